@@ -1,0 +1,66 @@
+# Every verb needs nothing before it: set-up comes first by itself and does nothing when nothing changed.
+
+PYTHON ?= python3
+PROFILE ?= cpu
+ONLY ?=
+
+PY := .venv/bin/python
+LABKIT := $(PY) -m labkit
+PYTEST := $(PY) -m pytest
+
+# The book trains in processes of one thread each; threads that wait must not spin.
+export OMP_NUM_THREADS := 1
+export OMP_WAIT_POLICY := PASSIVE
+# Tools look for nothing on the network: neither pip nor pyright asks for its newest version.
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lab book site test test-all test-site check bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
+	@echo
+	@echo "Variables: PROFILE=smoke|cpu|full (now $(PROFILE)), ONLY=\"chapter ...\" for book, PYTHON=python3.12 for setup"
+
+setup: ## Make .venv with the pinned versions (every verb does this first)
+	@$(PYTHON) -I labkit/book/setup.py $(if $(filter file,$(origin PYTHON)),,--chosen)
+
+lab: setup ## Open the chapters as notebooks in JupyterLab
+	@$(PY) -I labkit/book/lab.py
+
+book: setup ## Execute what changed, check the claims, build the site
+	@$(LABKIT) book build --profile $(PROFILE) $(if $(ONLY),--only $(ONLY)); built=$$?; \
+	if [ $$built -le 1 ]; then $(LABKIT) book site --profile $(PROFILE) || built=1; fi; \
+	exit $$built
+
+site: setup ## Build the site from the chapters as they were executed last
+	@$(LABKIT) book site --profile $(PROFILE)
+
+test: setup ## Run the quick tests
+	@$(PYTEST) -m "not slow and not site" -n 2
+
+test-all: setup ## Run all tests except those of the site
+	@$(PYTEST) -m "not site" -n 2
+
+test-site: book ## Build the book, then test its pages and JupyterLab in Chromium
+	@$(PYTEST) -m site
+
+# Runs every check even when one is red, so that one call shows everything; edits nothing.
+check: setup ## Check format, lint, types, imports, twins and claims; edit nothing
+	@red=; try() { echo "check: $$1"; shift; "$$@" || red="$$red $$*,"; }; \
+	try "format" $(PY) -m ruff format --check --quiet .; \
+	try "lint" $(PY) -m ruff check --quiet .; \
+	try "types" $(PY) -m pyright; \
+	try "import layers" .venv/bin/lint-imports --no-logo; \
+	try "twins" $(LABKIT) book pairs; \
+	if [ -f build/claims/$(PROFILE).json ]; \
+	then try "claims" $(LABKIT) book check --profile $(PROFILE); \
+	else echo "check: claims not compared, because nothing was built yet (make book does both)"; fi; \
+	if [ -n "$$red" ]; then echo "check: red:$${red%,}"; exit 1; fi; echo "check: all green"
+
+bench: setup ## Compare training and norms with plain PyTorch, side by side
+	@$(LABKIT) bench
+
+clean: ## Remove what was built; keep .venv and the stored runs in .labkit
+	@rm -rf build

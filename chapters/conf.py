@@ -1,0 +1,154 @@
+"""Settings of the book's web site, for Sphinx.
+
+The site is built by `make site` from staged copies of these files, never from this folder: the
+executed notebooks come from build/book, so Sphinx runs no code cell itself and needs no network.
+"""
+
+import re
+import textwrap
+from dataclasses import dataclass, field
+
+import sphinxcontrib.bibtex.plugin
+from sphinxcontrib.bibtex.style.referencing import BracketStyle
+from sphinxcontrib.bibtex.style.referencing.author_year import AuthorYearReferenceStyle
+
+project = "Normalization in Transformers: a Lab Book"
+author = "the lab book's authors"
+language = "en"
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_togglebutton",
+    "sphinxcontrib.bibtex",
+]
+exclude_patterns = ["notebooks/**", ".doctrees"]
+
+# -- chapters ---------------------------------------------------------------------------------
+nb_execution_mode = "off"
+nb_merge_streams = True
+nb_render_markdown_format = "myst"
+nb_code_prompt_show = "Show the code"
+nb_code_prompt_hide = "Hide the code"
+myst_enable_extensions = ["amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_dmath_double_inline = True
+myst_heading_anchors = 3
+myst_links_external_new_tab = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ |In \[\d*\]: "
+copybutton_prompt_is_regexp = True
+
+# -- math: MathJax 3 with its fonts, staged beside the pages --------------------------------------
+mathjax_path = "mathjax/tex-chtml-full.js"
+# MathJax's own context menu would fetch files that the site does not carry.
+mathjax3_config = {"options": {"enableMenu": False}, "chtml": {"mtextInheritFont": True}}
+
+
+# -- citations: Xiong et al. (2020), one list on the page of references ---------------------------
+def round_brackets() -> BracketStyle:
+    return BracketStyle(left="(", right=")")
+
+
+@dataclass
+class RoundAuthorYear(AuthorYearReferenceStyle):
+    """Cite by author and year in round brackets."""
+
+    bracket_parenthetical: BracketStyle = field(default_factory=round_brackets)
+    bracket_textual: BracketStyle = field(default_factory=round_brackets)
+    bracket_author: BracketStyle = field(default_factory=round_brackets)
+    bracket_label: BracketStyle = field(default_factory=round_brackets)
+    bracket_year: BracketStyle = field(default_factory=round_brackets)
+
+
+sphinxcontrib.bibtex.plugin.register_plugin(
+    "sphinxcontrib.bibtex.style.referencing", "author_year_round", RoundAuthorYear
+)
+bibtex_bibfiles = ["references.bib"]
+bibtex_reference_style = "author_year_round"
+bibtex_default_style = "plain"
+# A chapter may end with its own list beside the page of all references.
+suppress_warnings = ["bibtex.duplicate_citation"]
+
+# -- pages of the package ---------------------------------------------------------------------
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+add_module_names = False
+
+
+def plain_docstring(app, what, name, obj, options, lines: list[str]) -> None:
+    """Show a docstring as it was typed: prose as prose, an indented formula as a formula.
+
+    Docstrings are plain text, where |x| is a length and not a substitution.
+    """
+    blocks = re.split(r"\n\s*\n", "\n".join(lines).expandtabs(4).rstrip())
+    out: list[str] = []
+    for block in filter(str.strip, blocks):
+        if block.startswith("    "):
+            out += ["::", "", textwrap.indent(textwrap.dedent(block), "    ")]
+        elif re.match(r"\S.*\n {4}", block) and not re.match(r"[-*] ", block):
+            first, rest = block.split("\n", 1)
+            out += [escaped(first), "", "::", "", textwrap.indent(textwrap.dedent(rest), "    ")]
+        else:
+            out += [escaped(block)]
+        out += [""]
+    lines[:] = "\n".join(out).split("\n")
+
+
+def escaped(text: str) -> str:
+    """Neutralise the marks of reStructuredText outside `code`."""
+    bullet = re.match(r"\s*[-*] ", text)
+    start = bullet.end() if bullet else 0
+    parts = re.split(r"(`+[^`]+`+)", text[start:])
+    safe = [
+        f"``{part.strip('`')}``" if part.startswith("`") else re.sub(r"([\\*|_`:])", r"\\\1", part)
+        for part in parts
+    ]
+    # A code span needs white space or punctuation around it; an escaped space is invisible.
+    return text[:start] + re.sub(r"(``[^`]+``)(?=\w)", r"\1\\ ", "".join(safe))
+
+
+def readable_signature(app, what, name, obj, options, signature, returns):
+    """Write Float[Tensor, "batch dim"] the way the source does."""
+
+    def short(text: str | None) -> str | None:
+        return text and re.sub(r"~?\b(?:jaxtyping|torch|typing|collections\.abc)\.", "", text)
+
+    return short(signature), short(returns)
+
+
+def setup(app) -> None:
+    app.connect("autodoc-process-docstring", plain_docstring)
+    app.connect("autodoc-process-signature", readable_signature)
+
+
+# -- looks ------------------------------------------------------------------------------------
+html_theme = "sphinx_book_theme"
+html_title = "Normalization in Transformers"
+html_static_path = ["_static"]
+html_css_files = ["book.css"]
+html_favicon = "_static/icon.svg"
+html_context = {"default_mode": "auto"}
+html_copy_source = False
+html_show_copyright = False
+html_show_sphinx = False
+html_permalinks_icon = "#"
+html_domain_indices = False
+html_theme_options = {
+    "logo": {"text": "Normalization in Transformers"},
+    "navbar_persistent": [],
+    "article_header_end": ["article-header-buttons"],
+    "show_navbar_depth": 1,
+    "show_toc_level": 2,
+    "use_download_button": False,
+    "use_fullscreen_button": False,
+    "search_bar_text": "Search the book",
+    "footer_content_items": [],
+    "back_to_top_button": False,
+    "toc_title": "On this page",
+}

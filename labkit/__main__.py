@@ -1,0 +1,7 @@
+"""Make `python -m labkit` the command."""
+
+import sys
+
+from labkit.cli import main
+
+sys.exit(main())

@@ -1,0 +1,80 @@
+"""Build the book: execute the chapters that changed, write their twins, check their claims."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from labkit.book import chapters, ledger, state
+from labkit.book.chapters import Chapter
+from labkit.book.files import Red, locked
+from labkit.book.job import Job, Outcome
+
+
+def build(
+    root: Path, profile: str = "cpu", seed: int = 0, only: Sequence[str] | None = None
+) -> int:
+    """Bring the book up to date; 0 when all is well, 1 when something is red."""
+    everything = chapters.find(root)
+    chosen = chapters.choose(everything, only)
+    if not chosen:
+        print("book: no chapters yet; one is chapters/NN_name.py")
+        return 0
+    jobs = [Job(chapter, root, profile, seed) for chapter in chosen]
+    waiting = [job for job in jobs if job.reasons()]
+    if waiting:
+        at_once = min(len(waiting), slots(root))
+        print(
+            f"book ({profile}): {len(waiting)} of {len(jobs)} chapters must run, "
+            f"{at_once} at a time",
+            flush=True,
+        )
+    outcomes = _all(jobs, max(1, min(len(jobs), slots(root) if waiting else 1)))
+    fine = all(outcome.ok for outcome in outcomes)
+    fresh = sum(not outcome.ran and outcome.ok for outcome in outcomes)
+    if fresh:
+        print(f"book ({profile}): {fresh} of {len(jobs)} chapters up to date")
+    return 0 if _claims(root, profile, seed, everything, outcomes) and fine else 1
+
+
+def slots(root: Path) -> int:
+    """Count how many chapters may run at once: as many as the pool has slots."""
+    try:
+        from labkit.experiments.pool import Pool
+    except ImportError:
+        return os.cpu_count() or 1
+    return Pool(root).slots
+
+
+def _all(jobs: list[Job], at_once: int) -> list[Outcome]:
+    with ThreadPoolExecutor(at_once) as pool:
+        futures = [pool.submit(job.run) for job in jobs]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for job in jobs:
+                if job.process is not None:
+                    job.process.kill()
+            raise
+
+
+def _claims(
+    root: Path, profile: str, seed: int, everything: list[Chapter], outcomes: list[Outcome]
+) -> bool:
+    """Gather the claims of all executed chapters and hold them against the ledger."""
+    try:
+        with locked(root / ".labkit" / f"claims-{profile}.lock"):
+            states = {c.name: state.read(root, profile, c.name) for c in everything}
+            claims = ledger.join(
+                claim for known in states.values() if known for claim in known["claims"]
+            )
+            ledger.gather(root, profile, claims, seed)
+        if profile != "cpu" or seed != 0:
+            return True
+        built = {outcome.chapter.name for outcome in outcomes if outcome.ok}
+        absent = [chapter.name for chapter in everything if chapter.name not in built]
+        return ledger.check(root, profile, absent) == 0
+    except Red as error:
+        print(f"claims: {error}")
+        return False

@@ -1,0 +1,169 @@
+"""Bring one chapter up to date: decide, execute in a process of its own, settle its twin."""
+
+import ast
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labkit.book import ledger, state
+from labkit.book.chapters import Chapter
+from labkit.book.files import Red, locked, read_json, sha256_of
+from labkit.book.keys import CODE, key_of, parts_of
+
+# A chapter may use this much more than the CPU-seconds it declares.
+OVERRUN = 1.25
+HEARTBEAT = 20  # seconds between two words about a chapter that is still running
+
+_speaking = threading.Lock()
+
+
+@dataclass
+class Outcome:
+    """What became of one chapter."""
+
+    chapter: Chapter
+    ok: bool
+    ran: bool = False
+
+
+class Job:
+    """One chapter on its way through the build."""
+
+    def __init__(self, chapter: Chapter, root: Path, profile: str, seed: int):
+        self.chapter, self.root, self.profile, self.seed = chapter, root, profile, seed
+        self.name = chapter.name
+        self.process: subprocess.Popen[str] | None = None
+
+    def reasons(self) -> list[str]:
+        """Say what changed since the chapter last finished; nothing when it is up to date."""
+        known = state.read(self.root, self.profile, self.name)
+        parts = parts_of(self.chapter, self.root, self.profile, self.seed)
+        if known is None:
+            return ["never finished"]
+        if known["key"] == key_of(parts):
+            return []
+        before = known.get("parts", {})
+        return [kind for kind in parts if before.get(kind) != parts[kind]] or ["changed"]
+
+    def run(self) -> Outcome:
+        """Bring the chapter up to date, one build at a time."""
+        lock = self.root / ".labkit" / f"build-{self.profile}-{self.name}.lock"
+        try:
+            with locked(lock, on_wait=lambda: self.say("waits for another build of it")):
+                reasons = self.reasons()
+                if reasons and not self.execute(reasons):
+                    return Outcome(self.chapter, ok=False, ran=True)
+                return Outcome(self.chapter, ok=self.finish(), ran=bool(reasons))
+        except (Red, ValueError) as error:
+            self.say(f"FAILED: {error}")
+            return Outcome(self.chapter, ok=False, ran=True)
+
+    def execute(self, reasons: list[str]) -> bool:
+        """Run the chapter in a process of its own; record what it claims and what it cost."""
+        known = state.read(self.root, self.profile, self.name) or {}
+        before = f", {known['seconds']:.0f} s last time" if known.get("seconds") else ""
+        self.say(f"starts ({', '.join(reasons)}{before})")
+        # The key is taken before the run: an edit made meanwhile is seen by the next build.
+        parts = parts_of(self.chapter, self.root, self.profile, self.seed)
+        state.forget(self.root, self.profile, self.name)
+        start = time.monotonic()
+        code, lines = self.talk()
+        seconds = time.monotonic() - start
+        if code:
+            self.say(f"FAILED after {seconds:.1f} s", *lines)
+            return False
+        path = state.notebook_path(self.root, self.profile, self.name)
+        notebook = read_json(path, f"remove it and run `labkit book build --only {self.name}`")
+        claims = ledger.collect(notebook, self.name)
+        ledger.join(claims)
+        calls = _claim_calls(self.chapter)
+        if calls and not claims:
+            raise Red(f"calls claim( {calls} times, but no claim came; do its cells run?")
+        cost = spent(notebook)
+        finished = {"key": key_of(parts), "ok": True, "parts": parts, "seconds": round(seconds, 1)}
+        state.write(self.root, self.profile, self.name, finished | cost | {"claims": claims})
+        runs = (
+            f"; {cost['runs']} runs, {cost['stored']} of them from the store"
+            if cost["runs"]
+            else ""
+        )
+        self.say(f"done in {seconds:.1f} s{runs}")
+        return True
+
+    def talk(self) -> tuple[int, list[str]]:
+        """Start the process and pass on, now and then, how far it is; return its last words."""
+        command = [sys.executable, "-m", "labkit.book.execute", self.name]
+        command += ["--root", str(self.root), "--profile", self.profile]
+        command += ["--seed", str(self.seed), "--parent", str(os.getpid())]
+        paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self.process = subprocess.Popen(
+            command,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        lines: list[str] = []
+        start = spoken = time.monotonic()
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if not line.startswith("cell "):
+                lines.append(line.rstrip("\n"))
+            elif time.monotonic() - spoken > HEARTBEAT:
+                spoken = time.monotonic()
+                self.say(f"at {line.strip()} after {spoken - start:.0f} s")
+        return self.process.wait(), lines
+
+    def finish(self) -> bool:
+        """Bring the twin up to date and hold the chapter to the seconds it declared."""
+        known = state.read(self.root, self.profile, self.name)
+        assert known is not None, self.name
+        has_twin = self.profile == "cpu" and self.seed == 0
+        if has_twin and known.get("twin", "none") != sha256_of(self.chapter.twin):
+            from labkit.book.twins import settle  # needs nbformat, which takes a second
+
+            path = state.notebook_path(self.root, self.profile, self.name)
+            if settle(self.chapter, path, self.root):
+                self.say(f"wrote {self.chapter.twin.relative_to(self.root)}")
+            known["twin"] = sha256_of(self.chapter.twin)
+            state.write(self.root, self.profile, self.name, known)
+        used, declared = known.get("cpu_seconds", 0), known.get("declared", 0)
+        if declared and used > OVERRUN * declared:
+            self.say(
+                f"RED: its runs took {used:.0f} CPU-seconds, but it declares {declared:.0f}; "
+                "train less, or declare more in Lab(cpu_seconds=…)"
+            )
+            return False
+        return True
+
+    def say(self, *lines: str) -> None:
+        """Print lines about this chapter in one piece."""
+        first, *rest = lines
+        text = "\n".join([f"  {self.name}: {first}", *(f"    {line}" for line in rest)])
+        with _speaking:
+            print(text, flush=True)
+
+
+def spent(notebook: dict[str, Any]) -> dict[str, Any]:
+    """Add up what a chapter's runs cost, from the summaries that they showed."""
+    cost = {"cpu_seconds": 0.0, "declared": 0.0, "runs": 0, "stored": 0}
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", []):
+            about = output.get("metadata", {}).get("labkit", {})
+            if about.get("kind") == "volatile":
+                cost["declared"] = max(cost["declared"], about.get("declared", 0))
+                for key in ("cpu_seconds", "runs", "stored"):
+                    cost[key] += about.get(key, 0)
+    return cost
+
+
+def _claim_calls(chapter: Chapter) -> int:
+    tree = ast.parse(chapter.source.read_text(encoding="utf-8"))
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return sum(isinstance(func, ast.Name) and func.id == "claim" for func in calls)

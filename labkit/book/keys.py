@@ -1,0 +1,77 @@
+"""Decide by content whether a chapter must run again: everything that its outputs depend on."""
+
+import ast
+import hashlib
+import json
+import platform
+import re
+import tomllib
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from labkit import fingerprint
+from labkit.book.chapters import Chapter
+from labkit.book.files import Red
+
+# Where the labkit lies that a kernel will import.
+CODE = Path(fingerprint.__file__).resolve().parents[1]
+
+
+def parts_of(
+    chapter: Chapter, root: Path, profile: str, seed: int, code: Path = CODE
+) -> dict[str, str]:
+    """Hash, by kind, what a chapter's outputs depend on; the kinds say why it runs again."""
+    text = chapter.source.read_text(encoding="utf-8")
+    return {
+        "its text": _hash(text),
+        "labkit's code": _hash(code_of(text, code)),
+        "data/papers": _hash(papers(root)),
+        "installed versions": _hash(json.dumps(versions(root), sort_keys=True)),
+        "profile or seed": _hash(f"{profile} {seed}"),
+    }
+
+
+def key_of(parts: dict[str, str]) -> str:
+    """Join the parts into the one key under which a finished chapter is kept."""
+    return _hash(json.dumps(parts, sort_keys=True))
+
+
+def code_of(text: str, code: Path) -> str:
+    """Hash the modules of ours that a chapter reaches through its imports."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return ""  # nothing to follow; executing it shows the error where it is
+    try:
+        return fingerprint.fingerprint(fingerprint.closure(fingerprint.imported(tree, code), code))
+    except SyntaxError as error:
+        place = f"{error.filename}:{error.lineno}"
+        raise Red(f"labkit must be valid Python, but {place} is not ({error.msg})") from error
+
+
+def papers(root: Path) -> str:
+    """List the data files that any chapter may read, each with the hash of its bytes."""
+    files = sorted(path for path in (root / "data" / "papers").rglob("*") if path.is_file())
+    hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
+    names = [path.relative_to(root).as_posix() for path in files]
+    return json.dumps(dict(zip(names, hashes, strict=True)))
+
+
+def versions(root: Path) -> dict[str, str]:
+    """Read which Python, and which version of everything that the book pins, is installed."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8")).get(
+        "project", {}
+    )
+    pins = project.get("optional-dependencies", {}).get("book", [])
+    found = {"python": platform.python_version()}
+    for pin in pins:
+        name = re.split(r"[^\w.-]", pin, maxsplit=1)[0]
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,205 @@
+"""Keep the ledger of claims: what was recorded, beside what the chapters say now.
+
+data/ledger/<profile>.json   recorded, committed; changes only through `labkit book accept`
+build/claims/<profile>.json  what the executed chapters say
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from labkit.book import state
+from labkit.book.compare import Finding, compare, side_by_side
+from labkit.book.files import Red, locked, read_json, write_whole
+from labkit.book.machine import provenance
+from labkit.book.sameness import CLAIM
+
+Claims = dict[str, dict[str, Any]]
+ENTRY = (
+    "statement",
+    "source",
+    "published",
+    "values",
+    "interval",
+    "criterion",
+    "kind",
+    "verdict",
+    "weak",
+    "tolerance",
+    "seeds",
+    "chapter",
+    "cell",
+)
+
+
+def recorded_path(root: Path, profile: str) -> Path:
+    """Say where a profile's ledger lies."""
+    return root / "data" / "ledger" / f"{profile}.json"
+
+
+def built_path(root: Path, profile: str) -> Path:
+    """Say where the build gathers a profile's claims."""
+    return root / "build" / "claims" / f"{profile}.json"
+
+
+def collect(notebook: Mapping[str, Any], chapter: str) -> list[dict[str, Any]]:
+    """Read the claims that a chapter's executed notebook published."""
+    found = []
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", []):
+            card = output.get("data", {}).get(CLAIM)
+            if card is not None:
+                card = json.loads(card) if isinstance(card, str) else card
+                found.append({**card, "chapter": chapter, "cell": cell["id"]})
+    return found
+
+
+def join(claims: Iterable[Mapping[str, Any]]) -> Claims:
+    """Put claims under their ids, which must differ through the whole book."""
+    joined: Claims = {}
+    for claim in claims:
+        name = claim["id"]
+        if name in joined:
+            places = " and ".join(sorted({joined[name]["chapter"], claim["chapter"]}))
+            raise Red(f"a claim's id must be unique, but {name!r} comes twice (in {places})")
+        joined[name] = {key: rounded(claim.get(key)) for key in ENTRY}
+    return joined
+
+
+def gather(root: Path, profile: str, claims: Claims, seed: int) -> None:
+    """Write what the executed chapters claim, for the check and for the scoreboard."""
+    about = {**provenance(), "seed": seed}
+    write_whole(built_path(root, profile), as_text(profile, about, claims))
+
+
+def as_text(profile: str, about: Mapping[str, Any], claims: Mapping[str, Any]) -> str:
+    """Lay claims out sorted, one a line, so that a change is a readable diff."""
+    lines = [f"  {_json(name)}: {_json(claims[name])}" for name in sorted(claims)]
+    body = "{\n" + ",\n".join(lines) + "\n }" if lines else "{}"
+    return (
+        f'{{\n "schema": 1,\n "profile": {_json(profile)},\n "provenance": {_json(about)},\n'
+        f' "claims": {body}\n}}\n'
+    )
+
+
+def load(path: Path, way_out: str) -> dict[str, Any]:
+    """Read a ledger, or say what is wrong with it."""
+    ledger = read_json(path, way_out)
+    if not isinstance(ledger, dict) or not isinstance(ledger.get("claims"), dict):
+        raise Red(f"{path} must be a ledger with claims, but has none; {way_out}")
+    if ledger.get("schema") != 1:
+        raise Red(f"{path} must have schema 1, but has {ledger.get('schema')!r}; {way_out}")
+    return ledger
+
+
+def load_recorded(root: Path, profile: str) -> dict[str, Any]:
+    """Read the recorded ledger; an empty one before the first record."""
+    path = recorded_path(root, profile)
+    if not path.is_file():
+        return {"schema": 1, "profile": profile, "provenance": {}, "claims": {}}
+    return load(
+        path, f"take it back from version control: git checkout -- {path.relative_to(root)}"
+    )
+
+
+def load_built(root: Path, profile: str) -> dict[str, Any]:
+    """Read what the executed chapters claim."""
+    path = built_path(root, profile)
+    if not path.is_file():
+        raise Red(f"no chapter has been executed with profile {profile} yet; run `make book`")
+    return load(path, f"remove it and run `labkit book build --profile {profile}`")
+
+
+def findings(
+    root: Path, profile: str, absent: Sequence[str]
+) -> tuple[list[Finding], dict[str, Any], dict[str, Any]]:
+    """Compare the ledger with the build, leaving out chapters that were not executed."""
+    recorded, built = load_recorded(root, profile), load_built(root, profile)
+    seed = built["provenance"].get("seed", 0)
+    if seed != 0:
+        raise Red(
+            f"the ledger holds seed 0, but the last build took seed {seed}; "
+            f"run `labkit book build --profile {profile}`"
+        )
+    return compare(recorded, built, absent), recorded, built
+
+
+def check(root: Path, profile: str, absent: Sequence[str] | None = None) -> int:
+    """Print where the chapters' claims differ from the ledger; 1 when one must be looked at.
+
+    Chapters in `absent` are left out; by default, those that changed since they ran are red.
+    """
+    stale = state.stale(root, profile) if absent is None else []
+    for name in stale:
+        print(f"red     {name}: changed since it was executed, or never was; run `make book`")
+    absent = stale if absent is None else absent
+    found, recorded, built = findings(root, profile, absent)
+    path = recorded_path(root, profile)
+    if not path.is_file() and found:
+        print(f"claims: {len(found)} made, none recorded: there is no {path.relative_to(root)} yet")
+        print(f'    record them: labkit book accept --all{_flag(profile)} --why "first record"')
+        return 1
+    for finding in found:
+        print(side_by_side(finding, recorded["claims"], built["claims"]))
+        if finding.red:
+            print(f'    accept: labkit book accept {finding.name}{_flag(profile)} --why "…"')
+    red = sum(finding.red for finding in found)
+    others = {name for name, claim in built["claims"].items() if claim["chapter"] in absent}
+    same = len(built["claims"].keys() - others - {finding.name for finding in found})
+    print(f"claims: {same} as recorded, {red} red, {len(found) - red} to look at")
+    return 1 if red or stale else 0
+
+
+def accept(root: Path, profile: str, ids: Sequence[str] | None, why: str) -> int:
+    """Record claims as they are now, with the reason; None means every one that differs."""
+    if not why.strip():
+        raise ValueError('a change of the ledger needs a reason, but none came; add --why "…"')
+    with locked(root / ".labkit" / f"ledger-{profile}.lock"):
+        stale = state.stale(root, profile)
+        found, recorded, built = findings(root, profile, stale)
+        differing = {finding.name for finding in found}
+        names = sorted(differing) if ids is None else list(ids)
+        for name in names:
+            chapter = (built["claims"].get(name) or recorded["claims"].get(name, {})).get("chapter")
+            if chapter in stale:
+                raise Red(f"{name} comes from {chapter}, which changed since it ran; `make book`")
+            if name not in differing and name not in built["claims"]:
+                listing = ", ".join(sorted(differing)) or "none"
+                raise ValueError(f"no claim {name!r} to accept; those that differ: {listing}")
+        about = {key: value for key, value in built["provenance"].items() if key != "seed"}
+        claims = recorded["claims"]
+        for name in names:
+            if name not in built["claims"]:
+                claims.pop(name)
+                print(f"  {name}: removed")
+                continue
+            claims[name] = {**built["claims"][name], "why": why.strip()}
+            if claims.keys() - set(names) and about != recorded["provenance"]:
+                claims[name]["recorded_on"] = about
+            print(f"  {name}: {claims[name]['verdict']}")
+        if not claims.keys() - set(names):
+            recorded["provenance"] = about
+        path = recorded_path(root, profile)
+        write_whole(path, as_text(profile, recorded["provenance"], claims))
+        print(f"{path.relative_to(root)}: {len(names)} accepted, {len(claims)} claims")
+    return 0
+
+
+def rounded(value: Any) -> Any:
+    """Round every number in a value to six digits, which is all that a claim says."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, list):
+        return [rounded(item) for item in value]
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    return value
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _flag(profile: str) -> str:
+    return "" if profile == "cpu" else f" --profile {profile}"

@@ -1,0 +1,129 @@
+"""Decide whether a reader would see a difference between two runs of the same cell.
+
+A run on another day differs in the last digits, and so in every byte of a picture. That is no
+news: numbers count as equal within a tolerance, everything else must be equal.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# Printed numbers: losses move by a per cent or so between CPU models.
+PRINTED_RTOL = 2e-2
+# A figure's data: a twentieth of its range is about what an eye can tell.
+DRAWN_TOLERANCE = 5e-2
+CLAIM = "application/vnd.labkit.claim+json"
+
+NUMBER = re.compile(r"(?<![\w.])[-+−]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b")
+
+
+def same_text(old: str, new: str) -> bool:
+    """Compare two texts, their numbers with a tolerance and their words exactly."""
+    if old == new:
+        return True
+    if _words(old) != _words(new):
+        return False
+    pairs = zip(NUMBER.findall(old), NUMBER.findall(new), strict=True)
+    return all(a == b or close(_number(a), _number(b), PRINTED_RTOL) for a, b in pairs)
+
+
+def same_data(old: Sequence[Any], new: Sequence[Any]) -> bool:
+    """Compare the numbers behind two drawings, by the range that the drawing spans."""
+    if len(old) != len(new):
+        return False
+    before, after = [number(x) for x in old], [number(x) for x in new]
+    finite = [x for x in before if math.isfinite(x)]
+    span = max(finite) - min(finite) if finite else 0.0
+    room = DRAWN_TOLERANCE * (span or abs(finite[0] if finite else 0.0))
+    return all(within(a, b, room) for a, b in zip(before, after, strict=True))
+
+
+def same_claim(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Compare two published claims: the verdict, the wording, and the value within tolerance."""
+    fixed = ("id", "source", "published", "criterion", "kind", "verdict", "weak", "tolerance")
+    return (
+        all(old.get(key) == new.get(key) for key in fixed)
+        and len(old.get("values", [])) == len(new.get("values", []))
+        and same_wording(old.get("statement", ""), new.get("statement", ""))
+        and within(mean(old), mean(new), tolerance(old))
+    )
+
+
+def same_wording(old: str, new: str) -> bool:
+    """Compare two sentences, whatever numbers they hold."""
+    return _words(old) == _words(new)
+
+
+def same_outputs(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> bool:
+    """Compare what two runs of a cell show."""
+    return len(old) == len(new) and all(map(same_output, old, new))
+
+
+def same_output(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Compare one output with its counterpart."""
+    if old["output_type"] != new["output_type"]:
+        return False
+    if old["output_type"] == "stream":
+        return same_text(old["text"], new["text"])
+    data, other = old.get("data", {}), new.get("data", {})
+    if data.keys() != other.keys():
+        return False
+    if CLAIM in data:
+        return same_claim(data[CLAIM], other[CLAIM])
+    about, other_about = (out.get("metadata", {}).get("labkit", {}) for out in (old, new))
+    if about.get("kind") != other_about.get("kind"):
+        return False
+    if about.get("kind") == "figure":
+        return same_data(about.get("data", []), other_about.get("data", [])) and all(
+            same_text(about.get(key) or "", other_about.get(key) or "")
+            for key in ("alt", "caption")
+        )
+    return all(_same_value(mime, data[mime], other[mime]) for mime in data)
+
+
+def mean(claim: Mapping[str, Any]) -> float:
+    """Average a claim's values over its seeds; NaN when one is no number."""
+    values = [number(value) for value in claim.get("values", [])]
+    return sum(values) / len(values) if values else math.nan
+
+
+def tolerance(claim: Mapping[str, Any]) -> float:
+    """Read how far a claim's mean may move; by default half of its interval."""
+    if claim.get("tolerance") is not None:
+        return float(claim["tolerance"])
+    low, high = (number(bound) for bound in claim.get("interval") or (0, 0))
+    return (high - low) / 2 if math.isfinite(high - low) else 0.0
+
+
+def within(old: float, new: float, room: float) -> bool:
+    """Tell whether a number stayed put; a NaN or an infinity only equals itself."""
+    if not (math.isfinite(old) and math.isfinite(new)):
+        return old == new or (math.isnan(old) and math.isnan(new))
+    # A hair for the rounding of recorded numbers to six digits.
+    return abs(old - new) <= room + 1e-5 * abs(old)
+
+
+def close(old: float, new: float, rtol: float) -> bool:
+    """Tell whether two numbers agree to a relative tolerance."""
+    return within(old, new, rtol * max(abs(old), abs(new)))
+
+
+def number(value: Any) -> float:
+    """Read a number as JSON may hold it: true, null for NaN, or the name of an infinity."""
+    if value is None:
+        return math.nan
+    return float(value)
+
+
+def _number(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+def _words(text: str) -> str:
+    # Columns are padded to the longest number, so the width of a gap says nothing.
+    return re.sub(r"[ \t]+", " ", NUMBER.sub("#", text))
+
+
+def _same_value(mime: str, old: Any, new: Any) -> bool:
+    return same_text(old, new) if mime.startswith("text/") else old == new

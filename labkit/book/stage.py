@@ -1,0 +1,175 @@
+"""Stage the site's sources, so that Sphinx reads again only what changed.
+
+build/book/<profile>/NN_name.ipynb  →  build/site-src/NN_name.ipynb
+chapters/{conf.py,index.md,…}       →  build/site-src/
+labkit/**/*.py                      →  build/site-src/api/*.md, one page per public module
+build/claims/<profile>.json         →  build/site-src/scoreboard.md
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from labkit.book.page import Json, chapter_facts, escape_markdown, page, title_of
+from labkit.book.scoreboard import scoreboard
+
+BUILD_MODULES = {"labkit.book", "labkit.cli", "labkit.__main__"}
+MATHJAX = "tex-chtml-full.js"
+FONTS = "output/chtml/fonts/woff-v2"
+SITE_SOURCES = ("conf.py", "index.md", "references.bib")
+
+
+class SiteError(RuntimeError):
+    """The site cannot be built; the message says what to do."""
+
+
+def staged_files(root: Path, profile: str) -> dict[str, bytes]:
+    """Make the content of every file that Sphinx reads."""
+    claims = read_claims(root, profile)
+    files: dict[str, bytes] = {}
+    titles: dict[str, str] = {}
+    for name, path in executed_notebooks(root, profile).items():
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        titles[name] = title_of(notebook) or name
+        count = sum(entry.get("chapter") == name for entry in claims["claims"].values())
+        facts = chapter_facts(name, notebook, profile, count)
+        shown = page(notebook, facts, claims.get("provenance") or {})
+        files[f"{name}.ipynb"] = notebook_bytes(shown)
+        twin = root / "chapters" / f"{name}.ipynb"
+        files[f"notebooks/{name}.ipynb"] = (twin if twin.is_file() else path).read_bytes()
+    chapters = root / "chapters"
+    for path in [*(chapters / name for name in SITE_SOURCES), *files_below(chapters / "_static")]:
+        files[path.relative_to(chapters).as_posix()] = path.read_bytes()
+    files["references.md"] = REFERENCES.encode()
+    recorded = recorded_ledgers(root, profile)
+    files["scoreboard.md"] = scoreboard(claims, titles, recorded).encode()
+    files.update((name, content.encode()) for name, content in api_pages(root))
+    files.update(mathjax_files())
+    return files
+
+
+REFERENCES = """# References
+
+```{bibliography}
+:all:
+```
+"""
+
+
+def chapter_names(root: Path) -> list[str]:
+    """List the chapters by their sources."""
+    names = sorted(p.stem for p in (root / "chapters").glob("[0-9][0-9]_*.py"))
+    if not names:
+        raise SiteError(f"a book has chapters/NN_name.py; {root / 'chapters'} holds none")
+    return names
+
+
+def executed_notebooks(root: Path, profile: str) -> dict[str, Path]:
+    """Find each chapter's executed notebook, or say how to make it."""
+    folder = root / "build" / "book" / profile
+    found = {name: folder / f"{name}.ipynb" for name in chapter_names(root)}
+    missing = [name for name, path in found.items() if not path.is_file()]
+    if missing:
+        raise SiteError(
+            "the site shows executed chapters; not executed yet with profile "
+            f"{profile}: {', '.join(missing)}; run `make book`"
+        )
+    return found
+
+
+def read_claims(root: Path, profile: str) -> Json:
+    """Read the claims of this build."""
+    path = root / "build" / "claims" / f"{profile}.json"
+    if not path.is_file():
+        raise SiteError(f"the scoreboard shows {path.relative_to(root)}, missing; run `make book`")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def recorded_ledgers(root: Path, profile: str) -> list[Json]:
+    """Read the ledgers of the long profiles, which were recorded elsewhere."""
+    paths = sorted((root / "data" / "ledger").glob("*.json"))
+    long_ones = [p for p in paths if p.stem.startswith(("full", "gpu")) and p.stem != profile]
+    return [json.loads(path.read_text(encoding="utf-8")) for path in long_ones]
+
+
+def files_below(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+
+
+# -- pages of the package ---------------------------------------------------------------------
+def public_modules(package: Path) -> dict[str, list[str]]:
+    """List the pages of the package: a top-level module each, with the modules inside it."""
+    pages: dict[str, list[str]] = {}
+    for path in sorted(package.rglob("*.py")):
+        parts = [package.name, *path.relative_to(package).with_suffix("").parts]
+        if parts[-1] == "__init__":
+            parts.pop()
+        if len(parts) < 2 or any(part.startswith("_") for part in parts):
+            continue
+        top, name = ".".join(parts[:2]), ".".join(parts)
+        if top not in BUILD_MODULES:
+            pages.setdefault(top, []).append(name)
+    return {top: sorted(names) for top, names in pages.items()}
+
+
+def first_sentence(path: Path) -> str:
+    """Read the first paragraph of a module's docstring without importing it."""
+    source = path if path.is_file() else path.parent / path.stem / "__init__.py"
+    docstring = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
+    return escape_markdown(" ".join(docstring.split("\n\n")[0].split()))
+
+
+def api_pages(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each page about the package, the list of them first."""
+    pages = public_modules(root / "labkit") if (root / "labkit").is_dir() else {}
+    rows = "".join(
+        f"[`{top}`]({top}.md)\n: {first_sentence(root / (top.replace('.', '/') + '.py'))}\n\n"
+        for top in pages
+    )
+    toctree = "```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n" if pages else ""
+    intro = "Everything that a chapter calls, from the docstrings of `labkit`."
+    yield "api/index.md", f"# The package\n\n{intro}\n\n{rows}{toctree}"
+    for top, names in pages.items():
+        sections = (
+            ("" if name == top else f"## {name.removeprefix(top + '.')}\n\n")
+            + f"```{{eval-rst}}\n.. automodule:: {name}\n   :ignore-module-all:\n```\n"
+            for name in names
+        )
+        yield f"api/{top}.md", f"# {top}\n\n" + "\n".join(sections)
+
+
+# -- MathJax ----------------------------------------------------------------------------------
+def mathjax_files() -> Iterator[tuple[str, bytes]]:
+    """Yield MathJax 3 and its fonts, out of the package that carries them."""
+    spec = find_spec("sphinx-mathjax-offline")
+    if spec is None or spec.origin is None:
+        raise SiteError("the site needs the package sphinx-mathjax-offline; run `make setup`")
+    folder = Path(spec.origin).parent / "static" / "mathjax"
+    for path in [folder / MATHJAX, *sorted((folder / FONTS).glob("*.woff"))]:
+        yield f"_static/mathjax/{path.relative_to(folder).as_posix()}", path.read_bytes()
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
+    """Make a folder hold exactly these files; return the names changed and the names removed."""
+    changed = []
+    for name, content in files.items():
+        path = folder / name
+        if not path.is_file() or path.read_bytes() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            changed.append(name)
+    present = (p for p in folder.rglob("*") if p.is_file())
+    names = [p.relative_to(folder).as_posix() for p in present]
+    removed = [n for n in names if n not in files and not n.startswith(".")]
+    for name in removed:
+        (folder / name).unlink()
+    return changed, removed
+
+
+def notebook_bytes(notebook: Json) -> bytes:
+    return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True).encode()

@@ -1,0 +1,87 @@
+"""What a check returns: one Law per property, and a Report that reads as a list."""
+
+import html
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Law:
+    """One property that an implementation keeps or breaks.
+
+    `cause` is the likely mistake, empty where the law holds or no known mistake explains what
+    came; `message` says which input was used, what came and what was expected.
+    """
+
+    name: str
+    ok: bool
+    cause: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """The outcome of a check: `ok`, the laws one by one, and notes on what was not tested."""
+
+    title: str
+    laws: tuple[Law, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Say whether every law holds."""
+        return bool(self.laws) and all(law.ok for law in self.laws)
+
+    @property
+    def failed(self) -> tuple[Law, ...]:
+        """List the laws that do not hold, most basic first."""
+        return tuple(law for law in self.laws if not law.ok)
+
+    @property
+    def summary(self) -> str:
+        """Say in one line how many laws hold."""
+        if len(self.laws) == 1:
+            return f"{self.title}: {'right' if self.ok else 'not yet'}"
+        held = len(self.laws) - len(self.failed)
+        return f"{self.title}: {held} of {len(self.laws)} laws hold"
+
+    def __str__(self) -> str:
+        lines = [f"{_mark(self.ok)} {self.summary}"]
+        for law, said_above in self._with_repeats():
+            lines.append(f"  {_mark(law.ok)} {law.name}")
+            if not law.ok:
+                lines.append(f"      {'the same again' if said_above else law.message}")
+                if law.cause and not said_above:
+                    lines.append(f"      Likely cause: {law.cause}.")
+        lines += [f"  · {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        items = []
+        for law, said_above in self._with_repeats():
+            text = f"{_mark(law.ok)} <b>{html.escape(law.name)}</b>"
+            if not law.ok:
+                text += f": {'the same again' if said_above else html.escape(law.message)}"
+                if law.cause and not said_above:
+                    text += f"<br><i>Likely cause: {html.escape(law.cause)}.</i>"
+            items.append(f"<li>{text}</li>")
+        items += [f"<li><small>{html.escape(note)}</small></li>" for note in self.notes]
+        return (
+            f"<p>{_mark(self.ok)} <b>{html.escape(self.summary)}</b></p>"
+            f'<ul style="list-style: none">{"".join(items)}</ul>'
+        )
+
+    def _with_repeats(self) -> list[tuple[Law, bool]]:
+        """Pair each law with whether the same message was already given by one before it."""
+        seen: set[tuple[str, str]] = set()
+        pairs = []
+        for law in self.laws:
+            told = (law.message, law.cause)
+            pairs.append((law, not law.ok and told in seen))
+            seen.add(told)
+        return pairs
+
+
+def _mark(ok: bool) -> str:
+    return "✓" if ok else "✗"

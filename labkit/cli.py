@@ -1,0 +1,113 @@
+"""The command `labkit`: read what is wanted, hand it on. Exit 0 fine, 1 red, 2 misuse."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from labkit.book import chapters
+from labkit.book.chapters import PROFILES
+from labkit.book.files import Red
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command."""
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["bench"]:  # its own parser knows the rest
+        from labkit.bench import main as bench  # needs torch
+
+        return bench(argv[1:])
+    args = parser().parse_args(argv)
+    try:
+        return args.run(args)
+    except Red as error:
+        print(f"labkit: {error}", file=sys.stderr)
+        return 1
+    except ValueError as error:
+        print(f"labkit: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("labkit: stopped; finished runs are kept, the same command goes on", file=sys.stderr)
+        return 1
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the commands."""
+    top = _Parser(prog="labkit", description="The lab book's command.")
+    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    book = commands.add_parser("book", help="build and check the book")
+    verbs = book.add_subparsers(title="verbs", required=True, metavar="VERB")
+
+    verb = _verb(verbs, "build", _build, "execute what changed, write twins, check claims")
+    verb.add_argument("--seed", type=int, default=0, help="the chapters' seed (default: 0)")
+    verb.add_argument("--only", nargs="+", metavar="NAME", help="these chapters, by name or number")
+    _verb(verbs, "site", _site, "make the web site from the executed chapters")
+    _verb(verbs, "check", _check, "compare the chapters' claims with the ledger")
+    verb = _verb(verbs, "accept", _accept, "record claims as they are now")
+    verb.add_argument("ids", nargs="*", metavar="ID", help="the claims to record")
+    verb.add_argument("--all", action="store_true", help="every claim that differs")
+    verb.add_argument("--why", required=True, help="the reason, kept in the ledger")
+    _verb(verbs, "pairs", _pairs, "check that every chapter and its twin have the same cells")
+
+    commands.add_parser("bench", help="time labkit beside plain PyTorch: bench [train|norms]")
+    return top
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Say what to choose from in one line, then how to learn more."""
+        self.exit(2, f"labkit: {message}; `{self.prog} --help` lists what exists\n")
+
+
+def _verb(verbs, name: str, run, summary: str) -> argparse.ArgumentParser:
+    verb = verbs.add_parser(name, help=summary, description=summary)
+    verb.set_defaults(run=run)
+    if name != "pairs":
+        verb.add_argument(
+            "--profile", choices=PROFILES, default="cpu", help="the size of the runs (default: cpu)"
+        )
+    return verb
+
+
+def _root() -> Path:
+    return chapters.find_root(Path.cwd())
+
+
+def _build(args: argparse.Namespace) -> int:
+    from labkit.book.build import build
+
+    return build(_root(), args.profile, args.seed, args.only)
+
+
+def _site(args: argparse.Namespace) -> int:
+    from labkit.book.site import build_site
+
+    print(build_site(_root(), args.profile))
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    from labkit.book import ledger
+
+    return ledger.check(_root(), args.profile)
+
+
+def _accept(args: argparse.Namespace) -> int:
+    from labkit.book import ledger
+
+    if bool(args.ids) == args.all:
+        raise ValueError("accept takes either claims by their ids or --all, not both or neither")
+    return ledger.accept(_root(), args.profile, None if args.all else args.ids, args.why)
+
+
+def _pairs(args: argparse.Namespace) -> int:
+    from labkit.book.twins import pairs
+
+    problems = pairs(_root())
+    for problem in problems:
+        print(f"red     {problem}")
+    if problems:
+        print("    bring them together: `make book` executes the texts and writes the twins")
+        return 1
+    print(f"pairs: {len(chapters.find(_root()))} chapters in sync")
+    return 0

@@ -1,0 +1,41 @@
+"""What every data set offers: an endless stream to train on, and fixed batches held out."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+Batch = tuple[Tensor, Tensor]  # inputs, targets
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Batches of one data set, by split.
+
+    `floor` is the lowest loss any model can reach (nats per token), where it is known.
+    """
+
+    draw: Callable[[int], Iterator[Batch]]  # seed -> endless training batches
+    held_out: dict[str, list[Batch]]  # "validation" and "test": always the same batches
+    floor: float | None = None
+
+    def train(self, seed: int) -> Iterator[Batch]:
+        """Give training batches without end, the same for the same seed."""
+        return self.draw(seed)
+
+
+class CorpusConfig(Protocol):
+    """A frozen dataclass that can load its data."""
+
+    def load(self) -> Corpus:
+        """Read or generate the data."""
+        ...
+
+
+def at_least_one(**sizes: int) -> None:
+    """Refuse sizes below one, by name."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} must be at least 1, got {size}")

@@ -1,0 +1,66 @@
+"""Real handwritten digits: 1,797 images of 8×8 grey values, ten classes.
+
+They come with scikit-learn (from the UCI repository: Alpaydin and Kaynak 1998). One fixed
+shuffle gives 1,197 images to train on, 200 for validation and 400 for the test.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from labkit.corpora.base import Batch, Corpus, at_least_one
+
+_VALIDATION, _TEST = 200, 400
+
+
+@cache
+def _images() -> tuple[Tensor, Tensor]:
+    from sklearn.datasets import load_digits  # a second to import; only digits need it
+
+    pixels, classes = load_digits(return_X_y=True)
+    images = torch.tensor(pixels, dtype=torch.float32).view(-1, 1, 8, 8) / 16
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
+    return images[order], torch.tensor(classes)[order]
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Batches of images (batch, 1, 8, 8) with grey values in [0, 1], and their classes.
+
+    An epoch shuffles the training images; a last batch that is not full is left out.
+    """
+
+    batch: int = 32
+
+    def __post_init__(self) -> None:
+        at_least_one(batch=self.batch)
+
+    def load(self) -> Corpus:
+        """Split the images; held-out batches have the training batch's size."""
+        images, labels = _images()
+        held = _VALIDATION + _TEST
+        if self.batch > len(labels) - held:
+            raise ValueError(f"batch ({self.batch}) is larger than the {len(labels) - held} images")
+
+        def batches(seed: int) -> Iterator[Batch]:
+            generator = torch.Generator().manual_seed(seed)
+            while True:
+                order = held + torch.randperm(len(labels) - held, generator=generator)
+                for rows in order.split(self.batch):
+                    if len(rows) == self.batch:
+                        yield images[rows], labels[rows]
+
+        def fixed(rows: slice) -> list[Batch]:
+            pairs = zip(images[rows].split(self.batch), labels[rows].split(self.batch), strict=True)
+            return [pair for pair in pairs if len(pair[0]) == self.batch]
+
+        return Corpus(
+            draw=batches,
+            held_out={
+                "validation": fixed(slice(0, _VALIDATION)),
+                "test": fixed(slice(_VALIDATION, held)),
+            },
+        )

@@ -1,0 +1,117 @@
+"""An experiment is a grid of runs around a base; its results are records with labels."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from labkit.experiments.run import Run
+from labkit.training import Record
+
+# One axis of a grid: values of one field ("train.lr": [1e-3, 3e-3]), or named arms that change
+# several fields at once ("arm": {"post": {"model.recipe": "post"}, …}).
+Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
+
+
+def change(run: Run, field: str, value: Any) -> Run:
+    """Replace one field of a run, named as in "train.lr" or "seed"."""
+    part, _, name = field.partition(".")
+    try:
+        if not name:
+            return replace(run, **{part: value})
+        return replace(run, **{part: replace(getattr(run, part), **{name: value})})
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"a run has no field {field!r}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Every combination of the axes' values, each a run made from `base`."""
+
+    base: Run
+    axes: Mapping[str, Axis]
+
+    def runs(self) -> list[tuple[dict[str, Any], Run]]:
+        """List (labels, run); a label is the axis' last word: "train.lr" gives "lr"."""
+        choices = []
+        for axis, values in self.axes.items():
+            label = axis.rpartition(".")[2]
+            if not values:
+                raise ValueError(f"axis {axis!r} has no values")
+            named = isinstance(values, Mapping)
+            changes = values.items() if named else [(value, {axis: value}) for value in values]
+            choices.append([(label, name, fields) for name, fields in changes])
+        grid = []
+        for combination in itertools.product(*choices):
+            run = self.base
+            for _, _, fields in combination:
+                for field, value in fields.items():
+                    run = change(run, field, value)
+            grid.append(({label: name for label, name, _ in combination}, run))
+        return grid
+
+
+@dataclass(frozen=True)
+class Results:
+    """Records with their labels, to select from and to read numbers out of."""
+
+    rows: tuple[tuple[dict[str, Any], Record], ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[tuple[dict[str, Any], Record]]:
+        return iter(self.rows)
+
+    def __add__(self, other: "Results") -> "Results":
+        return Results(self.rows + other.rows)
+
+    def where(self, **labels: Any) -> "Results":
+        """Keep the rows with these labels; a list or tuple keeps any of its values."""
+        known = {name for row, _ in self.rows for name in row}
+        if unknown := set(labels) - known:
+            raise ValueError(f"no label {sorted(unknown)}; there are {sorted(known)}")
+        rows = tuple(
+            (row, record)
+            for row, record in self.rows
+            if all(
+                row.get(name) in value
+                if isinstance(value, list | tuple)
+                else row.get(name) == value
+                for name, value in labels.items()
+            )
+        )
+        if not rows:
+            raise ValueError(f"no run is labelled {labels}")
+        return Results(rows)
+
+    def by(self, label: str) -> dict[Any, "Results"]:
+        """Split by the values of one label, in the order in which they came."""
+        values = dict.fromkeys(row[label] for row, _ in self.rows)
+        return {value: self.where(**{label: value}) for value in values}
+
+    def values(self, what: str | Callable[[Record], Any]) -> list[Any]:
+        """Read one thing from each record: a path such as "test.loss", or a function of it."""
+        return [_read(record, what) for _, record in self.rows]
+
+    def best(self, label: str, by: str = "validation.loss") -> Any:
+        """Choose the value of a label whose runs have the lowest mean; a diverged run loses."""
+
+        def mean(results: "Results") -> float:
+            seen = results.values(by)
+            return sum(float("inf") if v is None else v for v in seen) / len(seen)
+
+        return min(
+            (mean(part), i, value) for i, (value, part) in enumerate(self.by(label).items())
+        )[2]
+
+
+def _read(record: Record, what: str | Callable[[Record], Any]) -> Any:
+    if callable(what):
+        return what(record)
+    value: Any = record.probes
+    for part in what.split("."):
+        if part not in value:
+            raise ValueError(f"a record has no {what!r}; at {part!r} there are {sorted(value)}")
+        value = value[part]
+    return value

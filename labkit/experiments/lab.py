@@ -1,0 +1,125 @@
+"""Lab: what a chapter opens. It knows the profile, the seed and the store, and runs experiments."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tqdm.auto import tqdm
+
+from labkit.experiments.engine import Engine
+from labkit.experiments.experiment import Experiment, Results
+from labkit.experiments.pool import Pool
+from labkit.experiments.store import Store
+from labkit.provenance import provenance
+
+PROFILES = ("smoke", "cpu", "full")
+T = TypeVar("T")
+
+
+def project_root() -> Path:
+    """Find the folder whose .labkit holds the store: LABKIT_ROOT, or the nearest with chapters/."""
+    if named := os.environ.get("LABKIT_ROOT"):
+        return Path(named)
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / "chapters").is_dir() and (folder / "pyproject.toml").is_file():
+            return folder
+    return here
+
+
+class Lab:
+    """One chapter's bench: `lab.run(experiment)` trains what the store lacks.
+
+    `cpu_seconds` declares, by profile, the processor time of all the chapter's runs; the build
+    goes red when they take a quarter more.
+    """
+
+    def __init__(self, chapter: str, *, profile: str, seed: int, cpu_seconds: dict[str, float]):
+        if profile not in PROFILES:
+            raise ValueError(f"unknown profile {profile!r}; choose one of {', '.join(PROFILES)}")
+        if set(cpu_seconds) != set(PROFILES):
+            raise ValueError(f"cpu_seconds must name each of {PROFILES}, got {sorted(cpu_seconds)}")
+        self.chapter, self.profile, self.seed = chapter, profile, seed
+        self.declared = cpu_seconds[profile]
+        root = project_root()
+        self.store, self._pool, self._engine = Store(root), Pool(root), Engine(root)
+        # Under a build the kernel counts as one of the pool; a reader's idle kernel must not.
+        self._slot = self._pool.acquire() if os.environ.get("LABKIT_POOL") else None
+
+    def pick(self, *, smoke: T, cpu: T, full: T) -> T:
+        """Choose by profile: the same code, other sizes."""
+        return {"smoke": smoke, "cpu": cpu, "full": full}[self.profile]
+
+    def seeds(self, *, smoke: int, cpu: int, full: int) -> list[int]:
+        """Give as many seeds as the profile asks for, counted from the book's own."""
+        return list(range(self.seed, self.seed + self.pick(smoke=smoke, cpu=cpu, full=full)))
+
+    def run(self, experiment: Experiment) -> Results:
+        """Train the runs that the store lacks, on the one pool, and return all records."""
+        rows = experiment.runs()
+        found = [self.store.get(run) for _, run in rows]
+        missing = list(
+            {
+                run.key(): run
+                for (_, run), record in zip(rows, found, strict=True)
+                if record is None
+            }.values()
+        )
+        began = time.perf_counter()
+        if missing:
+            self._train(missing)
+            found = [
+                record or self.store.get(run) for (_, run), record in zip(rows, found, strict=True)
+            ]
+        records = [record for record in found if record is not None]
+        if len(records) < len(rows):
+            raise RuntimeError(
+                "a record vanished from the store while it was read; run the cell again"
+            )
+        results = Results(tuple((labels, r) for (labels, _), r in zip(rows, records, strict=True)))
+        self._say(results, len(missing), time.perf_counter() - began)
+        return results
+
+    def provenance(self, *results: Results) -> dict[str, Any]:
+        """Say where the numbers of a figure come from; without results, this process."""
+        records = [record for part in results for _, record in part]
+        origin = dict(records[0].provenance) if records else provenance()
+        origin.pop("seed", None)
+        return {
+            **origin,
+            "seeds": sorted({r.provenance["seed"] for r in records}),
+            "runs": len(records),
+            "cpu_seconds": round(sum(r.cpu_seconds for r in records), 1),
+        }
+
+    def _train(self, missing: list) -> None:
+        if self._slot is not None:  # let the workers have it
+            self._pool.release(self._slot)
+        try:
+            with tqdm(total=len(missing), desc="runs", unit="run", delay=3) as bar:
+                self._engine.train(missing, done=bar.update)
+        finally:
+            if self._slot is not None:
+                self._slot = self._pool.acquire()
+
+    def _say(self, results: Results, trained: int, seconds: float) -> None:
+        from IPython.core.getipython import get_ipython
+        from IPython.display import display
+
+        used = sum(record.cpu_seconds for _, record in results)
+        text = (
+            f"{len(results)} runs: {len(results) - trained} from the store, {trained} trained in "
+            f"{seconds:.0f} s; {used:.0f} CPU-seconds in all"
+        )
+        if get_ipython() is None:
+            print(text)
+            return
+        summary = {
+            "kind": "volatile",
+            "cpu_seconds": used,
+            "declared": self.declared,
+            "runs": len(results),
+            "stored": len(results) - trained,
+        }
+        display({"text/plain": text}, raw=True, metadata={"labkit": summary})

@@ -1,0 +1,78 @@
+"""A run: everything that decides one training, and nothing else.
+
+key(run) = sha256(canonical JSON of the run, fingerprint of the code it uses, torch, device)
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import torch
+
+from labkit.corpora import Digits, Markov, Text
+from labkit.fingerprint import fingerprint_of
+from labkit.model import ModelConfig
+from labkit.probes import make_probe
+from labkit.training import Record, TrainConfig, train
+from labkit.vision import CNNConfig, MLPConfig
+
+# What may stand in a run, by the name under which its JSON says so.
+CONFIGS = {
+    kind.__name__: kind
+    for kind in (ModelConfig, MLPConfig, CNNConfig, Text, Digits, Markov, TrainConfig)
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: same run, same numbers (on one kind of machine)."""
+
+    model: ModelConfig | MLPConfig | CNNConfig
+    data: Text | Digits | Markov
+    train: TrainConfig
+    seed: int = 0  # weights and batches
+    probes: tuple[str, ...] = ("validation", "test")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write the run with the name of each config beside its fields."""
+        return {
+            part.name: {"type": type(value).__name__, **asdict(value)}
+            if type(value).__name__ in CONFIGS
+            else value
+            for part in fields(self)
+            for value in (getattr(self, part.name),)
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Run":
+        """Read what `to_dict` wrote, also after a trip through JSON."""
+        return cls(**{name: _revive(value) for name, value in values.items()})
+
+    def key(self) -> str:
+        """Name the run by its content, the code that runs it, torch's version and the device."""
+        content = {
+            "run": self.to_dict(),
+            "code": fingerprint_of("labkit.experiments.run"),
+            "torch": torch.__version__,
+            "device": "cpu",
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _revive(value: Any) -> Any:
+    if isinstance(value, dict):
+        rest = {name: _revive(item) for name, item in value.items() if name != "type"}
+        return CONFIGS[value["type"]](**rest)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def execute(run: Run, *, progress: bool = False) -> Record:
+    """Train the run from nothing and measure what its probes name."""
+    corpus = run.data.load()
+    observers = [make_probe(name, corpus) for name in run.probes]
+    torch.manual_seed(run.seed)
+    model = run.model.build()
+    record = train(model, corpus.train(run.seed), run.train, observers, progress=progress)
+    record.provenance["seed"] = run.seed
+    return record

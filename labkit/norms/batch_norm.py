@@ -1,0 +1,103 @@
+"""BatchNorm: standardize each channel with statistics shared by the whole batch.
+
+    y = weight · (x − mean) / sqrt(var + eps) + bias    mean, var over all axes but the channel
+    running ← (1 − momentum) · running + momentum · batch statistic
+
+The batch is normalized with its biased variance (divide by n); the running buffer stores the
+unbiased one (divide by n − 1). In evaluation the running statistics are used, so that the layer
+is one fixed affine map. Source: Ioffe and Szegedy 2015, arXiv 1502.03167; defaults as torch.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from labkit.norms._common import affine, at_least_float32, check_input, check_parameter
+
+
+def batch_norm(
+    x: Float[Tensor, "batch channels *space"],
+    running_mean: Float[Tensor, " channels"] | None = None,
+    running_var: Float[Tensor, " channels"] | None = None,
+    weight: Float[Tensor, " channels"] | None = None,
+    bias: Float[Tensor, " channels"] | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Float[Tensor, "batch channels *space"]:
+    """Normalize each channel (axis 1); arguments and running updates as in torch.
+
+    With `training`, or without running statistics, the batch's own statistics are used. The
+    running buffers, where given, are updated in place when training; `x` never is.
+    """
+    check_input("batch_norm", x, eps)
+    _check_batch(x, running_mean, running_var, weight, bias, training)
+    channels_last = at_least_float32(x).movedim(1, -1)
+    if training or running_mean is None or running_var is None:
+        rows = channels_last.reshape(-1, x.shape[1])
+        mean = rows.mean(dim=0)
+        mean = mean + (rows - mean).mean(dim=0)  # what rounding at the size of x missed
+        variance = (rows - mean).square().mean(dim=0)
+        if training and running_mean is not None and running_var is not None:
+            count = rows.shape[0]
+            running_mean.lerp_(mean.detach().to(running_mean.dtype), momentum)
+            unbiased = variance.detach() * count / (count - 1)
+            running_var.lerp_(unbiased.to(running_var.dtype), momentum)
+    else:
+        mean, variance = running_mean, running_var
+    standard = (channels_last - mean) * torch.rsqrt(variance + eps)
+    return affine(standard, weight, bias).movedim(-1, 1).to(x.dtype)
+
+
+def _check_batch(x, running_mean, running_var, weight, bias, training: bool) -> None:
+    if x.ndim < 2:
+        raise ValueError(
+            f"batch_norm needs an input (batch, channels, …), got shape {tuple(x.shape)}"
+        )
+    for role, parameter in (
+        ("running_mean", running_mean),
+        ("running_var", running_var),
+        ("weight", weight),
+        ("bias", bias),
+    ):
+        check_parameter("batch_norm", role, parameter, x.shape[1])
+    _check_count(x, training or running_mean is None)
+
+
+def _check_count(x: Tensor, uses_batch: bool) -> None:
+    if uses_batch and x.numel() <= x.shape[1]:
+        raise ValueError(
+            "batch_norm needs more than one value per channel when it uses the batch's "
+            f"statistics, got {tuple(x.shape)}; use a larger batch, or eval()"
+        )
+
+
+class BatchNorm(nn.modules.batchnorm._BatchNorm):
+    """Own the gain, shift and running statistics of `batch_norm`.
+
+    Constructor arguments, parameter names and state_dict are those of torch.nn.BatchNorm1d,
+    2d and 3d, and it takes the shapes of all three. With `channel_axis=-1` it normalizes the
+    last axis of a transformer's (batch, time, dim), pooling batch and time.
+    """
+
+    def __init__(self, num_features: int, *args, channel_axis: int = 1, **kwargs):
+        super().__init__(num_features, *args, **kwargs)
+        if channel_axis not in (1, -1):
+            raise ValueError(f"BatchNorm needs channel_axis 1 or -1, got {channel_axis}")
+        self.channel_axis = channel_axis
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        # torch calls this first; by then the channels stand on axis 1.
+        check_input("BatchNorm", input, self.eps)
+        if input.ndim < 2 or input.shape[1] != self.num_features:
+            raise ValueError(
+                f"BatchNorm({self.num_features}) needs {self.num_features} channels on axis "
+                f"{self.channel_axis}, got {tuple(input.shape)} (channels moved to axis 1)"
+            )
+        _check_count(input, self.training or self.running_mean is None)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalize with the batch's statistics when training, with the running ones else."""
+        if self.channel_axis == 1 or input.ndim < 2:
+            return super().forward(input)
+        return super().forward(input.reshape(-1, input.shape[-1])).view(input.shape)

@@ -1,0 +1,81 @@
+"""GroupNorm: split the channels of each sample into groups and standardize each group.
+
+    y = weight · (x − mean) / sqrt(var + eps) + bias
+    mean and var over (channels of one group × space), for each sample; weight, bias per channel
+
+One group gives LayerNorm's statistics over (channels, space); as many groups as channels gives
+InstanceNorm. Source: Wu and He 2018, arXiv 1803.08494; defaults as torch.nn.GroupNorm.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from labkit.norms._common import affine, at_least_float32, check_input, check_parameter
+
+
+def group_norm(
+    x: Float[Tensor, "batch channels *space"],
+    num_groups: int,
+    weight: Float[Tensor, " channels"] | None = None,
+    bias: Float[Tensor, " channels"] | None = None,
+    eps: float = 1e-5,
+) -> Float[Tensor, "batch channels *space"]:
+    """Normalize each group of channels (axis 1) of each sample by itself."""
+    check_input("group_norm", x, eps)
+    _check_groups("group_norm", x, num_groups)
+    check_parameter("group_norm", "weight", weight, x.shape[1])
+    check_parameter("group_norm", "bias", bias, x.shape[1])
+    groups = at_least_float32(x).reshape(x.shape[0], num_groups, x[0:1].numel() // num_groups)
+    centred = groups - groups.mean(dim=-1, keepdim=True)
+    centred = centred - centred.mean(dim=-1, keepdim=True)  # what rounding missed
+    variance = centred.square().mean(dim=-1, keepdim=True)
+    standard = (centred * torch.rsqrt(variance + eps)).view(x.shape).movedim(1, -1)
+    return affine(standard, weight, bias).movedim(-1, 1).to(x.dtype)
+
+
+def _check_groups(name: str, x: Tensor, num_groups: int) -> None:
+    if x.ndim < 2:
+        raise ValueError(f"{name} needs an input (batch, channels, …), got {tuple(x.shape)}")
+    if num_groups < 1 or x.shape[1] % num_groups:
+        raise ValueError(
+            f"{name} needs the channels ({x.shape[1]}) to be a multiple of the groups "
+            f"({num_groups})"
+        )
+
+
+class GroupNorm(nn.GroupNorm):
+    """Own the gain and shift of `group_norm`; drop in for torch.nn.GroupNorm.
+
+    With `channel_axis=-1` every vector on the last axis is split into groups by itself: the
+    form for a transformer's (batch, time, dim).
+    """
+
+    def __init__(self, num_groups: int, num_channels: int, *args, channel_axis: int = 1, **kwargs):
+        if num_groups < 1 or num_channels % num_groups:
+            raise ValueError(
+                f"GroupNorm needs num_channels ({num_channels}) to be a multiple of num_groups "
+                f"({num_groups})"
+            )
+        if channel_axis not in (1, -1):
+            raise ValueError(f"GroupNorm needs channel_axis 1 or -1, got {channel_axis}")
+        super().__init__(num_groups, num_channels, *args, **kwargs)
+        self.channel_axis = channel_axis
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalize each group of channels of each sample (or of each vector)."""
+        x = input
+        check_input("GroupNorm", x, self.eps)
+        last = self.channel_axis == -1
+        rows = x.reshape(-1, x.shape[-1]) if last else x
+        if rows.ndim < 2 or rows.shape[1] != self.num_channels:
+            raise ValueError(
+                f"GroupNorm({self.num_groups}, {self.num_channels}) needs {self.num_channels} "
+                f"channels on axis {self.channel_axis}, got shape {tuple(x.shape)}"
+            )
+        if self.weight is not None and self.weight.dtype != x.dtype:
+            y = group_norm(rows, self.num_groups, self.weight, self.bias, self.eps)
+        else:
+            y = F.group_norm(rows, self.num_groups, self.weight, self.bias, self.eps)
+        return y.view(x.shape)

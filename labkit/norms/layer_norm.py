@@ -1,0 +1,59 @@
+"""LayerNorm: centre each token and divide by its own standard deviation.
+
+    y = weight · (x − mean(x)) / sqrt(var(x) + eps) + bias      mean and var over the last axis
+
+The variance is the biased one (divide by d) and eps stands inside the root.
+Source: Ba, Kiros and Hinton 2016, arXiv 1607.06450; defaults as torch.nn.LayerNorm.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from labkit.norms._common import affine, at_least_float32, check_input, check_parameter
+
+
+def layer_norm(
+    x: Float[Tensor, "*leading dim"],
+    weight: Float[Tensor, " dim"] | None = None,
+    bias: Float[Tensor, " dim"] | None = None,
+    eps: float = 1e-5,
+) -> Float[Tensor, "*leading dim"]:
+    """Normalize each vector on the last axis to mean 0 and variance var/(var + eps).
+
+    Statistics in at least float32, the result in x's dtype with one rounding at the end.
+    """
+    check_input("layer_norm", x, eps)
+    check_parameter("layer_norm", "weight", weight, x.shape[-1])
+    check_parameter("layer_norm", "bias", bias, x.shape[-1])
+    wide = at_least_float32(x)
+    centred = wide - wide.mean(dim=-1, keepdim=True)
+    # The mean was rounded at the size of x; what it missed is taken off at the size of the rest.
+    centred = centred - centred.mean(dim=-1, keepdim=True)
+    variance = centred.square().mean(dim=-1, keepdim=True)
+    return affine(centred * torch.rsqrt(variance + eps), weight, bias).to(x.dtype)
+
+
+class LayerNorm(nn.LayerNorm):
+    """Own the gain and shift of `layer_norm`; drop in for torch.nn.LayerNorm.
+
+    Constructor arguments, parameter names and state_dict are torch's. The forward pass is
+    torch's native operation, equal to `layer_norm` (a test joins the two).
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalize the trailing axes that `normalized_shape` names."""
+        check_input("LayerNorm", input, self.eps)
+        shape = tuple(self.normalized_shape)
+        if tuple(input.shape[-len(shape) :]) != shape:
+            raise ValueError(
+                f"LayerNorm{shape} needs an input that ends in {shape}, got {tuple(input.shape)}"
+            )
+        if self.weight is not None and self.weight.dtype != input.dtype:
+            # torch's CUDA operation refuses mixed dtypes; the formula rounds once, as its CPU
+            # operation does.
+            flat = input.flatten(-len(shape))
+            weight, bias = (p if p is None else p.flatten() for p in (self.weight, self.bias))
+            return layer_norm(flat, weight, bias, self.eps).view_as(input)
+        return F.layer_norm(input, shape, self.weight, self.bias, self.eps)

@@ -1,0 +1,33 @@
+"""Figures of the book: numbers in, a `Figure` with alt text and caption out; no torch."""
+
+from .cube import axes_cube
+from .depth import by_depth
+from .figure import Figure
+from .geometry import sphere_projection
+from .lines import curves
+from .looks import look, looks
+from .losses import loss_curves
+from .maps import grid_map
+from .pairs import paired
+from .placement import placement_diagram
+from .points import dots
+from .slider import Slider, frames
+from .xor import xor_points
+
+__all__ = [
+    "Figure",
+    "Slider",
+    "axes_cube",
+    "by_depth",
+    "curves",
+    "dots",
+    "frames",
+    "grid_map",
+    "look",
+    "looks",
+    "loss_curves",
+    "paired",
+    "placement_diagram",
+    "sphere_projection",
+    "xor_points",
+]

@@ -1,0 +1,143 @@
+"""The cube of activations, and which of its cells share one mean under each norm."""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import cos, radians, sin
+from typing import Any, NamedTuple
+
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_rgb
+
+from .alt import count
+from .figure import Figure
+from .looks import look
+from .style import QUIET, book, canvas
+
+EXAMPLES, CHANNELS, POSITIONS = 4, 6, 4
+
+
+class Share(NamedTuple):
+    """Which cells (example, channel, position) share a mean with the nearest one."""
+
+    title: str
+    words: str
+    inside: Callable[[int, int, int], bool]
+
+
+N, C, L = EXAMPLES - 1, CHANNELS - 1, POSITIONS - 1  # the cell nearest to the eye
+SHARES: dict[str, Share] = {
+    "batch": Share("BatchNorm", "a mean per channel", lambda n, c, p: c == C),
+    "layer": Share("LayerNorm", "a mean per example", lambda n, c, p: n == N),
+    "token": Share("LayerNorm per token", "a mean per token", lambda n, c, p: n == N and p == L),
+    "instance": Share(
+        "InstanceNorm", "a mean per example\nand channel", lambda n, c, p: n == N and c == C
+    ),
+    "group": Share(
+        "GroupNorm",
+        "a mean per example\nand group of channels",
+        lambda n, c, p: n == N and c >= CHANNELS // 2,
+    ),
+}
+
+
+@book()
+def axes_cube(
+    norms: Sequence[str] = ("batch", "layer", "instance", "group"),
+    *,
+    caption: str = "Coloured cells share one mean and one variance; the other cells form further "
+    "sets of the same shape.",
+    alt: str | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Figure:
+    """Draw the examples × channels × positions cube once per norm, one set of cells coloured."""
+    for norm in norms:
+        if norm not in SHARES:
+            raise ValueError(f"unknown norm {norm!r}; choose among {', '.join(SHARES)}")
+    if not norms:
+        raise ValueError(f"axes_cube needs at least one norm out of {', '.join(SHARES)}")
+    picture = canvas(height=2.5)
+    axes = picture.subplots(1, len(norms), squeeze=False)[0]
+    sizes, parts = [], []
+    for i, (ax, norm) in enumerate(zip(axes, norms, strict=True)):
+        title, words, inside = SHARES[norm]
+        colour = look("layer" if norm == "token" else norm).colour
+        _voxels(ax, inside, colour)
+        _edges(ax, full=i == 0)
+        ax.set_title(title, fontsize=10, fontweight="bold", color=colour, pad=3)
+        ax.text(
+            0.5,
+            -0.01,
+            words,
+            transform=ax.transAxes,
+            ha="center",
+            va="top",
+            color=QUIET,
+            fontsize=9,
+        )
+        cells = [
+            (n, c, p)
+            for n in range(EXAMPLES)
+            for c in range(CHANNELS)
+            for p in range(POSITIONS)
+            if inside(n, c, p)
+        ]
+        sizes.append(len(cells))
+        parts.append(f"{title}: {len(cells)} cells, {words}".replace("\n", " "))
+    total = EXAMPLES * CHANNELS * POSITIONS
+    head = (
+        f"{count(len(norms), 'cube')} of {EXAMPLES} examples, {CHANNELS} channels and "
+        f"{POSITIONS} positions, {total} cells; coloured are the cells that share one mean. "
+    )
+    text = head[0].upper() + head[1:] + "; ".join(parts) + "."
+    return Figure(picture, alt or text, caption, sizes, provenance)
+
+
+def _screen(n: float, c: float, p: float) -> tuple[float, float]:
+    """Project a corner: examples run to the lower right, channels to the lower left."""
+    slope = radians(30)
+    return (n - c) * cos(slope), p - (n + c) * sin(slope)
+
+
+def _voxels(ax: Any, inside: Callable[[int, int, int], bool], colour: str) -> None:
+    """Draw the three faces that the eye sees, cell by cell, each face in its own light."""
+    faces, shades = [], []
+
+    def add(cell: tuple[int, int, int], corners: list[tuple[int, int, int]], light: float) -> None:
+        faces.append([_screen(*corner) for corner in corners])
+        base = to_rgb(colour) if inside(*cell) else (0.93, 0.93, 0.94)
+        toward = 1.0 if light > 1 else 0.0
+        weight = abs(light - 1)
+        shades.append([channel + (toward - channel) * weight for channel in base])
+
+    for n in range(EXAMPLES):
+        for c in range(CHANNELS):
+            t = POSITIONS
+            add((n, c, L), [(n, c, t), (n + 1, c, t), (n + 1, c + 1, t), (n, c + 1, t)], 1.32)
+    for p in range(POSITIONS):
+        for c in range(CHANNELS):
+            e = EXAMPLES
+            add((N, c, p), [(e, c, p), (e, c + 1, p), (e, c + 1, p + 1), (e, c, p + 1)], 0.9)
+        for n in range(EXAMPLES):
+            e = CHANNELS
+            add((n, C, p), [(n, e, p), (n + 1, e, p), (n + 1, e, p + 1), (n, e, p + 1)], 1.1)
+    ax.add_collection(
+        PolyCollection(faces, facecolors=shades, edgecolors="#8a8a8a", linewidths=0.6)
+    )
+    ax.set_aspect("equal")
+    ax.autoscale_view()
+    ax.margins(0.02)
+    ax.set_axis_off()
+
+
+def _edges(ax: Any, full: bool) -> None:
+    """Name the three edges: in words on the first cube, by letter on the others."""
+    names = ("N examples", "C channels", "L positions") if full else ("N", "C", "L")
+    spots = [
+        (_screen(EXAMPLES / 2, CHANNELS, 0), -30, (-5, -7)),
+        (_screen(EXAMPLES, CHANNELS / 2, 0), 30, (5, -7)),
+        (_screen(0, CHANNELS, POSITIONS / 2), 90, (-7, 0)),
+    ]
+    for name, (spot, turn, aside) in zip(names, spots, strict=True):
+        ax.annotate(
+            name, spot, xytext=aside, textcoords="offset points", rotation=turn, ha="center",
+            va="center", fontsize=8, rotation_mode="anchor",
+        )  # fmt: skip

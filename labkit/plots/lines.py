@@ -1,0 +1,142 @@
+"""Lines over a setting: every seed's point, the mean of the seeds, its 95 % interval."""
+
+from collections.abc import Mapping
+from math import isfinite, nan
+from typing import Any
+
+import numpy as np
+from matplotlib.transforms import ScaledTranslation
+
+from .alt import count, diverged, sentences, trend
+from .figure import Figure
+from .labels import End, mark_heights, name_lines
+from .looks import Look, looks
+from .stats import floats, mean_and_half, need, seeds_in
+from .style import book, canvas, dress
+from .ticks import log_ticks, make_headroom, place_ticks
+
+Points = dict[Any, list[float]]  # setting -> one value per seed
+
+
+@book()
+def curves(
+    series: Mapping[str, Mapping[Any, Any]],
+    *,
+    xlabel: str,
+    ylabel: str,
+    caption: str,
+    logx: bool = False,
+    logy: bool = False,
+    title: str | None = None,
+    reference: Mapping[str, float] | None = None,
+    ylim: tuple[float, float] | None = None,
+    alt: str | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Figure:
+    """Draw a quantity against a setting, one line per method, every seed's value visible."""
+    table, xs = _read(series, logx)
+    lost = any(not isfinite(y) for arm in table.values() for ys in arm.values() for y in ys)
+    picture = canvas()
+    ax = picture.add_subplot()
+    if logx:
+        ax.set_xscale("log")
+    if logy:
+        ax.set_yscale("log", nonpositive="mask")
+
+    place = {x: float(i) if isinstance(x, str) else float(x) for i, x in enumerate(xs)}
+    ends = []
+    for i, (name, style) in enumerate(looks(table).items()):
+        points = {place[x]: ys for x, ys in table[name].items()}
+        dodge = (i - (len(table) - 1) / 2) * 2.2
+        _draw(ax, points, style, dodge)
+        _cross_diverged(ax, points, style, dodge * 3)
+        alive = [x for x, ys in points.items() if any(map(isfinite, ys))]
+        height = mean_and_half(points[alive[-1]])[0] if alive else nan
+        ends.append(End(name, height, style, bool(alive) and alive[-1] == place[xs[-1]]))
+    if ylim:
+        ax.set_ylim(*ylim)
+    elif lost:
+        make_headroom(ax)
+    if logy:
+        log_ticks(ax)
+    place_ticks(ax, xs, logx)
+    dress(ax, xlabel, ylabel, title)
+    name_lines(ax, ends + mark_heights(ax, reference or {}))
+
+    counts = [len(ys) for points in table.values() for ys in points.values()]
+    note = f"Points: {seeds_in(counts)}; lines: their mean; bars: its 95 % t interval."
+    if max(counts) == 1:
+        note = "One seed."
+    if lost:
+        note += " Crosses: diverged runs."
+    head = f"Line plot of {ylabel} against {xlabel} for {count(len(table), 'series')}"
+    parts = [
+        trend(name, list(points), [mean_and_half(ys)[0] for ys in points.values()])
+        + diverged(points)
+        for name, points in table.items()
+    ]
+    return Figure(
+        picture,
+        alt or sentences(head, parts, reference),
+        caption and f"{caption} {note}",
+        [[place[x], *ys] for points in table.values() for x, ys in points.items()],
+        provenance,
+    )
+
+
+def _read(series: Mapping[str, Mapping[Any, Any]], logx: bool) -> tuple[dict[str, Points], list]:
+    """Put every series in the order of its settings; refuse what cannot be drawn."""
+    need(series, "curves")
+    xs = list(dict.fromkeys(x for points in series.values() for x in points))
+    named = any(isinstance(x, str) for x in xs)
+    if not named:
+        xs.sort()
+    if logx and (named or xs[0] <= 0):
+        raise ValueError(f"a logarithmic x axis needs positive numbers, got {xs[0]!r}")
+    table = {
+        name: {x: floats(points[x]) for x in xs if x in points} for name, points in series.items()
+    }
+    for name, points in table.items():
+        for x, ys in points.items():
+            if not ys:
+                raise ValueError(f"every setting needs a value, {name!r} has none at {x!r}")
+    return table, xs
+
+
+def _draw(ax: Any, points: Points, style: Look, dodge: float) -> None:
+    """Draw one series a few pixels aside, so that no interval hides another's."""
+    to = ax.transData + ScaledTranslation(dodge / 72, 0, ax.figure.dpi_scale_trans)
+    xs = list(points)
+    means, halves = np.transpose([mean_and_half(ys) for ys in points.values()])
+    for x, ys in points.items():
+        if len(ys) > 1:
+            ax.plot(
+                [x] * len(ys), ys, style.marker, color=style.colour, markersize=3.4,
+                markeredgewidth=0, alpha=0.45, transform=to,
+            )  # fmt: skip
+    low = means - halves
+    if ax.get_yscale() == "log":  # an interval that reaches below zero ends near the lowest run
+        low = np.where(low > 0, low, [np.nanmin([*ys, np.inf]) / 2 for ys in points.values()])
+    spots = [(x, y) for x, ys in points.items() for y in ys]
+    spots += [*zip(xs, low, strict=True), *zip(xs, means + halves, strict=True)]
+    # The shifted lines do not count for the axes' limits: count their points by hand.
+    ax.update_datalim([spot for spot in spots if isfinite(spot[1])])
+    ax.autoscale_view()
+    ax.vlines(xs, low, means + halves, color=style.colour, linewidth=1.3, transform=to)
+    ax.plot(
+        xs, means, color=style.colour, linestyle=style.line, marker=style.marker,
+        markeredgecolor="white", markeredgewidth=0.5, markersize=style.size, zorder=3,
+        transform=to,
+    )  # fmt: skip
+
+
+def _cross_diverged(ax: Any, points: Points, style: Look, dodge: float) -> None:
+    """Mark each setting at which a run diverged with a cross near the top of the axes."""
+    xs = [x for x, ys in points.items() if not all(map(isfinite, ys))]
+    if not xs:
+        return
+    aside = ScaledTranslation(dodge / 72, 0, ax.figure.dpi_scale_trans)
+    ax.plot(
+        xs, [0.96] * len(xs), "x", color=style.colour, markersize=7, markeredgewidth=1.8,
+        transform=ax.get_xaxis_transform() + aside, zorder=4,
+    )  # fmt: skip

@@ -1,0 +1,146 @@
+"""Looks: one colour, marker and dash per method through the whole book.
+
+Every colour has a contrast of at least 4.5:1 on white, so that a label may wear its line's colour.
+Marker and dash together name a method without any colour: the book survives a black-and-white
+printer.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+from zlib import crc32
+
+COLOURS = {
+    "vermillion": "#c8500a",
+    "blue": "#0a63b5",
+    "teal": "#087886",
+    "navy": "#1d2a6e",
+    "wine": "#7d1238",
+    "pink": "#c7367f",
+    "green": "#0b7a53",
+    "purple": "#8b3a9e",
+    "olive": "#6f6a00",
+    "brown": "#80501a",
+    "grey": "#666666",
+    "black": "#1a1a1a",
+}
+DASHES: dict[str, Any] = {
+    "solid": "solid",
+    "dash": (0, (5, 1.8)),
+    "dot": (0, (1.2, 1.5)),
+    "dashdot": (0, (6, 1.6, 1.2, 1.6)),
+    "long": (0, (10, 2)),
+    "dashdotdot": (0, (6, 1.5, 1.2, 1.5, 1.2, 1.5)),
+}
+SPARE_MARKERS = "<>H8"  # only for names that have no row below
+
+
+class Look(NamedTuple):
+    """How a method is drawn everywhere: colour, marker, name of a dash."""
+
+    colour: str
+    marker: str
+    dash: str
+
+    @property
+    def size(self) -> float:
+        """Give the marker's size: thin shapes are drawn larger to weigh the same."""
+        return {"X": 8.5, "P": 8, "*": 10, "^": 7.5, "v": 7.5, "D": 6, "d": 7.5}.get(
+            self.marker, 6.5
+        )
+
+    @property
+    def line(self) -> Any:
+        """Give matplotlib's line style."""
+        return DASHES[self.dash]
+
+
+# method  colour  marker  dash
+_TABLE = """
+batch            vermillion o solid      | layer           blue       s dash
+rms              teal       ^ dashdot    | group           navy       D long
+instance         wine       v dot        | none            black      X dot
+annotated-layer  pink       s dashdot    | partial-rms     green      ^ dash
+scale            purple     p solid      | l2              olive      * dash
+power            brown      P dashdot    | rep-batch       brown      o dash
+prep-batch       pink       o dot        | dyt             purple     h dashdotdot
+derf             olive      d long       | bhyt            wine       X solid
+post             vermillion o long       | pre             blue       s solid
+deepnorm         teal       ^ dash       | hybrid          navy       D dashdot
+hybrid*          wine       * solid      | mix-ln          brown      v dash
+sandwich         green      P solid      | peri            purple     p dash
+output           olive      h long       | qk              pink       d dot
+ngpt             green      X dashdot    | resi-dual       teal       v solid
+realformer       grey       d dash       | b2t             brown      p dot
+admin            olive      P dot        | sub-ln          purple     v dashdot
+normformer       pink       h solid      | lns             green      d dashdotdot
+keel             wine       p dashdot    | gemma2          navy       ^ dot
+gemma3           grey       ^ long       | embed-norm      brown      h dash
+first-qkv-pre    grey       s dot        | resnet-v1       vermillion D solid
+resnet-v2        blue       D dot        | highway         green      * dot
+qkvc-post        vermillion * long       | qkc-post        wine       o dashdot
+qk-post          pink       v long       | kv-post         olive      D dash
+kc-post          purple     P dash       | pre-qkv-post    navy       s long
+pre-qkv-pre      teal       d solid      | pre-qk-pre      green      h dot
+qkv-pre          blue       p long       | post-pre        brown      ^ solid
+pre-post         purple     X dash
+"""
+LOOKS: dict[str, Look] = {
+    name: Look(COLOURS[colour], marker, dash)
+    for name, colour, marker, dash in (
+        row.split() for line in _TABLE.strip().splitlines() for row in line.split("|")
+    )
+}
+_ALIASES = {
+    "batchnorm": "batch",
+    "layernorm": "layer",
+    "rmsnorm": "rms",
+    "groupnorm": "group",
+    "instancenorm": "instance",
+    "post-norm": "post",
+    "pre-norm": "pre",
+    "hybridnorm": "hybrid",
+    "qkv-post": "hybrid",
+}
+
+
+def method_of(name: str) -> str | None:
+    """Find the method that a label speaks of: "post, warm-up 100" is about "post"."""
+    name = name.strip().lower()
+    if (whole := _ALIASES.get(name, name)) in LOOKS:
+        return whole
+    word, _, rest = re.sub(r"[\s,;:(+/=]+", " ", name).partition(" ")
+    word = _ALIASES.get(word, word)
+    counts = re.fullmatch(r"[\d.]*", rest)  # "layer 3", "batch 8": a number of layers, of examples
+    return word if word in LOOKS and not counts else None
+
+
+def look(name: str) -> Look:
+    """Give the look of one method; an unknown name gets a fixed one of its own."""
+    return looks([name])[name]
+
+
+def looks(names: Iterable[str]) -> dict[str, Look]:
+    """Give every name in one figure a look of its own; known methods keep theirs."""
+    names = list(names)
+    chosen = {name: LOOKS[name] for name in names if name in LOOKS}
+    for name in names:
+        if name in chosen:
+            continue
+        method = method_of(name)
+        options = _spare(name, LOOKS[method].colour if method else None)
+        if method:
+            options = [LOOKS[method], *options]
+        taken = {(known.marker, known.dash) for known in chosen.values()}
+        free = (option for option in options if (option.marker, option.dash) not in taken)
+        chosen[name] = next(free, options[-1])
+    return {name: chosen[name] for name in names}
+
+
+def _spare(name: str, colour: str | None) -> list[Look]:
+    """List the looks that no method owns, in an order that depends on the name alone."""
+    colours = [colour] if colour else list(COLOURS.values())
+    pairs = [(marker, dash) for dash in DASHES for marker in SPARE_MARKERS]
+    spare = [Look(c, *pair) for pair in pairs for c in colours]
+    start = crc32(name.encode()) % len(spare)
+    return spare[start:] + spare[:start]

@@ -1,0 +1,54 @@
+"""Where and with what a number was made."""
+
+import platform
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+
+def provenance(model: nn.Module | None = None) -> dict[str, Any]:
+    """Say where and with what a number is made: device, processor, versions, commit."""
+    device = next(model.parameters()).device.type if model is not None else "cpu"
+    if device == "cuda":
+        device = torch.cuda.get_device_name()
+    return {
+        "device": device,
+        "cpu": _processor(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "commit": _commit(),
+    }
+
+
+@cache
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+@cache
+def _commit() -> str:
+    """Name the commit of labkit's sources, with + when files differ from it; empty outside git."""
+
+    def git(*words: str) -> str:
+        folder = Path(__file__).parent
+        done = subprocess.run(
+            ["git", *words], cwd=folder, capture_output=True, text=True, check=False
+        )
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    try:
+        commit = git("rev-parse", "--short=12", "HEAD")
+        return commit + ("+" if commit and git("status", "--porcelain", "--", ".") else "")
+    except OSError:
+        return ""

@@ -1,0 +1,194 @@
+"""Train a model and record what happened: one loop for every chapter.
+
+    loss = mean cross-entropy in nats per prediction (per token for text, per image for digits)
+
+Observers measure; the loop never changes for them. A loss that is not finite ends the run and is
+a result: `diverged_at` says the step.
+"""
+
+import json
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from labkit.provenance import provenance
+
+SCHEDULES = {
+    # progress in [0, 1] after warm-up -> share of the peak learning rate
+    "constant": lambda progress, final: 1.0,
+    "linear": lambda progress, final: 1 - (1 - final) * progress,
+    "cosine": lambda progress, final: final + (1 - final) * (1 + math.cos(math.pi * progress)) / 2,
+}
+OPTIMIZERS = ("adamw", "sgd")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How to train: optimizer, schedule, length. Refuses nonsense when it is made."""
+
+    steps: int = 300
+    lr: float = 1e-3  # peak learning rate
+    optimizer: str = "adamw"  # adamw or sgd
+    betas: tuple[float, float] = (0.9, 0.98)  # adamw
+    momentum: float = 0.9  # sgd
+    weight_decay: float = 0.0
+    warmup: int = 0  # steps of linear growth from lr/warmup to lr
+    schedule: str = "cosine"  # constant, linear or cosine
+    final_lr: float = 0.05  # last learning rate, as a share of the peak
+    clip: float | None = None  # largest norm of the whole gradient
+
+    def __post_init__(self) -> None:
+        if self.optimizer not in OPTIMIZERS:
+            raise ValueError(
+                f"unknown optimizer {self.optimizer!r}; choose one of {', '.join(OPTIMIZERS)}"
+            )
+        if self.schedule not in SCHEDULES:
+            raise ValueError(
+                f"unknown schedule {self.schedule!r}; choose one of {', '.join(SCHEDULES)}"
+            )
+        for name, low in (("steps", 1), ("warmup", 0), ("weight_decay", 0), ("final_lr", 0)):
+            if getattr(self, name) < low:
+                raise ValueError(f"{name} must be at least {low}, got {getattr(self, name)}")
+        if not (0 < self.lr < math.inf):
+            raise ValueError(f"lr must be positive and finite, got {self.lr}")
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip must be above 0 (or None), got {self.clip}")
+
+    def lr_at(self, step: int) -> float:
+        """Give the learning rate of step `step` (from 0)."""
+        if step < self.warmup:
+            return self.lr * (step + 1) / self.warmup
+        progress = (step - self.warmup) / max(1, self.steps - self.warmup)
+        return self.lr * SCHEDULES[self.schedule](progress, self.final_lr)
+
+
+class Observer:
+    """Measure something while a model trains; what `result` returns goes into the record.
+
+    The three hooks may read the model and must leave its weights, gradients, buffers and mode,
+    and the random state, as they found them.
+    """
+
+    name = "observer"
+
+    def start(self, model: nn.Module) -> None:
+        """See the model before its first step."""
+
+    def after_backward(self, step: int, model: nn.Module) -> None:
+        """See the gradients of step `step` (from 0), before clipping and before the update."""
+
+    def result(self, model: nn.Module) -> Any:
+        """See the trained model; return anything JSON can hold."""
+
+
+@dataclass
+class Record:
+    """What one training run left behind."""
+
+    losses: list[float]  # training loss of each finished step, nats per prediction
+    steps: int  # steps asked for
+    diverged_at: int | None = None  # the step (from 0) whose loss was not finite
+    seconds: float = 0.0  # wall time of the loop
+    cpu_seconds: float = 0.0  # processor time of training and measuring, all threads
+    predictions_per_second: float = 0.0
+    probes: dict[str, Any] = field(default_factory=dict)  # observer name -> result
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Write as JSON; a number that is not finite becomes null."""
+        return json.dumps(_finite(asdict(self)), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Record":
+        """Read what `to_json` wrote."""
+        return cls(**json.loads(text))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def loss_of(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross-entropy of the model's logits, in nats per prediction."""
+    logits = model(inputs)
+    return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
+
+
+def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    """Make the optimizer; weight decay, if any, acts on every parameter."""
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(
+            model.parameters(), config.lr, config.momentum, weight_decay=config.weight_decay
+        )
+    return torch.optim.AdamW(
+        model.parameters(), config.lr, config.betas, weight_decay=config.weight_decay, fused=True
+    )
+
+
+def train(
+    model: nn.Module,
+    batches: Iterable[tuple[Tensor, Tensor]],
+    config: TrainConfig,
+    observers: Sequence[Observer] = (),
+    *,
+    progress: bool = True,
+) -> Record:
+    """Train `model` in place on (inputs, targets) batches and return the record.
+
+    The bar appears only when training takes longer than three seconds.
+    """
+    optimizer = make_optimizer(model, config)
+    record = Record(losses=[], steps=config.steps, provenance=provenance(model))
+    predictions = 0
+    for observer in observers:
+        observer.start(model)
+    model.train()
+    stream = _checked(batches)
+    wall, cpu = time.perf_counter(), time.process_time()
+    for step in tqdm(range(config.steps), "train", disable=not progress, delay=3, leave=False):
+        inputs, targets = next(stream)
+        for group in optimizer.param_groups:
+            group["lr"] = config.lr_at(step)
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(model, inputs, targets)
+        if not math.isfinite(value := loss.item()):
+            record.diverged_at = step
+            break
+        record.losses.append(value)
+        loss.backward()
+        for observer in observers:
+            observer.after_backward(step, model)
+        if config.clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+        optimizer.step()
+        predictions += targets.numel()
+    record.seconds = time.perf_counter() - wall
+    record.predictions_per_second = predictions / max(record.seconds, 1e-9)
+    for observer in observers:
+        record.probes[observer.name] = observer.result(model)
+    record.cpu_seconds = time.process_time() - cpu
+    return record
+
+
+def _checked(batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Refuse empty batches, and a stream that ends before the steps do."""
+    step = -1
+    for step, (inputs, targets) in enumerate(batches):
+        if inputs.numel() == 0 or targets.numel() == 0:
+            raise ValueError(
+                f"batch {step} is empty: inputs {tuple(inputs.shape)}, "
+                f"targets {tuple(targets.shape)}; leave such batches out"
+            )
+        yield inputs, targets
+    raise ValueError(f"the batches ended after {step + 1} steps; give a stream that is long enough")

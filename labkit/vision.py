@@ -1,0 +1,90 @@
+"""Two small networks for images, a norm after every layer: a perceptron and a CNN.
+
+MLP   pixels -> depth × [linear -> norm -> relu] -> linear -> logits
+CNN   image  -> depth × [3×3 convolution -> norm -> relu] -> mean over space -> linear -> logits
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from labkit.norms import BatchNorm, GroupNorm
+
+# A norm for images: channels on axis 1, space after it. Over all channels and all of space,
+# LayerNorm is GroupNorm with one group, and InstanceNorm with as many groups as channels.
+CHANNEL_NORMS: dict[str, Callable[[int, int], nn.Module]] = {
+    "batch": lambda channels, groups: BatchNorm(channels),
+    "layer": lambda channels, groups: GroupNorm(1, channels),
+    "group": lambda channels, groups: GroupNorm(groups, channels),
+    "instance": lambda channels, groups: GroupNorm(channels, channels),
+    "none": lambda channels, groups: nn.Identity(),
+}
+
+
+@dataclass(frozen=True)
+class _ImageConfig:
+    norm: str = "batch"  # a key of CHANNEL_NORMS
+    width: int = 128  # features or channels of every hidden layer
+    depth: int = 3
+    groups: int = 8  # for norm="group"
+    classes: int = 10
+
+    def __post_init__(self) -> None:
+        if self.norm not in CHANNEL_NORMS:
+            raise ValueError(
+                f"unknown norm {self.norm!r}; choose one of {', '.join(CHANNEL_NORMS)}"
+            )
+        for field in ("width", "depth", "groups", "classes"):
+            if getattr(self, field) < 1:
+                raise ValueError(f"{field} must be at least 1, got {getattr(self, field)}")
+        if self.norm == "group" and self.width % self.groups:
+            raise ValueError(f"width ({self.width}) must be a multiple of groups ({self.groups})")
+
+    def make_norm(self) -> nn.Module:
+        """Make one norm for `width` channels."""
+        return CHANNEL_NORMS[self.norm](self.width, self.groups)
+
+
+@dataclass(frozen=True)
+class MLPConfig(_ImageConfig):
+    """A perceptron on flattened pixels."""
+
+    pixels: int = 64
+
+    def build(self) -> nn.Module:
+        """Make the network with torch's default initialisation."""
+        sizes = [self.pixels, *[self.width] * self.depth]
+        layers = [
+            layer
+            for before, after in pairwise(sizes)
+            for layer in (nn.Linear(before, after), self.make_norm(), nn.ReLU())
+        ]
+        return nn.Sequential(nn.Flatten(), *layers, nn.Linear(self.width, self.classes))
+
+
+@dataclass(frozen=True)
+class CNNConfig(_ImageConfig):
+    """A convolutional network that keeps the image's size and averages over it at the end."""
+
+    width: int = 32
+    depth: int = 4
+
+    def build(self) -> nn.Module:
+        """Make the network with torch's default initialisation."""
+        sizes = [1, *[self.width] * self.depth]
+        layers = [
+            layer
+            for before, after in pairwise(sizes)
+            for layer in (nn.Conv2d(before, after, 3, padding=1), self.make_norm(), nn.ReLU())
+        ]
+        return nn.Sequential(*layers, _MeanOverSpace(), nn.Linear(self.width, self.classes))
+
+
+class _MeanOverSpace(nn.Module):
+    def forward(
+        self, x: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch channels"]:
+        return x.mean(dim=(2, 3))

@@ -1,0 +1,240 @@
+"""A book of two chapters as its build leaves it, to try the site on: nothing was executed for it.
+
+    python tests/fake_book.py FOLDER    # then: python -m labkit book site, inside FOLDER
+"""
+
+import base64
+import json
+import shutil
+import struct
+import sys
+import zlib
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+ONE, TWO = "01_batchnorm_vs_layernorm", "02_pre_and_post_norm"
+PROVENANCE = {
+    "device": "cpu",
+    "cpu": "Example CPU (R) @ 2.4_GHz *turbo*",
+    "threads": 1,
+    "python": "3.11.2",
+    "torch": "2.13.0",
+    "labkit": "0.1.0",
+    "commit": "0123456789abcdef",
+    "seeds": [0, 1, 2, 3, 4],
+    "cpu_seconds": 41.5,
+    "runs": 10,
+}
+
+
+def png(width: int = 480, height: int = 200, shade: int = 40) -> str:
+    """Draw a slanted band, as base64."""
+    rows = []
+    for y in range(height):
+        row = bytearray([0])
+        for x in range(width):
+            line = abs(y - height + 20 + x * (height - 60) // width) < 2
+            row += bytes([shade, 90, 160] if line else [255, 255, 255])
+        rows.append(bytes(row))
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    body = zlib.compress(b"".join(rows), 9)
+    out = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+    return base64.b64encode(out).decode()
+
+
+def claim(identifier: str, chapter: str, verdict: str, values: list, **more) -> dict:
+    mean = sum(values) / len(values)
+    return {
+        "statement": f"The measured difference is {mean:.3f}, <b>markup</b> & all.",
+        "source": "Xiong et al. (2020), Figure 3",
+        "published": None,
+        "values": values,
+        "interval": [mean - 0.05, mean + 0.05],
+        "criterion": "> 0",
+        "kind": "at",
+        "verdict": verdict,
+        "weak": False,
+        "tolerance": 0.01,
+        "seeds": list(range(len(values))),
+        "chapter": chapter,
+        "cell": "c3",
+    } | more
+
+
+CLAIMS = {
+    "01-bn-fails-at-batch-2": claim(
+        "01-bn-fails-at-batch-2", ONE, "holds", [0.41, 0.52, 0.47, 0.50, 0.49], published=0.106
+    ),
+    "01-cnn-hides-it": claim(
+        "01-cnn-hides-it", ONE, "contradicted", [-0.03, -0.02, -0.04, -0.03, -0.035], kind="best"
+    ),
+    "02-post-needs-warm-up": claim(
+        "02-post-needs-warm-up", TWO, "holds", [0.90, 0.95, 0.99, 0.91, 0.97], criterion="> 0.5"
+    ),
+    "02-post-ends-lower": claim(
+        "02-post-ends-lower", TWO, "not-seen", [0.03, -0.04, 0.02, 0.05, -0.01], weak=True
+    ),
+    "02-pre-grows-with-depth": claim(
+        "02-pre-grows-with-depth", TWO, "holds", [13.0], kind="exact", criterion="== 13"
+    ),
+}
+
+
+def card(identifier: str) -> dict:
+    entry = CLAIMS[identifier]
+    words = {"holds": "● holds here", "not-seen": "○ not seen", "contradicted": "▲ contradicted"}
+    markup = (
+        f'<div class="labkit-claim labkit-verdict-{entry["verdict"]}">'
+        f'<span class="labkit-verdict">{words[entry["verdict"]]}</span>'
+        f'<span class="labkit-statement">The measured difference is what it is.</span>'
+        f'<span class="labkit-values">0.478 [0.43, 0.53], 5 seeds, criterion &gt; 0</span>'
+        f'<span class="labkit-source">{entry["source"]}</span></div>'
+    )
+    return {
+        "output_type": "display_data",
+        "data": {
+            "text/html": markup,
+            "text/plain": "card",
+            "application/vnd.labkit.claim+json": {**entry, "id": identifier},
+        },
+        "metadata": {"labkit": {"kind": "claim", "id": identifier}},
+    }
+
+
+def figure(alt: str, caption: str, provenance: dict | None = PROVENANCE, shade: int = 40) -> list:
+    facts = {"kind": "figure", "alt": alt, "caption": caption, "data": [1.0]}
+    return [
+        {
+            "output_type": "execute_result",
+            "execution_count": 1,
+            "data": {"image/png": png(shade=shade), "text/plain": alt},
+            "metadata": {"labkit": facts | {"provenance": provenance}, "image/png": {"width": 480}},
+        },
+        {
+            "output_type": "display_data",
+            "data": {"text/markdown": caption, "text/plain": caption},
+            "metadata": {"labkit": {"kind": "caption"}},
+        },
+    ]
+
+
+def volatile(runs: int, seconds: float) -> list:
+    facts = {"kind": "volatile", "cpu_seconds": seconds, "declared": 300.0, "runs": runs}
+    bar = {"name": "stderr", "output_type": "stream", "text": "100%|████| 10/10\n"}
+    data = {"text/plain": "VOLATILE seconds"}
+    return [bar, {"output_type": "display_data", "data": data, "metadata": {"labkit": facts}}]
+
+
+def said(text: str) -> dict:
+    return {"name": "stdout", "output_type": "stream", "text": text}
+
+
+def notebook(*cells) -> dict:
+    """Make a notebook of strings (markdown) and (source, tags, outputs) triples."""
+    out = []
+    for number, cell in enumerate(cells):
+        base = {"id": f"c{number}", "metadata": {}}
+        if isinstance(cell, str):
+            out.append(base | {"cell_type": "markdown", "source": cell.splitlines(True)})
+        else:
+            source, tags, outputs = cell
+            out.append(
+                base
+                | {"cell_type": "code", "source": source, "outputs": outputs}
+                | {"execution_count": number, "metadata": {"tags": tags} if tags else {}}
+            )
+    metadata = {"kernelspec": {"name": "python3"}, "papermill": {"duration": 3.0}}
+    return {"cells": out, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+
+
+PROSE = (
+    "Normalization subtracts a mean and divides by a spread; which numbers go into the two is the "
+    "whole question. A batch of two has few of them, and the estimate wobbles from step to step. "
+)
+FIRST = notebook(
+    "# BatchNorm vs LayerNorm\n\nWhich axis? As {cite:t}`ioffe2015` say, and {cite:p}`ba2016,wu2018`. "
+    + PROSE * 3
+    + "\n\n- one tensor, four averages\n- batches of two\n",
+    ('profile = "cpu"\nseed = 0', ["parameters"], []),
+    ('profile = "smoke"', ["injected-parameters"], []),
+    "## By hand\n\nInline $\\mu = \\frac1d\\sum_i x_i$ and displayed\n\n"
+    "$$y = \\gamma\\,\\frac{x-\\mu}{\\sqrt{\\sigma^2+\\epsilon}} + \\beta$$\n\n"
+    "```{admonition} Predict\n:class: tip\nWrite the number down first.\n```\n",
+    (
+        "x = torch.tensor([3.0, 1.0, -1.0, 5.0])\nx.mean(), x.var(correction=0)",
+        [],
+        [said("2.0 5.0\n")],
+    ),
+    "## Measure\n\n" + PROSE * 2,
+    (
+        'records = lab.run(experiment)\nplots.curves(records, "loss")',
+        [],
+        volatile(10, 41.5)
+        + figure("Two loss curves that cross.", "Batches of two: $B=2$ **fails**; see the dip."),
+    ),
+    (
+        'claim("01-bn-fails-at-batch-2", "…")\nclaim("01-cnn-hides-it", "…")\nplots.both()',
+        [],
+        [card("01-bn-fails-at-batch-2"), card("01-cnn-hides-it")]
+        + figure("Accuracy by batch size.", "The gap, first.", shade=200)
+        + figure("The same for a\nsmall CNN.", "The gap, second; drawn from algebra.", None, 120),
+    ),
+    "### Exercise 1\n\nShow that the mean vanishes.\n\n<details><summary>Hint</summary>\n\n"
+    "Use $\\sum_i (x_i-\\mu)=0$.\n\n</details>\n",
+    ("def my_norm(x): ...", ["exercise"], []),
+    (
+        "def my_norm(x):\n    return x - x.mean()\nmy_norm(x)",
+        ["solution"],
+        [said("solved\n"), *figure("A flat line.", "Flat.", None, 80)],
+    ),
+    "See [the next chapter](02_pre_and_post_norm.ipynb), and "
+    "[why warm-up](02_pre_and_post_norm.ipynb#why-warm-up).\n",
+)
+SECOND = notebook(
+    "# Pre-Norm and Post-Norm\n\nWhy does Post-Norm need a warm-up? See {cite:t}`xiong2020`. "
+    + PROSE * 2,
+    ('profile = "cpu"\nseed = 0', ["parameters"], []),
+    "## Why warm-up\n\n" + PROSE * 2 + "\n\n$$x_{l+1} = \\mathrm{LN}(x_l + f(x_l))$$\n",
+    (
+        'claim("02-post-needs-warm-up", "…")',
+        ["hide-input"],
+        [card("02-post-needs-warm-up"), card("02-post-ends-lower")],
+    ),
+    ("depths()", [], [card("02-pre-grows-with-depth"), *figure("A line.", "Growth by depth.")]),
+    "Back to [chapter one](01_batchnorm_vs_layernorm.ipynb).\n",
+)
+
+
+def make(root: Path, package: bool = False) -> Path:
+    """Write the book; with the package's sources for its pages, if asked."""
+    (root / "chapters").mkdir(parents=True, exist_ok=True)
+    for name in ("conf.py", "index.md", "references.bib"):
+        shutil.copy(REPOSITORY / "chapters" / name, root / "chapters")
+    shutil.copytree(
+        REPOSITORY / "chapters" / "_static", root / "chapters" / "_static", dirs_exist_ok=True
+    )
+    (root / "pyproject.toml").touch()
+    executed = root / "build" / "book" / "cpu"
+    executed.mkdir(parents=True, exist_ok=True)
+    for name, content in ((ONE, FIRST), (TWO, SECOND)):
+        (root / "chapters" / f"{name}.py").write_text("# %%\n")
+        (executed / f"{name}.ipynb").write_text(json.dumps(content))
+    write_claims(root / "build" / "claims" / "cpu.json", "cpu", CLAIMS)
+    if package:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(REPOSITORY / "labkit", root / "labkit", dirs_exist_ok=True, ignore=ignored)
+    return root
+
+
+def write_claims(path: Path, profile: str, claims: dict, provenance: dict = PROVENANCE) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    facts = {"schema": 1, "profile": profile, "provenance": provenance, "claims": claims}
+    path.write_text(json.dumps(facts))
+
+
+if __name__ == "__main__":
+    print(make(Path(sys.argv[1]), package=True))

@@ -1,0 +1,214 @@
+"""Drive JupyterLab in Chromium as a reader does: open a chapter's .py, run it all, save it.
+
+Each chapter runs in a copy, so that saving cannot touch the repository; the copy shares the store
+of runs, so that nothing trains which the build has trained already.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+pytestmark = pytest.mark.site
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAPTERS = sorted(path.stem for path in (ROOT / "chapters").glob("[0-9][0-9]_*.py"))
+PATIENCE = 20 * 60  # seconds; with a filled store a chapter needs less than one minute
+QUIET = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+QUIET += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+
+@dataclass
+class Lab:
+    """Hold what a test needs of a running JupyterLab."""
+
+    root: Path
+    url: str
+    token: str
+    started: float
+
+    def contents(self, token: str) -> int:
+        """Ask for the list of files and return the HTTP status."""
+        try:
+            with urlopen(f"{self.url}api/contents?token={token}", timeout=30) as answer:
+                return answer.status
+        except HTTPError as error:
+            error.close()
+            return error.code
+
+
+def copy_of_the_book(root: Path) -> None:
+    """Copy what a reader opens; link what is only read or shared."""
+    ignored = shutil.ignore_patterns(".ipynb_checkpoints", "__pycache__")
+    shutil.copytree(ROOT / "chapters", root / "chapters", ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", root)
+    (ROOT / ".labkit").mkdir(exist_ok=True)
+    for name in (".labkit", "data"):
+        (root / name).symlink_to(ROOT / name)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for_server(process: subprocess.Popen, runtime: Path, log: Path) -> dict:
+    """Wait until the server has written down where it listens and with which token."""
+    note = runtime / f"jpserver-{process.pid}.json"
+    for _ in range(600):
+        if process.poll() is not None:
+            break
+        if note.exists() and note.read_text().strip().endswith("}"):
+            return json.loads(note.read_text())
+        time.sleep(0.1)
+    pytest.fail(f"JupyterLab did not start; it said:\n{log.read_text()}")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    home = tmp_path_factory.mktemp("jupyter")
+    root = home / "book"
+    root.mkdir()
+    copy_of_the_book(root)
+    places = {f"JUPYTER_{name}_DIR": str(home / name) for name in ("CONFIG", "DATA", "RUNTIME")}
+    log = home / "log.txt"
+    program = str(ROOT / "labkit/book/lab.py")
+    port = f"--ServerApp.port={free_port()}"
+    command = [sys.executable, "-I", program, "--root", str(root), "--no-browser", port]
+    started = time.monotonic()
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            command, env=os.environ | places, stdout=out, stderr=out, stdin=subprocess.DEVNULL
+        )
+    try:
+        note = wait_for_server(process, home / "RUNTIME", log)
+        yield Lab(root, note["url"], note["token"], started)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def page(lab: Lab) -> Iterator[Page]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.fail("these tests need Chromium and found none; apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=QUIET)
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        page.requests_made = []  # type: ignore[attr-defined]
+        page.on("request", lambda request: page.requests_made.append(request.url))  # type: ignore[attr-defined]
+        page.goto(f"{lab.url}lab?token={lab.token}")
+        page.wait_for_selector(".jp-DirListing-item", timeout=60_000)
+        yield page
+        browser.close()
+
+
+def saved(lab: Lab, name: str) -> dict:
+    """Read the twin as JupyterLab saved it last."""
+    path = lab.root / "chapters" / f"{name}.ipynb"
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def code_cells(notebook: dict) -> list[dict]:
+    return [c for c in notebook["cells"] if c["cell_type"] == "code" and "".join(c["source"])]
+
+
+def outputs(notebook: dict) -> list[dict]:
+    return [output for cell in code_cells(notebook) for output in cell["outputs"]]
+
+
+def errors(notebook: dict) -> list[str]:
+    return [f"{o['ename']}: {o['evalue']}" for o in outputs(notebook) if o["output_type"] == "error"]
+
+
+def images(notebook: dict) -> int:
+    return sum("image/png" in output.get("data", {}) for output in outputs(notebook))
+
+
+def run_all(page: Page, lab: Lab, name: str) -> tuple[dict, float | None]:
+    """Choose Run All Cells; return the notebook when it is done, and when its first figure came."""
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    first, end = None, time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        page.wait_for_timeout(500)
+        page.keyboard.press("Control+s")
+        page.wait_for_timeout(500)
+        try:
+            notebook = saved(lab, name)
+        except (OSError, ValueError):  # not saved yet, or just being written
+            continue
+        if first is None and images(notebook):
+            first = time.monotonic()
+        done = all(cell["execution_count"] for cell in code_cells(notebook))
+        idle = page.locator(".jp-NotebookPanel:visible .jp-Notebook-ExecutionIndicator")
+        if errors(notebook) or (done and idle.get_attribute("data-status") == "idle"):
+            return saved(lab, name), first
+    pytest.fail(f"{name} did not finish within {PATIENCE} s")
+
+
+def show_first_image(page: Page) -> None:
+    """Scroll down until a figure is in view: JupyterLab draws only the cells near the viewport."""
+    panel = page.locator(".jp-NotebookPanel:visible .jp-WindowedPanel-outer")
+    panel.evaluate("box => box.scrollTop = 0")
+    for _ in range(60):
+        image = page.locator(".jp-NotebookPanel:visible .jp-OutputArea-output img").first
+        if image.count():
+            image.scroll_into_view_if_needed()
+            return
+        panel.evaluate("box => box.scrollBy(0, 700)")
+        page.wait_for_timeout(100)
+
+
+def test_the_server_asks_for_a_token_and_listens_on_this_machine_only(lab: Lab):
+    assert lab.url.startswith("http://127.0.0.1:")
+    assert lab.token
+    assert lab.contents("") == 403
+    assert lab.contents(lab.token) == 200
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_opens_as_a_notebook_and_runs_to_its_end(
+    lab: Lab, page: Page, name: str, capsys: pytest.CaptureFixture[str]
+):
+    source = lab.root / "chapters" / f"{name}.py"
+    before = source.read_text(encoding="utf-8")
+    (lab.root / "chapters" / f"{name}.ipynb").unlink(missing_ok=True)  # only new outputs count
+    opened = time.monotonic()
+    page.locator(f".jp-DirListing-item[title^='Name: {name}.py']").dblclick()
+    page.wait_for_selector(".jp-NotebookPanel:visible", timeout=60_000)
+
+    notebook, first = run_all(page, lab, name)
+    finished = time.monotonic()
+    show_first_image(page)
+    pictures = ROOT / "build" / "pictures"
+    pictures.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=pictures / f"lab-{name}.png")
+    with capsys.disabled():
+        figure = f"{first - opened:.0f} s to the first figure, " if first else ""
+        print(f"\n{name} in JupyterLab, from the double click: {figure}{finished - opened:.0f} s in all")
+        if name == CHAPTERS[0] and first:
+            print(f"from the start of JupyterLab to the first figure: {first - lab.started:.0f} s")
+
+    assert errors(notebook) == []
+    assert images(notebook) >= 1
+    assert source.read_text(encoding="utf-8") == before, "saving changed the chapter's text"
+    page.keyboard.press("Alt+w")
+
+
+def test_no_request_leaves_the_machine(lab: Lab, page: Page):
+    outside = [url for url in page.requests_made if not url.startswith((lab.url, "data:", "blob:"))]  # type: ignore[attr-defined]
+    assert outside == []
