@@ -48,7 +48,7 @@ test-site: book ## Build the book, then test its pages and JupyterLab in Chromiu
 
 # Runs every check even when one is red, so that one call shows everything; edits nothing.
 check: setup ## Check format, lint, types, imports, twins and claims; edit nothing
-	@red=; try() { echo "check: $$1"; shift; "$$@" || red="$$red $$*,"; }; \
+	@red=; try() { name=$$1; shift; echo "check: $$name"; "$$@" || red="$$red $$name,"; }; \
 	try "format" $(PY) -m ruff format --check --quiet .; \
 	try "lint" $(PY) -m ruff check --quiet .; \
 	try "types" $(PY) -m pyright; \

@@ -68,11 +68,11 @@ bibtex_bibfiles = ["references.bib"]
 bibtex_reference_style = "author_year_round"
 bibtex_default_style = "plain"
 # A chapter may end with its own list beside the page of all references.
-suppress_warnings = ["bibtex.duplicate_citation"]
+suppress_warnings = ["bibtex.duplicate_citation", "bibtex.duplicate_label"]
 
 # -- pages of the package ---------------------------------------------------------------------
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
@@ -82,44 +82,53 @@ add_module_names = False
 
 
 def plain_docstring(app, what, name, obj, options, lines: list[str]) -> None:
-    """Show a docstring as it was typed: prose as prose, an indented formula as a formula.
+    """Show a docstring as it was typed, where |x| is a length and not a substitution.
 
-    Docstrings are plain text, where |x| is a length and not a substitution.
+    Prose stays prose and a list a list; a block with indented lines or columns is kept verbatim.
     """
-    blocks = re.split(r"\n\s*\n", "\n".join(lines).expandtabs(4).rstrip())
-    out: list[str] = []
-    for block in filter(str.strip, blocks):
-        if block.startswith("    "):
-            out += ["::", "", textwrap.indent(textwrap.dedent(block), "    ")]
-        elif re.match(r"\S.*\n {4}", block) and not re.match(r"[-*] ", block):
-            first, rest = block.split("\n", 1)
-            out += [escaped(first), "", "::", "", textwrap.indent(textwrap.dedent(rest), "    ")]
-        else:
-            out += [escaped(block)]
-        out += [""]
-    lines[:] = "\n".join(out).split("\n")
+    blocks = re.split(r"\n[ \t]*\n", "\n".join(lines).expandtabs(4).strip("\n").rstrip())
+    out = [part for block in blocks if block.strip() for part in rst_blocks(block)]
+    lines[:] = [*"\n\n".join(out).split("\n"), ""]
+
+
+def rst_blocks(block: str) -> list[str]:
+    """Write one block of plain text in reStructuredText."""
+    if re.match(r"[-*] ", block):
+        items = re.split(r"\n(?=[-*] )", block)
+        return ["\n".join("- " + escaped(" ".join(item[2:].split())) for item in items)]
+    first, _, rest = block.partition("\n")
+    if first.endswith(":") and re.match(" +[^ ]", rest):
+        return [escaped(first), verbatim(rest)]
+    if re.search(r"^ | {3}", block, re.MULTILINE):
+        return [verbatim(block)]
+    return [escaped(block)]
+
+
+def verbatim(block: str) -> str:
+    return ".. code-block:: text\n\n" + textwrap.indent(textwrap.dedent(block), "    ")
 
 
 def escaped(text: str) -> str:
     """Neutralise the marks of reStructuredText outside `code`."""
-    bullet = re.match(r"\s*[-*] ", text)
-    start = bullet.end() if bullet else 0
-    parts = re.split(r"(`+[^`]+`+)", text[start:])
-    safe = [
-        f"``{part.strip('`')}``" if part.startswith("`") else re.sub(r"([\\*|_`:])", r"\\\1", part)
-        for part in parts
-    ]
-    # A code span needs white space or punctuation around it; an escaped space is invisible.
-    return text[:start] + re.sub(r"(``[^`]+``)(?=\w)", r"\1\\ ", "".join(safe))
+    out = ""
+    for part in re.split(r"(`+[^`]+`+)", text):
+        if part.startswith("`"):
+            out += f"``{part.strip('`')}``"
+            continue
+        # A code span needs white space or punctuation after it; an escaped space is invisible.
+        out += "\\ " if out and re.match(r"\w", part) else ""
+        out += re.sub(r"([\\*|_`:])|^(?=[-+.=>~\d])", r"\\\1", part, flags=re.MULTILINE)
+    return out
 
 
 def readable_signature(app, what, name, obj, options, signature, returns):
     """Write Float[Tensor, "batch dim"] the way the source does."""
 
-    def short(text: str | None) -> str | None:
-        return text and re.sub(r"~?\b(?:jaxtyping|torch|typing|collections\.abc)\.", "", text)
+    def short(text: str) -> str:
+        text = re.sub(r"\btorch\.nn\.modules\.\w+\.", "nn.", text)
+        return re.sub(r"~?\b(?:jaxtyping|torch|typing|collections\.abc)\.", "", text)
 
-    return short(signature), short(returns)
+    return signature and short(signature), returns and short(returns)
 
 
 def setup(app) -> None:

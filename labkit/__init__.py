@@ -1,12 +1,16 @@
 """labkit: normalization in transformers, implemented, measured and checked.
 
-from labkit import ModelConfig, TrainConfig, Transformer, train
+    from labkit import ModelConfig, TrainConfig, Transformer, train
 """
 
-from labkit.model import ModelConfig, Transformer
-from labkit.norms import NORMS, make_norm
-from labkit.placements import RECIPES
-from labkit.training import Record, TrainConfig, train
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from labkit.model import ModelConfig, Transformer
+    from labkit.norms import NORMS, make_norm
+    from labkit.placements import RECIPES
+    from labkit.training import Record, TrainConfig, train
 
 __all__ = [
     "NORMS",
@@ -18,3 +22,22 @@ __all__ = [
     "make_norm",
     "train",
 ]
+
+# PyTorch takes seconds to import, and the command and the figures do without it: a public name
+# is read from its module when it is first asked for.
+_HOMES = {
+    "ModelConfig": "model",
+    "Transformer": "model",
+    "NORMS": "norms",
+    "make_norm": "norms",
+    "RECIPES": "placements",
+    "Record": "training",
+    "TrainConfig": "training",
+    "train": "training",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"labkit has no {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(f"labkit.{_HOMES[name]}"), name)

@@ -7,12 +7,14 @@ again: comments, docstrings and layout do not count, nor does a module that is n
 import ast
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 # The packages that this repository holds, and the folders where one of them may lie.
 OURS = ("labkit", "normkernels")
 FOLDERS = (".", "kernels")
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @cache
@@ -23,11 +25,10 @@ def fingerprint_of(*modules: str) -> str:
 
 def fingerprint(files: Mapping[str, Path]) -> str:
     """Hash what modules (name to file) say, blind to comments, docstrings, layout and place."""
-    digest = hashlib.sha256()
+    whole = hashlib.sha256()
     for module in sorted(files):
-        meaning = ast.dump(without_docstrings(parse(files[module])))
-        digest.update(f"{module}\0{meaning}\0".encode())
-    return digest.hexdigest()
+        whole.update(f"{module}\0{source(files[module]).meaning}\0".encode())
+    return whole.hexdigest()
 
 
 def closure(modules: Iterable[str], root: Path) -> dict[str, Path]:
@@ -49,20 +50,16 @@ def closure(modules: Iterable[str], root: Path) -> dict[str, Path]:
         if module in found or path is None:
             continue
         found[module] = path
-        waiting += imported(parse(path), root, package_of(module, path))
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        waiting += imported(source(path), root, package)
     return found
 
 
-def imported(tree: ast.AST, root: Path, package: str = "") -> set[str]:
-    """List the modules of ours that this code imports, relative imports counted from `package`."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names if locate(alias.name, root)}
-        elif isinstance(node, ast.ImportFrom):
-            origin = absolute(node, package)
-            for alias in node.names:
-                names |= homes(origin, alias.name, root)
+def imported(code: "Source", root: Path, package: str = "") -> set[str]:
+    """List the modules of ours that code imports, relative imports counted from `package`."""
+    names = {name for name in code.imports if locate(name, root)}
+    for level, module, name, _ in code.froms:
+        names |= homes(absolute(level, module, package), name, root)
     return names
 
 
@@ -71,27 +68,25 @@ def homes(
 ) -> set[str]:
     """Find what `from module import name` reads, seeing through an `__init__` that passes on."""
     path = locate(module, root)
+    found = {f"{module}.{name}"} if locate(f"{module}.{name}", root) else set()
     if path is None or (module, name) in seen:
-        return set()
+        return found
     if path.name != "__init__.py" or name == "*":
         return {module}
-    found = {f"{module}.{name}"} if locate(f"{module}.{name}", root) else set()
-    for node in ast.walk(parse(path)):
-        if isinstance(node, ast.ImportFrom):
-            origin = absolute(node, module)
-            for alias in node.names:
-                if name == (alias.asname or alias.name):
-                    found |= homes(origin, alias.name, root, seen | {(module, name)})
+    for level, origin, original, known_as in source(path).froms:
+        if name == known_as:
+            origin = absolute(level, origin, module)
+            found |= homes(origin, original, root, seen | {(module, name)})
     return found or {module}
 
 
-def absolute(node: ast.ImportFrom, package: str) -> str:
+def absolute(level: int, module: str, package: str) -> str:
     """Spell out the module of a from-import, whose leading dots count upwards from `package`."""
-    if not node.level:
-        return node.module or ""
+    if not level:
+        return module
     parents = package.split(".")
-    base = parents[: len(parents) - node.level + 1]
-    return ".".join([*base, node.module] if node.module else base)
+    base = parents[: len(parents) - level + 1]
+    return ".".join([*base, module] if module else base)
 
 
 def locate(module: str, root: Path) -> Path | None:
@@ -107,22 +102,34 @@ def locate(module: str, root: Path) -> Path | None:
     return None
 
 
-def package_of(module: str, path: Path) -> str:
-    """Name the package in which a module's relative imports start."""
-    return module if path.name == "__init__.py" else module.rpartition(".")[0]
+@dataclass(frozen=True)
+class Source:
+    """What matters of a source file: the hash of its meaning, and its imports."""
+
+    meaning: str
+    imports: tuple[str, ...]
+    froms: tuple[tuple[int, str, str, str], ...]  # level, module, name, name here
 
 
-def without_docstrings(tree: ast.Module) -> ast.Module:
-    """Drop the docstring of the module and of every class and function in it."""
+def source(path: Path) -> Source:
+    """Read a source file."""
+    return digest(path.read_bytes(), str(path))
+
+
+@cache
+def digest(text: bytes, filename: str = "<code>") -> Source:
+    """Boil code down to its meaning and its imports."""
+    tree = ast.parse(text, filename)
+    imports, froms = [], []
     for node in ast.walk(tree):
-        documented = isinstance(
-            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-        )
-        if documented and ast.get_docstring(node, clean=False) is not None:
+        if isinstance(node, ast.Import):
+            imports += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            froms += [
+                (node.level, node.module or "", alias.name, alias.asname or alias.name)
+                for alias in node.names
+            ]
+        elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:]
-    return tree
-
-
-def parse(path: Path) -> ast.Module:
-    """Read a source file as a syntax tree."""
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    meaning = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+    return Source(meaning, tuple(imports), tuple(froms))

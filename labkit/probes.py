@@ -70,7 +70,7 @@ class GradientNorms(Observer):
         """Read the gradients at the chosen steps."""
         if step in self.steps:
             self.seen[str(step)] = [
-                0.0 if weight.grad is None else float(weight.grad.norm())
+                0.0 if weight.grad is None else weight.grad.norm().item()
                 for name, weight in model.named_parameters()
                 if name.endswith("feed_forward.sublayer.down.weight")
             ]
@@ -123,22 +123,22 @@ class OnTrained(Observer):
 
 def residual_rms(model: Transformer, batch: Batch) -> list[float]:
     """Typical size of the stream after the embedding and each block: sqrt(mean x²)."""
-    return [float(x.square().mean().sqrt()) for x in residual_streams(model, batch[0])]
+    return [x.square().mean().sqrt().item() for x in residual_streams(model, batch[0])]
 
 
 def layer_cosine(model: Transformer, batch: Batch) -> list[float]:
     """Mean cosine between the stream before and after each block: near 1, it hardly turns it."""
     streams = residual_streams(model, batch[0])
-    return [float(F.cosine_similarity(a, b, dim=-1).mean()) for a, b in pairwise(streams)]
+    return [F.cosine_similarity(a, b, dim=-1).mean().item() for a, b in pairwise(streams)]
 
 
 def removal_cost(model: Transformer, batch: Batch) -> list[float]:
     """Rise of the loss (nats) when one block is skipped and its input passed on."""
-    whole = float(loss_of(model, *batch))
+    whole = loss_of(model, *batch).item()
     costs = []
     for block in model.blocks:
         hook = block.register_forward_hook(lambda _, inputs, output: inputs[0])
-        costs.append(float(loss_of(model, *batch)) - whole)
+        costs.append(loss_of(model, *batch).item() - whole)
         hook.remove()
     return costs
 
@@ -146,7 +146,7 @@ def removal_cost(model: Transformer, batch: Batch) -> list[float]:
 def activation_extremes(model: Transformer, batch: Batch) -> list[float]:
     """Largest magnitude over root mean square of the stream after the embedding and each block."""
     streams = residual_streams(model, batch[0])
-    return [float(x.abs().max() / x.square().mean().sqrt()) for x in streams]
+    return [(x.abs().max() / x.square().mean().sqrt()).item() for x in streams]
 
 
 def leakage(model: Transformer, batch: Batch) -> dict[str, float]:
@@ -162,8 +162,8 @@ def leakage(model: Transformer, batch: Batch) -> dict[str, float]:
     model.train()
     before = model(tokens)
     return {
-        "earlier": float((model(last) - before)[:, :-1].abs().max()),
-        "others": float((model(others) - before)[0].abs().max()),
+        "earlier": (model(last) - before)[:, :-1].abs().max().item(),
+        "others": (model(others) - before)[0].abs().max().item(),
     }
 
 
@@ -176,7 +176,7 @@ def mean_fluctuation(features: list[Tensor]) -> float:
     rows = features[0].shape[0]
     means = torch.stack([batch.mean(dim=0) for batch in features])
     variance = torch.cat(features).var(dim=0)
-    return float((means.var(dim=0) * rows / variance.clamp(min=1e-12)).mean())
+    return (means.var(dim=0) * rows / variance.clamp(min=1e-12)).mean().item()
 
 
 class Fluctuation(Observer):

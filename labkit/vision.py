@@ -54,6 +54,14 @@ class MLPConfig(_ImageConfig):
 
     pixels: int = 64
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.norm == "instance":
+            raise ValueError(
+                "instance norm needs space to average over; a perceptron has one value per "
+                "channel: choose another norm, or a CNNConfig"
+            )
+
     def build(self) -> nn.Module:
         """Make the network with torch's default initialisation."""
         sizes = [self.pixels, *[self.width] * self.depth]

@@ -1,6 +1,6 @@
 """A book of two chapters as its build leaves it, to try the site on: nothing was executed for it.
 
-    python tests/fake_book.py FOLDER    # then: python -m labkit book site, inside FOLDER
+python tests/fake_book.py FOLDER    # then: python -m labkit book site, inside FOLDER
 """
 
 import base64
@@ -38,7 +38,9 @@ def png(width: int = 480, height: int = 200, shade: int = 40) -> str:
         rows.append(bytes(row))
 
     def chunk(name: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        return (
+            struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        )
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     body = zlib.compress(b"".join(rows), 9)
@@ -46,20 +48,30 @@ def png(width: int = 480, height: int = 200, shade: int = 40) -> str:
     return base64.b64encode(out).decode()
 
 
+def t_half_width(values: list) -> float:
+    """Half of Student's 95 % interval for five values; none for one."""
+    if len(values) == 1:
+        return 0.0
+    mean = sum(values) / len(values)
+    variance = sum((v - mean) ** 2 for v in values) / (len(values) - 1)
+    return {5: 2.7764451}[len(values)] * (variance / len(values)) ** 0.5
+
+
 def claim(identifier: str, chapter: str, verdict: str, values: list, **more) -> dict:
     mean = sum(values) / len(values)
+    half = t_half_width(values)
     return {
         "statement": f"The measured difference is {mean:.3f}, <b>markup</b> & all.",
         "source": "Xiong et al. (2020), Figure 3",
         "published": None,
         "values": values,
-        "interval": [mean - 0.05, mean + 0.05],
+        "interval": [mean - half, mean + half],
         "criterion": "> 0",
         "kind": "at",
         "verdict": verdict,
         "weak": False,
         "tolerance": 0.01,
-        "seeds": list(range(len(values))),
+        "seeds": len(values),
         "chapter": chapter,
         "cell": "c3",
     } | more
@@ -86,13 +98,20 @@ CLAIMS = {
 
 def card(identifier: str) -> dict:
     entry = CLAIMS[identifier]
-    words = {"holds": "● holds here", "not-seen": "○ not seen", "contradicted": "▲ contradicted"}
+    words = {
+        "holds": "holds here",
+        "not-seen": "not seen at this scale, weak",
+        "contradicted": "contradicted here",
+    }
+    mean = sum(entry["values"]) / len(entry["values"])
+    low, high = entry["interval"]
     markup = (
         f'<div class="labkit-claim labkit-verdict-{entry["verdict"]}">'
-        f'<span class="labkit-verdict">{words[entry["verdict"]]}</span>'
-        f'<span class="labkit-statement">The measured difference is what it is.</span>'
-        f'<span class="labkit-values">0.478 [0.43, 0.53], 5 seeds, criterion &gt; 0</span>'
-        f'<span class="labkit-source">{entry["source"]}</span></div>'
+        f'<span class="labkit-verdict">{words[entry["verdict"]]}</span> '
+        f'<span class="labkit-statement">Without warm-up the loss stays {mean:.3f} above.</span>'
+        f'<br><span class="labkit-values">ours: {mean:.3f}, 95 % interval {low:.3f} to {high:.3f} '
+        "over 5 seeds; criterion: &gt; 0 (one stated setting)</span>"
+        f'<br><span class="labkit-source">source: {entry["source"]}; published: 0.106</span></div>'
     )
     return {
         "output_type": "display_data",
@@ -156,9 +175,8 @@ PROSE = (
     "whole question. A batch of two has few of them, and the estimate wobbles from step to step. "
 )
 FIRST = notebook(
-    "# BatchNorm vs LayerNorm\n\nWhich axis? As {cite:t}`ioffe2015` say, and {cite:p}`ba2016,wu2018`. "
-    + PROSE * 3
-    + "\n\n- one tensor, four averages\n- batches of two\n",
+    "# BatchNorm vs LayerNorm\n\nWhich axis? As {cite:t}`ioffe2015` say, and "
+    "{cite:p}`ba2016,wu2018`. " + PROSE * 3 + "\n\n- one tensor, four averages\n- batches of two\n",
     ('profile = "cpu"\nseed = 0', ["parameters"], []),
     ('profile = "smoke"', ["injected-parameters"], []),
     "## By hand\n\nInline $\\mu = \\frac1d\\sum_i x_i$ and displayed\n\n"
@@ -179,9 +197,12 @@ FIRST = notebook(
     (
         'claim("01-bn-fails-at-batch-2", "…")\nclaim("01-cnn-hides-it", "…")\nplots.both()',
         [],
-        [card("01-bn-fails-at-batch-2"), card("01-cnn-hides-it")]
-        + figure("Accuracy by batch size.", "The gap, first.", shade=200)
-        + figure("The same for a\nsmall CNN.", "The gap, second; drawn from algebra.", None, 120),
+        [
+            card("01-bn-fails-at-batch-2"),
+            card("01-cnn-hides-it"),
+            *figure("Accuracy by batch size.", "The gap, first.", shade=200),
+            *figure("The same for a\nsmall CNN.", "The gap, second; from algebra.", None, 120),
+        ],
     ),
     "### Exercise 1\n\nShow that the mean vanishes.\n\n<details><summary>Hint</summary>\n\n"
     "Use $\\sum_i (x_i-\\mu)=0$.\n\n</details>\n",
@@ -206,6 +227,7 @@ SECOND = notebook(
     ),
     ("depths()", [], [card("02-pre-grows-with-depth"), *figure("A line.", "Growth by depth.")]),
     "Back to [chapter one](01_batchnorm_vs_layernorm.ipynb).\n",
+    "## References\n\n```{bibliography}\n:filter: docname in docnames\n```\n",
 )
 
 

@@ -1,7 +1,22 @@
 """A book for tests: chapters that publish what real ones do, without training anything."""
 
+import io
+import os
+import subprocess
+import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
+import nbformat
+
+from labkit import cli
+from labkit.book import chapters, state
+from labkit.book.files import write_whole
+from labkit.book.keys import key_of, parts_of
+from labkit.book.sameness import CLAIM
+
+REPOSITORY = Path(__file__).resolve().parents[1]
 HEADER = '''# ---
 # jupyter:
 #   kernelspec:
@@ -25,8 +40,8 @@ seed = 0
 from IPython.display import display
 
 
-def publish(data, **about):
-    display(data, raw=True, metadata={{"labkit": about}})
+def publish(bundle, **about):
+    display(bundle, raw=True, metadata={{"labkit": about}})
 
 
 def claim(name, values, verdict="holds", tolerance=0.1, criterion="> 0", weak=False):
@@ -43,7 +58,7 @@ def claim(name, values, verdict="holds", tolerance=0.1, criterion="> 0", weak=Fa
 def figure(numbers):
     publish(
         {{"image/png": "iVBORw0KGgo=", "text/plain": "A line."}},
-        kind="figure", alt="A line.", caption="Look.", data=numbers, provenance={{"commit": "c0ffee"}},
+        kind="figure", alt="A line.", caption="Look.", data=numbers, provenance={{"seeds": [0]}},
     )
 
 
@@ -75,3 +90,66 @@ def make_book(root: Path, **chapters: str) -> Path:
     for name, text in chapters.items():
         (root / "chapters" / f"{name[1:]}.py").write_text(text)
     return root
+
+
+def command(root: Path, *words: str, **options) -> "subprocess.Popen[str]":
+    """Start `labkit` in a book's folder."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "labkit", *words],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **options,
+    )
+
+
+def run(root: Path, *words: str) -> tuple[int, str]:
+    """Run `labkit` in a book's folder, in this process; return its status and what it said."""
+    said = io.StringIO()
+    with chdir(root), redirect_stdout(said), redirect_stderr(said):
+        status = cli.main(list(words))
+    return status, said.getvalue()
+
+
+def card(name: str = "01-mean", **other: Any) -> dict[str, Any]:
+    """Make one claim as a cell publishes it."""
+    values = other.get("values", [1.0, 1.2, 1.1])
+    return {
+        "id": name,
+        "statement": f"The mean is {sum(values) / len(values):.3f}.",
+        "source": "a toy",
+        "published": None,
+        "values": values,
+        "interval": [min(values), max(values)],
+        "criterion": "> 0",
+        "kind": "at",
+        "verdict": "holds",
+        "weak": False,
+        "tolerance": 0.1,
+        "seeds": len(values),
+        **other,
+    }
+
+
+def pretend(root: Path, name: str, *cards: dict[str, Any], profile: str = "cpu") -> None:
+    """Leave what executing a chapter leaves, without a kernel."""
+    (chapter,) = chapters.choose(chapters.find(root), [name])
+    notebook = chapters.read(chapter)
+    cell = notebook.cells[-1]
+    cell.outputs = [claim_output(entry) for entry in cards]
+    path = state.notebook_path(root, profile, name)
+    write_whole(path, nbformat.writes(notebook))
+    key = key_of(parts_of(chapter, root, profile, 0))
+    claims = [{**entry, "chapter": name, "cell": cell.id} for entry in cards]
+    state.write(root, profile, name, {"key": key, "ok": True, "claims": claims})
+
+
+def claim_output(entry: dict[str, Any]) -> Any:
+    """Wrap a claim as the output of a cell."""
+    return nbformat.v4.new_output(
+        "display_data",
+        {"text/plain": entry["statement"], CLAIM: entry},
+        metadata={"labkit": {"kind": "claim", "id": entry["id"]}},
+    )

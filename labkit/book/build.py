@@ -30,11 +30,14 @@ def build(
             flush=True,
         )
     outcomes = _all(jobs, max(1, min(len(jobs), slots(root) if waiting else 1)))
-    fine = all(outcome.ok for outcome in outcomes)
     fresh = sum(not outcome.ran and outcome.ok for outcome in outcomes)
     if fresh:
         print(f"book ({profile}): {fresh} of {len(jobs)} chapters up to date")
-    return 0 if _claims(root, profile, seed, everything, outcomes) and fine else 1
+    fine = _claims(root, profile, seed, everything, outcomes)
+    failed = [outcome.chapter.name for outcome in outcomes if not outcome.ok]
+    if failed:
+        print(f"book ({profile}): RED: {', '.join(failed)}")
+    return 0 if fine and not failed else 1
 
 
 def slots(root: Path) -> int:
@@ -54,8 +57,7 @@ def _all(jobs: list[Job], at_once: int) -> list[Outcome]:
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for job in jobs:
-                if job.process is not None:
-                    job.process.kill()
+                job.stop()
             raise
 
 

@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,14 +94,17 @@ def check_parameters(notebook: "NotebookNode", where: Path) -> None:
 
 
 def differing_cells(chapter: Chapter, twin: "NotebookNode") -> list[str]:
-    """Say where a twin's cells are not the text's cells."""
-    ours, theirs = read(chapter).cells, twin.cells
+    """Say where a twin's cells are not the text's cells: how many, and the first that differs."""
+    ours = [(cell.cell_type, cell.source) for cell in read(chapter).cells]
+    theirs = [(cell.cell_type, cell.source) for cell in twin.cells]
     lines = []
     if len(ours) != len(theirs):
         lines.append(f"the text has {len(ours)} cells, the twin {len(theirs)}")
-    for number, (mine, other) in enumerate(zip(ours, theirs, strict=False), start=1):
-        if (mine.cell_type, mine.source) != (other.cell_type, other.source):
-            start = (mine.source or other.source).strip().splitlines() or [""]
-            lines.append(f"cell {number} ({mine.cell_type}) differs: {start[0][:60]!r}")
+    for number, (mine, other) in enumerate(zip_longest(ours, theirs, fillvalue=("", "")), start=1):
+        if mine != other:
+            rows = zip_longest(mine[1].splitlines(), other[1].splitlines(), fillvalue="")
+            here, there = next((row for row in rows if row[0] != row[1]), ("", ""))
+            kind = mine[0] or other[0]
+            lines.append(f"cell {number} ({kind}): text {here[:60]!r}, twin {there[:60]!r}")
             break
     return lines

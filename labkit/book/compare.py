@@ -6,8 +6,9 @@ from typing import Any
 
 from labkit.book.sameness import mean, same_wording, tolerance, within
 
-# What a claim promised before it was measured: any change is a new claim.
-PROMISES = ("source", "published", "criterion", "kind", "tolerance", "seeds")
+# What a claim promised before it was measured: any change is a new claim. (Not its tolerance,
+# which may follow from the values: the recorded one counts until the claim is accepted anew.)
+PROMISES = ("source", "published", "criterion", "kind", "seeds")
 
 
 @dataclass(frozen=True)

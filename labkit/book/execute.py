@@ -7,23 +7,23 @@ writes another beside it, to open.
 """
 
 import argparse
+import json
 import os
-import re
 import sys
 import tempfile
-import threading
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from labkit.book import chapters, state
 from labkit.book.files import write_whole
+from labkit.book.kernel import end_with, specification
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
+    from traitlets.config import Config
 
-# A socket's path has room for 107 bytes; "/kernel-<uuid>-ipc-5" needs about 55 of them.
-LONGEST_SOCKET_FOLDER = 50
+# A socket's path has room for about 100 bytes; "/kernel-5" is added to its folder.
+LONGEST_SOCKET_FOLDER = 80
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -47,6 +47,7 @@ def environment(root: Path) -> dict[str, str]:
     return {
         **os.environ,
         "LABKIT_ROOT": str(root),
+        "LABKIT_POOL": "1",  # the kernel counts as one of the pool while it computes
         "OMP_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
@@ -55,33 +56,27 @@ def environment(root: Path) -> dict[str, str]:
         "SOURCE_DATE_EPOCH": "0",
         "PYTHONHASHSEED": "0",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-        "JUPYTER_PREFER_ENV_PATH": "1",
         "JUPYTER_NO_CONFIG": "1",
         "IPYTHONDIR": str(root / ".labkit" / "ipython"),
     }
 
 
-def run(notebook: "NotebookNode", folder: Path, parameters: dict[str, Any]) -> "NotebookNode":
+def run(
+    notebook: "NotebookNode", folder: Path, parameters: dict[str, Any], voice: TextIO
+) -> "NotebookNode":
     """Execute a notebook in `folder`; on failure raise, with the notebook as far as it came."""
     import nbformat
     from papermill import execute_notebook
     from papermill.iorw import papermill_io
-    from traitlets.config import Config
 
     memory = Memory()
     papermill_io.register("memory://", memory)
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
 
     def announce(cell: Any, cell_index: int) -> None:
-        print(f"cell {sum(i < cell_index for i in code)} of {len(code)}", flush=True)
+        print(f"cell {sum(i < cell_index for i in code)} of {len(code)}", file=voice)
 
-    with tempfile.TemporaryDirectory(prefix="labkit-") as sockets:
-        config = Config()
-        # Kernels talk over files rather than ports, so that two that start together never want
-        # the same port, and nothing listens on the network.
-        if len(sockets) < LONGEST_SOCKET_FOLDER:
-            os.environ["JUPYTER_RUNTIME_DIR"] = sockets
-            config.KernelManager.transport = "ipc"
+    with tempfile.TemporaryDirectory(prefix="labkit-") as folder_of_kernel:
         try:
             execute_notebook(
                 notebook,
@@ -90,7 +85,7 @@ def run(notebook: "NotebookNode", folder: Path, parameters: dict[str, Any]) -> "
                 kernel_name="python3",
                 progress_bar=False,
                 cwd=folder,
-                config=config,
+                config=kernel_config(Path(folder_of_kernel)),
                 coalesce_streams=True,
                 on_cell_start=announce,
             )
@@ -99,6 +94,23 @@ def run(notebook: "NotebookNode", folder: Path, parameters: dict[str, Any]) -> "
             reached = nbformat.reads(memory.text or nbformat.writes(notebook), 4)
             raise Failed(without_widgets(reached)) from error
     return without_widgets(nbformat.reads(memory.text, 4))
+
+
+def kernel_config(folder: Path) -> "Config":
+    """Let Jupyter find our kernel, and no other of that name, and talk to it through files."""
+    from traitlets.config import Config
+
+    path = folder / "kernels" / "python3" / "kernel.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(specification(sys.executable)))
+    os.environ.update(JUPYTER_PATH=str(folder), JUPYTER_RUNTIME_DIR=str(folder))
+    config = Config()
+    # With files instead of ports, two kernels that start together never want the same port, and
+    # nothing listens on the network.
+    if len(str(folder)) < LONGEST_SOCKET_FOLDER:
+        config.KernelManager.transport = "ipc"
+        config.KernelManager.ip = f"{folder}/kernel"
+    return config
 
 
 def without_widgets(notebook: "NotebookNode") -> "NotebookNode":
@@ -124,9 +136,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
     args = parser.parse_args(argv)
-    threading.Thread(target=_end_with, args=(args.parent,), daemon=True).start()
+    end_with(args.parent)
     (args.root / ".labkit" / "ipython").mkdir(parents=True, exist_ok=True)
+    log = args.root / ".labkit" / "log" / f"{args.profile}-{args.name}.txt"
+    voice = keep_voice(log)
     import nbformat
+    from papermill.exceptions import PapermillExecutionError
 
     done = state.notebook_path(args.root, args.profile, args.name)
     failed = done.with_suffix(".failed.ipynb")
@@ -136,32 +151,34 @@ def main(argv: list[str] | None = None) -> int:
         notebook = chapters.read(chapter)
         chapters.check_parameters(notebook, chapter.source)
         executed = run(
-            notebook, chapter.source.parent, {"profile": args.profile, "seed": args.seed}
+            notebook, chapter.source.parent, {"profile": args.profile, "seed": args.seed}, voice
         )
     except Failed as error:
         write_whole(failed, nbformat.writes(error.args[0]) + "\n")
-        print(readable(str(error.__cause__)))
-        print(f"open it: {failed.relative_to(args.root)}")
+        print(str(error.__cause__).strip(), file=voice)
+        if not isinstance(error.__cause__, PapermillExecutionError):
+            print(*log.read_text(errors="replace").splitlines()[-20:], sep="\n", file=voice)
+        print(f"open it: {failed.relative_to(args.root)}", file=voice)
         return 1
     except Exception as error:
-        print(f"{type(error).__name__}: {error}")
+        print(f"{type(error).__name__}: {error}", file=voice)
         return 1
     failed.unlink(missing_ok=True)
     write_whole(done, nbformat.writes(executed) + "\n")
     return 0
 
 
-def readable(text: str) -> str:
-    """Drop the colour codes that only a terminal understands."""
-    return text if sys.stdout.isatty() else re.sub(r"\x1b\[[0-9;]*m", "", text)
+def keep_voice(log: Path) -> TextIO:
+    """Return our standard output, and send what kernels and libraries say to a log instead.
 
-
-def _end_with(parent: int) -> None:
-    # The kernel watches this process in the same way (ipykernel's parent poller), so killing the
-    # builder ends everything within two seconds.
-    while os.getppid() == parent:
-        time.sleep(0.2)
-    os._exit(1)
+    A worker that outlives its kernel then never holds the pipe on which the builder listens.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    voice = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
+    with log.open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    return voice
 
 
 if __name__ == "__main__":

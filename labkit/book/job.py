@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from labkit.book.keys import CODE, key_of, parts_of
 
 # A chapter may use this much more than the CPU-seconds it declares.
 OVERRUN = 1.25
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 HEARTBEAT = 20  # seconds between two words about a chapter that is still running
 
 _speaking = threading.Lock()
@@ -38,13 +40,16 @@ class Job:
         self.chapter, self.root, self.profile, self.seed = chapter, root, profile, seed
         self.name = chapter.name
         self.process: subprocess.Popen[str] | None = None
+        self.stopped = False
 
     def reasons(self) -> list[str]:
         """Say what changed since the chapter last finished; nothing when it is up to date."""
         known = state.read(self.root, self.profile, self.name)
         parts = parts_of(self.chapter, self.root, self.profile, self.seed)
         if known is None:
-            return ["never finished"]
+            failed = state.notebook_path(self.root, self.profile, self.name)
+            last = failed.with_suffix(".failed.ipynb").is_file()
+            return ["failed last time" if last else "never finished"]
         if known["key"] == key_of(parts):
             return []
         before = known.get("parts", {})
@@ -75,7 +80,8 @@ class Job:
         code, lines = self.talk()
         seconds = time.monotonic() - start
         if code:
-            self.say(f"FAILED after {seconds:.1f} s", *lines)
+            if not self.stopped:
+                self.say(f"FAILED after {seconds:.1f} s", *lines)
             return False
         path = state.notebook_path(self.root, self.profile, self.name)
         notebook = read_json(path, f"remove it and run `labkit book build --only {self.name}`")
@@ -108,17 +114,18 @@ class Job:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,  # Ctrl-C reaches the builder alone, which then ends the rest
         )
         lines: list[str] = []
         start = spoken = time.monotonic()
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if not line.startswith("cell "):
-                lines.append(line.rstrip("\n"))
-            elif time.monotonic() - spoken > HEARTBEAT:
-                spoken = time.monotonic()
-                self.say(f"at {line.strip()} after {spoken - start:.0f} s")
-        return self.process.wait(), lines
+        with self.process as process:
+            for line in process.stdout or ():
+                if not line.startswith("cell "):
+                    lines.append(line.rstrip("\n"))
+                elif time.monotonic() - spoken > HEARTBEAT:
+                    spoken = time.monotonic()
+                    self.say(f"at {line.strip()} after {spoken - start:.0f} s")
+        return process.returncode, lines
 
     def finish(self) -> bool:
         """Bring the twin up to date and hold the chapter to the seconds it declared."""
@@ -142,10 +149,18 @@ class Job:
             return False
         return True
 
+    def stop(self) -> None:
+        """End the chapter's process, and by that its kernel."""
+        self.stopped = True
+        if self.process is not None:
+            self.process.kill()
+
     def say(self, *lines: str) -> None:
         """Print lines about this chapter in one piece."""
         first, *rest = lines
         text = "\n".join([f"  {self.name}: {first}", *(f"    {line}" for line in rest)])
+        if not sys.stdout.isatty():
+            text = COLOUR.sub("", text)
         with _speaking:
             print(text, flush=True)
 

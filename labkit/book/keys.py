@@ -1,6 +1,5 @@
 """Decide by content whether a chapter must run again: everything that its outputs depend on."""
 
-import ast
 import hashlib
 import json
 import platform
@@ -39,11 +38,12 @@ def key_of(parts: dict[str, str]) -> str:
 def code_of(text: str, code: Path) -> str:
     """Hash the modules of ours that a chapter reaches through its imports."""
     try:
-        tree = ast.parse(text)
+        chapter = fingerprint.digest(text.encode())
     except SyntaxError:
         return ""  # nothing to follow; executing it shows the error where it is
     try:
-        return fingerprint.fingerprint(fingerprint.closure(fingerprint.imported(tree, code), code))
+        reached = fingerprint.closure(fingerprint.imported(chapter, code), code)
+        return fingerprint.fingerprint(reached)
     except SyntaxError as error:
         place = f"{error.filename}:{error.lineno}"
         raise Red(f"labkit must be valid Python, but {place} is not ({error.msg})") from error

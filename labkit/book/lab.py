@@ -20,7 +20,7 @@ SETTINGS = {
 
 
 def write_settings(prefix: Path) -> Path:
-    """Put the defaults beside JupyterLab's own, inside `.venv`; the reader's home stays untouched."""
+    """Put the defaults beside JupyterLab's own, in `.venv` and not in the reader's home."""
     file = prefix / "share/jupyter/lab/settings/overrides.d/labkit.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     fresh = file.with_suffix(f".{os.getpid()}")
@@ -47,7 +47,7 @@ def command(root: Path) -> list[str]:
 
 
 def main() -> None:
-    """Become JupyterLab; what this program does not know goes on to it, for instance --no-browser."""
+    """Become JupyterLab; options that are not known here go on to it, such as --no-browser."""
     parser = argparse.ArgumentParser(description="Open JupyterLab at the chapters.")
     parser.add_argument("--root", type=Path, default=HERE, help="a folder that holds chapters/")
     known, rest = parser.parse_known_args()

@@ -14,12 +14,15 @@ def provenance() -> dict[str, str]:
 
 
 def cpu() -> str:
-    """Name the CPU model as the system does."""
+    """Name the CPU model as the system does; on Linux with its numbers, for names are coarse."""
     info = Path("/proc/cpuinfo")
     if info.is_file():
-        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+        lines = info.read_text(encoding="utf-8", errors="replace").splitlines()
+        pairs = [line.partition(":") for line in lines]
+        facts = {key.strip(): value.strip() for key, _, value in reversed(pairs)}
+        if "model name" in facts:
+            numbers = f"family {facts.get('cpu family')}, model {facts.get('model')}"
+            return f"{facts['model name']} ({numbers})"
     if platform.system() == "Darwin":
         asked = subprocess.run(
             ["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-Json = dict[str, Any]
+from labkit.book.facts import Json, escape_markdown, kind, provenance_line, text
 
 HIDDEN_TAGS = {"parameters", "injected-parameters", "remove-cell"}
 # What a page shows of an output that comes in several forms, best first.
@@ -24,16 +24,6 @@ MIME_TYPES = (
     "text/latex",
     "text/plain",
 )
-
-
-def text(source: str | list[str]) -> str:
-    """Join a notebook's multi-line string."""
-    return source if isinstance(source, str) else "".join(source)
-
-
-def kind(output: Json) -> str | None:
-    """Name what labkit says an output is: claim, figure, caption or volatile."""
-    return output.get("metadata", {}).get("labkit", {}).get("kind")
 
 
 def page(notebook: Json, facts: str = "", build: Mapping[str, Any] | None = None) -> Json:
@@ -136,45 +126,6 @@ def figure_options(figure: Json, build: Mapping[str, Any]) -> Json:
     }
 
 
-def provenance_line(provenance: Mapping[str, Any] | None, build: Mapping[str, Any]) -> str:
-    """Say in one line where and with what a figure's numbers were computed."""
-    known = provenance or {**build, "runs": 0, "seeds": [], "cpu_seconds": None}
-    threads = known.get("threads")
-    seeds = known.get("seeds") or []
-    seconds = known.get("cpu_seconds")
-    runs = known.get("runs")
-    versions = [
-        f"{label} {known[name]}"
-        for name, label in (("python", "Python"), ("torch", "PyTorch"), ("labkit", "labkit"))
-        if known.get(name)
-    ]
-    place = " ".join(dict.fromkeys(str(known[n]) for n in ("device", "cpu") if known.get(n)))
-    parts = [
-        "No training run" if not runs else f"{runs} run{'s' * (runs != 1)}",
-        f"seed{'s' * (len(seeds) != 1)} {spans(seeds)}" if seeds else "",
-        f"{seconds:,.1f} CPU-seconds" if seconds else "",
-        place + (f", {threads} thread{'s' * (threads != 1)}" if threads and place else ""),
-        ", ".join(versions),
-        f"commit {str(known['commit'])[:10]}" if known.get("commit") else "",
-    ]
-    return " · ".join(filter(None, parts))
-
-
-def spans(seeds: list[int]) -> str:
-    """Write 0, 1, 2, 5 as 0–2, 5."""
-    out: list[list[int]] = []
-    for seed in sorted(set(seeds)):
-        if out and seed == out[-1][-1] + 1:
-            out[-1].append(seed)
-        else:
-            out.append([seed])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in out)
-
-
-def escape_markdown(line: str) -> str:
-    return re.sub(r"([\\`*_{}\[\]()#<>$@|~^!])", r"\\\1", line)
-
-
 def folded(cells: list[Json], identifier: str) -> list[Json]:
     """Wrap a solution's cells in a fold that opens without JavaScript."""
     start = '<details class="labkit-solution"><summary>Solution</summary>'
@@ -192,26 +143,3 @@ def put_below_title(cells: list[Json], facts: str) -> None:
             rest = cell["source"][title.end() :].lstrip("\n")
             cell["source"] = f"{title.group()}\n\n{facts}\n\n{rest}"
             return
-
-
-def title_of(notebook: Json) -> str | None:
-    """Read a chapter's title."""
-    for cell in notebook["cells"]:
-        if cell["cell_type"] == "markdown" and (m := re.match(r"# (.*)", text(cell["source"]))):
-            return m.group(1).strip()
-    return None
-
-
-def chapter_facts(name: str, notebook: Json, profile: str, claims: int) -> str:
-    """Say what executing the chapter took, and link its notebook and its claims."""
-    outputs = [o for cell in notebook["cells"] for o in cell.get("outputs", [])]
-    volatile = [o["metadata"]["labkit"] for o in outputs if kind(o) == "volatile"]
-    runs = sum(entry.get("runs", 0) for entry in volatile)
-    seconds = sum(entry.get("cpu_seconds") or 0 for entry in volatile)
-    parts = [
-        f"Executed with profile {profile}",
-        f"{runs} training runs, {seconds:,.0f} CPU-seconds" if runs else "",
-        f"[{claims} claim{'s' * (claims != 1)}](scoreboard.md)" if claims else "",
-        f"{{download}}`notebook <notebooks/{name}.ipynb>`",
-    ]
-    return ":::{div} labkit-facts\n" + " · ".join(filter(None, parts)) + "\n:::"

@@ -41,7 +41,7 @@ def same_data(old: Sequence[Any], new: Sequence[Any]) -> bool:
 
 def same_claim(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Compare two published claims: the verdict, the wording, and the value within tolerance."""
-    fixed = ("id", "source", "published", "criterion", "kind", "verdict", "weak", "tolerance")
+    fixed = ("id", "source", "published", "criterion", "kind", "verdict", "weak")
     return (
         all(old.get(key) == new.get(key) for key in fixed)
         and len(old.get("values", [])) == len(new.get("values", []))

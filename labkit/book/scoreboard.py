@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-Json = dict[str, Any]
+from labkit.book.facts import Json
+from labkit.book.holm import LEVEL, holm, p_value, threshold
 
 # The words stand beside a shape, so that the verdict never hangs on its colour.
 VERDICTS = {
@@ -21,41 +21,6 @@ KINDS = {
     "best": "each arm at its own best learning rate",
     "range": "over a range of learning rates declared beforehand",
 }
-LEVEL = 0.05
-THRESHOLD = re.compile(r"\s*(>=|<=|>|<|≥|≤)\s*([-+−]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*$")
-
-
-# -- Holm's correction ------------------------------------------------------------------------
-def p_value(claim: Mapping[str, Any]) -> float | None:
-    """Test a claim's values against its threshold with a one-sided Student t test.
-
-    None where that makes no sense: exact claims, two-sided criteria, one value, no spread.
-    """
-    match = THRESHOLD.match(str(claim.get("criterion", "")))
-    values = claim.get("values") or []
-    if claim.get("kind") == "exact" or match is None or len(values) < 2:
-        return None
-    from scipy.special import stdtr  # only when a page is written: importing takes a moment
-
-    count = len(values)
-    mean = sum(values) / count
-    spread = (sum((value - mean) ** 2 for value in values) / (count - 1)) ** 0.5
-    threshold = float(match.group(2).replace("−", "-"))
-    if spread <= 1e-12 * max(abs(mean), abs(threshold)):
-        return None
-    t = (mean - threshold) / (spread / count**0.5)
-    return float(stdtr(count - 1, -t if match.group(1) in {">", ">=", "≥"} else t))
-
-
-def holm(p_values: Mapping[str, float], level: float = LEVEL) -> set[str]:
-    """Name the hypotheses that survive Holm's step-down correction at this level."""
-    survivors: set[str] = set()
-    ordered = sorted(p_values.items(), key=lambda item: item[1])
-    for rank, (name, p) in enumerate(ordered):
-        if p > level / (len(ordered) - rank):
-            break
-        survivors.add(name)
-    return survivors
 
 
 # -- numbers ----------------------------------------------------------------------------------
@@ -73,6 +38,7 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def mean(claim: Mapping[str, Any]) -> float | int | None:
+    """Average a claim's values; a single value stays what it is."""
     values = claim.get("values") or []
     if len(values) == 1:
         return values[0]
@@ -82,8 +48,8 @@ def mean(claim: Mapping[str, Any]) -> float | int | None:
 def strip(claim: Mapping[str, Any]) -> str:
     """Draw every value as a dot, the interval as a bar and the threshold as a tick."""
     values = [float(v) for v in claim.get("values") or []]
-    match = THRESHOLD.match(str(claim.get("criterion", "")))
-    ticks = [float(match.group(2).replace("−", "-"))] if match else []
+    bound = threshold(claim)
+    ticks = [bound[1]] if bound else []
     bounds = [float(b) for b in claim.get("interval") or [] if b is not None]
     if len(values) < 2 or len(bounds) != 2:
         return ""
@@ -172,13 +138,14 @@ def table(claims: Mapping[str, Json], titles: Mapping[str, str], caption: str) -
         for head in ("Claim", "Source", "Published", "Ours", "Verdict")
     )
     return (
-        f'<div class="labkit-table"><table class="labkit-scoreboard"><caption>{html.escape(caption)}'
-        f"</caption><thead><tr>{heads}</tr></thead><tbody>\n{rows(claims, holm(tested), titles)}\n"
-        "</tbody></table></div>"
+        '<div class="labkit-table"><table class="labkit-scoreboard">'
+        f"<caption>{html.escape(caption)}</caption><thead><tr>{heads}</tr></thead><tbody>\n"
+        f"{rows(claims, holm(tested), titles)}\n</tbody></table></div>"
     )
 
 
 def plural(count: int, word: str) -> str:
+    """Count things in words."""
     return f"{count} {word}{'s' * (count != 1)}"
 
 
@@ -194,15 +161,15 @@ def summary(claims: Mapping[str, Json]) -> str:
     tested = {name: p for name, claim in claims.items() if (p := p_value(claim)) is not None}
     return (
         f'```{{raw}} html\n<div class="labkit-tiles">{tiles}</div>\n```\n\n'
-        f"Of {plural(len(claims), 'claim')}, {weak} {'is' if weak == 1 else 'are'} weak: leaving out "
-        "one seed changes the verdict. "
+        f"Of {plural(len(claims), 'claim')}, {weak} {'is' if weak == 1 else 'are'} weak: leaving "
+        "out one seed changes the verdict. "
         "When many claims are tested at once, some hold by chance. "
         f"{plural(len(tested), 'claim')} can be tested: {'its' if len(tested) == 1 else 'their'} "
         "values are compared with the "
         "criterion’s threshold by a one-sided Student *t* test over seeds, and the p-values go "
         f"through Holm’s step-down correction. {len(holm(tested))} of {len(tested)} "
-        f"survive at {LEVEL:.0%}".replace("%", " %") + " and carry the mark *Holm*. Exact claims, criteria "
-        "with two sides and claims from a single value are not tests and stay out of the count."
+        f"survive at {100 * LEVEL:.0f} % and carry the mark *Holm*. Exact claims, criteria "
+        "with two sides and values that are not a sample of seeds are no tests and stay out."
     )
 
 
@@ -234,4 +201,5 @@ def scoreboard(build: Json, titles: Mapping[str, str], recorded: Iterable[Json] 
 
 
 def raw(markup: str) -> str:
+    """Hand HTML through Markdown as it is."""
     return f"```{{raw}} html\n{markup}\n```"

@@ -13,25 +13,17 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 import tomllib
 from pathlib import Path
 
-from setup_torch import CHOICE, Build, choice, describe, has_nvidia, installed_torch, read_report
+import setup_pip
+from setup_pip import SetupError, ask, pip, say
+from setup_torch import CHOICE, choice, describe, has_nvidia, installed_torch
 
 STAMP = ".labkit-setup.json"
 MARKER = ".labkit-begun"
-
-
-class SetupError(Exception):
-    """Tell the reader the rule, what came, and the way out."""
-
-
-def say(text: str) -> None:
-    """Print one line about what set-up is doing."""
-    print(f"set-up: {text}", flush=True)
 
 
 def pins(root: Path) -> tuple[str, dict[str, str]]:
@@ -114,32 +106,6 @@ def refusal(reason: str) -> str:
     )
 
 
-def run(*command: str, cwd: Path) -> int:
-    """Run a command that keeps set-up's lock even if set-up itself is killed."""
-    return subprocess.run(command, cwd=cwd, close_fds=False).returncode
-
-
-def pip(venv: Path, *arguments: str) -> None:
-    """Run pip inside `.venv`."""
-    command = (str(venv / "bin/python"), "-I", "-m", "pip", "--disable-pip-version-check")
-    code = run(*command, *arguments, cwd=venv.parent)
-    if code:
-        raise SetupError(
-            f"pip must find every pinned package, and pip {arguments[0]} ended with {code} (its "
-            "reason is above); check the network and call make again: what was downloaded is kept"
-        )
-
-
-def ask(venv: Path, torch: str) -> Build:
-    """Ask pip which build it would take; it fetches descriptions only, not the packages."""
-    report = venv / ".labkit-report.json"
-    flags = ["--dry-run", "--ignore-installed", "--use-feature=fast-deps", "--report", str(report)]
-    pip(venv, "install", "-qq", *flags, torch)
-    build = read_report(json.loads(report.read_text(encoding="utf-8")))
-    report.unlink()
-    return build
-
-
 def announce(venv: Path, torch: str) -> None:
     """Say which PyTorch pip is about to download, and leave time to stop where it looks wrong."""
     have = installed_torch(venv)
@@ -165,7 +131,9 @@ def make_venv(venv: Path) -> None:
     venv.mkdir()
     (venv / MARKER).write_text("make")
     say(f"making .venv with Python {sys.version.split()[0]}")
-    if run(sys.executable, "-I", "-m", "venv", str(venv), cwd=venv.parent):
+    # The Python below an environment: the one that runs this may itself stand in the old .venv.
+    python = getattr(sys, "_base_executable", sys.executable)
+    if setup_pip.run(python, "-I", "-m", "venv", str(venv), cwd=venv.parent):
         raise SetupError(
             "set-up needs Python's own venv module, and it failed (its reason is above); "
             "on Debian and Ubuntu: apt-get install python3-venv"

@@ -11,22 +11,18 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
+from labkit.book.files import Red, locked, sha256_of
 from labkit.book.stage import (
     SITE_SOURCES,
-    SiteError,
     chapter_names,
     executed_notebooks,
     files_below,
     staged_files,
     write_files,
 )
-
-__all__ = ["SiteError", "build_site"]
 
 TOOLS = (
     "myst-nb",
@@ -42,10 +38,10 @@ TOOLS = (
 
 
 def build_site(root: Path, profile: str = "cpu") -> Path:
-    """Build build/site from the executed notebooks and return it; SiteError says what is wrong."""
+    """Build build/site from the executed notebooks and return it."""
     root = Path(root)
     site, source = root / "build" / "site", root / "build" / "site-src"
-    with one_at_a_time(root / "build" / "site.lock"):
+    with locked(root / "build" / "site.lock"):
         key = content_key(root, profile)
         key_file = source / ".key"
         done = key_file.is_file()
@@ -57,9 +53,11 @@ def build_site(root: Path, profile: str = "cpu") -> Path:
         if not done:
             shutil.rmtree(source / ".doctrees", ignore_errors=True)
         files = staged_files(root, profile)
+        files["tools.txt"] = tools().encode()
         key_file.unlink(missing_ok=True)
         changed, removed = write_files(source, files)
-        if removed or not site.is_dir():  # Sphinx never deletes a page
+        # Sphinx never deletes a page, and does not see that its hooks or a theme changed.
+        if removed or not site.is_dir() or {"conf.py", "tools.txt"} & set(changed):
             shutil.rmtree(site, ignore_errors=True)
             shutil.rmtree(source / ".doctrees", ignore_errors=True)
         print(f"site: {len(changed)} of {len(files)} sources changed; building pages", flush=True)
@@ -80,12 +78,15 @@ def content_key(root: Path, profile: str) -> str:
         *sorted(ledger.glob("*.json")),
         *(path for path in files_below(root / "labkit") if path.suffix == ".py"),
     ]
-    digest = hashlib.sha256(profile.encode())
-    digest.update(" ".join(f"{tool} {version(tool)}" for tool in TOOLS).encode())
+    digest = hashlib.sha256(f"{profile}\n{tools()}".encode())
     for path in paths:
-        content = path.read_bytes() if path.is_file() else b""
-        digest.update(f"\n{path.relative_to(root)} {hashlib.sha256(content).hexdigest()}".encode())
+        digest.update(f"\n{path.relative_to(root)} {sha256_of(path)}".encode())
     return digest.hexdigest()
+
+
+def tools() -> str:
+    """Name the versions that make the pages."""
+    return "\n".join(f"{tool} {version(tool)}" for tool in TOOLS)
 
 
 def is_whole(root: Path, site: Path) -> bool:
@@ -101,21 +102,7 @@ def run_sphinx(source: Path, site: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
-        raise SiteError(
+        raise Red(
             f"a site has no warnings; Sphinx said:\n{(done.stdout + done.stderr).strip()}\n"
             f"(pages are staged in {source}; mend the chapter or docstring and run `make site`)"
         )
-
-
-@contextmanager
-def one_at_a_time(path: Path) -> Iterator[None]:
-    """Let a second build of the site wait for the first."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
-        try:
-            import fcntl  # absent on Windows, where two builds at once are not supported
-        except ImportError:
-            yield
-            return
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from labkit.book.page import Json, chapter_facts, escape_markdown, page, title_of
+from labkit.book.facts import Json, chapter_facts, escape_markdown, title_of
+from labkit.book.files import Red, read_json
+from labkit.book.page import page
 from labkit.book.scoreboard import scoreboard
 
 BUILD_MODULES = {"labkit.book", "labkit.cli", "labkit.__main__"}
@@ -24,17 +26,13 @@ FONTS = "output/chtml/fonts/woff-v2"
 SITE_SOURCES = ("conf.py", "index.md", "references.bib")
 
 
-class SiteError(RuntimeError):
-    """The site cannot be built; the message says what to do."""
-
-
 def staged_files(root: Path, profile: str) -> dict[str, bytes]:
     """Make the content of every file that Sphinx reads."""
     claims = read_claims(root, profile)
     files: dict[str, bytes] = {}
     titles: dict[str, str] = {}
     for name, path in executed_notebooks(root, profile).items():
-        notebook = json.loads(path.read_text(encoding="utf-8"))
+        notebook = read_json(path, "delete it and run `make book`")
         titles[name] = title_of(notebook) or name
         count = sum(entry.get("chapter") == name for entry in claims["claims"].values())
         facts = chapter_facts(name, notebook, profile, count)
@@ -65,7 +63,7 @@ def chapter_names(root: Path) -> list[str]:
     """List the chapters by their sources."""
     names = sorted(p.stem for p in (root / "chapters").glob("[0-9][0-9]_*.py"))
     if not names:
-        raise SiteError(f"a book has chapters/NN_name.py; {root / 'chapters'} holds none")
+        raise Red(f"a book has chapters/NN_name.py; {root / 'chapters'} holds none")
     return names
 
 
@@ -75,7 +73,7 @@ def executed_notebooks(root: Path, profile: str) -> dict[str, Path]:
     found = {name: folder / f"{name}.ipynb" for name in chapter_names(root)}
     missing = [name for name, path in found.items() if not path.is_file()]
     if missing:
-        raise SiteError(
+        raise Red(
             "the site shows executed chapters; not executed yet with profile "
             f"{profile}: {', '.join(missing)}; run `make book`"
         )
@@ -86,18 +84,19 @@ def read_claims(root: Path, profile: str) -> Json:
     """Read the claims of this build."""
     path = root / "build" / "claims" / f"{profile}.json"
     if not path.is_file():
-        raise SiteError(f"the scoreboard shows {path.relative_to(root)}, missing; run `make book`")
-    return json.loads(path.read_text(encoding="utf-8"))
+        raise Red(f"the scoreboard shows {path.relative_to(root)}, missing; run `make book`")
+    return read_json(path, "run `make book`")
 
 
 def recorded_ledgers(root: Path, profile: str) -> list[Json]:
     """Read the ledgers of the long profiles, which were recorded elsewhere."""
     paths = sorted((root / "data" / "ledger").glob("*.json"))
     long_ones = [p for p in paths if p.stem.startswith(("full", "gpu")) and p.stem != profile]
-    return [json.loads(path.read_text(encoding="utf-8")) for path in long_ones]
+    return [read_json(path, "restore it from git") for path in long_ones]
 
 
 def files_below(folder: Path) -> list[Path]:
+    """List every file in a folder, in one order."""
     return sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
 
 
@@ -121,15 +120,18 @@ def first_sentence(path: Path) -> str:
     """Read the first paragraph of a module's docstring without importing it."""
     source = path if path.is_file() else path.parent / path.stem / "__init__.py"
     docstring = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
-    return escape_markdown(" ".join(docstring.split("\n\n")[0].split()))
+    sentence = " ".join(docstring.split("\n\n")[0].split())
+    parts = re.split(r"(`[^`]+`)", sentence)
+    return "".join(p if p.startswith("`") else escape_markdown(p) for p in parts)
 
 
 def api_pages(root: Path) -> Iterator[tuple[str, str]]:
     """Yield name and text of each page about the package, the list of them first."""
     pages = public_modules(root / "labkit") if (root / "labkit").is_dir() else {}
+    first = {top: first_sentence(root / (top.replace(".", "/") + ".py")) for top in pages}
     rows = "".join(
-        f"[`{top}`]({top}.md)\n: {first_sentence(root / (top.replace('.', '/') + '.py'))}\n\n"
-        for top in pages
+        f"[{top}]({top}.md)\n" + (f": {sentence}\n\n" if sentence else "\n")
+        for top, sentence in first.items()
     )
     toctree = "```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n" if pages else ""
     intro = "Everything that a chapter calls, from the docstrings of `labkit`."
@@ -148,7 +150,7 @@ def mathjax_files() -> Iterator[tuple[str, bytes]]:
     """Yield MathJax 3 and its fonts, out of the package that carries them."""
     spec = find_spec("sphinx-mathjax-offline")
     if spec is None or spec.origin is None:
-        raise SiteError("the site needs the package sphinx-mathjax-offline; run `make setup`")
+        raise Red("the site needs the package sphinx-mathjax-offline; run `make setup`")
     folder = Path(spec.origin).parent / "static" / "mathjax"
     for path in [folder / MATHJAX, *sorted((folder / FONTS).glob("*.woff"))]:
         yield f"_static/mathjax/{path.relative_to(folder).as_posix()}", path.read_bytes()
@@ -172,4 +174,5 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> tuple[list[str], li
 
 
 def notebook_bytes(notebook: Json) -> bytes:
+    """Write a notebook the same way every time."""
     return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True).encode()

@@ -130,7 +130,9 @@ def _too_large(chapter: Chapter, text: str, notebook: "NotebookNode", root: Path
         for mime, value in {**output.get("data", {}), "printed": output.get("text", "")}.items()
     ]
     worst = ", ".join(
-        f"cell {number} {mime} {size // 1000} kB" for size, number, mime in sorted(sizes)[:-4:-1]
+        f"cell {number} {mime} {size // 1000} kB"
+        for size, number, mime in sorted(sizes)[:-4:-1]
+        if size > LARGEST_TWIN // 100
     )
     return (
         f"{chapter.twin.relative_to(root)} may have {LARGEST_TWIN // 1000} kB, but would have "

@@ -4,7 +4,7 @@ The laws compare with the formula alone. When one fails, the outcome is compared
 known mistake, and each pair of them, would have given; the first that matches is the likely cause.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -93,7 +93,17 @@ def known_mistakes(right: Formula) -> list[Mistake]:
             ),
         ]
     else:
-        listed.append(Mistake("the mean is subtracted; RMS norm keeps it", {"centre": "mean"}))
+        listed += [
+            Mistake("the mean is subtracted; RMS norm keeps it", {"centre": "mean"}),
+            Mistake(
+                "the mean is subtracted from x; RMS norm keeps it",
+                {"centre": "mean", "moment": "raw"},
+            ),
+            Mistake(
+                "the standard deviation divides: the mean is subtracted before squaring",
+                {"centre": "spread only"},
+            ),
+        ]
     listed += [
         Mistake(f"the statistics run {where}, not {_POOLED[right.pool]}", {"pool": pool})
         for pool, where in _POOLED.items()
@@ -102,35 +112,42 @@ def known_mistakes(right: Formula) -> list[Mistake]:
     return [m for m in listed if replace(right, **m.change) != right]
 
 
-def _candidates(right: Formula) -> Iterator[tuple[str, Formula]]:
+def _candidates(right: Formula, pairs: bool) -> Iterator[tuple[str, Formula]]:
     single = known_mistakes(right)
     for mistake in single:
         yield mistake.sentence, replace(right, **mistake.change)
-    for one, other in combinations(single, 2):
+    for one, other in combinations(single, 2) if pairs else ():
         if not one.change.keys() & other.change.keys():
             sentence = f"{one.sentence}; and {other.sentence}"
             yield sentence, replace(right, **one.change, **other.change)
 
 
-def diagnose(right: Formula, explains: Callable[[Formula], bool]) -> str:
-    """Name the first known mistake, or pair of them, that explains what came; else say nothing."""
-    for sentence, wrong in _candidates(right):
+def diagnose(
+    right: Formula,
+    explains: Callable[[Formula], bool],
+    first: Sequence[tuple[str, Formula]] = (),
+    pairs: bool = True,
+) -> tuple[str, Formula] | None:
+    """Find the first known mistake, or pair of them, that explains what came.
+
+    `first` are candidates to try before all others: what explained another law.
+    """
+    for sentence, wrong in (*first, *_candidates(right, pairs)):
         try:
             if explains(wrong):
-                return sentence
+                return sentence, wrong
         except (RuntimeError, IndexError, KeyError, ZeroDivisionError):
             continue  # this mistake is not possible on an input of this shape
-    return ""
+    return None
 
 
-def wrong_eps(explains: Callable[[float], bool], asked: float) -> str:
-    """Name the eps that was used, where it is not the one that was asked for."""
+def wrong_eps(explains: Callable[[float], bool], asked: float) -> float | None:
+    """Find the eps that was used, where it is not the one that was asked for."""
     usual = (1e-5, 1e-6, 1e-8, 1e-12, 1e-3, 1e-7, 1e-10, 1e-4, 1e-2, 0.1, 1.0, 1.1920929e-07)
     for eps in (*usual, asked / 10, asked * 10):
         if eps != asked and explains(eps):
-            return f"eps is {eps:g} here, where {asked:g} was asked for"
-    return ""
-
+            return eps
+    return None
 
 
 def largest_difference(came: Tensor, expected: Tensor) -> tuple[int, ...]:

@@ -45,7 +45,7 @@ class Formula:
         self, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, groups: int = 1
     ) -> Tensor:
         """Evaluate in float64."""
-        split, axes = self._split(x.double(), groups)
+        split, axes = self.split(x.double(), groups)
         mean = split.mean(axes, keepdim=True)
         mean = mean.detach() if "mean" in self.cut else mean
         centred = split - mean if self.centre == "mean" else split
@@ -54,7 +54,8 @@ class Formula:
         y = centred / scale if self.divide else centred * scale
         return self._affine(y.reshape(x.shape), weight, bias)
 
-    def _split(self, x: Tensor, groups: int) -> tuple[Tensor, tuple[int, ...]]:
+    def split(self, x: Tensor, groups: int) -> tuple[Tensor, tuple[int, ...]]:
+        """View x so that each set which shares statistics lies along the axes returned."""
         if self.pool == "group":
             split = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
             return split, tuple(range(2, split.ndim))
@@ -62,6 +63,14 @@ class Formula:
             split = x.reshape(x.shape[0], -1, groups, *x.shape[2:])
             return split, (1, *range(3, split.ndim))
         return x, POOLS[self.pool](x.ndim)
+
+    def sensitivity(self, x: Tensor, weight: Tensor | None, eps: float, groups: int = 1) -> Tensor:
+        """Bound how far one unit of relative rounding error in x moves the result."""
+        split, axes = self.split(x.double(), groups)
+        mean = split.mean(axes, keepdim=True)
+        largest = split.abs().amax(axes, keepdim=True)
+        moved = (largest / self._denominator(split, mean, axes, eps)).expand(split.shape)
+        return self._affine(moved.reshape(x.shape), None if weight is None else weight.abs(), None)
 
     def _denominator(self, x: Tensor, mean: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
         about_mean = self.moment != "raw" and self.centre != "none"

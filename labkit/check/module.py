@@ -9,21 +9,21 @@ import torch
 from torch import Tensor, nn
 
 from labkit.check.spec import Shape, Spec
-from labkit.check.subject import ALIASES
+from labkit.check.subject import ALIASES, Runner, Subject
 
 _SIZES = ("normalized_shape", "num_features", "num_channels", "dim", "d_model", "features", "size")
 _RANKS = {nn.BatchNorm1d: (2, 3), nn.BatchNorm2d: (4,), nn.BatchNorm3d: (5,)}
 
 
-class Module:
+class Module(Subject):
     """A module as it was handed in, or a class of modules that each use makes anew."""
+
+    is_module = True
 
     def __init__(self, given: nn.Module | type[nn.Module], spec: Spec, eps: float | None):
         self.spec, self.given, self.given_eps = spec, given, eps
-        self.groups: int | None = None
-        self.missing: list[str] = []
         if isinstance(given, type):
-            self.takes = list(inspect.signature(given).parameters)
+            self.takes = _constructor_names(given)
             self.sets_eps = any(name in ALIASES["eps"] for name in self.takes)
             self.dim = None
             sample = self._make(spec.dim, 2, None)
@@ -33,11 +33,19 @@ class Module:
             self.dim = _find_size(given)
             groups = getattr(given, "num_groups", None)
             self.groups = groups if isinstance(groups, int) else None
-        self.feature_shape = tuple(getattr(sample, "normalized_shape", None) or ())
+        self.feature_shape: tuple[int, ...] = tuple(getattr(sample, "normalized_shape", None) or ())
         self.channels_last = getattr(sample, "channel_axis", 1) == -1
         self.has_weight = find_parameter(sample, "weight") is not None
         self.has_bias = find_parameter(sample, "bias") is not None and spec.shift
         self.has_running = find_buffer(sample, "mean") is not None
+        self.missing = {
+            role: (
+                f"{name} is not an nn.Parameter, so no optimizer finds it",
+                "a plain tensor where nn.Parameter(…) is wanted",
+            )
+            for role in ("weight", "bias")
+            if (name := _plain_tensor(sample, role))
+        }
         self.momentum = getattr(sample, "momentum", 0.1)
 
     def ranks(self, dim: int) -> Callable[[Shape], bool]:
@@ -48,7 +56,8 @@ class Module:
             if isinstance(self.given, kind) or self.given is kind:
                 return lambda shape: len(shape) in ranks
         if self.channels_last:
-            return lambda shape: True
+            batch = self.spec.name == "batch_norm"  # a group norm then takes vectors one by one
+            return lambda shape: batch or len(shape) == 2
         taken = [len(s) for s in self.spec.shapes(dim) if self._takes(s, dim)]
         return lambda shape: not taken or len(shape) in taken
 
@@ -88,7 +97,7 @@ class Module:
         return True
 
 
-class ModuleRunner:
+class ModuleRunner(Runner):
     """One copy of the module; its own parameters are set to the values of the law."""
 
     def __init__(
@@ -106,17 +115,20 @@ class ModuleRunner:
         self.weight, self.bias = find_parameter(module, "weight"), find_parameter(module, "bias")
         with torch.no_grad():
             for own, value, neutral in ((self.weight, weight, 1.0), (self.bias, bias, 0.0)):
-                if own is None:
-                    continue
+                if own is None or (value is None and isinstance(subject.given, type)):
+                    continue  # a module just made starts with gain 1 and shift 0 by itself
                 if value is None:
                     own.fill_(neutral)
                 else:
                     own.copy_(value.reshape(own.shape))
-            for kind, value in zip(("mean", "var"), running or (), strict=False):
-                if (buffer := find_buffer(module, kind)) is not None:
+            stored = {} if running is None else {"mean": running[0], "var": running[1]}
+            for kind, value in stored.items():
+                buffer = find_buffer(module, kind)
+                if buffer is not None:
                     buffer.copy_(value.reshape(buffer.shape))
 
     def __call__(self, x: Tensor, training: bool = True) -> Any:
+        """Run the module in training or evaluation, its channels where it wants them."""
         self.module.train(training)
         shaped = x
         if len(self.subject.feature_shape) > 1:
@@ -150,6 +162,24 @@ def find_buffer(module: nn.Module, kind: str) -> Tensor | None:
         if stem in ALIASES[f"running_{kind}"] or (kind in stem and buffer.is_floating_point()):
             return buffer
     return None
+
+
+def _plain_tensor(module: nn.Module, role: str) -> str:
+    """Find a tensor with the name of a gain or shift that is no parameter."""
+    tensors = {**vars(module), **dict(module.named_buffers())}
+    plain = [name for name in ALIASES[role] if isinstance(tensors.get(name), Tensor)]
+    return plain[0] if plain and find_parameter(module, role) is None else ""
+
+
+def _constructor_names(kind: type[nn.Module]) -> list[str]:
+    """List the constructor's parameters, those that it hands on to its parents included."""
+    names: list[str] = []
+    for parent in kind.__mro__:
+        parameters = inspect.signature(parent.__init__).parameters.values()
+        names += [p.name for p in parameters]
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            break
+    return names
 
 
 def _find_size(module: nn.Module) -> int | None:

@@ -82,7 +82,7 @@ BATCH = Spec(
     name="batch_norm",
     formula=Formula(pool="all but the channel", features=1),
     roles=("x", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
-    shapes=lambda dim: ((8, dim), (4, dim, 3), (3, dim, 2, 2), (2, dim), (2, dim, 1, 2, 2)),
+    shapes=lambda dim: ((8, dim), (4, dim, 3), (3, dim, 2, 2), (2, dim, 1, 2, 2)),
     long_shape=lambda dim, axes: {2: (256, dim), 3: (32, dim, 8)}.get(
         axes, (16, dim, 4, 4, *[1] * (axes - 4))
     ),

@@ -6,7 +6,7 @@ module is copied before each use, so its parameters, statistics and mode stay as
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,43 +26,45 @@ ALIASES = {
 }
 
 
-class Runner(Protocol):
+class Runner:
     """One use of the subject: parameters set, statistics set, ready to be called."""
 
     weight: Tensor | None
     bias: Tensor | None
 
     def __call__(self, x: Tensor, training: bool = True) -> Any:
-        """Run the implementation."""
-        ...
+        """Run the implementation; what comes may be anything."""
+        raise NotImplementedError
 
     def running(self) -> tuple[Tensor, Tensor] | None:
         """Read the running mean and variance as they are now."""
-        ...
+        raise NotImplementedError
 
 
-class Subject(Protocol):
+class Subject:
     """What the laws ask of an implementation before they use it."""
 
-    dim: int | None  # None: any
-    groups: int | None
+    dim: int | None = None  # None: any
+    groups: int | None = None
+    momentum: float | None = 0.1
+    is_module: bool = False
     has_weight: bool
     has_bias: bool
     has_running: bool
     sets_eps: bool  # may each use choose eps?
-    momentum: float | None
+    missing: dict[str, tuple[str, str]]  # role that is wanted and not there -> message, cause
 
     def ranks(self, dim: int) -> Callable[[tuple[int, ...]], bool]:
         """Say which shapes it takes."""
-        ...
+        return lambda shape: True
 
     def expected_eps(self, asked: float | None, dtype: torch.dtype) -> float:
         """Say which eps its outcome must show when `asked` was passed (None: not passed)."""
-        ...
+        raise NotImplementedError
 
     def open(self, dim: int, dtype: torch.dtype, **options: Any) -> Runner:
         """Make a runner: weight, bias, eps, groups, running, momentum."""
-        ...
+        raise NotImplementedError
 
 
 def match_roles(fn: Callable[..., Any], roles: tuple[str, ...]) -> dict[str, str] | None:
@@ -89,12 +91,8 @@ def match_roles(fn: Callable[..., Any], roles: tuple[str, ...]) -> dict[str, str
     return matched
 
 
-class Function:
+class Function(Subject):
     """A function with labkit's signature, or part of it."""
-
-    dim = None
-    groups = None
-    momentum = 0.1
 
     def __init__(self, fn: Callable[..., Any], spec: Spec, eps: float | None):
         self.fn, self.spec, self.given_eps = fn, spec, eps
@@ -103,13 +101,11 @@ class Function:
         self.has_weight, self.has_bias = "weight" in known, "bias" in known and spec.shift
         self.has_running = {"running_mean", "running_var"} <= known
         self.sets_eps = "eps" in known
-        self.missing = [r for r in ("weight", "bias") if r in spec.roles and r not in known]
-        if len(self.missing) == len({"weight", "bias"} & set(spec.roles)):
-            self.missing = []  # the bare formula, without gain and shift: fine as an exercise
-
-    def ranks(self, dim: int) -> Callable[[tuple[int, ...]], bool]:
-        """Take every shape of labkit's function."""
-        return lambda shape: True
+        wanted = [role for role in ("weight", "bias") if role in spec.roles]
+        self.missing = {}
+        if known & set(wanted):  # the bare formula, with neither, is fine as an exercise
+            for role in (r for r in wanted if r not in known):
+                self.missing[role] = (f"the function takes no {role}", "a missing parameter")
 
     def expected_eps(self, asked: float | None, dtype: torch.dtype) -> float:
         """Expect what was passed, else what the caller of the check named, else the default."""
@@ -122,7 +118,7 @@ class Function:
         return FunctionRunner(self, dim, dtype, **options)
 
 
-class FunctionRunner:
+class FunctionRunner(Runner):
     """Hold the tensors that a function gets with each call."""
 
     def __init__(
@@ -142,6 +138,7 @@ class FunctionRunner:
         self.fixed = {"eps": eps, "num_groups": groups, "momentum": momentum}
 
     def __call__(self, x: Tensor, training: bool = True) -> Any:
+        """Call the function, by name where names are known."""
         mean, var = self.buffers or (None, None)
         values = {
             **self.fixed,

@@ -93,6 +93,10 @@ class Lab:
             "cpu_seconds": round(sum(r.cpu_seconds for r in records), 1),
         }
 
+    def close(self) -> None:
+        """Let the worker processes go; they also go by themselves when this process ends."""
+        self._engine.close()
+
     def _train(self, missing: list) -> None:
         if self._slot is not None:  # let the workers have it
             self._pool.release(self._slot)

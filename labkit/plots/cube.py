@@ -13,6 +13,7 @@ from .looks import look
 from .style import QUIET, book, canvas
 
 EXAMPLES, CHANNELS, POSITIONS = 4, 6, 4
+KEY = "N examples   ·   C channels   ·   L positions"
 
 
 class Share(NamedTuple):
@@ -25,15 +26,13 @@ class Share(NamedTuple):
 
 N, C, L = EXAMPLES - 1, CHANNELS - 1, POSITIONS - 1  # the cell nearest to the eye
 SHARES: dict[str, Share] = {
-    "batch": Share("BatchNorm", "a mean per channel", lambda n, c, p: c == C),
-    "layer": Share("LayerNorm", "a mean per example", lambda n, c, p: n == N),
-    "token": Share("LayerNorm per token", "a mean per token", lambda n, c, p: n == N and p == L),
-    "instance": Share(
-        "InstanceNorm", "a mean per example\nand channel", lambda n, c, p: n == N and c == C
-    ),
+    "batch": Share("BatchNorm", "channel", lambda n, c, p: c == C),
+    "layer": Share("LayerNorm", "example", lambda n, c, p: n == N),
+    "token": Share("… per token", "token", lambda n, c, p: n == N and p == L),
+    "instance": Share("InstanceNorm", "example and channel", lambda n, c, p: n == N and c == C),
     "group": Share(
         "GroupNorm",
-        "a mean per example\nand group of channels",
+        "example and group",
         lambda n, c, p: n == N and c >= CHANNELS // 2,
     ),
 }
@@ -54,25 +53,21 @@ def axes_cube(
             raise ValueError(f"unknown norm {norm!r}; choose among {', '.join(SHARES)}")
     if not norms:
         raise ValueError(f"axes_cube needs at least one norm out of {', '.join(SHARES)}")
-    picture = canvas(height=2.5)
-    axes = picture.subplots(1, len(norms), squeeze=False)[0]
+    picture = canvas(height=2.35)
+    picture.set_layout_engine("none")
     sizes, parts = [], []
-    for i, (ax, norm) in enumerate(zip(axes, norms, strict=True)):
+    share = 1 / len(norms)
+    for i, norm in enumerate(norms):
         title, words, inside = SHARES[norm]
+        ax = picture.add_axes((i * share + 0.03, 0.27, share - 0.04, 0.6))
         colour = look("layer" if norm == "token" else norm).colour
         _voxels(ax, inside, colour)
-        _edges(ax, full=i == 0)
-        ax.set_title(title, fontsize=10, fontweight="bold", color=colour, pad=3)
-        ax.text(
-            0.5,
-            -0.01,
-            words,
-            transform=ax.transAxes,
-            ha="center",
-            va="top",
-            color=QUIET,
-            fontsize=9,
-        )
+        _edges(ax)
+        middle = (i + 0.5) * share
+        size = 10 if len(norms) <= 4 else 9
+        picture.text(middle, 0.9, title, ha="center", color=colour, size=size, weight="bold")
+        lines = f"one mean per\n{words}"
+        picture.text(middle, 0.245, lines, ha="center", va="top", color=QUIET, size=size - 1)
         cells = [
             (n, c, p)
             for n in range(EXAMPLES)
@@ -81,7 +76,8 @@ def axes_cube(
             if inside(n, c, p)
         ]
         sizes.append(len(cells))
-        parts.append(f"{title}: {len(cells)} cells, {words}".replace("\n", " "))
+        parts.append(f"{title}: {len(cells)} cells, one mean per {words}")
+    picture.text(0.5, 0.03, KEY, ha="center", color=QUIET, size=8.5)
     total = EXAMPLES * CHANNELS * POSITIONS
     head = (
         f"{count(len(norms), 'cube')} of {EXAMPLES} examples, {CHANNELS} channels and "
@@ -128,16 +124,15 @@ def _voxels(ax: Any, inside: Callable[[int, int, int], bool], colour: str) -> No
     ax.set_axis_off()
 
 
-def _edges(ax: Any, full: bool) -> None:
-    """Name the three edges: in words on the first cube, by letter on the others."""
-    names = ("N examples", "C channels", "L positions") if full else ("N", "C", "L")
-    spots = [
-        (_screen(EXAMPLES / 2, CHANNELS, 0), -30, (-5, -7)),
-        (_screen(EXAMPLES, CHANNELS / 2, 0), 30, (5, -7)),
-        (_screen(0, CHANNELS, POSITIONS / 2), 90, (-7, 0)),
-    ]
-    for name, (spot, turn, aside) in zip(names, spots, strict=True):
+def _edges(ax: Any) -> None:
+    """Name the three edges by the letters of the key."""
+    spots = {
+        "N": (_screen(EXAMPLES / 2, CHANNELS, 0), (-7, -8)),
+        "C": (_screen(EXAMPLES, CHANNELS / 2, 0), (7, -8)),
+        "L": (_screen(0, CHANNELS, POSITIONS / 2), (-8, 0)),
+    }
+    for name, (spot, aside) in spots.items():
         ax.annotate(
-            name, spot, xytext=aside, textcoords="offset points", rotation=turn, ha="center",
-            va="center", fontsize=8, rotation_mode="anchor",
+            name, spot, xytext=aside, textcoords="offset points", ha="center", va="center",
+            fontsize=9, fontstyle="italic", annotation_clip=False,
         )  # fmt: skip

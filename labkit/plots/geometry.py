@@ -37,11 +37,12 @@ def sphere_projection(
         )
     flat = before - before.mean(axis=1, keepdims=True)
     picture = canvas(height=3.5)
-    left, right = picture.subplots(1, 2, width_ratios=(1.15, 1))
+    picture.set_layout_engine("none")
+    left, right = picture.add_axes((0, 0, 0.54, 0.92)), picture.add_axes((0.54, 0, 0.46, 0.92))
     _solid(left, before, flat)
     _plane(right, flat, after)
-    left.set_title("1  subtract the mean", loc="left", fontsize=10, fontweight="bold")
-    right.set_title("2  divide by the deviation", loc="left", fontsize=10, fontweight="bold")
+    for x, step in ((0.02, "1  subtract the mean"), (0.56, "2  divide by the standard deviation")):
+        picture.text(x, 0.94, step, fontsize=10, fontweight="bold")
     lengths = np.linalg.norm(after, axis=1)
     apart = np.linalg.norm(before - flat, axis=1)
     text = (
@@ -65,19 +66,25 @@ def _triples(points: Any, name: str) -> np.ndarray:
 
 def _solid(ax: Any, before: np.ndarray, flat: np.ndarray) -> None:
     """Draw space by a parallel projection in which the plane is seen from a little above."""
-    tilt = np.radians(24)
-    to = np.stack([FLAT[0], np.sin(tilt) * FLAT[1] + np.cos(tilt) * NORMAL])
+    tilt, turned = np.radians(32), np.radians(14)
+    first = np.cos(turned) * FLAT[0] + np.sin(turned) * FLAT[1]
+    second = np.cos(turned) * FLAT[1] - np.sin(turned) * FLAT[0]
+    to = np.stack([first, np.sin(tilt) * second + np.cos(tilt) * NORMAL])
 
     def screen(points: Any) -> np.ndarray:
         return np.asarray(points, dtype=float) @ to.T
 
-    reach = 1.12 * max(RADIUS, np.abs(flat @ FLAT.T).max())
+    reach = 1.05 * max(RADIUS, np.abs(flat @ FLAT.T).max())
     corners = [a * FLAT[0] + b * FLAT[1] for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
-    ax.fill(*screen(reach * np.array(corners)).T, facecolor="#e8eff6", edgecolor="#b9cbdd")
+    ax.fill(*screen(reach * np.array(corners)).T, facecolor="#eaf1f8", edgecolor="#aebfd0")
+    for at in np.linspace(-1, 1, 7)[1:-1]:
+        for along, across in ((FLAT[0], FLAT[1]), (FLAT[1], FLAT[0])):
+            ends = reach * np.stack([at * along - across, at * along + across])
+            ax.plot(*screen(ends).T, color="white", linewidth=1)
     turn = np.linspace(0, 2 * np.pi, 181)
     ring = RADIUS * (np.cos(turn)[:, None] * FLAT[0] + np.sin(turn)[:, None] * FLAT[1])
     ax.plot(*screen(ring).T, color=COLOURS["blue"], linewidth=1, linestyle=(0, (4, 2)))
-    top = 1.1 * max(1.5, np.abs(before @ NORMAL).max())
+    top = 1.2 * max(1.8, np.abs(before @ NORMAL).max())
     tip, root = screen(top * NORMAL), screen(np.zeros(3))
     ax.annotate("", tip, root, arrowprops={"arrowstyle": "->", "color": QUIET, "linewidth": 1})
     ax.annotate(
@@ -91,7 +98,8 @@ def _solid(ax: Any, before: np.ndarray, flat: np.ndarray) -> None:
         ax.plot(*np.stack([point, foot]).T, color=COLOURS["vermillion"], linewidth=0.8, alpha=0.6)
     ax.plot(*screen(flat).T, "o", color=COLOURS["blue"], markerfacecolor="white", markersize=4.5)
     ax.plot(*screen(before).T, "o", color=COLOURS["vermillion"], markersize=5)
-    ax.set_aspect("equal")
+    ax.set_aspect("equal", adjustable="datalim")
+    ax.margins(0.08)
     ax.set_axis_off()
 
 
@@ -121,5 +129,6 @@ def _plane(ax: Any, flat: np.ndarray, after: np.ndarray) -> None:
         color=COLOURS["blue"],
         fontsize=9,
     )
-    ax.set_aspect("equal")
+    ax.set_aspect("equal", adjustable="datalim")
+    ax.margins(0.08)
     ax.set_axis_off()

@@ -49,7 +49,7 @@ def curves(
         points = {place[x]: ys for x, ys in table[name].items()}
         dodge = (i - (len(table) - 1) / 2) * 2.2
         _draw(ax, points, style, dodge)
-        _cross_diverged(ax, points, style, dodge * 3)
+        _cross_diverged(ax, points, style, dodge * 1.5)
         alive = [x for x, ys in points.items() if any(map(isfinite, ys))]
         height = mean_and_half(points[alive[-1]])[0] if alive else nan
         ends.append(End(name, height, style, bool(alive) and alive[-1] == place[xs[-1]]))
@@ -111,8 +111,8 @@ def _draw(ax: Any, points: Points, style: Look, dodge: float) -> None:
     for x, ys in points.items():
         if len(ys) > 1:
             ax.plot(
-                [x] * len(ys), ys, style.marker, color=style.colour, markersize=3.4,
-                markeredgewidth=0, alpha=0.45, transform=to,
+                [x] * len(ys), ys, style.marker, color=style.colour, markersize=4,
+                markeredgewidth=0, alpha=0.5, transform=to,
             )  # fmt: skip
     low = means - halves
     if ax.get_yscale() == "log":  # an interval that reaches below zero ends near the lowest run

@@ -60,7 +60,7 @@ _TABLE = """
 batch            vermillion o solid      | layer           blue       s dash
 rms              teal       ^ dashdot    | group           navy       D long
 instance         wine       v dot        | none            black      X dot
-annotated-layer  pink       s dashdot    | partial-rms     green      ^ dash
+annotated-layer  pink       s dashdot    | partial-rms     green      ^ dashdotdot
 scale            purple     p solid      | l2              olive      * dash
 power            brown      P dashdot    | rep-batch       brown      o dash
 prep-batch       pink       o dot        | dyt             purple     h dashdotdot

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from math import isfinite
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from matplotlib import colormaps
@@ -58,11 +58,12 @@ def grid_map(
         _frame(ax, rows, cols, name)
     picture.supxlabel(col_label, fontsize=9.5)
     picture.supylabel(row_label, fontsize=9.5)
-    picture.suptitle(value_label, fontsize=9.5, color=QUIET, x=0.01, ha="left")
+    heading: dict[str, Any] = {"fontsize": 9.5, "color": QUIET}
     if title:
-        picture.suptitle(
-            f"{title}: {value_label}", fontsize=10, fontweight="bold", x=0.01, ha="left"
-        )
+        heading = {"fontsize": 10, "fontweight": "bold"}
+    picture.suptitle(
+        f"{title}: {value_label}" if title else value_label, x=0.01, ha="left", **heading
+    )
     parts = [_sentence(name, cells, row_label, col_label) for name, cells in grids.items()]
     head = f"Heat map of {value_label} by {row_label} and {col_label}"
     return Figure(
@@ -105,7 +106,7 @@ def _shades(grids: Mapping[str, Cells], log: bool, limits: Any) -> ScalarMappabl
     return ScalarMappable(norm, pale)
 
 
-def _alive(value: Any) -> bool:
+def _alive(value: Any) -> TypeGuard[float]:
     return value is not None and value != "not run" and isfinite(value)
 
 
@@ -127,6 +128,7 @@ def _hatch(ax: Any, i: int, lost: list[bool], across: int) -> None:
             continue
         for j in places:
             ax.add_patch(Rectangle((j, i), 1, 1, facecolor=ground, hatch="////", **HATCHED))
+            ax.add_patch(Rectangle((j, i), 1, 1, fill=False, edgecolor="white", linewidth=1.5))
         wide = len(places) * 600 / across / len(lost)  # pixels
         ax.text(
             np.mean(places) + 0.5, i + 0.5, "diverged" if wide > 60 else "div.", ha="center",

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 from matplotlib.patches import Circle, FancyBboxPatch
 
+from .alt import count
 from .figure import Figure
 from .looks import look
-from .style import INK, book, canvas
+from .style import INK, WIDTH, book, canvas
 
 
 class Place(NamedTuple):
@@ -39,7 +40,9 @@ PLACES = {
     ),
     "none": Place("No norm", r"$x \leftarrow x + f(x)$", False, False, False, False),
 }
-TALL, WIDE, STREAM, BRANCH, STEP = 0.52, 1.7, 0.0, 1.55, 0.82
+TALL, WIDE, STREAM, BRANCH, STEP = 0.54, 2.2, 0.0, 1.9, 0.85
+NEXT = r"$x_{\ell+1}$"
+MOST = 3  # more do not fit on a page
 
 
 @book()
@@ -54,17 +57,22 @@ def placement_diagram(
     for recipe in recipes:
         if recipe not in PLACES:
             raise ValueError(f"no diagram for {recipe!r}; choose among {', '.join(PLACES)}")
-    if not recipes:
-        raise ValueError(f"name at least one recipe out of {', '.join(PLACES)}")
-    picture = canvas(height=4.3)
+    if not 1 <= len(recipes) <= MOST:
+        raise ValueError(
+            f"one picture holds 1 to {MOST} recipes, got {len(recipes)}; "
+            f"choose among {', '.join(PLACES)} or make two pictures"
+        )
+    picture = canvas(width=WIDTH if len(recipes) > 1 else WIDTH / 2)
     axes = picture.subplots(1, len(recipes), squeeze=False)[0]
     tops = [
         _block(ax, PLACES[recipe], look(recipe).colour)
         for ax, recipe in zip(axes, recipes, strict=True)
     ]
+    # about 48 pixels a unit, so that words fit their boxes
+    picture.set_figheight(0.6 + 0.44 * (max(tops) + 1.65))
     for ax, recipe in zip(axes, recipes, strict=True):
-        ax.set_xlim(-1.6, 2.7)
-        ax.set_ylim(-0.9, max(tops) + 0.3)
+        ax.set_xlim(-1.5, 3.1)
+        ax.set_ylim(-1.35, max(tops) + 0.3)
         ax.set_aspect("equal")
         ax.set_axis_off()
         ax.set_title(
@@ -74,7 +82,7 @@ def placement_diagram(
     counts = [
         [p.before + p.after, int(p.stream), int(p.final)] for p in map(PLACES.get, recipes) if p
     ]
-    alt = alt or f"Block diagrams of {len(recipes)} recipes. " + " ".join(
+    alt = alt or f"Block diagrams of {count(len(recipes), 'recipe')}. " + " ".join(
         _say(PLACES[r]) for r in recipes
     )
     return Figure(picture, alt, caption, counts, provenance)
@@ -83,6 +91,7 @@ def placement_diagram(
 def _block(ax: Any, place: Place, colour: str) -> float:
     """Draw attention, then the feed-forward layer, each around the stream; give the top."""
     y, start = 0.0, -0.75
+    ax.text(STREAM, start - 0.08, r"$x_\ell$", ha="center", va="top", fontsize=10.5)
     for sublayer in ("attention", "feed-forward"):
         fork = y
         parts = ["norm"] * place.before + [sublayer] + ["norm"] * place.after
@@ -109,16 +118,19 @@ def _block(ax: Any, place: Place, colour: str) -> float:
         y += 0.55
     if place.final:
         ax.text(
-            STREAM - 0.28, y - 0.1, "after the\nlast block", fontsize=8.5, ha="right", va="center"
+            STREAM - 0.28, y + 0.16, "after the\nlast block", fontsize=8.5, ha="right", va="center"
         )
         _stream(ax, start, y - 0.05, head=False)
         ax.plot([STREAM] * 3, [y + 0.06, y + 0.16, y + 0.26], "o", color=INK, markersize=1.8)
+        ax.text(STREAM + 0.28, y + 0.16, NEXT, va="center", fontsize=10.5)
         y += 0.95
         start = _on_stream(ax, y - 0.6, y, colour)
         y += 0.4
     y += 0.35
     _stream(ax, start, y)
-    return y
+    if not place.final:
+        ax.text(STREAM, y + 0.08, NEXT, ha="center", va="bottom", fontsize=10.5)
+    return y + 0.2
 
 
 def _on_stream(ax: Any, start: float, y: float, colour: str) -> float:
@@ -129,7 +141,7 @@ def _on_stream(ax: Any, start: float, y: float, colour: str) -> float:
 
 def _box(ax: Any, x: float, y: float, text: str, colour: str) -> None:
     norm = text == "norm"
-    wide = WIDE if not norm else 1.15
+    wide = WIDE if not norm else 1.2
     ax.add_patch(
         FancyBboxPatch(
             (x - wide / 2, y - TALL / 2), wide, TALL, boxstyle="round,pad=0,rounding_size=0.1",

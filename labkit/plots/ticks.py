@@ -39,8 +39,9 @@ def log_ticks(ax: Any, which: str = "y") -> None:
     axis = ax.yaxis if which == "y" else ax.xaxis
     low, high = axis.get_view_interval()
     decades = log10(high / low) if low > 0 else 1
-    steps = (1, 1.5, 2, 3, 5, 7) if decades < 1 else (1, 2, 5) if decades < 2.2 else (1,)
-    axis.set_major_locator(LogLocator(subs=steps, numticks=8))
+    steps = (1, 2, 3, 5) if decades < 1.3 else (1, 2, 5) if decades < 2.2 else (1,)
+    short = decades < 0.7  # so short that even steps read better
+    axis.set_major_locator(MaxNLocator(6) if short else LogLocator(subs=steps, numticks=8))
     axis.set_major_formatter(FuncFormatter(plain))
     axis.set_minor_locator(NullLocator())
 

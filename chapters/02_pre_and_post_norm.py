@@ -1,0 +1,1465 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% tags=["parameters"]
+profile = "cpu"
+seed = 0
+
+# %% [markdown]
+r"""
+# Pre-Norm and Post-Norm
+
+**Question.** Here are two ways to wrap a norm $N$ around a sublayer $f$:
+
+$$\text{Post-Norm:}\quad x \leftarrow N(x + f(x)) \qquad\qquad \text{Pre-Norm:}\quad x \leftarrow x + f(N(x))$$
+
+The parts are the same, and so is the number of parameters. The norm has moved by one place. The
+Transformer of 2017 used the first form {cite:p}`vaswani2017` and came with an odd instruction: begin
+with a learning rate near zero and raise it over thousands of steps. The instruction was not
+decoration. On a German–English translation task, {cite:t}`xiong2020` report a BLEU score of about 34
+with this warm-up and of 8.45 without it. For Pre-Norm they need no warm-up at all. How can the place
+of one norm decide whether a network survives its first hundred steps? And if Pre-Norm is so much
+easier, why do careful people keep reporting that Post-Norm ends up *better*, once it trains?
+"""
+
+# %% [markdown]
+r"""
+**What you will see**
+
+- what each placement does to one vector, to a constant offset, and to the size of the stream;
+- the Jacobians of both blocks, and two popular conclusions from them that do not follow;
+- Xiong's theorem in the setting of its proof, and the same measurement in a real model;
+- which part of Pre-Norm makes its last gradients small (it is not where most people look);
+- a Post-Norm model that cannot train without warm-up, what it is stuck *in*, and the settings in
+  which the same model needs no warm-up, or is not helped by it;
+- late layers that matter less under Pre-Norm, and whether Post-Norm ends lower here;
+- three slips that public code really contains, each caught by a check that compares with the equation.
+"""
+
+# %%
+import inspect
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from labkit import RECIPES, ModelConfig, TrainConfig, check, plots
+from labkit.experiments import Experiment, Lab, Run, claim
+
+lab = Lab(
+    "02_pre_and_post_norm",
+    profile=profile,
+    seed=seed,
+    cpu_seconds={"smoke": 12, "cpu": 350, "full": 6_000},
+)
+
+# %% [markdown]
+r"""
+## The idea: one block, two placements
+
+Draw one block of each kind. The thick line is the **residual stream**: the vector that every token
+carries from the embedding to the output, and to which each sublayer adds.
+"""
+
+# %%
+plots.placement_diagram("post", "pre")
+
+# %% [markdown]
+r"""
+Under Post-Norm the norms stand *on* the stream. Under Pre-Norm they stand on the branches, and the
+stream itself runs straight through. One more norm waits at its end; we shall see why it must.
+
+Now the smallest example. A token $x = (2, 0, -2, 0)$; a sublayer that proposes the update
+$(1, 1, -1, -1)$. The sum is $(3, 1, -3, -1)$, with mean 0 and variance $(9 + 1 + 9 + 1)/4 = 5$.
+Pre-Norm keeps the sum. Post-Norm divides it by $\sqrt5$:
+"""
+
+# %%
+from labkit.norms import LayerNorm, layer_norm
+
+x = torch.tensor([2.0, 0.0, -2.0, 0.0])
+update = torch.tensor([1.0, 1.0, -1.0, -1.0])
+{"post": layer_norm(x + update), "pre": x + update}
+
+# %% [markdown]
+r"""
+Read it as bookkeeping. Under Pre-Norm the old $x$ is still there, in full, with something added.
+Under Post-Norm both the old $x$ *and* the update have been shrunk by $\sqrt5$. The next block
+shrinks them again. After $S$ sublayers an early write has been divided by every later denominator.
+
+### A constant offset, traced
+
+What happens to information that sits in the mean of the stream? Add 10 to every channel and follow
+both streams through six sublayers. (In each block, $f$ is the same small random network.)
+"""
+
+# %%
+from labkit.placements import PostNorm, PreNorm
+
+torch.manual_seed(seed)
+f = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64))
+tokens = torch.randn(100, 64)
+for wrap in (PostNorm, PreNorm):
+    block, plain, moved = wrap(lambda: LayerNorm(64), f), tokens, tokens + 10
+    for step in range(6):
+        plain, moved = block(plain), block(moved)
+        gap = moved - plain
+        print(f"{wrap.__name__} {step + 1}: mean {gap.mean():5.2f}, rest {gap.std():.4f}")
+
+# %% [markdown]
+r"""
+The column "mean" is the offset that is left, the column "rest" is what else has changed.
+
+Post-Norm **sees the offset and forgets it**. The first $f$ reads the raw stream, offset included, so
+its output changes, and that change lives on. The offset itself is gone after the first norm. Pre-Norm
+**carries the offset and never sees it**: each $f$ reads $N(x)$, which is blind to a shift, so the
+offset of 10 arrives untouched and the rest does not change at all. Only a norm after the last block
+removes it. This is the difference between the two placements in one sentence: Post-Norm limits what
+the *stream* may hold, Pre-Norm limits what a *sublayer* may see.
+"""
+
+# %% [markdown]
+r"""
+## Derivation
+
+### Two Jacobians
+
+Let $r = \sqrt{v + \epsilon}$ be the denominator of LayerNorm and $\hat x = (x - \mu)/r$. Its Jacobian is
+
+$$J_N(x) = \frac1r\Big(I - \tfrac1d \mathbf 1\mathbf 1^\top - \tfrac1d \hat x\hat x^\top\Big).$$
+
+It divides by $r$ and deletes two directions out of $d$: the constant one and that of $\hat x$. (The
+second is deleted exactly only for $\epsilon = 0$.) The chain rule gives the two blocks:
+
+$$J_{\text{post}} = J_N(x + f(x))\,\big(I + J_f(x)\big), \qquad\qquad J_{\text{pre}} = I + J_f(N(x))\,J_N(x).$$
+
+Two lines of algebra are two chances for a slip, so we ask autograd.
+"""
+
+# %%
+from torch.autograd.functional import jacobian
+
+
+def norm_jacobian(x, eps=1e-5):
+    """Derivative of layer_norm at x: (I − 11ᵀ/d − x̂x̂ᵀ/d) / r."""
+    d, r, hat = len(x), (x.var(correction=0) + eps).sqrt(), layer_norm(x, eps=eps)
+    return (torch.eye(d, dtype=x.dtype) - 1 / d - torch.outer(hat, hat) / d) / r
+
+
+# %%
+def jacobian_error(d=32):
+    """Largest gap between autograd's Jacobian and the formula, over both placements."""
+    f = nn.Sequential(nn.Linear(d, d), nn.GELU(), nn.Linear(d, d)).double()
+    x, one = 3 * torch.randn(d, dtype=torch.float64) + 1, torch.eye(d, dtype=torch.float64)
+    post, pre = (wrap(lambda: LayerNorm(d), f).double() for wrap in (PostNorm, PreNorm))
+    formula_post = norm_jacobian(x + f(x)) @ (one + jacobian(f, x))
+    formula_pre = one + jacobian(f, layer_norm(x)) @ norm_jacobian(x)
+    gaps = jacobian(post, x) - formula_post, jacobian(pre, x) - formula_pre
+    return max(gap.abs().max().item() for gap in gaps)
+
+
+# %%
+claim(
+    "02-block-jacobians",
+    "Both Jacobians agree with autograd; the largest difference is {mean:.1e}.",
+    jacobian_error(),
+    source="chain rule",
+    criterion="< 1e-10",
+    kind="exact",
+    tolerance=1e-10,
+)
+
+# %% [markdown]
+r"""
+### Conclusion one that does not follow: "Post-Norm gradients vanish like $2^{-S/2}$"
+
+Suppose $f(x)$ is as large as $x$ and unrelated to it. Then the sum has twice the variance,
+$r = \sqrt2$, and the identity inside $J_{\text{post}}$ passes through with a factor $1/\sqrt2$. After
+$S$ sublayers that makes $2^{-S/2}$. This argument is often told as the reason why Post-Norm is hard
+to train.
+
+It follows one path out of $2^S$. The factor $I + J_f$ that stands beside $J_N$ has the identity *and*
+$J_f$. A ReLU layer without biases even satisfies $f(x) = J_f(x)\,x$: what it does to values, it does to
+changes. So if $f$ doubles the variance, $I + J_f$ enlarges a random vector by about $\sqrt2$ too, and the
+two factors cancel. Whether they cancel in a given network is a question for a measurement.
+
+### Conclusion two that does not follow: "Pre-Norm gradients are bounded below"
+
+$J_{\text{pre}}$ contains an identity, and so a gradient "can always flow". It can flow, but nothing
+stops $J_f J_N$ from being $-I$. Take $f(y) = -r\,y$, a sublayer that erases what the stream says about
+the token. Then
+
+$$J_{\text{pre}} = I - r J_N = \tfrac1d\mathbf 1\mathbf 1^\top + \tfrac1d\hat x\hat x^\top,$$
+
+and any gradient at right angles to these two directions dies in a single block:
+"""
+
+# %%
+d = 64
+x = torch.randn(d, dtype=torch.float64)
+block = PreNorm(lambda: LayerNorm(d), nn.Linear(d, d, bias=False)).double()
+block.sublayer.weight.data = -(x.var(correction=0) + 1e-5).sqrt() * torch.eye(d).double()
+gradient = torch.linalg.qr(torch.stack([torch.ones(d), x, torch.randn(d)], 1).double())[0][:, 2]
+claim(
+    "02-pre-gradient-has-no-floor",
+    "One Pre-Norm block multiplies the length of this gradient by {mean:.1e}.",
+    (gradient @ jacobian(block, x)).norm().item(),
+    source="against the 'theorem' that Pre-Norm gradients are bounded below",
+    criterion="< 1e-9",
+    kind="exact",
+    tolerance=1e-9,
+)
+
+# %% [markdown]
+r"""
+(`qr` makes a unit vector at right angles to the two.) A bound from below would need an assumption on
+$f$, for instance that $J_f J_N$ is small. At initialization it often is. After training it is
+whatever the task asked for: a layer that *removes* something from the stream must shrink the gradient
+along it.
+
+### Pre-Norm's stream grows
+
+Under Pre-Norm every $f$ reads a vector of unit size, so its output has some variance $\sigma_f^2$
+that does not depend on depth. At initialization the writes are nearly uncorrelated, and variances add:
+
+$$\mathrm{Var}\,x_S \approx \mathrm{Var}\,x_0 + S\,\sigma_f^2, \qquad \mathrm{RMS}(x_S) \sim \sqrt{S}.$$
+
+Under Post-Norm the size is reset to 1 by each norm. Three things follow for Pre-Norm.
+
+1. **The last block needs a norm after it.** Without it, the logits would grow like $\sqrt S$, and a deep
+   model would start with confident nonsense.
+2. **Late layers weigh less.** The $s$-th write has size $\sigma_f$; the stream it meets has size
+   $\sqrt s\,\sigma_f$. Its share falls like $1/\sqrt s$.
+3. **Gradients in the last layers are small**, because on their way in they pass the Jacobian of the
+   final norm, which divides by $r \sim \sqrt S$.
+
+The third point deserves its theorem.
+
+### Xiong's theorem, in its own setting
+
+{cite:t}`xiong2020` study stacks of attention and feed-forward sublayers at initialization. The proofs
+assume: one attention head; every matrix $d\times d$ and drawn from $\mathcal N(0, 1/d)$; query and key
+matrices zero, so that attention is a plain average; ReLU; gains 1 and shifts 0; Gaussian inputs.
+
+- **Lemma.** Post-Norm: the sum that enters a block's last norm has $\mathbb E\|x\|^2 = \tfrac32 d$ in
+  every layer. Pre-Norm: after layer $l$ the stream has
+  $(1 + \tfrac l2)\,d \le \mathbb E\|x_l\|^2 \le (1 + \tfrac{3l}2)\,d$.
+- **Theorem.** With high probability the gradient of the last feed-forward output matrix is at most
+  $O(d\sqrt{\ln d})$ under Post-Norm and $O(d\sqrt{\ln d / L})$ under Pre-Norm, for depth $L$.
+
+Where does the $\tfrac32$ come from? The norm before gives $\|x\|^2 = d$. ReLU lets half of the energy
+through, so the feed-forward layer adds $\tfrac12 d$. With another initialization or another hidden
+width it is another number. And note what the theorem is: two *upper bounds*, for the *last* layer, at
+*initialization*. It says nothing yet about training.
+"""
+
+# %% [markdown]
+r"""
+## Implementation
+
+In `labkit` a placement is a module that wraps a sublayer. Here are both, as the models use them:
+"""
+
+# %%
+print(inspect.getsource(PostNorm))
+print(inspect.getsource(PreNorm))
+
+# %% [markdown]
+r"""
+`make` is a way to make a norm, so the same wrapper serves LayerNorm, RMSNorm and all others. Two lines
+of code can still be wrong, so they have to pass two tests: against the equation, and against a stranger.
+The equation first, in double precision. The function names every equation that a block agrees with;
+we shall need it again for the bugs.
+"""
+
+# %%
+EQUATIONS = {
+    "N(x + f(x))": lambda x, norm, f: norm(x + f(x)),
+    "x + f(N(x))": lambda x, norm, f: x + f(norm(x)),
+    "x + N(f(x))": lambda x, norm, f: x + norm(f(x)),
+    "N(x) + f(N(x))": lambda x, norm, f: norm(x) + f(norm(x)),
+}
+
+
+# %%
+def equations_of(wrap, d=32):
+    """Name the equations that a wrapper computes, on random input of mean 1 and std 3."""
+    f = nn.Sequential(nn.Linear(d, d), nn.GELU(), nn.Linear(d, d))
+    block, x = wrap(lambda: LayerNorm(d), f).double(), 3 * torch.randn(7, d).double() + 1
+    gap = {name: block(x) - rule(x, block.norm, f) for name, rule in EQUATIONS.items()}
+    return [name for name in gap if gap[name].abs().max() < 1e-12]
+
+
+equations_of(PostNorm), equations_of(PreNorm)
+
+# %% [markdown]
+r"""
+The stranger is `torch.nn.TransformerEncoderLayer`, whose argument `norm_first` chooses the placement.
+We copy our weights into it. Our attention turns queries and keys by rotary angles, theirs does not, so
+we pass angles of zero.
+"""
+
+
+# %%
+def torch_twin(block, norm_first, d, heads):
+    """Copy a labkit block into PyTorch's own layer."""
+    twin = nn.TransformerEncoderLayer(
+        d, heads, 4 * d, 0.0, batch_first=True, norm_first=norm_first, bias=False
+    )
+    ours, theirs = block.attention.sublayer, twin.self_attn
+    theirs.in_proj_weight.data = torch.cat([ours.q.weight, ours.k.weight, ours.v.weight])
+    theirs.out_proj.weight, twin.norm1.weight = ours.out.weight, block.attention.norm.weight
+    twin.linear1.weight = block.feed_forward.sublayer.up.weight
+    twin.linear2.weight = block.feed_forward.sublayer.down.weight
+    twin.norm2.weight = block.feed_forward.norm.weight
+    return twin.double()
+
+
+# %%
+def gap_to_torch(recipe, d=32, heads=4):
+    """Largest difference between our block and PyTorch's, with the same random weights."""
+    config = ModelConfig(recipe, "layer", d, 1, heads, activation="relu", kind="encoder")
+    block = config.build().double().blocks[0]
+    for norm in (block.attention.norm, block.feed_forward.norm):
+        nn.init.normal_(norm.weight)
+    x, angles = torch.randn(2, 9, d).double(), torch.zeros(9, d // heads // 2)
+    twin = torch_twin(block, recipe == "pre", d, heads)
+    return (twin(x) - block(x, angles)).abs().max().item()
+
+
+# %%
+claim(
+    "02-blocks-equal-torch",
+    "With the same weights our blocks and PyTorch's differ by at most {mean:.1e}.",
+    max(gap_to_torch("post"), gap_to_torch("pre")),
+    source="torch.nn.TransformerEncoderLayer, norm_first",
+    criterion="< 1e-10",
+    kind="exact",
+    tolerance=1e-10,
+)
+
+# %% [markdown]
+r"""
+### The stream as a highway
+
+Unroll the Pre-Norm equation and nothing is nested any more:
+
+$$x_L = x_0 + \sum_{s=1}^{2L} f_s\big(N(x_{s-1})\big).$$
+
+The final stream is the embedding plus a list of writes. Each sublayer reads the running sum, through a
+norm, and adds to it. None can overwrite; to delete something, a layer must write its negative. Check
+the sum on a model of twelve blocks:
+"""
+
+# %%
+from labkit.probes import outputs_of, residual_streams, untouched
+
+model = ModelConfig("pre", "layer", dim=64, depth=12, init="xavier").build()
+text = torch.randint(96, (4, 32))
+sublayers = [part.sublayer for b in model.blocks for part in (b.attention, b.feed_forward)]
+with untouched(model, training=False):
+    streams, writes = residual_streams(model, text), outputs_of(sublayers, model, text)
+print("largest gap:", f"{(streams[0] + sum(writes) - streams[-1]).abs().max():.0e}")
+
+# %% [markdown]
+r"""
+Post-Norm has a sum as well, but a weighted one. A write at sublayer $s$ reaches the end divided by all
+the denominators after it: it fades geometrically at initialization. Pre-Norm treats a write from layer
+1 and one from layer 12 alike, and pays with a stream that grows. Post-Norm keeps the stream at size
+one, and pays with a memory that fades. Keep this trade in mind. Most of what follows is one side or
+the other of it.
+"""
+
+# %% [markdown]
+r"""
+## Predict
+
+Take a pencil before you scroll. With what we have derived, one can say in advance:
+
+1. **In Xiong's setting**, the gradient of the last feed-forward matrix, as a power $L^p$ of depth:
+   $p = 0$ for Post-Norm, $p = -\tfrac12$ for Pre-Norm. If the fall is the final norm's doing, then Pre-Norm
+   *without* a final norm must not fall.
+2. **In a real model**, with softmax attention and four heads, the same signs, less cleanly.
+3. **The gradient at the bottom** of a Post-Norm stack of 48 sublayers, relative to the top:
+   $2^{-24}$ if the identity path were all, of the order of 1 if $I + J_f$ makes up for it. Which?
+4. **Training at a high learning rate** without warm-up: will the Post-Norm model diverge to infinity,
+   oscillate, or sit still? On which loss?
+5. **Late layers**: remove one block of a trained model. Which placement will miss it more?
+
+Write your answers down. Number 4 surprised us the first time.
+"""
+
+# %% [markdown]
+r"""
+## Measure
+
+### Xiong's setting
+
+The stack is made of `labkit`'s own wrappers and feed-forward layers. Only the uniform attention has to
+be written. For a $d\times d$ matrix, Xavier's variance $2/(d+d)$ is the $1/d$ of the proofs.
+"""
+
+# %%
+from labkit.model import FeedForward
+
+
+class UniformAttention(nn.Module):
+    """Attention whose queries and keys are zero: each token receives the mean of all values."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.value = nn.Linear(dim, dim, bias=False)
+
+    def forward(self, x):
+        return self.value(x).mean(dim=-2, keepdim=True).expand_as(x)
+
+
+# %%
+def xiong_stack(recipe, depth, dim=64, final_norm=True):
+    """Build blocks as in the proofs: one head, d × d matrices from N(0, 1/d), ReLU."""
+    place, make = RECIPES[recipe], lambda: LayerNorm(dim)
+    layers = []
+    for _ in range(depth):
+        layers.append(place.wrap(make, UniformAttention(dim)))
+        layers.append(place.wrap(make, FeedForward(dim, dim, "relu")))
+    last = make() if place.final_norm and final_norm else nn.Identity()
+    stack = nn.Sequential(*layers, last)
+    for linear in (part for part in stack.modules() if isinstance(part, nn.Linear)):
+        nn.init.xavier_normal_(linear.weight)
+    return stack
+
+
+# %% [markdown]
+r"""
+First the lemma: $\|x\|^2/d$ after each block, for 16 Gaussian tokens.
+"""
+
+
+# %%
+@torch.no_grad()
+def sizes(recipe, seed, depth=12, dim=128):
+    """‖x‖²/d after each block: of the sum that enters Post's last norm, of Pre's stream."""
+    torch.manual_seed(seed)
+    x, seen = torch.randn(16, dim), []
+    for layer in xiong_stack(recipe, depth, dim)[:-1]:
+        seen.append(layer(x) if recipe == "pre" else x + layer.sublayer(x))
+        x = layer(x)
+    return [total.square().mean().item() for total in seen[1::2]]
+
+
+draws = lab.seeds(smoke=3, cpu=10, full=30)
+size = {recipe: [sizes(recipe, s) for s in draws] for recipe in ("post", "pre")}
+
+# %%
+layers = range(1, 13)
+bounds = {
+    "lower bound": [1 + n / 2 for n in layers],
+    "upper bound": [1 + 3 * n / 2 for n in layers],
+}
+plots.by_depth(
+    {**size, **bounds, "post, lemma": [1.5] * 12},
+    ylabel="‖x‖² / d",
+    caption="Xiong's lemma in its own setting. Post-Norm's sum stays where the lemma puts it; "
+    "Pre-Norm's stream grows by a constant amount per block, between the two bounds.",
+    provenance=lab.provenance(),
+)
+
+# %%
+claim(
+    "02-xiong-lemma-post",
+    "The sum before Post-Norm's last norm has size {mean:.3f} d, averaged over twelve layers.",
+    [np.mean(run) for run in size["post"]],
+    source="Xiong et al. 2020, arXiv 2002.04745, Lemma 2",
+    published="3/2 d",
+    criterion="in [1.4, 1.6]",
+    kind="at",
+)
+
+# %%
+claim(
+    "02-xiong-lemma-pre",
+    "Pre-Norm's stream grows by {mean:.2f} d per layer over twelve layers.",
+    [(run[-1] - 1) / len(run) for run in size["pre"]],
+    source="Xiong et al. 2020, arXiv 2002.04745, Lemma 2",
+    published="between 1/2 d and 3/2 d",
+    criterion="in [0.5, 1.5]",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+Now the theorem: the gradient of the last feed-forward output matrix. Behind the stack we put a matrix of
+logits and a cross-entropy with random targets. The third arm is Pre-Norm with its final norm taken away.
+"""
+
+
+# %%
+def last_gradient(recipe, depth, seed, final_norm=True, dim=64):
+    """Frobenius norm of ∂loss/∂W² in the last block, at initialization."""
+    torch.manual_seed(seed)
+    stack, output = xiong_stack(recipe, depth, dim, final_norm), torch.randn(dim, dim) / dim**0.5
+    loss = F.cross_entropy(stack(torch.randn(16, dim)) @ output, torch.randint(dim, (16,)))
+    return torch.autograd.grad(loss, stack[-2].sublayer.down.weight)[0].norm().item()
+
+
+depths = lab.pick(smoke=[2, 4], cpu=[2, 4, 8, 16, 32], full=[2, 4, 8, 16, 32, 64, 128])
+arms = {"post": ("post", True), "pre": ("pre", True), "pre, no final norm": ("pre", False)}
+theorem = {
+    arm: {n: [last_gradient(recipe, n, s, final) for s in draws] for n in depths}
+    for arm, (recipe, final) in arms.items()
+}
+
+# %%
+plots.curves(
+    theorem,
+    xlabel="depth L (blocks)",
+    ylabel="gradient norm of the last W²",
+    logx=True,
+    logy=True,
+    caption="Xiong's theorem in its own setting. Post-Norm is flat; Pre-Norm falls like one over the "
+    "root of depth; the same stack without its final norm rises.",
+    provenance=lab.provenance(),
+)
+
+
+# %%
+def exponents(points):
+    """Fit value ~ depth^p for each seed and return the p."""
+    slope = np.polyfit(np.log(list(points)), np.log(list(points.values())), 1)[0]
+    return [float(p) for p in slope]
+
+
+# %%
+claim(
+    "02-xiong-theorem-post",
+    "Xiong's setting, Post-Norm: the last gradient goes like L to the power {mean:.2f}.",
+    exponents(theorem["post"]),
+    source="Xiong et al. 2020, arXiv 2002.04745, Theorem 1",
+    published="bound constant in L",
+    criterion="in [-0.1, 0.1]",
+    kind="at",
+)
+
+# %%
+claim(
+    "02-xiong-theorem-pre",
+    "Xiong's setting, Pre-Norm: the last gradient goes like L to the power {mean:.2f}.",
+    exponents(theorem["pre"]),
+    source="Xiong et al. 2020, arXiv 2002.04745, Theorem 1",
+    published="bound proportional to L to the power −1/2",
+    criterion="in [-0.6, -0.4]",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+### A real model at initialization
+
+Same question, other setting: four heads, causal softmax attention with rotary positions, a hidden layer
+four times as wide, width 64, real text (State of the Union addresses, one character per token). One
+training step suffices; the probe reads the gradients before the update.
+"""
+
+# %%
+from labkit.corpora import Text
+
+start = Run(
+    model=ModelConfig(norm="layer", activation="relu", dim=64, context=32, init="xavier"),
+    data=Text(batch=16, time=32),
+    train=TrainConfig(steps=1),
+    probes=("gradient-at-start",),
+)
+post, pre = {"model.recipe": "post"}, {"model.recipe": "pre"}
+three = {"post": post, "pre": pre, "pre, no final norm": {**pre, "model.final_norm": False}}
+depths = lab.pick(smoke=[2, 4], cpu=[2, 6, 12, 24, 48], full=[2, 6, 12, 24, 48, 96])
+many = lab.seeds(smoke=2, cpu=5, full=20)
+gradients = lab.run(Experiment(start, {"arm": three, "model.depth": depths, "seed": many}))
+
+# %%
+first_step = "gradient-at-start.0"  # the probe's result at step 0: one number per block
+last = {
+    arm: {n: [run[-1] for run in at.values(first_step)] for n, at in part.by("depth").items()}
+    for arm, part in gradients.by("arm").items()
+}
+plots.curves(
+    last,
+    xlabel="depth L (blocks)",
+    ylabel="gradient norm of the last W²",
+    logx=True,
+    logy=True,
+    caption="A real model at its first step. The picture of the theorem survives softmax, heads and text.",
+    provenance=lab.provenance(gradients),
+)
+
+# %%
+for name, arm, criterion, published in (
+    ("02-last-gradient-post", "post", "> -0.1", "constant, about 1.6 (Figure 3c)"),
+    ("02-last-gradient-pre", "pre", "< -0.25", "falls with depth (Figure 3d)"),
+    ("02-last-gradient-no-final-norm", "pre, no final norm", "> -0.1", None),
+):
+    claim(
+        name,
+        f"In a real model at initialization the last gradient of “{arm}” goes like "
+        "L to the power {mean:.2f}.",
+        exponents(last[arm]),
+        source="Xiong et al. 2020, arXiv 2002.04745, Figure 3; the third arm is ours",
+        published=published,
+        criterion=criterion,
+        kind="at",
+    )
+
+# %% [markdown]
+r"""
+So the famous fall is no property of the blocks. It is the Jacobian of **one** norm, the last one, which
+divides by the size of a stream that has grown. Take that norm away and the gradients rise instead, since
+the logits grow and the loss with them.
+
+And by layer, in one model?
+"""
+
+# %%
+by_layer = gradients.where(depth=lab.pick(smoke=4, cpu=12, full=12))
+plots.by_depth(
+    {arm: part.values(first_step) for arm, part in by_layer.by("arm").items()},
+    ylabel="gradient norm of W²",
+    logy=True,
+    caption="The same gradients by layer. Pre-Norm's fall towards the output: a late write meets a "
+    "stream that is already large. Post-Norm's show no decay towards the input.",
+    provenance=lab.provenance(by_layer),
+)
+
+# %% [markdown]
+r"""
+Two lessons hide here. Under Pre-Norm gradients are *larger at the bottom*: there the stream is small,
+and a change of it weighs more. And Post-Norm at initialization does not starve its first layers. So
+much for the law $2^{-S/2}$? Let us measure it properly.
+
+### The identity path is not the gradient
+
+A random gradient enters at the top of a Post-Norm stack. How much of it arrives at the bottom? Beside it
+we draw the identity path alone, that is $\prod 1/r$ with the denominators that the stack really has.
+"""
+
+
+# %%
+def bottom_over_top(blocks, x):
+    """Length of a random gradient after its way down, over its length at the top."""
+    x = x.detach().requires_grad_()
+    y = blocks(x)
+    top = torch.randn_like(y)
+    return (torch.autograd.grad(y, x, top)[0].norm() / top.norm()).item()
+
+
+@torch.no_grad()
+def identity_path(stack, x):
+    """Product of 1/r over the norms that the identity passes in a Post-Norm stack."""
+    share = 1.0
+    for layer in stack[:-1]:
+        share /= (x + layer.sublayer(x)).std(dim=-1, correction=0).mean().item()
+        x = layer(x)
+    return share
+
+
+# %%
+def causal_stack(depth):
+    """The blocks of a real Post-Norm model, as one function of the stream."""
+    model = ModelConfig("post", "layer", 64, depth, activation="relu", init="xavier").build()
+    angles = model.get_buffer("angles")[:16].float()
+
+    def blocks(x):
+        for block in model.blocks:
+            x = block(x, angles)
+        return x
+
+    return blocks
+
+
+# %%
+def way_down(seed, depth):
+    """All three numbers for one draw."""
+    torch.manual_seed(seed)
+    stack, x = xiong_stack("post", depth), torch.randn(4, 16, 64)
+    path = identity_path(stack, x)
+    return path, bottom_over_top(stack, x), bottom_over_top(causal_stack(depth), x)
+
+
+blocks = lab.pick(smoke=[2, 4], cpu=[3, 6, 12, 24], full=[3, 6, 12, 24, 48])
+names = ("identity path alone", "post, uniform attention", "post, causal attention")
+runs = {2 * n: list(zip(*(way_down(s, n) for s in many), strict=True)) for n in blocks}
+law = {"2^(−S/2)": {n: [2 ** (-n / 2)] for n in runs}}
+ways = {name: {n: list(columns[i]) for n, columns in runs.items()} for i, name in enumerate(names)}
+
+# %%
+plots.curves(
+    {**ways, **law},
+    xlabel="sublayers S",
+    ylabel="gradient at the bottom over the top",
+    logx=True,
+    logy=True,
+    caption="The identity path decays exponentially, as the argument says. The gradient does not follow "
+    "it: in a model with causal attention it hardly decays at all.",
+    provenance=lab.provenance(),
+)
+
+# %%
+deepest = max(runs)
+claim(
+    "02-post-gradient-does-not-vanish",
+    f"After {deepest} Post-Norm sublayers {{mean:.2f}} of a random gradient is left; "
+    "the law 2^(−S/2) says {law:.0e}.",
+    list(ways["post, causal attention"][deepest]),
+    law=2 ** (-deepest / 2),
+    source="against a law derived from the identity path",
+    published="2^(−S/2)",
+    criterion="> 0.3",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+With uniform attention there is some decay, and for a reason that has nothing to do with norms: an average
+over tokens passes on only what the tokens share, and most of a random gradient is not shared. Decay needs
+sublayers that pass values on better than changes. A norm by itself is not one.
+
+So neither "vanishing" nor "bounded below" explains why Post-Norm needs care. What is left is Xiong's
+observation, a last layer with large gradients, and one objection to it. Adam divides each gradient by its own
+size. A *large* gradient does not make a large step; every weight moves by about the learning rate either way.
+What can differ is how much the *function* changes when every weight moves that far. {cite:t}`liu2020` argue in
+these terms: under Post-Norm small changes of the weights are amplified through depth. We keep that for a later
+chapter and go on to the bench.
+
+### Post-Norm without warm-up
+
+Six blocks of width 32, LayerNorm, GELU, Xavier initialization with gain ½, Adam with
+$\beta = (0.9, 0.98)$, 250 steps, the rate falling linearly after its peak. The peak is deliberately high.
+(As everywhere in this book: a decoder, rotary
+positions, four heads, no biases, no weight decay, no clipping.)
+
+What does "failing" mean? Before any run, we compute the loss of a model that knows the frequency of each
+character and nothing else. A run is **stuck** if it ends less than 0.1 nats below that.
+"""
+
+# %%
+stream = Text(batch=64, time=32).load().train(seed=seed)
+counts = (
+    torch.bincount(torch.cat([next(stream)[1].flatten() for _ in range(200)]), minlength=96) + 1
+)
+held_out = torch.cat([targets.flatten() for _, targets in Text().load().held_out["validation"]])
+unigram = -(counts / counts.sum()).log()[held_out].mean().item()
+
+
+def is_stuck(record):
+    """Say whether a run learned no more than letter frequencies (or diverged)."""
+    loss = record.probes["validation"]["loss"]
+    return loss is None or loss > unigram - 0.1
+
+
+print(f"letter frequencies alone: {unigram:.3f} nats per character")
+
+# %%
+steps = lab.pick(smoke=3, cpu=250, full=1000)
+base = Run(
+    model=ModelConfig(
+        norm="layer",
+        activation="gelu",
+        dim=lab.pick(smoke=8, cpu=32, full=32),
+        depth=lab.pick(smoke=3, cpu=6, full=6),
+        context=32,
+        init="half-xavier",
+    ),
+    data=Text(batch=16, time=32, held_out=lab.pick(smoke=512, cpu=16_384, full=65_536)),
+    train=TrainConfig(steps=steps, lr=2.5e-2, schedule="linear"),
+    probes=("validation", "test", "residual-rms", "layer-cosine", "removal-cost"),
+)
+
+# %%
+slow = {"train.warmup": lab.pick(smoke=1, cpu=100, full=400)}
+four = {
+    "post": post,
+    "post, warm-up": {**post, **slow},
+    "pre": pre,
+    "pre, warm-up": {**pre, **slow},
+}
+five = lab.seeds(smoke=5, cpu=5, full=10)
+headline = lab.run(Experiment(base, {"arm": four, "seed": five}))
+
+# %%
+plots.loss_curves(
+    {arm: part.values(lambda record: record.losses) for arm, part in headline.by("arm").items()},
+    reference={"letter frequencies": unigram},
+    ylim=(1.8, 4.0),
+    caption="Post-Norm without warm-up falls to the loss of letter frequencies and stays there.",
+    provenance=lab.provenance(headline),
+)
+
+# %% [markdown]
+r"""
+It does not explode. It falls like the others for a few steps, reaches the plateau of letter frequencies, and
+stays. The outcome is yes or no rather than a little worse, so we count, seed by seed.
+"""
+
+
+# %%
+def minus(a, b):
+    """Subtract seed by seed."""
+    return [float(x) - float(y) for x, y in zip(a, b, strict=True)]
+
+
+stuck = {arm: part.values(is_stuck) for arm, part in headline.by("arm").items()}
+test = {arm: part.values("test.loss") for arm, part in headline.by("arm").items()}
+
+# %%
+claim(
+    "02-post-needs-warm-up",
+    "Post-Norm at this rate: without warm-up {bare:.0f} of {n} runs are stuck, with it {warm:.0f}.",
+    minus(stuck["post"], stuck["post, warm-up"]),
+    bare=sum(stuck["post"]),
+    warm=sum(stuck["post, warm-up"]),
+    source="Xiong et al. 2020, arXiv 2002.04745, Figure 2 (IWSLT14, 6 + 6 layers)",
+    published="BLEU 8.45 without warm-up, about 34 with 4,000 steps of it",
+    criterion="> 0.5",
+    kind="at",
+)
+
+# %%
+claim(
+    "02-pre-trains-without-warm-up",
+    "Without warm-up Pre-Norm ends {mean:.2f} nats below Post-Norm.",
+    minus(test["post"], test["pre"]),
+    source="Xiong et al. 2020, arXiv 2002.04745",
+    criterion="> 0.5",
+    kind="at",
+)
+
+# %%
+claim(
+    "02-pre-hardly-needs-warm-up",
+    "Warm-up changes Pre-Norm's loss by {mean:+.3f} nats at this rate.",
+    minus(test["pre, warm-up"], test["pre"]),
+    source="Xiong et al. 2020, arXiv 2002.04745",
+    published="Pre-Norm without warm-up is comparable to Post-Norm with it",
+    criterion="in [-0.1, 0.1]",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+### What is it stuck in?
+
+Letter frequencies are what a model predicts when it ignores its input. If so, its blocks should be idle: one
+could remove any of them, and the loss would not notice. (The last block is left out: its norm is what the
+output layer reads.)
+"""
+
+
+# %%
+def largest_cost(record):
+    """Largest change of the loss when one block but the last is removed."""
+    return max(map(abs, record.probes["removal-cost"][:-1]))
+
+
+costs = {arm: part.values(largest_cost) for arm, part in headline.by("arm").items()}
+plots.dots(
+    costs,
+    xlabel="largest change of the loss when one block is removed (nats)",
+    caption="In a stuck model no block does anything; in the others the most useful one does a lot.",
+    provenance=lab.provenance(headline),
+)
+
+# %%
+claim(
+    "02-stuck-model-ignores-its-blocks",
+    "Removing any block but the last from a Post-Norm model without warm-up "
+    "changes the loss by at most {mean:.4f} nats.",
+    costs["post"],
+    source="this book",
+    criterion="< 0.02",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+So the failure is a quiet one. No NaN, no spike, no alarm: a flat curve at a plausible value. Whoever looks
+only for divergence will not find it. Compare with the loss of letter frequencies; it costs a few lines. (Whether
+a stuck run would get away in the end is another question; the profile `full` trains four times as long.)
+
+### How much warm-up?
+"""
+
+# %%
+lengths = lab.pick(smoke=[0, 1], cpu=[0, 5, 20, 100], full=[0, 3, 10, 30, 100, 200, 400])
+some = lab.seeds(smoke=2, cpu=3, full=10)
+ramps = lab.run(Experiment(base, {"arm": {"post": post}, "train.warmup": lengths, "seed": some}))
+plots.curves(
+    {"post": {str(n): part.values("test.loss") for n, part in ramps.by("warmup").items()}},
+    xlabel="warm-up (steps)",
+    ylabel="test loss (nats)",
+    reference={"letter frequencies": unigram},
+    caption="Post-Norm at the same high rate, by length of warm-up.",
+    provenance=lab.provenance(ramps),
+)
+
+# %% [markdown]
+r"""
+### Where the story does not hold
+
+A result at one learning rate and one initialization is an anecdote. So here is the neighbourhood: three
+initializations, three learning rates, shorter runs. `xavier` has gain 1, `half-xavier` gain ½, and
+`megatron` also shrinks the matrices that write to the stream by $1/\sqrt{2L}$.
+"""
+
+# %%
+short = lab.pick(smoke=3, cpu=150, full=500)
+ramp = {"train.warmup": lab.pick(smoke=1, cpu=60, full=200)}
+trio = {"post": post, "post, warm-up": {**post, **ramp}, "pre": pre}
+inits = ["xavier", "half-xavier", "megatron"]
+rates = lab.pick(smoke=[3e-2], cpu=[3e-3, 1e-2, 3e-2], full=[3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1])
+axes = {"arm": trio, "model.init": inits, "train.lr": rates, "train.steps": [short]}
+once = lab.seeds(smoke=1, cpu=1, full=3)
+neighbourhood = lab.run(Experiment(base, {**axes, "seed": once}))
+
+
+# %%
+def cells(part):
+    """Mean validation loss by (initialization, learning rate); None where a run diverged."""
+    grid = {}
+    for init, row in part.by("init").items():
+        for rate, cell in row.by("lr").items():
+            losses = cell.values("validation.loss")
+            grid[init, rate] = None if None in losses else float(np.mean(losses))
+    return grid
+
+
+# %%
+plots.grid_map(
+    panels={arm: cells(part) for arm, part in neighbourhood.by("arm").items()},
+    row_label="initialization",
+    col_label="learning rate",
+    value_label="validation loss (nats)",
+    caption="Whether Post-Norm needs warm-up depends on initialization and learning rate together.",
+    provenance=lab.provenance(neighbourhood),
+)
+
+# %% [markdown]
+r"""
+Read the map in three steps. On the left, at low rates, the three panels are alike: **no warm-up needed**. On
+the right, Post-Norm fails and warm-up rescues it, but **only from the smaller initializations**. With plain
+Xavier, Post-Norm fails a whole step of the grid earlier, and warm-up does not bring it back. Pre-Norm trains
+everywhere. Each cell is one run, so two cells get more seeds and a verdict.
+"""
+
+# %%
+low = {"model.init": "half-xavier", "train.lr": 3e-3, "train.steps": short}
+large = {"model.init": "xavier", "train.lr": 1e-2, "train.steps": short}
+cases = {
+    "low rate": {**trio["post"], **low},
+    "low rate, warm-up": {**trio["post, warm-up"], **low},
+    "large init, warm-up": {**trio["post, warm-up"], **large},
+    "large init, pre": {**trio["pre"], **large},
+}
+controls = lab.run(Experiment(base, {"case": cases, "seed": some}))
+control = {case: part.values("test.loss") for case, part in controls.by("case").items()}
+
+# %%
+claim(
+    "02-low-rates-need-no-warm-up",
+    "At rate 0.003 Post-Norm without warm-up ends {mean:+.3f} nats above Post-Norm with it.",
+    minus(control["low rate"], control["low rate, warm-up"]),
+    source="this book: the limits of Xiong's observation",
+    criterion="in [-0.1, 0.1]",
+    kind="at",
+)
+
+# %%
+claim(
+    "02-warm-up-is-not-always-enough",
+    "From plain Xavier at rate 0.01, Post-Norm with warm-up still ends {mean:.2f} nats above Pre-Norm.",
+    minus(control["large init, warm-up"], control["large init, pre"]),
+    source="Nguyen & Salazar 2019, arXiv 1910.05895, Table 2",
+    published="Post-Norm with Xavier fails with 4,000 and 8,000 steps of warm-up, trains with SmallInit",
+    criterion="> 0.2",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+{cite:t}`nguyen2019` found the same with translation models. With Xavier their Post-Norm fails at 4,000
+and at 8,000 warm-up steps; with a smaller initialization of the attention matrices it trains. "Post-Norm needs
+warm-up" is a sentence about a recipe, an initialization and a rate. Leave one of the three out, and the sentence
+is no longer testable.
+
+### Each at its best: does Post-Norm end lower?
+
+The comparison so far was at one rate, chosen to make a point. A fair one gives each placement its own. We take
+twelve blocks, warm-up for both, three rates with two seeds to choose from on validation data, then five seeds,
+reported on test data.
+"""
+
+# %%
+deep = {
+    "model.depth": [lab.pick(smoke=3, cpu=12, full=12)],
+    "model.dim": [lab.pick(smoke=8, cpu=32, full=64)],
+}
+both = {"post": {**post, **slow}, "pre": {**pre, **slow}}
+rates = lab.pick(smoke=[3e-3], cpu=[5e-3, 1e-2, 2e-2], full=[1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 4e-2])
+two = lab.seeds(smoke=1, cpu=2, full=3)
+tuning = lab.run(Experiment(base, {**deep, "arm": both, "train.lr": rates, "seed": two}))
+best = {arm: part.best("lr") for arm, part in tuning.by("arm").items()}
+tuned = {arm: {**changes, "train.lr": best[arm]} for arm, changes in both.items()}
+final = lab.run(Experiment(base, {**deep, "arm": tuned, "seed": five})).by("arm")
+print("chosen rates:", best)
+
+# %%
+plots.dots(
+    {arm: part.values("test.loss") for arm, part in final.items()},
+    xlabel="test loss (nats)",
+    caption="Both placements at their own best learning rate, with warm-up.",
+    provenance=lab.provenance(*final.values()),
+)
+
+# %%
+claim(
+    "02-post-ends-lower",
+    "Each at its own rate, Post-Norm ends {mean:+.3f} nats below Pre-Norm.",
+    minus(final["pre"].values("test.loss"), final["post"].values("test.loss")),
+    source="Nguyen & Salazar 2019, arXiv 1910.05895 (WMT14 En–De); Liu et al. 2020, arXiv 2004.08249",
+    published="BLEU 27.58 (Post) against 26.83 (Pre) on WMT14",
+    criterion="> 0",
+    kind="best",
+)
+
+# %% [markdown]
+r"""
+Read the card before you believe either camp. A few hundred steps are a race to the first valley, and
+the published advantage of Post-Norm is about where long training ends. A short race favours what starts easily.
+
+### The stream grows, and late layers matter less
+
+The same trained models answer the last prediction. How large is the stream after each block, how much does
+a block turn it, and what does it cost to leave a block out?
+"""
+
+# %%
+plots.by_depth(
+    {arm: part.values("residual-rms") for arm, part in final.items()},
+    ylabel="RMS of the stream",
+    start=0,
+    logy=True,
+    caption="Trained models; layer 0 is the embedding. Post-Norm resets the stream in each block.",
+    provenance=lab.provenance(*final.values()),
+)
+
+# %%
+plots.by_depth(
+    {arm: part.values("layer-cosine") for arm, part in final.items()},
+    ylabel="cosine of the stream before and after",
+    caption="How far a block turns the stream: 1 means not at all.",
+    provenance=lab.provenance(*final.values()),
+)
+
+# %%
+plots.by_depth(
+    {arm: part.values("removal-cost") for arm, part in final.items()},
+    ylabel="rise of the loss (nats)",
+    logy=True,
+    caption="The price of removing one block. Post-Norm's last block also holds the norm that the output reads.",
+    provenance=lab.provenance(*final.values()),
+)
+
+
+# %%
+def late(arm, probe):
+    """Average a probe over the second half of the blocks without the last, per seed."""
+    runs = final[arm].values(probe)
+    return [float(np.mean(run[len(run) // 2 : -1])) for run in runs]
+
+
+end = {arm: [run[-1] for run in final[arm].values("residual-rms")] for arm in final}
+
+# %%
+claim(
+    "02-pre-stream-grows",
+    "After training Pre-Norm's final stream is {mean:.1f} times as large as Post-Norm's.",
+    [a / b for a, b in zip(end["pre"], end["post"], strict=True)],
+    source="the growth of variance under Pre-Norm, e.g. Xiong et al. 2020, Lemma 2",
+    criterion="> 2",
+    kind="best",
+)
+
+# %%
+claim(
+    "02-late-pre-layers-turn-less",
+    "In the second half, a Pre-Norm block's cosine is {mean:.3f} above a Post-Norm block's.",
+    minus(late("pre", "layer-cosine"), late("post", "layer-cosine")),
+    source="Xie et al. 2023, arXiv 2304.14802 (representation collapse)",
+    criterion="> 0.01",
+    kind="best",
+)
+
+# %%
+claim(
+    "02-late-pre-layers-are-cheaper-to-remove",
+    "In the second half, removing a Post-Norm block costs {mean:.3f} nats more than a Pre-Norm block.",
+    minus(late("post", "removal-cost"), late("pre", "removal-cost")),
+    source="Xie et al. 2023, arXiv 2304.14802; Li et al. 2025, arXiv 2412.13795",
+    criterion="> 0",
+    kind="best",
+)
+
+# %% [markdown]
+r"""
+(The last block is left out of both averages, for the reason in the caption.) This is the price of the highway.
+A late write is small beside what the stream already carries, so the layer that wrote it is nearly optional.
+Whether that makes a deep Pre-Norm model "shallow and wide", as one often reads, is more than we can say: a
+layer may turn the stream little and still be needed. The third figure asks exactly that.
+"""
+
+# %% [markdown]
+r"""
+## What the sources say, and what we measured
+
+| source and setting | what it says | here |
+| --- | --- | --- |
+| {cite:t}`vaswani2017`, translation | Post-Norm, warm-up of 4,000 steps | `02-post-needs-warm-up`: why |
+| {cite:t}`radford2019`, GPT-2 | moves the norm to the input of each sublayer, adds one after the last block | the recipe `pre` |
+| {cite:t}`xiong2020`, Figure 2: IWSLT14 De–En, 6 + 6 layers, Adam | Post-Norm: BLEU 8.45 without warm-up, about 34 with 4,000 steps; with 500 steps 31.16 at rate 5e-4 but 2.77 at 1e-3 | `02-post-needs-warm-up`; their own numbers show the dependence on the rate |
+| {cite:t}`xiong2020`, Figure 3: 6 + 6 to 14 + 14 layers, 10 seeds | last gradient about 1.6 for Post-Norm at every depth, falling for Pre-Norm | `02-last-gradient-…` |
+| {cite:t}`nguyen2019`, Table 5: en→vi, 133k pairs, no warm-up | Post-Norm 18.31 BLEU at 4 layers, fails at 5 and 6; Pre-Norm about 28.3 at each | `02-pre-trains-without-warm-up` |
+| {cite:t}`nguyen2019`, WMT14 En–De | Post-Norm 27.58, Pre-Norm 26.83 BLEU | `02-post-ends-lower` |
+| {cite:t}`zhuo2025`, introduction | Pre-Norm trains more easily, Post-Norm ends better | both halves have a card |
+
+A few statements travel from text to text without their conditions. Here they are with a correction that you have
+now run yourself, or could not have found in the source.
+
+| often said | but |
+| --- | --- |
+| "Pre-Norm gradients are bounded below" | no: `02-pre-gradient-has-no-floor` |
+| "Post-Norm gradients vanish like $2^{-S/2}$" | one path out of many: `02-post-gradient-does-not-vanish` |
+| "with 0.75 for the norm and 0.1 for $J_f$, twelve blocks shrink to a tenth" | a toy whose numbers do not fit: a norm that divides by 1/0.75 stands behind an $f$ of about the size of $x$, and such an $f$ seldom has a Jacobian of 0.1 |
+| "Xiong et al. train 100 layers and more" | the deepest models in that paper have 14 + 14 layers |
+| "Pre-Norm is strictly superior" | on WMT14 it was worse {cite:p}`nguyen2019`; at our size see `02-post-ends-lower` |
+| "Post-Norm without warm-up diverges" | here it sits still, and only at high rates |
+
+Between the two placements lie many others: norms on both sides of a sublayer, scaled skips, two streams. They
+are answers to what this chapter measured, and they come in later chapters.
+"""
+
+# %% [markdown]
+r"""
+## Where it goes wrong
+
+A loss curve is a poor detector of a wrong block: most wrong blocks train. Compare with the equation instead.
+
+**Text says Post, code does Pre.** The Annotated Transformer {cite:p}`huang2022` describes Post-Norm in its prose and
+adds the normalized branch to the raw stream in its code. The result is a good Pre-Norm model, and a trap for
+whoever cites it as the original.
+
+**The skip carries the norm.** Reuse one variable, and the stream itself is replaced by its normalized copy. It is
+neither placement: no highway, and no norm after the sum. Some code bases even offer it as an option (Megatron-LM and its
+descendants call it `apply_residual_connection_post_layernorm`), so a port has to copy the setting as well as the weights.
+"""
+
+
+# %%
+class SaysPost(PreNorm):
+    """Norm(x + f(x)), says the docstring."""
+
+    def forward(self, x):
+        return x + self.sublayer(self.norm(x))
+
+
+class NormedSkip(PreNorm):
+    """Meant as x + f(N(x)); one variable too few."""
+
+    def forward(self, x):
+        x = self.norm(x)
+        return x + self.sublayer(x)
+
+
+{wrap.__name__: equations_of(wrap) for wrap in (PostNorm, PreNorm, SaysPost, NormedSkip)}
+
+# %% [markdown]
+r"""
+**The final norm is missing.** Switch the blocks of a Post-Norm model to Pre-Norm, and the last norm is easily forgotten.
+[NeMo added it later](https://github.com/NVIDIA-NeMo/Speech/pull/2197); in PyTorch, `nn.TransformerEncoder` has none unless
+you pass one, also with `norm_first=True`. There is a test without any training: triple what the last block puts out. If a
+norm follows, no logit changes.
+"""
+
+
+# %%
+def has_final_norm(model, text):
+    """Say whether the logits are blind to the scale of the last block's output."""
+    hook = model.blocks[-1].register_forward_hook(lambda *seen: 3 * seen[-1])
+    with torch.no_grad():
+        tripled = model(text)
+        hook.remove()
+        return torch.allclose(model(text), tripled, rtol=1e-3, atol=1e-3)
+
+
+{
+    final: has_final_norm(ModelConfig("pre", "layer", final_norm=final).build(), text)
+    for final in (True, False)
+}
+
+# %% [markdown]
+r"""
+(A Post-Norm model needs no such test: its last block ends on a norm.) Would the loss have told us that it is missing? At the setting of the headline, with warm-up:
+"""
+
+# %%
+lost = {"pre, no final norm": {**pre, **slow, "model.final_norm": False}}
+missing = lab.run(Experiment(base, {"arm": lost, "seed": some})).values("test.loss")
+
+# %%
+claim(
+    "02-loss-tells-a-missing-final-norm",
+    "Without its final norm Pre-Norm ends {mean:+.3f} nats higher.",
+    minus(missing, test["pre, warm-up"][: len(missing)]),
+    source="this book",
+    criterion="> 0.05",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+## Exercises
+
+**1 (by hand).** A token $x = (1, -1, 3, 1)$ and a sublayer with $f(x) = (1, 1, 1, 1)$ for any input. What leaves one
+Post-Norm block, and what leaves one Pre-Norm block? Take $\epsilon = 0$, gain 1, shift 0.
+"""
+
+# %% tags=["exercise"]
+yours = {"post": ..., "pre": ...}  # lists of four numbers
+
+# %%
+x, ones = torch.tensor([1.0, -1.0, 3.0, 1.0]), lambda x: torch.ones_like(x)
+truth = {
+    "post": PostNorm(lambda: LayerNorm(4), ones)(x),
+    "pre": PreNorm(lambda: LayerNorm(4), ones)(x),
+}
+check.answer(
+    yours,
+    {k: v.tolist() for k, v in truth.items()},
+    name="1",
+    hint="what does a norm do to an offset?",
+)
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+The update is a constant offset. One placement forgets it at once.
+
+</details>
+<details><summary>Solution</summary>
+
+Pre: $x + 1 = (2, 0, 4, 2)$. Post: the sum has mean 2 and deviations $(0, -2, 2, 0)$, so its variance is
+$(0 + 4 + 4 + 0)/4 = 2$, and the result is $(0, -\sqrt2, \sqrt2, 0)$. Without the offset, it would be the same.
+
+</details>
+
+**2 (by hand).** An embedding of variance 1; twelve Pre-Norm blocks, so 24 sublayers; each write is uncorrelated with the
+rest and has variance ½. What is the RMS of the final stream? And by what factor does the final norm's Jacobian shrink a
+gradient (at right angles to its two deleted directions)?
+"""
+
+# %% tags=["exercise"]
+yours = {"rms": ..., "factor": ...}
+
+# %%
+pile = torch.randn(100_000) + sum(torch.randn(100_000) * 0.5**0.5 for _ in range(24))
+truth = {
+    "rms": pile.std().item(),
+    "factor": norm_jacobian(pile[:1000].double()).diagonal().mean().item(),
+}
+check.answer(yours, truth, name="2", hint="variances add; then see J_N", rtol=0.1)
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+Uncorrelated variances add. The Jacobian of a norm divides by $r$.
+
+</details>
+<details><summary>Solution</summary>
+
+$\mathrm{Var} = 1 + 24\cdot\tfrac12 = 13$, so the RMS is $\sqrt{13} \approx 3.61$ and the factor
+$1/\sqrt{13} \approx 0.277$. (The check draws random numbers, so it accepts ten per cent.)
+
+</details>
+
+**3 (in code).** Write one block that can do both. `place` is "post" or "pre". Use `self.norm` and `self.sublayer`, which
+are given. The check compares with `labkit` in double precision.
+"""
+
+
+# %% tags=["exercise"]
+class ToggleBlock(nn.Module):
+    """One sublayer and its norm, in the place of your choice."""
+
+    def __init__(self, dim, place):
+        super().__init__()
+        self.place, self.norm = place, LayerNorm(dim)
+        self.sublayer = FeedForward(dim, 4 * dim, "gelu")
+
+    def forward(self, x):
+        return ...
+
+
+# %%
+def check_toggle(block_class):
+    """Hold a toggle block against labkit's two placements."""
+    came, wanted = {}, {}
+    for place, wrap in (("post", PostNorm), ("pre", PreNorm)):
+        block, x = block_class(32, place).double(), 3 * torch.randn(5, 32).double() + 1
+        came[place], wanted[place] = block(x), wrap(lambda b=block: b.norm, block.sublayer)(x)
+    return check.answer(came, wanted, name="3", hint="read the two equations again", rtol=1e-12)
+
+
+check_toggle(ToggleBlock)
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+Each branch of the `if` is one of the two equations at the head of this chapter, letter by letter.
+
+</details>
+"""
+
+
+# %% tags=["solution"]
+class SolvedToggle(ToggleBlock):
+    """A solution of exercise 3."""
+
+    def forward(self, x):
+        if self.place == "pre":
+            return x + self.sublayer(self.norm(x))
+        return self.norm(x + self.sublayer(x))
+
+
+assert check_toggle(SolvedToggle).ok
+
+# %% [markdown]
+r"""
+**4 (in code).** A gradient $g$ arrives at the output of LayerNorm. Write what arrives at its input, $J_N^\top g$, without
+autograd and without making a $d\times d$ matrix. `x` and `g` have shape (tokens, d).
+"""
+
+
+# %% tags=["exercise"]
+def pull_back(x, g, eps=1e-5):
+    """Return the gradient at the input of layer_norm, given the one at its output."""
+    return ...
+
+
+# %%
+def check_pull_back(pull_back):
+    """Hold a hand-written backward pass against autograd."""
+    x = (3 * torch.randn(5, 32).double() + 1).requires_grad_()
+    g = torch.randn(5, 32).double()
+    wanted = torch.autograd.grad(layer_norm(x), x, g)[0]
+    hint = "J_N is symmetric: apply its three terms to g one by one"
+    return check.answer(pull_back(x.detach(), g), wanted, name="4", hint=hint, rtol=1e-9)
+
+
+check_pull_back(pull_back)
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+$\frac1d\mathbf 1\mathbf 1^\top g$ is the mean of $g$. $\frac1d\hat x\hat x^\top g$ is $\hat x$ times the mean of $\hat x \odot g$.
+
+</details>
+"""
+
+
+# %% tags=["solution"]
+def solved_pull_back(x, g, eps=1e-5):
+    """A solution of exercise 4."""
+    r, hat = (x.var(-1, correction=0, keepdim=True) + eps).sqrt(), layer_norm(x, eps=eps)
+    return (g - g.mean(-1, keepdim=True) - hat * (hat * g).mean(-1, keepdim=True)) / r
+
+
+assert check_pull_back(solved_pull_back).ok
+
+# %% [markdown]
+r"""
+**5 (think, then run).** Somebody adds a final norm to a *Post-Norm* model, "to be safe".
+([`nn.Transformer` does](https://github.com/pytorch/pytorch/issues/50086).) By how much does the loss change at initialization? Answer
+in nats, within a thousandth, before you run the check.
+"""
+
+# %% tags=["exercise"]
+yours = ...
+
+# %%
+change = []
+for final_norm in (False, True):
+    torch.manual_seed(seed)
+    logits = ModelConfig("post", "layer", final_norm=final_norm).build()(text)
+    change.append(F.cross_entropy(logits[:, :-1].flatten(0, 1), text[:, 1:].flatten()).item())
+check.answer(yours, round(change[1] - change[0], 3), name="5", hint="what is N(N(x))?")
+
+# %% [markdown]
+r"""
+<details><summary>Solution</summary>
+
+By nothing. $N(x)$ has mean 0 and variance 1 (up to $\epsilon$), so normalizing it again changes nothing while gains are 1 and
+shifts 0. Once the gains are trained it does change something: two norms in a row are then two different maps.
+
+</details>
+
+**6 (open).** Warm-up does two things at once: it makes the *first* steps small, and it delays the *peak*. Which of them saves
+Post-Norm? Write down a prediction. Then compare, at the setting of the headline: (a) warm-up; (b) no warm-up, but the whole
+gradient clipped to norm 1; (c) plain SGD, whose first steps are as large as its gradients; (d) a third of the rate. Decide
+beforehand what result would make you change your mind, and use at least three seeds.
+"""
+
+# %% tags=["exercise"]
+my_prediction = "…"
+ideas = {"a": {**post, **slow}, "b": {**post, "train.clip": 1.0}, "d": {**post, "train.lr": 8e-3}}
+my_experiment = Experiment(base, {"arm": ideas, "seed": some})
+# results = lab.run(my_experiment)      # remove the first "#" of this line and of the next
+# {arm: part.values(is_stuck) for arm, part in results.by("arm").items()}
+print(len(my_experiment.runs()), "runs")
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+Adam divides by the size of the gradient. What can clipping change, then? And which of its two moving averages is still
+guesswork in the first steps?
+
+</details>
+"""
+
+# %% [markdown]
+r"""
+## What you now know
+
+- Post-Norm limits what the stream may hold, Pre-Norm what a sublayer may see. An offset is seen and forgotten by the one,
+  carried and never seen by the other.
+- The Jacobians are $J_N (I + J_f)$ and $I + J_f J_N$. Neither "Post-Norm vanishes like $2^{-S/2}$" nor "Pre-Norm is bounded
+  below" follows from them, and both fail on the bench.
+- Xiong's lemma and theorem hold in their setting, and their picture holds in a real model at initialization.
+- Pre-Norm's small last gradients come from its final norm, which divides by a stream that has grown.
+- Without warm-up a Post-Norm model can get stuck at the loss of letter frequencies, quietly. Whether it does hangs on
+  initialization and learning rate; at low rates it needs no warm-up, and from a large initialization none is enough.
+- Late Pre-Norm layers turn the stream less. Whether Post-Norm ends lower is a separate question, which each placement must
+  answer at its own learning rate.
+- A wrong placement often trains. Compare blocks with their equation, and triple the last block's output.
+
+## References
+
+{cite:p}`vaswani2017,radford2019,nguyen2019,xiong2020,liu2020,huang2022,xie2023,li2025,zhuo2025`. Full entries are on the
+book's page of references.
+"""

@@ -1,0 +1,83 @@
+"""Check an answer that was worked out by hand, without giving the right one away."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from labkit.check.report import Law, Report
+
+
+def answer(yours: Any, truth: Any, *, name: str = "", hint: str = "", rtol: float = 1e-3) -> Report:
+    """Compare your answer with the right one: a number, several numbers, yes or no, or a word.
+
+    `...` and None mean that you have not answered yet. A number is right within `rtol` of the
+    truth (of the largest entry, where several numbers are wanted; within `rtol` itself where the
+    truth is 0). A wrong answer gives the hint, never the truth.
+    """
+    title = f"answer {name}".strip()
+    if _unanswered(yours):
+        return Report(title, (Law(name or "answer", False, "", "not answered yet"),))
+    try:
+        message = _fault(yours, truth, rtol)
+    except Exception as error:  # whatever came, the reader gets a sentence
+        message = f"this cannot be compared ({type(error).__name__}: {error})"
+    if message and hint:
+        message += f". Hint: {hint}"
+    return Report(title, (Law(name or "answer", not message, "", message),))
+
+
+def _unanswered(yours: Any) -> bool:
+    if yours is None or yours is ...:
+        return True
+    if isinstance(yours, str):
+        return not yours.strip(" .?…")
+    if isinstance(yours, Mapping):
+        return any(_unanswered(value) for value in yours.values())
+    return isinstance(yours, list | tuple) and any(_unanswered(value) for value in yours)
+
+
+def _fault(yours: Any, truth: Any, rtol: float) -> str:
+    """Say what is wrong, or nothing."""
+    if isinstance(truth, str):
+        if not isinstance(yours, str):
+            return f"a word or a sentence is wanted, got {type(yours).__name__}"
+        return "" if _plain(yours) == _plain(truth) else "not this one"
+    if isinstance(truth, Mapping):
+        if not isinstance(yours, Mapping) or set(yours) != set(truth):
+            return f"one answer for each of {', '.join(map(str, truth))} is wanted"
+        wrong = [str(key) for key in truth if _fault(yours[key], truth[key], rtol)]
+        return f"not right yet: {', '.join(wrong)}" if wrong else ""
+    if isinstance(truth, bool):
+        if not isinstance(yours, bool | np.bool_):
+            return f"True or False is wanted, got {type(yours).__name__}"
+        return "" if bool(yours) == truth else "not this one"
+    if callable(yours) or isinstance(yours, str | Mapping):
+        return f"a number is wanted, got {type(yours).__name__}"
+    came, wanted = _array(yours), _array(truth)
+    if came.shape != wanted.shape and not came.size == wanted.size == 1:
+        return f"an answer of shape {wanted.shape} is wanted, got {came.shape}"
+    came = came.reshape(wanted.shape)
+    finite = np.abs(wanted[np.isfinite(wanted)])
+    largest = float(finite.max()) if finite.size else 0.0
+    allowed = rtol * (largest if largest > 0 else 1.0)
+    close = np.isclose(came, wanted, rtol=0.0, atol=allowed, equal_nan=True)
+    if close.all():
+        return ""
+    return (
+        "not right yet" if close.size == 1 else f"{int((~close).sum())} of {close.size} not right"
+    )
+
+
+def _array(value: Any) -> np.ndarray:
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().double()
+    if isinstance(value, list | tuple):
+        value = [_array(entry).tolist() for entry in value]
+    return np.asarray(value, dtype=np.float64)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip(" .").casefold()

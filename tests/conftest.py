@@ -1,0 +1,24 @@
+"""What every test shares: one seed, one thread."""
+
+import collections
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say how many wrong variants labkit.check rejected, where they were tried."""
+    tried = collections.defaultdict(list)
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        for key, value in getattr(report, "user_properties", ()):
+            if key == "mutation gate" and report.when == "call":
+                norm, survived = value
+                tried[norm].append(not survived)
+    for norm, killed in tried.items():
+        terminalreporter.write_line(f"mutation gate, {norm}: {sum(killed)} / {len(killed)} killed")

@@ -1,0 +1,98 @@
+"""Serve the built site on this machine only and open it in Chromium."""
+
+import functools
+import http.server
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+# Another folder with build/site in it, to try these tests on a book that is not this one.
+ROOT = Path(os.environ.get("LABKIT_SITE_ROOT", Path(__file__).parents[2]))
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def site(root: Path) -> Path:
+    folder = root / "build" / "site"
+    if not (folder / "index.html").is_file():
+        pytest.fail(f"these tests look at {folder}, which is missing: run `make book` first")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def base(site: Path) -> Iterator[str]:
+    handler = functools.partial(Quiet, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.fail("these tests need the program chromium: run .ci/run, or install it (apt)")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, base: str) -> Iterator[Page]:
+    """Open a tab in which every error and every request that leaves the machine is a failure."""
+    context = browser.new_context(base_url=base, color_scheme="light")
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("console", lambda m: wrong.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("requestfailed", lambda r: wrong.append(f"failed: {r.url}"))
+    page.on("response", lambda r: wrong.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
+
+    def leaves(request) -> None:
+        if not request.url.startswith((base, "data:", "blob:")):
+            wrong.append(f"leaves the machine: {request.url}")
+
+    page.on("request", leaves)
+    yield page
+    context.close()
+    assert wrong == []
+
+
+@pytest.fixture(scope="session")
+def pages(site: Path) -> list[str]:
+    names = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
+    return [name for name in names if not name.startswith("_static/")]  # a theme's template
+
+
+@pytest.fixture(scope="session")
+def chapters(pages: list[str]) -> list[str]:
+    names = [name for name in pages if name[:2].isdigit()]
+    assert names
+    return names

@@ -1,0 +1,139 @@
+"""The build as a person meets it: real kernels, so only a few of them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import nbformat
+from toy_book import CELLS, REPOSITORY, card, chapter_text, command, make_book, pretend, run
+
+from labkit.book import state
+from labkit.book.files import sha256_of
+
+COUNTED = """# %%
+import os, time
+with open("../runs.txt", "a") as file:
+    file.write(f"{profile} {seed} {os.environ['OMP_NUM_THREADS']} {os.environ['LABKIT_ROOT']}\\n")
+time.sleep(0.5)
+
+"""
+
+
+def test_a_chapter_runs_when_it_changed_and_only_then(tmp_path):
+    book = make_book(tmp_path, c01_one=chapter_text("01_one", cells=COUNTED + CELLS))
+    status, said = run(book, "book", "build")
+    assert status == 1, said  # nothing is recorded yet
+    assert "01_one: starts (never finished)" in said
+    assert "4 runs, 1 of them from the store" in said
+    assert (book / "runs.txt").read_text() == f"cpu 0 1 {book}\n"
+    known = state.read(book, "cpu", "01_one")
+    assert known is not None and known["cpu_seconds"] == 3.0 and known["declared"] == 10.0
+
+    status, said = run(book, "book", "accept", "--all", "--why", "first record")
+    assert status == 0, said
+    twin = book / "chapters" / "01_one.ipynb"
+    before = twin.read_bytes()
+    build = command(book, "book", "build")
+    said = build.communicate(timeout=60)[0]
+    assert build.returncode == 0
+    assert said.splitlines() == [
+        "book (cpu): 1 of 1 chapters up to date",
+        "claims: 1 as recorded, 0 red, 0 to look at",
+    ]
+    assert len((book / "runs.txt").read_text().splitlines()) == 1
+
+    source = book / "chapters" / "01_one.py"
+    source.write_text(source.read_text().replace("Some words.", "Other words."))
+    status, said = run(book, "book", "build")
+    assert status == 0, said
+    assert "starts (its text," in said and "wrote chapters/01_one.ipynb" in said
+    old, new = (nbformat.reads(text, 4).cells for text in (before.decode(), twin.read_text()))
+    assert new[0].source.endswith("Other words.")
+    assert new[1:] == old[1:]
+    assert run(book, "book", "pairs")[0] == 0
+
+    twin.write_bytes(before)  # somebody takes the old twin back
+    status, said = run(book, "book", "build")
+    assert status == 0 and "wrote chapters/01_one.ipynb" in said and "starts" not in said
+    assert run(book, "book", "pairs")[0] == 0
+
+
+def test_deciding_that_nothing_changed_needs_none_of_the_slow_imports(tmp_path):
+    book = make_book(tmp_path, c01_one=chapter_text("01_one"))
+    pretend(book, "01_one", card("01-mean"))
+    (book / "chapters" / "01_one.ipynb").write_text("a twin")
+    known = state.read(book, "cpu", "01_one")
+    assert known is not None
+    state.write(book, "cpu", "01_one", {**known, "twin": sha256_of(book / "chapters/01_one.ipynb")})
+    program = (
+        "import sys; from labkit import cli; before = set(sys.modules)\n"
+        "status = cli.main(['book', 'build'])\n"
+        "print(status, *{'torch', 'nbformat', 'jupytext', 'papermill', 'sphinx'}"
+        " & (set(sys.modules) - before))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=book,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+    )
+    assert "1 of 1 chapters up to date" in told.stdout, told
+    assert told.stdout.splitlines()[-1] == "1"  # red only for want of a ledger
+
+
+def test_a_failing_chapter_fails_the_build_and_nothing_else(tmp_path):
+    cells = "# %%\nimport os\n\n# %%\nraise ZeroDivisionError('mine')\n"
+    book = make_book(
+        tmp_path, c01_bad=chapter_text("01_bad", cells=cells), c02_good=chapter_text("02_good")
+    )
+    twin = book / "chapters" / "01_bad.ipynb"
+    twin.write_text("what was there")
+    status, said = run(book, "book", "build", "--profile", "smoke", "--seed", "3")
+    assert status == 1
+    assert "01_bad: FAILED after" in said and "ZeroDivisionError: mine" in said
+    assert "open it: build/book/smoke/01_bad.failed.ipynb" in said
+    assert "RED: 01_bad" in said and "02_good: done in" in said
+    assert "\x1b" not in said
+    failed = nbformat.read(book / "build" / "book" / "smoke" / "01_bad.failed.ipynb", 4)
+    assert any(out.output_type == "error" for c in failed.cells for out in c.get("outputs", []))
+    assert twin.read_text() == "what was there"
+    assert not (book / "chapters" / "02_good.ipynb").exists()  # only profile cpu writes twins
+    assert state.read(book, "smoke", "01_bad") is None
+    claims = json.loads((book / "build" / "claims" / "smoke.json").read_text())
+    assert list(claims["claims"]) == ["02-mean"] and claims["provenance"]["seed"] == 3
+    executed = (book / "build" / "book" / "smoke" / "02_good.ipynb").read_text()
+    assert "seed = 3" in executed
+
+
+def test_two_builds_at_once_run_a_chapter_once(tmp_path):
+    book = make_book(tmp_path, c01_one=chapter_text("01_one", cells=COUNTED + CELLS))
+    builds = [command(book, "book", "build", "--profile", "smoke") for _ in range(2)]
+    said = [build.communicate(timeout=120)[0] for build in builds]
+    assert [build.returncode for build in builds] == [0, 0], said
+    assert len((book / "runs.txt").read_text().splitlines()) == 1
+    assert sum("1 of 1 chapters up to date" in text for text in said) == 1
+    assert sum("waits for another build of it" in text for text in said) <= 1
+
+
+def test_chapters_that_no_kernel_could_run_are_red_at_once(tmp_path):
+    book = make_book(
+        tmp_path,
+        c01_bare=chapter_text("01_bare").replace('# %% tags=["parameters"]', "# %%"),
+        c02_torn=chapter_text("02_torn", cells="# %%\nclaim(\n").replace("seed = 0", "sed = 0"),
+    )
+    status, said = run(book, "book", "build", "--profile", "smoke")
+    assert status == 1
+    assert "needs exactly one code cell tagged `parameters`" in said
+    assert "has no seed; add the missing line" in said
+    assert "RED: 01_bare, 02_torn" in said
+
+
+def test_a_chapter_that_overruns_its_declared_seconds_is_red(tmp_path):
+    cells = CELLS.replace("cpu_seconds=3.0", "cpu_seconds=13.0")
+    book = make_book(tmp_path, c01_one=chapter_text("01_one", cells=cells))
+    for _ in range(2):  # and stays red when nothing changes
+        status, said = run(book, "book", "build", "--profile", "smoke")
+        assert status == 1
+        assert "took 13 CPU-seconds, but it declares 10" in said

@@ -1,0 +1,88 @@
+import pytest
+from toy_book import chapter_text, make_book
+
+from labkit.book import chapters
+from labkit.book.keys import key_of, parts_of
+
+
+@pytest.fixture
+def book(tmp_path):
+    return make_book(tmp_path, c01_one=chapter_text("01_one"), c02_two=chapter_text("02_two"))
+
+
+def test_the_root_is_found_from_below_and_a_stranger_is_refused(book, tmp_path_factory):
+    assert chapters.find_root(book / "chapters") == book
+    with pytest.raises(ValueError, match="change into the book's folder"):
+        chapters.find_root(tmp_path_factory.mktemp("stranger"))
+
+
+def test_only_numbered_texts_are_chapters(book):
+    (book / "chapters" / "conf.py").write_text("")
+    assert [chapter.name for chapter in chapters.find(book)] == ["01_one", "02_two"]
+
+
+@pytest.mark.parametrize("name", ["02_two", "02", "02_two.py", "chapters/02_two.ipynb"])
+def test_a_chapter_answers_to_its_name_number_and_path(book, name):
+    assert [c.name for c in chapters.choose(chapters.find(book), [name])] == ["02_two"]
+
+
+def test_an_unknown_chapter_lists_those_that_exist(book):
+    with pytest.raises(ValueError, match="choose one of 01_one, 02_two"):
+        chapters.choose(chapters.find(book), ["03"])
+
+
+def test_cell_ids_depend_on_the_cells_alone_and_differ(book):
+    (book / "chapters" / "01_one.py").write_text(
+        chapter_text("01_one", cells="# %%\n1\n\n# %%\n1\n\n# %%\n2\n")
+    )
+    first, again = (chapters.read(chapters.find(book)[0]) for _ in range(2))
+    ids = [cell.id for cell in first.cells]
+    assert ids == [cell.id for cell in again.cells]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ('# %% tags=["parameters"]', "# %%", "exactly one code cell tagged"),
+        ("seed = 0", "sed = 0", "has no seed"),
+    ],
+)
+def test_a_chapter_that_takes_no_parameters_is_refused(book, old, new, rule):
+    chapter = chapters.find(book)[0]
+    chapter.source.write_text(chapter.source.read_text().replace(old, new))
+    with pytest.raises(ValueError, match=rule):
+        chapters.check_parameters(chapters.read(chapter), chapter.source)
+
+
+def changed(book, code, edit):
+    """Name the parts of a chapter's key that an edit changes."""
+    chapter = chapters.find(book)[0]
+    before = parts_of(chapter, book, "cpu", 0, code)
+    edit()
+    after = parts_of(chapter, book, "cpu", 0, code)
+    assert (key_of(before) == key_of(after)) == (before == after)
+    return [kind for kind in before if before[kind] != after[kind]]
+
+
+def test_a_key_changes_with_whatever_the_outputs_depend_on(book):
+    code = book / "src"
+    (code / "labkit").mkdir(parents=True)
+    (code / "labkit" / "used.py").write_text('"""Doc."""\nX = 1\n')
+    (code / "labkit" / "other.py").write_text("X = 1\n")
+    text = book / "chapters" / "01_one.py"
+    text.write_text(text.read_text() + "\n# %%\nfrom labkit import used\n")
+    used, other = code / "labkit" / "used.py", code / "labkit" / "other.py"
+    papers, pins = book / "data" / "papers", book / "pyproject.toml"
+    papers.mkdir(parents=True)
+
+    assert changed(book, code, lambda: other.write_text("X = 2\n")) == []
+    assert changed(book, code, lambda: used.write_text('"""New."""\nX = 1  # one\n')) == []
+    assert changed(book, code, lambda: used.write_text("X = 2\n")) == ["labkit's code"]
+    assert changed(book, code, lambda: (papers / "a.csv").write_text("1")) == ["data/papers"]
+    assert changed(book, code, lambda: text.write_text(text.read_text() + "# hi\n")) == ["its text"]
+    grown = pins.read_text().replace("nbformat", "jupytext")
+    assert changed(book, code, lambda: pins.write_text(grown)) == ["installed versions"]
+    chapter = chapters.find(book)[0]
+    keys = {key_of(parts_of(chapter, book, p, s, code)) for p in ("cpu", "full") for s in (0, 1)}
+    assert len(keys) == 4

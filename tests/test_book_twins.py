@@ -1,0 +1,154 @@
+import json
+
+import nbformat
+import pytest
+from toy_book import card, chapter_text, claim_output, make_book, run
+
+from labkit.book import chapters, state, twins
+from labkit.book.files import Red, write_whole
+
+CELLS = "# %%\nprint(1)\n\n# %%\n2\n\n# %%\n3\n"
+
+
+@pytest.fixture
+def book(tmp_path):
+    return make_book(tmp_path, c01_one=chapter_text("01_one", cells=CELLS))
+
+
+def printed(text, name="stdout"):
+    return nbformat.v4.new_output("stream", name=name, text=text)
+
+
+def figure(data, png="old", alt="A line."):
+    about = {"kind": "figure", "alt": alt, "caption": "Look.", "data": data}
+    return nbformat.v4.new_output(
+        "display_data",
+        {"image/png": png, "text/plain": alt},
+        metadata={"labkit": {**about, "provenance": {"commit": "c0ffee"}}},
+    )
+
+
+def volatile(text):
+    return nbformat.v4.new_output(
+        "display_data", {"text/plain": text}, metadata={"labkit": {"kind": "volatile"}}
+    )
+
+
+def settle(book, *outputs):
+    """Pretend that the chapter's last cells gave these outputs; return the twin's text."""
+    (chapter,) = chapters.find(book)
+    notebook = chapters.read(chapter)
+    notebook.metadata["language_info"] = {"name": "python", "version": "3.99"}
+    for count, cell in enumerate(notebook.cells):
+        cell.metadata["papermill"] = {"duration": count}
+        if cell.cell_type == "code":
+            cell.execution_count = 7 * count
+    for cell, shown in zip(notebook.cells[-3:], outputs, strict=False):
+        cell.outputs = shown
+    extra = nbformat.v4.new_code_cell("seed = 0", metadata={"tags": ["injected-parameters"]})
+    notebook.cells.insert(2, extra)
+    executed = state.notebook_path(book, "cpu", chapter.name)
+    write_whole(executed, nbformat.writes(notebook))
+    twins.settle(chapter, executed, book)
+    return chapter.twin.read_text()
+
+
+def test_a_twin_holds_nothing_of_the_day_on_which_it_was_made(book):
+    text = settle(
+        book,
+        [printed("a "), printed("warning", "stderr"), volatile("3 s"), printed("<x at 0x7f12>")],
+        [figure([0, 1])],
+        [nbformat.v4.new_output("execute_result", {"text/plain": "2"}, execution_count=98765)],
+    )
+    twin = nbformat.reads(text, 4)
+    nbformat.validate(twin)
+    for trace in ("papermill", "injected", "3.99", "c0ffee", "3 s", "warning", "0x7f12", "98765"):
+        assert trace not in text, trace
+    assert twin.cells[-3].outputs[0].text == "a <x at 0x…>"
+    assert [c.execution_count for c in twin.cells if c.cell_type == "code"] == [1, 2, 3, 4, 5]
+    assert twin.cells[-1].outputs[0].execution_count == 5
+    assert twins.pairs(book) == []
+
+
+def test_noise_moves_no_byte(book):
+    before = settle(book, [printed("loss 1.234")], [figure([0, 1.0])], [claim_output(card())])
+    noisy = card(values=[1.01, 1.21, 1.11])
+    after = settle(
+        book,
+        [printed("loss 1.235"), volatile("9 s")],
+        [figure([0, 1.01], png="new")],
+        [claim_output(noisy)],
+    )
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("where", "shown"),
+    [
+        (0, [printed("loss 1.434")]),
+        (0, [printed("cost 1.234")]),
+        (1, [figure([0, 1.2], png="new")]),
+        (1, [figure([0, 1.0], png="new", alt="A curve.")]),
+        (2, [claim_output(card(verdict="not-seen"))]),
+        (2, [claim_output(card(values=[2.0, 2.0, 2.0]))]),
+    ],
+)
+def test_news_is_written_into_its_cell_alone(book, where, shown):
+    outputs = [[printed("loss 1.234")], [figure([0, 1.0])], [claim_output(card())]]
+    before = nbformat.reads(settle(book, *outputs), 4)
+    outputs[where] = shown
+    others = [i for i in range(3) if i != where]
+    outputs[others[0]] = [*outputs[others[0]], volatile("4 s")]
+    after = nbformat.reads(settle(book, *outputs), 4)
+    assert after.cells[-3 + where] != before.cells[-3 + where]
+    for other in others:
+        assert after.cells[-3 + other] == before.cells[-3 + other]
+
+
+def test_a_new_cell_keeps_the_bytes_of_the_others(book):
+    settle(book, [printed("loss 1.234")], [figure([0, 1.0])])
+    (chapter,) = chapters.find(book)
+    chapter.source.write_text(
+        chapter.source.read_text().replace("# %%\nprint(1)", "# %%\n0\n\n# %%\nprint(1)")
+    )
+    after = nbformat.reads(settle(book, [printed("loss 1.235")], [figure([0, 1], png="new")]), 4)
+    assert after.cells[-3].outputs[0].text == "loss 1.234"
+    assert after.cells[-3].execution_count == 4
+    assert after.cells[-2].outputs[0].data["image/png"] == "old"
+
+
+def test_a_damaged_twin_is_written_anew(book):
+    whole = settle(book, [printed("1")])
+    twin = book / "chapters" / "01_one.ipynb"
+    twin.write_text(whole[: len(whole) // 2])
+    assert settle(book, [printed("1")]) == whole
+
+
+def test_a_twin_that_is_too_large_is_refused_and_names_what_is_large(book):
+    before = settle(book, [printed("1")])
+    with pytest.raises(Red, match=r"may have 500 kB.*cell 5 image/png 600 kB"):
+        settle(book, [printed("1")], [figure([0, 9], png="x" * 600_000)])
+    assert (book / "chapters" / "01_one.ipynb").read_text() == before
+
+
+def test_pairs_names_what_is_missing_and_what_differs(book):
+    assert twins.pairs(book) == ["01_one: no executed twin 01_one.ipynb"]
+    settle(book)
+    (chapter,) = chapters.find(book)
+    chapter.source.write_text(chapter.source.read_text().replace("print(1)", "print(2)"))
+    (book / "chapters" / "09_old.ipynb").write_text("{}")
+    assert twins.pairs(book) == [
+        "01_one: cell 4 (code): text 'print(2)', twin 'print(1)'",
+        "09_old: no text 09_old.py for 09_old.ipynb",
+    ]
+    chapter.source.write_text(chapter.source.read_text() + "\n# %%\n4\n")
+    assert "the text has 7 cells, the twin 6" in twins.pairs(book)[0]
+    (book / "chapters" / "01_one.ipynb").write_text("{")
+    assert "not a whole notebook" in twins.pairs(book)[0]
+    status, said = run(book, "book", "pairs")
+    assert status == 1 and "`make book`" in said
+
+
+def test_a_twin_is_what_jupyter_would_write(book):
+    text = settle(book, [printed("é\n1")])
+    assert text == json.dumps(json.loads(text), indent=1, sort_keys=True, ensure_ascii=False) + "\n"

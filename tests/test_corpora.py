@@ -1,0 +1,133 @@
+"""Data: splits that do not overlap, batches that repeat, an entropy that is right."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from labkit.corpora import CORPORA, Digits, Markov, Text
+from labkit.corpora.markov import entropy_rate, stationary, transition_table
+from labkit.corpora.text import VOCABULARY, _splits, decode, encode, split_of
+
+SMALL = {
+    "text": Text(batch=3, time=8),
+    "digits": Digits(batch=5),
+    "markov": Markov(batch=3, time=8),
+}
+
+
+def test_every_corpus_is_tried_here():
+    assert set(SMALL) == set(CORPORA)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_same_seed_gives_the_same_batches_and_another_seed_others(name):
+    corpus = SMALL[name].load()
+    first, again, other = (
+        torch.cat([x.flatten() for x, _ in itertools.islice(corpus.train(seed), 3)])
+        for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_held_out_batches_never_change_and_differ_between_splits(name):
+    one, two = SMALL[name].load().held_out, SMALL[name].load().held_out
+    assert all(torch.equal(a[0], b[0]) for a, b in zip(one["test"], two["test"], strict=True))
+    assert not torch.equal(one["test"][0][0], one["validation"][0][0])
+
+
+@pytest.mark.parametrize("name", ["text", "markov"])
+def test_the_target_is_the_next_token(name):
+    inputs, targets = next(SMALL[name].load().train(0))
+    assert torch.equal(inputs[:, 1:], targets[:, :-1])
+    assert inputs.shape == targets.shape == (3, 8)
+
+
+def test_text_goes_there_and_back():
+    assert len(VOCABULARY) == 96
+    assert decode(encode("We, the\npeople: 1790")) == "We, the\npeople: 1790"
+    assert decode(encode("“don’t—stop” caf\u00e9 §")) == '"don\'t-stop" cafe '
+
+
+def test_years_are_held_out_whole():
+    years = {split: {y for y in range(1790, 2030) if split_of(y) == split} for split in _splits()}
+    assert not years["train"] & years["test"] and not years["validation"] & years["test"]
+    assert {split: len(tokens) > 10**6 for split, tokens in _splits().items()} == {
+        "train": True,
+        "validation": True,
+        "test": True,
+    }
+    # Washington's first address, of 1790, is test; its opening words are not in the training text
+    opening = encode("I embrace with great satisfaction the opportunity which now presents itself")
+    assert _contains(_splits()["test"], opening)
+    assert not _contains(_splits()["train"], opening)
+
+
+def _contains(text: torch.Tensor, part: torch.Tensor) -> bool:
+    return decode(part) in decode(text)
+
+
+def test_neighbours_follow_one_another():
+    inputs, _ = next(Text(batch=4, time=16, neighbours=True).load().train(3))
+    assert decode(inputs.flatten()) in decode(_splits()["train"])
+
+
+def test_digits_are_split_once():
+    corpus = Digits(batch=20).load()
+    held = {x.numpy().tobytes() for s in corpus.held_out.values() for b, _ in s for x in b}
+    epoch = itertools.islice(corpus.train(0), 1197 // 20)
+    seen = [x.numpy().tobytes() for batch, _ in epoch for x in batch]
+    assert len(seen) == len(set(seen)) == 1180
+    assert len(held) == 600
+    assert not held & set(seen)
+
+
+def test_the_stationary_distribution_stays():
+    table = transition_table(5, 0.3, seed=1)
+    pairs = stationary(table)
+    assert pairs.sum().item() == pytest.approx(1, abs=1e-12)
+    assert pairs.min() > 0
+    after = torch.einsum("ab,abc->bc", pairs, table)
+    torch.testing.assert_close(after, pairs, rtol=1e-9, atol=1e-12)
+
+
+def test_the_entropy_rate_of_known_chains():
+    uniform = torch.full((4, 4, 4), 0.25, dtype=torch.float64)
+    assert entropy_rate(uniform) == pytest.approx(math.log(4), rel=1e-12)
+    # a chain of order 1, whatever came first: H = Σ π(b) H(row b), with π = (2/3, 1/3)
+    rows = torch.tensor([[0.9, 0.1], [0.2, 0.8]], dtype=torch.float64)
+
+    def binary(p: float) -> float:
+        return -p * math.log(p) - (1 - p) * math.log(1 - p)
+
+    expected = 2 / 3 * binary(0.9) + 1 / 3 * binary(0.2)
+    assert entropy_rate(rows.expand(2, 2, 2)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_true_chain_has_the_computed_entropy_on_drawn_text():
+    config = Markov(batch=64, time=64, symbols=6, concentration=0.3)
+    table = transition_table(6, 0.3, config.language)
+    total, count = 0.0, 0
+    for inputs, targets in itertools.islice(config.load().train(5), 8):
+        known = table[inputs[:, :-1], inputs[:, 1:]]  # p(· | the last two), from the third token on
+        total -= known.gather(-1, targets[:, 1:, None]).log().sum().item()
+        count += targets[:, 1:].numel()
+    # 32,256 correlated draws with a spread near one nat: a standard error of about 0.01
+    assert total / count == pytest.approx(config.load().floor, abs=0.04)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Text(batch=0), "batch must be at least 1, got 0"),
+        (lambda: Markov(symbols=0), "symbols must be at least 1"),
+        (lambda: Markov(concentration=0), "concentration must be above 0"),
+        (lambda: Digits(batch=2000).load(), r"batch \(2000\) is larger than the 1197 images"),
+    ],
+)
+def test_a_corpus_refuses_nonsense(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,276 @@
+"""Runs, keys, the store, the pool and the engine: nothing trained twice, nothing lost."""
+
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import labkit
+from labkit import ModelConfig, Record, TrainConfig
+from labkit.corpora import Digits, Markov, Text
+from labkit.experiments import Experiment, Lab, Results, Run, execute
+from labkit.experiments.engine import Engine
+from labkit.experiments.pool import Pool
+from labkit.experiments.store import Store
+from labkit.vision import CNNConfig, MLPConfig
+
+TINY = Run(
+    model=MLPConfig(width=8, depth=1), data=Digits(batch=16), train=TrainConfig(steps=3, lr=0.01)
+)
+LANGUAGE = Run(
+    model=ModelConfig(dim=16, depth=1, heads=2, context=8),
+    data=Markov(batch=2, time=8),
+    train=TrainConfig(steps=2),
+)
+SECONDS = {"smoke": 1, "cpu": 1, "full": 1}
+
+
+@pytest.fixture(autouse=True)
+def empty_root(tmp_path, monkeypatch):
+    """Every test has a store of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        TINY,
+        LANGUAGE,
+        replace(LANGUAGE, data=Text(batch=2, time=8), probes=()),
+        replace(TINY, model=CNNConfig(width=8, groups=2, norm="group"), seed=4),
+    ],
+)
+def test_a_run_survives_json_and_keeps_its_key(run):
+    again = Run.from_dict(json.loads(json.dumps(run.to_dict())))
+    assert again == run
+    assert again.key() == run.key()
+
+
+def test_every_field_of_a_run_is_in_its_key():
+    others = [
+        replace(TINY, seed=1),
+        replace(TINY, probes=("test",)),
+        replace(TINY, model=replace(TINY.model, norm="layer")),
+        replace(TINY, data=Digits(batch=17)),
+        replace(TINY, train=replace(TINY.train, lr=0.02)),
+        LANGUAGE,
+    ]
+    assert len({run.key() for run in [TINY, *others]}) == 1 + len(others)
+
+
+def test_the_key_changes_with_the_code_of_training_and_not_with_plots(tmp_path):
+    # a copy of the package, so that the real one is not edited
+    program = "from tests.test_experiments import TINY; print(TINY.key())"
+
+    def key(edit: str | None = None, text: str = "") -> str:
+        where = tmp_path / "labkit"
+        if not where.exists():
+            subprocess.run(["cp", "-r", Path(labkit.__file__).parent, where], check=True)
+            subprocess.run(["cp", "-r", Path(__file__).parent, tmp_path / "tests"], check=True)
+        if edit:
+            (where / edit).write_text((where / edit).read_text() + text)
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    first = key()
+    assert key("plots/__init__.py", "\nx = 1\n") == first
+    assert key("training.py", "\n# a comment\n") == first
+    assert key("training.py", "\nx = 1\n") != first
+
+
+def test_the_store_returns_what_was_put():
+    run, record = TINY, Record(losses=[1.0, 0.5], steps=2, probes={"test": {"loss": 0.25}})
+    store = Store(Path.cwd())
+    assert store.get(run) is None
+    store.put(run, record)
+    assert store.get(run) == record
+    assert [p.name for p in store.folder.iterdir()] == [f"{run.key()}.json"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: text.replace("0.5", "0.4"),
+        lambda text: "",
+        lambda text: "[]",
+        lambda text: text.replace("checksum", "checksun"),
+    ],
+)
+def test_a_damaged_record_is_noticed_and_said(damage):
+    store = Store(Path.cwd())
+    store.put(TINY, Record(losses=[1.0, 0.5], steps=2))
+    path = store.path(TINY)
+    path.write_text(damage(path.read_text()))
+    with pytest.warns(UserWarning, match=r"is damaged .*; its run trains again"):
+        assert store.get(TINY) is None
+
+
+def test_a_kill_while_writing_leaves_the_old_record():
+    store = Store(Path.cwd())
+    store.put(TINY, Record(losses=[1.0], steps=1))
+    program = (
+        "import os, signal\nfrom pathlib import Path\n"
+        "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from labkit import Record\nfrom labkit.experiments.store import Store\n"
+        "from tests.test_experiments import TINY\n"
+        "Store(Path.cwd()).put(TINY, Record(losses=[9.0], steps=9))\n"
+    )
+    home = Path(labkit.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(home)}, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert store.get(TINY) == Record(losses=[1.0], steps=1)
+
+
+def _hold(root: Path, log: Path, seconds: float) -> None:
+    with Pool(root).slot():
+        with log.open("a") as file:
+            file.write("+")
+        time.sleep(seconds)
+        with log.open("a") as file:
+            file.write("-")
+
+
+def test_no_more_processes_hold_a_slot_than_there_are_slots(monkeypatch, tmp_path):
+    monkeypatch.setenv("LABKIT_SLOTS", "2")
+    log = tmp_path / "log"
+    fork = multiprocessing.get_context("spawn")
+    holders = [fork.Process(target=_hold, args=(tmp_path, log, 0.2)) for _ in range(5)]
+    for holder in holders:
+        holder.start()
+    for holder in holders:
+        holder.join()
+    level, highest = 0, 0
+    for mark in log.read_text():
+        level += 1 if mark == "+" else -1
+        highest = max(highest, level)
+    assert log.read_text().count("-") == 5
+    assert highest <= 2
+
+
+def test_a_killed_process_gives_its_slot_back(monkeypatch, tmp_path):
+    monkeypatch.setenv("LABKIT_SLOTS", "1")
+    log = tmp_path / "log"
+    holder = multiprocessing.get_context("spawn").Process(target=_hold, args=(tmp_path, log, 60))
+    holder.start()
+    while not log.exists():
+        time.sleep(0.01)
+    holder.kill()
+    holder.join()
+    pool = Pool(tmp_path)
+    pool.release(pool.acquire())  # would wait for ever
+
+
+def test_slots_must_be_a_number(monkeypatch):
+    monkeypatch.setenv("LABKIT_SLOTS", "none")
+    with pytest.raises(ValueError, match="LABKIT_SLOTS must be a number"):
+        Pool(Path.cwd())
+
+
+def test_the_engine_trains_as_this_process_does():
+    engine = Engine(Path.cwd())
+    try:
+        engine.train([TINY, LANGUAGE])
+    finally:
+        engine.close()
+    for run in (TINY, LANGUAGE):
+        stored = Store(Path.cwd()).get(run)
+        assert stored is not None
+        # one thread here and there: the same arithmetic
+        assert stored.losses == execute(run).losses
+
+
+def test_a_run_that_fails_is_reported_and_the_others_finish():
+    bad = replace(TINY, probes=("residual-rms",))
+    engine = Engine(Path.cwd())
+    try:
+        with pytest.raises(RuntimeError, match=r"1 of 2 runs failed(?s:.)*needs a Transformer"):
+            engine.train([bad, TINY])
+    finally:
+        engine.close()
+    assert Store(Path.cwd()).get(TINY) is not None
+
+
+def test_a_lab_trains_only_what_is_missing():
+    lab = Lab("x", profile="smoke", seed=0, cpu_seconds=SECONDS)
+    experiment = Experiment(TINY, {"model.norm": ["batch", "layer"], "seed": [0, 1]})
+    results = lab.run(experiment)
+    stamps = {p: p.stat().st_mtime_ns for p in lab.store.folder.iterdir()}
+    assert len(results) == len(stamps) == 4
+    lab.close()
+    again = lab.run(experiment)  # everything is stored: no worker is needed
+    assert {p: p.stat().st_mtime_ns for p in lab.store.folder.iterdir()} == stamps
+    assert again.values("test.loss") == results.values("test.loss")
+    origin = lab.provenance(results)
+    assert origin["seeds"] == [0, 1] and origin["runs"] == 4
+
+
+def test_a_lab_refuses_an_unknown_profile():
+    with pytest.raises(ValueError, match="choose one of smoke, cpu, full"):
+        Lab("x", profile="quick", seed=0, cpu_seconds=SECONDS)
+    with pytest.raises(ValueError, match="cpu_seconds must name each of"):
+        Lab("x", profile="cpu", seed=0, cpu_seconds={"cpu": 1})
+
+
+def test_a_grid_has_every_combination_in_order():
+    grid = Experiment(
+        TINY,
+        {
+            "arm": {"plain": {}, "warm": {"train.warmup": 2, "model.norm": "layer"}},
+            "train.lr": [0.1, 0.2],
+        },
+    ).runs()
+    assert [labels for labels, _ in grid] == [
+        {"arm": "plain", "lr": 0.1},
+        {"arm": "plain", "lr": 0.2},
+        {"arm": "warm", "lr": 0.1},
+        {"arm": "warm", "lr": 0.2},
+    ]
+    last = grid[-1][1]
+    assert (last.train.warmup, last.train.lr, last.model.norm) == (2, 0.2, "layer")
+
+
+def test_a_grid_names_the_field_it_does_not_know():
+    with pytest.raises(ValueError, match=r"no field 'train.rate'"):
+        Experiment(TINY, {"train.rate": [1]}).runs()
+    with pytest.raises(ValueError, match="axis 'seed' has no values"):
+        Experiment(TINY, {"seed": []}).runs()
+
+
+def record(loss: float | None) -> Record:
+    return Record(losses=[], steps=1, probes={"validation": {"loss": loss}})
+
+
+def test_results_select_and_choose():
+    results = Results(
+        tuple(
+            ({"arm": arm, "lr": lr}, record(loss))
+            for arm, lr, loss in [("a", 1, 0.5), ("a", 2, 0.4), ("b", 1, None), ("b", 2, 9.0)]
+        )
+    )
+    assert results.where(arm="a").best("lr") == 2
+    assert results.where(arm="b").best("lr") == 2, "a diverged run loses"
+    assert list(results.by("arm")) == ["a", "b"]
+    assert results.where(lr=[1]).values("validation.loss") == [0.5, None]
+    with pytest.raises(ValueError, match=r"no label \['depth'\]; there are \['arm', 'lr'\]"):
+        results.where(depth=1)
+    with pytest.raises(ValueError, match="no run is labelled"):
+        results.where(arm="c")
+    with pytest.raises(ValueError, match=r"has no 'test\.loss'"):
+        results.values("test.loss")

@@ -1,0 +1,104 @@
+"""Kill a build at random moments: what is on the disk is whole, and the next build goes on."""
+
+import json
+import random
+import signal
+import time
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+from toy_book import CELLS, chapter_text, command, make_book, run
+
+GONE_AFTER = 10  # seconds; a kernel looks for its parent once a second
+SLOW = "# %%\nimport time\ntime.sleep(0.5)\nprint('x' * 100_000)\n\n"
+
+
+def book_of_two(root: Path) -> Path:
+    return make_book(
+        root,
+        c01_one=chapter_text("01_one", cells=SLOW + CELLS),
+        c02_two=chapter_text("02_two", cells=CELLS + SLOW),
+    )
+
+
+def edit(book: Path, word: str) -> None:
+    """Give the next build something to do in every chapter."""
+    for source in (book / "chapters").glob("*.py"):
+        source.write_text(source.read_text().replace('r"""\n', f'r"""\n{word}\n', 1))
+
+
+def kill(book: Path, moment: float, everything: bool) -> None:
+    """Start a build, kill it (and all it started) after `moment` seconds; wait for what is left."""
+    process = command(book, "book", "build")
+    time.sleep(moment)
+    builder = psutil.Process(process.pid)
+    try:
+        family = builder.children(recursive=True)
+    except psutil.NoSuchProcess:
+        family = []
+    for victim in [builder, *(family if everything else [])]:
+        try:
+            victim.send_signal(signal.SIGKILL)
+        except psutil.NoSuchProcess:
+            continue
+    process.communicate(timeout=30)
+    patience = time.monotonic() + GONE_AFTER
+    while left := [victim for victim in family if alive(victim)]:
+        assert time.monotonic() < patience, f"still running after the builder died: {left}"
+        time.sleep(0.1)
+
+
+def alive(process: psutil.Process) -> bool:
+    """Tell whether a process runs; one that only waits to be counted does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def check_whole(book: Path) -> None:
+    """Find no half-written file among those that somebody reads."""
+    for folder in ("chapters", "build", ".labkit", "data"):
+        for path in (book / folder).rglob("*.json"):
+            json.loads(path.read_text())
+        for path in (book / folder).rglob("*.ipynb"):
+            nbformat.validate(nbformat.read(path, as_version=4))
+
+
+def check_recovers(book: Path) -> None:
+    """Build to the end; the build after that has nothing to do."""
+    run(book, "book", "build")
+    status, said = run(book, "book", "accept", "--all", "--why", "whatever came")
+    assert status == 0, said
+    texts = {p: p.read_bytes() for p in (book / "chapters").iterdir()}
+    status, said = run(book, "book", "build")
+    assert status == 0 and "2 of 2 chapters up to date" in said, said
+    assert texts == {p: p.read_bytes() for p in (book / "chapters").iterdir()}
+    assert run(book, "book", "pairs")[0] == 0
+    assert not list(book.rglob("*.part")), "debris of a killed build outlived a whole one"
+
+
+def test_a_build_survives_being_killed(tmp_path):
+    book = book_of_two(tmp_path)
+    for moment, everything in ((1.5, True), (3.0, False)):
+        kill(book, moment, everything)
+        check_whole(book)
+    check_recovers(book)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("everything", [True, False], ids=["everything", "builder"])
+def test_a_build_survives_being_killed_at_ten_random_moments(tmp_path, everything):
+    book = book_of_two(tmp_path)
+    start = time.monotonic()
+    run(book, "book", "build")
+    whole = time.monotonic() - start
+    run(book, "book", "accept", "--all", "--why", "first record")
+    dice = random.Random(everything)
+    for turn in range(10):
+        edit(book, f"turn{turn}")
+        kill(book, dice.uniform(0.2, 1.1 * whole), everything)
+        check_whole(book)
+    check_recovers(book)

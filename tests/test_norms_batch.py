@@ -1,0 +1,131 @@
+"""BatchNorm's statistics as torch's, over steps, modes and options."""
+
+import pytest
+import torch
+from torch import nn
+
+from labkit import norms
+
+TORCH = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
+SHAPES = ((8, 6), (5, 6, 3), (4, 6, 3, 2), (2, 6, 2, 3, 2))
+OPTIONS = (
+    {},
+    {"momentum": 0.4},
+    {"momentum": None},
+    {"track_running_stats": False},
+    {"affine": False},
+    {"eps": 1e-2},
+)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_running_statistics_are_torchs_over_several_steps(shape, options, dtype):
+    ours = norms.BatchNorm(6, **options, dtype=dtype)
+    theirs = TORCH[len(shape)](6, **options, dtype=dtype)
+    for step in range(5):
+        x = (torch.randn(shape) * (1 + step) + step).to(dtype)
+        # the same sums, perhaps in another order
+        torch.testing.assert_close(ours(x), theirs(x), rtol=1e-5, atol=1e-5)
+        for name, value in theirs.state_dict().items():
+            torch.testing.assert_close(ours.state_dict()[name], value, rtol=1e-6, atol=1e-6)
+    before = {name: value.clone() for name, value in ours.state_dict().items()}
+    ours.eval(), theirs.eval()
+    x = torch.randn(shape).to(dtype)
+    torch.testing.assert_close(ours(x), theirs(x), rtol=1e-5, atol=1e-5)
+    for name, value in ours.state_dict().items():
+        assert torch.equal(value, before[name])
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_function_updates_as_the_module(shape):
+    module = norms.BatchNorm(6, momentum=0.3)
+    mean, var = torch.zeros(6), torch.ones(6)
+    for step in range(4):
+        x = torch.randn(shape) + step
+        y = norms.batch_norm(x, mean, var, module.weight, module.bias, training=True, momentum=0.3)
+        torch.testing.assert_close(y, module(x), rtol=1e-5, atol=1e-5)  # another order of sums
+        torch.testing.assert_close(mean, module.running_mean, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(var, module.running_var, rtol=1e-6, atol=1e-6)
+    x = torch.randn(shape)
+    y = norms.batch_norm(x, mean, var, module.weight, module.bias)
+    torch.testing.assert_close(y, module.eval()(x), rtol=1e-5, atol=1e-5)
+
+
+def test_one_step_stores_the_unbiased_variance_and_normalizes_with_the_biased_one():
+    x = torch.randn(5, 3, dtype=torch.float64)
+    module = norms.BatchNorm(3, dtype=torch.float64)
+    y = module(x)
+    stored = 0.9 * 1.0 + 0.1 * x.var(0, correction=0) * 5 / 4
+    torch.testing.assert_close(module.running_var, stored, rtol=1e-12, atol=0)
+    v = x.var(0, correction=0)
+    torch.testing.assert_close(y.var(0, correction=0), v / (v + 1e-5), rtol=1e-10, atol=0)
+    assert int(module.num_batches_tracked) == 1
+
+
+def test_gain_and_shift_can_undo_the_norm():
+    x = torch.randn(20, 3, dtype=torch.float64)
+    weight, bias = (x.var(0, correction=0) + 1e-5).sqrt(), x.mean(0)
+    y = norms.batch_norm(x, None, None, weight, bias, training=True)
+    torch.testing.assert_close(y, x, rtol=1e-12, atol=1e-12)
+
+
+def test_one_sample_moves_the_others():
+    x = torch.randn(6, 3)
+    other = x.clone()
+    other[0] += 5
+    before = norms.batch_norm(x, training=True)
+    after = norms.batch_norm(other, training=True)
+    assert (before[1:] - after[1:]).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_on_the_last_axis_batch_and_time_are_pooled(options):
+    last = norms.BatchNorm(6, channel_axis=-1, **options)
+    plain = norms.BatchNorm(6, **options)
+    for _ in range(3):
+        x = torch.randn(4, 5, 6)
+        # the same kernel on the same rows
+        assert torch.equal(last(x), plain(x.reshape(20, 6)).view(x.shape))
+    for name, value in plain.state_dict().items():
+        assert torch.equal(last.state_dict()[name], value)
+    last.eval(), plain.eval()
+    one = torch.randn(1, 1, 6)
+    if options.get("track_running_stats", True):
+        assert torch.equal(last(one), plain(one.view(1, 6)).view(1, 1, 6))
+
+
+def test_the_last_axis_works_through_a_view():
+    x = torch.randn(6, 5, 4).permute(2, 1, 0)
+    y = norms.BatchNorm(6, channel_axis=-1)(x)
+    flat = norms.BatchNorm(6)(x.reshape(-1, 6)).view(x.shape)
+    assert torch.equal(y, flat)
+
+
+def test_evaluation_takes_one_sample():
+    module = norms.BatchNorm(3)
+    module(torch.randn(8, 3))
+    module.eval()
+    x = torch.randn(1, 3)
+    folded = module.weight / (module.running_var + module.eps).sqrt()
+    expected = x * folded + (module.bias - module.running_mean * folded)
+    # an affine map, multiplied out in another order
+    torch.testing.assert_close(module(x), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_running_statistics_carry_no_graph():
+    mean, var = torch.zeros(3), torch.ones(3)
+    x = torch.randn(8, 3, requires_grad=True)
+    norms.batch_norm(x, mean, var, training=True).sum().backward()
+    assert not mean.requires_grad and not var.requires_grad
+
+
+def test_groups_are_the_limits_of_layer_and_instance_norm():
+    x = torch.randn(3, 6, 4, 5)
+    one = norms.group_norm(x, 1)
+    layer = norms.layer_norm(x.flatten(1)).view(x.shape)
+    torch.testing.assert_close(one, layer, rtol=1e-5, atol=1e-5)  # another order of sums
+    each = norms.group_norm(x, 6)
+    instance = nn.functional.instance_norm(x)
+    torch.testing.assert_close(each, instance, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,386 @@
+"""The book's figures: what they tell a build and a screen reader, and that they look alike."""
+
+import base64
+import io
+import itertools
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from PIL import Image
+
+from labkit import plots
+from labkit.norms import NORMS
+from labkit.placements import RECIPES
+from labkit.plots.alt import number, trend
+from labkit.plots.looks import COLOURS, LOOKS, SPARE_MARKERS
+from labkit.plots.stats import mean_and_half, running_mean
+from labkit.plots.style import HAIR, INK, QUIET, contrast
+
+ACCURACY = {
+    "batch": {2: [0.47, 0.5, 0.46], 8: [0.97, 0.98, 0.97], 128: [0.98, 0.98, 0.99]},
+    "layer": {2: [0.97, 0.98, 0.97], 8: [0.96, 0.97, 0.97], 128: [0.77, 0.8, 0.75]},
+}
+FALL = [[4.5 - 2.5 * (1 - 0.98**i) + 0.01 * s for i in range(200)] for s in range(3)]
+CELLS = {(layers, rate): layers / 10 + rate for layers in (4, 12) for rate in (0.001, 0.01)}
+
+
+def accuracy(**more):
+    return plots.curves(
+        ACCURACY, xlabel="batch size", ylabel="accuracy", logx=True, caption="Look left.", **more
+    )
+
+
+PICTURES = {
+    "curves": accuracy,
+    "loss_curves": lambda: plots.loss_curves({"pre": FALL, "post": FALL[:2]}, caption="Both fall."),
+    "by_depth": lambda: plots.by_depth(
+        {"pre": [[1, 2, 3], [1, 2.2, 3.3]], "post": [1, 1, 1]}, ylabel="RMS", caption="It grows."
+    ),
+    "dots": lambda: plots.dots(
+        {"rms": [0.9, 0.92], "none": [0.5, None]},
+        xlabel="accuracy",
+        caption="One is lower.",
+        threshold={"chance": 0.1},
+    ),
+    "paired": lambda: plots.paired(
+        {"batch": ([0.98, 0.97], [0.9, 0.8]), "layer": ([0.97, 0.97], [0.97, 0.96])},
+        ylabel="accuracy",
+        caption="A gap.",
+    ),
+    "grid_map": lambda: plots.grid_map(
+        panels={"pre": CELLS, "none": {**CELLS, (12, 0.01): float("nan"), (12, 0.001): None}},
+        row_label="layers",
+        col_label="learning rate",
+        value_label="loss",
+        caption="Hatched: diverged.",
+    ),
+    "axes_cube": plots.axes_cube,
+    "sphere_projection": lambda: plots.sphere_projection(
+        [[2.0, 0.3, 1.6], [-0.5, 1.9, 0.9]], [[0.97, -1.37, 0.41], [-1.28, 1.15, 0.14]]
+    ),
+    "xor_points": lambda: plots.xor_points(
+        [[0, 0], [0, 1], [1, 0], [1, 1]],
+        [[-1, 1], [1, -1], [1, -1], [-1, 1]],
+        [0, 1, 1, 0],
+        line=(1, -1, 0),
+    ),
+    "placement_diagram": lambda: plots.placement_diagram("post", "pre"),
+}
+each_picture = pytest.mark.parametrize("name", PICTURES)
+
+
+@cache
+def drawn(name):
+    """Draw each picture once for the tests that only look."""
+    return PICTURES[name]()
+
+
+def shown(thing):
+    """Display a thing as a notebook would and give its outputs."""
+    InteractiveShell.instance()
+    with capture_output() as captured:
+        thing._ipython_display_()
+    return captured.outputs
+
+
+def test_every_function_that_draws_is_tried_here():
+    others = {"Figure", "Slider", "frames", "look", "looks"}
+    assert set(PICTURES) == set(plots.__all__) - others
+
+
+@each_picture
+def test_a_figure_tells_the_build_what_it_shows(name):
+    figure = drawn(name)
+    picture, caption = shown(figure)
+    assert set(picture.data) == {"image/png", "text/plain"}
+    assert picture.data["text/plain"] == figure.alt
+    told = picture.metadata["labkit"]
+    assert list(told) == ["kind", "alt", "caption", "data", "provenance"]
+    assert told["kind"] == "figure" and told["alt"] == figure.alt
+    assert 0 < len(told["data"]) <= 400
+    assert all(v is None or v == float(f"{v:.6g}") for v in told["data"])
+    assert caption.metadata["labkit"] == {"kind": "caption"}
+    assert caption.data["text/markdown"] == figure.caption == told["caption"]
+    assert base64.b64decode(picture.data["image/png"]) == figure.png()
+
+
+@each_picture
+def test_alt_text_is_a_text_with_numbers(name):
+    alt = drawn(name).alt
+    assert alt.endswith(".") and len(alt) > 40
+    assert any(character.isdigit() for character in alt)
+    assert "nan" not in alt and "None" not in alt
+
+
+@each_picture
+def test_a_picture_is_small_white_and_as_wide_as_a_page(name):
+    png = drawn(name).png()
+    assert len(png) < 40_000
+    picture = Image.open(io.BytesIO(png))
+    assert not picture.info.keys() & {"Software", "Date", "Creation Time"}
+    assert 690 <= picture.width <= 720
+    assert picture.convert("RGB").getpixel((1, 1)) == (255, 255, 255)
+
+
+@each_picture
+def test_the_same_numbers_make_the_same_bytes(name):
+    first = drawn(name).png()
+    accuracy(title="Another picture").png()
+    with plt.rc_context({"font.size": 30, "axes.facecolor": "red", "lines.linewidth": 9}):
+        assert PICTURES[name]().png() == first
+
+
+@each_picture
+def test_nothing_stays_open(name):
+    settings = dict(matplotlib.rcParams)
+    PICTURES[name]()
+    assert plt.get_fignums() == []
+    assert dict(matplotlib.rcParams) == settings
+
+
+def test_a_figure_of_pyplot_is_closed():
+    fig = plt.figure()
+    plots.Figure(fig, "One empty picture.", "Nothing.", [1]).png()
+    assert plt.get_fignums() == []
+
+
+def test_a_figure_without_words_is_refused():
+    for alt, caption, word in (("", "c", "alt"), ("a", " ", "caption")):
+        with pytest.raises(ValueError, match=f"non-empty {word}"):
+            plots.Figure(plt.figure(), alt, caption, [1])
+    plt.close("all")
+    with pytest.raises(ValueError, match="non-empty caption"):
+        plots.curves(ACCURACY, xlabel="x", ylabel="y", caption="")
+
+
+def test_the_callers_alt_text_wins_and_provenance_is_kept():
+    figure = accuracy(alt="Mine, 1.", provenance={"seeds": [0, 1]})
+    assert figure.alt == "Mine, 1." and figure.metadata()["provenance"] == {"seeds": [0, 1]}
+
+
+def test_data_are_thinned_and_a_divergence_is_none():
+    figure = plots.Figure(plt.figure(), "a", "c", np.arange(10_000) / 7)
+    assert len(figure.data) == 400 and figure.data[-1] == 1428.43
+    figure = plots.Figure(plt.figure(), "a", "c", {"a": [1, None], "b": (float("inf"), 2)})
+    assert figure.data == [1, None, None, 2]
+    plt.close("all")
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_a_saved_figure_is_the_same_each_time(tmp_path, ending):
+    first, second = (accuracy().save(tmp_path / f"{i}.{ending}").read_bytes() for i in "ab")
+    assert first == second and len(first) > 1000
+    with pytest.raises(ValueError, match=r"png, .svg or .pdf"):
+        accuracy().save(tmp_path / "a.gif")
+
+
+def test_all_methods_have_looks_of_their_own():
+    names = sorted({*NORMS, *RECIPES, *LOOKS, "my-norm", "her-norm"})
+    chosen = plots.looks(names)
+    aliases = {"hybridnorm", "post-norm", "pre-norm", "qkv-post"}
+    distinct = [chosen[name] for name in names if name not in aliases]
+    assert len({(look.marker, look.dash) for look in distinct}) == len(distinct)
+    assert {name: chosen[name] for name in LOOKS} == LOOKS
+
+
+def test_a_method_looks_the_same_in_every_figure():
+    alone, together = plots.look("rms"), plots.looks(["a", "layer", "rms", "b"])["rms"]
+    assert alone == together
+    assert plots.look("my-norm") == plots.looks(["layer", "my-norm"])["my-norm"]
+    assert plots.look("my-norm").marker in SPARE_MARKERS
+    assert plots.look("LayerNorm") == plots.look("layer")
+
+
+def test_variants_of_a_method_share_its_colour():
+    chosen = plots.looks(["post", "post, warm-up 100", "post (no warm-up)", "layer 3"])
+    colours = [look.colour for look in chosen.values()]
+    assert colours[0] == colours[1] == colours[2]
+    assert len({(look.marker, look.dash) for look in chosen.values()}) == 4
+    assert chosen["layer 3"].marker in SPARE_MARKERS  # the third layer, not LayerNorm
+
+
+def test_colours_are_readable_on_white():
+    assert min(map(contrast, (*COLOURS.values(), INK, QUIET))) >= 4.5
+    assert contrast("black") == pytest.approx(21) and contrast(HAIR) < 2
+
+
+# What the eyes of 8 % of men make of a colour: Machado et al. 2009, severity 1, linear RGB.
+DEUTAN = [
+    [0.367322, 0.860646, -0.227968],
+    [0.280085, 0.672501, 0.047413],
+    [-0.01182, 0.04294, 0.968881],
+]
+PROTAN = [
+    [0.152286, 1.052583, -0.204868],
+    [0.114503, 0.786281, 0.099216],
+    [-0.003882, -0.048116, 1.051998],
+]
+
+
+def lab(hexed, eye):
+    """Give a colour in CIE Lab as an eye sees it."""
+    rgb = np.array(matplotlib.colors.to_rgb(hexed))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    xyz = np.array(to_xyz) @ np.clip(np.array(eye) @ linear, 0, 1) / [0.9505, 1, 1.089]
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("eye", [np.eye(3), DEUTAN, PROTAN], ids=["usual", "deutan", "protan"])
+@pytest.mark.parametrize("names", ["batch layer rms group none", "post pre deepnorm hybrid none"])
+def test_the_main_methods_differ_in_colour_for_every_eye(names, eye):
+    for a, b in itertools.combinations(names.split(), 2):
+        distance = np.linalg.norm(lab(LOOKS[a].colour, eye) - lab(LOOKS[b].colour, eye))
+        assert distance > 12, (a, b)  # about 2 is just noticeable side by side
+
+
+def test_empty_series_are_refused_by_name():
+    with pytest.raises(ValueError, match="'pre' has none"):
+        plots.curves({"post": {1: [2]}, "pre": {}}, xlabel="x", ylabel="y", caption="c")
+    with pytest.raises(ValueError, match="'pre' has none at 3"):
+        plots.curves({"pre": {3: []}}, xlabel="x", ylabel="y", caption="c")
+    with pytest.raises(ValueError, match="at least one series"):
+        plots.loss_curves({}, caption="c")
+    with pytest.raises(ValueError, match="'pre' holds an empty one"):
+        plots.by_depth({"pre": [[1.0], []]}, ylabel="y", caption="c")
+    with pytest.raises(ValueError, match="must be a dict"):
+        plots.dots([1, 2], xlabel="x", caption="c")
+    with pytest.raises(ValueError, match="one train and one eval"):
+        plots.paired({"batch": ([1, 2], [1])}, ylabel="y", caption="c")
+    labels = {"row_label": "r", "col_label": "c", "value_label": "v", "caption": "c"}
+    with pytest.raises(ValueError, match="exactly one"):
+        plots.grid_map(**labels)
+    with pytest.raises(ValueError, match="panel 'a' has none"):
+        plots.grid_map(panels={"a": {}}, **labels)
+
+
+def test_wrong_requests_say_what_there_is():
+    with pytest.raises(ValueError, match="positive"):
+        plots.curves({"pre": {0: [1], 1: [2]}}, xlabel="x", ylabel="y", caption="c", logx=True)
+    with pytest.raises(ValueError, match="instance"):
+        plots.axes_cube(["rmsnorm"])
+    with pytest.raises(ValueError, match="sandwich"):
+        plots.placement_diagram("deepnorm")
+    with pytest.raises(ValueError, match="points × 3"):
+        plots.sphere_projection([[1, 2]], [[1, 2]])
+    with pytest.raises(ValueError, match="each of 1 labels"):
+        plots.xor_points([[1, 2], [3, 4]], [[1, 2], [3, 4]], [0])
+    with pytest.raises(ValueError, match="'pre' has 3 runs and 1 entries"):
+        plots.loss_curves({"pre": FALL}, diverged={"pre": [None]}, caption="c")
+
+
+def test_divergences_are_drawn_and_said():
+    curve = {"none": {1: [2.0, None], 2: [None, float("nan")]}, "pre": {1: [1.0], 2: [1.5]}}
+    figure = plots.curves(curve, xlabel="lr", ylabel="loss", caption="c", logy=True)
+    assert "1 of 2 runs diverged at 1, 2 of 2 runs diverged at 2" in figure.alt
+    assert "Crosses: diverged runs." in figure.caption and figure.png()
+    early = plots.loss_curves({"pre": FALL, "none": [FALL[0][:50], FALL[1]]}, caption="c")
+    assert "1 of 2 runs diverged, the first at step 50" in early.alt and "cross" in early.caption
+    told = plots.loss_curves({"pre": FALL}, diverged={"pre": [None, 40, None]}, caption="c")
+    assert "the first at step 40" in told.alt and told.png()
+    shorter = plots.loss_curves({"a": FALL, "b": [FALL[0][:50]]}, diverged={}, caption="c")
+    assert "diverged" not in shorter.alt
+    nan = plots.loss_curves({"a": [[float("nan")] * 3, [3.0, 2.0, 1.0]]}, caption="c")
+    assert "the first at step 0" in nan.alt and nan.png()
+    assert "2 of 4 cells diverged" in drawn("grid_map").alt
+
+
+def test_unusual_but_honest_input_is_drawn():
+    words = {"pre": {"xavier": 1.0, "half": [2.0]}, "rms": {"half": np.array([1.0, 3.0])}}
+    assert "at half" in plots.curves(words, xlabel="init", ylabel="y", caption="c").alt
+    one = plots.curves({"pre": {8: 0.5}}, xlabel="x", ylabel="y", caption="c", logx=True)
+    assert "pre is 0.5 at 8" in one.alt and "One seed." in one.caption and one.png()
+    same = {(1, 1): 2.0, ("a", 1): 2.0}
+    labels = {"row_label": "r", "col_label": "c", "value_label": "v", "caption": "c"}
+    assert plots.grid_map(same, **labels).png()
+    assert plots.grid_map({(1, 1): None}, **labels).png()
+    depths = {"pre": np.ones((2, 4)), "post": [[1, 2], [3, 4, 5]]}
+    assert plots.by_depth(depths, ylabel="y", caption="c", relative=True, logy=True).png()
+    many = {f"arm {i}": {1: [i], 2: [i / 2]} for i in range(14)}
+    assert plots.curves(many, xlabel="x", ylabel="y", caption="c").png()
+
+
+def test_the_interval_is_students():
+    mean, half = mean_and_half([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert mean == 3 and half == pytest.approx(2.7764451 * np.sqrt(2.5 / 5), rel=1e-6)
+    assert mean_and_half([7.0]) == (7.0, 0.0)
+
+
+def test_the_running_mean_looks_back_only():
+    assert running_mean([4, 2, 0, 6], 2).tolist() == [4, 3, 1, 3]
+    assert running_mean([4, 2, 0, 6], 1).tolist() == [4, 2, 0, 6]
+
+
+def test_sentences_say_first_last_and_extreme():
+    assert trend("pre", [1, 2, 3], [5, 1, 4]) == "pre falls from 5 at 1 to 4 at 3, lowest 1 at 2"
+    assert trend("pre", [1, 2], [1, 3], "at step") == "pre rises from 1 at step 1 to 3 at step 2"
+    assert [number(v) for v in (0.98234, 1234.5, 6.6e10, 3e-4, None)] == [
+        "0.982", "1230", "6.6e10", "0.0003", "diverged",
+    ]  # fmt: skip
+
+
+def slider(**more):
+    parts = {}
+    for i, key in enumerate(("a<b", "c")):
+        parts[key] = plots.Figure(accuracy().fig, f'Frame "{key}", {i}.', "Look.", [i])
+    return plots.frames(parts, "norms", label="norm", **more)
+
+
+def test_a_slider_shows_every_frame_without_a_kernel():
+    first, second = slider(), slider()
+    assert first.html == second.html
+    page, caption = shown(first)
+    assert set(page.data) == {"text/html", "image/png", "text/plain"}
+    told = page.metadata["labkit"]
+    assert told["kind"] == "slider" and told["alt"] and 0 < len(told["data"]) <= 400
+    assert caption.metadata["labkit"] == {"kind": "caption"}
+    html = page.data["text/html"]
+    assert 'alt="Frame &quot;a&lt;b&quot;, 0."' in html and 'data-label="a&lt;b"' in html
+    assert html.count("<img ") == 2 and html.count(" hidden>") == 2  # second frame, controls
+    assert '<label for="labkit-slider-norms-range">' in html and 'type="range"' in html
+    assert "http" not in html
+
+
+def test_a_slider_refuses_what_does_not_fit():
+    with pytest.raises(ValueError, match="at least one figure"):
+        plots.frames({}, "a")
+    with pytest.raises(ValueError, match="made of a-z"):
+        plots.frames({"a": accuracy()}, 'x" onload="')
+    noise = np.random.default_rng(0)
+    fig = plt.figure(figsize=(6.4, 4))
+    fig.figimage(noise.random((440, 704, 3)))
+    big = plots.Figure(fig, "Noise, 1.", "c", [1])
+    with pytest.raises(ValueError, match="at most 300 kB"):
+        plots.frames({"a": big, "b": big}, "noise")
+
+
+# An empty parent package in labkit's place: what counts is what the figures themselves import.
+ALONE = f"""
+import sys, types
+labkit = sys.modules["labkit"] = types.ModuleType("labkit")
+labkit.__path__ = [{str(Path(plots.__file__).parents[1])!r}]
+import labkit.plots
+"""
+
+
+def run_alone(program):
+    subprocess.run([sys.executable, "-c", ALONE + program], check=True, timeout=60)
+
+
+def test_plots_import_without_torch():
+    run_alone("assert not {'torch', 'matplotlib.pyplot'} & set(sys.modules)")
+
+
+def test_another_process_draws_the_same_bytes(tmp_path):
+    target = tmp_path / "cube.png"
+    run_alone(f"labkit.plots.axes_cube().save({str(target)!r})")
+    assert target.read_bytes() == drawn("axes_cube").png()

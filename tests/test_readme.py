@@ -1,0 +1,104 @@
+"""What a newcomer reads and types is true: README, Makefile, CI, data."""
+
+import hashlib
+import importlib.util
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def verbs() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):.*## ", text("Makefile"), re.M))
+
+
+def tracked() -> list[Path]:
+    """List the files of the repository: those of git, and those that git would take."""
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    done = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("only a git clone knows its files")
+    return [ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def tree() -> list[str]:
+    """Read the paths of README's tree; two spaces of indentation lead one folder down."""
+    block = re.search(r"```text\n(.*?)```", text("README.md"), re.S)
+    assert block
+    folders, paths = [""], []
+    for line in block[1].splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        path = folders[depth] + line.split()[0]
+        folders[depth + 1 :] = [path]
+        paths.append(path)
+    return paths
+
+
+@pytest.mark.parametrize("path", tree())
+def test_what_the_readme_lists_exists(path: str):
+    assert (ROOT / path).exists()
+    assert (ROOT / path).is_dir() == path.endswith("/")
+
+
+def test_the_readme_lists_every_part_of_labkit():
+    packages = {path.parent.name + "/" for path in ROOT.glob("labkit/*/__init__.py")}
+    modules = {path.name for path in ROOT.glob("labkit/[!_]*.py")}
+    assert {f"labkit/{part}" for part in packages | modules} <= set(tree())
+
+
+def test_every_make_command_in_the_readme_exists():
+    inline = re.findall(r"`make ([a-z -]+)", text("README.md"))
+    in_blocks = re.findall(r"^make ([a-z-]+)", text("README.md"), re.M)
+    called = {verb for command in inline + in_blocks for verb in command.split()}
+    assert {"book", "test"} <= called <= verbs()
+
+
+def test_help_is_the_default_and_lists_every_verb():
+    phony = re.search(r"^\.PHONY: (.*)$", text("Makefile"), re.M)
+    assert phony and set(phony[1].split()) == verbs()
+    shown = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(re.findall(r"^make ([a-z-]+) ", shown.stdout, re.M)) == verbs()
+
+
+def test_every_verb_that_works_sets_up_first():
+    rules = dict(re.findall(r"^([a-z-]+):(.*?) ?## ", text("Makefile"), re.M))
+    alone = {verb for verb, needs in rules.items() if not needs.strip()}
+    assert alone == {"help", "setup", "clean"}
+
+
+def test_ci_does_what_a_user_does_and_nothing_else():
+    steps = re.findall(r'^step "(make [a-z-]+)" (.*)$', text(".ci/run"), re.M)
+    assert all(name == command for name, command in steps)
+    order = ["make setup", "make check", "make test-all", "make book", "make test-site"]
+    assert [command for _, command in steps] == order
+    assert ".ci/run" in text(".github/workflows/ci.yml")
+    assert (ROOT / ".ci/run").stat().st_mode & 0o111
+
+
+def test_no_file_names_a_package_registry_or_a_path_of_one_machine():
+    hosts = ["pypi" + ".org", "python" + "hosted", "download." + "pytorch", "registry." + "npmjs"]
+    machine = re.compile(r"(?<![\w.$}+/-])/(?:root|home|work|Users)/\w")
+    for path in tracked():
+        try:
+            content = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        assert not [host for host in hosts if host in content], path
+        assert not machine.findall(content), path
+
+
+def test_the_checksums_in_the_data_readme_are_those_of_the_installed_files():
+    rows = re.findall(r"^\| `([\w/.]+)`.*\| ([0-9a-f]{64}) \|$", text("data/README.md"), re.M)
+    assert len(rows) == 2
+    for name, sha256 in rows:
+        package, _, rest = name.partition("/")
+        spec = importlib.util.find_spec(package)
+        assert spec and spec.origin
+        assert hashlib.sha256((Path(spec.origin).parent / rest).read_bytes()).hexdigest() == sha256

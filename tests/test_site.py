@@ -1,0 +1,247 @@
+"""Staging, scoreboard and key of the web site, without a browser."""
+
+import json
+import os
+from pathlib import Path
+
+import fake_book
+import pytest
+
+from labkit.book import site as site_module
+from labkit.book.facts import provenance_line, spans
+from labkit.book.files import Red
+from labkit.book.holm import holm, p_value
+from labkit.book.page import page
+from labkit.book.scoreboard import number, scoreboard
+from labkit.book.site import build_site
+from labkit.book.stage import api_pages, public_modules, staged_files
+
+ONE, TWO = fake_book.ONE, fake_book.TWO
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    return fake_book.make(tmp_path)
+
+
+def shown(cells: list) -> str:
+    return json.dumps(page(fake_book.notebook(*cells)), ensure_ascii=False)
+
+
+# -- a chapter's page -------------------------------------------------------------------------
+def test_nothing_volatile_and_no_parameter_reaches_the_page():
+    out = json.dumps(page(fake_book.FIRST))
+    assert "VOLATILE" not in out and "stderr" not in out and "10/10" not in out
+    assert "smoke" not in out and "papermill" not in out
+    assert "2.0 5.0" in out, "what print() says stays"
+
+
+def test_a_figure_carries_its_words_its_caption_and_its_provenance():
+    figures = [
+        cell["metadata"]["mystnb"]
+        for cell in page(fake_book.FIRST)["cells"]
+        if "mystnb" in cell["metadata"]
+    ]
+    assert [f["image"]["alt"] for f in figures] == [
+        "Two loss curves that cross.",
+        "Accuracy by batch size.",
+        "The same for a small CNN.",
+        "A flat line.",
+    ]
+    first = figures[0]["figure"]["caption"]
+    assert first.startswith("Batches of two: $B=2$ **fails**")
+    assert first.endswith("]{.labkit-provenance}") and r"\*turbo\*" in first
+    assert "No training run" in figures[2]["figure"]["caption"]
+
+
+def test_several_figures_of_a_cell_stand_in_cells_of_their_own():
+    cells = [c for c in page(fake_book.FIRST)["cells"] if c["cell_type"] == "code"]
+    pictures = [sum("image/png" in o.get("data", {}) for o in c["outputs"]) for c in cells]
+    assert max(pictures) == 1 and sum(pictures) == 4
+    followers = [c for c in cells if "remove-input" in c["metadata"]["tags"]]
+    assert followers and all(c["source"].strip() for c in followers)
+    assert len({c["id"] for c in cells}) == len(cells)
+
+
+def test_a_caption_is_shown_once():
+    assert shown([("f()", [], fake_book.figure("Words.", "CAPTION"))]).count("CAPTION") == 1
+
+
+def test_a_claim_card_gets_an_anchor_and_one_form():
+    out = shown([("claim()", [], [fake_book.card("02-post-ends-lower")])])
+    assert r"<div id=\"claim-02-post-ends-lower\"" in out
+    assert "vnd.labkit" not in out and "text/plain" not in out
+
+
+def test_a_solution_is_folded_with_all_its_outputs():
+    sources = [c["source"] for c in page(fake_book.FIRST)["cells"]]
+    start = next(i for i, s in enumerate(sources) if "labkit-solution" in s)
+    end = sources.index("</details>", start)
+    assert "def my_norm" in sources[start + 1]
+    assert end > start + 2, "the solution's figure is inside the fold"
+
+
+def test_a_page_is_the_same_twice(book: Path):
+    assert staged_files(book, "cpu") == staged_files(book, "cpu")
+
+
+def test_provenance_says_what_is_known():
+    line = provenance_line(fake_book.PROVENANCE, {})
+    assert line.startswith("10 runs · seeds 0–4 · 41.5 CPU-seconds · Example CPU")
+    assert "PyTorch 2.13.0" in line and "commit 0123456789abcdef" in line
+    assert provenance_line({"runs": 1, "seeds": [3], "commit": ""}, {}) == "1 run · seed 3"
+    assert spans([0, 1, 2, 7]) == "0–2, 7"
+
+
+# -- missing inputs ---------------------------------------------------------------------------
+def test_a_chapter_that_was_not_executed_is_named_with_the_way_out(book: Path):
+    (book / "build" / "book" / "cpu" / f"{TWO}.ipynb").unlink()
+    with pytest.raises(Red, match=rf"{TWO}.*make book"):
+        build_site(book)
+
+
+def test_missing_claims_are_named_with_the_way_out(book: Path):
+    (book / "build" / "claims" / "cpu.json").unlink()
+    with pytest.raises(Red, match=r"claims/cpu\.json.*make book"):
+        build_site(book)
+
+
+def test_a_book_without_chapters_is_refused(tmp_path: Path):
+    with pytest.raises(Red, match=r"NN_name\.py"):
+        build_site(tmp_path)
+
+
+# -- the scoreboard ---------------------------------------------------------------------------
+def test_every_claim_has_a_row_and_a_link():
+    out = scoreboard({"profile": "cpu", "claims": fake_book.CLAIMS}, {ONE: "One", TWO: "Two"})
+    for name, claim in fake_book.CLAIMS.items():
+        assert f'href="{claim["chapter"]}.html#claim-{name}"' in out
+    assert "&lt;b&gt;markup&lt;/b&gt; &amp; all" in out and "<b>markup" not in out
+    assert "Of 5 claims, 1 is weak" in out and "2 of 4 survive" in out
+    assert out.index(">One<") < out.index(">Two<")
+
+
+def test_recorded_claims_say_when_and_where():
+    ledger = {"profile": "full", "claims": fake_book.CLAIMS}
+    ledger["provenance"] = {"date": "2026-05-01", "device": "Example GPU"}
+    out = scoreboard({"claims": {}}, {ONE: "One"}, [ledger])
+    assert "No chapter has stated a claim yet" in out
+    assert "*recorded*: 2026-05-01, Example GPU." in out
+    assert f"{TWO}.html" not in out, "no link into a chapter that is not there"
+
+
+def test_only_long_profiles_come_from_the_ledger(book: Path):
+    for profile in ("cpu", "full", "gpu-example"):
+        path = book / "data" / "ledger" / f"{profile}.json"
+        fake_book.write_claims(path, profile, fake_book.CLAIMS)
+    out = staged_files(book, "cpu")["scoreboard.md"].decode()
+    assert "Recorded with profile full" in out and "Recorded with profile gpu-example" in out
+    assert "Recorded with profile cpu" not in out
+
+
+def test_p_value_is_students():
+    claim = fake_book.claim("x", ONE, "holds", [1.0, 2.0, 3.0, 4.0, 5.0])
+    assert p_value(claim) == pytest.approx(0.0066194, rel=1e-3)  # t = 4.2426, 4 degrees
+    assert p_value(claim | {"criterion": "< 0"}) == pytest.approx(1 - 0.0066194, rel=1e-3)
+    assert p_value(claim | {"criterion": "in [0, 1]"}) is None
+    assert p_value(claim | {"kind": "exact"}) is None
+    assert p_value(claim | {"values": [3.0]}) is None
+    assert p_value(claim | {"values": [3.0] * 5}) is None
+    assert p_value(claim | {"interval": [2.9, 3.1]}) is None, "not a sample of seeds"
+
+
+def test_holm_steps_down_and_stops():
+    assert holm({"a": 0.01, "b": 0.02, "c": 0.9}) == {"a", "b"}
+    assert holm({"a": 0.02, "b": 0.024, "c": 0.03}) == set()
+    assert holm({}) == set()
+
+
+def test_numbers_are_short():
+    assert number(0.47801) == "0.478"
+    assert number(-0.5) == "−0.5"
+    assert number(17341.2) == "17,341"
+    assert number(1.5e-7) == "1.5 × 10<sup>-7</sup>".replace("-", "−")
+    assert number("8.45 <BLEU>") == "8.45 &lt;BLEU&gt;"
+
+
+# -- pages of the package ---------------------------------------------------------------------
+def test_every_public_module_has_its_place(tmp_path: Path):
+    package = tmp_path / "labkit"
+    for name in ("norms/__init__", "norms/layer", "norms/_common", "cli", "book/site", "model"):
+        path = package / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('"""Own |x| and `code`.\n\nMore.\n"""\n')
+    assert public_modules(package) == {
+        "labkit.model": ["labkit.model"],
+        "labkit.norms": ["labkit.norms", "labkit.norms.layer"],
+    }
+    pages = dict(api_pages(tmp_path))
+    assert r": Own \|x\| and `code`." in pages["api/index.md"]
+    assert set(pages) == {"api/index.md", "api/labkit.model.md", "api/labkit.norms.md"}
+
+
+def test_a_docstring_is_shown_as_typed():
+    import runpy
+
+    conf = runpy.run_path(str(fake_book.REPOSITORY / "chapters" / "conf.py"))
+    lines = [
+        "Fix |x| with `gain` and *all*.",
+        "",
+        "    y = g · x / sqrt(|x|² + eps)",
+        "",
+        "- a_",
+        "",
+    ]
+    conf["plain_docstring"](None, "function", "f", None, None, lines)
+    out = "\n".join(lines)
+    assert r"Fix \|x\| with ``gain`` and \*all\*." in out
+    assert ".. code-block:: text\n\n    y = g · x / sqrt(|x|² + eps)" in out
+    assert r"- a\_" in out
+    sign = conf["readable_signature"](None, "", "", None, None, "(x: ~jaxtyping.Float)", "torch.T")
+    assert sign == ("(x: Float)", "T")
+
+
+# -- building ---------------------------------------------------------------------------------
+def test_the_site_is_built_once_and_only_what_changed_again(book: Path, capsys, monkeypatch):
+    built = build_site(book)
+    text = (built / f"{ONE}.html").read_text()
+    for alt in ("Two loss curves that cross.", "The same for a small CNN.", "A flat line."):
+        assert f'alt="{alt}"' in text
+    assert 'id="claim-01-cnn-hides-it"' in text
+    assert "Ioffe and Szegedy" in text
+    assert f'href="{TWO}.html#why-warm-up"' in text
+    assert "http://" not in text.replace("http://www.w3.org", "")
+    assert "Scoreboard" in (built / "scoreboard.html").read_text()
+    assert "Xiong" in (built / "references.html").read_text()
+    assert (built / "_static" / "mathjax" / "tex-chtml-full.js").is_file()
+
+    untouched = (built / f"{TWO}.html").stat().st_mtime_ns
+    path = book / "build" / "book" / "cpu" / f"{ONE}.ipynb"
+    path.write_text(path.read_text().replace("Which axis?", "Which of the axes?"))
+    build_site(book)
+    assert "Which of the axes?" in (built / f"{ONE}.html").read_text()
+    assert (built / f"{TWO}.html").stat().st_mtime_ns == untouched
+
+    monkeypatch.setattr(site_module, "run_sphinx", lambda *_: pytest.fail("nothing changed"))
+    capsys.readouterr()
+    os.utime(path)
+    assert build_site(book) == built
+    assert "nothing changed" in capsys.readouterr().out
+    (built / "index.html").unlink()
+    with pytest.raises(pytest.fail.Exception):
+        build_site(book)
+
+
+def test_a_warning_stays_an_error_until_it_is_mended(book: Path, monkeypatch):
+    runs = []
+
+    def failing(source: Path, site: Path) -> None:
+        runs.append((source / ".doctrees").is_dir())
+        (source / ".doctrees").mkdir(exist_ok=True)
+        raise Red("a site has no warnings")
+
+    monkeypatch.setattr(site_module, "run_sphinx", failing)
+    for _ in range(2):
+        with pytest.raises(Red, match="no warnings"):
+            build_site(book)
+    assert runs == [False, False], "pages read before the failure must be read again"

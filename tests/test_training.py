@@ -1,0 +1,152 @@
+"""The training loop against the same steps written out by hand, and what it records."""
+
+import itertools
+import json
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from labkit import ModelConfig, Record, TrainConfig, Transformer, train
+from labkit.corpora import Text
+from labkit.training import Observer
+
+SMALL = ModelConfig(dim=16, depth=2, heads=2, context=8)
+DATA = Text(batch=4, time=8)
+
+
+def model_and_batches(seed: int = 0):
+    torch.manual_seed(seed)
+    return Transformer(SMALL), DATA.load().train(seed)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_training_is_the_loop_one_would_write_by_hand(optimizer):
+    config = TrainConfig(
+        steps=6,
+        lr=0.01,
+        optimizer=optimizer,
+        warmup=2,
+        clip=0.5,
+        weight_decay=0.1,
+        schedule="linear",
+    )
+    model, batches = model_and_batches()
+    record = train(model, batches, config)
+
+    twin, batches = model_and_batches()
+    kind = torch.optim.AdamW if optimizer == "adamw" else torch.optim.SGD
+    extra = {"betas": (0.9, 0.98)} if optimizer == "adamw" else {"momentum": 0.9}
+    by_hand = kind(twin.parameters(), lr=1.0, weight_decay=0.1, **extra)
+    losses = []
+    for step, (x, y) in enumerate(itertools.islice(batches, 6)):
+        rate = 0.01 * (step + 1) / 2 if step < 2 else 0.01 * (1 - 0.95 * (step - 2) / 4)
+        by_hand.param_groups[0]["lr"] = rate
+        by_hand.zero_grad()
+        loss = F.cross_entropy(twin(x).reshape(-1, 96), y.reshape(-1))
+        loss.backward()
+        nn.utils.clip_grad_norm_(twin.parameters(), 0.5)
+        by_hand.step()
+        losses.append(loss.item())
+    # the fused optimizer rounds in another order: a few float32 ulps a step
+    assert record.losses == pytest.approx(losses, rel=1e-5)
+    for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_a_seed_gives_the_same_losses_twice():
+    runs = [train(*model_and_batches(3), TrainConfig(steps=4)).losses for _ in range(2)]
+    assert runs[0] == runs[1]
+
+
+def test_training_lowers_the_loss():
+    record = train(*model_and_batches(), TrainConfig(steps=60, lr=1e-2))
+    assert record.losses[0] == pytest.approx(math.log(96), abs=0.5)
+    assert sum(record.losses[-5:]) / 5 < 3.5
+
+
+def test_schedules_start_peak_and_end_where_they_say():
+    config = TrainConfig(steps=10, lr=1.0, warmup=4, schedule="cosine", final_lr=0.1)
+    assert [config.lr_at(s) for s in (0, 3, 4)] == pytest.approx([0.25, 1.0, 1.0])
+    assert config.lr_at(7) == pytest.approx(0.1 + 0.9 / 2)
+    assert TrainConfig(steps=10, lr=1.0, schedule="constant").lr_at(9) == 1.0
+    assert TrainConfig(steps=10, lr=1.0, schedule="linear", final_lr=0).lr_at(9) == pytest.approx(
+        0.1
+    )
+
+
+def test_a_divergence_is_recorded_with_its_step_and_the_losses_before_it():
+    class Bomb(Observer):
+        name = "bomb"
+
+        def after_backward(self, step, model):
+            if step == 2:
+                next(iter(model.parameters())).grad.fill_(float("inf"))
+
+        def result(self, model):
+            return float("nan")
+
+    record = train(*model_and_batches(), TrainConfig(steps=9, lr=0.1), [Bomb()])
+    assert record.diverged_at == 3
+    assert len(record.losses) == 3
+    assert all(map(math.isfinite, record.losses))
+    # JSON knows no NaN
+    assert json.loads(record.to_json())["probes"]["bomb"] is None
+
+
+def test_observers_see_every_step_and_change_nothing():
+    class Counter(Observer):
+        name = "counter"
+
+        def __init__(self):
+            self.steps = []
+
+        def start(self, model):
+            self.steps.append("start")
+
+        def after_backward(self, step, model):
+            assert next(model.parameters()).grad is not None
+            self.steps.append(step)
+
+        def result(self, model):
+            return self.steps
+
+    watched = train(*model_and_batches(), TrainConfig(steps=3), [Counter()])
+    alone = train(*model_and_batches(), TrainConfig(steps=3))
+    assert watched.probes == {"counter": ["start", 0, 1, 2]}
+    assert watched.losses == alone.losses
+
+
+def test_a_record_survives_json():
+    record = train(*model_and_batches(), TrainConfig(steps=2))
+    assert Record.from_json(record.to_json()) == record
+    assert {"device", "cpu", "threads", "python", "torch", "commit"} <= set(record.provenance)
+    assert record.seconds > 0 and record.predictions_per_second > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"optimizer": "adam"}, "choose one of adamw, sgd"),
+        ({"schedule": "step"}, "choose one of constant, linear, cosine"),
+        ({"steps": 0}, "steps must be at least 1, got 0"),
+        ({"lr": 0.0}, "lr must be positive and finite"),
+        ({"lr": float("nan")}, "lr must be positive and finite"),
+        ({"clip": 0.0}, "clip must be above 0"),
+        ({"warmup": -1}, "warmup must be at least 0"),
+    ],
+)
+def test_a_train_config_refuses_nonsense(change, message):
+    with pytest.raises(ValueError, match=message):
+        TrainConfig(**change)
+
+
+def test_empty_batches_and_short_streams_are_refused():
+    model, batches = model_and_batches()
+    x, y = next(batches)
+    with pytest.raises(ValueError, match=r"batch 1 is empty"):
+        train(model, [(x, y), (x[:0], y[:0])], TrainConfig(steps=2))
+    with pytest.raises(ValueError, match="the batches ended after 1 steps"):
+        train(model, [(x, y)], TrainConfig(steps=2))
