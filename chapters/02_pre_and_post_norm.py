@@ -18,7 +18,7 @@ r"""
 
 $$\text{Post-Norm:}\quad x \leftarrow N(x + f(x)) \qquad\qquad \text{Pre-Norm:}\quad x \leftarrow x + f(N(x))$$
 
-The parts are the same, and so is the number of parameters. The norm has moved by one place. The
+The parts are the same, but for one norm at the very end of Pre-Norm. The norm has moved by one place. The
 Transformer of 2017 used the first form {cite:p}`vaswani2017` and came with an odd instruction: begin
 with a learning rate near zero and raise it over thousands of steps. The instruction was not
 decoration. On a German–English translation task, {cite:t}`xiong2020` report a BLEU score of about 34
@@ -56,7 +56,7 @@ lab = Lab(
     "02_pre_and_post_norm",
     profile=profile,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 350, "full": 6_000},
+    cpu_seconds={"smoke": 12, "cpu": 380, "full": 6_000},
 )
 
 # %% [markdown]
@@ -453,7 +453,7 @@ def sizes(recipe, seed, depth=12, dim=128):
     return [total.square().mean().item() for total in seen[1::2]]
 
 
-draws = lab.seeds(smoke=3, cpu=10, full=30)
+draws = lab.seeds(smoke=3, cpu=20, full=40)
 size = {recipe: [sizes(recipe, s) for s in draws] for recipe in ("post", "pre")}
 
 # %%
@@ -630,7 +630,8 @@ plots.by_depth(
     ylabel="gradient norm of W²",
     logy=True,
     caption="The same gradients by layer. Pre-Norm's fall towards the output: a late write meets a "
-    "stream that is already large. Post-Norm's show no decay towards the input.",
+    "stream that is already large. Post-Norm's shrink a little towards the input; an "
+    "exponential would look different.",
     provenance=lab.provenance(by_layer),
 )
 
@@ -703,7 +704,7 @@ plots.curves(
     logx=True,
     logy=True,
     caption="The identity path decays exponentially, as the argument says. The gradient does not follow "
-    "it: in a model with causal attention it hardly decays at all.",
+    "it: in a model with causal attention it stays of the order of one.",
     provenance=lab.provenance(),
 )
 
@@ -711,14 +712,14 @@ plots.curves(
 deepest = max(runs)
 claim(
     "02-post-gradient-does-not-vanish",
-    f"After {deepest} Post-Norm sublayers {{mean:.2f}} of a random gradient is left; "
-    "the law 2^(−S/2) says {law:.0e}.",
-    list(ways["post, causal attention"][deepest]),
-    law=2 ** (-deepest / 2),
+    f"Over {deepest} Post-Norm sublayers with causal attention, a random gradient loses "
+    "{mean:.3f} powers of two per sublayer; the identity path's law says 0.5.",
+    [-np.log2(share) / deepest for share in ways["post, causal attention"][deepest]],
     source="against a law derived from the identity path",
-    published="2^(−S/2)",
-    criterion="> 0.3",
+    published="2^(−S/2), that is 0.5",
+    criterion="< 0.1",
     kind="at",
+    tolerance=0.05,
 )
 
 # %% [markdown]
@@ -852,39 +853,47 @@ claim(
 r"""
 ### What is it stuck in?
 
-Letter frequencies are what a model predicts when it ignores its input. If so, its blocks should be idle: one
-could remove any of them, and the loss would not notice. (The last block is left out: its norm is what the
-output layer reads.)
+Letter frequencies are what a model predicts when it ignores its input. That can be tested. Train the first of
+these runs once more, here in the notebook, and one with warm-up beside it. Then feed both a batch of text and ask
+how much a logit changes from position to position, compared with how much the logits differ among themselves.
 """
 
+# %%
+from dataclasses import replace
+
+from labkit import train
+
+
+def reaction(warmup):
+    """Spread of a logit over positions, over the spread of all logits, in a trained Post-Norm model."""
+    corpus = base.data.load()
+    torch.manual_seed(seed)
+    model = replace(base.model, recipe="post").build()
+    train(model, corpus.train(seed), replace(base.train, warmup=warmup), progress=False)
+    with untouched(model, training=False):
+        logits = model(corpus.held_out["validation"][0][0]).flatten(0, 1)
+    return (logits.std(dim=0).mean() / logits.std()).item()
+
 
 # %%
-def largest_cost(record):
-    """Largest change of the loss when one block but the last is removed."""
-    return max(map(abs, record.probes["removal-cost"][:-1]))
-
-
-costs = {arm: part.values(largest_cost) for arm, part in headline.by("arm").items()}
-plots.dots(
-    costs,
-    xlabel="largest change of the loss when one block is removed (nats)",
-    caption="In a stuck model no block does anything; in the others the most useful one does a lot.",
-    provenance=lab.provenance(headline),
-)
-
-# %%
+bare, warm = reaction(0), reaction(slow["train.warmup"])
 claim(
-    "02-stuck-model-ignores-its-blocks",
-    "Removing any block but the last from a Post-Norm model without warm-up "
-    "changes the loss by at most {mean:.4f} nats.",
-    costs["post"],
+    "02-stuck-model-ignores-its-input",
+    "The logits of the stuck model vary over positions by {mean:.1e} of their spread, "
+    "those of the model with warm-up by {warm:.2f}.",
+    bare,
+    warm=warm,
     source="this book",
-    criterion="< 0.02",
+    criterion="< 0.05",
     kind="at",
+    tolerance=0.05,
 )
 
 # %% [markdown]
 r"""
+The stuck model gives one answer to every text: different tokens reach its output as one and the same vector. The
+rest of the run polishes that constant.
+
 So the failure is a quiet one. No NaN, no spike, no alarm: a flat curve at a plausible value. Whoever looks
 only for divergence will not find it. Compare with the loss of letter frequencies; it costs a few lines. (Whether
 a stuck run would get away in the end is another question; the profile `full` trains four times as long.)
@@ -893,16 +902,18 @@ a stuck run would get away in the end is another question; the profile `full` tr
 """
 
 # %%
-lengths = lab.pick(smoke=[0, 1], cpu=[0, 5, 20, 100], full=[0, 3, 10, 30, 100, 200, 400])
+lengths = lab.pick(smoke=[2], cpu=[5, 20], full=[3, 10, 30, 100, 200])
 some = lab.seeds(smoke=2, cpu=3, full=10)
 ramps = lab.run(Experiment(base, {"arm": {"post": post}, "train.warmup": lengths, "seed": some}))
+by_length = {str(n): part.values("test.loss") for n, part in ramps.by("warmup").items()}
+longest = str(slow["train.warmup"])
 plots.curves(
-    {"post": {str(n): part.values("test.loss") for n, part in ramps.by("warmup").items()}},
+    {"post": {"0": test["post"], **by_length, longest: test["post, warm-up"]}},
     xlabel="warm-up (steps)",
     ylabel="test loss (nats)",
     reference={"letter frequencies": unigram},
-    caption="Post-Norm at the same high rate, by length of warm-up.",
-    provenance=lab.provenance(ramps),
+    caption="Post-Norm at the same high rate, by length of warm-up. In between, the seeds part ways.",
+    provenance=lab.provenance(ramps, headline.where(arm=["post", "post, warm-up"])),
 )
 
 # %% [markdown]
@@ -950,13 +961,13 @@ plots.grid_map(
 r"""
 Read the map in three steps. On the left, at low rates, the three panels are alike: **no warm-up needed**. On
 the right, Post-Norm fails and warm-up rescues it, but **only from the smaller initializations**. With plain
-Xavier, Post-Norm fails a whole step of the grid earlier, and warm-up does not bring it back. Pre-Norm trains
+Xavier, Post-Norm fails at a lower rate already, and warm-up does not bring it back. Pre-Norm trains
 everywhere. Each cell is one run, so two cells get more seeds and a verdict.
 """
 
 # %%
 low = {"model.init": "half-xavier", "train.lr": 3e-3, "train.steps": short}
-large = {"model.init": "xavier", "train.lr": 1e-2, "train.steps": short}
+large = {"model.init": "xavier", "train.lr": 3e-2, "train.steps": short}
 cases = {
     "low rate": {**trio["post"], **low},
     "low rate, warm-up": {**trio["post, warm-up"], **low},
@@ -969,7 +980,7 @@ control = {case: part.values("test.loss") for case, part in controls.by("case").
 # %%
 claim(
     "02-low-rates-need-no-warm-up",
-    "At rate 0.003 Post-Norm without warm-up ends {mean:+.3f} nats above Post-Norm with it.",
+    "At rate 0.003 leaving out warm-up changes Post-Norm's loss by {mean:+.3f} nats.",
     minus(control["low rate"], control["low rate, warm-up"]),
     source="this book: the limits of Xiong's observation",
     criterion="in [-0.1, 0.1]",
@@ -979,7 +990,7 @@ claim(
 # %%
 claim(
     "02-warm-up-is-not-always-enough",
-    "From plain Xavier at rate 0.01, Post-Norm with warm-up still ends {mean:.2f} nats above Pre-Norm.",
+    "From plain Xavier at rate 0.03, Post-Norm with warm-up still ends {mean:.2f} nats above Pre-Norm.",
     minus(control["large init, warm-up"], control["large init, pre"]),
     source="Nguyen & Salazar 2019, arXiv 1910.05895, Table 2",
     published="Post-Norm with Xavier fails with 4,000 and 8,000 steps of warm-up, trains with SmallInit",
@@ -997,7 +1008,7 @@ is no longer testable.
 ### Each at its best: does Post-Norm end lower?
 
 The comparison so far was at one rate, chosen to make a point. A fair one gives each placement its own. We take
-twelve blocks, warm-up for both, three rates with two seeds to choose from on validation data, then five seeds,
+twelve blocks, warm-up for both, four rates with two seeds to choose from on validation data, then five seeds,
 reported on test data.
 """
 
@@ -1007,7 +1018,9 @@ deep = {
     "model.dim": [lab.pick(smoke=8, cpu=32, full=64)],
 }
 both = {"post": {**post, **slow}, "pre": {**pre, **slow}}
-rates = lab.pick(smoke=[3e-3], cpu=[5e-3, 1e-2, 2e-2], full=[1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 4e-2])
+rates = lab.pick(
+    smoke=[3e-3], cpu=[5e-3, 1e-2, 2e-2, 4e-2], full=[1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 4e-2]
+)
 two = lab.seeds(smoke=1, cpu=2, full=3)
 tuning = lab.run(Experiment(base, {**deep, "arm": both, "train.lr": rates, "seed": two}))
 best = {arm: part.best("lr") for arm, part in tuning.by("arm").items()}
@@ -1026,7 +1039,7 @@ plots.dots(
 # %%
 claim(
     "02-post-ends-lower",
-    "Each at its own rate, Post-Norm ends {mean:+.3f} nats below Pre-Norm.",
+    "Each at its own rate, Pre-Norm's test loss minus Post-Norm's is {mean:+.3f} nats.",
     minus(final["pre"].values("test.loss"), final["post"].values("test.loss")),
     source="Nguyen & Salazar 2019, arXiv 1910.05895 (WMT14 En–De); Liu et al. 2020, arXiv 2004.08249",
     published="BLEU 27.58 (Post) against 26.83 (Pre) on WMT14",
@@ -1036,8 +1049,9 @@ claim(
 
 # %% [markdown]
 r"""
-Read the card before you believe either camp. A few hundred steps are a race to the first valley, and
-the published advantage of Post-Norm is about where long training ends. A short race favours what starts easily.
+So the second half of the puzzle does not reproduce here, and the card says so. Do not read it as a refutation. A few
+hundred steps are a race to the first valley, and the published advantage of Post-Norm is about where long training
+ends. A short race favours what starts easily.
 
 ### The stream grows, and late layers matter less
 
@@ -1065,10 +1079,11 @@ plots.by_depth(
 
 # %%
 plots.by_depth(
-    {arm: part.values("removal-cost") for arm, part in final.items()},
+    {arm: [run[1:] for run in part.values("removal-cost")] for arm, part in final.items()},
     ylabel="rise of the loss (nats)",
-    logy=True,
-    caption="The price of removing one block. Post-Norm's last block also holds the norm that the output reads.",
+    start=2,
+    caption="The price of removing one block, without the first, which costs Pre-Norm far more than any "
+    "other. Post-Norm's last block also holds the norm that the output reads.",
     provenance=lab.provenance(*final.values()),
 )
 
@@ -1117,7 +1132,8 @@ r"""
 (The last block is left out of both averages, for the reason in the caption.) This is the price of the highway.
 A late write is small beside what the stream already carries, so the layer that wrote it is nearly optional.
 Whether that makes a deep Pre-Norm model "shallow and wide", as one often reads, is more than we can say: a
-layer may turn the stream little and still be needed. The third figure asks exactly that.
+layer may turn the stream little and still be needed. The third figure asks exactly that, and its card is the
+cautious one: single blocks are cheap in both models, and the seeds disagree.
 """
 
 # %% [markdown]
@@ -1215,13 +1231,13 @@ r"""
 
 # %%
 lost = {"pre, no final norm": {**pre, **slow, "model.final_norm": False}}
-missing = lab.run(Experiment(base, {"arm": lost, "seed": some})).values("test.loss")
+missing = lab.run(Experiment(base, {"arm": lost, "seed": five})).values("test.loss")
 
 # %%
 claim(
     "02-loss-tells-a-missing-final-norm",
-    "Without its final norm Pre-Norm ends {mean:+.3f} nats higher.",
-    minus(missing, test["pre, warm-up"][: len(missing)]),
+    "Taking Pre-Norm's final norm away changes its final loss by {mean:+.3f} nats.",
+    minus(missing, test["pre, warm-up"]),
     source="this book",
     criterion="> 0.05",
     kind="at",
@@ -1229,6 +1245,10 @@ claim(
 
 # %% [markdown]
 r"""
+At this size and rate the loss raises no alarm; the model without the norm is even the better one. Its architecture is
+another all the same, its logits now grow with the stream, and whoever compares it with a published Pre-Norm model compares
+two different things. The tripling test sees it before the first step.
+
 ## Exercises
 
 **1 (by hand).** A token $x = (1, -1, 3, 1)$ and a sublayer with $f(x) = (1, 1, 1, 1)$ for any input. What leaves one
@@ -1454,8 +1474,8 @@ r"""
 - Pre-Norm's small last gradients come from its final norm, which divides by a stream that has grown.
 - Without warm-up a Post-Norm model can get stuck at the loss of letter frequencies, quietly. Whether it does hangs on
   initialization and learning rate; at low rates it needs no warm-up, and from a large initialization none is enough.
-- Late Pre-Norm layers turn the stream less. Whether Post-Norm ends lower is a separate question, which each placement must
-  answer at its own learning rate.
+- Late Pre-Norm layers turn the stream less. That Post-Norm ends lower, as published, we did not see in short runs with
+  each placement at its own learning rate.
 - A wrong placement often trains. Compare blocks with their equation, and triple the last block's output.
 
 ## References

@@ -8,4 +8,5 @@ from IPython.display import Code
 
 def show(*things: Any) -> Code:
     """Display the source of functions or classes, as it stands in labkit now."""
-    return Code("\n\n".join(inspect.getsource(thing).rstrip() for thing in things), language="python")
+    sources = [inspect.getsource(thing).rstrip() for thing in things]
+    return Code("\n\n\n".join(sources), language="python")

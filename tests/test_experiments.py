@@ -17,8 +17,8 @@ from labkit import ModelConfig, Record, TrainConfig
 from labkit.corpora import Digits, Markov, Text
 from labkit.experiments import Experiment, Lab, Results, Run, execute
 from labkit.experiments.engine import Engine
-from labkit.experiments.pool import Pool
 from labkit.experiments.store import Store
+from labkit.pool import Pool
 from labkit.vision import CNNConfig, MLPConfig
 
 TINY = Run(

@@ -11,8 +11,28 @@ import psutil
 import pytest
 from toy_book import CELLS, chapter_text, command, make_book, run
 
-GONE_AFTER = 10  # seconds; a kernel looks for its parent once a second
+from labkit.experiments.run import Run
+from labkit.experiments.store import Store
+
+GONE_AFTER = 30  # seconds, on a starved machine; it takes less than one on an idle one
 SLOW = "# %%\nimport time\ntime.sleep(0.5)\nprint('x' * 100_000)\n\n"
+TRAINING = """# %%
+from labkit import TrainConfig
+from labkit.corpora import Digits
+from labkit.experiments import Experiment, Lab, Run
+from labkit.vision import MLPConfig
+
+lab = Lab("NAME", profile=profile, seed=seed, cpu_seconds=dict(smoke=99, cpu=99, full=99))
+run = Run(MLPConfig(width=8, depth=1), Digits(batch=BATCH), TrainConfig(steps=400))
+lab.run(Experiment(run, {"seed": list(range(6))}))
+
+"""
+
+
+def training(name: str, batch: int) -> str:
+    """Write a chapter that trains six small networks before it claims anything."""
+    cells = TRAINING.replace("NAME", name).replace("BATCH", str(batch)) + CELLS
+    return chapter_text(name, cells=cells)
 
 
 def book_of_two(root: Path) -> Path:
@@ -102,3 +122,29 @@ def test_a_build_survives_being_killed_at_ten_random_moments(tmp_path, everythin
         kill(book, dice.uniform(0.2, 1.1 * whole), everything)
         check_whole(book)
     check_recovers(book)
+
+
+def stored(book: Path) -> set[str]:
+    """Name the finished runs, each of them whole."""
+    store, found = Store(book), set()
+    for path in store.folder.glob("*.json"):
+        entry = json.loads(path.read_text())
+        assert store.get(Run.from_dict(entry["run"])) is not None, f"{path} is damaged"
+        found.add(path.name)
+    return found
+
+
+@pytest.mark.slow
+def test_a_build_that_trains_loses_no_finished_run(tmp_path):
+    book = make_book(
+        tmp_path, c01_one=training("01_one", batch=16), c02_two=training("02_two", batch=8)
+    )
+    dice, before = random.Random(2), set()
+    for turn in range(10):
+        kill(book, dice.uniform(1.0, 9.0), everything=bool(turn % 2))
+        check_whole(book)
+        now = stored(book)
+        assert before <= now, "a finished run was lost"
+        before = now
+    check_recovers(book)
+    assert len(stored(book)) == 12

@@ -34,6 +34,7 @@ def close(came: Tensor, expected: Tensor, dtype: torch.dtype, magnified: float =
     survive; they are magnified by |mean| / deviation where the mean is far away. The result is
     rounded once to its dtype.
     """
+    came, expected = came.detach(), expected.detach()
     computed = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
     size = max(1.0, float(expected.abs().max()))
     atol = (16 * computed * magnified) * size
@@ -69,15 +70,14 @@ def test_the_module_is_the_function(case, shape, dtype):
     x = (1.5 * torch.randn(shape) + 0.5).to(dtype)
     weight, bias = parameters(case, dtype)
     module = set_parameters(case.module(1e-5).to(dtype), weight, bias)
-    # Native kernels round in another order: one unit more in the last place, and torch's batch
-    # norm rounds its two coefficients to half precision when its parameters are in it.
-    units = 4 if case.norm == "batch" else 1.1
-    torch.testing.assert_close(
-        module(x),
-        case.function(x, weight, bias, 1e-5),
-        rtol=units * torch.finfo(dtype).eps,
-        atol=units * torch.finfo(dtype).eps,
-    )
+    y = case.function(x, weight, bias, 1e-5)
+    # Native kernels sum in another order, in float32 at least; a result in half precision may then
+    # round to the neighbour. (Batch norm in half precision: see the test of statistics below.)
+    computed = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
+    units = 4 if case.norm == "batch" else 1
+    rtol = units * torch.finfo(dtype).eps if dtype.itemsize == 2 else 0.0
+    atol = 16 * computed * max(1.0, float(y.abs().max())) + rtol * (case.norm == "batch")
+    torch.testing.assert_close(module(x), y, rtol=rtol, atol=atol)
 
 
 @over_norms

@@ -1,6 +1,5 @@
 """Build the book: execute the chapters that changed, write their twins, check their claims."""
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,6 +8,7 @@ from labkit.book import chapters, ledger, state
 from labkit.book.chapters import Chapter
 from labkit.book.files import Red, locked
 from labkit.book.job import Job, Outcome
+from labkit.pool import Pool
 
 
 def build(
@@ -22,14 +22,14 @@ def build(
         return 0
     jobs = [Job(chapter, root, profile, seed) for chapter in chosen]
     waiting = [job for job in jobs if job.reasons()]
+    at_once = min(len(waiting), Pool(root).slots) if len(waiting) > 1 else 1
     if waiting:
-        at_once = min(len(waiting), slots(root))
         print(
             f"book ({profile}): {len(waiting)} of {len(jobs)} chapters must run, "
             f"{at_once} at a time",
             flush=True,
         )
-    outcomes = _all(jobs, max(1, min(len(jobs), slots(root) if waiting else 1)))
+    outcomes = _all(jobs, at_once)
     fresh = sum(not outcome.ran and outcome.ok for outcome in outcomes)
     if fresh:
         print(f"book ({profile}): {fresh} of {len(jobs)} chapters up to date")
@@ -38,15 +38,6 @@ def build(
     if failed:
         print(f"book ({profile}): RED: {', '.join(failed)}")
     return 0 if fine and not failed else 1
-
-
-def slots(root: Path) -> int:
-    """Count how many chapters may run at once: as many as the pool has slots."""
-    try:
-        from labkit.experiments.pool import Pool
-    except ImportError:
-        return os.cpu_count() or 1
-    return Pool(root).slots
 
 
 def _all(jobs: list[Job], at_once: int) -> list[Outcome]:

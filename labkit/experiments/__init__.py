@@ -2,7 +2,6 @@
 
 run.py         Run: model, data, training, seed; its key; `execute` trains it
 store.py       the records on disk, written whole, with a checksum
-pool.py        as many slots as cores, for everything that computes at the same time
 engine.py      worker processes that train what the store lacks
 experiment.py  Experiment: a grid of runs; Results: its records, by label
 statistics.py  Student t intervals, verdicts, what leaving out a seed does

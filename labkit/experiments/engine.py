@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from labkit.experiments.pool import Pool
 from labkit.experiments.run import Run
 from labkit.experiments.store import Store
+from labkit.pool import Pool
 
 
 class Engine:

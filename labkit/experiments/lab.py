@@ -9,8 +9,8 @@ from tqdm.auto import tqdm
 
 from labkit.experiments.engine import Engine
 from labkit.experiments.experiment import Experiment, Results
-from labkit.experiments.pool import Pool
 from labkit.experiments.store import Store
+from labkit.pool import Pool
 from labkit.provenance import provenance
 
 PROFILES = ("smoke", "cpu", "full")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import torch
 
-from labkit.experiments.pool import Pool
 from labkit.experiments.run import Run, execute
 from labkit.experiments.store import Store
+from labkit.pool import Pool
 
 
 def main(root: Path) -> None:
