@@ -123,6 +123,7 @@ def training(
     print(f"{'':<22} {'labkit':>24} {'plain loop':>24}   ratio")
     config = TrainConfig(steps=steps, lr=1e-3, schedule="constant")
     batch, context, vocab = 16, 64, 96
+    seen = batch * context * steps
     tokens = torch.randint(vocab, (steps, 2, batch, context))
     batches = [(inputs, targets) for inputs, targets in tokens]
     for dim, depth in models:
@@ -135,7 +136,6 @@ def training(
             plain_loop(copy.deepcopy(start), iter(batches), steps)
 
         pairs = paired(ours, theirs, turns)
-        seen = batch * context * steps
         print(row(f"dim {dim}, depth {depth}", pairs, lambda s: seen / s, ",.0f"), flush=True)
 
 

@@ -221,6 +221,16 @@ def test_a_lab_trains_only_what_is_missing():
     assert origin["seeds"] == [0, 1] and origin["runs"] == 4
 
 
+def test_a_run_that_two_experiments_share_is_counted_once(capsys):
+    lab = Lab("x", profile="smoke", seed=0, cpu_seconds=SECONDS)
+    for seed in (0, 1):
+        record = Record(losses=[], steps=3, cpu_seconds=5.0, provenance={"seed": seed})
+        lab.store.put(replace(TINY, seed=seed), record)
+    for seeds, expected in (([0], "; 5 CPU-seconds"), ([0, 1], "; 5 CPU-seconds"), ([1], "; 0 ")):
+        lab.run(Experiment(TINY, {"seed": seeds}))
+        assert expected in capsys.readouterr().out
+
+
 def test_a_lab_refuses_an_unknown_profile():
     with pytest.raises(ValueError, match="choose one of smoke, cpu, full"):
         Lab("x", profile="quick", seed=0, cpu_seconds=SECONDS)

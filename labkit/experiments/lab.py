@@ -9,9 +9,11 @@ from tqdm.auto import tqdm
 
 from labkit.experiments.engine import Engine
 from labkit.experiments.experiment import Experiment, Results
+from labkit.experiments.run import Run
 from labkit.experiments.store import Store
 from labkit.pool import Pool
 from labkit.provenance import provenance
+from labkit.training import Record
 
 PROFILES = ("smoke", "cpu", "full")
 T = TypeVar("T")
@@ -41,6 +43,7 @@ class Lab:
         if set(cpu_seconds) != set(PROFILES):
             raise ValueError(f"cpu_seconds must name each of {PROFILES}, got {sorted(cpu_seconds)}")
         self.chapter, self.profile, self.seed = chapter, profile, seed
+        self._counted: set[str] = set()  # keys of the runs whose seconds were told
         self.declared = cpu_seconds[profile]
         root = project_root()
         self.store, self._pool, self._engine = Store(root), Pool(root), Engine(root)
@@ -58,28 +61,18 @@ class Lab:
     def run(self, experiment: Experiment) -> Results:
         """Train the runs that the store lacks, on the one pool, and return all records."""
         rows = experiment.runs()
-        found = [self.store.get(run) for _, run in rows]
-        missing = list(
-            {
-                run.key(): run
-                for (_, run), record in zip(rows, found, strict=True)
-                if record is None
-            }.values()
-        )
+        runs = {run.key(): run for _, run in rows}
+        records = {key: self.store.get(run) for key, run in runs.items()}
+        missing = [run for key, run in runs.items() if records[key] is None]
         began = time.perf_counter()
         if missing:
             self._train(missing)
-            found = [
-                record or self.store.get(run) for (_, run), record in zip(rows, found, strict=True)
-            ]
-        records = [record for record in found if record is not None]
-        if len(records) < len(rows):
-            raise RuntimeError(
-                "a record vanished from the store while it was read; run the cell again"
-            )
-        results = Results(tuple((labels, r) for (labels, _), r in zip(rows, records, strict=True)))
-        self._say(results, len(missing), time.perf_counter() - began)
-        return results
+            records = {key: records[key] or self.store.get(run) for key, run in runs.items()}
+        found = {key: record for key, record in records.items() if record is not None}
+        if len(found) < len(runs):
+            raise RuntimeError("a record vanished from the store meanwhile; run the cell again")
+        self._say(found, len(missing), time.perf_counter() - began)
+        return Results(tuple((labels, found[run.key()]) for labels, run in rows))
 
     def provenance(self, *results: Results) -> dict[str, Any]:
         """Say where the numbers of a figure come from; without results, this process."""
@@ -97,7 +90,7 @@ class Lab:
         """Let the worker processes go; they also go by themselves when this process ends."""
         self._engine.close()
 
-    def _train(self, missing: list) -> None:
+    def _train(self, missing: list[Run]) -> None:
         if self._slot is not None:  # let the workers have it
             self._pool.release(self._slot)
         try:
@@ -107,14 +100,17 @@ class Lab:
             if self._slot is not None:
                 self._slot = self._pool.acquire()
 
-    def _say(self, results: Results, trained: int, seconds: float) -> None:
+    def _say(self, found: dict[str, Record], trained: int, seconds: float) -> None:
         from IPython.core.getipython import get_ipython
         from IPython.display import display
 
-        used = sum(record.cpu_seconds for _, record in results)
+        # A run that two experiments share is counted once.
+        new = [record for key, record in found.items() if key not in self._counted]
+        self._counted |= set(found)
+        used = sum(record.cpu_seconds for record in new)
         text = (
-            f"{len(results)} runs: {len(results) - trained} from the store, {trained} trained in "
-            f"{seconds:.0f} s; {used:.0f} CPU-seconds in all"
+            f"{len(found)} runs: {len(found) - trained} from the store, {trained} trained in "
+            f"{seconds:.0f} s; {used:.0f} CPU-seconds"
         )
         if get_ipython() is None:
             print(text)
@@ -123,7 +119,7 @@ class Lab:
             "kind": "volatile",
             "cpu_seconds": used,
             "declared": self.declared,
-            "runs": len(results),
-            "stored": len(results) - trained,
+            "runs": len(found),
+            "stored": len(found) - trained,
         }
         display({"text/plain": text}, raw=True, metadata={"labkit": summary})
