@@ -1,6 +1,6 @@
 """labkit: normalization in transformers, implemented, measured and checked.
 
-    from labkit import ModelConfig, TrainConfig, Transformer, train
+from labkit import ModelConfig, TrainConfig, Transformer, train
 """
 
 from importlib import import_module

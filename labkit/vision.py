@@ -15,12 +15,12 @@ from labkit.norms import BatchNorm, GroupNorm
 
 # A norm for images: channels on axis 1, space after it. Over all channels and all of space,
 # LayerNorm is GroupNorm with one group, and InstanceNorm with as many groups as channels.
-CHANNEL_NORMS: dict[str, Callable[[int, int], nn.Module]] = {
-    "batch": lambda channels, groups: BatchNorm(channels),
-    "layer": lambda channels, groups: GroupNorm(1, channels),
-    "group": lambda channels, groups: GroupNorm(groups, channels),
-    "instance": lambda channels, groups: GroupNorm(channels, channels),
-    "none": lambda channels, groups: nn.Identity(),
+CHANNEL_NORMS: dict[str, Callable[[int, int, float], nn.Module]] = {
+    "batch": lambda channels, groups, eps: BatchNorm(channels, eps),
+    "layer": lambda channels, groups, eps: GroupNorm(1, channels, eps),
+    "group": lambda channels, groups, eps: GroupNorm(groups, channels, eps),
+    "instance": lambda channels, groups, eps: GroupNorm(channels, channels, eps),
+    "none": lambda channels, groups, eps: nn.Identity(),
 }
 
 
@@ -31,6 +31,7 @@ class _ImageConfig:
     depth: int = 3
     groups: int = 8  # for norm="group"
     classes: int = 10
+    norm_eps: float = 1e-5
 
     def __post_init__(self) -> None:
         if self.norm not in CHANNEL_NORMS:
@@ -40,12 +41,14 @@ class _ImageConfig:
         for field in ("width", "depth", "groups", "classes"):
             if getattr(self, field) < 1:
                 raise ValueError(f"{field} must be at least 1, got {getattr(self, field)}")
+        if not self.norm_eps >= 0:
+            raise ValueError(f"norm_eps must be at least 0, got {self.norm_eps}")
         if self.norm == "group" and self.width % self.groups:
             raise ValueError(f"width ({self.width}) must be a multiple of groups ({self.groups})")
 
     def make_norm(self) -> nn.Module:
         """Make one norm for `width` channels."""
-        return CHANNEL_NORMS[self.norm](self.width, self.groups)
+        return CHANNEL_NORMS[self.norm](self.width, self.groups, self.norm_eps)
 
 
 @dataclass(frozen=True)

@@ -40,20 +40,20 @@ MUTATIONS = {
         "rms", "RMSNorm", "rstd = torch.rsqrt(length.square() / x.shape[-1] + eps)",
         "rstd = 1 / (length / x.shape[-1] ** 0.5 + eps)"),
     "batch, unbiased": (
-        "batch", "batch_norm", "variance = (rows - mean).square().mean(dim=0)",
+        "batch", "batch_norm", "variance = centred.square().mean(dim=0)",
         "variance = rows.var(dim=0)"),
-    "batch, biased stored": ("batch", "batch_norm", "count / (count - 1)", "1.0"),
+    "batch, biased stored": ("batch", "batch_norm", "(len(rows) / (len(rows) - 1))", "1.0"),
     "batch, momentum": (
         "batch", "batch_norm", "running_mean.dtype), momentum",
         "running_mean.dtype), 1 - momentum"),
     "batch, eps outside": (
         "batch", "batch_norm", "torch.rsqrt(variance + eps)", "(1 / (variance.sqrt() + eps))"),
-    "batch, sign": ("batch", "batch_norm", "channels_last - mean", "channels_last + mean"),
+    "batch, sign": ("batch", "batch_norm", "centred * torch.rsqrt", "-centred * torch.rsqrt"),
     "batch, evaluation": (
         "batch", "batch_norm", "if training or running_mean", "if True or running_mean"),
     "batch module, mode lost": (
-        "batch", "BatchNorm", "return super().forward(input)",
-        "return super().train().forward(input)"),
+        "batch", "BatchNorm", "else super().forward(rows)",
+        "else super().train().forward(rows)"),
     "group, eps outside": (
         "group", "group_norm", "torch.rsqrt(variance + eps)", "(1 / (variance.sqrt() + eps))"),
     "group, strided": (

@@ -49,7 +49,7 @@ class Report:
         for law, said_above in self._with_repeats():
             lines.append(f"  {_mark(law.ok)} {law.name}")
             if not law.ok:
-                lines.append(f"      {'the same again' if said_above else law.message}")
+                lines.append(f"      {'for the same cause' if said_above else law.message}")
                 if law.cause and not said_above:
                     lines.append(f"      Likely cause: {law.cause}.")
         lines += [f"  · {note}" for note in self.notes]
@@ -62,7 +62,7 @@ class Report:
         for law, said_above in self._with_repeats():
             text = f"{_mark(law.ok)} <b>{html.escape(law.name)}</b>"
             if not law.ok:
-                text += f": {'the same again' if said_above else html.escape(law.message)}"
+                text += f": {'for the same cause' if said_above else html.escape(law.message)}"
                 if law.cause and not said_above:
                     text += f"<br><i>Likely cause: {html.escape(law.cause)}.</i>"
             items.append(f"<li>{text}</li>")
@@ -73,13 +73,14 @@ class Report:
         )
 
     def _with_repeats(self) -> list[tuple[Law, bool]]:
-        """Pair each law with whether the same message was already given by one before it."""
-        seen: set[tuple[str, str]] = set()
+        """Pair each law with whether one before it failed for the same cause."""
+        seen: set[str] = set()
         pairs = []
         for law in self.laws:
-            told = (law.message, law.cause)
+            told = law.cause or law.message
             pairs.append((law, not law.ok and told in seen))
-            seen.add(told)
+            if not law.ok:
+                seen.add(told)
         return pairs
 
 

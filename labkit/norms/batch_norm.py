@@ -33,20 +33,21 @@ def batch_norm(
     check_input("batch_norm", x, eps)
     _check_batch(x, running_mean, running_var, weight, bias, training)
     channels_last = at_least_float32(x).movedim(1, -1)
+    rows = channels_last.reshape(-1, x.shape[1])
     if training or running_mean is None or running_var is None:
-        rows = channels_last.reshape(-1, x.shape[1])
         mean = rows.mean(dim=0)
-        mean = mean + (rows - mean).mean(dim=0)  # what rounding at the size of x missed
-        variance = (rows - mean).square().mean(dim=0)
+        centred = rows - mean
+        # The mean was rounded at the size of x; take off what it missed at the size of the rest.
+        centred = centred - centred.mean(dim=0)
+        variance = centred.square().mean(dim=0)
         if training and running_mean is not None and running_var is not None:
-            count = rows.shape[0]
+            unbiased = variance.detach() * (len(rows) / (len(rows) - 1))
             running_mean.lerp_(mean.detach().to(running_mean.dtype), momentum)
-            unbiased = variance.detach() * count / (count - 1)
             running_var.lerp_(unbiased.to(running_var.dtype), momentum)
     else:
-        mean, variance = running_mean, running_var
-    standard = (channels_last - mean) * torch.rsqrt(variance + eps)
-    return affine(standard, weight, bias).movedim(-1, 1).to(x.dtype)
+        centred, variance = rows - running_mean, running_var
+    standard = affine(centred * torch.rsqrt(variance + eps), weight, bias)
+    return standard.view(channels_last.shape).movedim(-1, 1).to(x.dtype)
 
 
 def _check_batch(x, running_mean, running_var, weight, bias, training: bool) -> None:
@@ -98,6 +99,26 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize with the batch's statistics when training, with the running ones else."""
-        if self.channel_axis == 1 or input.ndim < 2:
-            return super().forward(input)
-        return super().forward(input.reshape(-1, input.shape[-1])).view(input.shape)
+        rows = input
+        if self.channel_axis == -1 and input.ndim >= 2:
+            rows = input.reshape(-1, input.shape[-1])
+        state = self.running_mean if self.weight is None else self.weight
+        half = state is not None and state.dtype in (torch.float16, torch.bfloat16)
+        return (self._by_formula(rows) if half else super().forward(rows)).view(input.shape)
+
+    def _by_formula(self, rows: Tensor) -> Tensor:
+        # torch's CPU operation rounds gain ÷ deviation to half precision before it multiplies.
+        self._check_input_dim(rows)
+        tracks, factor = (
+            self.training and self.num_batches_tracked is not None,
+            self.momentum or 0.0,
+        )
+        if tracks:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                factor = 1.0 / float(self.num_batches_tracked)
+        uses_batch = self.training or self.running_mean is None
+        buffers = (
+            (self.running_mean, self.running_var) if tracks or not uses_batch else (None, None)
+        )
+        return batch_norm(rows, *buffers, self.weight, self.bias, uses_batch, factor, self.eps)
