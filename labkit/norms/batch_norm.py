@@ -109,16 +109,18 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
     def _by_formula(self, rows: Tensor) -> Tensor:
         # torch's CPU operation rounds gain ÷ deviation to half precision before it multiplies.
         self._check_input_dim(rows)
-        tracks, factor = (
-            self.training and self.num_batches_tracked is not None,
-            self.momentum or 0.0,
+        momentum, count = self.momentum, self.num_batches_tracked
+        if self.training and count is not None:
+            count.add_(1)
+            if momentum is None:  # a plain average over all batches
+                momentum = 1.0 / int(count)
+        return batch_norm(
+            rows,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or self.running_mean is None,
+            0.0 if momentum is None else momentum,
+            self.eps,
         )
-        if tracks:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:
-                factor = 1.0 / float(self.num_batches_tracked)
-        uses_batch = self.training or self.running_mean is None
-        buffers = (
-            (self.running_mean, self.running_var) if tracks or not uses_batch else (None, None)
-        )
-        return batch_norm(rows, *buffers, self.weight, self.bias, uses_batch, factor, self.eps)
