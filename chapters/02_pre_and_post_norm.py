@@ -1008,13 +1008,13 @@ is no longer testable.
 ### Each at its best: does Post-Norm end lower?
 
 The comparison so far was at one rate, chosen to make a point. A fair one gives each placement its own. We take
-twelve blocks, warm-up for both, four rates with two seeds to choose from on validation data, then five seeds,
+eight blocks, warm-up for both, four rates with two seeds to choose from on validation data, then five seeds,
 reported on test data.
 """
 
 # %%
 deep = {
-    "model.depth": [lab.pick(smoke=3, cpu=12, full=12)],
+    "model.depth": [lab.pick(smoke=3, cpu=8, full=12)],
     "model.dim": [lab.pick(smoke=8, cpu=32, full=64)],
 }
 both = {"post": {**post, **slow}, "pre": {**pre, **slow}}

@@ -80,7 +80,12 @@ def test_a_key_changes_with_whatever_the_outputs_depend_on(book):
     assert changed(book, code, lambda: used.write_text('"""New."""\nX = 1  # one\n')) == []
     assert changed(book, code, lambda: used.write_text("X = 2\n")) == ["labkit's code"]
     assert changed(book, code, lambda: (papers / "a.csv").write_text("1")) == ["data/papers"]
-    assert changed(book, code, lambda: text.write_text(text.read_text() + "# hi\n")) == ["its text"]
+    assert changed(book, code, lambda: text.write_text(text.read_text() + "# hi\n")) == ["its code"]
+    reworded = text.read_text().replace("Some words.", "Other words.")
+    assert changed(book, code, lambda: text.write_text(reworded)) == ["its prose"]
+    text.write_text(text.read_text() + "print(inspect.getsource(used))\n")
+    comment = '"""New."""\nX = 2  # two\n'
+    assert changed(book, code, lambda: used.write_text(comment)) == ["labkit's code"]
     grown = pins.read_text().replace("nbformat", "jupytext")
     assert changed(book, code, lambda: pins.write_text(grown)) == ["installed versions"]
     chapter = chapters.find(book)[0]

@@ -149,7 +149,8 @@ def test_a_chapter_edited_since_it_ran_is_red_and_cannot_be_accepted(accepted, c
     assert "01_one: changed since it was executed" in capsys.readouterr().out
     assert cli.main(["book", "accept", "01-mean", "--why", "x"]) == 1
     assert "changed since it ran" in capsys.readouterr().err
-    assert cli.main(["book", "accept", "--all", "--why", "x"]) == 0
+    assert cli.main(["book", "accept", "--all", "--why", "x"]) == 1
+    assert "--all waits" in capsys.readouterr().err
     assert "01-mean" in recorded(accepted)["claims"]
 
 

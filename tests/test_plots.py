@@ -384,3 +384,11 @@ def test_another_process_draws_the_same_bytes(tmp_path):
     target = tmp_path / "cube.png"
     run_alone(f"labkit.plots.axes_cube().save({str(target)!r})")
     assert target.read_bytes() == drawn("axes_cube").png()
+
+
+def test_variants_of_one_method_differ_in_their_dashes():
+    chosen = plots.looks(["post", "post, warm-up", "pre", "pre, warm-up", "pre, no final norm"])
+    assert chosen["post"].colour == chosen["post, warm-up"].colour
+    for method in ("post", "pre"):
+        dashes = [look.dash for name, look in chosen.items() if name.startswith(method)]
+        assert len(set(dashes)) == len(dashes)

@@ -61,7 +61,9 @@ class Job:
         try:
             with locked(lock, on_wait=lambda: self.say("waits for another build of it")):
                 reasons = self.reasons()
-                if reasons and not self.execute(reasons):
+                if reasons == ["its prose"]:
+                    self.reword()
+                elif reasons and not self.execute(reasons):
                     return Outcome(self.chapter, ok=False, ran=True)
                 return Outcome(self.chapter, ok=self.finish(), ran=bool(reasons))
         except (Red, ValueError) as error:
@@ -83,6 +85,28 @@ class Job:
             if not self.stopped:
                 self.say(f"FAILED after {seconds:.1f} s", *lines)
             return False
+        cost = self.settle(parts, seconds)
+        runs = (
+            f"; {cost['runs']} runs, {cost['stored']} of them from the store"
+            if cost["runs"]
+            else ""
+        )
+        self.say(f"done in {seconds:.1f} s{runs}")
+        return True
+
+    def reword(self) -> None:
+        """Put the chapter's new prose around the results that it has."""
+        from labkit.book.weave import weave  # needs nbformat, which takes a second
+
+        known = state.read(self.root, self.profile, self.name) or {}
+        parts = parts_of(self.chapter, self.root, self.profile, self.seed)
+        state.forget(self.root, self.profile, self.name)
+        weave(self.chapter, state.notebook_path(self.root, self.profile, self.name))
+        self.settle(parts, known.get("seconds", 0.0))
+        self.say("reworded: its code is unchanged, so its results stay")
+
+    def settle(self, parts: dict[str, str], seconds: float) -> dict[str, Any]:
+        """Record what the executed notebook claims and what it cost."""
         path = state.notebook_path(self.root, self.profile, self.name)
         notebook = read_json(path, f"remove it and run `labkit book build --only {self.name}`")
         claims = ledger.collect(notebook, self.name)
@@ -93,13 +117,7 @@ class Job:
         cost = spent(notebook)
         finished = {"key": key_of(parts), "ok": True, "parts": parts, "seconds": round(seconds, 1)}
         state.write(self.root, self.profile, self.name, finished | cost | {"claims": claims})
-        runs = (
-            f"; {cost['runs']} runs, {cost['stored']} of them from the store"
-            if cost["runs"]
-            else ""
-        )
-        self.say(f"done in {seconds:.1f} s{runs}")
-        return True
+        return cost
 
     def talk(self) -> tuple[int, list[str]]:
         """Start the process and pass on, now and then, how far it is; return its last words."""

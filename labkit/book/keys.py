@@ -21,13 +21,22 @@ def parts_of(
 ) -> dict[str, str]:
     """Hash, by kind, what a chapter's outputs depend on; the kinds say why it runs again."""
     text = chapter.source.read_text(encoding="utf-8")
+    cells, prose = code_and_prose(text)
     return {
-        "its text": _hash(text),
+        "its code": _hash(cells),
+        "its prose": _hash(prose),
         "labkit's code": _hash(code_of(text, code)),
         "data/papers": _hash(papers(root)),
         "installed versions": _hash(json.dumps(versions(root), sort_keys=True)),
         "profile or seed": _hash(f"{profile} {seed}"),
     }
+
+
+def code_and_prose(text: str) -> tuple[str, str]:
+    """Part a chapter's text into what a kernel runs and what only a reader reads."""
+    cells = re.split(r"(?m)^(?=# %%)", text)
+    prose = [cell for cell in cells if re.match(r"# %% \[(markdown|raw)\]", cell)]
+    return "".join(cell for cell in cells if cell not in prose), "".join(prose)
 
 
 def key_of(parts: dict[str, str]) -> str:
@@ -43,6 +52,9 @@ def code_of(text: str, code: Path) -> str:
         return ""  # nothing to follow; executing it shows the error where it is
     try:
         reached = fingerprint.closure(fingerprint.imported(chapter, code), code)
+        if re.search(r"\b(show|getsource)\(", text):  # it prints sources: comments count too
+            sources = {name: path.read_text(encoding="utf-8") for name, path in reached.items()}
+            return _hash(json.dumps(sources, sort_keys=True))
         return fingerprint.fingerprint(reached)
     except SyntaxError as error:
         place = f"{error.filename}:{error.lineno}"

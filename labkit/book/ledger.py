@@ -159,6 +159,8 @@ def accept(root: Path, profile: str, ids: Sequence[str] | None, why: str) -> int
         stale = state.stale(root, profile)
         found, recorded, built = findings(root, profile, stale)
         differing = {finding.name for finding in found}
+        if ids is None and stale:
+            raise Red(f"{', '.join(stale)} changed since executed, so --all waits; run `make book`")
         names = sorted(differing) if ids is None else list(ids)
         for name in names:
             chapter = (built["claims"].get(name) or recorded["claims"].get(name, {})).get("chapter")

@@ -132,8 +132,11 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
         if method:
             options = [LOOKS[method], *options]
         taken = {(known.marker, known.dash) for known in chosen.values()}
-        free = (option for option in options if (option.marker, option.dash) not in taken)
-        chosen[name] = next(free, options[-1])
+        alike = {(known.colour, known.dash) for known in chosen.values()}
+        free = [option for option in options if (option.marker, option.dash) not in taken]
+        # Lines without markers must differ too: another dash where the colour is the same.
+        free.sort(key=lambda option: (option.colour, option.dash) in alike)
+        chosen[name] = free[0] if free else options[-1]
     return {name: chosen[name] for name in names}
 
 
