@@ -1,4 +1,4 @@
-"""Initialisations by name: how large the weights of a transformer start.
+"""Initializations by name: how large the weights of a transformer start.
 
 Matrices are drawn independently; embeddings are normal with the standard deviation named below;
 gains start at 1 and shifts at 0 as their norms make them.
@@ -62,13 +62,13 @@ INITS: dict[str, Callable[[torch.Tensor, int, int, bool, int], None]] = {
 }
 
 
-def initialise(model: nn.Module, name: str, *, dim: int, depth: int) -> None:
+def initialize(model: nn.Module, name: str, *, dim: int, depth: int) -> None:
     """Draw every matrix of `model` by the rule called `name`, in the order of their names.
 
     A matrix below `blocks.<i>` belongs to layer i + 1; any other counts as layer 1.
     """
     if name not in INITS:
-        raise ValueError(f"unknown initialisation {name!r}; choose one of {', '.join(INITS)}")
+        raise ValueError(f"unknown initialization {name!r}; choose one of {', '.join(INITS)}")
     for path, module in model.named_modules():
         parts = path.split(".")
         layer = int(parts[1]) + 1 if parts[0] == "blocks" and len(parts) > 1 else 1

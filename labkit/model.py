@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from labkit.attention import Attention, rotary_angles
-from labkit.init import INITS, initialise
+from labkit.init import INITS, initialize
 from labkit.norms import NORMS, make_norm
 from labkit.placements import recipe
 
@@ -42,7 +42,7 @@ class ModelConfig:
         recipe(self.recipe)
         for what, name, table in (
             ("norm", self.norm, NORMS),
-            ("initialisation", self.init, INITS),
+            ("initialization", self.init, INITS),
             ("kind", self.kind, ("decoder", "encoder")),
             ("activation", self.activation, ("swiglu", *ACTIVATIONS)),
         ):
@@ -132,7 +132,7 @@ class Transformer(nn.Module):
         self.output = nn.Linear(config.dim, config.vocab, bias=False)
         angles = rotary_angles(config.context, config.dim // config.heads)
         self.register_buffer("angles", angles, persistent=False)
-        initialise(self, config.init, dim=config.dim, depth=config.depth)
+        initialize(self, config.init, dim=config.dim, depth=config.depth)
         if config.tie:
             self.output.weight = self.embedding.weight
 

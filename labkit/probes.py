@@ -195,7 +195,7 @@ class Fluctuation(Observer):
         self.seen: dict[str, list[float]] = {}
 
     def start(self, model: nn.Module) -> None:
-        """Measure at initialisation."""
+        """Measure at initialization."""
         self.seen["start"] = self._measure(model)
 
     def result(self, model: nn.Module) -> dict[str, list[float]]:

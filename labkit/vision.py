@@ -66,7 +66,7 @@ class MLPConfig(_ImageConfig):
             )
 
     def build(self) -> nn.Module:
-        """Make the network with torch's default initialisation."""
+        """Make the network with torch's default initialization."""
         sizes = [self.pixels, *[self.width] * self.depth]
         layers = [
             layer
@@ -84,7 +84,7 @@ class CNNConfig(_ImageConfig):
     depth: int = 4
 
     def build(self) -> nn.Module:
-        """Make the network with torch's default initialisation."""
+        """Make the network with torch's default initialization."""
         sizes = [1, *[self.width] * self.depth]
         layers = [
             layer

@@ -89,7 +89,9 @@ def copy_of_norms(tmp_path: Path, package: str) -> Path:
     folder = tmp_path / package
     shutil.copytree(SOURCE, folder, ignore=shutil.ignore_patterns("__pycache__"))
     for path in folder.glob("*.py"):
-        path.write_text(re.sub(r"\blabkit\.norms\b", package, path.read_text()))
+        # The laws hold small inputs up: let RMSNorm take its own path for them too.
+        text = path.read_text().replace("_FEW = 2**15", "_FEW = 0")
+        path.write_text(re.sub(r"\blabkit\.norms\b", package, text))
     return folder
 
 

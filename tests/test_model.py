@@ -152,7 +152,7 @@ STD = {
 
 
 @pytest.mark.parametrize("init", INITS)
-def test_an_initialisation_has_its_standard_deviations(init):
+def test_an_initialization_has_its_standard_deviations(init):
     model = Transformer(ModelConfig(dim=DIM, depth=DEPTH, init=init))
     attention = model.blocks[-1].attention.sublayer
     inside, outside = attention.q.weight.std().item(), attention.out.weight.std().item()
@@ -160,7 +160,7 @@ def test_an_initialisation_has_its_standard_deviations(init):
     assert (inside, outside) == pytest.approx(STD[init], rel=0.06)
 
 
-def test_every_initialisation_has_its_row():
+def test_every_initialization_has_its_row():
     assert set(STD) == set(INITS)
 
 

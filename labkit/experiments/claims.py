@@ -80,12 +80,14 @@ class Claim:
         """Draw the card."""
         head, ours, source = (html.escape(line) for line in str(self).splitlines())
         mark, _, statement = head.partition("] ")
+        # The style is for a notebook; the site's own sheet overrules it.
+        bar = "border-left: 4px solid #888; padding-left: 0.9em"
         return (
-            f'<div class="labkit-claim labkit-verdict-{self.verdict}">'
-            f'<span class="labkit-verdict">{mark[1:]}</span> '
+            f'<div class="labkit-claim labkit-verdict-{self.verdict}" style="{bar}">'
+            f'<span class="labkit-verdict"><b>{mark[1:]}.</b></span> '
             f'<span class="labkit-statement">{statement}</span><br>'
             f'<span class="labkit-values">{ours}</span><br>'
-            f'<span class="labkit-source">{source}</span></div>'
+            f'<span class="labkit-source"><small>{source}</small></span></div>'
         )
 
 

@@ -7,6 +7,7 @@ Source: Zhang and Sennrich 2019, arXiv 1910.07467, Eq. 4; defaults as torch.nn.R
 """
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -29,6 +30,10 @@ def rms_norm(
     check_parameter("rms_norm", "weight", weight, x.shape[-1])
     mean_square = wide.square().mean(dim=-1, keepdim=True)
     return affine(wide * torch.rsqrt(mean_square + eps), weight, None).to(x.dtype)
+
+
+# With fewer values the calls cost more than the memory, and torch's own operation has fewer.
+_FEW = 2**15
 
 
 class _NativeRMSNorm(torch.autograd.Function):
@@ -88,4 +93,6 @@ class RMSNorm(nn.RMSNorm):
             return rms_norm(flat, weight, self.eps).view_as(x)
         eps = torch.finfo(x.dtype).eps if self.eps is None else self.eps
         check_input("RMSNorm", x, eps)
+        if x.numel() < _FEW:
+            return F.rms_norm(x, shape, self.weight, eps)
         return _NativeRMSNorm.apply(flat.contiguous(), weight, eps)[0].view_as(x)

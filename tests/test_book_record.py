@@ -1,0 +1,66 @@
+"""The recorded book: its ledger judges as the statistics say, and its chapters are whole."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from labkit.experiments.statistics import is_weak, t_interval, verdict
+
+ROOT = Path(__file__).parents[1]
+LEDGER = json.loads((ROOT / "data" / "ledger" / "cpu.json").read_text(encoding="utf-8"))
+CLAIMS = LEDGER["claims"]
+CHAPTERS = sorted((ROOT / "chapters").glob("[0-9][0-9]_*.py"))
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_recorded_verdict_follows_from_its_values(name):
+    claim = CLAIMS[name]
+    interval = tuple(claim["interval"])
+    # values are recorded with six digits
+    assert t_interval(claim["values"]) == pytest.approx(interval, rel=1e-3, abs=1e-5)
+    assert claim["verdict"] == verdict(interval, claim["criterion"])
+    assert claim["seeds"] == len(claim["values"])
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_leaving_out_a_seed_changes_no_verdict_that_is_not_marked_weak(name):
+    claim = CLAIMS[name]
+    assert claim["weak"] == is_weak(claim["values"], claim["criterion"])
+
+
+def test_every_claim_of_the_chapters_is_recorded_and_no_other():
+    made = {
+        name
+        for chapter in CHAPTERS
+        for name in re.findall(r'"(\d\d-[a-z0-9*.-]+)"', chapter.read_text(encoding="utf-8"))
+    }
+    assert made == set(CLAIMS)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+def test_a_chapter_has_its_bones(chapter):
+    text = chapter.read_text(encoding="utf-8")
+    cells = re.split(r"(?m)^# %%", text)
+    prose = "\n".join(cell for cell in cells if cell.startswith(" [markdown]"))
+    # code spans and formulas are not words; 2,500 to 4,500 words
+    words = len(re.findall(r"[A-Za-z]{2,}", re.sub(r"`[^`]*`|\$[^$]*\$", " ", prose)))
+    assert 2_300 <= words <= 4_700
+    for bone in ("**Question.**", "**What you will see**", "## Predict", "## Exercises"):
+        assert bone in prose, bone
+    assert text.count('tags=["exercise"]') >= 5
+    assert prose.count("<summary>Hint</summary>") >= 5
+    assert prose.count("<summary>Solution</summary>") + text.count('tags=["solution"]') >= 5
+    assert sum(CLAIMS[name]["chapter"] == chapter.stem for name in CLAIMS) >= 6
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+def test_every_work_that_a_chapter_cites_is_in_the_bibliography(chapter):
+    keys = set(re.findall(r"(?m)^@\w+\{([^,]+),", (ROOT / "chapters/references.bib").read_text()))
+    cited = {
+        key.strip()
+        for group in re.findall(r"\{cite:[pt]\}`([^`]+)`", chapter.read_text(encoding="utf-8"))
+        for key in group.split(",")
+    }
+    assert cited and cited <= keys
