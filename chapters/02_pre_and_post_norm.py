@@ -1176,7 +1176,7 @@ A few statements travel without their conditions. Most of the corrections you ha
 | "Post-Norm gradients vanish like $2^{-S/2}$" | one path out of many: `02-post-gradient-does-not-vanish` |
 | "with 0.75 for the norm and 0.1 for $J_f$, twelve blocks shrink to a tenth" | the numbers do not fit: a norm that divides by 1/0.75 follows an $f$ about as large as $x$, whose Jacobian is seldom 0.1 |
 | "Xiong et al. train 100 layers and more" | the deepest models in that paper have 14 + 14 layers |
-| "Pre-Norm is strictly superior" | on WMT14 it was worse {cite:p}`nguyen2019`; at our size it was not (`02-post-ends-lower`) |
+| "Pre-Norm is strictly superior" | on WMT14 it was worse {cite:p}`nguyen2019`; at our size no winner was seen (`02-post-ends-lower`) |
 | "Post-Norm without warm-up diverges" | here it sits still, and only at high rates |
 
 Between the two placements lie others: norms on both sides of a sublayer, scaled skips, two streams. They

@@ -5,6 +5,7 @@ module is copied before each use, so its parameters, statistics and mode stay as
 """
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -26,22 +27,22 @@ ALIASES = {
 }
 
 
-class Runner:
+class Runner(ABC):
     """One use of the subject: parameters set, statistics set, ready to be called."""
 
     weight: Tensor | None
     bias: Tensor | None
 
+    @abstractmethod
     def __call__(self, x: Tensor, training: bool = True) -> Any:
         """Run the implementation; what comes may be anything."""
-        raise NotImplementedError
 
+    @abstractmethod
     def running(self) -> tuple[Tensor, Tensor] | None:
         """Read the running mean and variance as they are now."""
-        raise NotImplementedError
 
 
-class Subject:
+class Subject(ABC):
     """What the laws ask of an implementation before they use it."""
 
     dim: int | None = None  # None: any
@@ -58,13 +59,13 @@ class Subject:
         """Say which shapes it takes."""
         return lambda shape: True
 
+    @abstractmethod
     def expected_eps(self, asked: float | None, dtype: torch.dtype) -> float:
         """Say which eps its outcome must show when `asked` was passed (None: not passed)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def open(self, dim: int, dtype: torch.dtype, **options: Any) -> Runner:
         """Make a runner: weight, bias, eps, groups, running, momentum."""
-        raise NotImplementedError
 
 
 def match_roles(fn: Callable[..., Any], roles: tuple[str, ...]) -> dict[str, str] | None:
