@@ -68,8 +68,8 @@ class Report:
             items.append(f"<li>{text}</li>")
         items += [f"<li><small>{html.escape(note)}</small></li>" for note in self.notes]
         return (
-            f"<p>{_mark(self.ok)} <b>{html.escape(self.summary)}</b></p>"
-            f'<ul style="list-style: none">{"".join(items)}</ul>'
+            f'<div class="labkit-report"><p>{_mark(self.ok)} <b>{html.escape(self.summary)}</b></p>'
+            f'<ul style="list-style: none">{"".join(items)}</ul></div>'
         )
 
     def _with_repeats(self) -> list[tuple[Law, bool]]:
