@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.book import state
-from labkit.book.compare import Finding, compare, side_by_side
+from labkit.book.compare import Finding, compare, same_machine, side_by_side
 from labkit.book.files import Red, locked, read_json, write_whole
 from labkit.book.machine import provenance
 from labkit.book.sameness import CLAIM
@@ -101,6 +101,12 @@ def load_recorded(root: Path, profile: str) -> dict[str, Any]:
     return load(
         path, f"take it back from version control: git checkout -- {path.relative_to(root)}"
     )
+
+
+def recorded_elsewhere(root: Path, profile: str) -> bool:
+    """Say whether the ledger comes from another kind of machine, whose seconds are not ours."""
+    there = load_recorded(root, profile)["provenance"]
+    return bool(there) and not same_machine(provenance(), there)
 
 
 def load_built(root: Path, profile: str) -> dict[str, Any]:
