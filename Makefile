@@ -54,6 +54,7 @@ check: setup ## Check format, lint, types, imports, twins and claims; edit nothi
 	try "types" $(PY) -m pyright; \
 	try "import layers" .venv/bin/lint-imports --no-logo; \
 	try "twins" $(LABKIT) book pairs; \
+	try "tables" $(LABKIT) book tables --check; \
 	if [ -f build/claims/$(PROFILE).json ]; \
 	then try "claims" $(LABKIT) book check --profile $(PROFILE); \
 	else echo "check: claims not compared, because nothing was built yet (make book does both)"; fi; \

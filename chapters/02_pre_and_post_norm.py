@@ -276,8 +276,9 @@ print(inspect.getsource(PreNorm))
 
 # %% [markdown]
 r"""
-`make` is a way to make a norm, so the same wrapper serves LayerNorm, RMSNorm and all others. Two lines
-of code can still be wrong, so they have to pass two tests: against the equation, and against a stranger.
+`Step`, which both inherit, makes the norm and hands over three things: the stream `x`, the sublayer `f` and
+the norm `N`. So the same two lines serve LayerNorm, RMSNorm and all others. Two lines of code can still be
+wrong, so they have to pass two tests: against the equation, and against a stranger.
 The equation first, in double precision. The function names every equation that a block agrees with;
 we shall need it again for the bugs.
 """
@@ -311,6 +312,9 @@ we pass angles of zero.
 
 
 # %%
+from labkit.context import Context
+
+
 def torch_twin(block, norm_first, d, heads):
     """Copy a labkit block into PyTorch's own layer."""
     twin = nn.TransformerEncoderLayer(
@@ -332,9 +336,9 @@ def gap_to_torch(recipe, d=32, heads=4):
     block = config.build().double().blocks[0]
     for norm in (block.attention.norm, block.feed_forward.norm):
         nn.init.normal_(norm.weight)
-    x, angles = torch.randn(2, 9, d).double(), torch.zeros(9, d // heads // 2)
+    x, still = torch.randn(2, 9, d).double(), Context(angles=torch.zeros(9, d // heads // 2))
     twin = torch_twin(block, recipe == "pre", d, heads)
-    return (twin(x) - block(x, angles)).abs().max().item()
+    return (twin(x) - block(x, still)).abs().max().item()
 
 
 # %%
@@ -415,7 +419,7 @@ be written. For a $d\times d$ matrix, Xavier's variance $2/(d+d)$ is the $1/d$ o
 """
 
 # %%
-from labkit.model import FeedForward
+from labkit.feed_forward import FeedForward
 
 
 class UniformAttention(nn.Module):
@@ -432,12 +436,12 @@ class UniformAttention(nn.Module):
 # %%
 def xiong_stack(recipe, depth, dim=64, final_norm=True):
     """Build blocks as in the proofs: one head, d × d matrices from N(0, 1/d), ReLU."""
-    place, make = RECIPES[recipe], lambda: LayerNorm(dim)
+    asked, make = RECIPES[recipe], lambda: LayerNorm(dim)
     layers = []
     for _ in range(depth):
-        layers.append(place.wrap(make, UniformAttention(dim)))
-        layers.append(place.wrap(make, FeedForward(dim, dim, "relu")))
-    last = make() if place.final_norm and final_norm else nn.Identity()
+        layers.append(asked.block.attention(make, UniformAttention(dim)))
+        layers.append(asked.block.feed_forward(make, FeedForward(dim, dim, "relu")))
+    last = make() if asked.final_norm and final_norm else nn.Identity()
     stack = nn.Sequential(*layers, last)
     for linear in (part for part in stack.modules() if isinstance(part, nn.Linear)):
         nn.init.xavier_normal_(linear.weight)
@@ -685,11 +689,11 @@ def identity_path(stack, x):
 def causal_stack(depth):
     """The blocks of a real Post-Norm model, as one function of the stream."""
     model = ModelConfig("post", "layer", 64, depth, activation="relu", init="xavier").build()
-    angles = model.get_buffer("angles")[:16].float()
+    context = Context(angles=model.get_buffer("angles")[:16].float())
 
     def blocks(x):
         for block in model.blocks:
-            x = block(x, angles)
+            x = block(x, context)
         return x
 
     return blocks

@@ -49,6 +49,18 @@ def parser() -> argparse.ArgumentParser:
     verb.add_argument("--why", required=True, help="the reason, kept in the ledger")
     _verb(verbs, "pairs", _pairs, "check that every chapter and its twin have the same cells")
 
+    verb = verbs.add_parser("tables", help="write README's tables from NORMS and RECIPES")
+    verb.add_argument("--check", action="store_true", help="write nothing; red where they differ")
+    verb.set_defaults(run=_tables)
+
+    show = commands.add_parser("show", help="print a recipe: equations, parameters, costs, source")
+    show.add_argument("recipe", nargs="?", help="its name; without one, all are listed")
+    for name, value in (("dim", 64), ("depth", 4), ("heads", 4), ("context", 64)):
+        show.add_argument(f"--{name}", type=int, default=value, help=f"default: {value}")
+    show.add_argument("--norm", default="rms", help="the norm, where the recipe leaves it open")
+    show.add_argument("--kind", default="decoder", help="decoder, encoder or encoder-decoder")
+    show.set_defaults(run=_show)
+
     commands.add_parser("bench", help="time labkit beside plain PyTorch: bench [train|norms]")
     return top
 
@@ -110,4 +122,44 @@ def _pairs(args: argparse.Namespace) -> int:
         print("    bring them together: `make book` executes the texts and writes the twins")
         return 1
     print(f"pairs: {len(chapters.find(_root()))} chapters in sync")
+    return 0
+
+
+def _tables(args: argparse.Namespace) -> int:
+    from labkit.book.tables import write_tables
+
+    stale = write_tables(_root(), check=args.check)
+    if args.check and stale:
+        print(f"red     README's table of {' and of '.join(stale)} is not what labkit has")
+        print("    write it anew: `labkit book tables`")
+        return 1
+    print(
+        f"tables: {', '.join(stale) if stale else 'nothing'} written"
+        if not args.check
+        else "tables: as labkit has them"
+    )
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    from labkit.describe import describe  # needs torch
+    from labkit.model import ModelConfig
+    from labkit.placements import RECIPES
+
+    if args.recipe is None:
+        wide = max(map(len, RECIPES))
+        for name, found in RECIPES.items():
+            first, second = found.equations
+            print(f"{name:<{wide}}  {first:<32}  {second:<32}  {found.source}")
+        return 0
+    config = ModelConfig(
+        args.recipe,
+        args.norm,
+        args.dim,
+        args.depth,
+        args.heads,
+        context=args.context,
+        kind=args.kind,
+    )
+    print(describe(args.recipe, config))
     return 0

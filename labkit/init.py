@@ -1,6 +1,6 @@
 """Initializations by name: how large the weights of a transformer start.
 
-Matrices are drawn independently; embeddings are normal with the standard deviation named below;
+Matrices are drawn independently; embeddings are normal with standard deviation 1/sqrt(dim);
 gains start at 1 and shifts at 0 as their norms make them.
 
     normal        every matrix N(0, 1/(2.5 dim)), truncated at three standard deviations
@@ -9,71 +9,153 @@ gains start at 1 and shifts at 0 as their norms make them.
     gpt2          every matrix N(0, 0.02²); output matrices ÷ sqrt(2 · depth)
     xavier        every matrix N(0, 2/(fan_in + fan_out)): Xavier with gain 1
     half-xavier   Xavier with gain 1/2
+    small         attention N(0, 2/(5 dim)), all else Xavier; the first is the number of `normal`
+    deepnorm      Xavier; gain β for value, attention output and feed-forward
+    magneto       Xavier; gain sqrt(ln 2N) for the same: Sub-LN's rule
+    b2t           Xavier; gain depth^(−1/2) for every matrix, as B2T's code has it
 
 Sources: Xavier: Glorot and Bengio 2010; gpt2: Radford et al. 2019; normal, megatron and
-depth-scaled: as in the HybridNorm paper, arXiv 2503.04598, and its code.
+depth-scaled: as in the HybridNorm paper, arXiv 2503.04598, and its code; small: Nguyen and
+Salazar 2019, arXiv 1910.05895; deepnorm: arXiv 2203.00555; magneto: arXiv 2210.06423.
 """
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+from labkit.placements.scaled import deepnorm_constants
 
 # The matrices that write to the residual stream, by the last part of their name.
 OUTPUTS = ("out", "down")
+ATTENTION = ("q", "k", "v", "out")
+# What DeepNorm and Magneto scale: all but queries and keys, whose size only sharpens attention.
+_SCALED = ("v", "out", "gate", "up", "down")
 
 
-def _truncated(weight: torch.Tensor, std: float) -> None:
+@dataclass(frozen=True)
+class Matrix:
+    """Which matrix of a model is drawn, and what its rule may count by."""
+
+    name: str  # the last part of its path: q, k, v, out, gate, up, down, output …
+    dim: int  # width of the stream
+    stack: str = "decoder"
+    layer: int = 1  # its block, from 1; 1 for what is in no block
+    encoder: int = 0  # blocks in each stack
+    decoder: int = 1
+
+    @property
+    def depth(self) -> int:
+        """Count the blocks of its own stack."""
+        return self.encoder if self.stack == "encoder" else self.decoder
+
+    @property
+    def is_output(self) -> bool:
+        """Say whether it writes to the stream."""
+        return self.name in OUTPUTS
+
+
+def _truncated(weight: Tensor, std: float) -> None:
     nn.init.trunc_normal_(weight, std=std, a=-3 * std, b=3 * std)
 
 
-def _normal(weight: torch.Tensor, layer: int, depth: int, is_output: bool, dim: int) -> None:
-    _truncated(weight, (2.5 * dim) ** -0.5)
+def _normal(weight: Tensor, matrix: Matrix) -> None:
+    _truncated(weight, (2.5 * matrix.dim) ** -0.5)
 
 
-def _megatron(weight: torch.Tensor, layer: int, depth: int, is_output: bool, dim: int) -> None:
-    _truncated(weight, (2.5 * dim * (2 * depth if is_output else 1)) ** -0.5)
+def _megatron(weight: Tensor, matrix: Matrix) -> None:
+    _truncated(weight, (2.5 * matrix.dim * (2 * matrix.depth if matrix.is_output else 1)) ** -0.5)
 
 
-def _depth_scaled(weight: torch.Tensor, layer: int, depth: int, is_output: bool, dim: int) -> None:
+def _depth_scaled(weight: Tensor, matrix: Matrix) -> None:
     fan_in = weight.shape[1]
-    _truncated(weight, (2 * fan_in * layer) ** -0.5 if is_output else dim**-0.5)
+    _truncated(
+        weight, (2 * fan_in * matrix.layer) ** -0.5 if matrix.is_output else matrix.dim**-0.5
+    )
 
 
-def _gpt2(weight: torch.Tensor, layer: int, depth: int, is_output: bool, dim: int) -> None:
-    nn.init.normal_(weight, std=0.02 / ((2 * depth) ** 0.5 if is_output else 1))
+def _gpt2(weight: Tensor, matrix: Matrix) -> None:
+    nn.init.normal_(weight, std=0.02 / ((2 * matrix.depth) ** 0.5 if matrix.is_output else 1))
 
 
-def _xavier(weight: torch.Tensor, layer: int, depth: int, is_output: bool, dim: int) -> None:
+def _xavier(weight: Tensor, matrix: Matrix) -> None:
     nn.init.xavier_normal_(weight)
 
 
-def _half_xavier(weight: torch.Tensor, layer: int, depth: int, is_output: bool, dim: int) -> None:
+def _half_xavier(weight: Tensor, matrix: Matrix) -> None:
     nn.init.xavier_normal_(weight, gain=0.5)
 
 
-INITS: dict[str, Callable[[torch.Tensor, int, int, bool, int], None]] = {
+def _small(weight: Tensor, matrix: Matrix) -> None:
+    if matrix.name in ATTENTION:
+        nn.init.normal_(weight, std=(2 / (5 * matrix.dim)) ** 0.5)
+    else:
+        nn.init.xavier_normal_(weight)
+
+
+def _deepnorm(weight: Tensor, matrix: Matrix) -> None:
+    gain = 1.0
+    if matrix.name in _SCALED:
+        gain = deepnorm_constants(matrix.stack, matrix.encoder, matrix.decoder).beta
+    nn.init.xavier_normal_(weight, gain=gain)
+
+
+def magneto_gain(stack: str, encoder: int, decoder: int) -> float:
+    """Give Sub-LN's gain for a stack of a model with that many blocks in each.
+
+    One stack of N: sqrt(ln 2N). Both: encoder sqrt(ln(3M) · ln(2N) / 3), decoder sqrt(ln 3M).
+    """
+    if stack == "decoder" and encoder:
+        return math.sqrt(math.log(3 * decoder))
+    if stack == "encoder" and decoder:
+        return math.sqrt(math.log(3 * decoder) * math.log(2 * encoder) / 3)
+    return math.sqrt(math.log(2 * (encoder or decoder)))
+
+
+def _magneto(weight: Tensor, matrix: Matrix) -> None:
+    gain = 1.0
+    if matrix.name in _SCALED:
+        gain = magneto_gain(matrix.stack, matrix.encoder, matrix.decoder)
+    nn.init.xavier_normal_(weight, gain=gain)
+
+
+def _b2t(weight: Tensor, matrix: Matrix) -> None:
+    nn.init.xavier_normal_(weight, gain=matrix.depth**-0.5)
+
+
+INITS: dict[str, Callable[[Tensor, Matrix], None]] = {
     "normal": _normal,
     "megatron": _megatron,
     "depth-scaled": _depth_scaled,
     "gpt2": _gpt2,
     "xavier": _xavier,
     "half-xavier": _half_xavier,
+    "small": _small,
+    "deepnorm": _deepnorm,
+    "magneto": _magneto,
+    "b2t": _b2t,
 }
 
 
-def initialize(model: nn.Module, name: str, *, dim: int, depth: int) -> None:
+@torch.no_grad()
+def initialize(model: nn.Module, name: str, *, dim: int, decoder: int, encoder: int = 0) -> None:
     """Draw every matrix of `model` by the rule called `name`, in the order of their names.
 
-    A matrix below `blocks.<i>` belongs to layer i + 1; any other counts as layer 1.
+    A matrix below `blocks.<i>` belongs to layer i + 1 of the only stack, or of the decoder where
+    there are two; one below `encoder.<i>` to the encoder's; any other counts as layer 1.
     """
     if name not in INITS:
         raise ValueError(f"unknown initialization {name!r}; choose one of {', '.join(INITS)}")
     for path, module in model.named_modules():
         parts = path.split(".")
-        layer = int(parts[1]) + 1 if parts[0] == "blocks" and len(parts) > 1 else 1
+        inside = parts[0] in ("blocks", "encoder") and len(parts) > 1
+        stack = "encoder" if parts[0] == "encoder" or not decoder else "decoder"
+        layer = int(parts[1]) + 1 if inside else 1
         if isinstance(module, nn.Linear):
-            INITS[name](module.weight, layer, depth, parts[-1] in OUTPUTS, dim)
+            matrix = Matrix(parts[-1], dim, stack, layer, encoder, decoder)
+            INITS[name](module.weight, matrix)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):

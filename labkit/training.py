@@ -27,6 +27,7 @@ SCHEDULES = {
     "cosine": lambda progress, final: final + (1 - final) * (1 + math.cos(math.pi * progress)) / 2,
 }
 OPTIMIZERS = ("adamw", "sgd")
+Inputs = Tensor | tuple[Tensor, ...]  # what a model is called with
 
 
 @dataclass(frozen=True)
@@ -119,26 +120,32 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def loss_of(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross-entropy of the model's logits, in nats per prediction."""
-    logits = model(inputs)
+def loss_of(model: nn.Module, inputs: Inputs, targets: Tensor) -> Tensor:
+    """Mean cross-entropy of the model's logits, in nats per prediction.
+
+    `inputs` is what the model takes: one tensor, or a tuple such as (tokens, source).
+    """
+    logits = model(*inputs) if isinstance(inputs, tuple) else model(inputs)
     return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Make the optimizer; weight decay, if any, acts on every parameter."""
+    """Make the optimizer; weight decay, if any, acts on every parameter.
+
+    A model whose method `weight_decay_allowed` says no gets none: nGPT's weights have one length.
+    """
+    allowed = getattr(model, "weight_decay_allowed", None)
+    decay = config.weight_decay if allowed is None or allowed() else 0.0
     if config.optimizer == "sgd":
-        return torch.optim.SGD(
-            model.parameters(), config.lr, config.momentum, weight_decay=config.weight_decay
-        )
+        return torch.optim.SGD(model.parameters(), config.lr, config.momentum, weight_decay=decay)
     return torch.optim.AdamW(
-        model.parameters(), config.lr, config.betas, weight_decay=config.weight_decay, fused=True
+        model.parameters(), config.lr, config.betas, weight_decay=decay, fused=True
     )
 
 
 def train(
     model: nn.Module,
-    batches: Iterable[tuple[Tensor, Tensor]],
+    batches: Iterable[tuple[Inputs, Tensor]],
     config: TrainConfig,
     observers: Sequence[Observer] = (),
     *,
@@ -146,11 +153,17 @@ def train(
 ) -> Record:
     """Train `model` in place on (inputs, targets) batches and return the record.
 
-    The bar appears only when training takes longer than three seconds.
+    A model may ask for more: `before_training(*inputs)` sees the first batch before the first
+    step, `auxiliary_loss()` is added to what is minimized (never to what is recorded), and
+    `after_step()` runs after each step of the optimizer. The bar appears only when training
+    takes longer than three seconds.
     """
     optimizer = make_optimizer(model, config)
     record = Record(losses=[], steps=config.steps, provenance=provenance(model))
     predictions = 0
+    prepare, auxiliary, after_step = (
+        getattr(model, name, None) for name in ("before_training", "auxiliary_loss", "after_step")
+    )
     for observer in observers:
         observer.start(model)
     model.train()
@@ -158,6 +171,8 @@ def train(
     wall, cpu = time.perf_counter(), time.process_time()
     for step in tqdm(range(config.steps), "train", disable=not progress, delay=3, leave=False):
         inputs, targets = next(stream)
+        if step == 0 and prepare is not None:
+            prepare(*(inputs if isinstance(inputs, tuple) else (inputs,)))
         for group in optimizer.param_groups:
             group["lr"] = config.lr_at(step)
         optimizer.zero_grad(set_to_none=True)
@@ -166,12 +181,15 @@ def train(
             record.diverged_at = step
             break
         record.losses.append(value)
-        loss.backward()
+        extra = auxiliary() if auxiliary is not None else None
+        (loss if extra is None else loss + extra).backward()
         for observer in observers:
             observer.after_backward(step, model)
         if config.clip is not None:
             nn.utils.clip_grad_norm_(model.parameters(), config.clip)
         optimizer.step()
+        if after_step is not None:
+            after_step()
         predictions += targets.numel()
     record.seconds = time.perf_counter() - wall
     record.predictions_per_second = predictions / max(record.seconds, 1e-9)
@@ -181,13 +199,15 @@ def train(
     return record
 
 
-def _checked(batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
+def _checked(batches: Iterable[tuple[Inputs, Tensor]]) -> Iterator[tuple[Inputs, Tensor]]:
     """Refuse empty batches, and a stream that ends before the steps do."""
     step = -1
     for step, (inputs, targets) in enumerate(batches):
-        if inputs.numel() == 0 or targets.numel() == 0:
+        given = inputs if isinstance(inputs, tuple) else (inputs,)
+        if any(part.numel() == 0 for part in (*given, targets)):
+            shapes = ", ".join(str(tuple(part.shape)) for part in given)
             raise ValueError(
-                f"batch {step} is empty: inputs {tuple(inputs.shape)}, "
+                f"batch {step} is empty: inputs {shapes}, "
                 f"targets {tuple(targets.shape)}; leave such batches out"
             )
         yield inputs, targets

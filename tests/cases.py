@@ -1,15 +1,26 @@
-"""One row for each norm: the paper's formula in float64, torch's module, what it is blind to.
+"""One row for each norm: its formula in float64, torch's module, what it is blind to.
 
-A key of labkit.norms.NORMS without a row here fails a test.
+A key of labkit.norms.NORMS without a row here fails a test. A row needs the key and the formula;
+the rest says where a norm is not like most. Module and function come from NORMS.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+import norm_formulas as formulas
 import torch
+from norm_formulas import GROUPS, KAPPA, SHARE, P
 from torch import Tensor, nn
 
 from labkit import norms
+from labkit.norms import NORMS, facts
+
+DIM = 12
+ROWS = ((7, DIM), (DIM,), (2, 5, DIM), (2, 3, 4, DIM))
+CHANNELS = ((9, DIM), (4, DIM, 5), (3, DIM, 4, 2), (2, DIM, 2, 3, 2))
+BATCH_NORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
+INSTANCE_NORMS = {3: nn.InstanceNorm1d, 4: nn.InstanceNorm2d, 5: nn.InstanceNorm3d}
 
 
 @dataclass(frozen=True)
@@ -17,121 +28,235 @@ class Case:
     """What the tests need to know about one norm."""
 
     norm: str
-    shapes: tuple[tuple[int, ...], ...]  # inputs; 12 features
-    formula: Callable[..., Tensor]  # (x, weight, bias, eps) -> y, in float64, step by step
-    function: Callable[..., Tensor]  # labkit's function, the same arguments
-    module: Callable[..., nn.Module]  # (eps) -> labkit's module for 12 features
-    torch_module: Callable[[float, tuple[int, ...]], nn.Module]  # (eps, shape) -> torch's
-    blind_to: frozenset[str]  # what leaves the result as it is: scale, shift
+    formula: Callable[[Tensor, P, float], Tensor]  # (x, parameters, eps) -> y, step by step
     parameters: tuple[str, ...] = ("weight", "bias")
+    # What leaves the result as it is: scale and shift of x, the order of the features.
+    blind_to: frozenset[str] = frozenset({"scale", "order"})
+    shapes: tuple[tuple[int, ...], ...] = ROWS  # inputs; 12 features on the last axis, or on axis 1
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the function
+    made: Mapping[str, Any] = field(default_factory=dict)  # of the module
+    slope: Callable[[float], float] = lambda eps: eps**-0.5  # at 0, where only eps divides
+    roundings: int = 1  # of a result in half precision
+    has_eps: bool = True
+    function: Callable[[Tensor, P, float], Tensor] | None = None  # where it is not NORMS' own
+    make: Callable[[float], nn.Module] | None = None
+    module_formula: Callable[[Tensor, P, float], Tensor] | None = None  # where it does more
+    exact_gradient: bool = True  # of the module
+    torch_module: Callable[[float, tuple[int, ...]], nn.Module] | None = None  # (eps, shape)
+
+    @property
+    def axis(self) -> int:
+        """Say where the features are."""
+        return -1 if self.shapes is ROWS else 1
+
+    @property
+    def centred(self) -> bool:
+        """Say whether a mean is subtracted somewhere."""
+        return "shift" in self.blind_to or self.norm.endswith("batch")
+
+    @property
+    def pools_batch(self) -> bool:
+        """Say whether samples share statistics."""
+        return getattr(NORMS[self.norm], "takes_mask", False)
+
+    def call(self, x: Tensor, p: P, eps: float) -> Tensor:
+        """Call labkit's function."""
+        if self.function is not None:
+            return self.function(x, p, eps)
+        own = facts(self.norm).function
+        assert own is not None
+        return own(x, **p, **self.options, **({"eps": eps} if self.has_eps else {}))
+
+    def module(self, eps: float) -> nn.Module:
+        """Make labkit's module for 12 features."""
+        if self.make is not None:
+            return self.make(eps)
+        return NORMS[self.norm](DIM, **self.made, **({"eps": eps} if self.has_eps else {}))
+
+    def draw(self, dtype: torch.dtype) -> dict[str, Tensor]:
+        """Draw the parameters: gains and shifts about 0, single numbers about 1."""
+        drawn = {}
+        own = dict(self.module(1e-5).named_parameters())
+        for name in self.parameters:
+            shape = own[name].shape
+            drawn[name] = (torch.randn(shape) if shape == (DIM,) else 0.5 + torch.rand(shape)).to(
+                dtype
+            )
+        return drawn
 
 
-DIM = 12
-ROWS = ((7, DIM), (DIM,), (2, 5, DIM), (2, 3, 4, DIM))
-CHANNELS = ((9, DIM), (4, DIM, 5), (3, DIM, 4, 2), (2, DIM, 2, 3, 2))
-BATCH_NORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
+def half_way(eps: float) -> norms.PRepBatchNorm:
+    """Make a PRepBN whose λ is SHARE, and stays so for any number of calls in a test."""
+    module = norms.PRepBatchNorm(DIM, steps=2**60, eps=eps)
+    module.calls.fill_(2**59)
+    return module
 
 
-def layer_formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    mu = x.sum(-1, keepdim=True) / x.shape[-1]
-    v = ((x - mu) ** 2).sum(-1, keepdim=True) / x.shape[-1]
-    y = (x - mu) / torch.sqrt(v + eps)
-    y = y if weight is None else weight * y
-    return y if bias is None else y + bias
+def blended(x: Tensor, p: P, eps: float) -> Tensor:
+    """Blend labkit's functions as PRepBN does."""
+    rep = {name.removeprefix("rep."): value for name, value in p.items() if "rep." in name}
+    layered = norms.layer_norm(
+        x.double().movedim(1, -1), p.get("layer.weight"), p.get("layer.bias"), eps
+    ).movedim(-1, 1)
+    batched = norms.rep_batch_norm(x.double(), **rep, training=True, eps=eps)
+    return (SHARE * layered + (1 - SHARE) * batched).to(x.dtype)
 
 
-def rms_formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    y = x / torch.sqrt((x**2).sum(-1, keepdim=True) / x.shape[-1] + eps)
-    return y if weight is None else weight * y
-
-
-def batch_formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    columns = []
-    for c in range(x.shape[1]):
-        values = x[:, c]
-        mu = values.sum() / values.numel()
-        v = ((values - mu) ** 2).sum() / values.numel()
-        y = (values - mu) / torch.sqrt(v + eps)
-        y = y if weight is None else weight[c] * y
-        columns.append(y if bias is None else y + bias[c])
-    return torch.stack(columns, dim=1)
-
-
-GROUPS = 3
-
-
-def group_formula(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    size = x.shape[1] // GROUPS
-    parts = []
-    for g in range(GROUPS):
-        values = x[:, g * size : (g + 1) * size]
-        axes = tuple(range(1, x.ndim))
-        mu = values.mean(axes, keepdim=True)
-        v = ((values - mu) ** 2).mean(axes, keepdim=True)
-        parts.append((values - mu) / torch.sqrt(v + eps))
-    y = torch.cat(parts, dim=1).movedim(1, -1)
-    y = y if weight is None else weight * y
-    return (y if bias is None else y + bias).movedim(-1, 1)
-
-
+WEIGHT = ("weight",)
+STANDARD = frozenset({"scale", "shift", "order"})
 CASES = {
     case.norm: case
     for case in (
         Case(
-            norm="layer",
-            shapes=ROWS,
-            formula=layer_formula,
-            function=norms.layer_norm,
-            module=lambda eps: norms.LayerNorm(DIM, eps=eps),
-            torch_module=lambda eps, shape: nn.LayerNorm(DIM, eps=eps),
-            blind_to=frozenset({"scale", "shift"}),
-        ),
-        Case(
-            norm="rms",
-            shapes=ROWS,
-            formula=rms_formula,
-            function=lambda x, weight, bias, eps: norms.rms_norm(x, weight, eps),
-            module=lambda eps: norms.RMSNorm(DIM, eps=eps),
-            torch_module=lambda eps, shape: nn.RMSNorm(DIM, eps=eps),
-            blind_to=frozenset({"scale"}),
-            parameters=("weight",),
-        ),
-        Case(
-            norm="batch",
+            "batch",
+            formulas.by_channel,
+            blind_to=STANDARD,
             shapes=CHANNELS,
-            formula=batch_formula,
-            function=lambda x, weight, bias, eps: norms.batch_norm(
-                x, None, None, weight, bias, training=True, eps=eps
-            ),
-            module=lambda eps: norms.BatchNorm(DIM, eps=eps),
+            options={"training": True},
             torch_module=lambda eps, shape: BATCH_NORMS[len(shape)](DIM, eps=eps),
-            blind_to=frozenset({"scale", "shift"}),
         ),
         Case(
-            norm="group",
+            "layer",
+            formulas.layer,
+            blind_to=STANDARD,
+            torch_module=lambda eps, shape: nn.LayerNorm(DIM, eps=eps),
+        ),
+        Case(
+            "annotated-layer",
+            formulas.annotated_layer,
+            blind_to=STANDARD,
+            slope=lambda eps: 1 / eps,
+        ),
+        Case(
+            "rms",
+            formulas.rms,
+            WEIGHT,
+            torch_module=lambda eps, shape: nn.RMSNorm(DIM, eps=eps),
+        ),
+        Case("rms-llama", formulas.rms, WEIGHT, roundings=2),
+        Case("rms-gemma", formulas.rms_gemma, WEIGHT),
+        Case("rms-t5", formulas.rms, WEIGHT, roundings=2),
+        Case("rms-outside", formulas.rms_outside, WEIGHT, slope=lambda eps: 1 / eps),
+        Case(
+            "partial-rms",
+            lambda x, p, eps: formulas.partial_rms(x, p, eps, k=max(1, int(0.35 * x.shape[-1]))),
+            WEIGHT,
+            blind_to=frozenset({"scale"}),
+            options={"p": 0.35},
+            made={"p": 0.35},
+        ),
+        Case(
+            "instance",
+            formulas.instance,
+            blind_to=STANDARD,
+            shapes=CHANNELS[1:],
+            made={"affine": True},
+            torch_module=lambda eps, shape: INSTANCE_NORMS[len(shape)](DIM, eps=eps, affine=True),
+        ),
+        Case(
+            "group",
+            formulas.group,
+            blind_to=frozenset({"scale", "shift"}),
             shapes=CHANNELS,
-            formula=group_formula,
-            function=lambda x, weight, bias, eps: norms.group_norm(x, GROUPS, weight, bias, eps),
-            module=lambda eps: norms.GroupNorm(GROUPS, DIM, eps=eps),
+            options={"num_groups": GROUPS},
+            make=lambda eps: norms.GroupNorm(GROUPS, DIM, eps=eps),
             torch_module=lambda eps, shape: nn.GroupNorm(GROUPS, DIM, eps=eps),
-            blind_to=frozenset({"scale", "shift"}),
+        ),
+        Case("scale", formulas.scale, WEIGHT, slope=lambda eps: DIM**0.5 / eps),
+        Case("l2", formulas.l2, WEIGHT, slope=lambda eps: 1 / eps),
+        Case(
+            "power",
+            formulas.power,
+            function=lambda x, p, eps: norms.power_norm(x, **p, eps=eps),
+            made={"groups": GROUPS},
+            module_formula=formulas.power_module,
+            exact_gradient=False,
         ),
         Case(
-            norm="none",
-            shapes=ROWS,
-            formula=lambda x, weight, bias, eps: x,
-            function=lambda x, weight, bias, eps: x,
-            module=lambda eps: nn.Identity(),
+            "rep-batch",
+            formulas.rep_batch,
+            ("weight", "bias", "eta"),
+            blind_to=frozenset({"order"}),
+            shapes=CHANNELS,
+            options={"training": True},
+        ),
+        Case(
+            "prep-batch",
+            formulas.prep_batch,
+            ("layer.weight", "layer.bias", "rep.weight", "rep.bias", "rep.eta"),
+            blind_to=frozenset({"order"}),
+            shapes=CHANNELS,
+            function=blended,
+            make=half_way,
+        ),
+        Case(
+            "dyt",
+            formulas.dyt,
+            ("alpha", "weight", "bias"),
+            blind_to=frozenset({"order"}),
+            has_eps=False,
+        ),
+        Case(
+            "derf",
+            formulas.derf,
+            ("alpha", "shift", "weight", "bias"),
+            blind_to=frozenset({"order"}),
+            has_eps=False,
+        ),
+        Case(
+            "bhyt",
+            formulas.bhyt,
+            ("scale", "weight"),
+            options={"bound": KAPPA},
+            made={"bound": KAPPA},
+        ),
+        Case(
+            "none",
+            lambda x, p, eps: x,
+            (),
+            blind_to=frozenset({"order"}),
+            has_eps=False,
+            function=lambda x, p, eps: x,
             torch_module=lambda eps, shape: nn.Identity(),
-            blind_to=frozenset(),
-            parameters=(),
         ),
     )
 }
 
 
-def parameters(case: Case, dtype: torch.dtype) -> tuple[Tensor | None, Tensor | None]:
-    """Draw a gain and a shift, where the norm has them."""
-    weight = torch.randn(DIM).to(dtype) if "weight" in case.parameters else None
-    bias = torch.randn(DIM).to(dtype) if "bias" in case.parameters else None
-    return weight, bias
+def truth(case: Case, x: Tensor, p: P, eps: float, *, module: bool = False) -> Tensor:
+    """Give the formula's result in float64; the module's, where that does more."""
+    formula = case.module_formula if module and case.module_formula else case.formula
+    return formula(x.double(), {name: value.double() for name, value in p.items()}, eps)
+
+
+def with_parameters(module: nn.Module, p: P) -> nn.Module:
+    """Put parameters into a module."""
+    with torch.no_grad():
+        for name, value in p.items():
+            module.get_parameter(name).copy_(value)
+    return module
+
+
+def close(
+    came: Tensor,
+    expected: Tensor,
+    dtype: torch.dtype,
+    magnified: float = 1.0,
+    roundings: int = 1,
+) -> None:
+    """Allow what the precision allows.
+
+    Statistics are sums of up to a hundred terms in float32 or better, a few of whose roundings
+    survive; they are magnified by |mean| / deviation where the mean is far away. The result is
+    rounded once to its dtype, by some norms twice.
+    """
+    came, expected = came.detach(), expected.detach()
+    computed = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
+    size = max(1.0, float(expected.abs().max()))
+    torch.testing.assert_close(
+        came.double(),
+        expected,
+        rtol=0.6 * roundings * torch.finfo(dtype).eps,
+        atol=16 * computed * magnified * size,
+    )
+    assert came.dtype == dtype

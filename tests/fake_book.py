@@ -236,6 +236,7 @@ def make(root: Path, package: bool = False) -> Path:
     (root / "chapters").mkdir(parents=True, exist_ok=True)
     for name in ("conf.py", "index.md", "references.bib"):
         shutil.copy(REPOSITORY / "chapters" / name, root / "chapters")
+    shutil.copy(REPOSITORY / "README.md", root)
     shutil.copytree(
         REPOSITORY / "chapters" / "_static", root / "chapters" / "_static", dirs_exist_ok=True
     )

@@ -8,92 +8,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-import variants_batch
 import variants_layer
-import variants_rms
 from torch import nn
 
 from labkit import check, norms
-from labkit.check import guard
-
-CHECKS = {
-    "layer": (check.layer_norm, variants_layer),
-    "rms": (check.rms_norm, variants_rms),
-    "batch": (check.batch_norm, variants_batch),
-}
-WRONG = [(norm, name) for norm, (_, table) in CHECKS.items() for name in table.WRONG]
-RIGHT = [(norm, name) for norm, (_, table) in CHECKS.items() for name in table.RIGHT]
-
-
-@pytest.mark.parametrize(("norm", "name"), WRONG)
-def test_a_wrong_variant_is_rejected_with_its_cause(norm, name, record_property):
-    hold, table = CHECKS[norm]
-    variant, cause = table.WRONG[name]
-    report = hold(variant)
-    record_property("mutation gate", (norm, report.ok))
-    assert not report.ok
-    assert all(law.message for law in report.laws)
-    assert any(cause in law.cause for law in report.failed), report
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize(("norm", "name"), RIGHT)
-def test_a_right_variant_is_accepted(norm, name, seed):
-    hold, table = CHECKS[norm]
-    report = hold(table.RIGHT[name], seed=seed)
-    assert report.ok, report
-
-
-@pytest.mark.parametrize("norm", CHECKS)
-def test_the_gate_is_large_enough(norm):
-    _, table = CHECKS[norm]
-    assert len(table.WRONG) >= 15 and len(table.RIGHT) >= 3
-
-
-SUBJECTS = {
-    "layer": (norms.layer_norm, norms.LayerNorm, norms.LayerNorm(24), norms.LayerNorm((3, 4))),
-    "rms": (norms.rms_norm, norms.RMSNorm, norms.RMSNorm(24), norms.RMSNorm(8, eps=1e-3)),
-    "batch": (
-        norms.batch_norm,
-        norms.BatchNorm,
-        norms.BatchNorm(6, momentum=None),
-        norms.BatchNorm(6, channel_axis=-1),
-    ),
-    "group": (
-        norms.group_norm,
-        norms.GroupNorm,
-        norms.GroupNorm(2, 8),
-        norms.GroupNorm(2, 8, channel_axis=-1),
-        nn.GroupNorm(4, 8),
-        nn.GroupNorm,
-        F.group_norm,
-    ),
-}
-HOLD = {norm: hold for norm, (hold, _) in CHECKS.items()} | {"group": check.group_norm}
-
-
-@pytest.mark.parametrize(
-    ("norm", "place"), [(norm, i) for norm, row in SUBJECTS.items() for i in range(len(row))]
-)
-def test_labkit_keeps_its_own_laws(norm, place):
-    report = HOLD[norm](SUBJECTS[norm][place])
-    assert report.ok, report
-
-
-GROUPS_WRONG = {
-    "one group": lambda x, num_groups, w=None, b=None, eps=1e-5: F.group_norm(x, 1, w, b, eps),
-    "each channel": lambda x, num_groups, w=None, b=None, eps=1e-5: F.group_norm(
-        x, x.shape[1], w, b, eps
-    ),
-    "strided": lambda x, num_groups, w=None, b=None, eps=1e-5: F.group_norm(
-        x.unflatten(1, (-1, num_groups)).transpose(1, 2).flatten(1, 2), num_groups, w, b, eps
-    ).unflatten(1, (num_groups, -1)).transpose(1, 2).flatten(1, 2),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", GROUPS_WRONG)
-def test_a_wrong_group_norm_is_rejected(name):
-    assert not check.group_norm(GROUPS_WRONG[name]).ok
+from labkit.check import guard, run
 
 
 def test_eps_names_what_a_fixed_eps_must_be():
@@ -115,7 +34,7 @@ def hang_in_sleep(x, weight=None, bias=None, eps=1e-5):
 
 @pytest.mark.parametrize("hang", [hang_in_python, hang_in_sleep])
 def test_an_implementation_that_hangs_ends(hang, monkeypatch):
-    monkeypatch.setattr(check, "SECONDS_EACH", 0.3)
+    monkeypatch.setattr(run, "SECONDS_EACH", 0.3)
     report = check.layer_norm(hang)
     assert not report.ok
     assert "stopped" in report.laws[-1].message and "loop" in report.laws[-1].cause
@@ -226,6 +145,51 @@ def test_a_report_reads_as_a_list_and_is_safe_in_html():
     assert str(report).startswith("✗ check.layer_norm: 0 of ")
     good = str(check.layer_norm(norms.layer_norm))
     assert good.startswith("✓") and "✗" not in good and repr(report) == str(report)
+
+
+def weight_wanted(x, weight, eps):
+    return x * weight.missing
+
+
+def test_the_same_exception_is_told_once():
+    report = check.rms_norm(weight_wanted)
+    told = [law.message for law in report.failed if "AttributeError" in law.message]
+    assert len(told) > 5 and len(set(told)) == 1
+    assert str(report).count("AttributeError") == 1
+
+
+def test_eps_outside_is_no_matter_of_float64():
+    def outside(x, weight=None, bias=None, eps=1e-5):
+        centred = x - x.mean(-1, keepdim=True)
+        y = centred / (centred.square().mean(-1, keepdim=True).sqrt() + eps)
+        y = y if weight is None else y * weight
+        return y if bias is None else y + bias
+
+    failed = {law.name: law.cause for law in check.layer_norm(outside).failed}
+    assert "outside the root" in failed["float64 kept"]
+
+
+def test_an_unknown_variant_lists_the_right_ones():
+    with pytest.raises(ValueError, match="'lama'; choose one of torch, llama, gemma, t5, outside"):
+        check.rms_norm(norms.rms_norm, variant="lama")  # pyright: ignore[reportArgumentType]
+
+
+def test_each_norm_has_a_check_under_its_own_name():
+    for name, hold in check.CHECKS.items():
+        assert getattr(check, name.replace("-", "_")) is hold
+
+
+def test_settings_can_be_named_where_they_cannot_be_passed():
+    def half(x, weight=None):
+        return norms.partial_rms_norm(x, weight, 1e-4, 0.5)
+
+    def narrow(x, scale=1.0, weight=None):
+        return norms.bounded_tanh(x, scale, weight, 3.0, 1e-6)
+
+    assert check.partial_rms_norm(half, eps=1e-4, p=0.5).ok
+    assert "p is 0.5 here" in str(check.partial_rms_norm(half, eps=1e-4))
+    assert check.bounded_tanh(narrow, bound=3.0).ok
+    assert not check.bounded_tanh(narrow).ok
 
 
 # --- answer() ---

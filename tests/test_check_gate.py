@@ -26,8 +26,8 @@ MUTATIONS = {
     "layer, root": ("layer", "layer_norm", "torch.rsqrt(variance + eps)", "(variance + eps)"),
     "layer, other default": ("layer", "layer_norm", "eps: float = 1e-5", "eps: float = 1e-6"),
     "layer module, shift lost": (
-        "layer", "LayerNorm", "F.layer_norm(input, shape, self.weight, self.bias",
-        "F.layer_norm(input, shape, self.weight, None"),
+        "layer", "LayerNorm", "torch.layer_norm(input, shape, weight, bias",
+        "torch.layer_norm(input, shape, weight, None"),
     "rms, eps outside": (
         "rms", "rms_norm", "torch.rsqrt(mean_square + eps)", "(1 / (mean_square.sqrt() + eps))"),
     "rms, sum": ("rms", "rms_norm", "wide.square().mean(", "wide.square().sum("),
@@ -52,8 +52,7 @@ MUTATIONS = {
     "batch, evaluation": (
         "batch", "batch_norm", "if training or running_mean", "if True or running_mean"),
     "batch module, mode lost": (
-        "batch", "BatchNorm", "else super().forward(rows)",
-        "else super().train().forward(rows)"),
+        "batch", "BatchNorm", "training = self.training or mean is None", "training = True"),
     "group, eps outside": (
         "group", "group_norm", "torch.rsqrt(variance + eps)", "(1 / (variance.sqrt() + eps))"),
     "group, strided": (

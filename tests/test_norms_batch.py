@@ -121,11 +121,46 @@ def test_running_statistics_carry_no_graph():
     assert not mean.requires_grad and not var.requires_grad
 
 
-def test_groups_are_the_limits_of_layer_and_instance_norm():
-    x = torch.randn(3, 6, 4, 5)
-    one = norms.group_norm(x, 1)
-    layer = norms.layer_norm(x.flatten(1)).view(x.shape)
-    torch.testing.assert_close(one, layer, rtol=1e-5, atol=1e-5)  # another order of sums
-    each = norms.group_norm(x, 6)
-    instance = nn.functional.instance_norm(x)
-    torch.testing.assert_close(each, instance, rtol=1e-5, atol=1e-5)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_evaluation_in_half_precision_rounds_once(dtype):
+    module = norms.BatchNorm(6, dtype=dtype)
+    for _ in range(3):
+        module(torch.randn(20, 6).to(dtype) * 2 + 1)
+    module.eval()
+    x = torch.randn(50, 6).to(dtype)
+    mean, var, weight = (
+        value.double() for value in (module.running_mean, module.running_var, module.weight)
+    )
+    expected = (x.double() - mean) / (var + 1e-5).sqrt() * weight
+    rtol = 0.6 * torch.finfo(dtype).eps
+    torch.testing.assert_close(module(x).double(), expected, rtol=rtol, atol=1e-6)
+
+
+def test_float64_inputs_keep_their_digits_beside_float32_buffers():
+    x, mean, var = torch.randn(5, 3, dtype=torch.float64), torch.randn(3), torch.rand(3)
+    expected = (x - mean.double()) / (var.double() + 1e-5).sqrt()
+    torch.testing.assert_close(norms.batch_norm(x, mean, var), expected, rtol=1e-12, atol=1e-12)
+
+
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+@pytest.mark.parametrize("kind", [norms.BatchNorm, norms.RepBatchNorm, norms.PRepBatchNorm])
+@pytest.mark.parametrize("state", DTYPES, ids=str)
+@pytest.mark.parametrize("given", DTYPES, ids=str)
+def test_any_floating_input_goes_with_any_floating_state(kind, state, given):
+    module = kind(6, dtype=state)
+    x = torch.randn(20, 6).to(given)
+    plain = kind(6, dtype=torch.float64)
+    for _ in range(2):
+        y, expected = module(x), plain(x.double())
+        assert y.dtype == given
+        # one rounding of the result; statistics in float32 at least
+        torch.testing.assert_close(
+            y.double(), expected, rtol=0.6 * torch.finfo(given).eps, atol=1e-5
+        )
+    y, expected = module.eval()(x), plain.eval()(x.double())
+    # running statistics are stored in the state's precision
+    torch.testing.assert_close(
+        y.double(), expected, rtol=4 * torch.finfo(state).eps + torch.finfo(given).eps, atol=0.02
+    )

@@ -1,18 +1,23 @@
-"""RMSNorm's two ways on the CPU, torch's for few values and our own for many, are one function."""
+"""RMSNorm's relatives: two ways on the CPU are one function, and casts come in the stated order."""
 
 import sys
 
 import pytest
 import torch
+from cases import CASES, DIM
 
-from labkit.norms import RMSNorm, rms_norm
+from labkit import norms
+from labkit.norms import RMSNorm, make_norm, rms_norm
+
+NATIVE = sys.modules[RMSNorm.__module__]
+CASTS = {"torch": "rms", "llama": "rms-llama", "t5": "rms-t5", "gemma": "rms-gemma"}
 
 
 @pytest.mark.parametrize("few", [0, 2**40], ids=["our own", "torch's"])
 @pytest.mark.parametrize("eps", [None, 1e-12, 1e-6, 1.0])
 @pytest.mark.parametrize("shape", [(7,), (3, 1), (4, 5, 12), (300, 128), (2, 0, 8)])
 def test_both_ways_are_the_formula_and_its_gradients(shape, eps, few, monkeypatch):
-    monkeypatch.setattr(sys.modules[RMSNorm.__module__], "_FEW", few)
+    monkeypatch.setattr(NATIVE, "_FEW", few)
     norm = RMSNorm(shape[-1], eps=eps)
     torch.nn.init.normal_(norm.weight)
     x = torch.randn(shape, requires_grad=True)
@@ -34,8 +39,140 @@ def test_both_ways_are_the_formula_and_its_gradients(shape, eps, few, monkeypatc
     )
 
 
+@pytest.mark.parametrize("few", [0, 2**40], ids=["our own", "torch's"])
+def test_several_trailing_axes_are_one(few, monkeypatch):
+    monkeypatch.setattr(NATIVE, "_FEW", few)
+    norm = RMSNorm((3, 4), eps=1e-6)
+    torch.nn.init.normal_(norm.weight)
+    x = torch.randn(5, 3, 4)
+    expected = rms_norm(x.flatten(1), norm.weight.flatten(), 1e-6).view_as(x)
+    torch.testing.assert_close(norm(x), expected, rtol=1e-6, atol=1e-6)  # another order of sums
+
+
 def test_the_second_derivative_is_refused_clearly_on_our_own_way():
     x = torch.randn(512, 128, requires_grad=True)
     (slope,) = torch.autograd.grad(RMSNorm(128)(x).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         slope.sum().backward()
+
+
+def gained(kind: str, x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> torch.Tensor:
+    """Call one of the four; Gemma's weight is stored less 1."""
+    call = {"torch": norms.rms_norm, "llama": norms.rms_norm_llama, "t5": norms.rms_norm_t5}
+    return (
+        norms.rms_norm_gemma(x, weight - 1, eps) if kind == "gemma" else call[kind](x, weight, eps)
+    )
+
+
+def in_order(kind: str, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Say the order of casts step by step, as the models' code has it."""
+    wide = x.float()
+    standard = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+    if kind == "llama":
+        return weight * standard.to(x.dtype)
+    if kind == "t5":
+        half = weight.dtype in (torch.float16, torch.bfloat16)
+        return weight * (standard.to(weight.dtype) if half else standard)
+    return (standard * weight.float()).to(x.dtype)
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("mixed", [False, True], ids=["half gain", "float32 gain"])
+@pytest.mark.parametrize("kind", CASTS)
+def test_casts_come_bit_for_bit_in_the_stated_order(kind, mixed, half):
+    x = torch.randn(64, 96, dtype=half)
+    # 1/4 steps, so that Gemma's weight − 1 is exact
+    weight = (torch.randint(1, 12, (96,)) / 4).to(torch.float32 if mixed else half)
+    y = gained(kind, x, weight)
+    assert torch.equal(y, in_order(kind, x, weight))
+    unrounded = mixed and kind in ("llama", "t5")
+    assert y.dtype == (torch.float32 if unrounded else half)
+    module = make_norm(CASTS[kind], 96, eps=1e-6, dtype=weight.dtype)
+    with torch.no_grad():
+        module.weight.copy_(weight - 1 if kind == "gemma" else weight)
+    assert torch.equal(module(x), y)
+
+
+def test_in_half_precision_there_are_two_groups_and_they_differ():
+    x = torch.randn(256, 96, dtype=torch.bfloat16)
+    weight = torch.randn(96).to(torch.bfloat16)
+    y = {kind: gained(kind, x, weight) for kind in ("torch", "llama", "t5")}
+    assert torch.equal(y["llama"], y["t5"])
+    differing = (y["llama"] != y["torch"]).double().mean()
+    # one more rounding to 8 bits moves a good part of all results by one unit
+    assert 0.1 < differing < 0.5
+    gap = (y["llama"].double() - y["torch"].double()).abs()
+    assert (gap <= torch.finfo(torch.bfloat16).eps * y["torch"].double().abs()).all()
+    # With a gain of 1 nothing is rounded twice.
+    one = torch.ones(96, dtype=torch.bfloat16)
+    assert torch.equal(gained("llama", x, one), gained("torch", x, one))
+
+
+def test_t5_keeps_every_digit_with_a_float32_gain():
+    x = torch.randn(8, 96).bfloat16()
+    y, rounded = norms.rms_norm_t5(x, torch.ones(96)), norms.rms_norm_llama(x, torch.ones(96))
+    assert y.dtype == rounded.dtype == torch.float32
+    assert torch.equal(rounded, y.bfloat16().float()) and not torch.equal(rounded, y)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_where_nothing_is_rounded_all_four_are_one(dtype):
+    x, weight = torch.randn(64, 96, dtype=dtype), torch.randint(1, 12, (96,)).to(dtype) / 4
+    y = {kind: gained(kind, x, weight) for kind in CASTS}
+    assert all(torch.equal(y["torch"], other) for other in y.values())
+
+
+@pytest.mark.parametrize("few", [0, 2**40], ids=["our own", "torch's"])
+@pytest.mark.parametrize("kind", CASTS)
+def test_the_modules_take_the_fast_way_in_float32(kind, few, monkeypatch):
+    monkeypatch.setattr(NATIVE, "_FEW", few)
+    module = make_norm(CASTS[kind], 96, eps=1e-6)
+    torch.nn.init.normal_(module.weight)
+    x, top = torch.randn(5, 96, requires_grad=True), torch.randn(5, 96)
+    case = CASES[CASTS[kind]]
+    own = torch.autograd.grad(module(x), [x, module.weight], top)
+    p = {"weight": module.weight}
+    wanted = torch.autograd.grad(case.call(x, p, 1e-6), [x, module.weight], top)
+    for came, expected in zip(own, wanted, strict=True):
+        torch.testing.assert_close(came, expected, rtol=1e-5, atol=1e-5)  # another order of sums
+
+
+def test_gemmas_weight_starts_at_0_and_means_its_distance_from_1():
+    module = norms.GemmaRMSNorm(DIM)
+    assert module.weight.abs().max() == 0
+    x = torch.randn(3, DIM)
+    torch.testing.assert_close(module(x), norms.rms_norm(x, None, 1e-6), rtol=1e-6, atol=1e-7)
+
+
+def test_eps_outside_the_root_is_felt_a_thousandfold_later():
+    x = torch.full((1, 4), 1e-12, dtype=torch.float64, requires_grad=True)
+    for norm, slope in (
+        (lambda x: norms.rms_norm(x, eps=1e-6), 1e3),
+        (lambda x: norms.rms_norm_outside(x, eps=1e-6), 1e6),
+    ):
+        # the slope at 0; x is a millionth of eps
+        torch.testing.assert_close(norm(x) / x, torch.full_like(x, slope), rtol=1e-5, atol=0)
+    zero = torch.zeros(1, 4, dtype=torch.float64, requires_grad=True)
+    (grad,) = torch.autograd.grad(norms.rms_norm_outside(zero, eps=1e-6)[0, 0], zero)
+    torch.testing.assert_close(grad, torch.tensor([[1e6, 0, 0, 0]], dtype=torch.float64))
+
+
+SHARES = [
+    (16, 0.0625, 1), (8, 0.0625, 1), (100, 0.0625, 6), (10, 0.35, 3), (10, 1.0, 10), (1, 0.5, 1)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dim", "p", "k"), SHARES)
+def test_partial_rms_norm_reads_its_first_features_only(dim, p, k):
+    x = torch.randn(5, dim, dtype=torch.float64)
+    y = norms.partial_rms_norm(x, p=p)
+    root = (sum(x[:, i] ** 2 for i in range(k)) / k + 1e-6).sqrt()
+    torch.testing.assert_close(y, x / root[:, None], rtol=1e-12, atol=0)
+    moved = x.clone()
+    moved[:, k:] *= 3
+    assert torch.equal(norms.partial_rms_norm(moved, p=p)[:, :k], y[:, :k])
+
+
+def test_all_of_the_features_is_rms_norm():
+    x = torch.randn(5, DIM)
+    assert torch.equal(norms.partial_rms_norm(x, eps=1e-6, p=1.0), norms.rms_norm(x, eps=1e-6))

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from labkit import ModelConfig, TrainConfig, Transformer, train
+from labkit.context import Context
 from labkit.corpora import Digits, Text
 from labkit.probes import (
     PROBES,
@@ -70,7 +71,7 @@ def test_residual_streams_are_the_inputs_of_the_blocks_and_the_last_output():
     x = model.embed(tokens)
     expected = [x]
     for block in model.blocks:
-        x = block(x, model.get_buffer("angles")[: tokens.shape[1]].float())
+        x = block(x, Context(angles=model.get_buffer("angles")[: tokens.shape[1]].float()))
         expected.append(x)
     for ours, theirs in zip(streams, expected, strict=True):
         torch.testing.assert_close(ours, theirs)

@@ -76,6 +76,7 @@ def content_key(root: Path, profile: str) -> str:
         *files_below(chapters / "_static"),
         root / "build" / "claims" / f"{profile}.json",
         *sorted(ledger.glob("*.json")),
+        *root.glob("README.md"),
         *(path for path in files_below(root / "labkit") if path.suffix == ".py"),
     ]
     digest = hashlib.sha256(f"{profile}\n{tools()}".encode())

@@ -19,6 +19,7 @@ from labkit.book.facts import Json, chapter_facts, escape_markdown, title_of
 from labkit.book.files import Red, read_json
 from labkit.book.page import page
 from labkit.book.scoreboard import scoreboard
+from labkit.book.tables import tables_page
 
 BUILD_MODULES = {"labkit.book", "labkit.cli", "labkit.__main__"}
 MATHJAX = "tex-chtml-full.js"
@@ -44,6 +45,9 @@ def staged_files(root: Path, profile: str) -> dict[str, bytes]:
     for path in [*(chapters / name for name in SITE_SOURCES), *files_below(chapters / "_static")]:
         files[path.relative_to(chapters).as_posix()] = path.read_bytes()
     files["references.md"] = REFERENCES.encode()
+    readme = root / "README.md"
+    if readme.is_file():  # a book without the package, as in the tests, has none
+        files["tables.md"] = tables_page(readme.read_text(encoding="utf-8")).encode()
     recorded = recorded_ledgers(root, profile)
     files["scoreboard.md"] = scoreboard(claims, titles, recorded).encode()
     files.update((name, content.encode()) for name, content in api_pages(root))

@@ -7,167 +7,153 @@ Each law is a general property, held against a float64 formula that is written a
 labkit.norms. A law that fails says which input was used, what came, what was expected, and the
 likely cause. A check never raises because of what was handed in, leaves arguments, modules and
 random states as they were, and ends: a law may take 8 seconds, all together 40.
+
+Every check takes a function, a module or a module's class; `eps` (or `p`, `bound`) names the
+value to expect where it cannot be passed: without it the default must be the documented one, or
+a module's own attribute. `seed` draws other inputs. `CHECKS` has them by the keys of
+labkit.norms.NORMS, and each key is a name here too: check.rms_llama, check.dyt, …
 """
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
-from torch import nn
-
-from labkit.check import batch_laws, eps_laws, gradient_laws, hard_laws, laws, precision_laws
+from labkit.check import specs
 from labkit.check.answer import answer
-from labkit.check.exam import Broken, Exam, Untested
-from labkit.check.guard import run_all, untouched_world
-from labkit.check.module import Module
+from labkit.check.blocks.block import block
 from labkit.check.report import Law, Report
-from labkit.check.spec import BATCH, GROUP, LAYER, RMS, Spec
-from labkit.check.subject import Function, Subject
+from labkit.check.run import Implementation, hold
 
-__all__ = ["Law", "Report", "answer", "batch_norm", "group_norm", "layer_norm", "rms_norm"]
+__all__ = [
+    "CHECKS", "Law", "Report", "annotated_layer_norm", "answer", "batch_norm", "block",
+    "bounded_tanh",
+    "dynamic_erf", "dynamic_tanh", "fix_norm", "group_norm", "identity", "instance_norm",
+    "l2_norm", "layer_norm", "partial_rms_norm", "power_norm", "prep_batch_norm",
+    "rep_batch_norm", "rms_norm", "scale_norm",
+]  # fmt: skip
 
-SECONDS_EACH, SECONDS_TOTAL = 8.0, 40.0
-
-Implementation = Callable[..., Any] | nn.Module | type[nn.Module]
-
-# The order is that of the report: what is most basic, and explains most, comes first.
-_BASIC = {
-    "value": laws.value,
-    "shapes": laws.shapes,
-    "inputs kept": laws.inputs_kept,
-    "same result twice": laws.repeatable,
-    "mean 0 and mean square 1": laws.standardized,
-    "eps inside the root": eps_laws.eps_inside,
-    "default eps": eps_laws.default_eps,
-    "gain": laws.gain,
-    "shift": laws.shift,
-    "gain first, then shift": laws.gain_then_shift,
-    "blind to scale": laws.scale_invariance,
-    "blind to a constant": laws.shift_invariance,
-}
-_BATCH = {
-    "batch shared": batch_laws.batch_coupling,
-    "training uses the batch": batch_laws.training_uses_batch,
-    "running statistics": batch_laws.running_update,
-    "evaluation uses running statistics": batch_laws.evaluation_uses_running,
-}
-_HARD = {
-    "gradient of x": gradient_laws.gradient_of("x"),
-    "gradient of the gain": gradient_laws.gradient_of("weight"),
-    "gradient of the shift": gradient_laws.gradient_of("bias"),
-    "large offset": precision_laws.large_offset,
-    "half precision": precision_laws.half_precision,
-    "dtype kept": precision_laws.dtype_kept,
-    "float64 kept": precision_laws.float64_kept,
-    "constant values": hard_laws.constant,
-    "views": hard_laws.strides,
-    "neighbours apart": hard_laws.independence,
-    "NaN and infinity contained": hard_laws.containment,
-}
+Eps = float | None
+Variant = Literal["torch", "llama", "gemma", "t5", "outside"]
 
 
-def layer_norm(fn_or_module: Implementation, *, eps: float | None = None, seed: int = 0) -> Report:
-    """Check a layer norm: a function (x, weight=None, bias=None, eps=1e-5), module or class.
+def layer_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
+    """Check a layer norm: (x, weight=None, bias=None, eps=1e-5)."""
+    return hold(specs.LAYER, given, {"eps": eps}, seed)
 
-    `eps` names the one to expect where it cannot be passed; without it the default must be 1e-5,
-    or a module's own attribute. `seed` draws other inputs.
+
+def annotated_layer_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
+    """Check the Annotated Transformer's layer norm: unbiased deviation, eps 1e-6 added to it."""
+    return hold(specs.ANNOTATED, given, {"eps": eps}, seed)
+
+
+def rms_norm(
+    given: Implementation, *, eps: Eps = None, variant: Variant | None = None, seed: int = 0
+) -> Report:
+    """Check an RMS norm: (x, weight=None, eps=1e-6); torch's None, the machine epsilon, is fine.
+
+    Without a variant the gain may multiply before or after the rounding to half precision. With
+    one, that order is a law: "torch", "llama", "t5", "gemma" (1 + weight) or "outside" (eps 1e-8
+    is added to the root mean square).
     """
-    return _check(LAYER, {**_BASIC, **_HARD}, fn_or_module, eps, seed)
+    spec = specs.RMS if variant is None else specs.RMS_VARIANTS.get(variant)
+    if spec is None:
+        choices = ", ".join(specs.RMS_VARIANTS)
+        raise ValueError(f"unknown variant {variant!r}; choose one of {choices}")
+    return hold(spec, given, {"eps": eps}, seed, variant)
 
 
-def rms_norm(fn_or_module: Implementation, *, eps: float | None = None, seed: int = 0) -> Report:
-    """Check an RMS norm: a function (x, weight=None, eps=1e-6), a module or its class.
+def partial_rms_norm(
+    given: Implementation, *, eps: Eps = None, p: float | None = None, seed: int = 0
+) -> Report:
+    """Check an RMS norm of the first max(1, floor(d p)) features: (x, weight, eps=1e-6, p=1/16)."""
+    return hold(specs.PARTIAL, given, {"eps": eps, "p": p}, seed)
 
-    Documented defaults are 1e-6 and torch's None, the machine epsilon. Else as `layer_norm`.
-    """
-    return _check(RMS, {**_BASIC, **_HARD}, fn_or_module, eps, seed)
 
-
-def batch_norm(fn_or_module: Implementation, *, eps: float | None = None, seed: int = 0) -> Report:
+def batch_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
     """Check a batch norm: a function with torch's arguments, a module or its class.
 
     The function is (x, running_mean=None, running_var=None, weight=None, bias=None,
-    training=False, momentum=0.1, eps=1e-5) with the channels on axis 1. Else as `layer_norm`.
+    training=False, momentum=0.1, eps=1e-5, mask=None) with the channels on axis 1. `mask` is a
+    law where it is taken: True is a real token.
     """
-    return _check(BATCH, {**_BASIC, **_BATCH, **_HARD}, fn_or_module, eps, seed)
+    return hold(specs.BATCH, given, {"eps": eps}, seed)
 
 
-def group_norm(fn_or_module: Implementation, *, eps: float | None = None, seed: int = 0) -> Report:
-    """Check a group norm: a function (x, num_groups, weight=None, bias=None, eps=1e-5), or module.
-
-    The channels stand on axis 1. Else as `layer_norm`.
-    """
-    return _check(GROUP, {**_BASIC, **_HARD}, fn_or_module, eps, seed)
+def rep_batch_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
+    """Check RepBN, batch norm + eta · x: as `batch_norm`, with one number eta after the bias."""
+    return hold(specs.REP, given, {"eps": eps}, seed)
 
 
-def _check(
-    spec: Spec,
-    named: dict[str, Callable[[Exam], None]],
-    given: Implementation,
-    eps: float | None,
-    seed: int,
+def prep_batch_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
+    """Check PRepBN, a module or its class (dim, steps=…, warm=0), from layer norm to RepBN."""
+    return hold(specs.PREP, given, {"eps": eps}, seed)
+
+
+def group_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
+    """Check a group norm: (x, num_groups, weight=None, bias=None, eps=1e-5), channels on axis 1."""
+    return hold(specs.GROUP, given, {"eps": eps}, seed)
+
+
+def instance_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
+    """Check an instance norm: (x, weight=None, bias=None, eps=1e-5), channels on axis 1."""
+    return hold(specs.INSTANCE, given, {"eps": eps}, seed)
+
+
+def scale_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
+    """Check a scale norm: (x, weight=None, eps=1e-5); without its one gain √d multiplies."""
+    return hold(specs.SCALE, given, {"eps": eps}, seed)
+
+
+def l2_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
+    """Check an L2 norm with temperature: (x, weight=None, eps=1e-12), one number as weight."""
+    return hold(specs.L2, given, {"eps": eps}, seed)
+
+
+def fix_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
+    """Check a fix norm: (x, eps=1e-5), or an embedding (times √d at each lookup)."""
+    return hold(specs.FIX, given, {"eps": eps}, seed)
+
+
+def power_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
+    """Check a power norm: PN-V (x, weight, bias, eps, mask), or the module with its running φ."""
+    return hold(specs.POWER, given, {"eps": eps}, seed)
+
+
+def dynamic_tanh(given: Implementation, *, seed: int = 0) -> Report:
+    """Check DyT: (x, alpha=0.5, weight=None, bias=None), one number alpha."""
+    return hold(specs.DYT, given, {}, seed)
+
+
+def dynamic_erf(given: Implementation, *, seed: int = 0) -> Report:
+    """Check Derf: (x, alpha=0.5, shift=0.0, weight=None, bias=None), one number each at first."""
+    return hold(specs.DERF, given, {}, seed)
+
+
+def bounded_tanh(
+    given: Implementation, *, eps: Eps = None, bound: float | None = None, seed: int = 0
 ) -> Report:
-    title = f"check.{spec.name}"
-    if given is None or given is ...:
-        return Report(title, (Law("answered", False, "", "not answered yet"),))
-    if not callable(given):
-        kind = type(given).__name__
-        message = f"a function or a module is wanted, got {kind}"
-        return Report(title, (Law("callable", False, "", message),))
-    exam: list[Exam] = []  # made under the time limit, like everything that calls foreign code
-
-    def prepare() -> Law | None:
-        try:
-            exam.append(Exam(_subject(given, spec, eps), spec, seed, eps))
-        except Exception as error:
-            message = f"it could not be prepared: {type(error).__name__}: {error}"
-            return Law("prepared", False, "", message)
-        return None
-
-    def job(name: str, law: Callable[[Exam], None]) -> Callable[[], Law | None]:
-        return lambda: _hold(name, law, exam[0]) if exam else None
-
-    jobs = [prepare, *(job(name, law) for name, law in named.items())]
-    with untouched_world():
-        done = run_all(jobs, SECONDS_EACH, SECONDS_TOTAL)
-    held = [law for law in done if law is not None]
-    if len(done) < len(jobs):
-        name = ["prepared", *named][len(done)]
-        held.append(Law(name, False, *_out_of_time(len(jobs) - len(done) - 1)))
-    return Report(title, tuple(held), _notes(exam[0]) if exam else ())
+    """Check BHyT: (x, scale=1.0, weight=None, bound=10.0, eps=1e-6), one number scale."""
+    return hold(specs.BHYT, given, {"eps": eps, "bound": bound}, seed)
 
 
-def _hold(name: str, law: Callable[[Exam], None], exam: Exam) -> Law | None:
-    """Try one law; None where it does not apply."""
-    try:
-        law(exam)
-    except Untested:
-        return None
-    except Broken as broken:
-        return Law(name, False, broken.cause, broken.message)
-    except Exception as error:  # an outcome that no law foresaw is wrong, and no crash of ours
-        return Law(name, False, "", f"{type(error).__name__}: {error}")
-    return Law(name, True, "", (law.__doc__ or "").strip())
+def identity(given: Implementation, *, seed: int = 0) -> Report:
+    """Check that nothing is done: x comes back, bit for bit."""
+    return hold(specs.IDENTITY, given, {}, seed)
 
 
-def _subject(given: Implementation, spec: Spec, eps: float | None) -> Subject:
-    if isinstance(given, nn.Module) or (isinstance(given, type) and issubclass(given, nn.Module)):
-        return Module(given, spec, eps)
-    return Function(given, spec, eps)
+layer, annotated_layer, batch, group = layer_norm, annotated_layer_norm, batch_norm, group_norm
+instance, scale, l2, power = instance_norm, scale_norm, l2_norm, power_norm
+rms, partial_rms, rep_batch, prep_batch = (
+    rms_norm, partial_rms_norm, rep_batch_norm, prep_batch_norm,
+)  # fmt: skip
+rms_llama, rms_gemma = partial(rms_norm, variant="llama"), partial(rms_norm, variant="gemma")
+rms_t5, rms_outside = partial(rms_norm, variant="t5"), partial(rms_norm, variant="outside")
+dyt, derf, bhyt, none = dynamic_tanh, dynamic_erf, bounded_tanh, identity
 
-
-def _out_of_time(left: int) -> tuple[str, str]:
-    message = f"no result within {SECONDS_EACH:g} seconds on a small input; stopped"
-    message += f", {left} further laws were not tried" if left else ""
-    return "a loop that does not end, or a wait", message
-
-
-def _notes(exam: Exam) -> tuple[str, ...]:
-    subject, spec = exam.subject, exam.spec
-    notes = []
-    if not subject.has_weight:
-        notes.append("the gain was not tested: there is none")
-    if spec.shift and not subject.has_bias:
-        notes.append("the shift was not tested: there is none")
-    if spec.name == "batch_norm" and not subject.has_running:
-        notes.append("running statistics were not tested: there are none")
-    return tuple(notes)
+CHECKS: dict[str, Callable[..., Any]] = {
+    "batch": batch, "layer": layer, "annotated-layer": annotated_layer, "rms": rms,
+    "rms-llama": rms_llama, "rms-gemma": rms_gemma, "rms-t5": rms_t5, "rms-outside": rms_outside,
+    "partial-rms": partial_rms, "instance": instance, "group": group, "scale": scale, "l2": l2,
+    "power": power, "rep-batch": rep_batch, "prep-batch": prep_batch, "dyt": dyt, "derf": derf,
+    "bhyt": bhyt, "none": none,
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""The laws of gradients: those of the float64 formula, for x, gain and shift."""
+"""The laws of gradients: those of the float64 formula, for x and every parameter."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,105 +6,165 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from labkit.check.exam import Broken, Case, Exam, Untested, describe
+from labkit.check.case import Broken, Case, Untested, describe, same_layout_copy, told
+from labkit.check.exam import Exam
 from labkit.check.formula import Formula
 
+_CUT = "the graph is cut: .data, .detach(), .item(), no_grad, numpy or torch.tensor(…)"
+# Room for a float32 step on the way; float32 inputs lose digits to the spread as well, and in
+# half precision each operation of the backward pass may round.
+_ROOM = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 0.04, torch.float16: 0.01}
 
-def gradient_of(argument: str) -> Callable[[Exam], None]:
-    """Make the law that the gradient with respect to x, weight or bias is the formula's."""
+
+def gradient_of(role: str) -> Callable[[Exam], None]:
+    """Make the law that the gradient with respect to x or a parameter is the formula's."""
 
     def gradient(exam: Exam) -> None:
-        subject = exam.subject
-        if argument == "weight" and not subject.has_weight:
+        if role != "x" and role not in exam.learned:
             raise Untested()
-        if argument == "bias" and not subject.has_bias:
-            raise Untested()
-        draw = exam.generator(f"gradient {argument}")
-        size = exam.subject.expected_eps(exam.usual_eps, torch.float64) ** 0.5
-        cases = [
-            exam.case(draw, s, gain=True, shift=True, dtype=torch.float64) for s in exam.shapes[:3]
-        ]
-        about = "numbers so small that eps matters"
-        cases.append(exam.case(draw, about=about, gain=True, scale=size, dtype=torch.float64))
-        level = exam.case(draw, about="one constant", gain=True, dtype=torch.float64)
-        unit = exam.spec.unit(level.x, level.groups)
-        cases.append(replace(level, x=torch.where(unit, 1.5, level.x)))
-        # A fast path may serve float32 alone.
-        single = [exam.case(draw, s, gain=True, shift=True) for s in exam.shapes[:3]]
-        cases += [case for case in single if _well_posed(exam, case)]
+        # x by itself; the parameters all at once, for all their laws.
+        draw = exam.generator("gradient x" if role == "x" else "gradient of parameters")
+        cases = _cases(exam, draw, ("x",) if role == "x" else exam.learned)
         tops = [_noncontiguous_like(case.x, draw) for case in cases]
-        came = [_gradient(exam, c, top, argument) for c, top in zip(cases, tops, strict=True)]
-        _judge_gradients(exam, cases, tops, came, argument)
+        kept = exam.gradients if role != "x" else {}
+        chosen, came = [], []
+        for i, (case, top) in enumerate(zip(cases, tops, strict=True)):
+            roles = ("x",) if role == "x" else tuple(r for r in exam.learned if r in case.given)
+            # torch's own group norm raises on the gradient of a shift without a gain.
+            if role not in roles or (roles == ("bias",) and "weight" in exam.learned):
+                continue
+            try:
+                kept[i] = kept[i] if i in kept else _gradients(exam, case, top, roles)
+                came.append(_arrived(exam, case, kept[i][role], role))
+            except Broken as broken:
+                ignored = role != "x" and next((s for s, _ in exam.found if "ignored" in s), "")
+                broken.cause = ignored or broken.cause
+                raise
+            chosen.append(i)
+        _judge(exam, [cases[i] for i in chosen], [tops[i] for i in chosen], came, role)
 
-    gradient.__doc__ = f"Give the formula's gradient with respect to {argument}."
+    name = role if role == "x" else "a parameter"
+    gradient.__doc__ = f"Give the formula's gradient with respect to {name}."
     return gradient
+
+
+def _cases(exam: Exam, draw: torch.Generator, roles: tuple[str, ...]) -> list[Case]:
+    every, wide = exam.learned, torch.float64
+    size = exam.expected("eps", dtype=wide) ** 0.5 if "eps" in exam.spec.settings else 1.0
+    cases = [exam.case(draw, s, learned=every, dtype=wide) for s in exam.shapes]
+    for about, scale in (("numbers so small that eps matters", size), ("large numbers", 1e4)):
+        cases.append(exam.case(draw, about=about, learned=every, scale=scale, dtype=wide))
+    if roles == ("x",):
+        cases.append(exam.case(draw, dtype=wide))  # without parameters
+    cases += [exam.case(draw, learned=(role,), dtype=wide) for role in every]
+    if "constant" not in exam.spec.odd:
+        level = exam.case(draw, about="one constant", learned=every, dtype=wide)
+        unit = exam.spec.unit(level.x, exam.groups)
+        cases.append(replace(level, x=torch.where(unit, 1.5, level.x)))
+        formula = exam.spec.standardizes
+        if formula is None or formula.eps_at == "inside":
+            nothing = replace(level, about="all values of one unit are 0")
+            cases.append(replace(nothing, x=torch.where(unit, 0.0, level.x)))
+    # A fast path may serve float32, or half precision, alone.
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        shapes = exam.shapes if dtype == torch.float32 else exam.shapes[:1]
+        narrow = [exam.case(draw, s, learned=every, dtype=dtype) for s in shapes]
+        cases += [case for case in narrow if _well_posed(exam, case)]
+    cases += [exam.large(draw), exam.large(draw, wide)]
+    turned = exam.case(draw, exam.shapes[0], "a transposed view", learned=every, dtype=wide)
+    cases.append(replace(turned, x=_noncontiguous_like(turned.x, draw)))
+    return cases
 
 
 def _well_posed(exam: Exam, case: Case) -> bool:
     """Say whether no unit is tiny or nearly constant, which would leave float32 few digits."""
-    if int(exam.spec.unit(case.x, case.groups).sum()) < 4:
+    if exam.spec.standardizes is None:
+        return True
+    if int(exam.spec.unit(case.x, exam.groups).sum()) < 4:
         return False
-    eps = exam.subject.expected_eps(case.eps, case.x.dtype)
-    return exam.spec.formula.sensitivity(case.x, None, eps, case.groups).max().item() < 30
+    bare = case.but(**dict.fromkeys(exam.spec.learned))
+    return exam.spec.formula.sensitivity(case.x, exam.filled(bare)).max().item() < 30
 
 
-def _gradient(exam: Exam, case: Case, top: Tensor, argument: str) -> Tensor:
+def _gradients(
+    exam: Exam, case: Case, top: Tensor, roles: tuple[str, ...]
+) -> dict[str, Tensor | None]:
     runner = exam.open(case)
-    x = case.x.clone().requires_grad_()
-    leaf = {"x": x, "weight": runner.weight, "bias": runner.bias}[argument]
-    if leaf is None:
-        return torch.zeros(0)
-    leaf.requires_grad_()
-    y = exam.call(runner, x, str(case))
-    name = {"x": "x", "weight": "the gain", "bias": "the shift"}[argument]
-    cut = "the graph is cut: .data, .detach(), .item(), no_grad, numpy or torch.tensor(…)"
+    x = same_layout_copy(case.x).requires_grad_("x" in roles)
+    leaves = [x if role == "x" else runner.parameters[role] for role in roles]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    y = exam.call(runner, x, case)
     if not y.requires_grad:
-        raise Broken(f"on {case} the result has no gradient at all", cut)
+        raise Broken(f"on {case} the result has no gradient at all", _CUT)
+    if case.x.dtype in (torch.float64, torch.float32):
+        exam.judge([case], [y.detach()], 1e-4, 1e-4, "the value is another one under autograd")
     try:
-        (grad,) = torch.autograd.grad(y, leaf, top.to(y.dtype), allow_unused=True)
+        grads = torch.autograd.grad(y, leaves, top.to(y.dtype), allow_unused=True)
     except Exception as error:
-        raise Broken(
-            f"on {case} the backward pass raised {type(error).__name__}: {str(error)[:200]}"
-        ) from error
+        raise Broken(f"on {case} the backward pass raised {told(error)}") from error
+    return dict(zip(roles, grads, strict=True))
+
+
+def _arrived(exam: Exam, case: Case, grad: Tensor | None, role: str) -> Tensor:
     if grad is None:
-        raise Broken(f"on {case} no gradient arrives at {name}", cut)
+        name = "x" if role == "x" else exam.spec.learned[role].name
+        raise Broken(f"on {case} no gradient arrives at {name}", _CUT)
     return grad.double()
 
 
-def _judge_gradients(
-    exam: Exam, cases: list[Case], tops: list[Tensor], came: list[Tensor], argument: str
+def wanted_gradient(exam: Exam, case: Case, top: Tensor, role: str, formula: Formula) -> Tensor:
+    """Differentiate a formula, in float64."""
+    x = case.x.clone().requires_grad_()
+    given = exam.filled(case)
+    for name in exam.learned:
+        if name in given:
+            given[name] = given[name].clone().requires_grad_()
+    y = formula(x, given)
+    leaf = x if role == "x" else given[role]
+    if not y.requires_grad:
+        return torch.zeros_like(leaf).double()
+    (grad,) = torch.autograd.grad(y, leaf, top.double(), allow_unused=True)
+    return torch.zeros_like(leaf).double() if grad is None else grad.double()
+
+
+def gradient_close(case: Case, grad: Tensor, expected: Tensor) -> bool:
+    """Compare relatively to the largest entry."""
+    if grad.numel() != expected.numel():
+        return False
+    gap = (grad.reshape(expected.shape) - expected).abs()
+    room = _ROOM[case.x.dtype] * (expected.abs() + expected.abs().max())
+    # What cancels to nothing leaves the rounding of what was added up.
+    floor = 1e-12 if case.x.dtype == torch.float64 else 1e-6
+    return bool((gap <= room + floor).all())
+
+
+def _judge(
+    exam: Exam, cases: list[Case], tops: list[Tensor], came: list[Tensor], role: str
 ) -> None:
-    def wanted(case: Case, top: Tensor, formula=exam.spec.formula) -> Tensor:
-        x = case.x.clone().requires_grad_()
-        weight, bias = (
-            p if p is None else p.clone().requires_grad_() for p in (case.weight, case.bias)
-        )
-        y = formula(x, weight, bias, exam.subject.expected_eps(case.eps, x.dtype), case.groups)
-        leaf = {"x": x, "weight": weight, "bias": bias}[argument]
-        if leaf is None or not y.requires_grad:
-            return torch.zeros(0)
-        (grad,) = torch.autograd.grad(y, leaf, top, allow_unused=True)
-        return torch.zeros_like(leaf) if grad is None else grad
+    triples = list(zip(cases, tops, came, strict=True))
+    if role != "x" and not exam.spec.learned[role].each:
+        # A sum over all of x: in half precision its terms' roundings may outweigh it.
+        triples = [t for t in triples if t[0].x.dtype not in (torch.bfloat16, torch.float16)]
 
-    def close(case: Case, grad: Tensor, expected: Tensor) -> bool:
-        if not expected.numel() or grad.numel() != expected.numel():
-            return not expected.numel()
-        gap = (grad.reshape(expected.shape) - expected).abs()
-        # Room for a float32 step on the way; float32 inputs lose digits to the spread as well.
-        room = 1e-3 if case.x.dtype == torch.float32 else 1e-4
-        return bool((gap <= room * (expected.abs() + expected.abs().max()) + 1e-12).all())
+    def close(case: Case, top: Tensor, grad: Tensor, formula: Formula) -> bool:
+        return gradient_close(case, grad, wanted_gradient(exam, case, top, role, formula))
 
-    pairs = list(zip(cases, tops, came, strict=True))
-    for case, top, grad in pairs:
-        expected = wanted(case, top)
-        if not close(case, grad, expected):
+    for case, top, grad in triples:
+        if not close(case, top, grad, exam.spec.formula):
+            expected = wanted_gradient(exam, case, top, role, exam.spec.formula)
+            first = (case, top, grad)
+            small = [t for t in triples if t[0].x.dtype == torch.float64 and t[1].numel() < 5000]
+            order = [first, *small]
 
-            def explains(wrong: Formula) -> bool:
-                return all(close(c, g, wanted(c, t, wrong)) for c, t, g in pairs)
+            def explains(wrong: Formula, order=order) -> bool:
+                return all(close(case, top, grad, wrong) for case, top, grad in order)
 
-            cause = exam.diagnose(explains, pairs=False)
+            asked = [triple[0] for triple in order]
+            cause = exam.diagnose(explains, asked, pairs=False, gradient=True)
+            name = "x" if role == "x" else exam.spec.learned[role].name
             grad = grad.reshape(expected.shape)
-            raise Broken(describe(case, grad, expected, f", gradient of {argument}"), cause)
+            raise Broken(describe(case, grad, expected, f", gradient of {name}"), cause)
 
 
 def _noncontiguous_like(x: Tensor, draw: torch.Generator) -> Tensor:

@@ -1,14 +1,30 @@
-"""What the laws need to know about each norm: its formula, its shapes, its defaults."""
+"""What the laws need to know about a norm: formula, shapes, parameters, defaults."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from labkit.check.formula import Formula
+from labkit.check.standardize import Standardize
 
 Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A learnable parameter, as the laws speak of it."""
+
+    name: str  # in a sentence
+    law: str  # the name of its law
+    each: bool = True  # one number for each feature, or one for all
+    start: Callable[[int], float] = lambda dim: 1.0
+    centre: float = 0.5  # where the laws draw it
+
+
+GAIN = Learned("the gain", "gain")
+SHIFT = Learned("the shift", "shift", start=lambda dim: 0.0, centre=0.0)
 
 
 @dataclass(frozen=True)
@@ -22,79 +38,73 @@ class Spec:
     long_shape: Callable[[int, int], Shape]  # (dim, number of axes) -> many values in each unit
     unit: Callable[[Tensor, int], Tensor]
     unit_name: str
-    documented_eps: tuple[float, ...] = (1e-5,)
+    learned: Mapping[str, Learned] = field(default_factory=lambda: {"weight": GAIN})
+    settings: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: {"eps": (1e-5,)})
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     dim: int = 12
     sizes: tuple[int, ...] = ()  # further sizes of the normalized axis, where it is free
-    shift: bool = True  # does the norm have a shift
+    odd: tuple[str, ...] = ()  # inputs that the norm says nothing about: constant
+    rounds: str = "once"  # in half precision | as torch | freely: each operation may round
+
+    @property
+    def standardizes(self) -> Standardize | None:
+        """Give the formula if it is one with statistics."""
+        return self.formula if isinstance(self.formula, Standardize) else None
 
     @property
     def centred(self) -> bool:
         """Say whether the mean is subtracted."""
-        return self.formula.centre == "mean"
+        return self.standardizes is not None and self.standardizes.centre == "mean"
+
+    @property
+    def pools_batch(self) -> bool:
+        """Say whether samples share statistics."""
+        formula = self.standardizes
+        return formula is not None and formula.pool in ("all but the channel", "all but the last")
+
+    @property
+    def runs(self) -> bool:
+        """Say whether running statistics are kept: the batch norms."""
+        return "running_mean" in self.roles
 
 
-def _first_row(x: Tensor, groups: int) -> Tensor:
+def first_row(x: Tensor, groups: int) -> Tensor:
+    """Mark the first vector on the last axis."""
     mask = torch.zeros_like(x, dtype=torch.bool)
     mask.view(-1, x.shape[-1])[0] = True
     return mask
 
 
-def _first_channel(x: Tensor, groups: int) -> Tensor:
+def first_value(x: Tensor, groups: int) -> Tensor:
+    """Mark one value."""
+    mask = torch.zeros_like(x, dtype=torch.bool)
+    mask.view(-1)[0] = True
+    return mask
+
+
+def first_channel(x: Tensor, groups: int) -> Tensor:
+    """Mark the first channel of all samples."""
     mask = torch.zeros_like(x, dtype=torch.bool)
     mask[:, 0] = True
     return mask
 
 
-def _first_group(x: Tensor, groups: int) -> Tensor:
+def first_feature(x: Tensor, groups: int) -> Tensor:
+    """Mark the first feature of all tokens."""
+    mask = torch.zeros_like(x, dtype=torch.bool)
+    mask[..., 0] = True
+    return mask
+
+
+def first_group(x: Tensor, groups: int) -> Tensor:
+    """Mark the first group of channels of the first sample."""
     mask = torch.zeros_like(x, dtype=torch.bool)
     mask[0, : x.shape[1] // groups] = True
     return mask
 
 
-def _row_shapes(dim: int) -> tuple[Shape, ...]:
-    return (5, dim), (dim,), (3, 4, dim), (2, 3, 2, dim), (dim, dim) if dim <= 64 else (1, dim)
-
-
-LAYER = Spec(
-    name="layer_norm",
-    formula=Formula(pool="last", features=-1),
-    roles=("x", "weight", "bias", "eps"),
-    shapes=_row_shapes,
-    long_shape=lambda dim, axes: (24, dim),
-    unit=_first_row,
-    unit_name="row",
-    sizes=(1, 2, 7, 33),
-)
-RMS = Spec(
-    name="rms_norm",
-    formula=Formula(pool="last", features=-1, centre="none"),
-    roles=("x", "weight", "eps"),
-    shapes=_row_shapes,
-    long_shape=lambda dim, axes: (24, dim),
-    unit=_first_row,
-    unit_name="row",
-    # torch's default, eps=None, is the machine epsilon of float32.
-    documented_eps=(1e-6, torch.finfo(torch.float32).eps),
-    sizes=(1, 2, 7, 33),
-    shift=False,
-)
-BATCH = Spec(
-    name="batch_norm",
-    formula=Formula(pool="all but the channel", features=1),
-    roles=("x", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps"),
-    shapes=lambda dim: ((8, dim), (4, dim, 3), (3, dim, 2, 2), (2, dim, 1, 2, 2)),
-    long_shape=lambda dim, axes: {2: (256, dim), 3: (32, dim, 8)}.get(
-        axes, (16, dim, 4, 4, *[1] * (axes - 4))
-    ),
-    unit=_first_channel,
-    unit_name="channel",
-)
-GROUP = Spec(
-    name="group_norm",
-    formula=Formula(pool="group", features=1),
-    roles=("x", "num_groups", "weight", "bias", "eps"),
-    shapes=lambda dim: ((3, dim, 5), (3, dim), (2, dim, 3, 2), (2, dim, 2, 1, 2)),
-    long_shape=lambda dim, axes: (4, dim, *[64, 1, 1][: axes - 2]),
-    unit=_first_group,
-    unit_name="group",
-)
+def first_map(x: Tensor, groups: int) -> Tensor:
+    """Mark the first channel of the first sample."""
+    mask = torch.zeros_like(x, dtype=torch.bool)
+    mask[0, 0] = True
+    return mask

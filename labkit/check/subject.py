@@ -6,13 +6,13 @@ module is copied before each use, so its parameters, statistics and mode stay as
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from labkit.check.spec import Spec
+from labkit.check.spec import Shape, Spec
 
 ALIASES = {
     "weight": ("weight", "gamma", "gain", "scale", "g", "w", "a_2", "alpha"),
@@ -24,69 +24,86 @@ ALIASES = {
     "momentum": ("momentum", "m"),
     "num_groups": ("num_groups", "groups", "n_groups", "G", "g"),
     "normalized_shape": ("normalized_shape",),
+    "mask": ("mask",),
+    "alpha": ("alpha", "a"),
 }
+
+
+def names_of(role: str, spec: Spec) -> tuple[str, ...]:
+    """List the names under which a role goes, those that mean another role here left out."""
+    own = (role, *spec.aliases.get(role, ()))
+    taken = {name for other in spec.roles if other != role
+             for name in (other, *spec.aliases.get(other, ()))}  # fmt: skip
+    return (*own, *(n for n in ALIASES.get(role, ()) if n not in taken))
 
 
 class Runner(ABC):
     """One use of the subject: parameters set, statistics set, ready to be called."""
 
-    weight: Tensor | None
-    bias: Tensor | None
+    parameters: dict[str, Tensor]  # the learnable ones, by role
 
     @abstractmethod
-    def __call__(self, x: Tensor, training: bool = True) -> Any:
+    def __call__(self, x: Tensor, training: bool = True, mask: Tensor | None = None) -> Any:
         """Run the implementation; what comes may be anything."""
 
     @abstractmethod
     def running(self) -> tuple[Tensor, Tensor] | None:
         """Read the running mean and variance as they are now."""
 
+    def state(self) -> dict[str, Tensor]:
+        """Collect what a call must leave as it is."""
+        return self.parameters
+
 
 class Subject(ABC):
     """What the laws ask of an implementation before they use it."""
 
+    spec: Spec
     dim: int | None = None  # None: any
     groups: int | None = None
     momentum: float | None = 0.1
     is_module: bool = False
-    has_weight: bool
-    has_bias: bool
+    learned: tuple[str, ...]  # the parameters that it has
     has_running: bool
-    sets_eps: bool  # may each use choose eps?
+    takes_mask: bool
+    sets: frozenset[str]  # the settings that each use may choose
     missing: dict[str, tuple[str, str]]  # role that is wanted and not there -> message, cause
+    given: Mapping[str, float]  # settings that the caller named
 
-    def ranks(self, dim: int) -> Callable[[tuple[int, ...]], bool]:
+    def ranks(self, dim: int) -> Callable[[Shape], bool]:
         """Say which shapes it takes."""
         return lambda shape: True
 
-    @abstractmethod
-    def expected_eps(self, asked: float | None, dtype: torch.dtype) -> float:
-        """Say which eps its outcome must show when `asked` was passed (None: not passed)."""
+    def expected(self, role: str, asked: Any, dtype: torch.dtype) -> Any:
+        """Say which eps (p, …) its outcome must show when `asked` was passed (None: not passed)."""
+        if asked is not None and role in self.sets:
+            return asked
+        return self.given.get(role, self.spec.settings[role][0])
 
     @abstractmethod
-    def open(self, dim: int, dtype: torch.dtype, **options: Any) -> Runner:
-        """Make a runner: weight, bias, eps, groups, running, momentum."""
+    def open(self, dim: int, dtype: torch.dtype, given: Mapping[str, Any]) -> Runner:
+        """Make a runner with what is given, by role."""
 
 
-def match_roles(fn: Callable[..., Any], roles: tuple[str, ...]) -> dict[str, str] | None:
+def match_roles(fn: Callable[..., Any], spec: Spec) -> dict[str, str] | None:
     """Map each role to the name of the parameter that plays it; None when nothing can be read."""
     try:
         parameters = list(inspect.signature(fn).parameters.values())
     except (TypeError, ValueError):
         return None
     named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)][1:]
-    wanted = [*roles[1:], "normalized_shape"]
+    wanted = {r: names_of(r, spec) for r in (*spec.roles[1:], "normalized_shape")}
     matched: dict[str, str] = {}
     for p in named:
-        role = next((r for r in wanted if r not in matched and p.name in ALIASES[r]), None)
+        role = next((r for r in wanted if r not in matched and p.name in wanted[r]), None)
         if role:
             matched[role] = p.name
     for p in named:
-        free = [r for r in roles[1:] if r not in matched]
+        free = [r for r in spec.roles[1:] if r not in matched]
         if p.name not in matched.values() and p.default is p.empty and free:
             matched[free[0]] = p.name
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return {role: matched.get(role, role) for role in roles[1:]}
+        return {role: matched.get(role, role) for role in spec.roles[1:]}
     if not named and any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return None
     return matched
@@ -95,97 +112,83 @@ def match_roles(fn: Callable[..., Any], roles: tuple[str, ...]) -> dict[str, str
 class Function(Subject):
     """A function with labkit's signature, or part of it."""
 
-    def __init__(self, fn: Callable[..., Any], spec: Spec, eps: float | None):
-        self.fn, self.spec, self.given_eps = fn, spec, eps
-        self.matched = match_roles(fn, spec.roles)
+    def __init__(self, fn: Callable[..., Any], spec: Spec, given: Mapping[str, float]):
+        self.fn, self.spec, self.given = fn, spec, given
+        self.matched = match_roles(fn, spec)
+        self.signature = {} if self.matched is None else dict(inspect.signature(fn).parameters)
         known = set(spec.roles) if self.matched is None else set(self.matched)
-        self.has_weight, self.has_bias = "weight" in known, "bias" in known and spec.shift
+        self.learned = tuple(role for role in spec.learned if role in known)
         self.has_running = {"running_mean", "running_var"} <= known
-        self.sets_eps = "eps" in known
-        wanted = [role for role in ("weight", "bias") if role in spec.roles]
+        self.takes_mask = "mask" in known
+        self.sets = frozenset(role for role in spec.settings if role in known)
         self.missing = {}
-        if known & set(wanted):  # the bare formula, with neither, is fine as an exercise
+        wanted = [r for r in spec.learned if r in ("weight", "bias") or r not in ALIASES]
+        if known & set(wanted):  # the bare formula, without any, is fine as an exercise
             for role in (r for r in wanted if r not in known):
                 self.missing[role] = (f"the function takes no {role}", "a missing parameter")
 
-    def expected_eps(self, asked: float | None, dtype: torch.dtype) -> float:
-        """Expect what was passed, else what the caller of the check named, else the default."""
-        if asked is not None and self.sets_eps:
-            return asked
-        return self.spec.documented_eps[0] if self.given_eps is None else self.given_eps
-
-    def open(self, dim: int, dtype: torch.dtype, **options: Any) -> "FunctionRunner":
+    def open(self, dim: int, dtype: torch.dtype, given: Mapping[str, Any]) -> "FunctionRunner":
         """Keep the tensors for the calls to come."""
-        return FunctionRunner(self, dim, dtype, **options)
+        return FunctionRunner(self, dim, given)
 
 
 class FunctionRunner(Runner):
     """Hold the tensors that a function gets with each call."""
 
-    def __init__(
-        self,
-        subject: Function,
-        dim: int,
-        dtype: torch.dtype,
-        weight: Tensor | None = None,
-        bias: Tensor | None = None,
-        eps: float | None = None,
-        groups: int = 1,
-        running: tuple[Tensor, Tensor] | None = None,
-        momentum: float | None = None,
-    ):
-        self.subject, self.dim, self.dtype = subject, dim, dtype
-        self.weight, self.bias, self.buffers = weight, bias, running
-        self.fixed = {"eps": eps, "num_groups": groups, "momentum": momentum}
+    def __init__(self, subject: Function, dim: int, given: Mapping[str, Any]):
+        self.subject, self.dim, self.given = subject, dim, given
+        self.parameters = {r: given[r] for r in subject.spec.learned if r in given}
+        self.buffers: tuple[Tensor, Tensor] | None = given.get("running")
 
-    def __call__(self, x: Tensor, training: bool = True) -> Any:
+    def __call__(self, x: Tensor, training: bool = True, mask: Tensor | None = None) -> Any:
         """Call the function, by name where names are known."""
+        subject = self.subject
         mean, var = self.buffers or (None, None)
         values = {
-            **self.fixed,
-            "weight": self.weight,
-            "bias": self.bias,
+            **self.given,
             "running_mean": mean,
             "running_var": var,
             "training": training,
+            "mask": mask,
             "normalized_shape": (x.shape[-1],),
         }
-        if self.subject.matched is None:
-            order = self.subject.spec.roles[1:]
-            values["eps"] = self.subject.expected_eps(values["eps"], x.dtype)
-            values["momentum"] = 0.1 if values["momentum"] is None else values["momentum"]
-            return self.subject.fn(x, *[values[role] for role in order])
-        parameters = inspect.signature(self.subject.fn).parameters
+        if subject.matched is None:
+            order = [r for r in subject.spec.roles[1:] if r != "mask"]
+            filled = {r: self._stand_in(r, x) for r in (*subject.spec.settings, "momentum")
+                      if values.get(r) is None}  # fmt: skip
+            return subject.fn(x, *[{**values, **filled}.get(role) for role in order])
         positional, named = [], {}
+        places = list(subject.signature)
         for role, name in sorted(
-            self.subject.matched.items(), key=lambda pair: _place(parameters, pair[1])
+            subject.matched.items(),
+            key=lambda pair: places.index(pair[1]) if pair[1] in places else len(places),
         ):
-            p = parameters.get(name)
+            p = subject.signature.get(name)
             required = p is not None and p.default is p.empty and p.kind is not p.VAR_KEYWORD
-            value = values[role]
+            value = values.get(role)
             if value is None:
                 if not required:
                     continue
-                value = self._stand_in(role, x.dtype)
+                value = self._stand_in(role, x)
             if required and p is not None and p.kind is p.POSITIONAL_ONLY:
                 positional.append(value)
             else:
                 named[name] = value
-        return self.subject.fn(x, *positional, **named)
+        return subject.fn(x, *positional, **named)
 
     def running(self) -> tuple[Tensor, Tensor] | None:
         """Return the buffers that were handed to the function."""
         return self.buffers
 
-    def _stand_in(self, role: str, dtype: torch.dtype) -> Any:
+    def _stand_in(self, role: str, x: Tensor) -> Any:
         """Make what means the same as nothing, for a parameter without a default."""
-        if role in ("weight", "running_var"):
-            return torch.ones(self.dim, dtype=dtype)
-        if role in ("bias", "running_mean"):
-            return torch.zeros(self.dim, dtype=dtype)
-        return {"eps": self.subject.expected_eps(None, dtype), "momentum": 0.1}[role]
-
-
-def _place(parameters: Any, name: str) -> int:
-    names = list(parameters)
-    return names.index(name) if name in names else len(names)
+        spec = self.subject.spec
+        if role in spec.learned:
+            learned = spec.learned[role]
+            shape = (self.dim,) if learned.each else ()
+            return torch.full(shape, learned.start(self.dim), dtype=x.dtype)
+        if role in spec.settings:
+            return self.subject.expected(role, None, x.dtype)
+        if role in ("running_mean", "running_var"):
+            return torch.full((self.dim,), float(role == "running_var"), dtype=x.dtype)
+        return {"momentum": 0.1, "num_groups": 1}.get(role)

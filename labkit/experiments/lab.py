@@ -70,7 +70,9 @@ class Lab:
             records = {key: records[key] or self.store.get(run) for key, run in runs.items()}
         found = {key: record for key, record in records.items() if record is not None}
         if len(found) < len(runs):
-            raise RuntimeError("a record vanished from the store meanwhile; run the cell again")
+            raise RuntimeError(
+                "a record vanished, or labkit was edited meanwhile; run the cell again"
+            )
         self._say(found, len(missing), time.perf_counter() - began)
         return Results(tuple((labels, found[run.key()]) for labels, run in rows))
 

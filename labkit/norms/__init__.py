@@ -1,53 +1,139 @@
 """Norms: one file each, the formula as a pure function first, then the module that owns tensors.
 
 `NORMS` maps a name to its module; `make_norm(name, dim)` makes one that normalizes (or pools,
-for batch norm) the last axis of any tensor, which is what a transformer needs.
+for batch norm) the last axis of any tensor, which is what a transformer needs. Each module says
+its `equation`, its `source` and its `function`, whose arguments are the module's attributes by
+name; `facts(name)` gives them, with the options that make_norm takes.
 """
 
+# ruff: noqa: F401 (functions are imported here so that they are found here)
+
+import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
+from labkit.norms.annotated_layer_norm import AnnotatedLayerNorm, annotated_layer_norm
 from labkit.norms.batch_norm import BatchNorm, batch_norm
+from labkit.norms.bounded_tanh import BoundedTanh, bounded_tanh
+from labkit.norms.dynamic_erf import DynamicErf, dynamic_erf
+from labkit.norms.dynamic_tanh import DynamicTanh, dynamic_tanh
+from labkit.norms.fix_norm import FixNorm, fix_norm
 from labkit.norms.group_norm import GroupNorm, group_norm
+from labkit.norms.instance_norm import InstanceNorm, instance_norm
+from labkit.norms.l2_norm import L2Norm, l2_norm
 from labkit.norms.layer_norm import LayerNorm, layer_norm
+from labkit.norms.partial_rms_norm import PartialRMSNorm, partial_rms_norm
+from labkit.norms.power_norm import PowerNorm, power_norm
+from labkit.norms.prep_batch_norm import PRepBatchNorm, layer_share
+from labkit.norms.rep_batch_norm import RepBatchNorm, fold, rep_batch_norm
 from labkit.norms.rms_norm import RMSNorm, rms_norm
-
-__all__ = [
-    "NORMS",
-    "BatchNorm",
-    "GroupNorm",
-    "LayerNorm",
-    "RMSNorm",
-    "batch_norm",
-    "group_norm",
-    "layer_norm",
-    "make_norm",
-    "rms_norm",
-]
+from labkit.norms.rms_variants import (
+    GemmaRMSNorm,
+    LlamaRMSNorm,
+    OutsideRMSNorm,
+    T5RMSNorm,
+    rms_norm_gemma,
+    rms_norm_llama,
+    rms_norm_outside,
+    rms_norm_t5,
+)
+from labkit.norms.scale_norm import ScaleNorm, scale_norm
 
 NORMS: dict[str, type[nn.Module]] = {
     "batch": BatchNorm,
     "layer": LayerNorm,
+    "annotated-layer": AnnotatedLayerNorm,
     "rms": RMSNorm,
+    "rms-llama": LlamaRMSNorm,
+    "rms-gemma": GemmaRMSNorm,
+    "rms-t5": T5RMSNorm,
+    "rms-outside": OutsideRMSNorm,
+    "partial-rms": PartialRMSNorm,
+    "instance": InstanceNorm,
     "group": GroupNorm,
+    "scale": ScaleNorm,
+    "l2": L2Norm,
+    "power": PowerNorm,
+    "rep-batch": RepBatchNorm,
+    "prep-batch": PRepBatchNorm,
+    "dyt": DynamicTanh,
+    "derf": DynamicErf,
+    "bhyt": BoundedTanh,
     "none": nn.Identity,
 }
 
-# How a norm of `dim` features on the last axis is made, where it is not simply type(dim, **kw).
-_ON_LAST_AXIS: dict[str, Callable[..., nn.Module]] = {
-    "batch": lambda dim, **kw: BatchNorm(dim, channel_axis=-1, **kw),
-    "group": lambda dim, num_groups=8, **kw: GroupNorm(num_groups, dim, channel_axis=-1, **kw),
-    "none": lambda dim, eps=0.0: nn.Identity(),
-}
+
+@dataclass(frozen=True)
+class Facts:
+    """What a table says about one norm; `options` are the keywords of make_norm, with defaults."""
+
+    module: type[nn.Module]
+    equation: str
+    source: str
+    function: Callable[..., Tensor] | None  # None: the module is more than a function of its input
+    options: dict[str, Any]
+
+
+def facts(name: str) -> Facts:
+    """Say what the norm called `name` computes, where it comes from, and what it takes."""
+    module = _look_up(name)
+    equation, source = getattr(module, "equation", "y = x"), getattr(module, "source", "")
+    return Facts(module, equation, source, getattr(module, "function", None), _options(module))
 
 
 def make_norm(name: str, dim: int, **kw) -> nn.Module:
     """Make the norm called `name` for `dim` features on the last axis; `kw` as its constructor."""
-    if name not in NORMS:
-        raise ValueError(f"unknown norm {name!r}; choose one of {', '.join(NORMS)}")
+    module = _look_up(name)
     if dim < 1:
         raise ValueError(f"a norm needs at least one feature, got dim={dim}")
+    if unknown := [key for key in kw if key not in (options := _options(module))]:
+        if unknown == ["eps"]:
+            raise TypeError(f"{name} has no eps, got eps={kw['eps']}; leave it out")
+        raise TypeError(
+            f"{name} has no {', '.join(unknown)}; it takes {', '.join(options) or 'no options'}"
+        )
     if (eps := kw.get("eps")) is not None and not eps >= 0:
         raise ValueError(f"{name} needs eps >= 0, got {eps}; the usual value is 1e-5 or 1e-6")
-    return _ON_LAST_AXIS.get(name, NORMS[name])(dim, **kw)
+    # A norm whose plain form reads another axis says how to make it for the last one.
+    make = getattr(module, "on_last_axis", module)
+    return nn.Identity() if module is nn.Identity else make(dim, **kw)
+
+
+def _look_up(name: str) -> type[nn.Module]:
+    if name not in NORMS:
+        raise ValueError(f"unknown norm {name!r}; choose one of {', '.join(NORMS)}")
+    return NORMS[name]
+
+
+# The size of the norm, and the axis, which make_norm chooses itself.
+_CHOSEN = ("dim", "num_features", "num_channels", "normalized_shape", "channel_axis", "self", "cls")
+
+
+def _options(module: type[nn.Module]) -> dict[str, Any]:
+    """List a norm's keywords, its own and those that it hands on to the classes it extends."""
+    makers = [
+        getattr(module, "on_last_axis", None),
+        *[vars(c).get("__init__") for c in _own(module)],
+    ]
+    found: dict[str, Any] = {}
+    for maker in filter(None, makers):
+        for key, parameter in inspect.signature(maker).parameters.items():
+            named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+            if named and key not in _CHOSEN:
+                found.setdefault(key, parameter.default)
+    return found
+
+
+def _own(module: type[nn.Module]) -> list[type]:
+    """List the classes whose constructors take part, up to the one that hands nothing on."""
+    classes = []
+    for cls in module.__mro__[: module.__mro__.index(nn.Module)]:
+        if made := vars(cls).get("__init__"):
+            classes.append(cls)
+            kinds = [p.kind for p in inspect.signature(made).parameters.values()]
+            if inspect.Parameter.VAR_KEYWORD not in kinds:
+                break
+    return classes

@@ -1,7 +1,10 @@
-"""What every norm shares: input checks, visible precision, gain and shift."""
+"""What every norm shares: input checks, visible precision, gain and shift, masks."""
+
+from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from jaxtyping import Bool
+from torch import Tensor, nn
 
 
 def check_input(name: str, x: Tensor, eps: float) -> None:
@@ -25,6 +28,15 @@ def check_parameter(name: str, role: str, parameter: Tensor | None, size: int) -
         )
 
 
+def check_scalar(name: str, role: str, value: Tensor | float) -> None:
+    """Refuse a gain for the whole vector, a slope or an offset that is more than one number."""
+    if isinstance(value, Tensor) and value.numel() != 1:
+        raise ValueError(
+            f"{name} needs one number as {role}, the same for all features, "
+            f"got shape {tuple(value.shape)}"
+        )
+
+
 def at_least_float32(x: Tensor) -> Tensor:
     """Promote half precision to float32; leave float64 alone so that gradcheck works."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
@@ -37,3 +49,61 @@ def affine(y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     if bias is not None:
         y = y + bias.to(y.dtype)
     return y
+
+
+def scalar(value: Tensor | float, like: Tensor) -> Tensor | float:
+    """Give a learnable number the precision of `like`, and a shape that multiplies anything."""
+    return value.to(like.dtype).reshape(()) if isinstance(value, Tensor) else value
+
+
+def over_real_tokens(
+    name: str,
+    norm: Callable[[Tensor], Tensor],
+    x: Tensor,
+    mask: Bool[Tensor, "..."],
+    channel_axis: int,
+) -> Tensor:
+    """Apply a norm to the tokens where `mask` is True, packed together; padding comes out as 0.
+
+    What stands in padding, and the gradient that arrives there, reach nothing.
+    """
+    channels_last = x.movedim(channel_axis, -1) if x.ndim > 1 else x
+    if mask.dtype != torch.bool or mask.shape != channels_last.shape[:-1]:
+        raise ValueError(
+            f"{name} needs a mask of dtype bool and shape {tuple(channels_last.shape[:-1])}, one "
+            f"value per token (True: real), got {mask.dtype} of shape {tuple(mask.shape)}"
+        )
+    packed = norm(channels_last[mask])
+    return (
+        packed.new_zeros(channels_last.shape).index_put((mask,), packed).movedim(-1, channel_axis)
+    )
+
+
+class LastAxis(nn.Module):
+    """What the modules of the last axis share: a checked width, an eps, a printed form."""
+
+    eps: float  # where the norm has one
+
+    def __init__(self, dim: int, eps: float | None = None):
+        super().__init__()
+        if dim < 1:
+            raise ValueError(f"{type(self).__name__} needs at least one feature, got dim={dim}")
+        if eps is not None and not eps >= 0:
+            raise ValueError(
+                f"{type(self).__name__} needs eps >= 0, got {eps}; the usual value is 1e-5 or 1e-6"
+            )
+        self.dim = dim
+        if eps is not None:
+            self.eps = eps
+
+    def check_width(self, x: Tensor) -> None:
+        """Refuse vectors of another width than the module was made for."""
+        if x.shape[-1:] != (self.dim,):
+            raise ValueError(
+                f"{type(self).__name__}({self.dim}) needs an input that ends in ({self.dim},), "
+                f"got {tuple(x.shape)}"
+            )
+
+    def extra_repr(self) -> str:
+        """Show what the module was made with."""
+        return f"{self.dim}, eps={self.eps}" if hasattr(self, "eps") else f"{self.dim}"

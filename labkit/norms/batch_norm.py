@@ -5,14 +5,23 @@
 
 The batch is normalized with its biased variance (divide by n); the running buffer stores the
 unbiased one (divide by n − 1). In evaluation the running statistics are used, so that the layer
-is one fixed affine map. Source: Ioffe and Szegedy 2015, arXiv 1502.03167; defaults as torch.
+is one fixed affine map. With a mask the statistics run over real tokens only, and padding comes
+out as 0. Source: Ioffe and Szegedy 2015, arXiv 1502.03167; defaults as torch.
 """
 
+from functools import partial
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from labkit.norms._common import affine, at_least_float32, check_input, check_parameter
+from labkit.norms._common import (
+    affine,
+    at_least_float32,
+    check_input,
+    check_parameter,
+    over_real_tokens,
+)
 
 
 def batch_norm(
@@ -24,13 +33,24 @@ def batch_norm(
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
+    mask: Bool[Tensor, "batch *space"] | None = None,
 ) -> Float[Tensor, "batch channels *space"]:
     """Normalize each channel (axis 1); arguments and running updates as in torch.
 
     With `training`, or without running statistics, the batch's own statistics are used. The
-    running buffers, where given, are updated in place when training; `x` never is.
+    running buffers, where given, are updated in place when training; `x` never is. Where `mask`
+    is False stands padding: it counts in nothing, and its result is 0.
     """
     check_input("batch_norm", x, eps)
+    if mask is not None and x.ndim >= 2:
+        state = (running_mean, running_var, weight, bias)
+        return over_real_tokens(
+            "batch_norm",
+            lambda real: batch_norm(real, *state, training, momentum, eps),
+            x,
+            mask,
+            channel_axis=1,
+        )
     _check_batch(x, running_mean, running_var, weight, bias, training)
     channels_last = at_least_float32(x).movedim(1, -1)
     rows = channels_last.reshape(-1, x.shape[1])
@@ -45,7 +65,8 @@ def batch_norm(
             running_mean.lerp_(mean.detach().to(running_mean.dtype), momentum)
             running_var.lerp_(unbiased.to(running_var.dtype), momentum)
     else:
-        centred, variance = rows - running_mean, running_var
+        # Half-precision buffers are widened before anything is computed with them.
+        centred, variance = rows - running_mean.to(rows.dtype), running_var.to(rows.dtype)
     standard = affine(centred * torch.rsqrt(variance + eps), weight, bias)
     return standard.view(channels_last.shape).movedim(-1, 1).to(x.dtype)
 
@@ -73,6 +94,14 @@ def _check_count(x: Tensor, uses_batch: bool) -> None:
         )
 
 
+def _is_native(x: Tensor, state: Tensor | None) -> bool:
+    """Say whether torch's operation serves this input beside this gain or running mean."""
+    # It mixes float64 with nothing, and on the CPU it rounds gain ÷ deviation to half precision
+    # before it multiplies.
+    half = x.dtype.itemsize == 2
+    return state is None or state.dtype == (torch.float32 if half else x.dtype)
+
+
 class BatchNorm(nn.modules.batchnorm._BatchNorm):
     """Own the gain, shift and running statistics of `batch_norm`.
 
@@ -81,46 +110,59 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
     last axis of a transformer's (batch, time, dim), pooling batch and time.
     """
 
+    equation = "y = weight · (x − mean) / sqrt(var + eps) + bias, over batch and positions"
+    source = "Ioffe and Szegedy 2015, arXiv 1502.03167"
+    function = staticmethod(batch_norm)
+    takes_mask = True
+
     def __init__(self, num_features: int, *args, channel_axis: int = 1, **kwargs):
         super().__init__(num_features, *args, **kwargs)
         if channel_axis not in (1, -1):
-            raise ValueError(f"BatchNorm needs channel_axis 1 or -1, got {channel_axis}")
+            raise ValueError(
+                f"{type(self).__name__} needs channel_axis 1 or -1, got {channel_axis}"
+            )
         self.channel_axis = channel_axis
 
+    @classmethod
+    def on_last_axis(cls, dim: int, **kw):
+        """Make one for `dim` features on the last axis."""
+        return cls(dim, channel_axis=-1, **kw)
+
     def _check_input_dim(self, input: Tensor) -> None:
-        # torch calls this first; by then the channels stand on axis 1.
-        check_input("BatchNorm", input, self.eps)
+        name = type(self).__name__
+        check_input(name, input, self.eps)
         if input.ndim < 2 or input.shape[1] != self.num_features:
             raise ValueError(
-                f"BatchNorm({self.num_features}) needs {self.num_features} channels on axis "
+                f"{name}({self.num_features}) needs {self.num_features} channels on axis "
                 f"{self.channel_axis}, got {tuple(input.shape)} (channels moved to axis 1)"
             )
         _check_count(input, self.training or self.running_mean is None)
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor, mask: Bool[Tensor, "batch *space"] | None = None) -> Tensor:
         """Normalize with the batch's statistics when training, with the running ones else."""
+        if mask is not None:
+            own = partial(type(self).forward, self)
+            return over_real_tokens(type(self).__name__, own, input, mask, self.channel_axis)
         rows = input
-        if self.channel_axis == -1 and input.ndim >= 2:
+        if self.channel_axis == -1 and input.ndim > 2:
             rows = input.reshape(-1, input.shape[-1])
-        state = self.running_mean if self.weight is None else self.weight
-        half = state is not None and state.dtype in (torch.float16, torch.bfloat16)
-        return (self._by_formula(rows) if half else super().forward(rows)).view(input.shape)
-
-    def _by_formula(self, rows: Tensor) -> Tensor:
-        # torch's CPU operation rounds gain ÷ deviation to half precision before it multiplies.
         self._check_input_dim(rows)
+        y = self._normalize(rows, self._count_batch())
+        return y if rows is input else y.view(input.shape)
+
+    def _count_batch(self) -> float:
+        """Count one more batch when training; give the weight of its statistics."""
         momentum, count = self.momentum, self.num_batches_tracked
         if self.training and count is not None:
             count.add_(1)
             if momentum is None:  # a plain average over all batches
-                momentum = 1.0 / int(count)
-        return batch_norm(
-            rows,
-            self.running_mean,
-            self.running_var,
-            self.weight,
-            self.bias,
-            self.training or self.running_mean is None,
-            0.0 if momentum is None else momentum,
-            self.eps,
-        )
+                momentum = 1.0 / float(count)
+        return 0.0 if momentum is None else momentum
+
+    def _normalize(self, rows: Tensor, momentum: float) -> Tensor:
+        mean, var, weight, bias = self.running_mean, self.running_var, self.weight, self.bias
+        training = self.training or mean is None
+        if not _is_native(rows, mean if weight is None else weight):
+            return batch_norm(rows, mean, var, weight, bias, training, momentum, self.eps)
+        cudnn = torch.backends.cudnn.enabled
+        return torch.batch_norm(rows, weight, bias, mean, var, training, momentum, self.eps, cudnn)

@@ -8,7 +8,6 @@ InstanceNorm. Source: Wu and He 2018, arXiv 1803.08494; defaults as torch.nn.Gro
 """
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -52,6 +51,10 @@ class GroupNorm(nn.GroupNorm):
     form for a transformer's (batch, time, dim).
     """
 
+    equation = "y = weight · (x − mean) / sqrt(var + eps) + bias, over each group of channels"
+    source = "Wu and He 2018, arXiv 1803.08494"
+    function = staticmethod(group_norm)
+
     def __init__(self, num_groups: int, num_channels: int, *args, channel_axis: int = 1, **kwargs):
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(
@@ -63,20 +66,29 @@ class GroupNorm(nn.GroupNorm):
         super().__init__(num_groups, num_channels, *args, **kwargs)
         self.channel_axis = channel_axis
 
+    @classmethod
+    def on_last_axis(cls, dim: int, num_groups: int = 8, **kw):
+        """Make one for `dim` features on the last axis."""
+        return cls(num_groups, dim, channel_axis=-1, **kw)
+
     def forward(self, input: Tensor) -> Tensor:
         """Normalize each group of channels of each sample (or of each vector)."""
-        x = input
-        check_input("GroupNorm", x, self.eps)
         last = self.channel_axis == -1
-        rows = x.reshape(-1, x.shape[-1]) if last else x
+        rows = input.reshape(-1, input.shape[-1]) if last and input.ndim not in (0, 2) else input
+        weight, bias, eps = self.weight, self.bias, self.eps
         if rows.ndim < 2 or rows.shape[1] != self.num_channels:
+            check_input("GroupNorm", input, eps)
             raise ValueError(
                 f"GroupNorm({self.num_groups}, {self.num_channels}) needs {self.num_channels} "
-                f"channels on axis {self.channel_axis}, got shape {tuple(x.shape)}"
+                f"channels on axis {self.channel_axis}, got shape {tuple(input.shape)}"
             )
-        if self.weight is not None and self.weight.dtype != x.dtype:
-            y = group_norm(rows, self.num_groups, self.weight, self.bias, self.eps)
+        if not eps >= 0 or not input.is_floating_point():
+            check_input("GroupNorm", input, eps)
+        if weight is not None and weight.dtype != input.dtype:
+            y = group_norm(rows, self.num_groups, weight, bias, eps)
         else:
             # Contiguous, since torch's CPU operation for channels-last memory takes E[x²] − E[x]².
-            y = F.group_norm(rows.contiguous(), self.num_groups, self.weight, self.bias, self.eps)
-        return y.view(x.shape)
+            y = torch.group_norm(
+                rows.contiguous(), self.num_groups, weight, bias, eps, torch.backends.cudnn.enabled
+            )
+        return y if rows is input else y.view(input.shape)

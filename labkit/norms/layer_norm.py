@@ -7,7 +7,6 @@ Source: Ba, Kiros and Hinton 2016, arXiv 1607.06450; defaults as torch.nn.LayerN
 """
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -42,18 +41,30 @@ class LayerNorm(nn.LayerNorm):
     torch's native operation, equal to `layer_norm` (a test joins the two).
     """
 
+    equation = "y = weight · (x − mean(x)) / sqrt(var(x) + eps) + bias"
+    source = "Ba, Kiros and Hinton 2016, arXiv 1607.06450"
+    function = staticmethod(layer_norm)
+
     def forward(self, input: Tensor) -> Tensor:
         """Normalize the trailing axes that `normalized_shape` names."""
+        shape, weight, bias, eps = self.normalized_shape, self.weight, self.bias, self.eps
+        if eps >= 0 and (weight is None or weight.dtype == input.dtype):
+            try:
+                return torch.layer_norm(input, shape, weight, bias, eps)
+            except (RuntimeError, ValueError):
+                self._check(input)  # says it in words, if it is one of the usual mistakes
+                raise
+        self._check(input)
+        # torch's CUDA operation refuses mixed dtypes; the formula rounds once, as its CPU
+        # operation does.
+        flat = input.flatten(-len(shape))
+        weight, bias = (p if p is None else p.flatten() for p in (weight, bias))
+        return layer_norm(flat, weight, bias, eps).view_as(input)
+
+    def _check(self, input: Tensor) -> None:
         check_input("LayerNorm", input, self.eps)
         shape = tuple(self.normalized_shape)
         if tuple(input.shape[-len(shape) :]) != shape:
             raise ValueError(
                 f"LayerNorm{shape} needs an input that ends in {shape}, got {tuple(input.shape)}"
             )
-        if self.weight is not None and self.weight.dtype != input.dtype:
-            # torch's CUDA operation refuses mixed dtypes; the formula rounds once, as its CPU
-            # operation does.
-            flat = input.flatten(-len(shape))
-            weight, bias = (p if p is None else p.flatten() for p in (self.weight, self.bias))
-            return layer_norm(flat, weight, bias, self.eps).view_as(input)
-        return F.layer_norm(input, shape, self.weight, self.bias, self.eps)

@@ -7,7 +7,6 @@ Source: Zhang and Sennrich 2019, arXiv 1910.07467, Eq. 4; defaults as torch.nn.R
 """
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -71,6 +70,20 @@ class _NativeRMSNorm(torch.autograd.Function):
         return dx, dweight, None
 
 
+def is_native(x: Tensor, weight: Tensor | None) -> bool:
+    """Say whether `native_rms_norm` takes these: float32 on the CPU, with a gain."""
+    return weight is not None and x.dtype == weight.dtype == torch.float32 and x.is_cpu
+
+
+def native_rms_norm(x: Tensor, weight: Tensor, eps: float | None) -> Tensor:
+    """Compute `rms_norm` over the trailing axes of `weight`, the faster way for the size of x."""
+    if x.numel() < _FEW:
+        return torch.rms_norm(x, weight.shape, weight, eps)
+    eps = torch.finfo(x.dtype).eps if eps is None else eps
+    flat = x.flatten(-weight.ndim).contiguous()
+    return _NativeRMSNorm.apply(flat, weight.flatten(), eps)[0].view_as(x)
+
+
 class RMSNorm(nn.RMSNorm):
     """Own the gain of `rms_norm`; drop in for torch.nn.RMSNorm.
 
@@ -79,20 +92,25 @@ class RMSNorm(nn.RMSNorm):
     gradient needs the formula, `rms_norm`.
     """
 
+    equation = "y = weight · x / sqrt(mean(x²) + eps)"
+    source = "Zhang and Sennrich 2019, arXiv 1910.07467"
+    function = staticmethod(rms_norm)
+
     def forward(self, x: Tensor) -> Tensor:
         """Normalize the trailing axes that `normalized_shape` names."""
-        shape = tuple(self.normalized_shape)
-        if tuple(x.shape[-len(shape) :]) != shape:
+        weight, shape, eps = self.weight, self.normalized_shape, self.eps
+        fast = is_native(x, weight) and (eps is None or eps >= 0)
+        if fast and 0 < x.numel() < _FEW:  # no call more than torch's own module makes
+            try:
+                return torch.rms_norm(x, shape, weight, eps)
+            except (RuntimeError, ValueError):
+                pass  # a wrong shape is said in words below; the rest happens again
+        if x.shape[-len(shape) :] != shape:
             raise ValueError(
-                f"RMSNorm{shape} needs an input that ends in {shape}, got {tuple(x.shape)}"
+                f"RMSNorm{tuple(shape)} needs an input that ends in {tuple(shape)}, "
+                f"got {tuple(x.shape)}"
             )
-        flat = x.flatten(-len(shape))
-        weight = None if self.weight is None else self.weight.flatten()
-        fast = weight is not None and x.dtype == weight.dtype == torch.float32
-        if not (fast and x.device.type == "cpu" and x.numel()):
-            return rms_norm(flat, weight, self.eps).view_as(x)
-        eps = torch.finfo(x.dtype).eps if self.eps is None else self.eps
-        check_input("RMSNorm", x, eps)
-        if x.numel() < _FEW:
-            return F.rms_norm(x, shape, self.weight, eps)
-        return _NativeRMSNorm.apply(flat.contiguous(), weight, eps)[0].view_as(x)
+        if fast and x.numel():
+            return native_rms_norm(x, weight, eps)
+        weight = None if weight is None else weight.flatten()
+        return rms_norm(x.flatten(-len(shape)), weight, eps).view_as(x)

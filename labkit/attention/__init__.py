@@ -1,0 +1,13 @@
+"""Attention, and what stands inside it: norms of q, k, v and the heads, bounds of the logits."""
+
+from labkit.attention.multihead import Attention, rotary_angles, rotate
+from labkit.attention.norms import QK_NORMS, AttentionNorms, attention_norms
+
+__all__ = [
+    "QK_NORMS",
+    "Attention",
+    "AttentionNorms",
+    "attention_norms",
+    "rotary_angles",
+    "rotate",
+]

@@ -1,0 +1,216 @@
+"""Multi-head attention: causal, full or over a memory; grouped key-value heads; rotary positions.
+
+    head_i = softmax(q_i k_jᵀ / sqrt(head_dim)) v_j,  j = the key-value head that i shares
+    output = concat(head_1 … head_h) W_O
+
+What may stand between: norms of q, k, v and the heads (`labkit.attention.norms`); soft caps,
+running sums of logits and QK-Clip (`labkit.attention.logits`); and a learned gain for each head,
+head_i ← g_i · head_i, which starts at 1.
+
+Sources: Vaswani et al. 2017 (attention), Su et al. 2021, arXiv 2104.09864 (rotary positions),
+Ainslie et al. 2023, arXiv 2305.13245 (grouped key-value heads), Shleifer et al. 2021, arXiv
+2110.09456 (head gain: NormFormer, as its paper has it; its code applies it after W_O).
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from labkit.attention.logits import (
+    allowed_pairs,
+    clip_factors,
+    explicit_logits,
+    largest_logits,
+    mix_values,
+    soft_cap,
+)
+from labkit.attention.norms import AttentionNorms
+from labkit.attention.parts import heated, make_attention_norm, make_temperature
+from labkit.context import Context
+
+
+def rotary_angles(time: int, head_dim: int, base: float = 10_000.0) -> Float[Tensor, "time pairs"]:
+    """Give each position one angle (radians) per pair of channels: t · base^(−2i/head_dim)."""
+    frequency = base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
+    return torch.arange(time, dtype=torch.float64)[:, None] * frequency
+
+
+def rotate(
+    x: Float[Tensor, "batch heads time head_dim"], angles: Float[Tensor, "time pairs"]
+) -> Float[Tensor, "batch heads time head_dim"]:
+    """Turn channel i together with channel i + head_dim/2 by the position's angle."""
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+
+
+class Attention(nn.Module):
+    """Mix tokens: project to q, k, v; rotate q and k; attend; project back. No biases.
+
+    Self-attention masks what comes later (causal) and what `context.padding` calls no token;
+    cross-attention reads `context.memory`, is neither causal nor rotated. A query with nothing
+    to attend to gets 0.
+    """
+
+    head_gain: nn.Parameter | None
+    temperature: nn.Parameter | None
+    largest_logit: Float[Tensor, " heads"] | None  # of the last forward pass, when clip is on
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        kv_heads: int,
+        causal: bool = True,
+        *,
+        norms: AttentionNorms | None = None,
+        eps: float | None = None,
+        softcap: float | None = None,
+        head_gain: bool = False,
+        chain: str | None = None,
+        cross: bool = False,
+        clip: bool = False,
+        rotary: bool = True,
+    ):
+        super().__init__()
+        _refuse_nonsense(dim, heads, kv_heads, norms, softcap, clip)
+        self.heads, self.kv_heads, self.causal = heads, kv_heads, causal and not cross
+        self.head_dim = dim // heads
+        self.norms, self.softcap, self.chain = norms, softcap, chain
+        self.cross, self.clip, self.rotary = cross, clip, rotary and not cross
+        self.q = nn.Linear(dim, heads * self.head_dim, bias=False)
+        self.k = nn.Linear(dim, kv_heads * self.head_dim, bias=False)
+        self.v = nn.Linear(dim, kv_heads * self.head_dim, bias=False)
+        self.out = nn.Linear(heads * self.head_dim, dim, bias=False)
+        for tensor, count in zip("qkvc", (heads, kv_heads, kv_heads, heads), strict=True):
+            norm = make_attention_norm(norms, tensor, count, self.head_dim, eps)
+            self.register_module(f"norm_{tensor}", norm)
+        self.register_parameter("temperature", make_temperature(norms, heads))
+        self.register_parameter("head_gain", nn.Parameter(torch.ones(heads)) if head_gain else None)
+        self.register_buffer("largest_logit", None, persistent=False)
+
+    def forward(
+        self, x: Float[Tensor, "batch time dim"], context: Context | None = None
+    ) -> Float[Tensor, "batch time dim"]:
+        """Attend over the whole sequence, over what came before when causal, or over a memory."""
+        context = Context() if context is None else context
+        q, k, v = self.project(x, context)
+        mixed = self._normalized("c", self.attend(q, k, v, context).transpose(1, 2))
+        if self.head_gain is not None:
+            mixed = mixed * self.head_gain[:, None]
+        return self.out(mixed.flatten(-2))
+
+    def project(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
+        """Make q, k, v of shape (batch, heads, time, head_dim): normalized, rotated, scaled."""
+        source = x
+        if self.cross:
+            if context.memory is None:
+                raise ValueError("cross-attention needs context.memory, the tokens that it reads")
+            source = context.memory
+        q, k, v = (
+            layer(tokens).unflatten(-1, (-1, self.head_dim))
+            for layer, tokens in ((self.q, x), (self.k, source), (self.v, source))
+        )
+        after = self.norms is not None and self.norms.after_rope
+        if not after:
+            q, k = self._normalized("q", q), self._normalized("k", k)
+        q, k, v = (t.transpose(1, 2) for t in (q, k, self._normalized("v", v)))
+        if self.rotary and context.angles is not None:
+            q, k = rotate(q, context.angles), rotate(k, context.angles)
+        if after:
+            q, k = (
+                self._normalized(name, t.transpose(1, 2)).transpose(1, 2)
+                for name, t in (("q", q), ("k", k))
+            )
+        if self.norms is not None and self.norms.times != 1.0:
+            q, k = q * self.norms.times, k * self.norms.times
+        return heated(q, self.norms, self.temperature), k, v
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, context: Context) -> Tensor:
+        """Average the values by the softmax of the logits, to (batch, heads, time, head_dim).
+
+        torch's fused operation, unless somebody needs to see or to change the logits.
+        """
+        padding = context.memory_padding if self.cross else context.padding
+        explicit = self.softcap is not None or self.chain is not None or self.clip
+        scale = None if self.temperature is None else 1.0  # None: 1/sqrt(head_dim)
+        fused = {"scale": scale, "enable_gqa": self.kv_heads != self.heads}
+        if padding is None and not explicit:
+            return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, **fused)
+        allowed = allowed_pairs(q, k, self.causal, padding)
+        # A query that may see nothing is let see everything, then set to 0: no NaN either way.
+        some = allowed.any(dim=-1, keepdim=True)
+        if explicit:
+            logits = self._logits(explicit_logits(q, k, scale), allowed, context)
+            mixed = mix_values(logits, v, allowed | ~some)
+        else:
+            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed | ~some, **fused)
+        return mixed.masked_fill(~some, 0)
+
+    def _logits(self, logits: Tensor, allowed: Tensor, context: Context) -> Tensor:
+        """Record the logits, add those of earlier layers, cap the sum: whatever is asked."""
+        if self.clip:
+            self.largest_logit = largest_logits(logits, allowed, context.padding)
+        if self.chain is not None:
+            earlier = context.scores.get(self.chain)
+            if earlier is not None and earlier.shape != logits.shape:
+                raise ValueError(
+                    f"chain {self.chain!r} adds logits of shape {tuple(logits.shape)} to earlier "
+                    f"ones of shape {tuple(earlier.shape)}; give other shapes another chain"
+                )
+            logits = logits if earlier is None else logits + earlier
+            context.scores[self.chain] = logits
+        return logits if self.softcap is None else soft_cap(logits, self.softcap)
+
+    @torch.no_grad()
+    def clip_logits(self, threshold: float) -> Float[Tensor, " heads"]:
+        """Shrink W_q and W_k (QK-Clip) until no logit of the last pass exceeds the threshold.
+
+        Call it after the optimizer's step. It returns each head's factor γ; 1: left alone.
+        """
+        if not (math.isfinite(threshold) and threshold > 0):
+            raise ValueError(f"clip_logits needs a positive threshold, got {threshold}")
+        if self.largest_logit is None:
+            raise ValueError(
+                "clip_logits needs the logits of a forward pass: make Attention with clip=True "
+                "and call it first"
+            )
+        query, key = clip_factors(self.largest_logit, threshold, self.kv_heads)
+        for layer, factor in ((self.q, query), (self.k, key)):
+            layer.weight.mul_(factor.repeat_interleave(self.head_dim)[:, None])
+        gamma = query * key.repeat_interleave(self.heads // self.kv_heads)
+        self.largest_logit = self.largest_logit * gamma
+        return gamma
+
+    def _normalized(self, tensor: str, x: Tensor) -> Tensor:
+        """Apply the norm of q, k, v or c, if it has one, to (batch, time, heads, head_dim)."""
+        norm = getattr(self, f"norm_{tensor}")
+        if norm is None or self.norms is None:
+            return x
+        if self.norms.share == "width":
+            return norm(x.flatten(-2)).unflatten(-1, x.shape[-2:]).to(x.dtype)
+        return norm(x).to(x.dtype)  # Llama's norm widens half precision for a float32 gain
+
+
+def _refuse_nonsense(
+    dim: int,
+    heads: int,
+    kv_heads: int,
+    norms: AttentionNorms | None,
+    softcap: float | None,
+    clip: bool,
+) -> None:
+    if min(dim, heads, kv_heads) < 1 or dim % heads or heads % kv_heads:
+        raise ValueError(
+            f"Attention needs dim ({dim}) to be a multiple of heads ({heads}), and heads a "
+            f"multiple of kv_heads ({kv_heads})"
+        )
+    if softcap is not None and not (math.isfinite(softcap) and softcap > 0):
+        raise ValueError(f"softcap must be positive (Gemma 2: 50), got {softcap}; None: no cap")
+    if clip and norms is not None and set(norms.tensors) & set("qk"):
+        raise ValueError(
+            "QK-Clip scales W_q and W_k, which a norm of q or k undoes; take one of the two"
+        )

@@ -1,0 +1,204 @@
+"""Norms inside attention: which of q, k, v and the head outputs c are normalized, and how.
+
+    logits = s · N(q)·N(k),   head = softmax(logits) N(v),   output = N(concat of heads) W_O
+
+A text names the choice: the letters of the normalized tensors, a key of NORMS, what shares one
+gain (head: one of head_dim for all heads; own: each head its own; width: one norm over all heads
+at once), then after-rope, no-gain, shift, times=1.2, temperature=… and length=… where wanted.
+
+    s = 1/sqrt(head_dim)          unless temperature is
+        module   s = g            one learned number, starts at log2(L² − L), L the length
+        head     s = exp(min(τ_h, log 100))   one learned τ for each head, starts at log 10
+
+`QK_NORMS` has the published choices by name.
+"""
+
+import math
+import re
+from dataclasses import dataclass, replace
+
+from labkit.norms import NORMS
+
+SHARES = ("head", "own", "width")
+TEMPERATURES = ("module", "head")
+_FLAGS = {"after-rope": ("after_rope", True), "no-gain": ("gain", False), "shift": ("shift", True)}
+# Norms over many tokens at once; the others of this kind take a mask and are known by it.
+_OVER_TOKENS = ("batch", "instance")
+
+
+@dataclass(frozen=True)
+class AttentionNorms:
+    """Say which tensors of attention are normalized and how; refuse what contradicts itself.
+
+    Gotcha: after the rotation, a gain for each channel (or LayerNorm's mean) makes logits depend
+    on absolute positions. Before it, or without gain, they depend on distances only.
+    """
+
+    tensors: str = "qk"  # some of q, k, v, c (the head outputs before W_O), in this order
+    norm: str = "rms"  # a key of NORMS that normalizes each vector by itself
+    share: str = "head"  # what has one gain: head (all heads share it), own (each head), width
+    after_rope: bool = False  # q and k are normalized after the rotation, not before
+    gain: bool = True  # whether the norms have a learned gain
+    shift: bool = False  # whether they keep their learned shift, where they have one (LayerNorm)
+    temperature: str | None = None  # in place of 1/sqrt(head_dim): one per module, or per head
+    times: float = 1.0  # q and k are each multiplied by this
+    length: int | None = None  # L of the temperature per module
+
+    def __post_init__(self) -> None:
+        if not self.tensors or not re.fullmatch("q?k?v?c?", self.tensors):
+            raise ValueError(
+                f"tensors must be some of q, k, v, c in this order, got {self.tensors!r}"
+            )
+        fits = [name for name in NORMS if name not in _OVER_TOKENS and not _takes_mask(name)]
+        if self.norm not in fits:
+            raise ValueError(
+                f"attention cannot normalize by {self.norm!r}: it needs a norm of one vector, "
+                f"one of {', '.join(fits)}"
+            )
+        if self.share not in SHARES:
+            raise ValueError(f"unknown share {self.share!r}; choose one of {', '.join(SHARES)}")
+        if self.temperature not in (None, *TEMPERATURES):
+            raise ValueError(
+                f"unknown temperature {self.temperature!r}; choose one of "
+                f"{', '.join(TEMPERATURES)}, or leave it out for 1/sqrt(head_dim)"
+            )
+        if self.share == "own" and (self.shift or not self.gain):
+            raise ValueError(
+                "share own is a gain for each head, without shift; leave out "
+                f"{'shift' if self.gain else 'no-gain'}"
+            )
+        if not (math.isfinite(self.times) and self.times > 0):
+            raise ValueError(f"times must be a positive number, got {self.times}")
+        if self.length is not None and self.length < 2:
+            raise ValueError(f"length must be at least 2, got {self.length}: log2(L² − L) is it")
+        for what, asked in (
+            ("after-rope", self.after_rope),
+            ("a temperature", self.temperature is not None),
+            ("times", self.times != 1.0),
+        ):
+            if asked and not self.tensors.startswith("qk"):
+                raise ValueError(f"{what} is about q and k; tensors are only {self.tensors!r}")
+        if self.after_rope and self.share == "width":
+            raise ValueError(
+                "a norm over the whole width stands before the heads are split and rotated; "
+                "after-rope needs share head or own"
+            )
+
+
+@dataclass(frozen=True)
+class QKNorm:
+    """One published choice: its text, its equation, and where it comes from."""
+
+    words: str
+    equation: str
+    source: str
+
+
+QK_NORMS: dict[str, QKNorm] = {
+    "henry": QKNorm(
+        "qk l2 no-gain temperature=module",
+        "softmax(g · q/|q| · k/|k|), g learned, starts at log2(L² − L)",
+        "Henry et al. 2020, arXiv 2010.04245; L there: 97.5th percentile of training lengths",
+    ),
+    "vit-22b": QKNorm(
+        "qk layer",
+        "softmax(LN(q)·LN(k) / sqrt(d_k)), no shifts",
+        "Dehghani et al. 2023, arXiv 2302.05442",
+    ),
+    "swin-v2": QKNorm(
+        "qk l2 no-gain temperature=head",
+        "softmax(exp(min(τ_h, log 100)) · cos(q, k)), τ_h starts at log 10; no position bias here",
+        "Liu et al. 2022, arXiv 2111.09883",
+    ),
+    "gemma3": QKNorm(
+        "qk rms-gemma",
+        "softmax(RMS(q)·RMS(k) / sqrt(d_k)), gain 1 + w; then rotated",
+        "Gemma Team 2025, arXiv 2503.19786",
+    ),
+    "qwen3": QKNorm(
+        "qk rms-llama",
+        "softmax(RMS(q)·RMS(k) / sqrt(d_k)); then rotated",
+        "Qwen Team 2025, arXiv 2505.09388",
+    ),
+    "olmo2": QKNorm(
+        "qk rms width",
+        "q, k ← RMS over all heads at once, before the split and the rotation",
+        "OLMo Team 2025, arXiv 2501.00656",
+    ),
+    "cohere": QKNorm(
+        "qk layer own",
+        "softmax(LN_h(q)·LN_h(k) / sqrt(d_k)), gains for each head, no shifts; then rotated",
+        "Command R+, as in transformers' CohereAttention",
+    ),
+    "hybrid": QKNorm(
+        "qkv rms",
+        "softmax(RMS(q)·RMS(k) / sqrt(d_k)) RMS(v); then rotated",
+        "Zhuo et al. 2025, arXiv 2503.04598",
+    ),
+    "nanochat": QKNorm(
+        "qk rms no-gain after-rope times=1.2",
+        "softmax(1.2 RMS(q) · 1.2 RMS(k) / sqrt(d_k)), after the rotation, nothing learned",
+        "karpathy/nanochat, nanochat/gpt.py",
+    ),
+}
+
+
+def attention_norms(text: str | None, length: int | None = None) -> AttentionNorms | None:
+    """Read a text such as "qkv rms", "qk layer own" or "swin-v2"; None stays None.
+
+    A published name comes first and further words change it: "olmo2 no-gain". `length` is the L
+    of a temperature per module when the text has none.
+    """
+    if text is None:
+        return None
+    words = text.split()
+    norms = AttentionNorms()
+    if words and words[0] in QK_NORMS:
+        norms = _read(norms, QK_NORMS[words.pop(0)].words.split())
+    elif not words:
+        raise ValueError(f"an empty text names no norms; {_ways_out()}")
+    norms = _read(norms, words)
+    if norms.temperature == "module" and norms.length is None:
+        norms = replace(norms, length=length)
+    return norms
+
+
+def _read(norms: AttentionNorms, words: list[str]) -> AttentionNorms:
+    changes: dict[str, object] = {}
+    for word in words:
+        field, value = _meaning(word)
+        if field in changes:
+            raise ValueError(f"{' '.join(words)!r} names its {field} twice; leave one out")
+        changes[field] = value
+    return replace(norms, **changes)  # pyright: ignore[reportArgumentType]
+
+
+def _meaning(word: str) -> tuple[str, object]:
+    """Say which field of AttentionNorms a word sets, and to what."""
+    if word in SHARES:
+        return "share", word
+    if word in _FLAGS:
+        return _FLAGS[word]
+    if re.fullmatch("q?k?v?c?", word):
+        return "tensors", word
+    if word in NORMS:
+        return "norm", word
+    field, _, value = word.partition("=")
+    number = {"times": float, "length": int}.get(field, str)
+    if field in ("times", "length", "temperature"):
+        try:
+            return field, number(value)
+        except ValueError:
+            raise ValueError(f"{word!r} needs a number after {field}=") from None
+    raise ValueError(f"{word!r} means nothing to attention's norms; {_ways_out()}")
+
+
+def _ways_out() -> str:
+    return (
+        f"name one of {', '.join(QK_NORMS)}, or some of q, k, v, c as in 'qkv', then a norm "
+        f"({', '.join(NORMS)}), {', '.join([*SHARES, *_FLAGS])}, times=, temperature=, length="
+    )
+
+
+def _takes_mask(name: str) -> bool:
+    return getattr(NORMS[name], "takes_mask", False)

@@ -1,0 +1,80 @@
+"""Keep the tables of norms and recipes in README true: they are written from NORMS and RECIPES.
+
+README.md between `<!-- norms -->` and `<!-- /norms -->`, and the same for recipes. The site's
+page of tables is cut out of README, so that building it needs no torch.
+"""
+
+import re
+from pathlib import Path
+
+from labkit.book.files import Red
+
+NAMES = ("norms", "recipes")
+
+
+def write_tables(root: Path, *, check: bool = False) -> list[str]:
+    """Bring README's tables up to date and name those that were not; with `check`, only look."""
+    readme = root / "README.md"
+    before = after = readme.read_text(encoding="utf-8")
+    made = {"norms": norms_table, "recipes": recipes_table}
+    stale = []
+    for name in NAMES:
+        start, end = span(after, name)
+        table = f"\n{made[name]()}\n"
+        if after[start:end] != table:
+            stale.append(name)
+            after = after[:start] + table + after[end:]
+    if not check and after != before:
+        readme.write_text(after, encoding="utf-8")
+    return stale
+
+
+def span(text: str, name: str) -> tuple[int, int]:
+    """Find where a table of README begins and ends."""
+    found = re.search(f"<!-- {name} -->(.*?)<!-- /{name} -->", text, re.S)
+    if found is None:
+        raise Red(
+            f"README.md has lost the marks of its table of {name}; put <!-- {name} --> and "
+            f"<!-- /{name} --> where it belongs"
+        )
+    return found.span(1)
+
+
+def tables_page(readme: str) -> str:
+    """Make the site's page of both tables out of README."""
+    parts = ["# Norms and recipes\n"]
+    for name in NAMES:
+        start, end = span(readme, name)
+        parts.append(f"## {name.capitalize()}\n\n{readme[start:end].strip()}\n")
+    return "\n".join(parts)
+
+
+def norms_table() -> str:
+    """Write NORMS as a Markdown table."""
+    from labkit.norms import NORMS
+
+    rows = ["| name | class | equation | source |", "| --- | --- | --- | --- |"]
+    for key, kind in NORMS.items():
+        equation = getattr(kind, "equation", "y = x")
+        source = getattr(kind, "source", "nothing is normed")
+        rows.append(f"| `{key}` | `{kind.__name__}` | {_cell(equation)} | {_cell(source)} |")
+    return "\n".join(rows)
+
+
+def recipes_table() -> str:
+    """Write RECIPES as a Markdown table: equations side by side."""
+    from labkit.placements import RECIPES
+
+    rows = [
+        "| name | attention half | feed-forward half | final norm | source |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for key, found in RECIPES.items():
+        first, second = (_cell(e) for e in found.equations)
+        final = "yes" if found.final_norm else "no"
+        rows.append(f"| `{key}` | {first} | {second} | {final} | {_cell(found.source)} |")
+    return "\n".join(rows)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("*", "\\*").replace("_", "\\_")

@@ -1,0 +1,72 @@
+"""One input of a law, how it is told, and the two ways in which a law does not hold."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class Broken(Exception):
+    """Say that a law does not hold: the message and, where known, the likely cause."""
+
+    def __init__(self, message: str, cause: str = ""):
+        super().__init__(message)
+        self.message, self.cause = message, cause
+
+
+class Untested(Exception):
+    """Say that a law does not apply to what was handed in."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input; `given` holds what is passed besides, by role, and nothing for what is not."""
+
+    x: Tensor
+    about: str
+    given: dict[str, Any] = field(default_factory=dict)
+
+    def but(self, **changed: Any) -> "Case":
+        """Change what is given; None takes it away."""
+        given = {k: v for k, v in {**self.given, **changed}.items() if v is not None}
+        return replace(self, given=given)
+
+    def __str__(self) -> str:
+        numbers = {k: v for k, v in self.given.items() if isinstance(v, float)}
+        told = "".join(f", {name}={value:g}" for name, value in numbers.items())
+        kind = str(self.x.dtype).removeprefix("torch.")
+        return f"x of shape {tuple(self.x.shape)}, {kind}{told} ({self.about})"
+
+
+def same_layout_copy(x: Tensor) -> Tensor:
+    """Copy a tensor with its strides, so that a view stays the same kind of view."""
+    copy = torch.empty(0, dtype=x.dtype)
+    return copy.set_(x.untyped_storage().clone(), x.storage_offset(), x.size(), x.stride())
+
+
+def describe(case: Case, came: Tensor, expected: Tensor, what: str = "") -> str:
+    """Say which input, what came and what was expected, at the entry that is furthest off."""
+    where = largest_difference(came.detach(), expected.detach())
+    place = f"position {where}" if where else "the only position"
+    return (
+        f"on {case}{what}, at {place} came {came[where].item():.6g}, "
+        f"expected {expected[where].item():.6g}"
+    )
+
+
+def largest_difference(came: Tensor, expected: Tensor) -> tuple[int, ...]:
+    """Find the position of the worst entry; a NaN is worse than any number."""
+    gap = (came.double() - expected.double()).abs().nan_to_num(nan=float("inf"))
+    flat = int(gap.argmax())
+    position = []
+    for size in reversed(came.shape):
+        position.append(flat % size)
+        flat //= size
+    return tuple(reversed(position))
+
+
+def told(error: BaseException) -> str:
+    """Name an exception and the first line of what it says."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__

@@ -1,0 +1,36 @@
+"""What the sublayers of one forward pass share besides the stream: positions, padding, memory.
+
+A `Context` is made anew for every forward pass, so nothing of one pass reaches the next.
+"""
+
+from dataclasses import dataclass, field
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from labkit.norms import InstanceNorm
+
+
+@dataclass
+class Context:
+    """Hold what blocks hand along; `scores`, `total` and `entry` change on the way."""
+
+    angles: Float[Tensor, "time pairs"] | None = None  # rotary positions; None: none
+    padding: Bool[Tensor, "batch time"] | None = None  # True where a token is real; None: all are
+    memory: Float[Tensor, "batch source dim"] | None = None  # what cross-attention reads
+    memory_padding: Bool[Tensor, "batch source"] | None = None
+    scores: dict[str, Tensor] = field(default_factory=dict)  # RealFormer: logits so far, by chain
+    total: Tensor | None = None  # ResiDual: the sum of all writes, never normalized
+    entry: Tensor | None = None  # B2T: the stream as it entered the present block
+
+
+def normalize(norm: nn.Module, x: Tensor, context: Context | None) -> Tensor:
+    """Apply a norm; one whose statistics run over tokens is told which of them are padding."""
+    if context is None or context.padding is None:
+        return norm(x)
+    if isinstance(norm, InstanceNorm):
+        raise ValueError(
+            "instance norm pools over the sequence and takes no mask, so padding would change real "
+            "tokens; cut the batch to one length, or choose another norm"
+        )
+    return norm(x, mask=context.padding) if getattr(norm, "takes_mask", False) else norm(x)

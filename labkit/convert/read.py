@@ -1,0 +1,173 @@
+"""Find out what a norm computes: by its class where the class is PyTorch's or labkit's, else by
+trying it.
+
+A class name does not tell: T5LayerNorm is an RMSNorm, GemmaRMSNorm stores gain − 1 and
+Gemma3nRMSNorm the gain. So a copy of an unknown norm runs on a small input, with drawn
+parameters, and its output is held against the formulas below.
+"""
+
+import copy
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from labkit.norms import NORMS, make_norm
+
+_TORCH = {nn.LayerNorm: "layer", nn.RMSNorm: "rms", nn.GroupNorm: "group"}
+_BATCH = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+_INSTANCE = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+_TORCH |= dict.fromkeys(_BATCH, "batch") | dict.fromkeys(_INSTANCE, "instance")
+_EPS_NAMES = ("eps", "variance_epsilon", "epsilon", "norm_eps")
+_USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 0.0)
+
+
+@dataclass
+class Reading:
+    """What a norm computes, gain · f(x) + shift along one axis, and where it keeps gain, shift."""
+
+    key: str  # the formula: a key of NORMS
+    axis: int  # -1: the last; 1: channels
+    shape: tuple[int, ...]  # of what is normalized (or has its own gain)
+    gain: str | None = None  # name of the parameter
+    shift: str | None = None
+    start: float = 1.0  # what the gain's parameter holds where the gain is 1
+    eps: float | None = None
+
+
+def read(norm: nn.Module) -> Reading | str:
+    """Read a norm, or say why it cannot be read."""
+    key = _TORCH.get(type(norm)) or key_of(norm)
+    return _probe(norm) if key is None else _by_class(norm, key)
+
+
+def key_of(norm: nn.Module) -> str | None:
+    """Give the key of one of labkit's own norms."""
+    return next((key for key, kind in NORMS.items() if type(norm) is kind), None)
+
+
+def _by_class(norm: nn.Module, key: str) -> Reading | str:
+    if key == "none":
+        return "an identity has no width"
+    size = _first(norm, "normalized_shape", "num_channels", "num_features", "dim")
+    if size is None:
+        return "it does not say its width; hand in a callable that makes the new norm"
+    shape: tuple[int, ...] = (size,) if isinstance(size, int) else tuple(size)
+    own = dict(norm.named_parameters(recurse=False))
+    gain, shift = (name if name in own else None for name in ("weight", "bias"))
+    channels_first = type(norm) in _TORCH and key in ("batch", "group", "instance")
+    axis = _first(norm, "channel_axis") or (1 if channels_first else -1)
+    eps = getattr(norm, "eps", None)
+    if key == "rms" and eps is None:  # torch's way to say: that of the computation
+        dtypes = [parameter.dtype for parameter in norm.parameters()] or [torch.float32]
+        eps = torch.finfo(torch.promote_types(dtypes[0], torch.float32)).eps
+    start = start_of(plain(key, shape)) if key_of(norm) else 1.0
+    return Reading(key, axis, shape, gain, shift, start, eps)
+
+
+def _first(norm: nn.Module, *names: str) -> Any:
+    """Give the first of these attributes that the norm or a part of it has."""
+    found = (getattr(part, name, None) for part in norm.modules() for name in names)
+    return next((value for value in found if value is not None), None)
+
+
+def plain(key: str, shape: tuple[int, ...]) -> nn.Module:
+    """Make a norm with no arguments of its own."""
+    if shape[1:]:
+        return NORMS[key](shape)  # pyright: ignore[reportCallIssue]
+    return make_norm(key, *shape, **({"num_groups": 1} if key == "group" else {}))
+
+
+def start_of(fresh: nn.Module) -> float:
+    """Give what a fresh norm's `weight` holds where it leaves the standardized value as it is.
+
+    0 where it stores gain − 1; sqrt(dim) where it is one number, the length of the result.
+    """
+    weight = getattr(fresh, "weight", None)
+    if not isinstance(weight, Tensor):
+        return 1.0
+    if not weight.any():
+        return 0.0
+    dim = getattr(fresh, "dim", 1)
+    return float(dim) ** 0.5 if weight.shape == (1,) else 1.0
+
+
+# Along dim, with eps; rows that a formula should tell apart differ in mean and in length.
+FORMULAS: dict[str, Callable[[Tensor, int, float], Tensor]] = {
+    "layer": lambda x, dim, eps: (
+        (x - x.mean(dim, keepdim=True)) / (x.var(dim, correction=0, keepdim=True) + eps).sqrt()
+    ),
+    "rms": lambda x, dim, eps: x / (x.square().mean(dim, keepdim=True) + eps).sqrt(),
+    "annotated-layer": lambda x, dim, eps: (
+        (x - x.mean(dim, keepdim=True)) / (x.std(dim, keepdim=True) + eps)
+    ),
+    "rms-outside": lambda x, dim, eps: x / (x.square().mean(dim, keepdim=True).sqrt() + eps),
+}
+
+
+def _probe(norm: nn.Module) -> Reading | str:
+    """Run a copy in float32 on drawn parameters and rows, and look for the formula that fits."""
+    own = {name: tuple(p.shape) for name, p in norm.named_parameters()}
+    shape = next(iter(own.values()), getattr(norm, "normalized_shape", None))
+    if buffers := [name for name, _ in norm.named_buffers()]:
+        return f"it keeps state of its own ({', '.join(buffers)})"
+    if shape is None:
+        return "it does not say its width; hand in a callable that makes the new norm"
+    if len(own) > 2 or len(set(own.values())) > 1 or len(shape) != 1:
+        held = ", ".join(f"{name} {size}" for name, size in own.items())
+        return f"one gain and one shift per feature are expected, it has {held or shape}"
+    generator = torch.Generator().manual_seed(0)
+    twin = copy.deepcopy(norm).float().eval()
+    device = next((p.device for p in twin.parameters()), torch.device("cpu"))
+    drawn = {name: torch.rand(shape, generator=generator) + 0.5 for name in own}
+    with torch.no_grad():
+        for name, value in drawn.items():
+            twin.get_parameter(name).copy_(value)
+        sizes = torch.tensor([1.0, 1e-2, 1e-3]).view(3, 1, 1)
+        x = (torch.randn(3, 5, *shape, generator=generator) + 0.3) * sizes
+        reason = ""
+        for axis, rows in ((-1, x), (1, x.transpose(1, 2).unsqueeze(-1))):
+            try:
+                y = twin(rows.clone().to(device))
+            except Exception as error:  # foreign code: whatever it raises is the reason
+                said = f"{type(error).__name__}: {error}"
+                reason = reason or f"its forward fails on a trial row ({said})"
+                continue
+            if not isinstance(y, Tensor) or y.shape != rows.shape:
+                reason = reason or "its output on a trial row has another shape than the row"
+                continue
+            found = _fit(rows.double(), y.cpu().double(), axis, drawn, _eps_of(norm))
+            if found is not None:
+                return found
+            reason = "what it computes on trial rows is no formula known here"
+    return reason
+
+
+def _eps_of(norm: nn.Module) -> tuple[float, ...]:
+    named = (getattr(norm, name, None) for name in _EPS_NAMES)
+    return (*(eps for eps in named if isinstance(eps, float)), *_USUAL_EPS)
+
+
+def _fit(
+    x: Tensor, y: Tensor, axis: int, drawn: dict[str, Tensor], eps_tried: Sequence[float]
+) -> Reading | None:
+    names: list[str | None] = [*drawn, None, None]
+    by_name = {name: value.double() for name, value in drawn.items()}
+    if axis == 1:
+        by_name = {name: value.view(-1, 1, 1) for name, value in by_name.items()}
+    size = x.shape[axis]
+    for key, eps in itertools.product(FORMULAS, eps_tried):
+        standard = FORMULAS[key](x, axis, eps)
+        for gain, shift in itertools.permutations(names, 2):
+            if {gain, shift} - {None} != set(drawn):
+                continue
+            for start in (1.0, 0.0) if gain else (1.0,):
+                scale = 1.0 if gain is None else by_name[gain] + (1.0 - start)
+                fitted = standard * scale + (0.0 if shift is None else by_name[shift])
+                # a float32 evaluation errs by about 1e-6; formulas differ by 1/dim and more
+                if bool((fitted - y).abs().max() < 1e-5 * y.abs().max()):
+                    return Reading(key, axis, (size,), gain, shift, start, eps)
+    return None

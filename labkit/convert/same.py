@@ -1,0 +1,36 @@
+"""Say on which inputs a swapped norm computes the old one's function."""
+
+from torch import nn
+
+from labkit.convert.fill import Moved, unwrap
+from labkit.convert.read import Reading
+
+# One function up to where eps stands and what is rounded when, if their gains agree.
+_RMS = ("rms", "rms-llama", "rms-gemma", "rms-t5", "rms-outside", "scale", "l2")
+
+
+def sameness(reading: Reading, key: str, old: nn.Module, new: nn.Module, moved: Moved) -> str:
+    """Say on which inputs the new norm computes the old one's function."""
+    if not moved.exact:
+        return "another function"
+    if key == reading.key:
+        same, settings = "same", _settings(old)
+        if any(settings.get(k, value) != value for k, value in _settings(unwrap(new)).items()):
+            return "another function"
+    elif not {key, reading.key} <= {"layer", *_RMS}:
+        return "another function"
+    else:
+        same = "same on zero-mean input" if "layer" in (key, reading.key) else "same"
+    if reading.eps is not None and "eps" not in moved.kept:
+        return f"{same}, but for eps"
+    return f"{same}, but for rounding" if same == "same" and key != reading.key else same
+
+
+def _settings(norm: nn.Module) -> dict[str, object]:
+    """Give the numbers and switches that a norm's formula depends on, eps apart."""
+    skipped = ("training", "eps", "elementwise_affine", "affine", "channel_axis")
+    return {
+        name: value
+        for name, value in vars(norm).items()
+        if isinstance(value, int | float) and name not in skipped and name[0] != "_"
+    }

@@ -1,0 +1,140 @@
+"""`convert`: find the norms, plan every exchange, then make them all at once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from labkit.convert.choose import Only, Target, choose, rules_of, selector
+from labkit.convert.fastpath import switches_off
+from labkit.convert.fill import Unfit, build, move
+from labkit.convert.find import places_of, seats_of, tied_outside, trouble
+from labkit.convert.read import Reading, read
+from labkit.convert.record import Conversion, Left, Seat, Swapped
+from labkit.convert.same import sameness
+
+
+def convert(
+    model: nn.Module,
+    mapping: Mapping[str | type[nn.Module], Target],
+    only: Only = None,
+    **kw: Any,
+) -> Conversion:
+    """Swap the norms of `model` in place, by class, and report what was swapped and what was left.
+
+    `mapping` goes from a class name (globs allowed: "*RMSNorm") or class to a key of NORMS, a
+    pair (key, constructor arguments), or a callable that takes the old norm and returns the new
+    module. `only` narrows it to qualified names: a glob, several, or a predicate. `kw` goes to
+    every constructor, where `mapping` does not say otherwise.
+
+    The new norm gets what the old one has and it can hold: gain, shift, running statistics, eps
+    (where it stands in the same place of the formula), dtype, device, mode and requires_grad.
+    Arguments that you give win over the old norm's. Parameters are copies: `undo()` brings back
+    the old modules as they were, and an optimizer must be made after converting.
+
+    Everything is checked before anything changes: an error leaves the model as it was.
+    """
+    rules = rules_of(mapping, kw)
+    places = places_of(model)
+    chosen, left = choose(model, places, rules, selector(only))
+    plans: dict[nn.Module, _Plan] = {}
+    for norm, target in chosen.items():
+        found = _plan(norm, target, model)
+        if isinstance(found, str):
+            left[norm] = found
+        else:
+            plans[norm] = found
+    while tied := tied_outside(model, set(plans)):
+        for norm, other in tied.items():
+            del plans[norm]
+            left[norm] = f"its parameter is tied to {other}, which is not swapped"
+    if not plans:
+        raise ValueError(_nothing(places, left))
+    shared: dict[tuple, nn.Parameter] = {}
+    rows = [plan.row(places[norm], norm, shared) for norm, plan in plans.items()]
+    seats: list[Seat] = [
+        (parent, name, norm, plan.new)
+        for norm, plan in plans.items()
+        for parent, name in seats_of(model, [name for name in places[norm] if name])
+    ]
+    rest = [
+        Left(" = ".join(places[norm]), type(norm).__name__, reason) for norm, reason in left.items()
+    ]
+    for parent, name, _, new in seats:
+        parent._modules[name] = new
+    made = {plan.new for plan in plans.values()}
+    switches, notes = switches_off(model, made)
+    conversion = Conversion(model, rows, rest, seats, switches, [*notes, *_pooling(made)])
+    if model in plans:
+        conversion.model = plans[model].new
+    return conversion
+
+
+@dataclass
+class _Plan:
+    """One exchange, ready: the new norm, and how the old one was read (None: by a callable)."""
+
+    new: nn.Module
+    key: str = ""
+    reading: Reading | None = None
+
+    def row(self, names: list[str], old: nn.Module, shared: dict[tuple, nn.Parameter]) -> Swapped:
+        """Move the old norm's contents and write the row of the report."""
+        name, kinds = " = ".join(names), (type(old).__name__, _name(self.new))
+        if self.reading is None:
+            return Swapped(name, *kinds, same="as the callable made it")
+        moved = move(self.key, old, self.new, self.reading, shared)
+        same = sameness(self.reading, self.key, old, self.new, moved)
+        lists = (tuple(entry) for entry in (moved.kept, moved.dropped, moved.fresh))
+        return Swapped(name, *kinds, *lists, same=same)
+
+
+def _name(norm: nn.Module) -> str:
+    inner = getattr(norm, "norm", None)
+    kind = type(norm).__name__
+    return f"{kind}({type(inner).__name__})" if isinstance(inner, nn.Module) else kind
+
+
+def _plan(norm: nn.Module, target: Target, model: nn.Module) -> _Plan | str:
+    """Build the new norm, or say why the old one stays."""
+    if callable(target):
+        new = target(norm)
+        if not isinstance(new, nn.Module):
+            raise TypeError(
+                f"a callable must return the new module, got {type(new).__name__} for "
+                f"{type(norm).__name__}"
+            )
+        return "the callable returned it unchanged" if new is norm else _Plan(new)
+    if reason := trouble(norm):
+        return reason
+    reading = read(norm)
+    if isinstance(reading, str):
+        return reading
+    key, arguments = target if isinstance(target, tuple) else (target, {})
+    try:
+        return _Plan(build(key, dict(arguments), norm, reading, model), key, reading)
+    except Unfit as error:
+        return str(error)
+
+
+def _pooling(made: set[nn.Module]) -> list[str]:
+    """Warn of norms whose statistics run over tokens; labkit's own model hands them its mask."""
+    pooling = {type(norm).__name__ for norm in made if getattr(norm, "takes_mask", False)}
+    said = (
+        f"{', '.join(sorted(pooling))}: statistics over batch and positions. Padding counts unless "
+        "a mask is handed over, and in training a causal model sees what comes later"
+    )
+    return [said] if pooling else []
+
+
+def _nothing(places: dict[nn.Module, list[str]], left: dict[nn.Module, str]) -> str:
+    """Say why no norm could be swapped: each reason once, with the norms that it holds for."""
+    names: dict[str, list[str]] = {}
+    for norm, reason in left.items():
+        names.setdefault(reason, []).append(f"{' = '.join(places[norm])} ({type(norm).__name__})")
+    said = (
+        f"{reason}: {', '.join(some[:4])}{f' and {len(some) - 4} more' if some[4:] else ''}"
+        for reason, some in names.items()
+    )
+    return f"no norm could be swapped. {'. '.join(said)}"

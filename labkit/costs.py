@@ -1,0 +1,104 @@
+"""What norms cost: arithmetic operations and bytes, counted while a model runs.
+
+operations   one for each value of an elementwise operation or reduction, as the formula has them
+bytes        what each norm reads and writes when nothing is fused: its input once, its output once
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._decomp import decomposition_table
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from labkit.attention.parts import OwnGains
+from labkit.norms import NORMS
+from labkit.placements.sphere import Unit
+
+# Fused operations that are counted by their parts.
+_FUSED = ("native_layer_norm", "native_batch_norm", "native_group_norm", "_fused_rms_norm")
+
+
+class CountOperations(TorchDispatchMode):
+    """Count one operation for each value that an elementwise operation or a reduction handles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Run the operation, or its parts where it is a fused norm, and count it."""
+        name = func.name().removeprefix("aten::").split(".")[0]
+        if name.startswith(_FUSED) and func in decomposition_table:
+            with self:
+                return decomposition_table[func](*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        first = next((a for a in args if isinstance(a, Tensor)), None)
+        if torch.Tag.reduction in func.tags and first is not None:
+            self.operations += first.numel()
+        elif torch.Tag.pointwise in func.tags and isinstance(result, Tensor):
+            self.operations += result.numel() if name not in ("copy_", "clone", "detach") else 0
+        return result
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one forward pass costs for each token."""
+
+    norms: int  # vectors that are normalized
+    norm_operations: float
+    norm_bytes: float
+    matrix_flops: float  # multiplications and additions of all matrix products
+
+
+def cost_of(model: nn.Module, tokens: Tensor, *more: Tensor, bytes_each: int = 2) -> Cost:
+    """Run the model once and count; `bytes_each` is the size of one activation (bfloat16: 2)."""
+    count = CountOperations()
+    moved, calls = [0], [0]
+    with torch.no_grad(), _around_norms(model, count, moved, calls):
+        model(tokens, *more)
+    # Attention's fused operation for the CPU is not counted; its plain one is.
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as flops:
+        model(tokens, *more)
+    size = tokens.numel()
+    return Cost(
+        calls[0],
+        count.operations / size,
+        moved[0] * bytes_each / size,
+        flops.get_total_flops() / size,
+    )
+
+
+@contextmanager
+def _around_norms(
+    model: nn.Module, count: CountOperations, moved: list[int], calls: list[int]
+) -> Iterator[None]:
+    """Switch the counter on inside each norm, the outermost where norms are nested."""
+    kinds = tuple({kind for kind in NORMS.values() if kind is not nn.Identity} | {OwnGains, Unit})
+    norms = {m for m in model.modules() if isinstance(m, kinds)}
+    inner = {part for m in norms for part in m.modules() if part is not m}
+    remove: list[Callable[[], None]] = []
+
+    def enter(module: nn.Module, args: tuple) -> None:
+        count.__enter__()
+
+    def leave(module: nn.Module, args: tuple, output: Tensor) -> None:
+        count.__exit__(None, None, None)
+        moved[0] += args[0].numel() + output.numel()
+        calls[0] += 1
+
+    for norm in norms - inner:
+        remove.append(norm.register_forward_pre_hook(enter).remove)
+        remove.append(norm.register_forward_hook(leave).remove)
+    try:
+        yield
+    finally:
+        for undo in remove:
+            undo()

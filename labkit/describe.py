@@ -1,0 +1,158 @@
+"""Say what a recipe is: equations, learnable parameters, costs, source: `labkit show NAME`."""
+
+import html
+import re
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from labkit.costs import Cost, cost_of
+from labkit.init import ATTENTION
+from labkit.model import ModelConfig, Transformer
+from labkit.placements import ALIASES, Recipe, Step, recipe
+from labkit.placements.sphere import Scale
+
+_MATRICES = (*ATTENTION, "gate", "up", "down", "router", "output", "embedding")
+
+
+@dataclass(frozen=True, repr=False)
+class Description:
+    """A recipe in full, readable as text and as a table in a notebook."""
+
+    name: str
+    title: str
+    rows: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        wide = max(len(what) for what, _ in self.rows)
+        lines = [self.title]
+        for what, text in self.rows:
+            first, *rest = text.split("\n")
+            lines.append(f"  {what:<{wide}}  {first}")
+            lines += [f"  {'':<{wide}}  {line}" for line in rest]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align: left; vertical-align: top'>{html.escape(what)}</th>"
+            f"<td style='text-align: left'>{'<br>'.join(map(html.escape, text.splitlines()))}</td>"
+            "</tr>"
+            for what, text in self.rows
+        )
+        return f"<table><caption>{html.escape(self.title)}</caption>{rows}</table>"
+
+
+def describe(name: str, config: ModelConfig | None = None) -> Description:
+    """Describe the recipe called `name` at the sizes of `config` (default: ModelConfig()'s).
+
+    Costs are those of one forward pass over a whole context, counted as it runs; they include the
+    embedding's and final norms and the output matrix.
+    """
+    found = recipe(name)
+    config = replace(config or ModelConfig(), recipe=name)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = Transformer(config).eval()
+        tokens = torch.zeros(1, config.context, dtype=torch.long)
+        pair = (tokens, tokens) if config.kind == "encoder-decoder" else (tokens,)
+        cost = cost_of(model, *pair)
+    return Description(
+        name,
+        f"{name}: {found.source}",
+        tuple(
+            (what, text)
+            for what, text in (
+                ("equations", _equations(found, config, model)),
+                ("norm", "unit(x) = x / |x|" if found.sphere else config.norm_name),
+                ("final norm", _final_norm(found, config)),
+                ("around", _around(found)),
+                ("initialization", config.init_name),
+                ("learnable", _learnable(model)),
+                ("cost", _cost(cost, config)),
+                ("note", found.note),
+                ("aliases", ", ".join(a for a, to in ALIASES.items() if to == name)),
+            )
+            if text
+        ),
+    )
+
+
+def _equations(found: Recipe, config: ModelConfig, model: nn.Module) -> str:
+    lines = list(found.equations)
+    early = sum(found.placement(i, config.depth) is found.first for i in range(config.depth))
+    if found.first is not None:
+        which = "the first block" if found.first_blocks == 1 else f"the first {early} blocks"
+        lines += [f"{which}, of {config.depth}:", *found.first.equations]
+    if found.second_stream:
+        lines.append("beside it r ← r + MHA(X), then r ← r + FFN(Y); the output reads X + N(r)")
+    return "\n".join([*lines, *_constants(model)])
+
+
+def _constants(model: nn.Module) -> list[str]:
+    """List what the other letters of the equations are here, first sublayer first."""
+    values: dict[str, dict[str, None]] = {}
+    for step in (module for module in model.modules() if isinstance(module, Step)):
+        for letter, name in step.symbols.items():
+            value = getattr(step, name)
+            if isinstance(value, int | float):
+                values.setdefault(letter, {})[f"{value:.4g}"] = None
+            elif isinstance(value, Tensor):
+                values.setdefault(letter, {})[f"learned, starts at {_first(value)}"] = None
+    return [f"{letter} = {', '.join(seen)}" for letter, seen in values.items()]
+
+
+def _final_norm(found: Recipe, config: ModelConfig) -> str:
+    final = found.final_norm if config.final_norm is None else config.final_norm
+    return "yes" if final else "no"
+
+
+def _around(found: Recipe) -> str:
+    parts = [
+        (found.embedding_norm, "a norm on the embedding"),
+        (found.embedding_scale, "a learned factor on the embedding"),
+        (found.inner_norm, "a norm on the feed-forward's hidden vector"),
+        (found.head_gain, "a learned gain for each head"),
+        (found.chain, "attention logits add up from block to block"),
+        (found.sphere, "unit weights, unit stream, learned scales on q and k, u and v, logits"),
+        (found.softcap is not None, f"attention logits bounded by {found.softcap}"),
+        (found.logit_softcap is not None, f"output logits bounded by {found.logit_softcap}"),
+        (found.profiled, "constants from a forward pass before training"),
+    ]
+    return "\n".join(text for holds, text in parts if holds)
+
+
+def _learnable(model: nn.Module) -> str:
+    """List every parameter that is no matrix: path with the block left open, shape, first value."""
+    seen: dict[tuple[str, str, str], int] = {}
+    for path, parameter in model.named_parameters():
+        if path.split(".")[-2:-1] and path.split(".")[-2] in _MATRICES and parameter.ndim == 2:
+            continue
+        owner = model.get_submodule(path.rpartition(".")[0])
+        used = f" (used as {_first(owner())})" if isinstance(owner, Scale) else ""
+        first = _first(parameter) + used
+        key = (re.sub(r"\.\d+\.", ".*.", path), str(tuple(parameter.shape)), first)
+        seen[key] = seen.get(key, 0) + 1
+    wide = max((len(path) for path, _, _ in seen), default=0)
+    return "\n".join(
+        f"{count:>3} × {path:<{wide}} {shape} starts at {first}"
+        for (path, shape, first), count in seen.items()
+    )
+
+
+def _first(parameter: Tensor) -> str:
+    low, high = parameter.detach().min().item(), parameter.detach().max().item()
+    return f"{low:.4g}" if low == high else "random values"
+
+
+def _cost(cost: Cost, config: ModelConfig) -> str:
+    share = cost.norm_operations / (cost.norm_operations + cost.matrix_flops)
+    return (
+        f"norms {cost.norm_operations:,.0f} operations a token, {share:.2%} of the model's "
+        f"{cost.norm_operations + cost.matrix_flops:,.0f}\n"
+        f"norms {cost.norm_bytes:,.0f} bytes a token moved, unfused, in bfloat16\n"
+        f"({cost.norms} norms; dim {config.dim}, depth {config.depth}, heads {config.heads}, "
+        f"context {config.context})"
+    )

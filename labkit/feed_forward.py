@@ -1,0 +1,164 @@
+"""Feed-forward sublayers: one for all tokens, or several experts of which each token uses a few.
+
+    FeedForward         down(act(up x)), or down(silu(gate x) · up x) for SwiGLU
+    MixtureOfExperts    Σ over the k chosen experts e of w_e · FeedForward_e(x)
+                        p = softmax(router x),  chosen: the k largest p_e,  w_e = p_e / their sum
+
+Sources: Shazeer 2020, arXiv 2002.05202 (SwiGLU); Jiang et al. 2024, arXiv 2401.04088 (this
+routing: Mixtral); Fedus et al. 2021, arXiv 2101.03961 (balance loss); Zoph et al. 2022, arXiv
+2202.08906 (z-loss). No biases.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from labkit.context import Context, normalize
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+
+
+class FeedForward(nn.Module):
+    """Transform each token by itself: down(act(up x)), or down(silu(gate x) · up x) for SwiGLU.
+
+    `inner_norm` makes a norm of the hidden values, between the activation and `down`: NormFormer
+    (arXiv 2110.09456), Sub-LN (arXiv 2210.06423).
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        hidden: int,
+        activation: str,
+        inner_norm: Callable[[int], nn.Module] | None = None,
+    ):
+        super().__init__()
+        if activation not in (names := ("swiglu", *ACTIVATIONS)):
+            raise ValueError(f"unknown activation {activation!r}; choose one of {', '.join(names)}")
+        self.gate = nn.Linear(dim, hidden, bias=False) if activation == "swiglu" else None
+        self.up = nn.Linear(dim, hidden, bias=False)
+        self.down = nn.Linear(hidden, dim, bias=False)
+        self.activation = ACTIVATIONS.get(activation)
+        self.inner_norm = None if inner_norm is None else inner_norm(hidden)
+
+    def forward(
+        self, x: Float[Tensor, "*leading dim"], context: Context | None = None
+    ) -> Float[Tensor, "*leading dim"]:
+        """Apply the two matrices; the context only tells a norm over tokens which are padding."""
+        if self.gate is not None:
+            inner = F.silu(self.gate(x)) * self.up(x)
+        else:
+            assert self.activation is not None
+            inner = self.activation(self.up(x))
+        if self.inner_norm is not None:
+            inner = normalize(self.inner_norm, inner, context)
+        return self.down(inner)
+
+
+class AuxiliaryLoss(NamedTuple):
+    """What a router is trained by beside the model's loss; both carry gradients to it."""
+
+    balance: Float[Tensor, ""]  # 1 when probabilities are uniform; more: few experts do the work
+    z: Float[Tensor, ""]  # mean over tokens of logsumexp(router x)²
+
+
+class MixtureOfExperts(nn.Module):
+    """Send each token to its `chosen` likeliest experts and add what they make of it.
+
+    The weights of the chosen experts are renormalized to sum to 1, as in Mixtral: they are the
+    softmax over the chosen logits alone. No token is dropped, however crowded an expert is.
+    Padding is sent nowhere: its output is 0, and it counts in neither loss.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        hidden: int,
+        activation: str,
+        experts: int,
+        chosen: int = 2,
+        inner_norm: Callable[[int], nn.Module] | None = None,
+    ):
+        super().__init__()
+        if not 1 <= chosen <= experts:
+            raise ValueError(f"each token needs 1 to {experts} of the experts, got chosen={chosen}")
+        self.chosen = chosen
+        self.router = nn.Linear(dim, experts, bias=False)
+        self.experts = nn.ModuleList(
+            FeedForward(dim, hidden, activation, inner_norm) for _ in range(experts)
+        )
+        if any(getattr(module, "takes_mask", False) for module in self.experts.modules()):
+            raise ValueError(
+                "an expert sees other tokens in every batch, so that statistics over tokens mean "
+                "nothing inside it; take an inner norm of each token by itself, such as rms"
+            )
+        self._loss: AuxiliaryLoss | None = None
+
+    def forward(
+        self, x: Float[Tensor, "*leading dim"], context: Context | None = None
+    ) -> Float[Tensor, "*leading dim"]:
+        """Route each real token, run every expert once on its tokens, add the weighted results."""
+        flat = x.reshape(-1, x.shape[-1])
+        real = None if context is None or context.padding is None else _real(context.padding, x)
+        tokens = flat if real is None else flat[real]
+        weights, indices = self.route(tokens)
+        expert, order = indices.flatten().sort(stable=True)
+        counts = torch.bincount(expert, minlength=len(self.experts)).tolist()
+        parts = tokens[order // self.chosen].split(counts)  # a token's assignments lie together
+        made = torch.cat([run(part) for run, part in zip(self.experts, parts, strict=True)])
+        made = made[order.argsort()].unflatten(0, (-1, self.chosen))
+        mixed = (made.to(weights.dtype) * weights[..., None]).sum(dim=1).to(made.dtype)
+        if real is not None:
+            mixed = mixed.new_zeros(flat.shape).masked_scatter(real[:, None], mixed)
+        return mixed.view(x.shape)
+
+    def route(self, tokens: Float[Tensor, "token dim"]) -> tuple[Tensor, Tensor]:
+        """Give each token its experts' weights (they sum to 1) and numbers; note the losses."""
+        logits = self.router(tokens)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        probabilities = logits.softmax(dim=-1)
+        top, indices = probabilities.topk(self.chosen, dim=-1)
+        self._loss = _losses(logits, probabilities, indices)
+        return top / top.sum(dim=-1, keepdim=True), indices
+
+    def auxiliary_loss(self) -> AuxiliaryLoss:
+        """Give (balance, z) of the last forward pass, unweighted, with their gradients.
+
+        They share the pass's graph: add them to the model's loss before its backward pass.
+        balance = experts · Σ_e fraction_e · mean probability_e, where the fractions of the
+        assignments sum to 1: so 1 when all is uniform, whatever `chosen` is. transformers counts
+        the share of tokens, whose sum is `chosen`: its value is `chosen` times this one.
+        """
+        if self._loss is None:
+            raise ValueError("auxiliary_loss is of the last forward pass; run one first")
+        return self._loss
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy or a file cannot hold the graph of a loss.
+        return {**self.__dict__, "_loss": None}
+
+
+def _real(padding: Tensor, x: Tensor) -> Bool[Tensor, " token"]:
+    if padding.dtype != torch.bool or padding.shape != x.shape[:-1]:
+        raise ValueError(
+            f"padding must be bool of shape {tuple(x.shape[:-1])}, True where a token is real, "
+            f"got {padding.dtype} of shape {tuple(padding.shape)}"
+        )
+    return padding.flatten()
+
+
+def _losses(
+    logits: Float[Tensor, "token expert"],
+    probabilities: Float[Tensor, "token expert"],
+    indices: Float[Tensor, "token chosen"],
+) -> AuxiliaryLoss:
+    tokens, experts = logits.shape
+    counts = torch.bincount(indices.flatten(), minlength=experts).to(logits.dtype)
+    fraction = counts / max(indices.numel(), 1)
+    mean_probability = probabilities.sum(dim=0) / max(tokens, 1)
+    z = torch.logsumexp(logits, dim=-1).square().sum() / max(tokens, 1)
+    return AuxiliaryLoss(experts * (fraction * mean_probability).sum(), z)

@@ -1,0 +1,7 @@
+"""The transformer that every chapter trains: its description, its blocks, the whole."""
+
+from labkit.model.block import Block, norm_of
+from labkit.model.config import ModelConfig
+from labkit.model.transformer import Transformer
+
+__all__ = ["Block", "ModelConfig", "Transformer", "norm_of"]

@@ -1,0 +1,201 @@
+"""What a transformer is made of: one frozen description, checked when it is made."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from labkit.attention.norms import attention_norms
+from labkit.feed_forward import ACTIVATIONS
+from labkit.init import INITS
+from labkit.norms import NORMS, make_norm
+from labkit.placements import recipe
+
+if TYPE_CHECKING:
+    from labkit.model.transformer import Transformer
+
+COUNTS = ("dim", "depth", "heads", "vocab", "context", "experts_per_token")
+OPTIONAL_COUNTS = ("kv_heads", "hidden", "encoder_depth", "experts")
+KINDS = ("decoder", "encoder", "encoder-decoder")
+# DyT's first α by width, (attention's norms, all others). Source: arXiv 2503.10622, its sweep of
+# widths for LLaMA; depth does not matter there.
+DYT_ALPHA = ((8192, (0.2, 0.05)), (4096, (0.8, 0.2)), (2048, (1.0, 0.5)), (1, (1.0, 1.0)))
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What a transformer is made of; refuses nonsense when it is made."""
+
+    recipe: str = "pre"  # where the norms sit: a key of RECIPES
+    norm: str = "rms"  # which norm: a key of NORMS; a recipe made for one norm has its own
+    dim: int = 64  # width of the residual stream
+    depth: int = 4  # blocks: attention and feed-forward each
+    heads: int = 4
+    kv_heads: int | None = None  # None: as many as heads
+    vocab: int = 96
+    hidden: int | None = None  # width inside the feed-forward; None: 4·dim (SwiGLU: 8·dim/3)
+    context: int = 64  # longest sequence
+    kind: str = "decoder"  # decoder (causal), encoder (sees everything) or encoder-decoder
+    activation: str = "swiglu"  # swiglu, gelu or relu
+    qk_norm: str | None = None  # norms inside attention, as `attention_norms` reads them
+    softcap: float | None = None  # bound of attention logits; None: as the recipe has it
+    tie: bool = False  # one matrix for embedding and output
+    init: str | None = None  # a key of INITS; None: the recipe's own, or else megatron
+    norm_eps: float | None = None  # None: the norm's own default
+    final_norm: bool | None = None  # None: as the recipe has it
+    encoder_depth: int | None = None  # blocks of an encoder-decoder's encoder; None: as depth
+    logit_softcap: float | None = None  # bound of the output's logits; None: as the recipe has it
+    qk_clip: float | None = None  # bound to which attention logits are clipped after each step
+    alpha: tuple[float, float] | None = None  # DyT, Derf: first α (attention, others)
+    norm_kw: tuple[tuple[str, float], ...] = ()  # further arguments of the norm, (name, value)
+    experts: int | None = None  # experts in place of each feed-forward; None: a plain one
+    experts_per_token: int = 2
+    balance: float = 0.01  # weight of the experts' load-balancing loss
+    router_z: float = 0.001  # weight of the router's z-loss
+
+    def __post_init__(self) -> None:
+        asked = recipe(self.recipe)
+        for what, name, table in (
+            ("norm", self.norm, NORMS),
+            ("initialization", self.init or "normal", INITS),
+            ("kind", self.kind, KINDS),
+            ("activation", self.activation, ("swiglu", *ACTIVATIONS)),
+        ):
+            if name not in table:
+                raise ValueError(f"unknown {what} {name!r}; choose one of {', '.join(table)}")
+        for field in (*COUNTS, *OPTIONAL_COUNTS):
+            value = getattr(self, field)
+            if value is None and field in OPTIONAL_COUNTS:
+                continue
+            if not isinstance(value, int):
+                raise ValueError(f"{field} must be a whole number, got {value!r}")
+            if value < 1:
+                raise ValueError(f"{field} must be at least 1, got {value}")
+        if self.dim % (2 * self.heads):
+            raise ValueError(
+                f"dim ({self.dim}) must be an even multiple of heads ({self.heads}): rotary "
+                "positions turn channels in pairs"
+            )
+        if self.heads % (self.kv_heads or self.heads):
+            raise ValueError(
+                f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})"
+            )
+        for field in ("norm_eps", "balance", "router_z"):
+            value = getattr(self, field)
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"{field} must be at least 0 and finite, got {value}")
+        for field in ("softcap", "logit_softcap", "qk_clip"):
+            value = getattr(self, field)
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{field} must be above 0 and finite (or None), got {value}")
+        if self.encoder_depth is not None and self.kind != "encoder-decoder":
+            raise ValueError(
+                f"encoder_depth is for kind='encoder-decoder', got kind={self.kind!r}; "
+                "a single stack has depth only"
+            )
+        if self.experts is not None and self.experts_per_token > self.experts:
+            raise ValueError(
+                f"experts_per_token ({self.experts_per_token}) must be at most experts "
+                f"({self.experts})"
+            )
+        self._check_norms()
+        inside = [p.heads for p in (asked.block, asked.first) if p is not None and p.heads]
+        if self.qk_norm is not None and inside:
+            raise ValueError(
+                f"recipe {self.recipe!r} has norms inside attention already ({inside[0]}): leave "
+                "qk_norm out, or choose a recipe without them"
+            )
+        if asked.sphere:
+            self._check_sphere()
+
+    def _check_norms(self) -> None:
+        make_norm(self.norm_name, self.dim, **self.norm_options)  # refuses options it has not
+        asked = recipe(self.recipe)
+        placed = [p.heads for p in (asked.block, asked.first) if p is not None and p.heads]
+        for text in (self.qk_norm, *[words.format(norm=self.norm_name) for words in placed]):
+            norms = attention_norms(text, length=max(2, self.context))
+            if self.qk_clip is not None and norms is not None and set(norms.tensors) & set("qk"):
+                raise ValueError(
+                    f"QK-Clip scales W_q and W_k, which a norm of q or k undoes ({text}): take one "
+                    "of the two"
+                )
+        if self.alpha is not None:
+            if self.norm_name not in ("dyt", "derf"):
+                raise ValueError(f"alpha is DyT's and Derf's; the norm here is {self.norm_name!r}")
+            if len(self.alpha) != 2 or not all(0 < a < math.inf for a in self.alpha):
+                raise ValueError(
+                    "alpha must be two positive numbers, for attention's norms and all others; got "
+                    f"{self.alpha}"
+                )
+
+    def _check_sphere(self) -> None:
+        for field, fits in (
+            ("kind", ("decoder", "encoder")),
+            ("kv_heads", (None, self.heads)),
+            ("activation", ("swiglu",)),
+            ("qk_norm", (None,)),
+            ("softcap", (None,)),
+            ("qk_clip", (None,)),
+            ("experts", (None,)),
+            ("final_norm", (None, False)),
+        ):
+            if getattr(self, field) not in fits:
+                raise ValueError(
+                    f"recipe {self.recipe!r} defines its own {field}, got "
+                    f"{getattr(self, field)!r}; it takes {' or '.join(map(repr, fits))}"
+                )
+
+    @property
+    def hidden_dim(self) -> int:
+        """Width inside the feed-forward; 8·dim/3 gives SwiGLU the parameters of 4·dim."""
+        return self.hidden or (8 * self.dim // 3 if self.activation == "swiglu" else 4 * self.dim)
+
+    @property
+    def depths(self) -> tuple[int, int]:
+        """Count the blocks of encoder and decoder; 0 where there is no such stack."""
+        if self.kind == "encoder-decoder":
+            return self.encoder_depth or self.depth, self.depth
+        return (self.depth, 0) if self.kind == "encoder" else (0, self.depth)
+
+    @property
+    def norm_name(self) -> str:
+        """Name the norm that is used: the recipe's, where it is made for one."""
+        return recipe(self.recipe).norm or self.norm
+
+    @property
+    def norm_options(self) -> dict[str, float]:
+        """Give the recipe's options of its norm, `norm_kw` and `norm_eps` as keyword arguments."""
+        eps = {} if self.norm_eps is None else {"eps": self.norm_eps}
+        return {**dict(recipe(self.recipe).norm_kw), **dict(self.norm_kw), **eps}
+
+    @property
+    def init_name(self) -> str:
+        """Name the initialization that is used."""
+        return self.init or recipe(self.recipe).init or "megatron"
+
+    @property
+    def attention_cap(self) -> float | None:
+        """Give the bound of attention logits, the recipe's where none was set."""
+        return recipe(self.recipe).softcap if self.softcap is None else self.softcap
+
+    @property
+    def output_cap(self) -> float | None:
+        """Give the bound of the output's logits, the recipe's where none was set."""
+        asked = recipe(self.recipe).logit_softcap
+        return asked if self.logit_softcap is None else self.logit_softcap
+
+    @property
+    def alphas(self) -> tuple[float, float]:
+        """Give DyT's or Derf's first α for attention's norms and for all others."""
+        if self.alpha is not None:
+            return self.alpha
+        if self.norm_name == "derf":
+            return (1.0, 1.0)  # the code of arXiv 2512.10938 for language models
+        return next(alphas for width, alphas in DYT_ALPHA if self.dim >= width)
+
+    def build(self) -> Transformer:
+        """Make the model, drawing its weights from torch's current random state."""
+        from labkit.model.transformer import Transformer
+
+        return Transformer(self)

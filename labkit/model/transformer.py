@@ -1,0 +1,169 @@
+"""The transformer that every chapter trains: one stack of blocks, or an encoder and a decoder.
+
+tokens -> embedding -> depth × [recipe(attention), recipe(feed-forward)] -> final norm? -> logits
+"""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from labkit.attention import Attention, rotary_angles
+from labkit.context import Context, normalize
+from labkit.feed_forward import MixtureOfExperts
+from labkit.init import initialize
+from labkit.model.block import Block, norm_of
+from labkit.model.config import ModelConfig
+from labkit.placements import Admin, recipe
+from labkit.placements.scaled import profile
+from labkit.placements.sphere import Scale, normalize_weights, unit
+
+
+class Transformer(nn.Module):
+    """Predict the next token at every position (decoder), or a token at each (encoder).
+
+    With kind="encoder-decoder" the decoder predicts the next token from those before it and,
+    through cross-attention, from a whole `source` sequence.
+    """
+
+    def __init__(self, config: ModelConfig):
+        super().__init__()
+        self.config = config
+        asked = recipe(config.recipe)
+        encoder, decoder = config.depths
+        main = "encoder" if config.kind == "encoder" else "decoder"
+        self.embedding = nn.Embedding(config.vocab, config.dim)
+        self.blocks = nn.ModuleList(Block(config, i, main) for i in range(config.depth))
+        final = asked.final_norm if config.final_norm is None else config.final_norm
+        self.final_norm = norm_of(config) if final else nn.Identity()
+        self.output = nn.Linear(config.dim, config.vocab, bias=False)
+        if config.kind == "encoder-decoder":
+            self.encoder = nn.ModuleList(Block(config, i, "encoder") for i in range(encoder))
+            self.encoder_norm = norm_of(config) if final else nn.Identity()
+        self.embedding_norm = norm_of(config) if asked.embedding_norm else nn.Identity()
+        if asked.embedding_scale:
+            self.embedding_scale = nn.Parameter(torch.tensor(config.dim**0.5))
+        if asked.sphere:
+            self.s_z = Scale(config.vocab, 1.0, config.dim**-0.5)
+        angles = rotary_angles(config.context, config.dim // config.heads)
+        self.register_buffer("angles", angles, persistent=False)
+        initialize(self, config.init_name, dim=config.dim, encoder=encoder, decoder=decoder)
+        if config.tie:
+            self.output.weight = self.embedding.weight
+        if asked.sphere:
+            normalize_weights(self)
+
+    def embed(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time dim"]:
+        """Look the tokens up, at unit size per channel: rows are drawn with std 1/sqrt(dim)."""
+        config = self.config
+        if tokens.is_floating_point() or tokens.ndim != 2 or tokens.numel() == 0:
+            raise ValueError(
+                "Transformer needs integer tokens of shape (batch, time), at least one of them, "
+                f"got {tokens.dtype} of shape {tuple(tokens.shape)}"
+            )
+        if tokens.shape[1] > config.context:
+            raise ValueError(
+                f"sequence of {tokens.shape[1]} tokens is longer than context ({config.context})"
+            )
+        x = self.embedding(tokens)
+        if recipe(config.recipe).sphere:
+            return unit(x)
+        scaled = recipe(config.recipe).embedding_scale
+        return x * (self.embedding_scale if scaled else config.dim**0.5)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "batch time"],
+        source: Int[Tensor, "batch source"] | None = None,
+        padding: Bool[Tensor, "batch time"] | None = None,
+        source_padding: Bool[Tensor, "batch source"] | None = None,
+    ) -> Float[Tensor, "batch time vocab"]:
+        """Give a logit to each token of the vocabulary at every position.
+
+        `padding` and `source_padding` are True where a token is real. Padded positions take no
+        part: nobody attends to them, and norms over tokens leave them out; their own logits mean
+        nothing.
+        """
+        self._check_source(source)
+        memory = None
+        if source is not None:
+            memory = self._run(self.encoder, self.encoder_norm, source, source_padding)
+        x = self._run(self.blocks, self.final_norm, tokens, padding, memory, source_padding)
+        logits = self.output(x)
+        if recipe(self.config.recipe).sphere:
+            logits = logits * self.s_z()
+        cap = self.config.output_cap
+        return logits if cap is None else cap * torch.tanh(logits / cap)
+
+    def _run(
+        self,
+        blocks: nn.ModuleList,
+        final_norm: nn.Module,
+        tokens: Tensor,
+        padding: Tensor | None,
+        memory: Tensor | None = None,
+        memory_padding: Tensor | None = None,
+    ) -> Tensor:
+        x = self.embed(tokens)
+        _check_padding(tokens, padding)
+        angles = self.get_buffer("angles")[: tokens.shape[1]].to(x.dtype)
+        context = Context(angles, padding, memory, memory_padding)
+        x = normalize(self.embedding_norm, x, context)
+        second = recipe(self.config.recipe).second_stream
+        context.total = x if second else None
+        for block in blocks:
+            x = block(x, context)
+        if second and context.total is not None:
+            return x + normalize(final_norm, context.total, context)
+        return normalize(final_norm, x, context)
+
+    def _check_source(self, source: Tensor | None) -> None:
+        both = self.config.kind == "encoder-decoder"
+        if both and source is None:
+            raise ValueError(
+                "an encoder-decoder reads two sequences: call model(tokens, source=source)"
+            )
+        if not both and source is not None:
+            raise ValueError(
+                f"a model of kind {self.config.kind!r} reads one sequence, got a source too; "
+                "use kind='encoder-decoder'"
+            )
+
+    # --- what a training loop calls, if the model has it ---
+
+    def before_training(self, *inputs: Tensor) -> None:
+        """Set what a recipe takes from a forward pass at initialization: Admin's ω."""
+        if not recipe(self.config.recipe).profiled:
+            return
+        stacks = [getattr(self, name) for name in ("encoder", "blocks") if hasattr(self, name)]
+        steps = [[m for m in stack.modules() if isinstance(m, Admin)] for stack in stacks]
+        profile(steps, lambda: self(*inputs))
+
+    def after_step(self) -> None:
+        """Restore what an optimizer step may break: nGPT's unit weights, QK-Clip's bound."""
+        if recipe(self.config.recipe).sphere:
+            normalize_weights(self)
+        if self.config.qk_clip is not None:
+            for module in self.modules():
+                if isinstance(module, Attention):
+                    module.clip_logits(self.config.qk_clip)
+
+    def auxiliary_loss(self) -> Tensor | None:
+        """Add up the experts' balance and router losses of the last forward pass, if any."""
+        config = self.config
+        parts = [m.auxiliary_loss() for m in self.modules() if isinstance(m, MixtureOfExperts)]
+        if not parts:
+            return None
+        balance, z = (torch.stack(terms).mean() for terms in zip(*parts, strict=True))
+        return config.balance * balance + config.router_z * z
+
+    def weight_decay_allowed(self) -> bool:
+        """Say whether decay makes sense: on nGPT's spheres it does not."""
+        return not recipe(self.config.recipe).sphere
+
+
+def _check_padding(tokens: Tensor, padding: Tensor | None) -> None:
+    if padding is not None and (padding.dtype != torch.bool or padding.shape != tokens.shape):
+        raise ValueError(
+            f"padding must be a bool tensor of shape {tuple(tokens.shape)}, True where a token is "
+            f"real; got {padding.dtype} of shape {tuple(padding.shape)}"
+        )

@@ -1,0 +1,96 @@
+"""PRepBN: train from LayerNorm to RepBN, so that the end of training needs no statistics per token.
+
+    y = λ · LayerNorm(x) + (1 − λ) · RepBN(x)      λ falls linearly from 1 to 0 over `steps` calls
+
+Three traps, all in the published code and so here. In evaluation the result is RepBN's alone,
+however large λ still is: early validation says nothing. The schedule counts training forward
+calls: accumulating gradients or recomputing activations makes it faster. And both branches run
+from the first call, so that RepBN's running statistics are learned while λ is near 1.
+Source: Guo et al. 2024 (SLAB), arXiv 2405.11582, and the authors' code.
+"""
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor, nn
+
+from labkit.norms._common import at_least_float32, over_real_tokens
+from labkit.norms.layer_norm import LayerNorm
+from labkit.norms.rep_batch_norm import RepBatchNorm
+
+
+def layer_share(calls: int, steps: int, warm: int = 0) -> float:
+    """Give λ after that many training calls: 1 while warm, then down to 0 over `steps` calls."""
+    return min(1.0, max(0.0, (steps - (calls - warm)) / steps))
+
+
+class PRepBatchNorm(nn.Module):
+    """Own both branches, `layer` and `rep`, and the number of training `calls`.
+
+    `steps` is the length of the way (the paper's code: 300,000 by default, 60,000 to 120,000 in
+    its models), `warm` the calls of pure LayerNorm before it, in which RepBN does not run.
+    """
+
+    equation = "y = λ · LayerNorm(x) + (1 − λ) · (BatchNorm(x) + eta · x), λ from 1 to 0"
+    source = "Guo et al. 2024, arXiv 2405.11582"
+    takes_mask = True
+    calls: Tensor
+
+    def __init__(
+        self,
+        dim: int,
+        steps: int = 300_000,
+        warm: int = 0,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        channel_axis: int = 1,
+        *,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        if steps < 1 or warm < 0:
+            raise ValueError(
+                f"PRepBatchNorm needs steps >= 1 and warm >= 0, got steps={steps}, warm={warm}"
+            )
+        self.steps, self.warm = steps, warm
+        self.layer = LayerNorm(dim, eps, device=device, dtype=dtype)
+        self.rep = RepBatchNorm(
+            dim, eps, momentum, channel_axis=channel_axis, device=device, dtype=dtype
+        )
+        self.register_buffer("calls", torch.zeros((), dtype=torch.long, device=device))
+
+    @classmethod
+    def on_last_axis(cls, dim: int, **kw):
+        """Make one for `dim` features on the last axis."""
+        return cls(dim, channel_axis=-1, **kw)
+
+    @property
+    def share(self) -> float:
+        """Give λ, LayerNorm's share of the next training call."""
+        return layer_share(int(self.calls), self.steps, self.warm)
+
+    def extra_repr(self) -> str:
+        """Show what the module was made with."""
+        return f"steps={self.steps}, warm={self.warm}"
+
+    def forward(self, x: Tensor, mask: Bool[Tensor, "batch *space"] | None = None) -> Tensor:
+        """Blend the branches when training; RepBN alone else. Padding comes out as 0."""
+        if mask is not None:
+            axis = self.rep.channel_axis
+            return over_real_tokens("PRepBatchNorm", self._blend, x, mask, axis)
+        return self._blend(x)
+
+    def _blend(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return self.rep(x)
+        share, warming = self.share, int(self.calls) < self.warm
+        wide = at_least_float32(x) if x.is_floating_point() else x
+        layered = self._layered(wide)
+        y = layered if warming else torch.lerp(self.rep(wide), layered, share)
+        self.calls += 1
+        return y.to(x.dtype)
+
+    def _layered(self, x: Tensor) -> Tensor:
+        if self.rep.channel_axis == -1 or x.ndim <= 2:
+            return self.layer(x)
+        return self.layer(x.movedim(1, -1)).movedim(-1, 1)

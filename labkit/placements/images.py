@@ -1,0 +1,58 @@
+"""The residual designs that came before the transformer, as steps of a stream.
+
+ResNetV1  x ← relu(x + N(f(x)))                        He et al. 2015, arXiv 1512.03385
+ResNetV2  x ← x + f(relu(N(x)))                        He et al. 2016, arXiv 1603.05027
+Highway   x ← T(x) ⊙ f(x) + (1 − T(x)) ⊙ x             Srivastava et al. 2015, arXiv 1505.00387
+
+In a ResNet f is one or two convolutions and N is BatchNorm: `labkit.vision` has those.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from labkit.placements.step import ALONE, MakeNorm, Map, Place, Step
+
+
+class ResNetV1(Step):
+    """x ← relu(x + N(f(x))): norm on the branch, rectifier on the stream, after the addition."""
+
+    equation = "relu(x + N(f(x)))"
+
+    def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
+        """Add a normalized write, then rectify the stream."""
+        return torch.relu(x + N(f(x)))
+
+
+class ResNetV2(Step):
+    """x ← x + f(relu(N(x))): norm and rectifier both before the sublayer; the stream is free."""
+
+    equation = "x + f(relu(N(x)))"
+
+    def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
+        """Read a normalized and rectified copy of the stream."""
+        return x + f(torch.relu(N(x)))
+
+
+class Highway(Step):
+    """x ← T ⊙ f(x) + (1 − T) ⊙ x with the gate T = sigmoid(W x + b), for each channel.
+
+    b starts at −2, as the paper suggests for depth: the gate carries the input at first. No norm.
+    """
+
+    norms, equation, symbols = (), "T(x) * f(x) + (1 - T(x)) * x", {"T": "transform"}
+
+    def __init__(self, make_norm: MakeNorm, sublayer: nn.Module, place: Place = ALONE):
+        super().__init__(make_norm, sublayer, place)
+        # Parameters of their own, not an nn.Linear: no rule for a model's matrices redraws them.
+        self.weight = nn.Parameter(torch.randn(place.dim, place.dim) * place.dim**-0.5)
+        self.bias = nn.Parameter(torch.full((place.dim,), -2.0))
+
+    def transform(self, x: Tensor) -> Tensor:
+        """Say how much of each channel is replaced: T(x), between 0 and 1."""
+        return torch.sigmoid(F.linear(x, self.weight, self.bias))
+
+    def step(self, x: Tensor, f: Map) -> Tensor:
+        """Mix the sublayer's output with its input."""
+        T = self.transform(x)
+        return T * f(x) + (1 - T) * x

@@ -1,0 +1,71 @@
+"""What a recipe says: one placement for each sublayer of a block, and what surrounds the blocks."""
+
+import re
+from dataclasses import dataclass
+
+from labkit.placements.step import Step
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How one block is normed: a step for attention, one for feed-forward, norms on q, k, v, c."""
+
+    attention: type[Step]
+    feed_forward: type[Step]
+    heads: str | None = None  # norms inside attention, in the words of `attention_norms`
+
+    @property
+    def equations(self) -> tuple[str, str]:
+        """Write both steps as equations, X before the block, Y between its halves."""
+        named = {"olmo2": "QK", "gemma3": "QK", "c": ""}
+        first = (self.heads or "").split(" ")[0]
+        tensors = named.get(first, first.upper())
+        mha = f"MHA_{tensors}" if tensors else "MHA"
+        return (
+            f"Y = {_said(self.attention.equation, 'X', mha)}",
+            f"X′ = {_said(self.feed_forward.equation, 'Y', 'FFN')}",
+        )
+
+
+def _said(equation: str, x: str, f: str) -> str:
+    equation = re.sub(r"\be\b", "X", re.sub(r"\bf\b", f, re.sub(r"\bx\b", x, equation)))
+    return equation.replace(" * ", "·").replace("ℓ**0.5", "√ℓ")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One way to place norms in a whole model.
+
+    `first` replaces the placement of the first blocks: `first_blocks` of them, or that share of
+    the depth, rounded down, where it is below 1.
+    """
+
+    block: Placement
+    source: str
+    first: Placement | None = None
+    first_blocks: float = 1
+    final_norm: bool = True  # a norm between the last block and the output matrix
+    embedding_norm: bool = False  # a norm between the embedding and the first block
+    embedding_scale: bool = False  # a learned factor on the embedding, which starts at sqrt(dim)
+    inner_norm: bool = False  # a norm on the hidden vector of the feed-forward
+    head_gain: bool = False  # a learned gain for each head, before the output projection
+    chain: bool = False  # attention logits add up from block to block
+    second_stream: bool = False  # a sum of all writes beside the stream; both make the output
+    sphere: bool = False  # nGPT: all weights and the stream have unit length
+    softcap: float | None = None  # bound of attention logits
+    logit_softcap: float | None = None  # bound of the output's logits
+    norm: str | None = None  # the norm it is made for; None: whichever the model names
+    norm_kw: tuple[tuple[str, float], ...] = ()  # further arguments of that norm, (name, value)
+    init: str | None = None  # the initialization it is made for; None: whichever, or megatron
+    profiled: bool = False  # its constants come from a forward pass before training
+    note: str = ""
+
+    def placement(self, block: int, blocks: int) -> Placement:
+        """Give the placement of one block, from 0, in a stack of `blocks`."""
+        count = self.first_blocks if self.first_blocks >= 1 else int(self.first_blocks * blocks)
+        return self.first if self.first is not None and block < count else self.block
+
+    @property
+    def equations(self) -> tuple[str, str]:
+        """Write the steps of every block but the first ones."""
+        return self.block.equations

@@ -1,0 +1,159 @@
+"""Placements with a constant or a learned factor that keeps deep stacks in bounds.
+
+DeepNorm          x ← N(α·x + f(x))           α > 1 from the depth, with small initial weights
+Keel              x ← M(α·x + f(N(x)))        α = number of sublayers
+Admin             x ← N(ω ⊙ x + f(x))         ω from one profiling pass, then learned
+LayerNormScaling  x ← x + f(N(x) / sqrt(ℓ))   ℓ = number of the block, from 1
+ResidualScale     x ← λ ⊙ x + f(N(x))         λ learned, starts at 1 (NormFormer's feed-forward)
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from labkit.placements.step import ALONE, MakeNorm, Map, Place, Step
+
+
+class DeepNormConstants(NamedTuple):
+    """α multiplies the skip; β is the gain of Xavier's rule for value, output, feed-forward."""
+
+    alpha: float
+    beta: float
+
+
+def deepnorm_constants(stack: str, encoder: int, decoder: int) -> DeepNormConstants:
+    """Give DeepNorm's α and β for one stack of a model with that many blocks in each.
+
+    Encoder alone, N blocks: α = (2N)^(1/4), β = (8N)^(−1/4); decoder alone the same with M.
+    Both: encoder 0.81 (N⁴M)^(1/16) and 0.87 (N⁴M)^(−1/16); decoder (3M)^(1/4) and (12M)^(−1/4).
+    Source: Wang et al. 2022, arXiv 2203.00555, the table beside its figure 2.
+    """
+    if stack not in ("encoder", "decoder") or not (encoder if stack == "encoder" else decoder) > 0:
+        raise ValueError(
+            "deepnorm_constants needs stack 'encoder' or 'decoder', and at least one block in it; "
+            f"got stack={stack!r}, encoder={encoder}, decoder={decoder}"
+        )
+    if stack == "decoder" and encoder:
+        return DeepNormConstants((3 * decoder) ** 0.25, (12 * decoder) ** -0.25)
+    if stack == "encoder" and decoder:
+        both = (encoder**4 * decoder) ** (1 / 16)
+        return DeepNormConstants(0.81 * both, 0.87 / both)
+    blocks = encoder or decoder
+    return DeepNormConstants((2 * blocks) ** 0.25, (8 * blocks) ** -0.25)
+
+
+class DeepNorm(Step):
+    """x ← N(α·x + f(x)): the skip weighs more than the branch, the more blocks there are."""
+
+    equation, symbols = "N(α * x + f(x))", {"α": "alpha"}
+
+    def __init__(self, make_norm: MakeNorm, sublayer: nn.Module, place: Place = ALONE):
+        super().__init__(make_norm, sublayer, place)
+        self.alpha = deepnorm_constants(place.stack, place.encoder, place.decoder).alpha
+
+    def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
+        """Weigh the skip, never the branch."""
+        return N(self.alpha * x + f(x))
+
+
+class Keel(Step):
+    """x ← M(α·x + f(N(x))): Post-Norm with a heavy skip, and a norm inside the branch.
+
+    α is the number of sublayers. The first feed-forward has α = 1; the first attention of the
+    stack is plain Pre-Norm, which the recipe says. Source: arXiv 2601.19895.
+    """
+
+    norms, equation, symbols = ("norm", "norm_out"), "M(α * x + f(N(x)))", {"α": "alpha"}
+
+    def __init__(self, make_norm: MakeNorm, sublayer: nn.Module, place: Place = ALONE):
+        super().__init__(make_norm, sublayer, place)
+        first = place.block == 0 and place.kind == "feed-forward"
+        self.alpha = 1.0 if first else float(place.sublayers)
+
+    def step(self, x: Tensor, f: Map, N: Map, M: Map) -> Tensor:
+        """Weigh the skip, normalize inside the branch and after the sum."""
+        return M(self.alpha * x + f(N(x)))
+
+
+class Admin(Step):
+    """x ← N(ω ⊙ x + f(x)): one learned factor per channel on the skip.
+
+    ω starts at sqrt(1 + Σ_{j<i} Var f_j), measured at initialization by `profile`; before
+    that it is 1. Source: Liu et al. 2020, arXiv 2004.08249.
+    """
+
+    equation, symbols = "N(ω * x + f(x))", {"ω": "omega"}
+
+    def __init__(self, make_norm: MakeNorm, sublayer: nn.Module, place: Place = ALONE):
+        super().__init__(make_norm, sublayer, place)
+        self.omega = nn.Parameter(torch.ones(place.dim))
+
+    def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
+        """Weigh the skip channel by channel."""
+        return N(self.omega * x + f(x))
+
+
+@torch.no_grad()
+def profile(stacks: list[list[Admin]], run: Callable[[], object]) -> None:
+    """Set ω of each stack's steps, in their order, from the writes of one forward pass `run()`.
+
+    The pass sees ω = 1 in all stacks, as the paper's does; Var f is over all entries of a write.
+    """
+    variances: dict[Admin, float] = {}
+    steps = [step for stack in stacks for step in stack]
+
+    def record(one: Admin, module: nn.Module, args: tuple, output: Tensor) -> None:
+        variances[one] = output.double().var(correction=0).item()
+
+    for one in steps:
+        one.omega.fill_(1.0)
+    hooks = [one.sublayer.register_forward_hook(partial(record, one)) for one in steps]
+    try:
+        run()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for stack in stacks:
+        total = 1.0
+        for one in stack:
+            one.omega.fill_(total**0.5)
+            total += variances[one]
+
+
+class LayerNormScaling(Step):
+    """x ← x + f(N(x) / sqrt(ℓ)): Pre-Norm whose deep blocks read smaller copies.
+
+    ℓ is the number of the block, from 1, for both of its norms. Not to be combined with output
+    weights that shrink with depth. Source: Sun et al. 2025, arXiv 2502.05795.
+    """
+
+    equation, symbols = "x + f(N(x) / ℓ**0.5)", {"ℓ": "number"}
+
+    def __init__(self, make_norm: MakeNorm, sublayer: nn.Module, place: Place = ALONE):
+        super().__init__(make_norm, sublayer, place)
+        self.number = place.block + 1
+
+    def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
+        """Read the normalized stream, divided by the root of the block's number."""
+        return x + f(N(x) / self.number**0.5)
+
+
+class ResidualScale(Step):
+    """x ← λ ⊙ x + f(N(x)): Pre-Norm with one learned factor per channel on the skip.
+
+    λ starts at 1. NormFormer's feed-forward has it. Source: Shleifer et al. 2021, arXiv
+    2110.09456, which finds that it helps models up to 355 million parameters, and not beyond.
+    """
+
+    equation, symbols = "λ * x + f(N(x))", {"λ": "scale"}
+
+    def __init__(self, make_norm: MakeNorm, sublayer: nn.Module, place: Place = ALONE):
+        super().__init__(make_norm, sublayer, place)
+        self.scale = nn.Parameter(torch.ones(place.dim))
+
+    def step(self, x: Tensor, f: Map, N: Map) -> Tensor:
+        """Weigh the skip channel by channel."""
+        return self.scale * x + f(N(x))

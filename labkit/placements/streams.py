@@ -1,0 +1,47 @@
+"""Placements that carry more than the stream from sublayer to sublayer.
+
+BottomToTop  x ← N(e + x + f(x))                  e = the block's input (B2T's feed-forward)
+ResiDual     x ← N(x + f(x)),  r ← r + f(x)       r = a second stream that is never normalized
+"""
+
+from torch import Tensor
+
+from labkit.context import Context, normalize
+from labkit.placements.step import Step
+
+
+class BottomToTop(Step):
+    """x ← N(e + x + f(x)): Post-Norm, with the block's own input e added once more.
+
+    It is the last step of a block whose others are plain Post-Norm, so e skips all norms of the
+    block but this one. Source: Takase et al. 2023, arXiv 2206.00330.
+    """
+
+    equation = "N(e + x + f(x))"
+
+    def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
+        """Normalize the sum of the block's input, the stream and the write."""
+        if context is None or context.entry is None:
+            raise ValueError(
+                "BottomToTop adds the input of its block, and got none; call the block, not the "
+                "step, or pass Context(entry=…)"
+            )
+        write = self.sublayer(x, context)
+        return normalize(self.get_submodule("norm"), context.entry + x + write, context)
+
+
+class ResiDual(Step):
+    """x ← N(x + f(x)), r ← r + f(x): a Post-Norm stream, and beside it the plain sum of writes.
+
+    r starts as x does and lives in the context; the model ends on x + N(r).
+    Source: Xie et al. 2023, arXiv 2304.14802.
+    """
+
+    equation = "N(x + f(x))"
+
+    def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
+        """Move both streams by the same write."""
+        context = Context(total=x) if context is None else context
+        write = self.sublayer(x, context)
+        context.total = write + (x if context.total is None else context.total)
+        return normalize(self.get_submodule("norm"), x + write, context)

@@ -1,0 +1,42 @@
+"""Other people's implementations, imported once and quietly."""
+
+import importlib
+import importlib.metadata
+import os
+import warnings
+
+import torch
+
+# Models are made from configs alone: no library below may look for a network.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TRANSFORMERS_OFFLINE", "1")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
+
+def peer(name: str):
+    """Import a peer's module; its warnings at import are not ours to mend."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return importlib.import_module(name)
+
+
+def hf(model: str):
+    """Import the module that holds one of transformers' models."""
+    return peer(f"transformers.models.{model}.modeling_{model}")
+
+
+def version(package: str) -> str:
+    return importlib.metadata.version(package)
+
+
+def distance(a: torch.Tensor, b: torch.Tensor) -> float:
+    """Give the largest difference, as a share of the largest value of `b`."""
+    a, b = a.detach().double(), b.detach().double()
+    return float((a - b).abs().max() / b.abs().max().clamp_min(1e-300))
+
+
+def show(rows: list[tuple[str, ...]]) -> str:
+    """Lay a table out in columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (zip(row, widths, strict=True) for row in rows)
+    return "\n".join("  ".join(cell.ljust(size) for cell, size in line).rstrip() for line in lines)

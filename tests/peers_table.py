@@ -1,0 +1,8 @@
+"""Print how far every norm and recipe is from every peer: python tests/peers_table.py."""
+
+import peers_norms
+import peers_recipes
+from peers import show
+
+if __name__ == "__main__":
+    print(show(peers_norms.table()), show(peers_recipes.table()), sep="\n\n")

@@ -1,0 +1,349 @@
+"""Norms inside attention: their texts, the laws of their logits, and the published ones' twins."""
+
+import importlib
+import math
+import warnings
+from dataclasses import replace
+
+import attention_formula as formula
+import pytest
+import torch
+from torch import nn
+
+from labkit.attention import Attention, rotary_angles
+from labkit.attention.norms import QK_NORMS, AttentionNorms, attention_norms
+from labkit.context import Context
+from labkit.norms import NORMS
+
+PER_TOKEN = [
+    name
+    for name in NORMS
+    if name not in ("batch", "instance") and not getattr(NORMS[name], "takes_mask", False)
+]
+
+MEANINGS = {
+    "rms": AttentionNorms("qk", "rms", "head"),
+    "qkv rms": AttentionNorms("qkv", "rms", "head"),
+    "qkvc": AttentionNorms("qkvc", "rms", "head"),
+    "kc layer own": AttentionNorms("kc", "layer", "own"),
+    "own layer kc": AttentionNorms("kc", "layer", "own"),
+    "c layer width shift": AttentionNorms("c", "layer", "width", shift=True),
+    "qk rms after-rope": AttentionNorms("qk", "rms", after_rope=True),
+    "times=1.5 qk": AttentionNorms("qk", times=1.5),
+    "l2 no-gain temperature=module length=97": AttentionNorms(
+        "qk", "l2", gain=False, temperature="module", length=97
+    ),
+    "henry": AttentionNorms("qk", "l2", gain=False, temperature="module", length=512),
+    "henry length=97": AttentionNorms("qk", "l2", gain=False, temperature="module", length=97),
+    "vit-22b": AttentionNorms("qk", "layer"),
+    "swin-v2": AttentionNorms("qk", "l2", gain=False, temperature="head"),
+    "gemma3": AttentionNorms("qk", "rms-gemma"),
+    "qwen3": AttentionNorms("qk", "rms-llama"),
+    "olmo2": AttentionNorms("qk", "rms", "width"),
+    "olmo2 no-gain layer": AttentionNorms("qk", "layer", "width", gain=False),
+    "cohere": AttentionNorms("qk", "layer", "own"),
+    "hybrid": AttentionNorms("qkv", "rms"),
+    "nanochat": AttentionNorms("qk", "rms", after_rope=True, gain=False, times=1.2),
+}
+
+
+def test_every_published_choice_has_a_meaning_an_equation_and_a_source():
+    assert set(QK_NORMS) <= set(MEANINGS)
+    for row in QK_NORMS.values():
+        assert row.equation and row.source
+
+
+@pytest.mark.parametrize("text", MEANINGS)
+def test_a_text_means_its_norms(text):
+    assert attention_norms(text, length=512) == MEANINGS[text]
+
+
+def test_no_text_means_no_norms():
+    assert attention_norms(None) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "an empty text names no norms"),
+        ("  ", "an empty text names no norms"),
+        ("qkx rms", "'qkx' means nothing.*name one of henry"),
+        ("kq rms", "'kq' means nothing"),
+        ("qk rsm", r"'rsm' means nothing.*\(batch, layer"),
+        ("qk rms layer", "names its norm twice"),
+        ("qk kv rms", "names its tensors twice"),
+        ("rms olmo2", "'olmo2' means nothing"),
+        ("qk batch", "attention cannot normalize by 'batch': it needs a norm of one vector"),
+        ("qk instance", "attention cannot normalize by 'instance'"),
+        ("qk power", "attention cannot normalize by 'power'"),
+        ("qk rms own no-gain", "leave out no-gain"),
+        ("qk layer own shift", "leave out shift"),
+        ("vc rms after-rope", "after-rope is about q and k; tensors are only 'vc'"),
+        ("kv l2 temperature=head", "a temperature is about q and k"),
+        ("q rms times=2", "times is about q and k"),
+        ("qk rms width after-rope", "stands before the heads are split and rotated"),
+        ("qk rms times=fast", "'times=fast' needs a number"),
+        ("qk rms times=0", "times must be a positive number"),
+        ("qk rms times=nan", "times must be a positive number"),
+        ("henry length=1", "length must be at least 2"),
+        ("henry length=1.5", "'length=1.5' needs a number"),
+        ("qk l2 temperature=warm", "unknown temperature 'warm'; choose one of module, head"),
+    ],
+)
+def test_a_text_that_means_nothing_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        attention_norms(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tensors": ""}, "some of q, k, v, c in this order, got ''"),
+        ({"tensors": "kq"}, "in this order, got 'kq'"),
+        ({"share": "group"}, "unknown share 'group'; choose one of head, own, width"),
+        ({"norm": "rsm"}, "one of layer"),
+    ],
+)
+def test_norms_refuse_what_no_text_can_say(change, message):
+    with pytest.raises(ValueError, match=message):
+        AttentionNorms(**change)
+
+
+@pytest.mark.parametrize("tensors", ["qkv", "c"])
+@pytest.mark.parametrize("share", ["head", "own", "width"])
+@pytest.mark.parametrize("norm", PER_TOKEN)
+def test_every_norm_of_one_vector_works_in_attention(norm, share, tensors):
+    x = torch.randn(2, 5, 64)
+    layer = Attention(64, 4, 2, norms=AttentionNorms(tensors, norm, share))
+    shapes = {"head": (16,), "own": (4, 16), "width": (64,)}
+    first = getattr(layer, f"norm_{tensors[0]}")
+    if norm not in ("none", "l2", "scale") or share == "own":
+        assert first.weight.shape == shapes[share]
+    assert not any(name.endswith("bias") for name, _ in layer.named_parameters())
+    y = layer(x, Context(angles=rotary_angles(5, 16)))
+    y.square().sum().backward()
+    assert y.isfinite().all()
+    assert all(p.grad is not None and p.grad.any() for p in layer.parameters())
+    if share != "own":
+        bare = Attention(64, 4, 2, norms=AttentionNorms(tensors, norm, share, gain=False))
+        names = [name for name, _ in bare.named_parameters() if name.startswith("norm")]
+        assert not any(name.endswith(("weight", "bias")) for name in names)
+        bare.load_state_dict(layer.state_dict(), strict=False)
+        # gains start where they change nothing, so that only float32's order of sums differs
+        torch.testing.assert_close(bare(x), layer(x), rtol=1e-4, atol=1e-5)
+
+
+def test_one_gain_serves_all_heads_or_each_its_own():
+    sizes = {
+        share: [
+            Attention(16, 4, 2, norms=AttentionNorms("qkv", share=share))
+            .get_parameter(f"norm_{tensor}.weight")
+            .numel()
+            for tensor in "qkv"
+        ]
+        for share in ("head", "own", "width")
+    }
+    assert sizes == {"head": [4, 4, 4], "own": [16, 8, 8], "width": [16, 8, 8]}
+
+
+def logits(layer, x, angles=None) -> torch.Tensor:
+    q, k, _ = layer.project(x, Context(angles=angles))
+    scale = 1.0 if layer.temperature is not None else layer.head_dim**-0.5
+    return scale * q @ k.repeat_interleave(layer.heads // layer.kv_heads, dim=1).mT
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("qk rms no-gain", math.sqrt(8)),
+        ("qk layer no-gain", math.sqrt(8)),
+        ("qk rms no-gain after-rope", math.sqrt(8)),
+        ("nanochat", 1.44 * math.sqrt(8)),
+        ("qk l2 no-gain", 1 / math.sqrt(8)),
+        ("henry length=9", math.log2(72)),
+        ("swin-v2", 10.0),
+    ],
+)
+def test_a_norm_of_queries_and_keys_bounds_the_logits_whatever_the_weights(text, bound):
+    layer = Attention(32, 4, 4, norms=attention_norms(text)).double()
+    x = torch.randn(2, 9, 32, dtype=torch.float64)
+    for scale in (1.0, 1e3):
+        nn.init.normal_(layer.q.weight, std=scale)
+        nn.init.normal_(layer.k.weight, std=scale)
+        assert logits(layer, x, rotary_angles(9, 8)).abs().max() <= bound * (1 + 1e-12)
+    with torch.no_grad():
+        layer.k.weight.copy_(layer.q.weight)  # a key like its query reaches the bound
+    reached = logits(layer, x, rotary_angles(9, 8)).diagonal(dim1=-2, dim2=-1)
+    torch.testing.assert_close(reached, torch.full_like(reached, bound), rtol=1e-6, atol=0)
+
+
+def test_gains_move_the_bound_by_their_largest_product():
+    layer = Attention(32, 4, 2, norms=attention_norms("rms")).double()
+    for norm in (layer.norm_q, layer.norm_k):
+        nn.init.normal_(norm.weight, std=2.0)
+    bound = math.sqrt(8) * (layer.norm_q.weight * layer.norm_k.weight).abs().max().item()
+    x = torch.randn(4, 9, 32, dtype=torch.float64)
+    assert 0.2 * bound < logits(layer, x).abs().max() <= bound
+
+
+def test_swin_v2_clamps_the_temperature_at_100():
+    layer = Attention(32, 4, 4, norms=attention_norms("swin-v2")).double()
+    x = torch.randn(2, 9, 32, dtype=torch.float64)
+    torch.testing.assert_close(layer.temperature.exp(), torch.full((4,), 10.0).double())
+    nn.init.constant_(layer.temperature, 20.0)
+    assert logits(layer, x).abs().max() <= 100 * (1 + 1e-12)
+    layer(x).sum().backward()
+    assert not layer.temperature.grad.any()  # beyond the clamp nothing is learned
+
+
+def test_henry_s_temperature_starts_at_the_logarithm_of_the_pairs():
+    layer = Attention(32, 4, 4, norms=attention_norms("henry", length=2048))
+    assert layer.temperature.tolist() == pytest.approx([math.log2(2048 * 2047)])
+
+
+@pytest.mark.parametrize(
+    "text", ["qkv rms", "qkv layer own", "qkv rms width", "swin-v2", "nanochat"]
+)
+@pytest.mark.parametrize("options", [{}, {"softcap": 2.0}], ids=str)
+def test_the_scale_of_a_normalized_projection_means_nothing(text, options):
+    norms = attention_norms(text)
+    layer = Attention(16, 4, 2, norms=norms, eps=0.0, **options).double()
+    x, angles = torch.randn(2, 5, 16, dtype=torch.float64), rotary_angles(5, 4)
+    y = layer(x, Context(angles=angles))
+    direction = torch.randn_like(y)
+    (y * direction).sum().backward()
+    for tensor in "qkv":
+        weight = getattr(layer, tensor).weight
+        # so that the gradient has no part along the weight, relative to its length
+        along = (weight * weight.grad).sum() / (weight.norm() * weight.grad.norm())
+        assert (abs(along) < 1e-12) == (tensor in norms.tensors)
+        with torch.no_grad():
+            weight.mul_(7.0)
+        moved = (layer(x, Context(angles=angles)) - y).abs().max()
+        assert moved < 1e-12 if tensor in norms.tensors else moved > 0.1
+        with torch.no_grad():
+            weight.div_(7.0)
+
+
+def test_a_c_norm_makes_the_output_blind_to_the_scale_of_the_values():
+    layer = Attention(16, 4, 2, norms=attention_norms("c rms"), eps=0.0).double()
+    x = torch.randn(2, 5, 16, dtype=torch.float64)
+    y = layer(x)
+    with torch.no_grad():
+        layer.v.weight.mul_(7.0)
+    torch.testing.assert_close(layer(x), y, rtol=1e-10, atol=1e-12)
+
+
+def test_own_gains_round_once():
+    layer = Attention(16, 4, 4, norms=attention_norms("qk layer own"))
+    nn.init.normal_(layer.norm_q.weight)
+    x = torch.randn(50, 4, 4).bfloat16()
+    exact = formula.layer(x.double(), eps=1e-5) * layer.norm_q.weight.double()
+    # computed in float32, whose error is far below bfloat16's, so at most a tie falls elsewhere
+    assert (layer.norm_q(x) == exact.bfloat16()).double().mean() > 0.995
+
+
+def peer(model: str, attention: str, config: str, **kw):
+    """Make transformers' attention with random weights; its import warns of what is not here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        modeling = importlib.import_module(f"transformers.models.{model}.modeling_{model}")
+        configuration = importlib.import_module(
+            f"transformers.models.{model}.configuration_{model}"
+        )
+        made = getattr(configuration, config)(
+            hidden_size=32, num_attention_heads=4, num_hidden_layers=1, **kw
+        )
+        made._attn_implementation = "eager"
+        return getattr(modeling, attention)(made, layer_idx=0).eval()
+
+
+PEERS = {
+    # our name: (module, class, config, further arguments)
+    "gemma3": ("gemma3", "Gemma3Attention", "Gemma3TextConfig", {"query_pre_attn_scalar": 8}),
+    "qwen3": ("qwen3", "Qwen3Attention", "Qwen3Config", {}),
+    "olmo2": ("olmo2", "Olmo2Attention", "Olmo2Config", {}),
+    "cohere": ("cohere", "CohereAttention", "CohereConfig", {"use_qk_norm": True}),
+    "nanochat": ("nanochat", "NanoChatAttention", "NanoChatConfig", {}),
+    "gemma2": ("gemma2", "Gemma2Attention", "Gemma2Config", {"query_pre_attn_scalar": 8}),
+}
+
+
+def twin(name: str, other, **kw) -> Attention:
+    """Make our attention with the weights of transformers'."""
+    norms = None if name == "gemma2" else attention_norms(name)
+    ours = Attention(32, 4, 2, norms=norms, eps=1e-5, **kw)
+    # Cohere turns neighbouring channels together, we those half a head apart
+    order = torch.arange(8).view(4, 2).T.flatten() if name == "cohere" else torch.arange(8)
+    with torch.no_grad():
+        for tensor in ("q", "k", "v", "o"):
+            weight = getattr(other, f"{tensor}_proj").weight
+            if tensor in "qk":
+                weight = weight.unflatten(0, (-1, 8))[:, order].flatten(0, 1)
+            (ours.out if tensor == "o" else getattr(ours, tensor)).weight.copy_(weight)
+        for tensor in "qk":
+            norm = getattr(other, f"{tensor}_norm", None)
+            if getattr(norm, "weight", None) is not None:
+                nn.init.normal_(norm.weight)
+                weight = norm.weight if name == "olmo2" else norm.weight[..., order]
+                getattr(ours, f"norm_{tensor}").weight.copy_(weight)
+    return ours
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_a_published_choice_is_transformers_attention(name):
+    module, attention, config, kw = PEERS[name]
+    eps = "layer_norm_eps" if name == "cohere" else "rms_norm_eps"
+    other = peer(module, attention, config, num_key_value_heads=2, head_dim=8, **{eps: 1e-5}, **kw)
+    cap = {"softcap": other.config.attn_logit_softcapping / 50} if name == "gemma2" else {}
+    if name == "gemma2":
+        assert other.config.attn_logit_softcapping == 50
+        other.attn_logit_softcapping = 1.0  # so that it bends logits of this size
+    ours = twin(name, other, **cap)
+    x = torch.randn(2, 7, 32)
+    angles = rotary_angles(7, 8).float()
+    if name == "cohere":
+        wide = angles.repeat_interleave(2, dim=-1)
+    else:
+        wide = torch.cat((angles, angles), dim=-1)
+    if name == "nanochat":
+        # transformers leaves out nanochat's 1.2; nanochat turns the other way round
+        assert ours.norms.times == 1.2
+        ours.norms = replace(ours.norms, times=1.0)
+        angles = -angles
+    mask = torch.full((7, 7), torch.finfo(torch.float32).min).triu(1)[None, None]
+    inputs = [x.clone().requires_grad_(), x.clone().requires_grad_()]
+    theirs = other(
+        inputs[0], position_embeddings=(wide.cos()[None], wide.sin()[None]), attention_mask=mask
+    )[0]
+    mine = ours(inputs[1], Context(angles=angles))
+    # float32: sums of 32 terms, two norms and a softmax, in another order
+    torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+    direction = torch.randn_like(mine)
+    (theirs * direction).sum().backward()
+    (mine * direction).sum().backward()
+    torch.testing.assert_close(inputs[1].grad, inputs[0].grad, rtol=1e-4, atol=1e-4)
+    for tensor in "vq" if name != "cohere" else "v":
+        expected = getattr(other, f"{tensor}_proj").weight.grad
+        torch.testing.assert_close(
+            getattr(ours, tensor).weight.grad, expected, rtol=1e-3, atol=1e-4
+        )
+
+
+def test_swin_v2_is_transformers_attention_without_its_position_bias():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        modeling = importlib.import_module("transformers.models.swinv2.modeling_swinv2")
+        from transformers import Swinv2Config
+    other = modeling.Swinv2SelfAttention(Swinv2Config(qkv_bias=False), 32, 4, (3, 3)).eval()
+    ours = Attention(32, 4, 4, causal=False, norms=attention_norms("swin-v2"))
+    with torch.no_grad():
+        nn.init.zeros_(other.continuous_position_bias_mlp[-1].weight)  # one bias for all pairs
+        other.logit_scale.copy_(torch.tensor([0.5, 2.0, 4.0, 9.0])[:, None, None])
+        ours.temperature.copy_(other.logit_scale.flatten())
+        for tensor, name in zip("qkv", ("query", "key", "value"), strict=True):
+            getattr(ours, tensor).weight.copy_(getattr(other, name).weight)
+        ours.out.weight.copy_(torch.eye(32))
+    x = torch.randn(2, 9, 32)
+    # float32: logits up to 100, known to 1e-5, in the exponent
+    torch.testing.assert_close(ours(x), other(x)[0], rtol=1e-3, atol=1e-4)

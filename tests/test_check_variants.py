@@ -1,0 +1,119 @@
+"""The mutation gate: labkit.check rejects wrong norms with their cause, and accepts right ones."""
+
+import pytest
+from variants import GATES
+from variants_common import CORRUPTIONS
+
+from labkit import check, norms
+
+WRONG = [(norm, name) for norm, gate in GATES.items() for name in gate.wrong]
+RIGHT = [(norm, name) for norm, gate in GATES.items() for name in gate.right]
+
+
+@pytest.mark.parametrize(("norm", "name"), WRONG)
+def test_a_wrong_variant_is_rejected_with_its_cause(norm, name, record_property):
+    variant, cause = GATES[norm].wrong[name]
+    report = GATES[norm].hold(variant)
+    record_property("mutation gate", (norm, report.ok))
+    assert not report.ok
+    assert all(law.message for law in report.laws)
+    assert any(cause in law.cause for law in report.failed), report
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("norm", "name"), RIGHT)
+def test_a_right_variant_is_accepted(norm, name, seed):
+    report = GATES[norm].hold(GATES[norm].right[name], seed=seed)
+    assert report.ok, report
+
+
+@pytest.mark.parametrize("norm", GATES)
+def test_the_gate_is_large_enough(norm):
+    assert len(GATES[norm].wrong) >= 15 and len(GATES[norm].right) >= 3
+
+
+def test_every_check_has_a_gate_and_is_named_as_its_norm():
+    assert set(check.CHECKS) <= set(norms.NORMS) and set(check.CHECKS) <= set(GATES)
+
+
+# What does no harm to a norm without statistics, without parameters, or that does nothing. A
+# squash may lose the digits of numbers that are tiny beside its bound of 1.
+HARMLESS = {
+    "dyt": {"wrong for tiny numbers", "tiny numbers are 0"},
+    "derf": {"wrong for tiny numbers", "tiny numbers are 0"},
+    "fix": {"parameters' gradient lost", "remembers results"},
+    "none": {"parameters' gradient lost", "remembers results", "overwrites x in bfloat16"},
+}
+FUNCTIONS = [norm for norm, gate in GATES.items() if gate.function is not None]
+
+
+def _corrupted():
+    """Pair norms with corruptions, a sixth of them for the quick run."""
+    for i, norm in enumerate(FUNCTIONS):
+        for j, name in enumerate(CORRUPTIONS):
+            if name not in HARMLESS.get(norm, ()):
+                marks = () if (i + j) % 6 == 0 else (pytest.mark.slow,)
+                yield pytest.param(norm, name, marks=marks)
+
+
+@pytest.mark.parametrize(("norm", "name"), list(_corrupted()))
+def test_a_norm_that_is_wrong_in_one_corner_is_rejected(norm, name, record_property):
+    wrong = CORRUPTIONS[name](GATES[norm].function)
+    report = GATES[norm].hold(wrong)
+    record_property("mutation gate", (norm, report.ok))
+    assert not report.ok
+
+
+MODULES = {
+    "layer": (norms.LayerNorm, norms.LayerNorm(24), norms.LayerNorm((3, 4))),
+    "annotated-layer": (norms.AnnotatedLayerNorm, norms.AnnotatedLayerNorm(24, eps=1e-3)),
+    "rms": (norms.RMSNorm, norms.RMSNorm(24), norms.RMSNorm(8, eps=1e-3)),
+    "rms, torch's order": (norms.RMSNorm, norms.RMSNorm(64)),
+    "rms-llama": (norms.LlamaRMSNorm, norms.LlamaRMSNorm(48)),
+    "rms-gemma": (norms.GemmaRMSNorm, norms.GemmaRMSNorm(48)),
+    "rms-t5": (norms.T5RMSNorm, norms.T5RMSNorm(48)),
+    "rms-outside": (norms.OutsideRMSNorm, norms.OutsideRMSNorm(48)),
+    "partial-rms": (norms.PartialRMSNorm, norms.PartialRMSNorm(24, p=0.3)),
+    "batch": (
+        norms.BatchNorm,
+        norms.BatchNorm(6, momentum=None),
+        norms.BatchNorm(6, channel_axis=-1),
+    ),
+    "instance": (
+        norms.InstanceNorm,
+        norms.InstanceNorm(8, affine=True, channel_axis=-1),
+        norms.InstanceNorm(8),
+    ),
+    "group": (norms.GroupNorm, norms.GroupNorm(2, 8), norms.GroupNorm(2, 8, channel_axis=-1)),
+    "scale": (norms.ScaleNorm, norms.ScaleNorm(24)),
+    "l2": (norms.L2Norm, norms.L2Norm(24, temperature=3.0)),
+    "fix": (norms.FixNorm, norms.FixNorm(400, 24)),
+    "power": (norms.PowerNorm, norms.PowerNorm(8), norms.PowerNorm(12, groups=3, warmup=5)),
+    "rep-batch": (
+        norms.RepBatchNorm,
+        norms.RepBatchNorm(8),
+        norms.RepBatchNorm(8, channel_axis=-1),
+    ),
+    "prep-batch": (
+        norms.PRepBatchNorm,
+        norms.PRepBatchNorm(8, steps=20),
+        norms.PRepBatchNorm(8, channel_axis=-1),
+    ),
+    "dyt": (norms.DynamicTanh, norms.DynamicTanh(24), norms.DynamicTanh(24, bias=False)),
+    "derf": (norms.DynamicErf, norms.DynamicErf(24, alpha=0.2, shift=0.3)),
+    "bhyt": (norms.BoundedTanh, norms.BoundedTanh(24, scale=3.0, bound=5.0)),
+    "none": (norms.NORMS["none"],),
+}
+OWN = [(norm, i) for norm, row in MODULES.items() for i in range(len(row))]
+
+
+@pytest.mark.parametrize(("norm", "place"), OWN)
+def test_labkits_modules_keep_the_laws(norm, place):
+    report = GATES[norm].hold(MODULES[norm][place])
+    assert report.ok, report
+
+
+@pytest.mark.parametrize("norm", FUNCTIONS)
+def test_labkits_functions_keep_the_laws(norm):
+    report = GATES[norm].hold(GATES[norm].function)
+    assert report.ok, report

@@ -1,0 +1,145 @@
+"""`labkit show`, the counts behind it, and README's tables of norms and recipes."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from labkit.book.files import Red
+from labkit.book.tables import norms_table, recipes_table, tables_page, write_tables
+from labkit.cli import main
+from labkit.costs import CountOperations, cost_of
+from labkit.describe import describe
+from labkit.model import ModelConfig, Transformer
+from labkit.norms import NORMS
+from labkit.placements import ALIASES, RECIPES
+
+ROOT = Path(__file__).resolve().parents[1]
+SMALL = ModelConfig(dim=16, depth=4, heads=2, context=8, vocab=11)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_show_says_all_that_is_asked_of_it(name):
+    said = dict(describe(name, SMALL).rows)
+    for equation in RECIPES[name].equations:
+        assert equation in said["equations"]
+    assert said["final norm"] == ("yes" if RECIPES[name].final_norm else "no")
+    assert "operations a token" in said["cost"] and "bytes a token" in said["cost"]
+    assert RECIPES[name].source in describe(name, SMALL).title
+
+
+def test_every_parameter_that_is_no_matrix_is_listed_once():
+    for name in RECIPES:
+        model = Transformer(ModelConfig(name, dim=16, depth=4, heads=2, context=8, vocab=11))
+        matrices = {
+            f"{path}.weight"
+            for path, module in model.named_modules()
+            if isinstance(module, nn.Linear | nn.Embedding)
+        }
+        others = [path for path, _ in model.named_parameters() if path not in matrices]
+        listed = re.findall(r"^ *(\d+) × (\S+)", dict(describe(name, SMALL).rows)
+                            .get("learnable", ""), re.M)  # fmt: skip
+        assert sum(int(count) for count, _ in listed) == len(others), name
+
+
+def test_constants_and_stored_scales_are_shown_with_their_values():
+    # (2 · 4)^(1/4) = 1.682; KEEL counts eight sublayers; nGPT stores 1/sqrt(16) for 0.05
+    assert "α = 1.682" in str(describe("deepnorm", SMALL))
+    assert "α = 1, 8" in str(describe("keel", SMALL))
+    assert "starts at 0.25 (used as 0.05)" in str(describe("ngpt", SMALL))
+    assert "ω = learned, starts at 1" in str(describe("admin", SMALL))
+
+
+def test_operations_of_a_norm_are_those_of_its_formula():
+    x = torch.randn(5, 8)
+    for norm, each, rows in (
+        # centre (mean, subtract), mean of squares (square, mean), times the root; ⊙ gain, + shift
+        (nn.LayerNorm(8), None, None),
+        # square, mean, times the root, gain; on each row: + eps, root
+        (NORMS["rms-llama"](8), 4, 2),
+        # α·x, tanh, gain, shift
+        (NORMS["dyt"](8), 4, 0),
+    ):
+        count = CountOperations()
+        with torch.no_grad(), count:
+            norm(x)
+        if each is None:
+            assert 5 * 40 <= count.operations <= 9 * 40  # however its variance is taken
+        else:
+            assert count.operations == each * 40 + rows * 5
+
+
+def test_costs_are_counted_while_the_model_runs():
+    model = Transformer(SMALL).eval()
+    cost = cost_of(model, torch.zeros(1, 8, dtype=torch.long))
+    assert cost.norms == 2 * 4 + 1
+    assert cost.norm_bytes == 9 * 2 * 16 * 2  # each reads and writes 16 values of two bytes
+    d, hidden, vocab, time = 16, SMALL.hidden_dim, 11, 8
+    attention = 4 * d * d + 2 * time * d
+    assert cost.matrix_flops == 2 * (4 * (attention + 3 * d * hidden) + d * vocab)
+
+
+def test_only_the_outermost_of_nested_norms_counts():
+    config = ModelConfig("pre", "prep-batch", dim=16, depth=2, heads=2, context=8, vocab=11)
+    cost = cost_of(Transformer(config).eval(), torch.zeros(1, 8, dtype=torch.long))
+    assert cost.norms == 5
+
+
+def test_an_encoder_decoder_is_described_too(capsys):
+    assert main(["show", "deepnorm", "--kind", "encoder-decoder", "--depth", "6"]) == 0
+    said = capsys.readouterr().out
+    # 0.81 (6⁴ · 6)^(1/16) = 1.418 in the encoder, (3 · 6)^(1/4) = 2.06 in the decoder
+    assert "1.418" in said and "2.06" in said
+
+
+def test_show_lists_and_refuses(capsys):
+    assert main(["show"]) == 0
+    assert {line.split()[0] for line in capsys.readouterr().out.splitlines()} == set(RECIPES)
+    assert main(["show", "hybird"]) == 2
+    assert "unknown recipe 'hybird'; choose one of" in capsys.readouterr().err
+    assert main(["show", "pre", "--dim", "30"]) == 2
+
+
+def test_a_description_reads_well_in_a_notebook():
+    html = describe("hybrid*", SMALL)._repr_html_()
+    assert html.count("<tr>") == len(describe("hybrid*", SMALL).rows)
+    assert "MHA_QKV" in html and "&" not in html.replace("&lt;", "").replace("&gt;", "").replace(
+        "&amp;", ""
+    ).replace("&#x27;", "")
+
+
+def test_the_tables_of_the_readme_are_what_labkit_has():
+    assert write_tables(ROOT, check=True) == []
+
+
+def test_the_tables_name_every_norm_and_recipe():
+    for table, keys in ((norms_table(), NORMS), (recipes_table(), RECIPES)):
+        assert re.findall(r"^\| `([^`]+)`", table, re.M) == list(keys)
+
+
+def test_a_stale_table_is_red_and_is_written_anew(tmp_path, monkeypatch, capsys):
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (tmp_path / "README.md").write_text(readme.replace("| `post` |", "| `poste` |"), "utf-8")
+    (tmp_path / "chapters").mkdir()
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["book", "tables", "--check"]) == 1
+    assert "table of recipes is not what labkit has" in capsys.readouterr().out
+    assert main(["book", "tables"]) == 0
+    assert (tmp_path / "README.md").read_text(encoding="utf-8") == readme
+    (tmp_path / "README.md").write_text("no marks here")
+    with pytest.raises(Red, match="has lost the marks of its table of norms"):
+        write_tables(tmp_path)
+
+
+def test_the_page_of_tables_is_cut_out_of_the_readme():
+    page = tables_page((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert norms_table() in page and recipes_table() in page
+
+
+def test_aliases_are_no_keys():
+    assert not set(ALIASES) & set(RECIPES)
+    assert set(ALIASES.values()) <= set(RECIPES)

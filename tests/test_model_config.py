@@ -1,0 +1,147 @@
+"""What a model's description refuses, and what it fills in by itself."""
+
+import math
+
+import pytest
+import torch
+
+from labkit.model import ModelConfig, Transformer
+from labkit.placements import ALIASES, RECIPES, Place, recipe
+from labkit.placements.scaled import deepnorm_constants
+from labkit.placements.streams import BottomToTop
+
+NUMBERS = ("dim", "depth", "heads", "vocab", "context", "kv_heads", "hidden", "experts")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"recipe": "prenorm"}, "unknown recipe 'prenorm'; choose one of post, pre"),
+        ({"norm": "rsm"}, "unknown norm 'rsm'; choose one of batch, layer"),
+        ({"init": "he"}, "unknown initialization 'he'; choose one of normal"),
+        ({"kind": "both"}, "choose one of decoder, encoder, encoder-decoder"),
+        ({"activation": "silu"}, "choose one of swiglu, relu, gelu"),
+        *[({name: 0}, f"{name} must be at least 1, got 0") for name in NUMBERS],
+        *[({name: -2}, f"{name} must be at least 1, got -2") for name in NUMBERS],
+        ({"kind": "encoder-decoder", "encoder_depth": 0}, "encoder_depth must be at least 1"),
+        ({"experts_per_token": 0}, "experts_per_token must be at least 1, got 0"),
+        ({"dim": 30}, r"dim \(30\) must be an even multiple of heads \(4\)"),
+        ({"dim": 36}, r"dim \(36\) must be an even multiple of heads \(4\)"),
+        ({"kv_heads": 3}, r"heads \(4\) must be a multiple of kv_heads \(3\)"),
+        ({"kv_heads": 8}, r"heads \(4\) must be a multiple of kv_heads \(8\)"),
+        ({"norm_eps": -1e-6}, "norm_eps must be at least 0"),
+        ({"norm_eps": math.nan}, "norm_eps must be at least 0"),
+        *[
+            ({name: value}, f"{name} must be above 0")
+            for name in ("softcap", "logit_softcap", "qk_clip")
+            for value in (0.0, -1.0, math.nan)
+        ],
+        ({"encoder_depth": 2}, "encoder_depth is for kind='encoder-decoder', got kind='decoder'"),
+        ({"kind": "encoder", "encoder_depth": 2}, "a single stack has depth only"),
+        ({"experts": 1}, r"experts_per_token \(2\) must be at most experts \(1\)"),
+        ({"qk_norm": ""}, "an empty text names no norms"),
+        ({"qk_norm": "qk batch"}, "attention cannot normalize by 'batch'"),
+        ({"qk_norm": "kq rms"}, "'kq' means nothing to attention's norms"),
+        ({"qk_norm": "qk rms own no-gain"}, "leave out no-gain"),
+        ({"recipe": "hybrid", "qk_norm": "qk rms"}, "has norms inside attention already"),
+        ({"recipe": "sub-ln", "qk_norm": "qk rms"}, "choose a recipe without them"),
+        ({"recipe": "ngpt", "kind": "encoder-decoder"}, "defines its own kind"),
+        ({"recipe": "ngpt", "kv_heads": 2}, "defines its own kv_heads, got 2; it takes None or 4"),
+        ({"recipe": "ngpt", "activation": "gelu"}, "defines its own activation"),
+        ({"recipe": "ngpt", "qk_norm": "qk rms"}, "defines its own qk_norm"),
+        ({"recipe": "ngpt", "softcap": 50.0}, "defines its own softcap"),
+        ({"recipe": "ngpt", "qk_clip": 100.0}, "defines its own qk_clip"),
+        ({"recipe": "ngpt", "experts": 4}, "defines its own experts"),
+        ({"recipe": "ngpt", "final_norm": True}, "defines its own final_norm"),
+    ],
+    ids=str,
+)
+def test_a_description_refuses_nonsense(change, message):
+    with pytest.raises(ValueError, match=message):
+        ModelConfig(**change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"logit_softcap": math.inf}, "logit_softcap"),  # inf · tanh(x / inf) is not a number
+        ({"softcap": math.inf}, "softcap"),
+        ({"qk_clip": math.inf}, "qk_clip"),
+        ({"norm_eps": math.inf}, "norm_eps"),
+        ({"depth": 2.5}, "depth"),
+        ({"dim": 64.0}, "dim"),
+        ({"depth": None}, "depth"),
+        ({"qk_clip": 1.0, "qk_norm": "qk rms"}, "QK-Clip"),
+        ({"qk_clip": 1.0, "recipe": "hybrid"}, "QK-Clip"),
+        ({"recipe": "dyt", "norm_eps": 1e-5}, "eps"),
+        ({"norm": "none", "norm_eps": 1e-5}, "eps"),
+        ({"norm_kw": (("epz", 1.0),)}, "epz"),
+        ({"recipe": "dyt", "alpha": (1.0,)}, "alpha"),
+        ({"recipe": "dyt", "alpha": (math.nan, 1.0)}, "alpha"),
+        ({"alpha": (1.0, 1.0)}, "alpha"),  # no norm here has one
+        ({"experts": 4, "balance": -1.0}, "balance"),
+        ({"experts": 4, "router_z": math.nan}, "router_z"),
+        ({"norm": "batch", "recipe": "sub-ln"}, "attention cannot normalize by 'batch'"),
+    ],
+    ids=str,
+)
+def test_nonsense_is_refused_before_a_model_is_made(change, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        ModelConfig(**change)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "change", "message"),
+    [
+        ({}, {"kind": "encoder-decoder"}, r"model\(tokens, source=source\)"),
+        ({"source": torch.zeros(2, 3, dtype=torch.int64)}, {}, "reads one sequence, got a source"),
+        ({"padding": torch.ones(2, 4)}, {}, r"bool tensor of shape \(2, 4\).*got torch.float32"),
+        ({"padding": torch.ones(2, 3, dtype=torch.bool)}, {}, r"of shape \(2, 3\)"),
+    ],
+)
+def test_a_model_refuses_what_does_not_fit(inputs, change, message):
+    model = Transformer(ModelConfig(dim=16, heads=2, depth=1, **change))
+    with pytest.raises(ValueError, match=message):
+        model(torch.zeros(2, 4, dtype=torch.int64), **inputs)
+
+
+def test_a_step_that_needs_its_blocks_input_says_so():
+    step = BottomToTop(torch.nn.Identity, torch.nn.Identity())
+    with pytest.raises(ValueError, match="adds the input of its block, and got none"):
+        step(torch.zeros(1, 1, 4))
+
+
+@pytest.mark.parametrize("wrong", [("both", 1, 1), ("encoder", 0, 4), ("decoder", 4, 0)])
+def test_deepnorm_constants_refuse_a_stack_that_is_not_there(wrong):
+    with pytest.raises(ValueError, match="at least one block in it"):
+        deepnorm_constants(*wrong)
+
+
+def test_an_unknown_recipe_is_told_all_names():
+    with pytest.raises(ValueError) as told:
+        recipe("prenorm")
+    assert all(name in str(told.value) for name in [*RECIPES, *ALIASES])
+
+
+@pytest.mark.parametrize(("alias", "name"), ALIASES.items())
+def test_an_alias_is_its_recipe(alias, name):
+    assert recipe(alias) is RECIPES[name]
+    assert ModelConfig(recipe=alias).init_name == ModelConfig(recipe=name).init_name
+
+
+def test_a_recipe_fills_in_what_it_is_made_for_and_an_explicit_wish_wins():
+    assert ModelConfig(recipe="deepnorm").init_name == "deepnorm"
+    assert ModelConfig(recipe="sub-ln").init_name == "magneto"
+    assert ModelConfig(recipe="lns").init_name == "normal"
+    assert ModelConfig(recipe="pre").init_name == "megatron"
+    assert ModelConfig(recipe="deepnorm", init="xavier").init_name == "xavier"
+    gemma = ModelConfig(recipe="gemma2")
+    assert (gemma.attention_cap, gemma.output_cap, gemma.norm_name) == (50.0, 30.0, "rms-gemma")
+    other = ModelConfig(recipe="gemma2", softcap=5.0, logit_softcap=3.0)
+    assert (other.attention_cap, other.output_cap) == (5.0, 3.0)
+
+
+def test_places_count_sublayers_by_stack():
+    assert Place(stack="decoder", decoder=4).sublayers == 8
+    assert Place(stack="decoder", encoder=3, decoder=4).sublayers == 12
+    assert Place(stack="encoder", encoder=3, decoder=4).sublayers == 6

@@ -1,0 +1,172 @@
+"""nGPT: lengths that stay 1, scales that are stored small, and what no longer matters."""
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from labkit.attention import rotary_angles
+from labkit.context import Context
+from labkit.model import ModelConfig, Transformer
+from labkit.placements import Place, SphereStep
+from labkit.placements.sphere import normalize_weights
+from labkit.training import TrainConfig, make_optimizer, train
+
+TOKENS = torch.randint(11, (3, 6), generator=torch.Generator().manual_seed(7))
+DIM = 16
+# The axis of the stream in each matrix: its input, or its output where it writes to the stream.
+AXES = {
+    "embedding": 1,
+    "output": 1,
+    "q": 1,
+    "k": 1,
+    "v": 1,
+    "gate": 1,
+    "up": 1,
+    "out": 0,
+    "down": 0,
+}
+
+
+def make(**change) -> Transformer:
+    wanted = {"dim": DIM, "heads": 2, "vocab": 11, "depth": 3, "hidden": 24}
+    return Transformer(ModelConfig(recipe="ngpt", **{**wanted, **change}))
+
+
+def learn(model: nn.Module, steps: int = 5, lr: float = 1e-2, **more) -> None:
+    config = TrainConfig(steps=steps, lr=lr, schedule="constant", **more)
+    train(model, itertools.repeat((TOKENS, TOKENS.roll(-1, 1))), config, progress=False)
+
+
+def lengths(model: nn.Module) -> dict[str, Tensor]:
+    """Measure every matrix along the axis of the stream."""
+    return {
+        name: (weight.double() ** 2).sum(dim=AXES[name.split(".")[-2]]).sqrt()
+        for name, weight in model.named_parameters()
+        if weight.ndim == 2
+    }
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_every_matrix_has_unit_vectors_at_first_and_after_training(optimizer):
+    model = make()
+    before = {name: p.clone() for name, p in model.named_parameters()}
+    found = lengths(model)
+    assert len(found) == 2 + 3 * 7
+    learn(model, optimizer=optimizer)
+    for name, length in [*found.items(), *lengths(model).items()]:
+        # float32: a sum of at most 24 squares, one root, one division
+        torch.testing.assert_close(length, torch.ones_like(length), rtol=0, atol=1e-6, msg=name)
+    moved = [name for name, p in model.named_parameters() if (p - before[name]).abs().max() > 1e-6]
+    assert set(moved) == set(before)
+
+
+def test_a_step_without_the_hook_leaves_the_sphere():
+    model = make()
+    model.after_step = None
+    learn(model, steps=1)
+    assert max((length - 1).abs().max().item() for length in lengths(model).values()) > 1e-3
+
+
+def test_the_stream_has_length_one_after_every_sublayer():
+    model, seen = make().double(), []
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter))  # whatever was learned
+    for module in model.modules():
+        if isinstance(module, SphereStep):
+            module.register_forward_hook(lambda m, args, y: seen.extend([args[0], y]))
+    model(TOKENS)
+    assert len(seen) == 2 * 6
+    for x in seen:
+        length = x.square().sum(-1).sqrt()
+        torch.testing.assert_close(length, torch.ones_like(length), rtol=0, atol=1e-12)
+
+
+def test_a_constant_in_front_of_a_weight_is_forgotten():
+    model, other = make().double(), make().double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.1)
+        other.load_state_dict(model.state_dict())
+        for i, parameter in enumerate(p for p in other.parameters() if p.ndim == 2):
+            parameter.mul_(0.1 * (i + 1))
+    assert (model(TOKENS) - other(TOKENS)).abs().max() > 1e-2
+    normalize_weights(model)
+    normalize_weights(other)
+    # float64: the constant cancels in one division
+    torch.testing.assert_close(model(TOKENS), other(TOKENS), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("share", "start"), [(1.0, False), (0.0, True), (-1.0, False)])
+def test_a_share_of_one_goes_all_the_way_and_a_share_of_zero_stays(share, start):
+    step = SphereStep(nn.Identity, nn.Linear(DIM, DIM), Place(dim=DIM)).double()
+    x = F.normalize(torch.randn(4, 5, DIM, dtype=torch.float64), dim=-1)
+    with torch.no_grad():
+        step.alpha.weight.fill_(share / 0.05 * DIM**-0.5)  # its absolute value counts
+    f = x @ step.sublayer.weight.T + step.sublayer.bias
+    expected = x if start else f / f.square().sum(-1, keepdim=True).sqrt()
+    torch.testing.assert_close(step(x), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_scales_start_at_their_values_and_are_stored_at_others():
+    model = make(dim=64)
+    block = model.blocks[1]
+    steps, inside = [block.attention, block.feed_forward], block.attention.sublayer.s_qk
+    stored = {s.alpha: 0.05 for s in steps} | {inside: 1.0, model.s_z: 1.0}
+    for scale, value in stored.items():
+        assert scale.weight.tolist() == pytest.approx([64**-0.5] * scale.weight.numel())
+        assert scale().tolist() == pytest.approx([value] * scale.weight.numel())
+    s_uv = block.feed_forward.sublayer.s_uv
+    assert s_uv().tolist() == s_uv.weight.tolist() == [1.0] * 48
+
+
+@pytest.mark.parametrize("dim", [16, 64])
+def test_adam_moves_the_share_by_the_rate_times_0_05_times_sqrt_d(dim):
+    model, lr = make(dim=dim).double(), 1e-3
+    before = {n: s().detach().clone() for n, s in scales(model).items()}
+    learn(model, steps=1, lr=lr)
+    for name, scale in scales(model).items():
+        factor = {"alpha": 0.05 * dim**0.5, "s_uv": 1.0}.get(name.split(".")[-1], dim**0.5)
+        moved = (scale() - before[name]).abs()
+        # Adam's first step is lr · g / (|g| + 1e-8): the rate itself, where the gradient is no 0
+        assert moved.max().item() == pytest.approx(lr * factor, rel=1e-3), name
+        assert moved.median().item() == pytest.approx(lr * factor, rel=1e-2), name
+
+
+def scales(model: nn.Module) -> dict[str, nn.Module]:
+    return {n: m for n, m in model.named_modules() if type(m).__name__ == "Scale"}
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_weight_decay_is_left_out(optimizer):
+    config = TrainConfig(weight_decay=0.1, optimizer=optimizer)
+    groups = make_optimizer(make(), config).param_groups
+    assert [group["weight_decay"] for group in groups] == [0.0]
+    other = Transformer(ModelConfig(dim=DIM, heads=2))
+    assert make_optimizer(other, config).param_groups[0]["weight_decay"] == 0.1
+
+
+def test_the_root_of_d_in_front_of_u_changes_nothing():
+    # The code multiplies u and v by sqrt(d), the paper v alone: the norm behind takes it away.
+    model = make().double()
+    first = model(TOKENS)
+    with torch.no_grad():
+        for block in model.blocks:
+            block.feed_forward.sublayer.s_uv.weight[:24].div_(DIM**0.5)
+    torch.testing.assert_close(model(TOKENS), first, rtol=1e-10, atol=1e-12)
+
+
+def test_attention_multiplies_cosines_by_the_root_of_the_head_size():
+    layer = make().double().blocks[0].attention.sublayer
+    q, k, _ = layer.project(
+        torch.randn(1, 4, DIM, dtype=torch.float64), Context(rotary_angles(4, 8))
+    )
+    logits = torch.einsum("bhqc,bhkc->bhqk", q, k) / 8**0.5  # what attention makes of q and k
+    assert logits.abs().max() <= 8**0.5  # sqrt(d_k), with s_qk = 1
+    cosines = torch.einsum(
+        "bhqc,bhkc->bhqk", q / q.norm(dim=-1, keepdim=True), k / k.norm(dim=-1, keepdim=True)
+    )
+    torch.testing.assert_close(logits, 8**0.5 * cosines, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,99 @@
+"""Every norm's gradients against its float64 formula, gradcheck, and what is asked for."""
+
+import pytest
+import torch
+from cases import CASES, DIM, Case, truth, with_parameters
+from torch import Tensor
+
+OWN = [case for case in CASES.values() if case.norm != "none"]
+EXACT = [case for case in OWN if case.exact_gradient]
+SHAPED = [(case, shape) for case in OWN for shape in case.shapes]
+
+over_shapes = pytest.mark.parametrize(
+    ("case", "shape"), SHAPED, ids=[f"{case.norm}-{len(shape)}d" for case, shape in SHAPED]
+)
+over_norms = pytest.mark.parametrize("case", OWN, ids=[case.norm for case in OWN])
+over_exact = pytest.mark.parametrize("case", EXACT, ids=[case.norm for case in EXACT])
+
+
+def gradients(call, x: Tensor, leaves: list[Tensor], top: Tensor) -> list[Tensor]:
+    return list(torch.autograd.grad(call(x), [x, *leaves], top))
+
+
+@over_shapes
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("offset", [0.0, 30.0])
+def test_gradients_of_function_and_module_are_the_formulas(case, shape, dtype, offset):
+    x = (torch.randn(shape) + offset).to(dtype).requires_grad_()
+    p = {name: value.requires_grad_() for name, value in case.draw(dtype).items()}
+    top = torch.randn(shape, dtype=dtype)
+    module = with_parameters(case.module(1e-5).to(dtype), p)
+    own, leaves = list(module.parameters()), list(p.values())
+    expected = gradients(lambda x: truth(case, x, p, 1e-5), x, leaves, top.double())
+    # As in the forward pass, twice: gradients hold the normalized values squared. A group of
+    # four values may have a spread of a third.
+    room = 64 * torch.finfo(dtype).eps * (1 + offset)
+    calls = [(lambda x: case.call(x, p, 1e-5), leaves)]
+    calls += [(module, own)] if case.exact_gradient else []
+    for call, its in calls:
+        for came, wanted in zip(gradients(call, x, its, top), expected, strict=True):
+            size = max(1.0, float(wanted.abs().max()))
+            torch.testing.assert_close(came, wanted.to(dtype), rtol=0, atol=room * size)
+
+
+@over_norms
+def test_gradcheck_of_the_function(case):
+    x, p = small(case), case.draw(torch.float64)
+    leaves = [x, *[value.requires_grad_() for value in p.values()]]
+
+    def call(x: Tensor, *values: Tensor) -> Tensor:
+        return case.call(x, dict(zip(p, values, strict=True)), 1e-5)
+
+    assert torch.autograd.gradcheck(call, leaves)
+
+
+@over_exact
+def test_gradcheck_of_the_module(case):
+    module = with_parameters(case.module(1e-5).double(), case.draw(torch.float64))
+    leaves = [small(case), *module.parameters()]
+    assert torch.autograd.gradcheck(lambda x, *parameters: module(x), leaves)
+
+
+def small(case: Case) -> Tensor:
+    shape = tuple(min(n, 3) if n != DIM else n for n in case.shapes[0])
+    return torch.randn(shape, dtype=torch.float64, requires_grad=True)
+
+
+@over_norms
+def test_half_precision_gradients_come_back_in_their_dtypes(case):
+    x = torch.randn(case.shapes[0], dtype=torch.bfloat16, requires_grad=True)
+    module = case.module(1e-5).to(torch.bfloat16)
+    module(x).sum().backward()
+    for leaf in (x, *module.parameters()):
+        assert leaf.grad is not None and leaf.grad.dtype == torch.bfloat16
+        assert leaf.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("norm", ["rms", "rms-llama", "rms-gemma"])
+@pytest.mark.parametrize("top", ["sum", "transposed"])
+def test_a_native_module_takes_any_upstream_gradient(norm, top):
+    case = CASES[norm]
+    x = torch.randn(6, DIM, requires_grad=True)
+    p = case.draw(torch.float32)
+    module = with_parameters(case.module(1e-5), p)
+    upstream = torch.ones(()).expand(6, DIM) if top == "sum" else torch.randn(DIM, 6).T
+    (came,) = torch.autograd.grad(module(x), x, upstream)
+    (wanted,) = torch.autograd.grad(case.call(x, p, 1e-5), x, upstream)
+    # the same sums in another order
+    torch.testing.assert_close(came, wanted, rtol=1e-5, atol=1e-5)
+
+
+@over_norms
+@pytest.mark.parametrize("frozen", ["x", "parameters"])
+def test_a_module_gives_one_gradient_when_the_other_is_not_wanted(case, frozen):
+    module = case.module(1e-5).requires_grad_(frozen != "parameters")
+    x = torch.randn(case.shapes[0], requires_grad=frozen != "x")
+    module(x).square().sum().backward()
+    assert (x.grad is None) == (frozen == "x")
+    for parameter in module.parameters():
+        assert (parameter.grad is None) == (frozen == "parameters")

@@ -1,0 +1,177 @@
+"""make_norm and facts: names, options, the last axis, what tables read."""
+
+import inspect
+import re
+
+import pytest
+import torch
+from cases import CASES, DIM, GROUPS, close, truth
+from torch import nn
+
+from labkit.norms import NORMS, facts, make_norm
+
+OPTIONS = {"group": {"num_groups": GROUPS}, "power": {"groups": GROUPS}, "partial-rms": {"p": 0.35}}
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_make_norm_works_on_the_last_axis(norm):
+    case = CASES[norm]
+    eps = {"eps": 1e-4} if case.has_eps else {}
+    module = make_norm(norm, DIM, **eps, **OPTIONS.get(norm, {}))
+    if norm == "prep-batch":
+        module.steps = 2 * int(module.calls.fill_(2**40))  # λ is a half, as in the formula
+    x = torch.randn(4, 6, DIM) + 1
+    if norm == "group":  # every vector by itself
+        expected = truth(case, x.reshape(-1, DIM), {}, 1e-4).view(x.shape)
+    elif case.axis == 1:
+        expected = truth(case, x.movedim(-1, 1), {}, 1e-4).movedim(1, -1)
+    else:
+        expected = truth(case, x, {}, 1e-4, module=True)
+    close(module(x), expected, torch.float32, magnified=4)
+    assert type(module) is NORMS[norm]
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_the_options_of_a_norm_are_what_make_norm_takes(norm):
+    options = facts(norm).options
+    assert make_norm(norm, 16, **options).state_dict().keys() == (
+        make_norm(norm, 16).state_dict().keys()
+    )
+    with pytest.raises(TypeError, match=rf"^{norm} has no strength"):
+        make_norm(norm, 16, strength=1)
+    for taken in ("dim", "channel_axis", "num_features", "normalized_shape"):
+        with pytest.raises(TypeError, match=r"has no|multiple values"):
+            make_norm(norm, 16, **{taken: 3})
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_norm_takes_eps_or_says_that_it_has_none(norm):
+    if CASES[norm].has_eps:
+        assert "eps" in facts(norm).options
+        with pytest.raises(ValueError, match=f"{norm} needs eps >= 0, got -1e-05"):
+            make_norm(norm, 16, eps=-1e-5)
+    else:
+        with pytest.raises(TypeError, match=f"^{norm} has no eps, got eps=1e-05; leave it out"):
+            make_norm(norm, 16, eps=1e-5)
+
+
+# The defaults that the sources print, or have in their code.
+DEFAULTS = {
+    "batch": {"eps": 1e-5, "momentum": 0.1, "affine": True, "track_running_stats": True},
+    "layer": {"eps": 1e-5, "elementwise_affine": True, "bias": True},
+    "annotated-layer": {"eps": 1e-6},
+    "rms": {"eps": None, "elementwise_affine": True},
+    "rms-llama": {"eps": 1e-6},
+    "rms-gemma": {"eps": 1e-6},
+    "rms-t5": {"eps": 1e-6},
+    "rms-outside": {"eps": 1e-8},
+    "partial-rms": {"eps": 1e-6, "p": 0.0625},
+    "instance": {"eps": 1e-5, "momentum": 0.1, "affine": False, "track_running_stats": False},
+    "group": {"eps": 1e-5, "affine": True, "num_groups": 8},
+    "scale": {"eps": 1e-5},
+    "l2": {"eps": 1e-12, "temperature": 1.0},
+    "power": {"eps": 1e-5, "groups": 1, "warmup": 10_000, "forward_decay": 0.9,
+              "backward_decay": 0.9},
+    "rep-batch": {"eps": 1e-5, "momentum": 0.1},
+    "prep-batch": {"eps": 1e-5, "momentum": 0.1, "steps": 300_000, "warm": 0},
+    "dyt": {"alpha": 0.5, "bias": True},
+    "derf": {"alpha": 0.5, "shift": 0.0},
+    "bhyt": {"eps": 1e-6, "bound": 10.0, "scale": 1.0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("norm", DEFAULTS)
+def test_defaults_are_the_sources(norm):
+    options = facts(norm).options
+    assert {name: options[name] for name in DEFAULTS[norm]} == DEFAULTS[norm]
+    made, given = make_norm(norm, 16), make_norm(norm, 16, **DEFAULTS[norm])
+    # The keyword is what an omitted keyword is, and the function's default too.
+    function = facts(norm).function
+    for name in DEFAULTS[norm]:
+        default = getattr(made, name, None)
+        if not isinstance(default, torch.Tensor):
+            assert default == getattr(given, name, None)
+            if function and name == "eps" and norm != "rms":  # torch's module default is None
+                assert inspect.signature(function).parameters["eps"].default == default
+    state = given.state_dict()
+    assert all(torch.equal(value, state[key]) for key, value in made.state_dict().items())
+
+
+STARTS = {
+    "scale": {"weight": 4.0},
+    "l2": {"weight": 1.0},
+    "rms-gemma": {"weight": 0.0},
+    "rep-batch": {"weight": 1.0, "bias": 0.0, "eta": 1.0},
+    "power": {"weight": 1.0, "bias": 0.0, "running_square": 1.0, "error": 0.0},
+    "dyt": {"alpha": 0.5, "weight": 1.0, "bias": 0.0},
+    "derf": {"alpha": 0.5, "shift": 0.0, "weight": 1.0, "bias": 0.0},
+    "bhyt": {"scale": 1.0, "weight": 1.0},
+}
+
+
+@pytest.mark.parametrize("norm", [norm for norm in DEFAULTS if norm not in ("prep-batch",)])
+def test_parameters_start_where_the_sources_start_them(norm):
+    state = make_norm(norm, 16).state_dict()
+    expected = {"weight": 1.0, "bias": 0.0, "running_mean": 0.0, "running_var": 1.0}
+    for name, value in state.items():
+        if value.is_floating_point():
+            start = STARTS.get(norm, {}).get(name, expected.get(name))
+            assert (value == start).all(), name
+
+
+def test_a_wrong_name_lists_the_right_ones():
+    for call in (lambda: make_norm("lyer", 4), lambda: facts("lyer")):
+        with pytest.raises(ValueError, match="unknown norm 'lyer'; choose one of batch, layer, an"):
+            call()
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_every_norm_says_its_equation_and_its_source(norm):
+    known = facts(norm)
+    assert known.module is NORMS[norm] and known.equation.startswith("y = ")
+    if norm != "none":
+        assert re.search(r"arXiv \d{4}\.\d{4,5}|harvardnlp", known.source), known.source
+        # An equation of its own, not inherited from the class that it extends.
+        assert "equation" in vars(known.module) and "source" in vars(known.module)
+
+
+def test_equations_differ():
+    equations = [facts(norm).equation for norm in NORMS]
+    assert len(set(equations)) == len(equations)
+
+
+@pytest.mark.parametrize("norm", [norm for norm in NORMS if facts(norm).function])
+def test_a_function_with_the_modules_attributes_is_the_module(norm):
+    case = CASES[norm]
+    function = facts(norm).function
+    assert function is not None and "function" in {k for c in NORMS[norm].__mro__ for k in vars(c)}
+    module = case.module(1e-3)
+    names = [name for name in inspect.signature(function).parameters if hasattr(module, name)]
+    x = torch.randn(case.shapes[-1])
+    y = function(x, **{name: getattr(module, name) for name in names})
+    # sums in another order
+    torch.testing.assert_close(module(x), y, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_norm_can_be_saved_and_loaded(norm):
+    module = make_norm(norm, 16)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_()
+    x = torch.randn(4, 5, 16)
+    module(x)  # running statistics and counters move
+    other = make_norm(norm, 16)
+    other.load_state_dict(module.state_dict())
+    for training in (False, True):
+        module.train(training), other.train(training)
+        assert torch.equal(module(x), other(x))
+
+
+@pytest.mark.parametrize("norm", [norm for norm in NORMS if norm != "none"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+def test_a_norm_is_made_in_the_dtype_that_is_asked_for(norm, dtype):
+    module = make_norm(norm, 16, dtype=dtype)
+    assert {p.dtype for p in module.parameters()} <= {dtype}
+    assert module(torch.randn(3, 4, 16, dtype=dtype)).dtype == dtype
+    assert isinstance(repr(module), str) and isinstance(module, nn.Module)

@@ -1,0 +1,171 @@
+"""PowerNorm against its authors' algorithm, written out in numpy, over many training calls."""
+
+import numpy as np
+import pytest
+import torch
+
+from labkit import norms
+
+DIM, GROUPS = 6, 2
+
+
+class Reference:
+    """One PowerNorm layer, token by token and feature by feature, in float64."""
+
+    def __init__(self, warmup: int, forward_decay: float = 0.9, backward_decay: float = 0.9):
+        self.warmup, self.alpha, self.beta = warmup, forward_decay, backward_decay
+        self.t, self.eps = 0, 1e-5
+        self.phi, self.e = np.ones(DIM), np.zeros(DIM)
+        draw = np.random.default_rng(1)
+        self.weight, self.bias = draw.normal(size=DIM), draw.normal(size=DIM)
+
+    def scaled(self, x: np.ndarray) -> np.ndarray:
+        out = np.empty_like(x)
+        size = DIM // GROUPS
+        for i, token in enumerate(x):
+            for g in range(GROUPS):
+                part = token[g * size : (g + 1) * size]
+                rms = np.sqrt(sum(v * v for v in part) / size + self.eps)
+                out[i, g * size : (g + 1) * size] = part / rms
+        return out
+
+    def train(self, x: np.ndarray, real: np.ndarray, dy: np.ndarray):
+        """One training call and its backward pass: y, dx, dweight, dbias."""
+        s = self.scaled(x)
+        self.t += 1
+        v = np.array([sum(s[real, j] ** 2) / real.sum() for j in range(DIM)])
+        z = s / np.sqrt((v if self.t <= self.warmup else self.phi) + self.eps)
+        if self.t < self.warmup:
+            self.phi = self.phi * (self.t - 1) / self.t + v / self.t
+        self.phi = self.alpha * self.phi + (1 - self.alpha) * v
+        g = self.weight * dy
+        g = g - (1 - self.beta) * self.e * z
+        self.e = self.e + (g * z).mean(axis=0)  # padding too
+        ds = g / np.sqrt(v + self.eps)
+        dx = np.empty_like(x)
+        size = DIM // GROUPS
+        for i, token in enumerate(x):
+            for k in range(GROUPS):
+                at = slice(k * size, (k + 1) * size)
+                part, d = token[at], ds[i, at]
+                r = np.sqrt(sum(part**2) / size + self.eps)
+                dx[i, at] = d / r - part * sum(d * part) / (size * r**3)
+        return self.weight * z + self.bias, dx, (dy * z).sum(axis=0), dy.sum(axis=0)
+
+    def evaluate(self, x: np.ndarray) -> np.ndarray:
+        return self.weight * self.scaled(x) / np.sqrt(self.phi + self.eps) + self.bias
+
+
+def layer_like(reference: Reference, dtype=torch.float64) -> norms.PowerNorm:
+    layer = norms.PowerNorm(
+        DIM,
+        groups=GROUPS,
+        warmup=reference.warmup,
+        forward_decay=reference.alpha,
+        backward_decay=reference.beta,
+        dtype=dtype,
+    )
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(reference.weight))
+        layer.bias.copy_(torch.from_numpy(reference.bias))
+    return layer
+
+
+@pytest.mark.parametrize("warmup", [0, 1, 2, 4, 100])
+@pytest.mark.parametrize("decays", [(0.9, 0.9), (0.5, 0.8)])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_seven_training_calls_are_the_authors_algorithm(warmup, decays, masked, dtype):
+    reference = Reference(warmup, *decays)
+    layer = layer_like(reference, dtype)
+    draw = np.random.default_rng(0)
+    # float32: seven calls of a running mean and of an error that feeds on itself
+    close = {"rtol": 0, "atol": 1e-12 if dtype == torch.float64 else 2e-5}
+    for step in range(7):
+        x = draw.normal(size=(4, 5, DIM)) * (1 + step) + step
+        dy = draw.normal(size=x.shape)
+        mask = torch.ones(4, 5, dtype=torch.bool)
+        if masked:
+            mask[1, 3:], mask[2, 1:] = False, False
+        leaf = torch.from_numpy(x).to(dtype).requires_grad_()
+        y = layer(leaf, mask=mask) if masked else layer(leaf)
+        layer.zero_grad()
+        y.backward(torch.from_numpy(dy).to(dtype))
+        flat = [a.reshape(20, DIM) for a in (x, dy)]
+        wanted = reference.train(flat[0], mask.flatten().numpy(), flat[1])
+        came = [y.view(20, DIM), leaf.grad.view(20, DIM), layer.weight.grad, layer.bias.grad]
+        for ours, theirs in zip(came, wanted, strict=True):
+            torch.testing.assert_close(ours.detach().double(), torch.from_numpy(theirs), **close)
+        for buffer, value in ((layer.running_square, reference.phi), (layer.error, reference.e)):
+            torch.testing.assert_close(buffer.double(), torch.from_numpy(value), **close)
+        assert int(layer.calls) == step + 1
+    layer.eval()
+    x = draw.normal(size=(3, DIM))
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
+    y = layer(torch.from_numpy(x).to(dtype))
+    torch.testing.assert_close(y.double(), torch.from_numpy(reference.evaluate(x)), **close)
+    for name, value in layer.state_dict().items():
+        assert torch.equal(value, before[name])
+
+
+def test_after_the_warm_up_forward_divides_by_the_running_and_backward_by_this_batch():
+    layer = norms.PowerNorm(4, warmup=0, dtype=torch.float64)
+    layer.running_square.fill_(4.0)
+    x = torch.randn(50, 4, dtype=torch.float64)
+    scaled = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    v = scaled.square().mean(0)
+    leaf = scaled.clone().requires_grad_()  # nearly a fixed point of the group scaling
+    y = layer(leaf)
+    again = leaf.detach() / (leaf.detach().square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    torch.testing.assert_close(y, again / (4 + 1e-5) ** 0.5, rtol=1e-12, atol=1e-12)
+    top = torch.randn(50, 4, dtype=torch.float64)
+    y.backward(top)
+    # through the group scaling: project off each token, a length of sqrt(4)
+    ds = top / (v + 1e-5).sqrt()
+    projected = ds - again * (ds * again).mean(-1, keepdim=True)
+    # eps in the group scaling: 1e-5 of a mean square of 1
+    torch.testing.assert_close(leaf.grad, projected, rtol=0, atol=1e-3)
+
+
+def test_during_the_warm_up_the_running_square_is_updated_twice():
+    layer = norms.PowerNorm(2, warmup=10, dtype=torch.float64)
+    x = torch.randn(30, 2, dtype=torch.float64)
+    layer(x)
+    scaled = norms.rms_norm(x, eps=1e-5)
+    v = scaled.square().mean(0)
+    # The first plain average is v itself, and 0.9 v + 0.1 v too: nothing of the start is left.
+    torch.testing.assert_close(layer.running_square, v, rtol=1e-12, atol=0)
+    layer(2 * x[:10])
+    u = norms.rms_norm(2 * x[:10], eps=1e-5).square().mean(0)
+    torch.testing.assert_close(
+        layer.running_square, 0.9 * (v + u) / 2 + 0.1 * u, rtol=1e-12, atol=0
+    )
+
+
+def test_padding_is_left_out_of_statistics_but_not_of_the_error():
+    mask = torch.tensor([[True, True, False]])
+    x = torch.randn(1, 3, 4)
+    other = x.clone()
+    other[0, 2] = torch.randn(4) * 5
+    layers = [norms.PowerNorm(4, dtype=torch.float64) for _ in range(2)]
+    results = [layer(v.double(), mask=mask) for layer, v in zip(layers, (x, other), strict=True)]
+    assert torch.equal(results[0][:, :2], results[1][:, :2])
+    assert torch.equal(layers[0].running_square, layers[1].running_square)
+    for y in results:
+        y.sum().backward()
+    assert not torch.allclose(layers[0].error, layers[1].error)
+
+
+def test_the_function_leaves_padding_out_too():
+    x = torch.randn(3, 4, 5, dtype=torch.float64)
+    mask = torch.rand(3, 4) < 0.6
+    y = norms.power_norm(x, mask=mask)
+    v = x[mask].square().mean(0)
+    torch.testing.assert_close(y, x / (v + 1e-5).sqrt(), rtol=1e-12, atol=0)
+
+
+def test_two_backward_passes_through_two_forward_passes_are_allowed():
+    layer = norms.PowerNorm(4)
+    first, second = layer(torch.randn(3, 4)), layer(torch.randn(3, 4))
+    (first.sum() + second.sum()).backward()  # one layer used twice, as in a tied model
+    assert layer.weight.grad is not None and layer.weight.grad.isfinite().all()

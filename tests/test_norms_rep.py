@@ -1,0 +1,156 @@
+"""RepBN and PRepBN: the skip, the schedule and its traps."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from labkit import norms
+
+DIM = 12
+
+
+def trained(norm: nn.Module) -> nn.Module:
+    """Give random parameters and running statistics, and put it in evaluation mode."""
+    with torch.no_grad():
+        for parameter in norm.parameters():
+            parameter.normal_()
+    for _ in range(3):
+        norm(torch.randn(6, 5, DIM) * 2 + 1)
+    return norm.eval()
+
+
+def made(kind: str, dtype: torch.dtype = torch.float32) -> nn.Module:
+    types = {
+        "batch": norms.BatchNorm,
+        "rep": norms.RepBatchNorm,
+        "prep": norms.PRepBatchNorm,
+    }
+    return types[kind](DIM, channel_axis=-1, dtype=dtype)
+
+
+# --- RepBN ---
+
+
+def test_rep_batch_norm_has_one_parameter_more_than_batch_norm():
+    count = {
+        kind: sum(p.numel() for p in made(kind).parameters()) for kind in ("batch", "rep", "prep")
+    }
+    assert count["rep"] == count["batch"] + 1
+    assert count["prep"] == count["rep"] + 2 * DIM
+    assert made("rep").eta.tolist() == [1.0]
+
+
+def test_rep_batch_norm_is_batch_norm_plus_the_skip():
+    rep, batch = made("rep"), made("batch")
+    with torch.no_grad():
+        rep.eta.fill_(0.3)
+    for _ in range(3):
+        x = torch.randn(6, 5, DIM) + 2
+        torch.testing.assert_close(rep(x), batch(x) + 0.3 * x, rtol=1e-6, atol=1e-6)
+    state = rep.state_dict()
+    for name, value in batch.state_dict().items():
+        assert torch.equal(state[name], value)
+    rep.eval(), batch.eval()
+    torch.testing.assert_close(rep(x), batch(x) + 0.3 * x, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"affine": False}, {"momentum": None},
+                                     {"track_running_stats": False}], ids=str)  # fmt: skip
+def test_rep_batch_norm_takes_batch_norms_options(options):
+    rep = norms.RepBatchNorm(DIM, **options)
+    batch = norms.BatchNorm(DIM, **options)
+    x = torch.randn(7, DIM)
+    torch.testing.assert_close(rep(x), batch(x) + x, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("training", [True, False])
+def test_half_precision_is_rounded_once(dtype, training):
+    rep = trained(made("rep", dtype)).train(training)
+    x = (torch.randn(6, 5, DIM) + 3).to(dtype)
+    wide = copy.deepcopy(rep).double()
+    # the one rounding; statistics in float32
+    torch.testing.assert_close(
+        rep(x).double(), wide(x.double()), rtol=0.6 * torch.finfo(dtype).eps, atol=1e-5
+    )
+
+
+# --- the schedule ---
+
+
+@pytest.mark.parametrize(("steps", "warm"), [(1, 0), (4, 0), (5, 3)])
+def test_the_share_of_layer_norm_falls_linearly_over_training_calls(steps, warm):
+    norm = norms.PRepBatchNorm(DIM, steps=steps, warm=warm)
+    shares = []
+    for _ in range(warm + steps + 2):
+        shares.append(norm.share)
+        norm(torch.randn(4, DIM))
+    expected = [1.0] * warm + [(steps - k) / steps for k in range(steps)] + [0.0, 0.0]
+    assert shares == pytest.approx(expected, abs=1e-12)
+
+
+def test_each_call_blends_by_the_share_before_it():
+    norm = norms.PRepBatchNorm(DIM, steps=4, channel_axis=-1).double()
+    with torch.no_grad():
+        for parameter in norm.parameters():
+            parameter.normal_()
+    layer, rep = copy.deepcopy(norm.layer), copy.deepcopy(norm.rep)
+    for share in (1.0, 0.75, 0.5, 0.25, 0.0, 0.0):
+        x = torch.randn(3, 5, DIM, dtype=torch.float64)
+        expected = share * layer(x) + (1 - share) * rep(x)
+        torch.testing.assert_close(norm(x), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_the_first_call_is_layer_norm_exactly_and_feeds_the_running_statistics():
+    norm = norms.PRepBatchNorm(DIM, channel_axis=-1)
+    x = torch.randn(3, 5, DIM) + 4
+    assert torch.equal(norm(x), norm.layer(x))
+    assert norm.rep.running_mean.abs().min() > 0.1  # a tenth of about 4
+
+
+def test_while_warm_the_batch_branch_does_not_run():
+    norm = norms.PRepBatchNorm(DIM, warm=2)
+    x = torch.randn(5, DIM)
+    for _ in range(2):
+        assert torch.equal(norm(x), norm.layer(x))
+    assert int(norm.rep.num_batches_tracked) == 0
+    norm(x)
+    assert int(norm.rep.num_batches_tracked) == 1
+
+
+def test_evaluation_is_the_batch_branch_alone_however_large_the_share():
+    norm = norms.PRepBatchNorm(DIM)
+    x = torch.randn(5, DIM)
+    norm(x)
+    norm.eval()
+    assert norm.share > 0.99
+    assert torch.equal(norm(x), norm.rep(x))
+    assert (norm(x) - norm.layer(x)).abs().max() > 0.1
+    assert int(norm.calls) == 1  # evaluation is not counted
+
+
+def test_the_schedule_counts_forward_calls_and_survives_saving():
+    norm = norms.PRepBatchNorm(DIM, steps=10)
+    for _ in range(4):  # four micro-batches of one step of the optimizer
+        norm(torch.randn(5, DIM))
+    assert norm.share == 0.6
+    other = norms.PRepBatchNorm(DIM, steps=10)
+    other.load_state_dict(norm.state_dict())
+    assert other.share == 0.6
+
+
+def test_both_branches_learn_while_both_count():
+    norm = norms.PRepBatchNorm(DIM, steps=2)
+    norm(torch.randn(5, DIM))
+    norm(torch.randn(5, DIM)).square().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().max() > 0 for p in norm.parameters())
+
+
+def test_on_axis_1_the_branches_agree_about_the_channels():
+    x = torch.randn(4, DIM, 3, 2)
+    first, last = norms.PRepBatchNorm(DIM, steps=2), norms.PRepBatchNorm(DIM, 2, channel_axis=-1)
+    for _ in range(3):
+        y = last(x.movedim(1, -1)).movedim(-1, 1)
+        torch.testing.assert_close(first(x), y, rtol=1e-5, atol=1e-5)  # another order of sums

@@ -1,0 +1,133 @@
+"""Drop-in for torch's modules: state in both directions, constructor arguments, defaults."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from cases import CASES, DIM, close, truth, with_parameters
+from torch import nn
+
+from labkit import norms
+
+SHAPED = [(case, shape) for case in CASES.values() if case.torch_module for shape in case.shapes]
+
+
+@pytest.mark.parametrize(
+    ("case", "shape"), SHAPED, ids=[f"{case.norm}-{len(shape)}d" for case, shape in SHAPED]
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_state_goes_from_torch_to_labkit_and_back(case, shape, dtype):
+    x = (torch.randn(shape) + 0.5).to(dtype)
+    theirs = with_parameters(case.torch_module(1e-5, shape).to(dtype), case.draw(dtype))
+    ours = case.module(1e-5).to(dtype)
+    ours.load_state_dict(theirs.state_dict())
+    again = case.torch_module(1e-5, shape).to(dtype)
+    again.load_state_dict(ours.state_dict())
+    for training in (True, False):
+        for module in (ours, theirs, again):
+            module.train(training)
+        wanted = theirs(x)
+        # sums in another order
+        room = 16 * torch.finfo(dtype).eps * max(1.0, float(wanted.detach().abs().max()))
+        torch.testing.assert_close(ours(x), wanted, rtol=0, atol=room)
+        torch.testing.assert_close(again(x), wanted, rtol=0, atol=room)
+
+
+MADE_LIKE = {
+    "layer": (norms.LayerNorm, nn.LayerNorm, [
+        (DIM,), ((3, 4),), (DIM, 1e-3), (DIM, 1e-3, False), (DIM, 1e-3, True, False)]),
+    "rms": (norms.RMSNorm, nn.RMSNorm, [(DIM,), ((3, 4),), (DIM, 1e-3), (DIM, 1e-3, False)]),
+    "batch": (norms.BatchNorm, nn.BatchNorm1d, [
+        (DIM,), (DIM, 1e-3), (DIM, 1e-3, 0.3), (DIM, 1e-3, None), (DIM, 1e-3, 0.1, False),
+        (DIM, 1e-3, 0.1, True, False)]),
+    "instance": (norms.InstanceNorm, nn.InstanceNorm1d, [
+        (DIM,), (DIM, 1e-3), (DIM, 1e-3, 0.3, True), (DIM, 1e-3, 0.3, True, True),
+        (DIM, 1e-3, 0.3, False, True)]),
+    "group": (norms.GroupNorm, nn.GroupNorm, [
+        (3, DIM), (1, DIM, 1e-3), (DIM, DIM, 1e-3, False)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("norm", "arguments"), [(norm, a) for norm, row in MADE_LIKE.items() for a in row[2]], ids=str
+)
+def test_constructor_arguments_mean_what_they_mean_in_torch(norm, arguments):
+    ours_type, theirs_type, _ = MADE_LIKE[norm]
+    ours, theirs = ours_type(*arguments), theirs_type(*arguments)
+    assert {k: v.shape for k, v in ours.state_dict().items()} == {
+        k: v.shape for k, v in theirs.state_dict().items()
+    }
+    tail = arguments[0] if isinstance(arguments[0], tuple) else (DIM,)
+    tail = (*tail, 6) if norm == "instance" else tail
+    x = 1e-2 * torch.randn(5, *tail)
+    torch.testing.assert_close(ours(x), theirs(x), rtol=1e-5, atol=1e-5)  # sums in another order
+    assert ours.eps == theirs.eps
+
+
+def test_rms_norm_without_eps_uses_the_machine_epsilon_of_its_computation():
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        used = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
+        x = (torch.randn(5, DIM, dtype=torch.float64) * used**0.5).to(dtype)
+        for y in (
+            norms.rms_norm(x, None, None),
+            norms.RMSNorm(DIM, dtype=dtype)(x),
+            F.rms_norm(x, (DIM,)),
+        ):
+            close(y, truth(CASES["rms"], x, {}, used), dtype)
+
+
+TORCH_INSTANCE = {3: nn.InstanceNorm1d, 4: nn.InstanceNorm2d, 5: nn.InstanceNorm3d}
+
+
+@pytest.mark.parametrize("shape", [(5, 6, 3), (4, 6, 3, 2), (2, 6, 2, 3, 2)], ids=str)
+@pytest.mark.parametrize("momentum", [0.1, 0.4, None])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+def test_running_statistics_of_instance_norm_are_torchs(shape, momentum, dtype):
+    kw = {"momentum": momentum, "affine": True, "track_running_stats": True, "dtype": dtype}
+    ours, theirs = norms.InstanceNorm(6, **kw), TORCH_INSTANCE[len(shape)](6, **kw)
+    # another order of sums; in bfloat16 torch rounds more often
+    room = 0.05 if dtype == torch.bfloat16 else 1e-5
+    for step in range(3):
+        x = (torch.randn(shape) * (1 + step) + step).to(dtype)
+        torch.testing.assert_close(ours(x), theirs(x), rtol=room, atol=room)
+        for name, value in theirs.state_dict().items():
+            torch.testing.assert_close(ours.state_dict()[name], value, rtol=room, atol=room)
+    ours.eval(), theirs.eval()
+    x = torch.randn(1, *shape[1:]).to(dtype)
+    torch.testing.assert_close(ours(x), theirs(x), rtol=room, atol=room)
+
+
+def test_the_limits_of_group_norm_are_layer_norms_and_instance_norms_statistics():
+    x = torch.randn(3, 6, 4, 5)
+    one = norms.group_norm(x, 1)
+    whole = norms.layer_norm(x.flatten(1)).view(x.shape)
+    torch.testing.assert_close(one, whole, rtol=1e-5, atol=1e-5)  # another order of sums
+    weight, bias = torch.randn(6), torch.randn(6)
+    each = norms.group_norm(x, 6, weight, bias)
+    ours = norms.instance_norm(x, weight, bias)
+    torch.testing.assert_close(each, ours, rtol=1e-5, atol=1e-5)
+    theirs = F.instance_norm(x, weight=weight, bias=bias)
+    torch.testing.assert_close(each, theirs, rtol=1e-5, atol=1e-5)
+    # The gain stays one per channel at one group: it is not LayerNorm's one per value.
+    assert norms.GroupNorm(1, 6).weight.shape == (6,)
+
+
+def test_instance_norm_of_text_runs_over_time_and_is_not_layer_norm():
+    x = torch.randn(3, 7, 6)
+    y = norms.InstanceNorm(6, channel_axis=-1)(x)
+    expected = nn.InstanceNorm1d(6)(x.mT).mT
+    torch.testing.assert_close(y, expected, rtol=1e-5, atol=1e-5)
+    assert (y - norms.layer_norm(x)).abs().max() > 0.1
+    # The same tokens in another sample change nothing.
+    torch.testing.assert_close(norms.InstanceNorm(6, channel_axis=-1)(x[:1]), y[:1])
+
+
+def test_the_annotated_transformer_is_shorter_than_torch_by_the_degrees_of_freedom():
+    x = 3 * torch.randn(5, 7, dtype=torch.float64)
+    ratio = norms.annotated_layer_norm(x, eps=0.0) / norms.layer_norm(x, eps=0.0)
+    torch.testing.assert_close(ratio, torch.full_like(x, (6 / 7) ** 0.5), rtol=1e-12, atol=0)
+    # On a constant row its gradient is finite: the projection, divided by eps alone.
+    flat = torch.full((1, 4), 2.0, dtype=torch.float64, requires_grad=True)
+    norms.annotated_layer_norm(flat)[0, 0].backward()
+    assert flat.grad is not None
+    expected = torch.tensor([[0.75, -0.25, -0.25, -0.25]], dtype=torch.float64) / 1e-6
+    torch.testing.assert_close(flat.grad, expected, rtol=1e-12, atol=0)

@@ -1,0 +1,175 @@
+"""Laws that every recipe keeps: causal, blind to padding, finite at depth 96, able to learn."""
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from labkit.model import ModelConfig, Transformer
+from labkit.norms import NORMS
+from labkit.placements import RECIPES
+from labkit.training import TrainConfig, train
+
+ONE_STACK = [name for name, recipe in RECIPES.items() if recipe.sphere]
+# Norms whose statistics run over tokens: none of them is causal.
+POOLED = ["batch", "rep-batch", "prep-batch", "power", "instance"]
+TOKENS = torch.randint(11, (3, 7), generator=torch.Generator().manual_seed(7))
+SOURCE = torch.randint(11, (3, 6), generator=torch.Generator().manual_seed(8))
+
+
+def make(recipe: str, kind: str = "decoder", **change) -> Transformer:
+    wanted = {"dim": 16, "heads": 2, "vocab": 11, "depth": 4}
+    return Transformer(ModelConfig(recipe=recipe, kind=kind, **{**wanted, **change}))
+
+
+def assert_same(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    # float64; shorter rows and masks change the order of sums, no more
+    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-11)
+
+
+def change_from(model: Transformer, position: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Give the logits before and after every token from `position` on is replaced."""
+    changed = TOKENS.clone()
+    changed[:, position:] = (changed[:, position:] + 1 + torch.randint(9, (1,))) % 11
+    return model(TOKENS), model(changed)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_causal(name):
+    model = make(name).double()
+    for position in (1, 4, 6):
+        before, after = change_from(model, position)
+        assert_same(after[:, :position], before[:, :position])
+        # and attention does carry what is allowed: the last position sees the replaced ones
+        assert ((after - before)[:, -1].abs().amax(dim=-1) > 1e-4 * before.abs().max()).all()
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_norm_is_causal_unless_it_pools_over_tokens(norm):
+    before, after = change_from(make("pre", norm=norm).double(), 4)
+    if norm in POOLED:
+        # PRepBN begins as LayerNorm: its share of BatchNorm is 1/300,000 at the first step
+        assert (after - before)[:, :4].abs().max() > 1e-9
+    else:
+        assert_same(after[:, :4], before[:, :4])
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name not in ONE_STACK])
+def test_a_decoder_with_a_source_is_causal_in_its_own_tokens_only(name):
+    model = make(name, "encoder-decoder", depth=2).double()
+    changed, other = TOKENS.clone(), SOURCE.clone()
+    changed[:, 4:] = (changed[:, 4:] + 1) % 11
+    other[:, -1] = (other[:, -1] + 1) % 11
+    before = model(TOKENS, source=SOURCE)
+    assert_same(model(changed, source=SOURCE)[:, :4], before[:, :4])
+    assert (model(TOKENS, source=other) - before)[:, 0].abs().max() > 1e-6
+
+
+LENGTHS = (7, 4, 1)
+SIDES = {"decoder": ("right", "left"), "encoder": ("right", "left")}
+
+
+def padded(rows: torch.Tensor, lengths: tuple[int, ...], side: str) -> tuple[torch.Tensor, ...]:
+    """Give tokens and their mask: the first `length` tokens of each row, then (or before) junk."""
+    time = rows.shape[1]
+    tokens, real = torch.randint(11, rows.shape), torch.zeros(rows.shape, dtype=torch.bool)
+    for i, length in enumerate(lengths):
+        where = slice(0, length) if side == "right" else slice(time - length, time)
+        tokens[i, where], real[i, where] = rows[i, :length], True
+    return tokens, real
+
+
+@pytest.mark.parametrize(("kind", "side"), [(k, s) for k, sides in SIDES.items() for s in sides])
+@pytest.mark.parametrize("name", RECIPES)
+def test_padding_changes_no_logit_of_a_real_token(name, kind, side):
+    model = make(name, kind).double()
+    tokens, real = padded(TOKENS, LENGTHS, side)
+    together = model(tokens, padding=real)
+    for i, length in enumerate(LENGTHS):
+        assert_same(together[i, real[i]], model(TOKENS[i : i + 1, :length])[0])
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name not in ONE_STACK])
+def test_padding_of_source_and_target_changes_no_logit_of_a_real_token(name):
+    model = make(name, "encoder-decoder", depth=2).double()
+    (tokens, real), (source, read) = (
+        padded(TOKENS, LENGTHS, "right"),
+        padded(SOURCE, (2, 6, 3), "right"),
+    )
+    together = model(tokens, source=source, padding=real, source_padding=read)
+    for i, (length, size) in enumerate(zip(LENGTHS, (2, 6, 3), strict=True)):
+        alone = model(TOKENS[i : i + 1, :length], source=SOURCE[i : i + 1, :size])
+        assert_same(together[i, :length], alone[0])
+
+
+@pytest.mark.parametrize("recipe", ["pre", "hybrid", "peri", "resi-dual", "normformer"])
+@pytest.mark.parametrize("norm", ["batch", "rep-batch", "prep-batch", "power"])
+def test_norms_over_tokens_leave_padding_out(norm, recipe):
+    (tokens, real), other = padded(TOKENS, LENGTHS, "right"), torch.randint(11, TOKENS.shape)
+    models = [make(recipe, "encoder", norm=norm).double().train() for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    one, two = (
+        model(t, padding=real)[real]
+        for model, t in zip(models, (tokens, torch.where(real, tokens, other)), strict=True)
+    )
+    assert_same(one, two)
+    for name, buffer in models[0].named_buffers():
+        if buffer.is_floating_point():
+            assert_same(buffer, models[1].get_buffer(name))
+
+
+def test_a_norm_over_time_that_takes_no_mask_refuses_padding():
+    tokens, real = padded(TOKENS, LENGTHS, "right")
+    with pytest.raises(ValueError, match="padding"):
+        make("pre", "encoder", norm="instance")(tokens, padding=real)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_row_of_padding_leaves_all_others_finite(name):
+    model, real = make(name, depth=2), torch.ones(TOKENS.shape, dtype=torch.bool)
+    real[1] = False
+    logits = model(TOKENS, padding=real)
+    logits[real].square().mean().backward()
+    assert logits[real].isfinite().all()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_finite_at_depth_96(name):
+    model = make(name, depth=96, context=4)
+    tokens = TOKENS[:2, :4]
+    model.before_training(tokens)
+    logits = model(tokens)
+    F.cross_entropy(logits.flatten(0, 1), tokens.flatten()).backward()
+    assert logits.dtype == torch.float32
+    assert logits.isfinite().all()
+    for path, parameter in model.named_parameters():
+        assert parameter.grad is not None, path
+        assert parameter.grad.isfinite().all(), path
+
+
+# nGPT's logits start near zero and its weights stay on the sphere: it takes longer steps.
+RATES = {"ngpt": 3e-2}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_learns_one_batch(name):
+    model = make(name, dim=32, heads=4, vocab=96, depth=2)
+    batch = torch.randint(96, (4, 13), generator=torch.Generator().manual_seed(3))
+    repeated = itertools.repeat((batch[:, :-1], batch[:, 1:]))
+    config = TrainConfig(steps=30, lr=RATES.get(name, 5e-3), schedule="constant")
+    losses = train(model, repeated, config, progress=False).losses
+    assert losses[0] > 4  # about log 96 = 4.56, what a guess costs
+    assert losses[-1] < 1.5
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder", "encoder-decoder"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_parameter_gets_a_gradient(name, kind):
+    if name in ONE_STACK and kind == "encoder-decoder":
+        pytest.skip("nGPT has one stack")
+    model = make(name, kind)
+    inputs = (TOKENS, SOURCE) if kind == "encoder-decoder" else (TOKENS,)
+    F.cross_entropy(model(*inputs).flatten(0, 1), TOKENS.flatten()).backward()
+    assert [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []

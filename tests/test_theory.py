@@ -1,0 +1,233 @@
+"""The constants of deep recipes, and what they are for: bounded updates, bounded streams."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from labkit.init import magneto_gain
+from labkit.model import ModelConfig, Transformer
+from labkit.norms import make_norm
+from labkit.placements import DeepNorm, Keel, LayerNormScaling, Place, PostNorm, PreNorm, Step
+from labkit.placements.scaled import deepnorm_constants
+
+DIM = 64
+DEPTHS = [6, 12, 18, 50, 100, 500, 1000]
+
+
+@pytest.mark.parametrize("n", DEPTHS)
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_deepnorm_keeps_its_bound_in_one_stack(stack, n):
+    blocks = (n, 0) if stack == "encoder" else (0, n)
+    alpha, beta = deepnorm_constants(stack, *blocks)
+    assert (alpha, beta) == pytest.approx(((2 * n) ** 0.25, (8 * n) ** -0.25))
+    # Σ over 2N sublayers of (v² + w²) / α² with v = w = β: independent of depth
+    assert 2 * n * 2 * beta**2 / alpha**2 == pytest.approx(1, rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "m"), [(6, 6), (18, 18), (100, 100), (500, 500), (6, 100), (100, 6)])
+def test_deepnorm_keeps_its_bounds_in_two_stacks(n, m):
+    (alpha_e, beta_e), (alpha_d, beta_d) = (
+        deepnorm_constants(stack, n, m) for stack in ("encoder", "decoder")
+    )
+    assert 3 * m * 2 * beta_d**2 / alpha_d**2 == pytest.approx(1, rel=1e-12)
+    # The encoder is read by M cross-attentions, each with the gain v w / α = β² / α.
+    through = m * beta_d**2 / alpha_d
+    # 0.81 and 0.87 are printed with two digits, to 0.6 % each: the product of four is off by 2.4 %
+    assert 2 * n * 2 * beta_e**2 / alpha_e**2 * through == pytest.approx(1, rel=0.024)
+
+
+def test_deepnorm_has_the_numbers_of_the_thousand_layer_model():
+    encoder, decoder = (deepnorm_constants(stack, 500, 500) for stack in ("encoder", "decoder"))
+    assert [round(c, 4) for c in encoder] == [5.6482, 0.1248]
+    assert [round(c, 4) for c in decoder] == [6.2233, 0.1136]
+    assert [round(c, 4) for c in deepnorm_constants("decoder", 0, 1000)] == [6.6874, 0.1057]
+    assert round(deepnorm_constants("encoder", 70, 0).alpha, 3) == 3.440
+
+
+def test_magneto_has_the_gains_of_its_paper():
+    assert magneto_gain("decoder", 0, 24) == pytest.approx(1.9676, abs=1e-4)  # sqrt(ln 48)
+    assert magneto_gain("encoder", 12, 0) == pytest.approx(math.sqrt(math.log(24)))
+    assert magneto_gain("decoder", 12, 6) == pytest.approx(math.sqrt(math.log(18)))
+    assert magneto_gain("encoder", 12, 6) == pytest.approx(
+        math.sqrt(math.log(18) * math.log(24) / 3)
+    )
+
+
+GAINS = {
+    ("deepnorm", "decoder"): {"blocks": 40**-0.25},
+    ("deepnorm", "encoder"): {"blocks": 40**-0.25},
+    ("deepnorm", "encoder-decoder"): {
+        "encoder": 0.87 * (4**4 * 5) ** (-1 / 16),
+        "blocks": 60**-0.25,
+    },
+    ("sub-ln", "decoder"): {"blocks": math.log(10) ** 0.5},
+    ("sub-ln", "encoder"): {"blocks": math.log(10) ** 0.5},
+    ("sub-ln", "encoder-decoder"): {
+        "encoder": (math.log(15) * math.log(8) / 3) ** 0.5,
+        "blocks": math.log(15) ** 0.5,
+    },
+}
+
+
+@pytest.mark.parametrize(("recipe", "kind"), GAINS)
+def test_only_value_output_and_feed_forward_take_the_gain(recipe, kind):
+    depths = {"depth": 5, "encoder_depth": 4 if kind == "encoder-decoder" else None}
+    model = Transformer(ModelConfig(recipe=recipe, kind=kind, dim=DIM, hidden=128, **depths))
+    seen: dict[tuple[str, str], list[float]] = {}
+    for path, weight in model.named_parameters():
+        stack, name = path.split(".")[0], path.split(".")[-2]
+        if weight.ndim == 2 and stack in ("blocks", "encoder"):
+            xavier = math.sqrt(2 / sum(weight.shape))
+            seen.setdefault((stack, name), []).append(weight.std().item() / xavier)
+    names = {name for _, name in seen}
+    assert names == {"q", "k", "v", "out", "gate", "up", "down"}
+    for (stack, name), ratios in seen.items():
+        expected = 1.0 if name in ("q", "k") else GAINS[recipe, kind][stack]
+        # at least 4 matrices of 4,096 draws: 0.6 % is one standard deviation
+        assert sum(ratios) / len(ratios) == pytest.approx(expected, rel=0.03), (stack, name)
+    # what is in no block is plain Xavier, and the embedding has unit size per channel
+    assert model.output.weight.std().item() == pytest.approx(math.sqrt(2 / (64 + 96)), rel=0.04)
+    assert model.embedding.weight.std().item() == pytest.approx(64**-0.5, rel=0.04)
+
+
+def test_small_init_is_the_number_of_normal():
+    models = {name: Transformer(ModelConfig(init=name, dim=128)) for name in ("small", "normal")}
+    small, normal = (m.blocks[0].attention.sublayer.q.weight.std().item() for m in models.values())
+    assert math.sqrt(2 / (5 * 128)) == pytest.approx((2.5 * 128) ** -0.5, rel=1e-12)
+    # 16,384 draws (0.6 % for each); truncation at three standard deviations takes 1.342 %
+    assert normal / small == pytest.approx(0.98658, abs=0.025)
+    # Xavier of a matrix from d to 4d: the same number once more
+    assert math.sqrt(2 / (128 + 512)) == pytest.approx(math.sqrt(2 / (5 * 128)))
+
+
+class Matrices(nn.Module):
+    """A linear sublayer, `gain`² x W₁ W₂ or `gain` x W₁, its matrices N(0, 1/d)."""
+
+    def __init__(self, gain: float, count: int):
+        super().__init__()
+        self.weights = nn.ParameterList(
+            [gain * torch.randn(DIM, DIM) * DIM**-0.5 for _ in range(count)]
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        for weight in self.weights:
+            x = x @ weight
+        return x
+
+
+def plain_norm() -> nn.Module:
+    """Make LayerNorm without gain or shift, so that only the sublayers learn."""
+    return nn.LayerNorm(DIM, elementwise_affine=False)
+
+
+def update(kind: type[Step], sublayers: int, count: int, move, rate: float = 1e-6) -> float:
+    """Measure how far one optimizer step moves the output: |ΔF| / |F| per unit of the rate."""
+    torch.manual_seed(0)
+    blocks = sublayers // 2
+    gain = deepnorm_constants("decoder", 0, blocks).beta if kind is DeepNorm else 1.0
+    place = Place(decoder=blocks, dim=DIM)
+    stack = nn.Sequential(
+        *[kind(plain_norm, Matrices(gain, count), place) for _ in range(sublayers)]
+    ).double()
+    x, target = torch.randn(2, 32, DIM, dtype=torch.float64)
+    before = stack(x)
+    (before - target).square().sum(-1).mean().backward()
+    with torch.no_grad():
+        for weight in stack.parameters():
+            weight -= rate * move(weight.grad)
+        return ((stack(x) - before).norm() / before.norm() / rate).item()
+
+
+def random_signs(gradient: Tensor) -> Tensor:
+    return torch.randn_like(gradient).sign()
+
+
+@pytest.mark.parametrize("move", [lambda gradient: gradient, random_signs], ids=["sgd", "random"])
+def test_deepnorms_update_does_not_grow_with_depth(move):
+    sizes = [update(DeepNorm, sublayers, 2, move) for sublayers in (16, 64, 256)]
+    # measured 5.2, 5.0, 4.9 (SGD) and 7.8, 8.2, 8.0 (random signs): draws, not a trend
+    assert max(sizes) < 1.1 * min(sizes)
+    post = [update(PostNorm, sublayers, 2, move) for sublayers in (16, 64, 256)]
+    # it grows at once, and then goes up and down with the draw: the step is no longer small
+    assert post[1] > 2 * post[0] and min(post) > 4 * max(sizes)
+
+
+def test_deepnorms_bound_is_about_sgd_and_about_two_matrices():
+    sizes = [update(DeepNorm, sublayers, 2, torch.sign) for sublayers in (16, 64, 256)]
+    # Adam's steps have one size in every sublayer: they add up to 2N · β/α ~ sqrt(N)
+    assert [sizes[1] / sizes[0], sizes[2] / sizes[1]] == pytest.approx([2, 2], rel=0.1)
+    single = [update(DeepNorm, sublayers, 1, lambda g: g) for sublayers in (16, 64, 256)]
+    # one matrix: β is in no gradient, and the sum is 2N / α² ~ sqrt(N)
+    assert [single[1] / single[0], single[2] / single[1]] == pytest.approx([2, 2], rel=0.2)
+
+
+def test_the_recursion_of_layer_norm_scaling_is_quadratic_and_never_exponential():
+    # Their Eq. 6 multiplies by 1 + 1/σ for each layer, Eq. 13 by 1 + 1/(sqrt(ℓ) σ).
+    plain, scaled = 1.0, 1.0
+    for layer in range(1, 10_000):
+        plain *= 1 + plain**-0.5
+        scaled *= 1 + (layer * scaled) ** -0.5
+        if layer + 1 in (100, 1_000):
+            expected = {100: 0.2453, 1_000: 0.2489}[layer + 1]
+            assert plain / (layer + 1) ** 2 == pytest.approx(expected, abs=1e-4)
+    assert plain / 1e8 == pytest.approx(0.2498, abs=1e-4)
+    assert scaled == pytest.approx(10_000, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", [PreNorm, LayerNormScaling])
+def test_a_stream_of_independent_writes_grows_like_their_sum(kind):
+    layers, dim, x = 64, 512, torch.randn(64, 512)
+    variances = []
+    for block in range(layers):
+        sublayer = nn.Linear(dim, dim, bias=False)
+        nn.init.normal_(sublayer.weight, std=dim**-0.5)
+        step = kind(lambda: make_norm("rms", dim), sublayer, Place(block=block, decoder=layers))
+        with torch.no_grad():
+            x = step(x)
+        variances.append(x.square().mean().item())
+    for layer in (1, 8, 64):
+        writes = [1.0 if kind is PreNorm else 1 / number for number in range(1, layer + 1)]
+        # 64 tokens of 512 channels, and cross terms that vanish only on average: 5 % at most
+        assert variances[layer - 1] == pytest.approx(1 + sum(writes), rel=0.05)
+    assert 1 + sum(1 / n for n in range(1, 65)) == pytest.approx(5.744, abs=1e-3)
+
+
+@pytest.mark.parametrize(("sublayers", "expected"), [(12, 0.959), (128, 0.996), (1024, 0.9995)])
+def test_keels_identity_path_hardly_shrinks(sublayers, expected):
+    assert identity_path(Keel, sublayers) == pytest.approx(
+        (sublayers / math.sqrt(sublayers**2 + 1)) ** sublayers, rel=1e-9
+    )
+    assert identity_path(Keel, sublayers) == pytest.approx(expected, abs=1e-3)
+
+
+def test_post_norms_identity_path_halves_every_two_sublayers():
+    assert identity_path(PostNorm, 12) == pytest.approx(2**-6, rel=1e-9)
+    assert identity_path(PreNorm, 12) == pytest.approx(1)
+
+
+def identity_path(kind: type[Step], sublayers: int) -> float:
+    """Push a small change through steps whose sublayers ignore it: |output change| / |change|.
+
+    Each sublayer writes a fixed vector of RMS 1, orthogonal to the stream and to the change.
+    """
+    width = sublayers + 2
+    channels = math.sqrt(width) * torch.eye(width, dtype=torch.float64)
+    steps = []
+    for i in range(sublayers):
+        sublayer = nn.Identity()
+        sublayer.forward = lambda x, i=i: channels[i].expand_as(x)
+        place = Place("feed-forward", block=1 + i, decoder=sublayers // 2, dim=width)
+        steps.append(kind(lambda: make_norm("rms", width, eps=0.0).double(), sublayer, place))
+
+    def stream(x: Tensor) -> Tensor:
+        for step in steps:
+            x = step(x)
+        return x
+
+    change = channels[-1] / channels[-1].norm()
+    start = channels[-2].clone().requires_grad_()
+    # the change stays orthogonal to the stream, so that each norm only multiplies it
+    (slope,) = torch.autograd.grad(stream(start) @ change, start)
+    return (slope @ change).item()
