@@ -1,6 +1,7 @@
 """The command `labkit`: read what is wanted, hand it on. Exit 0 fine, 1 red, 2 misuse."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -26,6 +27,9 @@ def main(argv: list[str] | None = None) -> int:
     except ValueError as error:
         print(f"labkit: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # somebody reads only the first lines
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print("labkit: stopped; finished runs are kept, the same command goes on", file=sys.stderr)
         return 1

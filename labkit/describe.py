@@ -66,9 +66,9 @@ def describe(name: str, config: ModelConfig | None = None) -> Description:
             (what, text)
             for what, text in (
                 ("equations", _equations(found, config, model)),
-                ("norm", "unit(x) = x / |x|" if found.sphere else config.norm_name),
+                ("norm", _norm(found, config, cost)),
                 ("final norm", _final_norm(found, config)),
-                ("around", _around(found)),
+                ("around", around(found)),
                 ("initialization", config.init_name),
                 ("learnable", _learnable(model)),
                 ("cost", _cost(cost, config)),
@@ -83,25 +83,33 @@ def describe(name: str, config: ModelConfig | None = None) -> Description:
 def _equations(found: Recipe, config: ModelConfig, model: nn.Module) -> str:
     lines = list(found.equations)
     early = sum(found.placement(i, config.depth) is found.first for i in range(config.depth))
-    if found.first is not None:
-        which = "the first block" if found.first_blocks == 1 else f"the first {early} blocks"
+    if found.first is not None and early:
+        which = "the first block" if early == 1 else f"the first {early} blocks"
         lines += [f"{which}, of {config.depth}:", *found.first.equations]
+    elif found.first is not None:
+        lines.append(f"(other first blocks only in deeper models: none of {config.depth})")
+    if config.kind == "encoder-decoder":
+        lines.append("the decoder's cross-attention is placed as its attention")
     if found.second_stream:
         lines.append("beside it r ← r + MHA(X), then r ← r + FFN(Y); the output reads X + N(r)")
     return "\n".join([*lines, *_constants(model)])
 
 
 def _constants(model: nn.Module) -> list[str]:
-    """List what the other letters of the equations are here, first sublayer first."""
-    values: dict[str, dict[str, None]] = {}
+    """List what the other letters of the equations are in each stack, first sublayer first."""
+    values: dict[tuple[str, str], dict[str, None]] = {}
     for step in (module for module in model.modules() if isinstance(module, Step)):
         for letter, name in step.symbols.items():
-            value = getattr(step, name)
+            value, key = getattr(step, name), (letter, step.place.stack)
             if isinstance(value, int | float):
-                values.setdefault(letter, {})[f"{value:.4g}"] = None
+                values.setdefault(key, {})[f"{value:.4g}"] = None
             elif isinstance(value, Tensor):
-                values.setdefault(letter, {})[f"learned, starts at {_first(value)}"] = None
-    return [f"{letter} = {', '.join(seen)}" for letter, seen in values.items()]
+                values.setdefault(key, {})[f"learned, starts at {_first(value)}"] = None
+    several = len({stack for _, stack in values}) > 1
+    return [
+        f"{letter} = {', '.join(seen)}" + (f" in the {stack}" if several else "")
+        for (letter, stack), seen in values.items()
+    ]
 
 
 def _final_norm(found: Recipe, config: ModelConfig) -> str:
@@ -109,7 +117,18 @@ def _final_norm(found: Recipe, config: ModelConfig) -> str:
     return "yes" if final else "no"
 
 
-def _around(found: Recipe) -> str:
+def _norm(found: Recipe, config: ModelConfig, cost: Cost) -> str:
+    if found.sphere:
+        return "unit(x) = x / |x|"
+    if not cost.norms:
+        return "none"
+    inside = found.block.heads
+    own = f"; inside attention: {inside.format(norm=config.norm_name)}" if inside else ""
+    return config.norm_name + own
+
+
+def around(found: Recipe) -> str:
+    """Say what a recipe has besides its two steps, a line each."""
     parts = [
         (found.embedding_norm, "a norm on the embedding"),
         (found.embedding_scale, "a learned factor on the embedding"),

@@ -27,7 +27,7 @@ SCHEDULES = {
     "cosine": lambda progress, final: final + (1 - final) * (1 + math.cos(math.pi * progress)) / 2,
 }
 OPTIMIZERS = ("adamw", "sgd")
-Inputs = Tensor | tuple[Tensor, ...]  # what a model is called with
+Inputs = Tensor | tuple[Tensor | None, ...]  # what a model is called with
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,16 @@ class TrainConfig:
                 f"unknown schedule {self.schedule!r}; choose one of {', '.join(SCHEDULES)}"
             )
         for name, low in (("steps", 1), ("warmup", 0), ("weight_decay", 0), ("final_lr", 0)):
-            if getattr(self, name) < low:
-                raise ValueError(f"{name} must be at least {low}, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if not isinstance(value, int if name in ("steps", "warmup") else int | float):
+                kind = "a whole number" if name in ("steps", "warmup") else "a number"
+                raise TypeError(f"{name} must be {kind}, got {value!r}")
+            if not low <= value < math.inf:
+                raise ValueError(f"{name} must be at least {low} and finite, got {value}")
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas must be two numbers in [0, 1), got {self.betas}")
+        if not isinstance(self.lr, int | float):
+            raise TypeError(f"lr must be a number, got {self.lr!r}")
         if not (0 < self.lr < math.inf):
             raise ValueError(f"lr must be positive and finite, got {self.lr}")
         if self.clip is not None and not self.clip > 0:
@@ -123,7 +131,8 @@ def _finite(value: Any) -> Any:
 def loss_of(model: nn.Module, inputs: Inputs, targets: Tensor) -> Tensor:
     """Mean cross-entropy of the model's logits, in nats per prediction.
 
-    `inputs` is what the model takes: one tensor, or a tuple such as (tokens, source).
+    `inputs` is what the model takes: one tensor, or a tuple such as (tokens, source) or
+    (tokens, None, padding). A target of −100 counts nowhere.
     """
     logits = model(*inputs) if isinstance(inputs, tuple) else model(inputs)
     return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
@@ -204,8 +213,8 @@ def _checked(batches: Iterable[tuple[Inputs, Tensor]]) -> Iterator[tuple[Inputs,
     step = -1
     for step, (inputs, targets) in enumerate(batches):
         given = inputs if isinstance(inputs, tuple) else (inputs,)
-        if any(part.numel() == 0 for part in (*given, targets)):
-            shapes = ", ".join(str(tuple(part.shape)) for part in given)
+        if any(part is not None and part.numel() == 0 for part in (*given, targets)):
+            shapes = ", ".join(str(tuple(part.shape)) for part in given if part is not None)
             raise ValueError(
                 f"batch {step} is empty: inputs {shapes}, "
                 f"targets {tuple(targets.shape)}; leave such batches out"

@@ -22,3 +22,7 @@ def pytest_terminal_summary(terminalreporter):
                 tried[norm].append(not survived)
     for norm, killed in tried.items():
         terminalreporter.write_line(f"mutation gate, {norm}: {sum(killed)} / {len(killed)} killed")
+    if tried:
+        killed = [one for some in tried.values() for one in some]
+        share = f"{sum(killed) / len(killed):.0%}"
+        terminalreporter.write_line(f"mutation gate: {sum(killed)} / {len(killed)}, {share}")

@@ -1,7 +1,13 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from toy_book import chapter_text, make_book
 
 from labkit import cli
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
@@ -52,3 +58,9 @@ def test_help_is_fine(capsys):
         cli.main(["book", "--help"])
     assert exit.value.code == 0
     assert "accept" in capsys.readouterr().out
+
+
+def test_a_reader_who_stops_early_gets_no_traceback():
+    program = f"{sys.executable} -m labkit show | head -n 1"
+    done = subprocess.run(program, shell=True, capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.startswith("post") and done.stderr == ""

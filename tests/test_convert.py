@@ -8,7 +8,7 @@ from torch import nn
 
 from labkit.convert import convert
 from labkit.model import ModelConfig
-from labkit.norms import NORMS
+from labkit.norms import NORMS, make_norm
 
 
 @pytest.fixture(params=MODELS)
@@ -77,6 +77,29 @@ def test_layer_norm_keeps_its_state_dict_names():
     assert list(model.state_dict()) == names
 
 
+def test_instance_norm_hands_on_the_layout_that_a_view_behind_it_needs():
+    model = gpt2()
+    convert(model, {"LayerNorm": "instance"})
+    run(model)  # transformers' Conv1D views what it reads
+    assert make_norm("instance", 16)(torch.randn(2, 6, 16)).is_contiguous()
+
+
+@pytest.mark.parametrize("key", NORMS)
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_norm_of_images_keeps_their_memory_format(key, order, training, dtype):
+    model = nn.Sequential(nn.BatchNorm2d(8)).to(dtype).train(training)
+    if key != "batch":
+        convert(model, {"BatchNorm2d": key})
+    else:
+        convert(model, {"BatchNorm2d": ("batch", {"eps": 1e-3})})
+    x = torch.randn(2, 8, 3, 5, dtype=dtype).contiguous(memory_format=order)
+    if key == "group":  # torch's operation is given contiguous memory, and gives it back
+        order = torch.contiguous_format
+    assert model(x).is_contiguous(memory_format=order)
+
+
 def test_timms_models_convert():
     try:
         timm = peer("timm")
@@ -138,7 +161,9 @@ def test_the_fused_path_stays_for_layer_norm_and_comes_back_with_undo():
     conversion = convert(model, {"LayerNorm": "annotated-layer"})
     assert "fused path is off in 2" in conversion.notes[0]
     assert model.layers[0].activation_relu_or_gelu == 0 and model.use_nested_tensor is False
+    assert "fused path is off" in str(conversion)
     conversion.undo()
+    assert "fused path is off" not in str(conversion) + conversion._repr_html_()
     assert model.layers[0].activation_relu_or_gelu == 1 and model.use_nested_tensor is True
 
 

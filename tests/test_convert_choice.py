@@ -6,7 +6,7 @@ from convert_models import gpt2, llama
 from peers import hf
 from torch import nn
 
-from labkit.convert import Conversion, convert
+from labkit.convert import Conversion, convert, fold_norms
 from labkit.norms import make_norm
 
 
@@ -121,8 +121,18 @@ def test_misuse_says_what_to_do():
         ),
         ({"LayerNorm": lambda old: "rms"}, {}, TypeError, "must return the new module, got str"),
         ({"LayerNorm": lambda old: old}, {}, ValueError, "returned it unchanged"),
-        ({"LayerNorm": 3}, {}, ValueError, "unknown norm 3"),
-        ({"LayerNorm": ("rms",)}, {}, TypeError, "a pair \\(key, arguments\\) or a callable"),
+        ({"LayerNorm": 3}, {}, TypeError, "a norm is a key of NORMS like .*, got 3"),
+        ({"LayerNorm": []}, {}, TypeError, "a norm is a key of NORMS like .*, got \\[\\]"),
+        ({"LayerNorm": nn.RMSNorm}, {}, TypeError, 'class RMSNorm; write "rms", or lambda old: R'),
+        ({"LayerNorm": nn.Linear}, {}, TypeError, "the class Linear; write lambda old: Linear"),
+        ({"LayerNorm": nn.RMSNorm(32)}, {}, TypeError, "got one RMSNorm for all norms; write lam"),
+        ({"LayerNorm": "rms"}, {"only": 3}, TypeError, "only takes a glob, .* names, got 3"),
+        (
+            {"LayerNorm": ("rms",)},
+            {},
+            TypeError,
+            "a pair \\(key, arguments\\) like .* or a callable",
+        ),
         ({"LayerNorm": "rms"}, {"dtype": torch.half}, TypeError, "has the old one's dtype; move"),
         ({"LayerNorm": "rms"}, {"only": [3]}, TypeError, "only takes a glob, several globs or a"),
         ({3: "rms"}, {}, ValueError, "has no 3; its norms are"),
@@ -132,6 +142,13 @@ def test_misuse_says_what_to_do():
         with pytest.raises(error, match=message):
             convert(model, mapping, **kw)
         assert all(module is before[name] for name, module in model.named_modules())
+
+
+@pytest.mark.parametrize("call", [lambda m: convert(m, {"LayerNorm": "rms"}), fold_norms])
+def test_what_is_no_model_is_refused(call):
+    for model, got in ((3, "got 3"), (None, "got None"), (nn.Linear, "got the class Linear")):
+        with pytest.raises(TypeError, match=f"an nn.Module, {got}; hand one in"):
+            call(model)
 
 
 def test_an_error_at_the_last_norm_leaves_the_first_as_it_was():
@@ -172,7 +189,29 @@ def test_the_report_reads_as_a_table():
     conversion = convert(model, {"LayerNorm": "rms"}, only="transformer.h*")
     text = str(conversion)
     assert text.splitlines()[0] == "4 swapped, 1 left"
-    assert "transformer.h.*.ln_1 (2)" in text and "transformer.ln_f" in text
+    assert "\ntransformer.h.1.ln_1 " in text and "transformer.ln_f" in text
     page = conversion._repr_html_()
-    assert page.count("<tr>") == 1 + 2 + 1 + 1 and "<table>" in page
+    assert page.count("<tr>") == 1 + 4 + 1 + 1 and "<table>" in page
     assert repr(conversion) == text and isinstance(conversion, Conversion)
+
+
+@pytest.mark.parametrize(
+    ("places", "shown"),
+    [
+        ((1, 4), ["1", "4"]),
+        ((0, 1, 2), ["0", "1", "2"]),
+        ((0, 1, 2, 3), ["[0-3] (4)"]),
+        ((1, 4, 5, 9), ["[1,4-5,9] (4)"]),
+        (range(0, 20, 2), ["[0,2,4,6,…,18] (10)"]),
+    ],
+)
+def test_the_report_says_which_places_it_means(places, shown):
+    places = set(places)
+    model = nn.Sequential(*(nn.LayerNorm(4) if i in places else nn.ReLU() for i in range(20)))
+    rows = str(convert(model, {"LayerNorm": "rms"})).splitlines()[2:]
+    assert [row.split("  ")[0] for row in rows] == shown
+
+
+def test_the_report_gives_each_numbers_own_places():
+    heads = nn.ModuleDict({str(i): nn.ModuleList([nn.LayerNorm(4)] * 1) for i in (2, 3, 5, 7)})
+    assert "a.[2-3,5,7].0 (4)" in str(convert(nn.ModuleDict({"a": heads}), {"LayerNorm": "rms"}))

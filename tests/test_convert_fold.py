@@ -31,6 +31,7 @@ def test_a_folded_sequence_equals_the_unfolded(key, bias):
     assert isinstance(model[1], nn.Identity) and model[2] is not old
     torch.testing.assert_close(model(x), before, rtol=1e-12, atol=1e-12)
     assert conversion.swapped[0].new == "Identity, folded into 2"
+    assert not conversion.left  # nor the parts of the norm that was folded whole
     conversion.undo()
     assert model[2] is old and torch.equal(model(x), before)
 
@@ -94,13 +95,21 @@ def test_folding_refuses_what_it_cannot_do():
 
     tied = model(nn.BatchNorm1d(8), nn.Linear(8, 8)).eval()
     tied[2].weight = tied[1].weight
+    only = (
+        "only BatchNorm1d, BatchNorm, RepBatchNorm and PRepBatchNorm fold, .* nn.Linear behind them"
+    )
+    image = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).eval()
+    alone = nn.Sequential(nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 8)).eval()
     norm = nn.BatchNorm1d(8)
     shared = nn.Sequential(norm, nn.Linear(8, 8), norm).eval()
     two = nn.Sequential(nn.BatchNorm1d(8), nn.BatchNorm1d(8), nn.Linear(8, 8)).eval()
     for case, pairs, error, message in (
         (model(nn.BatchNorm1d(8)), None, ValueError, "training mode; call model.eval"),
-        (model(nn.LayerNorm(8)).eval(), None, ValueError, "nothing to fold .* name the pairs"),
-        (model(nn.LayerNorm(8)).eval(), {"0": "1"}, TypeError, "statistics in evaluation too"),
+        (model(nn.LayerNorm(8)).eval(), None, ValueError, f"{only}; its norms are LayerNorm .1"),
+        (image, None, ValueError, f"{only}; its norms are BatchNorm2d .1"),
+        (alone, None, ValueError, f"{only}. 0 .BatchNorm1d.: no nn.Linear fol.* Name the pairs"),
+        (model(nn.LayerNorm(8)).eval(), {"0": "1"}, TypeError, "LayerNorm, which does not fold"),
+        (model(nn.BatchNorm1d(8)).eval(), 3, TypeError, "pairs is a mapping .*, got 3"),
         (model(nn.BatchNorm1d(8)).eval(), {"0": "9"}, ValueError, "the model has no 9"),
         (model(nn.BatchNorm1d(8)).eval(), {"0": "0"}, TypeError, "paired with nn.Linear, got Bat"),
         (model(nn.BatchNorm1d(8)).eval(), {"0": []}, TypeError, "got nothing"),

@@ -99,7 +99,7 @@ def test_show_lists_and_refuses(capsys):
     assert main(["show"]) == 0
     assert {line.split()[0] for line in capsys.readouterr().out.splitlines()} == set(RECIPES)
     assert main(["show", "hybird"]) == 2
-    assert "unknown recipe 'hybird'; choose one of" in capsys.readouterr().err
+    assert "unknown recipe 'hybird'; did you mean 'hybrid'?" in capsys.readouterr().err
     assert main(["show", "pre", "--dim", "30"]) == 2
 
 

@@ -284,3 +284,25 @@ def test_results_select_and_choose():
         results.where(arm="c")
     with pytest.raises(ValueError, match=r"has no 'test\.loss'"):
         results.values("test.loss")
+
+
+def test_a_run_with_options_of_its_norm_survives_json():
+    model = ModelConfig(norm="partial-rms", norm_kw=(("p", 0.25),))
+    run = replace(LANGUAGE, model=model)
+    again = Run.from_dict(json.loads(json.dumps(run.to_dict())))
+    assert again == run and hash(again) == hash(run) and again.key() == run.key()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"model.norm_kw": (("p", 0.5),), "model.norm": "partial-rms"},
+        {"model.alpha": (0.8, 0.2), "model.norm": "dyt"},
+        {"model.heads": 3, "model.dim": 48},
+    ],
+)
+def test_the_fields_of_an_arm_change_together(fields):
+    base = replace(LANGUAGE, model=ModelConfig(dim=32))
+    ((_, run),) = Experiment(base, {"arm": {"one": fields}}).runs()
+    for field, value in fields.items():
+        assert getattr(run.model, field.removeprefix("model.")) == value

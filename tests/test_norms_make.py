@@ -175,3 +175,69 @@ def test_a_norm_is_made_in_the_dtype_that_is_asked_for(norm, dtype):
     assert {p.dtype for p in module.parameters()} <= {dtype}
     assert module(torch.randn(3, 4, 16, dtype=dtype)).dtype == dtype
     assert isinstance(repr(module), str) and isinstance(module, nn.Module)
+
+
+def test_a_wrong_size_or_name_is_refused_in_words():
+    for dim in ("16", None, 2.5, True, (4,), [4]):
+        with pytest.raises(TypeError, match=r"needs dim as a whole number, .*, got .*x\.shape"):
+            make_norm("rms", dim)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="at least one feature, got dim=0"):
+        make_norm("rms", 0)
+    for name in ([], None, 3):
+        with pytest.raises(TypeError, match=r"the name of a norm is a string, got .*; choose"):
+            make_norm(name, 16)  # pyright: ignore[reportArgumentType]
+
+
+NAN, INF = float("nan"), float("inf")
+EVERYWHERE = [norm for norm in NORMS if "eps" in facts(norm).options]
+REFUSED = [
+    *((norm, "eps", "a", TypeError, "a number as eps, got 'a'; the usual") for norm in EVERYWHERE),
+    *((norm, "eps", INF, ValueError, "a finite eps, got inf; the usual") for norm in EVERYWHERE),
+    *((norm, "eps", NAN, ValueError, "eps >= 0, got nan; the usual") for norm in EVERYWHERE),
+    *(
+        (norm, "momentum", value, ValueError, f"momentum in .0, 1., got {value}; the default")
+        for norm in ("batch", "instance", "rep-batch", "prep-batch")
+        for value in (NAN, -0.1, 1.5, INF)
+    ),
+    *(
+        (norm, key, value, ValueError, f"a finite {key}, got {value}; the default is")
+        for norm, key in (("dyt", "alpha"), ("derf", "alpha"), ("derf", "shift"),
+                          ("bhyt", "scale"), ("l2", "temperature"))
+        for value in (NAN, INF, -INF)
+    ),
+    *(
+        (norm, key, value, ValueError, f"a (finite|whole number as) {key}, got {value}; the d")
+        for norm, key in (("prep-batch", "steps"), ("prep-batch", "warm"), ("power", "warmup"),
+                          ("power", "groups"), ("group", "num_groups"))
+        for value in (NAN, INF, 2.5)
+    ),
+    ("partial-rms", "p", "x", TypeError, "a number as p, got 'x'; the default is 0.0625"),
+    ("prep-batch", "steps", "x", TypeError, "a whole number as steps, got 'x'; the default is 3"),
+    ("dyt", "alpha", True, TypeError, "a number as alpha, got True; the default is 0.5"),
+    ("layer", "eps", None, TypeError, "a number as eps, got None; the usual value is 1e-5"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("norm", "key", "value", "error", "message"), REFUSED)
+def test_a_wrong_number_is_refused_when_the_norm_is_made(norm, key, value, error, message):
+    with pytest.raises(error, match=f"^{norm} needs {message}"):
+        make_norm(norm, 16, **{key: value})
+
+
+def test_what_torch_takes_is_taken():
+    assert make_norm("rms", 16, eps=None).eps is None
+    for norm in ("batch", "instance", "rep-batch"):
+        assert make_norm(norm, 16, momentum=None).momentum is None
+        assert make_norm(norm, 16, momentum=1).momentum == 1
+    steps = make_norm("prep-batch", 16, steps=1e4).steps
+    assert steps == 10_000 and isinstance(steps, int)
+
+
+@pytest.mark.parametrize("norm", ["instance", "batch", "group", "prep-batch"])
+def test_a_padded_or_half_precision_result_is_contiguous_too(norm):
+    x = torch.randn(2, 6, 16)
+    for dtype in (torch.float32, torch.bfloat16):
+        assert make_norm(norm, 16, dtype=dtype)(x.to(dtype)).is_contiguous()
+    if norm in ("batch", "prep-batch"):
+        own = NORMS[norm](6)  # channels on axis 1
+        assert own(x, mask=torch.ones(2, 16, dtype=torch.bool)).is_contiguous()

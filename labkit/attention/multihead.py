@@ -13,6 +13,7 @@ Ainslie et al. 2023, arXiv 2305.13245 (grouped key-value heads), Shleifer et al.
 """
 
 import math
+from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
@@ -68,6 +69,7 @@ class Attention(nn.Module):
         *,
         norms: AttentionNorms | None = None,
         eps: float | None = None,
+        norm_kw: Mapping[str, float] | None = None,
         softcap: float | None = None,
         head_gain: bool = False,
         chain: str | None = None,
@@ -85,8 +87,9 @@ class Attention(nn.Module):
         self.k = nn.Linear(dim, kv_heads * self.head_dim, bias=False)
         self.v = nn.Linear(dim, kv_heads * self.head_dim, bias=False)
         self.out = nn.Linear(heads * self.head_dim, dim, bias=False)
+        options = {**(norm_kw or {}), **({} if eps is None else {"eps": eps})}
         for tensor, count in zip("qkvc", (heads, kv_heads, kv_heads, heads), strict=True):
-            norm = make_attention_norm(norms, tensor, count, self.head_dim, eps)
+            norm = make_attention_norm(norms, tensor, count, self.head_dim, options)
             self.register_module(f"norm_{tensor}", norm)
         self.register_parameter("temperature", make_temperature(norms, heads))
         self.register_parameter("head_gain", nn.Parameter(torch.ones(heads)) if head_gain else None)

@@ -1,6 +1,7 @@
 """What attention learns beside its four matrices: gains of its norms, temperatures."""
 
 import math
+from collections.abc import Mapping
 
 import torch
 from jaxtyping import Float
@@ -28,7 +29,11 @@ class OwnGains(nn.Module):
 
 
 def make_attention_norm(
-    norms: AttentionNorms | None, tensor: str, heads: int, head_dim: int, eps: float | None
+    norms: AttentionNorms | None,
+    tensor: str,
+    heads: int,
+    head_dim: int,
+    options: Mapping[str, float],
 ) -> nn.Module | None:
     """Make the norm of q, k, v or c, where it has one.
 
@@ -37,7 +42,7 @@ def make_attention_norm(
     if norms is None or tensor not in norms.tensors:
         return None
     dim = heads * head_dim if norms.share == "width" else head_dim
-    norm = make_norm(norms.norm, dim, **({} if eps is None else {"eps": eps}))
+    norm = make_norm(norms.norm, dim, **options)
     learned_here = norms.gain and norms.share != "own"
     for name, wanted in (("bias", norms.shift), ("weight", learned_here)):
         if not wanted and getattr(norm, name, None) is not None:

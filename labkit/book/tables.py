@@ -63,16 +63,24 @@ def norms_table() -> str:
 
 def recipes_table() -> str:
     """Write RECIPES as a Markdown table: equations side by side."""
+    from labkit.describe import around
     from labkit.placements import RECIPES
 
     rows = [
-        "| name | attention half | feed-forward half | final norm | source |",
-        "| --- | --- | --- | --- | --- |",
+        "| name | attention half | feed-forward half | final norm | besides | source |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for key, found in RECIPES.items():
         first, second = (_cell(e) for e in found.equations)
         final = "yes" if found.final_norm else "no"
-        rows.append(f"| `{key}` | {first} | {second} | {final} | {_cell(found.source)} |")
+        besides = [line for line in around(found).split("\n") if line]
+        if found.first is not None:
+            one, two = found.first.equations
+            which = "first block" if found.first_blocks == 1 else f"first {found.first_blocks:.0%}"
+            besides.insert(0, f"{which}: {one}, {two}")
+        more = _cell("; ".join(besides))
+        source = _cell(found.source)
+        rows.append(f"| `{key}` | {first} | {second} | {final} | {more} | {source} |")
     return "\n".join(rows)
 
 

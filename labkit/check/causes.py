@@ -23,6 +23,7 @@ _ABOUT = {
     "scaled": {"scale"},
     "inner": {"shift"},
     "cut": {"gradient"},
+    "alpha": {"alpha"},
 }
 
 Candidates = tuple[tuple[str, Formula], ...]
@@ -53,14 +54,15 @@ def diagnose(
     at_hand: frozenset[str],
     first: Sequence[tuple[str, Formula]] = (),
     pairs: bool = True,
+    more: Sequence[tuple[str, Formula]] = (),
 ) -> tuple[str, Formula] | None:
     """Find the first known mistake, or pair of them, that explains what came.
 
     `at_hand` says what was given, and whether a gradient is looked at. `first` are candidates to
-    try before all others: what explained another law.
+    try before all others: what explained another law; `more` come after single mistakes.
     """
     single, double = _candidates(right, at_hand)
-    for sentence, wrong in (*first, *single, *(double if pairs else ())):
+    for sentence, wrong in (*first, *single, *more, *(double if pairs else ())):
         try:
             if explains(wrong):
                 return sentence, wrong
@@ -71,12 +73,18 @@ def diagnose(
 
 def wrong_setting(explains: Callable[[float], bool], role: str, asked: float) -> float | None:
     """Find the value of eps, p, … that was used, where it is not the one that was asked for."""
-    usual = {
-        "eps": (1e-5, 1e-6, 1e-8, 1e-12, 1e-3, 1e-7, 1e-10, 1e-4, 1e-2, 0.1, 1.0, 1.1920929e-07),
-        "p": (0.0625, 0.125, 0.25, 0.5, 1.0),
-        "bound": (10.0, 1.0, 5.0, 100.0),
-    }.get(role, (1.0,))
-    for value in (*usual, asked / 10, asked * 10):
+    for value in (*usual_settings(role), asked / 10, asked * 10):
         if value != asked and explains(value):
             return value
     return None
+
+
+def usual_settings(role: str) -> tuple[float, ...]:
+    """List the values that are met in the wild, most common first."""
+    return {
+        "eps": (1e-5, 1e-6, 1e-8, 1e-12, 1e-3, 1e-7, 1e-10, 1e-4, 1e-2, 0.1, 1.0, 1.1920929e-07),
+        "p": (0.0625, 0.125, 0.25, 0.5, 1.0),
+        "bound": (10.0, 1.0, 5.0, 100.0),
+        "alpha": (1.0, 0.25, 0.1, 0.2, 0.8, 2.0),
+        "scale": (2.0, 0.5, 10.0),
+    }.get(role, (1.0,))

@@ -1,6 +1,7 @@
 """Run one implementation on one input, compare it with the formula, and put the rest in words."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ class Exam(Inputs):
         super().__init__(subject, spec, seed)
         self.variant = variant
         self.found: list[tuple[str, Formula]] = []  # explanations of laws that failed before
+        self.failed: set[str] = set()  # names of laws, and settings, that do not hold
         self.unexplained = False
         self.gradients: dict[int, dict[str, Tensor | None]] = {}  # of the parameters, by case
         self._raised: dict[str, str] = {}  # what the code raised -> what was said then
@@ -62,6 +64,8 @@ class Exam(Inputs):
             raise Broken(f"on {case} your code raised {type(error).__name__}") from error
         if y is None or y is ...:
             raise Broken(f"on {case} your code returned {y}: not answered yet?")
+        if isinstance(y, torch.nn.Module):
+            raise Broken(f"on {case} your code returned a module: pass the class or an instance")
         if not isinstance(y, Tensor):
             raise Broken(f"on {case} your code returned a {type(y).__name__}, not a tensor")
         if y.shape != shape:
@@ -117,9 +121,37 @@ class Exam(Inputs):
                     for (c, t), room in zip(order, rooms, strict=True)
                 )
 
-            found = self.diagnose(explains, cases, pairs=not cause)
+            chosen = [c for c, _ in order] if rtol <= 1e-3 else []
+            more = self._settings(chosen)
+            found = self.diagnose(explains, cases, pairs=not cause, more=more)
             y, expected = self.real(case, y), self.real(case, expected)
-            raise Broken(describe(case, y, expected), found or cause)
+            raise Broken(describe(case, y, expected), found or self.stock(cause, case))
+
+    def stock(self, cause: str, case: Case) -> str:
+        """Give a law's own cause, where nothing more basic than that law is broken already."""
+        laws = {self.spec.learned[r].law for r in self.learned if r in case.given}
+        basic = {"value", *self.spec.settings, *laws}
+        return "" if basic & self.failed else cause
+
+    def _settings(self, cases: Sequence[Case]) -> list[tuple[str, Formula]]:
+        """List what other settings would give: another eps, another default alpha."""
+        listed: list[tuple[str, Formula]] = []
+        for role in self.spec.settings if cases else ():
+            asked = [self.expected(role, case) for case in cases]
+            for value in causes.usual_settings(role):
+                other = next((one for one in asked if one != value), None)
+                if other is not None:
+                    said = f"{role} is {value:g} here, where {other:g} was asked for"
+                    listed.append((said, replace(self.spec.formula, fixed=((role, value),))))
+        for role, one in self.spec.learned.items() if cases else ():
+            if role not in ("alpha", "scale") or any(role in case.given for case in cases):
+                continue
+            usual = one.start(self.dim)
+            for value in causes.usual_settings(role):
+                said = f"{one.name} is {value:g} by default, documented is {usual:g}"
+                number = torch.tensor(value, dtype=torch.float64)
+                listed.append((said, replace(self.spec.formula, fixed=((role, number),))))
+        return listed
 
     def close(self, case: Case, y: Tensor, expected: Tensor, rtol: float, atol: float) -> bool:
         """Say whether an outcome is the expected one, with room for rounding."""
@@ -135,13 +167,14 @@ class Exam(Inputs):
         cases: Sequence[Case],
         pairs: bool = True,
         gradient: bool = False,
+        more: Sequence[tuple[str, Formula]] = (),
     ) -> str:
         """Find a known mistake that explains what came, first among those found before."""
         pairs = pairs and not self.unexplained
         at_hand = {role for case in cases for role in case.given} | {"x"}
         at_hand |= {"gradient"} if gradient else set()
         first = tuple(self.found)
-        found = causes.diagnose(self.spec.formula, explains, frozenset(at_hand), first, pairs)
+        found = causes.diagnose(self.spec.formula, explains, frozenset(at_hand), first, pairs, more)
         if found is None:
             self.unexplained = self.unexplained or pairs  # look at pairs once only: they are many
             return ""

@@ -25,11 +25,13 @@ class Formula:
     unset_gain: str = "one"  # | root of d: what multiplies where no gain is given
     shift: str = "after"  # | none | before | minus
     swapped: bool = False
+    fixed: tuple[tuple[str, float], ...] = ()  # settings that are used, whatever is given
 
     addends: ClassVar[tuple[str, ...]] = ("bias",)
 
     def __call__(self, x: Tensor, given: Given) -> Tensor:
         """Evaluate in float64."""
+        given = {**given, **dict(self.fixed)}
         return self.affine(self.standard(x.double(), given), given)
 
     def standard(self, x: Tensor, given: Given) -> Tensor:

@@ -50,9 +50,12 @@ def gradient_of(role: str) -> Callable[[Exam], None]:
 
 def _cases(exam: Exam, draw: torch.Generator, roles: tuple[str, ...]) -> list[Case]:
     every, wide = exam.learned, torch.float64
-    size = exam.expected("eps", dtype=wide) ** 0.5 if "eps" in exam.spec.settings else 1.0
+    formula = exam.spec.standardizes
+    size = exam.expected("eps", dtype=wide) if "eps" in exam.spec.settings else 1.0
+    size = size if formula is not None and formula.eps_at != "inside" else size**0.5
     cases = [exam.case(draw, s, learned=every, dtype=wide) for s in exam.shapes]
-    for about, scale in (("numbers so small that eps matters", size), ("large numbers", 1e4)):
+    small = "numbers so small that eps matters"
+    for about, scale in ((small, size), (small, size / 30), ("large numbers", 1e4)):
         cases.append(exam.case(draw, about=about, learned=every, scale=scale, dtype=wide))
     if roles == ("x",):
         cases.append(exam.case(draw, dtype=wide))  # without parameters
@@ -61,8 +64,7 @@ def _cases(exam: Exam, draw: torch.Generator, roles: tuple[str, ...]) -> list[Ca
         level = exam.case(draw, about="one constant", learned=every, dtype=wide)
         unit = exam.spec.unit(level.x, exam.groups)
         cases.append(replace(level, x=torch.where(unit, 1.5, level.x)))
-        formula = exam.spec.standardizes
-        if formula is None or formula.eps_at == "inside":
+        if formula is None or formula.eps_at != "outside":
             nothing = replace(level, about="all values of one unit are 0")
             cases.append(replace(nothing, x=torch.where(unit, 0.0, level.x)))
     # A fast path may serve float32, or half precision, alone.

@@ -31,6 +31,9 @@ def shapes(exam: Exam) -> None:
         for groups in (1, 2, exam.dim):
             case = exam.case(draw, (2, exam.dim, 3), f"{groups} groups")
             cases.append(case.but(num_groups=groups))
+        if any(len(s) == 2 for s in exam.shapes):
+            one = exam.case(draw, (3, exam.dim), f"each of {exam.dim} channels a group")
+            cases.append(one.but(num_groups=exam.dim))
     cases += [exam.large(draw), exam.large(draw, torch.float64)]
     for case in cases:  # one by one: the mistake may show on one shape only
         exam.compare([case], cause="this shape is treated in another way than the plain one")

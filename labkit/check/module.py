@@ -14,7 +14,7 @@ from labkit.check.subject import Runner, Subject, names_of
 from labkit.check.tensors import (
     constructor_names,
     find_buffer,
-    find_parameter,
+    find_parameters,
     find_size,
     plain_tensor,
     tensors_of,
@@ -45,7 +45,8 @@ class Module(Subject):
             groups = getattr(given, "num_groups", None)
             self.groups = groups if isinstance(groups, int) else None
         self.feature_shape: tuple[int, ...] = tuple(getattr(sample, "normalized_shape", None) or ())
-        self.learned = tuple(r for r in spec.learned if find_parameter(sample, r, spec) is not None)
+        self.names, self.unknown = find_parameters(sample, spec, self.dim or spec.dim)
+        self.learned = tuple(r for r in spec.learned if r in self.names)
         self.has_running = find_buffer(sample, "mean") is not None and spec.runs
         self.takes_mask = "mask" in inspect.signature(sample.forward).parameters
         self.missing = {
@@ -57,8 +58,7 @@ class Module(Subject):
             if (name := plain_tensor(sample, role, spec))
         }
         for role in self.learned if self.is_class else ():
-            found = find_parameter(sample, role, spec)
-            if found is not None and not found.requires_grad:
+            if not sample.get_parameter(self.names[role]).requires_grad:
                 message = f"the parameter for the {role} of a new module requires no gradient"
                 self.missing[role] = (message, "requires_grad=False, so that it is never learned")
         self.momentum = getattr(sample, "momentum", 0.1)
@@ -137,10 +137,9 @@ class ModuleRunner(Runner):
         self.subject, self.module = subject, module
         self.parameters = {}
         for role in subject.learned:
-            own = find_parameter(module, role, subject.spec)
-            if own is not None:
-                self.parameters[role] = own
-                self._set(own, subject.spec.learned[role], given.get(role), dim)
+            own = module.get_parameter(subject.names[role])
+            self.parameters[role] = own
+            self._set(own, subject.spec.learned[role], given.get(role), dim)
         for kind, value in zip(("mean", "var"), given.get("running") or (), strict=False):
             buffer = find_buffer(module, kind)
             if buffer is not None:

@@ -137,7 +137,7 @@ def _half_roundings(exam: Exam, draw: torch.Generator) -> None:
             raise Broken(
                 f"on {case} {other:.0%} of the results are not the formula's value rounded to "
                 f"{str(dtype).removeprefix('torch.')}; {_first_other(y, expected)}",
-                IN_HALF,
+                exam.stock(IN_HALF, case),
             )
 
 
@@ -152,7 +152,7 @@ def _half_slopes(exam: Exam, draw: torch.Generator) -> None:
         if not off < torch.finfo(dtype).eps * (0.125 + 0.35 * y.shape[-1] ** -0.5):
             raise Broken(
                 f"on {case} whole rows are too large or too small by about {off:.2g} of themselves",
-                IN_HALF,
+                exam.stock(IN_HALF, case),
             )
 
 

@@ -7,6 +7,7 @@ from torch import nn
 
 from labkit.check import (
     batch_laws,
+    corner_laws,
     gradient_laws,
     hard_laws,
     laws,
@@ -21,6 +22,7 @@ from labkit.check.case import Broken, Untested
 from labkit.check.embedding import Embedding
 from labkit.check.exam import Exam
 from labkit.check.guard import run_all, untouched_world
+from labkit.check.handed import factory, is_module, tracks, valid
 from labkit.check.module import Module
 from labkit.check.report import Law, Report
 from labkit.check.spec import Spec
@@ -44,7 +46,7 @@ def laws_of(spec: Spec) -> Laws:
     formula = spec.standardizes
     listed: Laws = {
         "value": laws.value,
-        "shapes": laws.shapes,
+        "parameters known": corner_laws.parameters_known,
         "inputs kept": laws.inputs_kept,
         "same result twice": laws.repeatable,
     }
@@ -63,6 +65,8 @@ def laws_of(spec: Spec) -> Laws:
         listed[f"{short[0]} first, then {short[1]}" if len(short) == 2 else "all parameters"] = (
             laws.every_parameter
         )
+    listed["shapes"] = laws.shapes
+    listed["without autograd"] = corner_laws.without_autograd
     if scale_free:
         listed["blind to scale"] = laws.scale_invariance
         if spec.centred:
@@ -80,8 +84,11 @@ def laws_of(spec: Spec) -> Laws:
     if formula is not None:
         listed["large offset"] = precision_laws.large_offset
         listed["constant values"] = hard_laws.constant
+        listed["gradient of constant values"] = corner_laws.constant_gradient
     return {
         **listed,
+        "outliers": corner_laws.outliers,
+        "digits of small numbers": corner_laws.small_arguments,
         "all magnitudes": precision_laws.magnitudes,
         "half precision": precision_laws.half_precision,
         "rounding order": rounding_laws.rounding_order,
@@ -109,11 +116,20 @@ def hold(
         kind = type(handed).__name__
         message = f"a function or a module is wanted, got {kind}"
         return Report(title, (Law("callable", False, "", message),))
-    given = {role: value for role, value in settings.items() if value is not None}
+    given = {role: valid(role, value) for role, value in settings.items() if value is not None}
     exam: list[Exam] = []  # made under the time limit, like everything that calls foreign code
 
     def prepare() -> Law | None:
         try:
+            if factory(handed, spec.dim):
+                said = "it makes a module when it is called: pass the class or an instance"
+                return Law("prepared", False, "", said)
+            if tracks(handed, spec):
+                said = (
+                    "an instance norm with running statistics is out of scope: "
+                    "make it with track_running_stats=False"
+                )
+                return Law("prepared", False, "", said)
             subject = _subject(handed, spec, given)
             exam.append(Exam(subject, subject.spec, seed, variant))
         except Exception as error:
@@ -144,11 +160,6 @@ def _laws(spec: Spec, handed: Implementation) -> Laws:
     return laws_of(spec)
 
 
-def is_module(handed: Any, kind: type[nn.Module] = nn.Module) -> bool:
-    """Say whether a module or a module's class was handed in."""
-    return isinstance(handed, kind) or (isinstance(handed, type) and issubclass(handed, kind))
-
-
 def _subject(handed: Implementation, spec: Spec, given: Mapping[str, float]) -> Subject:
     if spec.name == "fix_norm" and is_module(handed, nn.Embedding):
         return Embedding(handed, FIX_EMBEDDING, given)
@@ -166,8 +177,10 @@ def _try(name: str, law: Callable[[Exam], None], exam: Exam) -> Law | None:
     except Untested:
         return None
     except Broken as broken:
+        exam.failed.add(name)
         return Law(name, False, broken.cause, broken.message)
     except Exception as error:  # an outcome that no law foresaw is wrong, and no crash of ours
+        exam.failed.add(name)
         return Law(name, False, "", f"{type(error).__name__}: {error}")
     return Law(name, True, "", (law.__doc__ or "").strip())
 

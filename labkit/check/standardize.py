@@ -106,6 +106,8 @@ class Standardize(Formula):
             moment = moment + (eps**2 if self.eps_at == "squared" else eps)
         elif self.eps_at == "floor":
             moment = moment.clamp(min=eps)
+        if self.eps_at == "floor of the root" and self.root:
+            return moment.clamp(min=eps * eps).sqrt()  # the root of 0 would have no slope
         scale = moment.sqrt() if self.root else moment
         if self.eps_at in ("outside", "both"):
             return scale + eps
@@ -139,7 +141,7 @@ class RepStandardize(Standardize):
 
     def __call__(self, x: Tensor, given: Given) -> Tensor:
         """Evaluate in float64."""
-        x = x.double()
+        x, given = x.double(), {**given, **dict(self.fixed)}
         eta = given.get("eta")
         eta = torch.ones((), dtype=torch.float64) if eta is None else self.spread(eta, x)
         y = self.affine(self.standard(x, given), given)

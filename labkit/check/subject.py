@@ -69,6 +69,7 @@ class Subject(ABC):
     sets: frozenset[str]  # the settings that each use may choose
     missing: dict[str, tuple[str, str]]  # role that is wanted and not there -> message, cause
     given: Mapping[str, float]  # settings that the caller named
+    unknown: tuple[str, ...] = ()  # parameters whose part is not known
 
     def ranks(self, dim: int) -> Callable[[Shape], bool]:
         """Say which shapes it takes."""

@@ -19,6 +19,35 @@ def find_parameter(module: nn.Module, role: str, spec: Spec) -> Tensor | None:
     return min(found, key=lambda pair: pair[0])[1] if found else None
 
 
+def find_parameters(
+    module: nn.Module, spec: Spec, dim: int
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Name the parameter that plays each role, and those that play none.
+
+    Names decide where they are usual; else the size, then the value that it starts with.
+    """
+    own = dict(module.named_parameters())
+    found: dict[str, str] = {}
+    for role in spec.learned:
+        parameter = find_parameter(module, role, spec)
+        for name in (name for name, p in own.items() if p is parameter):
+            found[role] = name
+    rest = [name for name in own if name not in found.values()] if spec.learned else []
+    for by_value in (True, False):
+        for role in (r for r in spec.learned if r not in found):
+            one = spec.learned[role]
+            fits = [
+                name
+                for name in rest
+                if own[name].numel() == (dim if one.each else 1)
+                and not (by_value and bool((own[name] != one.start(dim)).any()))
+            ]
+            if len(fits) == 1 or (fits and by_value):
+                found[role] = fits[0]
+                rest.remove(fits[0])
+    return found, tuple(rest)
+
+
 def find_buffer(module: nn.Module, kind: str) -> Tensor | None:
     """Find the running mean or variance among buffers, and tensors kept as plain attributes."""
     for name, buffer in tensors_of(module).items():

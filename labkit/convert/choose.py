@@ -23,14 +23,28 @@ def rules_of(mapping: Mapping[Any, Target], kw: Mapping[str, Any]) -> dict[Any, 
     return {source: _with_arguments(target, kw) for source, target in mapping.items()}
 
 
+_VALUES = (
+    'a norm is a key of NORMS like "rms", a pair (key, arguments) like ("rms", {"eps": 1e-6}) '
+    "or a callable that takes the old norm and returns the new one"
+)
+
+
 def _with_arguments(target: Target, kw: Mapping[str, Any]) -> Target:
+    if isinstance(target, type):
+        keys = [key for key, norm in NORMS.items() if target.__name__ == norm.__name__]
+        say = f'write "{keys[0]}", or ' if keys else "write "
+        made = f"lambda old: {target.__name__}(…)"
+        raise TypeError(f"{_VALUES}, got the class {target.__name__}; {say}{made}")
+    if isinstance(target, nn.Module):
+        raise TypeError(
+            f"{_VALUES}, got one {type(target).__name__} for all norms; "
+            "write lambda old: copy.deepcopy(it)"
+        )
     if callable(target):
         return target
     pair = target if isinstance(target, tuple) else (target, {})
-    if len(pair) != 2 or not isinstance(pair[1], Mapping):
-        raise TypeError(
-            f"a norm is a key of NORMS, a pair (key, arguments) or a callable, got {target!r}"
-        )
+    if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], Mapping):
+        raise TypeError(f"{_VALUES}, got {target!r}")
     key, arguments = pair[0], {**kw, **pair[1]}
     if key not in NORMS:
         raise ValueError(f"unknown norm {key!r}; choose one of {', '.join(NORMS)}")
@@ -48,7 +62,8 @@ def selector(only: Only) -> Callable[[str], bool]:
         return lambda name: True
     if callable(only):
         return only
-    globs = [only] if isinstance(only, str) else list(only)
+    globs = [only] if isinstance(only, str) else only
+    globs = list(globs) if isinstance(globs, Iterable) else [globs]
     if not all(isinstance(glob, str) for glob in globs):
         raise TypeError(f"only takes a glob, several globs or a predicate on names, got {only!r}")
     return lambda name: any(fnmatchcase(name, glob) for glob in globs)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from labkit.convert.read import Reading, plain, start_of
 from labkit.norms import NORMS, facts, make_norm
-from labkit.norms._common import at_least_float32
+from labkit.norms._common import at_least_float32, laid_out_as
 from labkit.norms.prep_batch_norm import PRepBatchNorm
 
 # Where eps stands: only a value from the same place means the same.
@@ -33,8 +33,8 @@ class ChannelsFirst(nn.Module):
         self.norm = norm
 
     def forward(self, x: Tensor) -> Tensor:
-        """Move the channels last, normalize, move them back."""
-        return self.norm(x.movedim(1, -1)).movedim(-1, 1)
+        """Move the channels last, normalize, move them back into the input's memory format."""
+        return laid_out_as(x, self.norm(x.movedim(1, -1)).movedim(-1, 1))
 
 
 @dataclass

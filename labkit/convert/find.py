@@ -22,6 +22,9 @@ _HOOKS = (
 
 def places_of(model: nn.Module) -> dict[nn.Module, list[str]]:
     """Give every module all of its qualified names: more than one where it is shared."""
+    if not isinstance(model, nn.Module) or isinstance(model, type):
+        got = f"the class {model.__name__}" if isinstance(model, type) else repr(model)
+        raise TypeError(f"norms are looked for in a model, an nn.Module, got {got}; hand one in")
     places: dict[nn.Module, list[str]] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         places.setdefault(module, []).append(name)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from torch import nn
 
-from labkit.convert.find import places_of, seats_of, tied_outside, trouble
+from labkit.convert.find import inventory, places_of, seats_of, tied_outside, trouble
 from labkit.convert.record import Conversion, Left, Seat, Swapped
 from labkit.norms.batch_norm import BatchNorm
 from labkit.norms.prep_batch_norm import PRepBatchNorm
@@ -18,6 +18,10 @@ from labkit.norms.rep_batch_norm import RepBatchNorm, fold
 
 Pairs = Mapping[str, str | Iterable[str]]
 _FOLDABLE = (nn.BatchNorm1d, BatchNorm, RepBatchNorm, PRepBatchNorm)
+_RULE = (
+    "BatchNorm1d, BatchNorm, RepBatchNorm and PRepBatchNorm fold, and only into an nn.Linear "
+    "behind them"
+)
 
 
 def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
@@ -33,10 +37,8 @@ def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
     named = {name: module for module, names in places.items() for name in names}
     wanted, left = (_named(pairs, named), {}) if pairs else _in_sequentials(model, places)
     if not wanted:
-        said = "; ".join(dict.fromkeys(left.values())) or "no nn.Sequential has such a norm"
         raise ValueError(
-            f"nothing to fold in {type(model).__name__}: {said}; name the pairs, like "
-            '{"blocks.0.norm": ["blocks.0.q", "blocks.0.k", "blocks.0.v"]}'
+            f"nothing to fold in {type(model).__name__}: {_nothing(model, places, left)}"
         )
     new: dict[nn.Module, nn.Module] = {}
     rows: list[Swapped] = []
@@ -63,7 +65,25 @@ def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
     return Conversion(model, rows, rest, seats)
 
 
+def _nothing(
+    model: nn.Module, places: dict[nn.Module, list[str]], left: dict[nn.Module, str]
+) -> str:
+    if not left:
+        return f"only {_RULE}; its norms are {inventory(model)}"
+    norm, reason = next(iter(left.items()))
+    more = f", nor any of {len(left) - 1} more" if len(left) > 1 else ""
+    return (
+        f"only {_RULE}. {places[norm][0] or 'the model'} ({type(norm).__name__}): {reason}{more}. "
+        'Name the pairs, like {"blocks.0.norm": ["blocks.0.q", "blocks.0.k", "blocks.0.v"]}'
+    )
+
+
 def _named(pairs: Pairs, named: dict[str, nn.Module]) -> dict[nn.Module, list[nn.Linear]]:
+    if not isinstance(pairs, Mapping):
+        raise TypeError(
+            'pairs is a mapping from a norm to its linear maps, like {"norm": ["q", "k"]}, '
+            f"got {pairs!r}"
+        )
     wanted: dict[nn.Module, list[nn.Linear]] = {}
     for name, into in pairs.items():
         names = [into] if isinstance(into, str) else list(into)
@@ -75,8 +95,8 @@ def _named(pairs: Pairs, named: dict[str, nn.Module]) -> dict[nn.Module, list[nn
             raise TypeError(f"{name} must be paired with nn.Linear, got {kinds}")
         if not isinstance(named[name], _FOLDABLE):
             raise TypeError(
-                f"{name} is {type(named[name]).__name__}, which computes statistics in "
-                f"evaluation too; {', '.join(kind.__name__ for kind in _FOLDABLE)} can be folded"
+                f"{name} is {type(named[name]).__name__}, which does not fold: only {_RULE}, "
+                "since in evaluation they are a fixed affine map of the last axis"
             )
         wanted[named[name]] = [module for module in maps if isinstance(module, nn.Linear)]
     return wanted
@@ -92,10 +112,12 @@ def _in_sequentials(
         for norm, after in itertools.pairwise(parts):
             if isinstance(norm, _FOLDABLE) and isinstance(after, nn.Linear):
                 wanted[norm] = [after]
+    norms = [module for module in places if isinstance(module, _FOLDABLE)]
+    inner = {part for norm in norms for part in norm.modules() if part is not norm}
     left: dict[nn.Module, str] = {
         norm: "no nn.Linear follows it in an nn.Sequential"
-        for norm in places
-        if isinstance(norm, _FOLDABLE) and norm not in wanted
+        for norm in norms
+        if norm not in wanted and norm not in inner
     }
     return wanted, left
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 Seat = tuple[nn.Module, str, nn.Module, nn.Module]  # parent, name in it, module before, after
 
 
@@ -67,7 +68,7 @@ class Conversion:
             parent._modules[name] = old
         for module, name, value in self._switches:
             setattr(module, name, value)
-        self._undone, self.model = True, self._given
+        self._undone, self.model, self.notes = True, self._given, ()
         return self._given
 
     def __str__(self) -> str:
@@ -100,7 +101,7 @@ class Conversion:
         )
 
     def _tables(self) -> list[list[tuple[str, ...]]]:
-        """List swapped and left norms; rows that differ in numbers only are one, with a count."""
+        """List swapped and left norms; many rows that differ in numbers only are one."""
         tables = []
         if self.swapped:
             head = ("name", "old", "new", "kept", "dropped", "new values", "function")
@@ -122,9 +123,34 @@ def _left_cells(row: Left) -> tuple[str, ...]:
 def _gather(rows: Iterable[Any], cells: Callable[..., tuple[str, ...]]) -> list[tuple[str, ...]]:
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
-        pattern = re.sub(r"(?<![^.])\d+(?![^.])", "*", row.name)
+        pattern = _NUMBER.sub("*", row.name)
         alike.setdefault(cells(replace(row, name=pattern)), []).append(row.name)
     return [
-        (f"{pattern} ({len(names)})" if names[1:] else names[0] or "(the model)", *rest)
-        for (pattern, *rest), names in alike.items()
+        (shown, *rest)
+        for (_, *rest), names in alike.items()
+        for shown in (
+            [f"{_spanned(names)} ({len(names)})"]
+            if names[3:]
+            else [n or "(the model)" for n in names]
+        )
     ]
+
+
+def _spanned(names: Sequence[str]) -> str:
+    """Write names that differ in numbers as one, with the numbers met: blocks.[0-11].norm."""
+    columns = [{*map(int, each)} for each in zip(*map(_NUMBER.findall, names), strict=True)]
+    spans = iter([_span(sorted(column)) for column in columns])
+    return _NUMBER.sub(lambda _: next(spans), names[0])
+
+
+def _span(numbers: Sequence[int]) -> str:
+    """Write sorted numbers as ranges: 3, [0-11], [1,4,7]; the middle of many ranges is left out."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1] = [runs[-1][0], number]
+        else:
+            runs.append([number])
+    said = ["-".join(map(str, run)) for run in runs]
+    said = [*said[:4], "…", said[-1]] if said[6:] else said
+    return f"[{','.join(said)}]" if numbers[1:] else said[0]

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from labkit.experiments.run import Run
@@ -13,15 +13,36 @@ from labkit.training import Record
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
 
 
-def change(run: Run, field: str, value: Any) -> Run:
-    """Replace one field of a run, named as in "train.lr" or "seed"."""
-    part, _, name = field.partition(".")
-    try:
-        if not name:
-            return replace(run, **{part: value})
-        return replace(run, **{part: replace(getattr(run, part), **{name: value})})
-    except (TypeError, AttributeError) as error:
-        raise ValueError(f"a run has no field {field!r}: {error}") from None
+def change(run: Run, changes: Mapping[str, Any]) -> Run:
+    """Replace fields of a run all at once, named as in "train.lr" or "seed".
+
+    All at once, because a config is checked when it is made: dim and heads may only fit together.
+    """
+    parts: dict[str, dict[str, Any]] = {}
+    whole: dict[str, Any] = {}
+    for field, value in changes.items():
+        part, _, name = field.partition(".")
+        owner = getattr(run, part, None)
+        known = {f.name for f in fields(owner if name else run)} if owner is not None else set()
+        if (name or part) not in known:
+            raise ValueError(f"a run has no field {field!r}; there are {', '.join(_names(run))}")
+        if name:
+            parts.setdefault(part, {})[name] = value
+        else:
+            whole[part] = value
+    run = replace(run, **whole)
+    return replace(run, **{part: replace(getattr(run, part), **new) for part, new in parts.items()})
+
+
+def _names(run: Run) -> list[str]:
+    """List what may be changed, configs opened up."""
+    return [
+        f"{outer.name}.{inner.name}" if is_dataclass(getattr(run, outer.name)) else outer.name
+        for outer in fields(run)
+        for inner in (
+            fields(getattr(run, outer.name)) if is_dataclass(getattr(run, outer.name)) else [outer]
+        )
+    ]
 
 
 @dataclass(frozen=True)
@@ -40,13 +61,11 @@ class Experiment:
                 raise ValueError(f"axis {axis!r} has no values")
             named = isinstance(values, Mapping)
             changes = values.items() if named else [(value, {axis: value}) for value in values]
-            choices.append([(label, name, fields) for name, fields in changes])
+            choices.append([(label, name, changed) for name, changed in changes])
         grid = []
         for combination in itertools.product(*choices):
-            run = self.base
-            for _, _, fields in combination:
-                for field, value in fields.items():
-                    run = change(run, field, value)
+            changes = {k: v for _, _, changed in combination for k, v in changed.items()}
+            run = change(self.base, changes)
             grid.append(({label: name for label, name, _ in combination}, run))
         return grid
 

@@ -64,7 +64,7 @@ def _revive(value: Any) -> Any:
     if isinstance(value, dict):
         rest = {name: _revive(item) for name, item in value.items() if name != "type"}
         return CONFIGS[value["type"]](**rest)
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(map(_revive, value)) if isinstance(value, list) else value
 
 
 def execute(run: Run, *, progress: bool = False) -> Record:

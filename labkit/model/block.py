@@ -29,13 +29,14 @@ def _attention(config: ModelConfig, place: Place, heads: str | None) -> nn.Modul
     words = heads.format(norm=config.norm_name) if heads else config.qk_norm
     if cross and heads and heads.startswith("c "):
         words = config.qk_norm  # Sub-LN leaves cross-attention's output as it is
+    norms = attention_norms(words, length=max(2, config.context))
     return Attention(
         config.dim,
         config.heads,
         config.kv_heads or config.heads,
         causal,
-        norms=attention_norms(words, length=max(2, config.context)),
-        eps=config.norm_eps,
+        norms=norms,
+        norm_kw=config.options_of(norms.norm) if norms is not None else None,
         softcap=config.attention_cap,
         head_gain=asked.head_gain,
         chain=place.kind if asked.chain else None,

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labkit.attention.norms import attention_norms
-from labkit.feed_forward import ACTIVATIONS
-from labkit.init import INITS
-from labkit.norms import NORMS, make_norm
+from labkit.model.rules import check_config
 from labkit.placements import recipe
 
 if TYPE_CHECKING:
     from labkit.model.transformer import Transformer
 
-COUNTS = ("dim", "depth", "heads", "vocab", "context", "experts_per_token")
-OPTIONAL_COUNTS = ("kv_heads", "hidden", "encoder_depth", "experts")
-KINDS = ("decoder", "encoder", "encoder-decoder")
 # DyT's first α by width, (attention's norms, all others). Source: arXiv 2503.10622, its sweep of
 # widths for LLaMA; depth does not matter there.
 DYT_ALPHA = ((8192, (0.2, 0.05)), (4096, (0.8, 0.2)), (2048, (1.0, 0.5)), (1, (1.0, 1.0)))
@@ -55,96 +48,7 @@ class ModelConfig:
     router_z: float = 0.001  # weight of the router's z-loss
 
     def __post_init__(self) -> None:
-        asked = recipe(self.recipe)
-        for what, name, table in (
-            ("norm", self.norm, NORMS),
-            ("initialization", self.init or "normal", INITS),
-            ("kind", self.kind, KINDS),
-            ("activation", self.activation, ("swiglu", *ACTIVATIONS)),
-        ):
-            if name not in table:
-                raise ValueError(f"unknown {what} {name!r}; choose one of {', '.join(table)}")
-        for field in (*COUNTS, *OPTIONAL_COUNTS):
-            value = getattr(self, field)
-            if value is None and field in OPTIONAL_COUNTS:
-                continue
-            if not isinstance(value, int):
-                raise ValueError(f"{field} must be a whole number, got {value!r}")
-            if value < 1:
-                raise ValueError(f"{field} must be at least 1, got {value}")
-        if self.dim % (2 * self.heads):
-            raise ValueError(
-                f"dim ({self.dim}) must be an even multiple of heads ({self.heads}): rotary "
-                "positions turn channels in pairs"
-            )
-        if self.heads % (self.kv_heads or self.heads):
-            raise ValueError(
-                f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})"
-            )
-        for field in ("norm_eps", "balance", "router_z"):
-            value = getattr(self, field)
-            if value is not None and not 0 <= value < math.inf:
-                raise ValueError(f"{field} must be at least 0 and finite, got {value}")
-        for field in ("softcap", "logit_softcap", "qk_clip"):
-            value = getattr(self, field)
-            if value is not None and not 0 < value < math.inf:
-                raise ValueError(f"{field} must be above 0 and finite (or None), got {value}")
-        if self.encoder_depth is not None and self.kind != "encoder-decoder":
-            raise ValueError(
-                f"encoder_depth is for kind='encoder-decoder', got kind={self.kind!r}; "
-                "a single stack has depth only"
-            )
-        if self.experts is not None and self.experts_per_token > self.experts:
-            raise ValueError(
-                f"experts_per_token ({self.experts_per_token}) must be at most experts "
-                f"({self.experts})"
-            )
-        self._check_norms()
-        inside = [p.heads for p in (asked.block, asked.first) if p is not None and p.heads]
-        if self.qk_norm is not None and inside:
-            raise ValueError(
-                f"recipe {self.recipe!r} has norms inside attention already ({inside[0]}): leave "
-                "qk_norm out, or choose a recipe without them"
-            )
-        if asked.sphere:
-            self._check_sphere()
-
-    def _check_norms(self) -> None:
-        make_norm(self.norm_name, self.dim, **self.norm_options)  # refuses options it has not
-        asked = recipe(self.recipe)
-        placed = [p.heads for p in (asked.block, asked.first) if p is not None and p.heads]
-        for text in (self.qk_norm, *[words.format(norm=self.norm_name) for words in placed]):
-            norms = attention_norms(text, length=max(2, self.context))
-            if self.qk_clip is not None and norms is not None and set(norms.tensors) & set("qk"):
-                raise ValueError(
-                    f"QK-Clip scales W_q and W_k, which a norm of q or k undoes ({text}): take one "
-                    "of the two"
-                )
-        if self.alpha is not None:
-            if self.norm_name not in ("dyt", "derf"):
-                raise ValueError(f"alpha is DyT's and Derf's; the norm here is {self.norm_name!r}")
-            if len(self.alpha) != 2 or not all(0 < a < math.inf for a in self.alpha):
-                raise ValueError(
-                    "alpha must be two positive numbers, for attention's norms and all others; got "
-                    f"{self.alpha}"
-                )
-
-    def _check_sphere(self) -> None:
-        for field, fits in (
-            ("kind", ("decoder", "encoder")),
-            ("kv_heads", (None, self.heads)),
-            ("activation", ("swiglu",)),
-            ("qk_norm", (None,)),
-            ("softcap", (None,)),
-            ("qk_clip", (None,)),
-            ("experts", (None,)),
-            ("final_norm", (None, False)),
-        ):
-            if getattr(self, field) not in fits:
-                raise ValueError(
-                    f"recipe {self.recipe!r} defines its own {field}, got "
-                    f"{getattr(self, field)!r}; it takes {' or '.join(map(repr, fits))}"
-                )
+        check_config(self)
 
     @property
     def hidden_dim(self) -> int:
@@ -168,6 +72,12 @@ class ModelConfig:
         """Give the recipe's options of its norm, `norm_kw` and `norm_eps` as keyword arguments."""
         eps = {} if self.norm_eps is None else {"eps": self.norm_eps}
         return {**dict(recipe(self.recipe).norm_kw), **dict(self.norm_kw), **eps}
+
+    def options_of(self, norm: str) -> dict[str, float]:
+        """Give the arguments of a norm inside attention: all, if it is the model's; else eps."""
+        if norm == self.norm_name:
+            return self.norm_options
+        return {} if self.norm_eps is None else {"eps": self.norm_eps}
 
     @property
     def init_name(self) -> str:

@@ -3,6 +3,8 @@
 tokens -> embedding -> depth × [recipe(attention), recipe(feed-forward)] -> final norm? -> logits
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -52,6 +54,13 @@ class Transformer(nn.Module):
         if asked.sphere:
             normalize_weights(self)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Transformer":
+        # model.to(dtype), .half() …: parameters change, positions do not.
+        exact = rotary_angles(self.config.context, self.config.dim // self.config.heads)
+        super()._apply(fn, recurse)
+        self.angles = exact.to(self.get_buffer("angles").device)
+        return self
+
     def embed(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time dim"]:
         """Look the tokens up, at unit size per channel: rows are drawn with std 1/sqrt(dim)."""
         config = self.config
@@ -83,7 +92,7 @@ class Transformer(nn.Module):
         part: nobody attends to them, and norms over tokens leave them out; their own logits mean
         nothing.
         """
-        self._check_source(source)
+        self._check_source(source, source_padding)
         memory = None
         if source is not None:
             memory = self._run(self.encoder, self.encoder_norm, source, source_padding)
@@ -105,7 +114,9 @@ class Transformer(nn.Module):
     ) -> Tensor:
         x = self.embed(tokens)
         _check_padding(tokens, padding)
-        angles = self.get_buffer("angles")[: tokens.shape[1]].to(x.dtype)
+        # Angles grow with the position: below float32 they would lose the pairs that turn fast.
+        wide = torch.promote_types(x.dtype, torch.float32)
+        angles = self.get_buffer("angles")[: tokens.shape[1]].to(wide)
         context = Context(angles, padding, memory, memory_padding)
         x = normalize(self.embedding_norm, x, context)
         second = recipe(self.config.recipe).second_stream
@@ -116,16 +127,16 @@ class Transformer(nn.Module):
             return x + normalize(final_norm, context.total, context)
         return normalize(final_norm, x, context)
 
-    def _check_source(self, source: Tensor | None) -> None:
+    def _check_source(self, source: Tensor | None, source_padding: Tensor | None) -> None:
         both = self.config.kind == "encoder-decoder"
         if both and source is None:
             raise ValueError(
                 "an encoder-decoder reads two sequences: call model(tokens, source=source)"
             )
-        if not both and source is not None:
+        if not both and (source is not None or source_padding is not None):
             raise ValueError(
                 f"a model of kind {self.config.kind!r} reads one sequence, got a source too; "
-                "use kind='encoder-decoder'"
+                "use kind='encoder-decoder', or say padding=… if the mask of the tokens is meant"
             )
 
     # --- what a training loop calls, if the model has it ---
@@ -162,8 +173,12 @@ class Transformer(nn.Module):
 
 
 def _check_padding(tokens: Tensor, padding: Tensor | None) -> None:
-    if padding is not None and (padding.dtype != torch.bool or padding.shape != tokens.shape):
+    if padding is None:
+        return
+    if not isinstance(padding, Tensor) or padding.dtype != torch.bool:
+        got = padding.dtype if isinstance(padding, Tensor) else type(padding).__name__
+        raise ValueError(f"padding must be a bool tensor, True where a token is real; got {got}")
+    if padding.shape != tokens.shape:
         raise ValueError(
-            f"padding must be a bool tensor of shape {tuple(tokens.shape)}, True where a token is "
-            f"real; got {padding.dtype} of shape {tuple(padding.shape)}"
+            f"padding must have the tokens' shape {tuple(tokens.shape)}, got {tuple(padding.shape)}"
         )

@@ -11,10 +11,12 @@ name; `facts(name)` gives them, with the options that make_norm takes.
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from torch import Tensor, nn
 
+from labkit.norms._arguments import checked
 from labkit.norms.annotated_layer_norm import AnnotatedLayerNorm, annotated_layer_norm
 from labkit.norms.batch_norm import BatchNorm, batch_norm
 from labkit.norms.bounded_tanh import BoundedTanh, bounded_tanh
@@ -87,22 +89,31 @@ def facts(name: str) -> Facts:
 def make_norm(name: str, dim: int, **kw) -> nn.Module:
     """Make the norm called `name` for `dim` features on the last axis; `kw` as its constructor."""
     module = _look_up(name)
+    if not isinstance(dim, Integral) or isinstance(dim, bool):
+        raise TypeError(
+            f"a norm needs dim as a whole number, the size of the last axis, got {dim!r}; "
+            "it is x.shape[-1]"
+        )
     if dim < 1:
         raise ValueError(f"a norm needs at least one feature, got dim={dim}")
-    if unknown := [key for key in kw if key not in (options := _options(module))]:
+    options = _options(module)
+    if unknown := [key for key in kw if key not in options]:
         if unknown == ["eps"]:
             raise TypeError(f"{name} has no eps, got eps={kw['eps']}; leave it out")
         raise TypeError(
             f"{name} has no {', '.join(unknown)}; it takes {', '.join(options) or 'no options'}"
         )
-    if (eps := kw.get("eps")) is not None and not eps >= 0:
-        raise ValueError(f"{name} needs eps >= 0, got {eps}; the usual value is 1e-5 or 1e-6")
+    kw = {key: checked(name, key, value, options[key]) for key, value in kw.items()}
     # A norm whose plain form reads another axis says how to make it for the last one.
     make = getattr(module, "on_last_axis", module)
     return nn.Identity() if module is nn.Identity else make(dim, **kw)
 
 
 def _look_up(name: str) -> type[nn.Module]:
+    if not isinstance(name, str):
+        raise TypeError(
+            f"the name of a norm is a string, got {name!r}; choose one of {', '.join(NORMS)}"
+        )
     if name not in NORMS:
         raise ValueError(f"unknown norm {name!r}; choose one of {', '.join(NORMS)}")
     return NORMS[name]

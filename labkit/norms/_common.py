@@ -56,6 +56,14 @@ def scalar(value: Tensor | float, like: Tensor) -> Tensor | float:
     return value.to(like.dtype).reshape(()) if isinstance(value, Tensor) else value
 
 
+def laid_out_as(x: Tensor, y: Tensor) -> Tensor:
+    """Give `y` the memory format of `x`: channels-last where `x` has it, else contiguous."""
+    order = {4: torch.channels_last, 5: torch.channels_last_3d}.get(x.ndim)
+    if order is None or x.is_contiguous() or not x.is_contiguous(memory_format=order):
+        order = torch.contiguous_format
+    return y.contiguous(memory_format=order)
+
+
 def over_real_tokens(
     name: str,
     norm: Callable[[Tensor], Tensor],
@@ -74,9 +82,8 @@ def over_real_tokens(
             f"value per token (True: real), got {mask.dtype} of shape {tuple(mask.shape)}"
         )
     packed = norm(channels_last[mask])
-    return (
-        packed.new_zeros(channels_last.shape).index_put((mask,), packed).movedim(-1, channel_axis)
-    )
+    y = packed.new_zeros(channels_last.shape).index_put((mask,), packed)
+    return laid_out_as(x, y.movedim(-1, channel_axis))
 
 
 class LastAxis(nn.Module):

@@ -20,6 +20,7 @@ from labkit.norms._common import (
     at_least_float32,
     check_input,
     check_parameter,
+    laid_out_as,
     over_real_tokens,
 )
 
@@ -68,7 +69,7 @@ def batch_norm(
         # Half-precision buffers are widened before anything is computed with them.
         centred, variance = rows - running_mean.to(rows.dtype), running_var.to(rows.dtype)
     standard = affine(centred * torch.rsqrt(variance + eps), weight, bias)
-    return standard.view(channels_last.shape).movedim(-1, 1).to(x.dtype)
+    return laid_out_as(x, standard.view(channels_last.shape).movedim(-1, 1).to(x.dtype))
 
 
 def _check_batch(x, running_mean, running_var, weight, bias, training: bool) -> None:

@@ -11,7 +11,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from labkit.norms._common import affine, at_least_float32, check_input, check_parameter
+from labkit.norms._common import (
+    affine,
+    at_least_float32,
+    check_input,
+    check_parameter,
+    laid_out_as,
+)
 
 
 def group_norm(
@@ -31,7 +37,7 @@ def group_norm(
     centred = centred - centred.mean(dim=-1, keepdim=True)  # what rounding missed
     variance = centred.square().mean(dim=-1, keepdim=True)
     standard = (centred * torch.rsqrt(variance + eps)).view(x.shape).movedim(1, -1)
-    return affine(standard, weight, bias).movedim(-1, 1).to(x.dtype)
+    return laid_out_as(x, affine(standard, weight, bias).movedim(-1, 1).to(x.dtype))
 
 
 def _check_groups(name: str, x: Tensor, num_groups: int) -> None:

@@ -14,7 +14,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from labkit.norms._common import affine, at_least_float32, check_input, check_parameter
+from labkit.norms._common import (
+    affine,
+    at_least_float32,
+    check_input,
+    check_parameter,
+    laid_out_as,
+)
 from labkit.norms.batch_norm import batch_norm
 
 
@@ -34,7 +40,7 @@ def instance_norm(
     centred = centred - centred.mean(dim=-1, keepdim=True)  # what rounding missed
     variance = centred.square().mean(dim=-1, keepdim=True)
     standard = (centred * torch.rsqrt(variance + eps)).view(x.shape).movedim(1, -1)
-    return affine(standard, weight, bias).movedim(-1, 1).to(x.dtype)
+    return laid_out_as(x, affine(standard, weight, bias).movedim(-1, 1).to(x.dtype))
 
 
 def _check_space(name: str, x: Tensor) -> None:
@@ -85,7 +91,7 @@ class InstanceNorm(nn.modules.instancenorm._InstanceNorm):
     def forward(self, input: Tensor) -> Tensor:
         """Normalize each channel of each sample over its positions."""
         if self.channel_axis == 1:
-            return self._normalize(input)
+            return laid_out_as(input, self._normalize(input))
         if input.ndim < 2:
             check_input("InstanceNorm", input, self.eps)
             raise ValueError(
@@ -93,7 +99,7 @@ class InstanceNorm(nn.modules.instancenorm._InstanceNorm):
                 f"got {tuple(input.shape)}"
             )
         samples = input.reshape(-1, *input.shape[-2:]).mT
-        return self._normalize(samples).mT.reshape(input.shape)
+        return laid_out_as(input, self._normalize(samples).mT.reshape(input.shape))
 
     def _normalize(self, x: Tensor) -> Tensor:
         self._check_input_dim(x)

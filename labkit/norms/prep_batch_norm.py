@@ -4,8 +4,9 @@
 
 Three traps, all in the published code and so here. In evaluation the result is RepBN's alone,
 however large λ still is: early validation says nothing. The schedule counts training forward
-calls: accumulating gradients or recomputing activations makes it faster. And both branches run
-from the first call, so that RepBN's running statistics are learned while λ is near 1.
+calls: accumulating gradients or recomputing activations makes it faster. And with warm=0 both
+branches run from the first training call, so that RepBN's running statistics are learned while λ
+is near 1; with warm > 0 RepBN, and so its statistics, starts only after the `warm` calls.
 Source: Guo et al. 2024 (SLAB), arXiv 2405.11582, and the authors' code.
 """
 
@@ -13,7 +14,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from labkit.norms._common import at_least_float32, over_real_tokens
+from labkit.norms._common import at_least_float32, laid_out_as, over_real_tokens
 from labkit.norms.layer_norm import LayerNorm
 from labkit.norms.rep_batch_norm import RepBatchNorm
 
@@ -93,4 +94,4 @@ class PRepBatchNorm(nn.Module):
     def _layered(self, x: Tensor) -> Tensor:
         if self.rep.channel_axis == -1 or x.ndim <= 2:
             return self.layer(x)
-        return self.layer(x.movedim(1, -1)).movedim(-1, 1)
+        return laid_out_as(x, self.layer(x.movedim(1, -1)).movedim(-1, 1))

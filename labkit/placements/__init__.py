@@ -5,6 +5,8 @@ scaled.py, streams.py, images.py, sphere.py), which of q, k, v and c (the heads'
 norms of their own, and what surrounds the blocks. `labkit show NAME` prints a row in full.
 """
 
+from difflib import get_close_matches
+
 from labkit.placements.images import Highway, ResNetV1, ResNetV2
 from labkit.placements.plan import Placement, Recipe
 from labkit.placements.residual import (
@@ -168,7 +170,9 @@ ALIASES = {
 def recipe(name: str) -> Recipe:
     """Look a recipe up by its name or alias."""
     if (found := RECIPES.get(ALIASES.get(name, name))) is None:
+        near = get_close_matches(name, [*RECIPES, *ALIASES], 1)
+        hint = f"did you mean {near[0]!r}? Else " if near else ""
         raise ValueError(
-            f"unknown recipe {name!r}; choose one of {', '.join([*RECIPES, *ALIASES])}"
+            f"unknown recipe {name!r}; {hint}choose one of {', '.join([*RECIPES, *ALIASES])}"
         )
     return found

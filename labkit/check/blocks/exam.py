@@ -3,6 +3,7 @@
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 
 import torch
@@ -15,6 +16,9 @@ from labkit.check.case import Broken, Untested, largest_difference, told
 
 VALUE, GRADIENT = 1e-4, 1e-3  # allowed, relative to the largest entry
 
+_ON_BRANCH = "α multiplies the branch f instead of the skip"
+_SIGN = f"the exponent's sign is wrong, (2N)^(−1/4), or {_ON_BRANCH}; the norm cannot tell"
+
 
 class Exam(ABC):
     """What the laws use: the subject's runs, the reference's, and one explanation for all."""
@@ -22,7 +26,7 @@ class Exam(ABC):
     design: Design  # the right one
     sides: tuple[str, ...] = SIDES
     form: str = ""
-    takes_index = takes_depth = False
+    takes_alpha = has_modes = False
     is_class = False
 
     def __init__(self, recipe: str, seed: int, tries: int = 3000):
@@ -30,6 +34,7 @@ class Exam(ABC):
         self.tries, self._cause = tries, None
         self.notes: list[str] = []
         self.refused = ""  # why it could not even be run
+        self.off = False  # whether a value came out wrong, so that what follows proves little
 
     def generator(self, law: str) -> torch.Generator:
         """Make the law's own random stream, whatever ran before it."""
@@ -66,6 +71,11 @@ class Exam(ABC):
     def run_in(self, case: Case, dtype: torch.dtype) -> Tensor:
         """Run it in another precision."""
 
+    @contextmanager
+    def in_training(self) -> Iterator[None]:
+        """Run what was handed in in training mode meanwhile."""
+        yield
+
     def needs(self, silent: Sequence[str] = ()) -> None:
         """Skip a law that this recipe or this form has no use for."""
         if set(silent) - set(self.sides) or (silent and self.design.inside.sphere):
@@ -76,7 +86,12 @@ class Exam(ABC):
         for case in cases:
             came, expected = self.run(case).stream, self.truth(case).stream
             if not close(came, expected):
+                self.off = True
                 raise Broken(describe(str(case), came, expected), cause or self.cause())
+
+    def stock(self, sentence: str) -> str:
+        """Give the mistake that was found, else a usual cause, but not of a wrong value."""
+        return self.cause() or ("" if self.off else sentence)
 
     def cause(self) -> str:
         """Find a known mistake that gives what came; it is looked for once."""
@@ -86,6 +101,8 @@ class Exam(ABC):
                 self._cause = self._search()
             except Exception:  # an explanation is a courtesy: without it the law still speaks
                 self._cause = ""
+        if self.recipe == "deepnorm" and not self.takes_alpha:
+            self._cause = self._cause.replace(_ON_BRANCH, _SIGN)
         return self._cause
 
     def _search(self) -> str:

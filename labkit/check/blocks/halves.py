@@ -96,8 +96,6 @@ def move(
         "x": x, "e": e, "r": x if r is None else r, "f": f, "unit": unit, "relu": torch.relu,
         "α": half.alpha, "l": half.number, **bench.norms, **bench.vectors,
     }  # fmt: skip
-    N = bench.norms["N"]
-    names["reluN"], names["Nrelu"] = lambda t: torch.relu(N(t)), lambda t: N(torch.relu(t))
     stream = eval(_compiled(half.text), {"__builtins__": {}}, names)
     if not half.second:
         return stream, r

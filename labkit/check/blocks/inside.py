@@ -22,6 +22,7 @@ class Inside:
     kv_heads: int
     head_dim: int
     causal: bool = True
+    mask: str = ""  # wrong ones: next, strict, after softmax, zero
     rotary: str = "half"  # which channels turn together: half, pairs; "": no rotation
     scale: str = "1/√h"  # of the logits; h is the width of a head, d that of the stream
     over: str = "keys"  # what the softmax runs over
@@ -137,10 +138,14 @@ def _mixed(i: Inside, w: Weights, x: Tensor, prev: Tensor | None) -> tuple[Tenso
         bent = torch.tanh(logits / (i.softcap if "l/c" in i.cap_form else 1.0))
         logits = bent * i.softcap if i.cap_form.startswith("c·") else bent
     if i.causal:
-        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        shift = {"next": 2, "strict": 0}.get(i.mask, 1)
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(shift)
         blocked = -i.softcap if i.softcap and i.cap_form.endswith("after mask") else -math.inf
-        logits = logits.masked_fill(hidden, blocked)
+        blocked = {"strict": -1e9, "zero": 0.0}.get(i.mask, blocked)
+        if i.mask != "after softmax":
+            logits = logits.masked_fill(hidden, blocked)
     p = logits.softmax(-1 if i.over == "keys" else -2).nan_to_num()
+    p = p.tril() if i.causal and i.mask == "after softmax" else p
     if prev is not None and i.chain == "after softmax":
         p = p + (prev.tril() if i.causal else prev)
     mixed = torch.einsum("bhij,bjhc->bihc", p, v)

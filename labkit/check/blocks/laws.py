@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from labkit.check.blocks import properties as properties
+from labkit.check.blocks import modes, properties
 from labkit.check.blocks.exam import Exam, close, describe
 from labkit.check.blocks.module import ModuleExam
 from labkit.check.case import Broken, Untested
@@ -41,6 +41,13 @@ def value(exam: Exam) -> None:
     """Match the recipe's equations in float64."""
     draw = exam.generator("value")
     exam.compare([exam.case(draw), exam.case(draw, "again", time=7)])
+    large = exam.case(draw, "many long sequences", batch=6, time=40)
+    try:
+        exam.run(large)
+    except Broken:
+        exam.notes.append("40 tokens were not checked: it does not take as many")
+        return
+    exam.compare([large])
 
 
 def shapes(exam: Exam) -> None:
@@ -119,5 +126,6 @@ BASIC: dict[str, Law] = {
     "gradient of parameters": properties.gradient_parameters,
     "inputs kept": properties.inputs_kept,
     "same result twice": properties.repeatable,
+    "training mode": modes.training,
     "precision": properties.precision,
 }

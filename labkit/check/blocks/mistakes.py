@@ -29,10 +29,10 @@ _SKIP = {
     "x + N(x)": "the normalized copy N(x) is added to the residual",
     "-x": "the residual is subtracted",
 }
-
-
-def _on_branch(half: Half) -> str:
-    return f"f({half.read})"
+_UNDER_A_NORM = {
+    "2 * x": "the branch is halved, or x counts twice (the norm cannot tell)",
+    "0.5 * x": "the branch counts twice, or x is halved (the norm cannot tell)",
+}
 
 
 def _singles(right: Half) -> Iterator[Change]:
@@ -73,6 +73,8 @@ def _singles(right: Half) -> Iterator[Change]:
         if read != right.read and not (right.read == "x" and read == "x"):
             yield f"read {read}", sentence, replace(right, read=read)
     for skip, sentence in _SKIP.items():
+        if right.outer in ("N", "M") and right.skip == "x" and not right.gain:
+            sentence = _UNDER_A_NORM.get(skip, sentence)
         if skip != right.skip:
             yield f"skip {skip}", sentence, replace(right, skip=skip)
     for letter in ("", "N", "M"):
@@ -97,6 +99,8 @@ def _singles(right: Half) -> Iterator[Change]:
     yield "sign", "the sublayer's write is subtracted", replace(right, weight="-1")
     yield "no f", "the sublayer's write is lost", replace(right, odd=right.skip or "x")
     yield "double f", "the sublayer's write is added twice", replace(right, weight="2")
+    if right.outer not in ("N", "M"):
+        yield "half f", "the sublayer's write is halved", replace(right, weight="0.5")
     if right.outer in ("N", "M"):
         yield (
             "post +x",

@@ -1,21 +1,25 @@
 """A block that is a module, with parameters of its own, as the subject of an exam."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
+from labkit.check.blocks.axes import first_axis, sees_nothing
 from labkit.check.blocks.call import parameters, role_of
 from labkit.check.blocks.design import Case, Design, Out, reference
 from labkit.check.blocks.exam import Exam
 from labkit.check.blocks.forward import call
 from labkit.check.blocks.halves import unit
+from labkit.check.blocks.modes import without_dropout
 from labkit.check.blocks.names import find
 from labkit.check.blocks.neutral import neutral_designs
 from labkit.check.blocks.reading import Reading, flattened, readings, values
 from labkit.check.blocks.search import Search
+from labkit.check.blocks.slopes import slopes
 from labkit.check.case import Broken, Untested
 from labkit.model.config import ModelConfig
 
@@ -25,7 +29,7 @@ _COLUMNS = ("out", "down")  # nGPT: their columns, not their rows, have unit len
 class ModuleExam(Exam):
     """A copy of the module in float64, its parameters drawn at random, read as a design's slots."""
 
-    form = "module"
+    form, has_modes = "module", True
 
     def __init__(
         self,
@@ -46,9 +50,14 @@ class ModuleExam(Exam):
         self.initial = {
             n: p.detach().abs().mean().item() for n, p in self.module.named_parameters()
         }
-        self.batch_first = all(
-            m.batch_first for m in self.module.modules() if isinstance(m, nn.MultiheadAttention)
-        )
+        self.batch_first = True
+        if sum(p.ndim >= 2 for p in self.module.parameters()) < 3 and not self.found.loose:
+            kind = type(given).__name__
+            self.refused = (
+                f"{kind} is no block: attention and feed-forward have four matrices or more; hand "
+                "in a block, a step (x, f, norm) or a wrapper (make_norm, sublayer)"
+            )
+            raise Broken(self.refused)
         listed = parameters(self.module.forward) or []
         known = {"context", "angles", "cos_sin", "cos", "prev", "second", "mask", "entry"}
         self.roles = {r for p in listed[1:] if (r := role_of(p.name, known))}
@@ -108,7 +117,14 @@ class ModuleExam(Exam):
         except Broken as broken:
             self.refused = broken.message
             return
-        match = search.right() or search.wrong(self.tries)
+        match = search.right()
+        if match is None and (told := first_axis(self, designs)):
+            self._cause = told
+            return
+        if match is None and (told := sees_nothing(search)):
+            self._cause = told
+            return
+        match = match or search.wrong(self.tries)
         self._cause = ""
         if match is not None:
             self.design, self.reading, self._cause = match
@@ -158,6 +174,16 @@ class ModuleExam(Exam):
                     self.write(slot, torch.zeros_like(self.weights[slot]))
         return kept
 
+    @contextmanager
+    def in_training(self) -> Iterator[None]:
+        """Run a copy in training mode meanwhile, without its dropout."""
+        kept, self.module = self.module, copy.deepcopy(self.module).train()
+        without_dropout(self.module)
+        try:
+            yield
+        finally:
+            self.module = kept
+
     def call(self, module: nn.Module, case: Case, x: Tensor | None = None) -> Out:
         """Call a copy of the module; `x` itself is passed where it is given."""
         return call(module, self.design, case, case.x.clone() if x is None else x, self.batch_first)
@@ -187,31 +213,21 @@ class ModuleExam(Exam):
         }
 
     def gradients(self, case: Case) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Differentiate a weighted sum of the output by x and by every slot."""
-        draw = self.generator("gradient")
-        weight = torch.randn(case.x.shape, generator=draw, dtype=torch.float64)
-        x = case.x.clone().requires_grad_(True)
-        self.module.zero_grad()
-        out = self.call(self.module, replace(case, x=x), x=x)
-        if not out.stream.requires_grad:
-            raise Broken(
-                f"on {case} the new stream has no gradient: it was cut off (detach, no_grad)"
-            )
-        (out.stream * weight).sum().backward()
-        grads = {
-            n: (torch.zeros_like(p) if p.grad is None else p.grad).flatten()
-            for n, p in self.module.named_parameters()
-        }
-        came = {slot: piece.read(grads) for slot, piece in self.reading.slots.items()}
-        came["x"] = torch.zeros_like(x) if x.grad is None else x.grad
+        """Differentiate all that comes by x, the other inputs and every slot."""
+        own = dict(self.module.named_parameters())
+        wanted, causal = self.truth(case), self.design.inside.causal
+        made = slopes(
+            lambda one: self.call(self.module, one, x=one.x), case, wanted, own,
+            self.generator("slopes"), causal,
+        )  # fmt: skip
+        flat = {n: made[n].flatten() for n in own}
+        came = {n: g for n, g in made.items() if n not in own}
+        came |= {slot: piece.read(flat) for slot, piece in self.reading.slots.items()}
         leaves = {slot: w.clone().requires_grad_(True) for slot, w in self.weights.items()}
-        leaf = case.x.clone().requires_grad_(True)
-        total = (reference(self.design, leaves, replace(case, x=leaf)).stream * weight).sum()
-        total.backward()
-        expected = {
-            slot: torch.zeros_like(w) if w.grad is None else w.grad for slot, w in leaves.items()
-        }
-        expected["x"] = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+        expected = slopes(
+            lambda one: reference(self.design, leaves, one), case, wanted, leaves,
+            self.generator("slopes"), causal,
+        )  # fmt: skip
         if self.design.inside.sphere:
             came, expected = self._tangent(came), self._tangent(expected)
         return came, expected

@@ -16,7 +16,7 @@ class Sublayer(nn.Module):
         self.kind, self.silent = kind, silent
         self.matrix = nn.Parameter(torch.randn(dim, dim, generator=draw, dtype=torch.float64))
         self.matrix.data.mul_(1.3 / dim**0.5)
-        self.past = torch.rand(32, 32, generator=draw, dtype=torch.float64).tril()
+        self.past = torch.rand(64, 64, generator=draw, dtype=torch.float64).tril()
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Map the stream."""

@@ -1,6 +1,7 @@
 """Call a placement that brings no sublayers: a step, a wrapper, or a whole block of functions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ from labkit.check.blocks.call import bind, parameters, plain
 from labkit.check.blocks.design import Case, Out
 from labkit.check.blocks.exam import Exam, guarded, stream_of
 from labkit.check.blocks.halves import SIDES, unit
+from labkit.check.blocks.modes import without_dropout
 from labkit.check.blocks.parts import Norm, Sublayer
 from labkit.check.case import Broken
 from labkit.context import Context
@@ -36,6 +38,16 @@ class Played(Exam):
     config: ModelConfig
     index: int
     dim: int
+    training = False  # how a wrapper is run
+
+    @contextmanager
+    def in_training(self) -> Iterator[None]:
+        """Run a wrapper in training mode meanwhile, without its dropout."""
+        self.training = True
+        try:
+            yield
+        finally:
+            self.training = False
 
     def known(self, case: PartsCase, x: Tensor) -> dict[str, Any]:
         """Offer everything that a placement might want."""
@@ -50,7 +62,7 @@ class Played(Exam):
             "index": self.index, "number": self.index + 1, "place": place, "dim": self.dim,
             "sublayer_index": place.sublayer, "dropout": 0.0,
         }  # fmt: skip
-        if "α" in half.gain:
+        if "α" in half.gain or self.recipe in ("deepnorm", "keel"):
             known["alpha"] = half.alpha
         if "unit" in half.text:
             known |= {"alpha": case.own["a"], "unit": unit}
@@ -135,6 +147,9 @@ class Played(Exam):
             raise Broken(f"it made a {type(wrapped).__name__}, where a module is wanted")
         if isinstance(wrapped, nn.Module):
             self._set_own(wrapped, case)
+            wrapped.train(self.training)
+            if self.training:
+                without_dropout(wrapped)
         x, half = known["x"], self.design.sides[SIDES.index(self.sides[0])]
         calling: dict[str, Any] = {"x": x, "entry": known["entry"], "context": context}
         calling |= {"second": case.r} if half.second else {}

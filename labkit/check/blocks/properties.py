@@ -8,6 +8,7 @@ import torch
 from labkit.check.blocks.exam import GRADIENT, Exam, close, describe
 from labkit.check.blocks.halves import unit
 from labkit.check.blocks.module import ModuleExam
+from labkit.check.blocks.slopes import GIVEN
 from labkit.check.case import Broken, Untested
 
 
@@ -24,7 +25,7 @@ def tokens_alone(exam: Exam) -> None:
             describe(
                 f"{case}, token 1 changed", other[:, apart], came[:, apart], ", another token"
             ),
-            exam.cause() or "a norm or the feed-forward runs over the tokens",
+            exam.stock("a norm or the feed-forward runs over the tokens"),
         )
 
 
@@ -40,7 +41,7 @@ def causal(exam: Exam) -> None:
     if not close(other, came, 1e-9):
         raise Broken(
             describe(f"{case}, token 3 changed", other, came, ", an earlier token"),
-            exam.cause() or "the causal mask is missing, or a norm runs over the tokens",
+            exam.stock("the causal mask is missing, or a norm runs over the tokens"),
         )
 
 
@@ -75,7 +76,7 @@ def scores(exam: Exam) -> None:
     seen = seen.tril() if exam.design.inside.causal else seen
     came, expected = came[..., seen], expected[..., seen]
     if not close(came, expected):
-        cause = exam.cause() or "what is handed on is not the sum: the scores are not accumulated"
+        cause = exam.stock("what is handed on is not the sum: the scores are not accumulated")
         raise Broken(describe(f"{case}, scores", came, expected), cause)
 
 
@@ -89,18 +90,18 @@ def _gradient(exam: Exam, wanted: Callable[[str], bool]) -> None:
             continue  # the second part: a key's bias, say, has gradient 0 but for rounding
         raise Broken(
             describe(f"{case}, gradient of {slot}", came[slot], expected[slot]),
-            exam.cause() or "part of the way is cut off (detach, no_grad, .data) or scaled",
+            exam.stock("part of the way is cut off (detach, no_grad, .data) or scaled"),
         )
 
 
 def gradient_x(exam: Exam) -> None:
-    """Hand back the gradient of x."""
-    _gradient(exam, lambda slot: slot == "x")
+    """Hand back the gradient of x, and of whatever else comes in."""
+    _gradient(exam, lambda slot: slot in ("x", *GIVEN))
 
 
 def gradient_parameters(exam: Exam) -> None:
     """Give every parameter its gradient."""
-    _gradient(exam, lambda slot: slot != "x")
+    _gradient(exam, lambda slot: slot not in ("x", *GIVEN))
 
 
 def inputs_kept(exam: Exam) -> None:
@@ -127,7 +128,9 @@ def repeatable(exam: Exam) -> None:
     if not close(second, first, 1e-9):
         raise Broken(
             describe(str(case), second, first, ", called a second time"),
-            "something random or remembered takes part in evaluation mode",
+            "something random or remembered takes part in evaluation mode"
+            if not exam.cause()
+            else exam.cause(),
         )
 
 
@@ -143,7 +146,9 @@ def precision(exam: Exam) -> None:
                 "a cast to another dtype that is not undone",
             )
         if not bool(came.isfinite().all()) or not close(came, expected, allowed):
-            raise Broken(describe(f"{case} in {dtype}", came, expected), "lost precision")
+            raise Broken(
+                describe(f"{case} in {dtype}", came, expected), exam.stock("lost precision")
+            )
 
 
 def unit_length(exam: Exam) -> None:
@@ -156,5 +161,5 @@ def unit_length(exam: Exam) -> None:
         raise Broken(
             f"on {case} the new stream has vectors of length {length.min():.4g} to "
             f"{length.max():.4g}, expected 1",
-            exam.cause() or "the stream is not renormalized after the step",
+            exam.stock("the stream is not renormalized after the step"),
         )

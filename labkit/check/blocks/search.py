@@ -4,6 +4,7 @@ One token tells placements, norms and the feed-forward apart: its softmax is 1, 
 the mask and the positions are. Several tokens then tell those.
 """
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, zip_longest
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Turn = tuple[str, bool, float]  # what one token cannot tell: rotation, mask, scale of s_qk
 Match = tuple[Design, Reading, str]
 _CLOSEST = 2e-6
+_SECONDS = 1.8  # of computing, for an explanation
 _MANY = 3000  # designs that are compared when the right one is looked for
 _ERRORS = (
     NameError, RuntimeError, KeyError, ValueError, IndexError, ZeroDivisionError, TypeError,
@@ -39,6 +41,7 @@ class Search:
         self.some = [exam.case(draw, batch=1, time=4), exam.case(draw, batch=1, time=3)]
         self.came_one = exam.run(self.one)
         self.came = [exam.run(case) for case in self.some]
+        self.stop: float | None = None  # in this thread's own time: other work does not count
         self.left = 0  # how many designs may still be compared
         self.still: list[Design] = []
         self.turns: list[Turn] = []
@@ -65,6 +68,8 @@ class Search:
         allowed: float = VALUE,
     ) -> bool:
         self.left -= 1
+        if self.stop is not None and time.thread_time() > self.stop:
+            self.left = -1
         try:
             w: dict[str, Tensor] = values(reading, self.flat)
             return all(
@@ -97,9 +102,9 @@ class Search:
     def wrong(self, count: int) -> Match | None:
         """Find a wrong design; the match names its mistake, and the right design beside it.
 
-        It may compare `count` designs: a limit in seconds would make causes depend on the machine.
+        It may compare `count` designs, within a time that only the unexplained ones need.
         """
-        self.left = count
+        self.left, self.stop = count, time.thread_time() + _SECONDS
         for limit in (6, 48):
             tried = 0
             for sentence, design, right in self._candidates():

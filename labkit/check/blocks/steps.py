@@ -15,10 +15,9 @@ from labkit.check.blocks.exam import same
 from labkit.check.blocks.halves import SIDES, Bench, move, unit
 from labkit.check.blocks.parts import Norm, Sublayer
 from labkit.check.blocks.played import PartsCase, Played
+from labkit.check.blocks.slopes import slopes
 from labkit.check.case import Broken
 from labkit.model.config import ModelConfig
-
-_CONSTANTS = {"alpha", "omega", "lambda", "gate"}
 
 
 class StepsExam(Played):
@@ -44,6 +43,8 @@ class StepsExam(Played):
         self.sides = SIDES if form == "whole" else self._side(part)
         different = self.design.attention != self.design.feed_forward
         self.free = part is None and form != "whole" and different
+        self.takes_alpha = any(role_of(p.name, {"alpha"}) for p in parameters(given) or [])
+        self.has_modes = form == "wrapper"
         self._settle()
         if self.free:
             half = self.design.sides[SIDES.index(self.sides[0])]
@@ -186,23 +187,14 @@ class StepsExam(Played):
     def gradients(self, case: Case) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Differentiate by x, by the sublayers' matrices and by the norms' gains."""
         assert isinstance(case, PartsCase)
-        draw = self.generator("gradient")
-        weight = torch.randn(case.x.shape, generator=draw, dtype=torch.float64)
         inner = {f"sublayer {n + 1}": s.matrix for n, s in enumerate(case.sublayers)}
         inner |= {f"norm {n + 1}": norm.weight for n, norm in enumerate(case.norms)}
+        wanted = self.truth(case)
 
-        def collect(run: Callable[[Tensor], Out]) -> dict[str, Tensor]:
-            x = case.x.clone().requires_grad_(True)
-            stream = run(x).stream
-            if not stream.requires_grad:
-                raise Broken(f"on {case} the new stream has no gradient: it was cut off (detach)")
-            places = [x, *inner.values()]
-            grads = torch.autograd.grad((stream * weight).sum(), places, allow_unused=True)
-            pairs = zip(["x", *inner], grads, places, strict=True)
-            return {n: torch.zeros_like(p) if g is None else g for n, g, p in pairs}
+        def collect(run: Callable[[Case], Out]) -> dict[str, Tensor]:
+            return slopes(run, case, wanted, inner, self.generator("slopes"), False)
 
-        came = collect(lambda x: self.run_on(case, x * 1))
-        return came, collect(lambda x: self.truth(replace(case, x=x)))
+        return collect(lambda one: self.run_on(one, one.x)), collect(self.truth)
 
 
 def arguments(fn: Callable[..., Any]) -> set[str]:

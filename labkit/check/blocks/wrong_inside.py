@@ -7,6 +7,13 @@ from typing import Any
 from labkit.check.blocks.design import Design
 from labkit.check.blocks.inside import Inside
 
+_MASKS = {
+    "next": "the causal mask is off by one: a token sees the next one (triu(2) for triu(1))",
+    "strict": "the causal mask is off by one: a token does not see itself (tril(-1) for tril(0))",
+    "after softmax": "the causal mask comes after the softmax: the weights no longer add up to 1",
+    "zero": "the causal mask fills with 0, not with -inf: later tokens still take part",
+}
+
 
 def inside_mistakes(right: Design) -> Iterator[tuple[str, Design]]:
     """Give designs that differ inside attention or feed-forward."""
@@ -98,6 +105,8 @@ def _attention(i: Inside) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "the gain of each head is missing", {"head_gain": ""}
         yield "the gain of each head stands after W_O instead of before", {"head_gain": "after W_O"}
     yield "attention sees later tokens: the causal mask is missing", {"causal": not i.causal}
+    for mask, sentence in _MASKS.items() if i.causal else ():
+        yield sentence, {"mask": mask}
     yield "key and value heads are tiled; each must repeat for its neighbours", {"groups": "tile"}
     yield "the heads are not transposed back before they become channels", {"merge": "no transpose"}
     yield "the softmax runs over the queries instead of the keys", {"over": "queries"}

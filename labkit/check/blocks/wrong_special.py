@@ -134,16 +134,16 @@ def _rectified(right: Half) -> Iterator[Change]:
     for sentence, change in (
         (no, {"outer": ""}) if right.outer else ("the rectifier is missing", {"read": "N(x)"}),
         ("the rectifier stands on the branch, before the addition",
-         {"odd": "x + reluN(f(x))"} if right.outer else {"read": "N(x)", "write": "relu"}),
+         {"odd": "x + relu(N(f(x)))"} if right.outer else {"read": "N(x)", "write": "relu"}),
         ("the norm is missing", {"write": ""} if right.outer else {"read": "relu(x)"}),
         ("the rectifier stands before the norm",
-         {"odd": "relu(x + Nrelu(f(x)))"} if right.outer else {"read": "Nrelu(x)"}),
+         {"odd": "relu(x + N(relu(f(x))))"} if right.outer else {"read": "N(relu(x))"}),
         ("the stream is rectified after the addition",
          {"odd": "relu(x) + N(f(x))"} if right.outer else {"outer": "relu"}),
-        ("the norm stands after the addition", {"odd": "reluN(x + f(x))"}),
+        ("the norm stands after the addition", {"odd": "relu(N(x + f(x)))"}),
         ("the skip is taken from the rectified copy",
-         {"skip": "relu(x)"} if right.outer else {"skip": "reluN(x)"}),
-        ("norm and rectifier stand after the sum", {"odd": "Nrelu(x + f(x))"}),
-        ("norm and rectifier stand on what the sublayer writes", {"odd": "x + reluN(f(x))"}),
+         {"skip": "relu(x)"} if right.outer else {"skip": "relu(N(x))"}),
+        ("norm and rectifier stand after the sum", {"odd": "N(relu(x + f(x)))"}),
+        ("norm and rectifier stand on what the sublayer writes", {"odd": "x + relu(N(f(x)))"}),
     ):  # fmt: skip
         yield sentence, sentence, replace(right, **change)

@@ -1,0 +1,59 @@
+"""Which axis attention runs over, and whether a token sees itself: told before a long search."""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from labkit.check.blocks.design import Design
+from labkit.check.blocks.exam import close
+from labkit.check.blocks.search import Search
+from labkit.check.case import Broken
+
+if TYPE_CHECKING:
+    from labkit.check.blocks.module import ModuleExam
+
+AXIS = "attention runs over the first axis: batch_first=True is missing, or the axes are exchanged"
+SAID = (
+    "; it was made for (time, batch, dim), and here (batch, time, dim) is the rule: hand it in "
+    "with batch_first=True, or in a module that transposes before and after it"
+)
+_EMPTY = (
+    "the first token sees nothing: the causal mask is off by one and hides a token from itself "
+    "(tril(-1) for tril(0), > for >=)"
+)
+
+
+def first_axis(exam: "ModuleExam", designs: list[Design]) -> str:
+    """Say what is wrong when one sequence of a batch changes what comes for another."""
+    case = exam.case(exam.generator("axes"), batch=2, time=3)
+    moved = case.x.clone()
+    moved[1] = moved[1].flip(-1)
+    try:
+        with torch.no_grad():
+            came, other = exam.run_on(case, case.x.clone()).stream, exam.run_on(case, moved).stream
+    except Broken:
+        return ""
+    if close(other[0], came[0], 1e-9):
+        return ""
+    exam.batch_first = False
+    try:
+        search = Search(exam, designs)
+        right = search.right()
+    except Broken:
+        right = None
+    finally:
+        exam.batch_first = True
+    if right is None:
+        return "the sequences of a batch see each other: attention or a norm runs over the batch"
+    given = exam.original
+    said = isinstance(given, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer)
+    said = said or getattr(given, "batch_first", None) is False
+    return AXIS + (SAID if said else "")
+
+
+def sees_nothing(search: Search) -> str:
+    """Notice a first row that has no number, where the others have."""
+    came = search.came[0].stream
+    empty = bool(came[:, 0].isnan().all()) and bool(came[:, 1:].isfinite().all())
+    return _EMPTY if empty else ""

@@ -1,0 +1,172 @@
+"""What a model's description must fulfil: each rule says what came, and the way out."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from labkit.attention import attention_norms
+from labkit.feed_forward import ACTIVATIONS
+from labkit.init import INITS
+from labkit.norms import NORMS, make_norm
+from labkit.placements import recipe
+
+if TYPE_CHECKING:
+    from labkit.model.config import ModelConfig
+
+KINDS = ("decoder", "encoder", "encoder-decoder")
+COUNTS = ("dim", "depth", "heads", "vocab", "context", "experts_per_token")
+OPTIONAL_COUNTS = ("kv_heads", "hidden", "encoder_depth", "experts")
+
+
+def check_config(config: ModelConfig) -> None:
+    """Refuse nonsense with a ValueError or TypeError that names the field."""
+    _check_types(config)
+    recipe(config.recipe)
+    _check_names(config)
+    _check_counts(config)
+    _check_numbers(config)
+    _check_norms(config)
+    if recipe(config.recipe).sphere:
+        _check_sphere(config)
+
+
+def _check_types(config: ModelConfig) -> None:
+    for field in ("recipe", "norm", "kind", "activation", "init", "qk_norm"):
+        value = getattr(config, field)
+        if not isinstance(value, str) and not (value is None and field in ("init", "qk_norm")):
+            raise TypeError(f"{field} must be a name in quotes, got {value!r}")
+    for field in ("tie", "final_norm"):
+        value = getattr(config, field)
+        if not isinstance(value, bool) and not (value is None and field == "final_norm"):
+            raise TypeError(f"{field} must be True or False, got {value!r}")
+    pairs = config.norm_kw
+    if not isinstance(pairs, tuple) or not all(
+        isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs
+    ):
+        raise TypeError(
+            'norm_kw must be a tuple of (name, value) pairs, such as (("bias", False),); '
+            f"got {pairs!r}"
+        )
+    names = [name for name, _ in pairs] + ["eps"] * (config.norm_eps is not None)
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(
+            f"{', '.join(twice)} is given twice, in norm_kw or as norm_eps; once is enough"
+        )
+
+
+def _check_names(config: ModelConfig) -> None:
+    for what, name, table in (
+        ("norm", config.norm, NORMS),
+        ("initialization", config.init or "normal", INITS),
+        ("kind", config.kind, KINDS),
+        ("activation", config.activation, ("swiglu", *ACTIVATIONS)),
+    ):
+        if name not in table:
+            raise ValueError(f"unknown {what} {name!r}; choose one of {', '.join(table)}")
+
+
+def _check_counts(config: ModelConfig) -> None:
+    for field in (*COUNTS, *OPTIONAL_COUNTS):
+        value = getattr(config, field)
+        if value is None and field in OPTIONAL_COUNTS:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(f"{field} must be a whole number, got {value!r}")
+        if value < 1:
+            raise ValueError(f"{field} must be at least 1, got {value}")
+    if config.dim % (2 * config.heads):
+        raise ValueError(
+            f"dim ({config.dim}) must be an even multiple of heads ({config.heads}): rotary "
+            "positions turn channels in pairs"
+        )
+    if config.heads % (config.kv_heads or config.heads):
+        raise ValueError(
+            f"heads ({config.heads}) must be a multiple of kv_heads ({config.kv_heads})"
+        )
+    if config.encoder_depth is not None and config.kind != "encoder-decoder":
+        raise ValueError(
+            f"encoder_depth is for kind='encoder-decoder', got kind={config.kind!r}; "
+            "a single stack has depth only"
+        )
+    if config.experts is not None and config.experts_per_token > config.experts:
+        raise ValueError(
+            f"experts_per_token ({config.experts_per_token}) must be at most experts "
+            f"({config.experts})"
+        )
+
+
+def _check_numbers(config: ModelConfig) -> None:
+    for field in ("norm_eps", "balance", "router_z", "softcap", "logit_softcap", "qk_clip"):
+        value = getattr(config, field)
+        if value is None and field not in ("balance", "router_z"):
+            continue
+        if not isinstance(value, int | float):
+            raise TypeError(f"{field} must be a number, got {value!r}")
+        if field in ("norm_eps", "balance", "router_z"):
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{field} must be at least 0 and finite, got {value}")
+        elif not 0 < value < math.inf:
+            raise ValueError(f"{field} must be above 0 and finite (or None), got {value}")
+    if config.alpha is None:
+        return
+    if config.norm_name not in ("dyt", "derf"):
+        raise ValueError(f"alpha is DyT's and Derf's; the norm here is {config.norm_name!r}")
+    pair = config.alpha
+    if (
+        not isinstance(pair, tuple)
+        or len(pair) != 2
+        or not all(isinstance(a, int | float) and 0 < a < math.inf for a in pair)
+    ):
+        raise ValueError(
+            "alpha must be a tuple of two positive numbers, for attention's norms and all others; "
+            f"got {pair!r}"
+        )
+
+
+def _check_norms(config: ModelConfig) -> None:
+    """Make one norm of each kind that the model will have: it refuses what does not fit it."""
+    asked, name = recipe(config.recipe), config.norm_name
+    make_norm(name, config.dim, **config.norm_options)
+    if asked.inner_norm:
+        make_norm(name, config.hidden_dim, **config.norm_options)
+        if config.experts is not None and getattr(NORMS[name], "takes_mask", False):
+            raise ValueError(
+                f"recipe {config.recipe!r} norms inside each expert, which sees other tokens in "
+                f"every batch: {name!r} pools over tokens and means nothing there; take another"
+            )
+    inside = [p.heads for p in (asked.block, asked.first) if p is not None and p.heads]
+    if config.qk_norm is not None and inside:
+        raise ValueError(
+            f"recipe {config.recipe!r} has norms inside attention already ({inside[0]}): leave "
+            "qk_norm out, or choose a recipe without them"
+        )
+    for text in (config.qk_norm, *[words.format(norm=name) for words in inside]):
+        norms = attention_norms(text, length=max(2, config.context))
+        if norms is None:
+            continue
+        width = config.dim if norms.share == "width" else config.dim // config.heads
+        make_norm(norms.norm, width, **config.options_of(norms.norm))
+        if config.qk_clip is not None and set(norms.tensors) & set("qk"):
+            raise ValueError(
+                f"QK-Clip scales W_q and W_k, which a norm of q or k undoes ({text}): take one "
+                "of the two"
+            )
+
+
+def _check_sphere(config: ModelConfig) -> None:
+    for field, fits in (
+        ("kind", ("decoder", "encoder")),
+        ("kv_heads", (None, config.heads)),
+        ("activation", ("swiglu",)),
+        ("qk_norm", (None,)),
+        ("softcap", (None,)),
+        ("qk_clip", (None,)),
+        ("experts", (None,)),
+        ("final_norm", (None, False)),
+    ):
+        if getattr(config, field) not in fits:
+            raise ValueError(
+                f"recipe {config.recipe!r} defines its own {field}, got "
+                f"{getattr(config, field)!r}; it takes {' or '.join(map(repr, fits))}"
+            )

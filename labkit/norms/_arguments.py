@@ -1,0 +1,45 @@
+"""Check the numbers that make_norm is given before a norm is made of them."""
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+_NUMBERS = (
+    "alpha",
+    "backward_decay",
+    "bound",
+    "eps",
+    "forward_decay",
+    "momentum",
+    "p",
+    "scale",
+    "shift",
+    "temperature",
+)
+_WHOLE = ("groups", "num_groups", "steps", "warm", "warmup")
+
+
+def checked(name: str, key: str, value: Any, default: Any) -> Any:
+    """Give the argument back, or refuse it; a whole number written as 1e4 becomes an integer.
+
+    None stands where it is the default, and for `momentum`, as in torch.
+    """
+    whole = key in _WHOLE
+    if not whole and key not in _NUMBERS:
+        return value
+    if value is None and (default is None or key == "momentum"):
+        return value
+    usual = "the usual value is 1e-5 or 1e-6" if key == "eps" else f"the default is {default}"
+    if not isinstance(value, Real) or isinstance(value, bool):
+        kind = "a whole number" if whole else "a number"
+        raise TypeError(f"{name} needs {kind} as {key}, got {value!r}; {usual}")
+    number = float(value)
+    if key == "eps" and not number >= 0:
+        raise ValueError(f"{name} needs eps >= 0, got {value}; {usual}")
+    if key == "momentum" and not 0 <= number <= 1:
+        raise ValueError(f"{name} needs momentum in [0, 1], got {value}; {usual}")
+    if not math.isfinite(number):
+        raise ValueError(f"{name} needs a finite {key}, got {value}; {usual}")
+    if whole and not number.is_integer():
+        raise ValueError(f"{name} needs a whole number as {key}, got {value}; {usual}")
+    return int(number) if whole and not isinstance(value, Integral) else value
