@@ -12,6 +12,7 @@ from blocks_parts import PRE
 from torch import nn
 from variants_blocks import WRONG
 from variants_blocks_right import RIGHT
+from variants_blocks_users import RIGHT_USERS, WRONG_USERS
 
 from labkit import placements
 from labkit.check.blocks.block import block
@@ -19,6 +20,7 @@ from labkit.check.blocks.halves import FIRST, HALVES, halves, is_first
 from labkit.model import Block
 from labkit.placements import RECIPES
 
+WRONG, RIGHT = WRONG | WRONG_USERS, RIGHT | RIGHT_USERS
 EACH = [(family, name) for family, table in WRONG.items() for name in table]
 GOOD = [(family, name) for family, table in RIGHT.items() for name in table]
 SEEDS = [0, pytest.param(1, marks=pytest.mark.slow)]
@@ -35,7 +37,7 @@ def test_a_wrong_block_is_rejected_with_its_cause(family, name, seed, record_pro
     assert any(cause in law.cause for law in report.failed), report
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("family", "name"), GOOD)
 def test_a_right_block_is_accepted(family, name, seed):
     given, recipe, further = RIGHT[family][name]
@@ -207,6 +209,8 @@ def test_what_the_caller_gets_wrong_raises():
         block(Block, "pree")
     with pytest.raises(ValueError, match="part must be attention or feed-forward"):
         block(Block, "pre", part="middle")
+    with pytest.raises(TypeError, match="ModelConfig"):
+        block(Block, "pre", {"dim": 32})
     with pytest.raises(ValueError, match="one stack"):
         block(Block, "pre", config("pre", kind="encoder-decoder"))
 
@@ -216,3 +220,22 @@ def test_a_config_that_cannot_be_checked_is_said():
     assert not report.ok and "experts" in str(report)
     report = block(Block, "pre", config("pre", norm="batch"))
     assert not report.ok and "norm of one vector" in str(report)
+
+
+def test_what_does_not_fit_is_said():
+    assert "Linear is no block" in str(block(nn.Linear(4, 4), "pre"))
+    report = block(steps(PRE)(32, 2, 20), "pre", config("pre", dim=64))
+    assert not report.ok and "width 32" in str(report) and "dim=64" in str(report)
+    report = block(Block, "pre", config("post"))
+    assert report.ok and any("for 'post'" in note for note in report.notes)
+    wrong = block(lambda x, f, norm, norm_out, alpha: 3 * x + f(norm(x)), "keel", index=0)
+    assert not wrong.ok and "multiply" not in str(wrong)
+    assert any("block 5" in note for note in block(Block(config("mix-ln"), 5), "mix-ln").notes)
+    plain = block(lambda x, f, norm: norm(torch.tanh(x) + f(x.sin())), "post")
+    assert not plain.ok and all(law.cause == "" for law in plain.failed)
+
+
+def test_what_attention_runs_over_is_found_fast():
+    started = time.thread_time()
+    report = block(WRONG_USERS["users"]["pre: transposed by hand"][0], "pre")
+    assert "loop" not in str(report) and time.thread_time() - started < 3

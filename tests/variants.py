@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import variants_batch
 import variants_bounded as bounded
 import variants_channels as channels
+import variants_corners as corners
 import variants_layer
 import variants_lengths as lengths
 import variants_power as power
@@ -62,3 +63,7 @@ GATES = {
     "bhyt": Gate(check.bhyt, bounded.BHYT_WRONG, bounded.BHYT_RIGHT, norms.bounded_tanh),
     "none": Gate(check.identity, orders.IDENTITY_WRONG, orders.IDENTITY_RIGHT, lambda x: x),
 }  # fmt: skip
+for norm, rows_of in corners.WRONG.items():
+    GATES[norm].wrong.update({f"corner: {name}": row for name, row in rows_of.items()})
+for norm, rows_of in corners.RIGHT.items():
+    GATES[norm].right.update({f"corner: {name}": row for name, row in rows_of.items()})

@@ -206,11 +206,6 @@ RIGHT["plain"] = {
     "post: torch, GELU": (torch_layer(activation="gelu"), "post", {}),
     "post: torch, ReLU": (torch_layer(), "post", {}),
     "pre: torch": (torch_layer(norm_first=True, bias=False), "pre", {}),
-    "pre: torch, time first": (
-        nn.TransformerEncoderLayer(16, 4, 24, dropout=0.0, norm_first=True),
-        "pre",
-        {},
-    ),
     "pre: Llama": (hugging_face("Llama", "LlamaDecoderLayer"), "pre", {}),
     "pre: GPT-2": (gpt2(), "pre", {}),
     "pre: heads in a list": (ByHeads, "pre", {}),

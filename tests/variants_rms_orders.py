@@ -71,6 +71,15 @@ class Gemma(nn.Module):
         return (_standard(x, self.eps) * (1.0 + _wide(self.weight))).type_as(x)
 
 
+class T5(nn.Module):
+    def __init__(self, dim, eps=1e-6):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(dim)), eps
+
+    def forward(self, x):
+        return t5_published(x, self.weight, self.eps)
+
+
 class GemmaFromOne(Gemma):
     def __init__(self, dim, eps=1e-6):
         super().__init__(dim, eps)
@@ -136,8 +145,9 @@ T5_WRONG = {
     **_common(_twice), "torch's order": (_once(), "one rounding, after the gain"),
     "torch": (nn.RMSNorm, "one rounding"), "llama": (_twice(), "cast back"),
     "layer norm": (nn.LayerNorm, "the mean is subtracted"), "gemma's class": (Gemma, ""),
+    "llama's class": (Llama, "cast back before a float32 gain"),
 }  # fmt: skip
-T5_RIGHT = {"as published": t5_published, "by rsqrt": t5_by_rsqrt, "llama's class": Llama}
+T5_RIGHT = {"as published": t5_published, "by rsqrt": t5_by_rsqrt, "a class": T5}
 GEMMA_WRONG = {
     **_common(lambda gain=lambda w: w, **more: _once(lambda w: 1 + gain(w), **more)),
     "gain itself": (_once(), "here 1 + gain does"), "2 + gain": (_once(lambda w: 2 + w), ""),
@@ -166,9 +176,10 @@ OUTSIDE_WRONG = {
     "llama's order": (_twice(spread=lambda s, e: s.sqrt() + e, eps=1e-8), "cast back"),
     "1 + gain": (_once(lambda w: 1 + w, lambda s, e: s.sqrt() + e, 1e-8), "1 + gain"),
     "through bfloat16": (_outer(outside_length), ""),
+    "no gradient at 0": (_once(spread=lambda s, e: s.sqrt() + e, eps=1e-8), "no slope at 0"),
 }  # fmt: skip
 OUTSIDE_RIGHT = {"by length": outside_length, "from pieces": _once(
-    spread=lambda s, e: s.sqrt() + e, eps=1e-8),
+    spread=lambda s, e: s.clamp(min=1e-37).sqrt() + e, eps=1e-8),
     "in float64": lambda x, weight=None, eps=1e-8: outside_length(
         x.double(), None if weight is None else weight.double(), eps).to(x.dtype)}  # fmt: skip
 IDENTITY_WRONG = {

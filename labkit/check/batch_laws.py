@@ -1,4 +1,4 @@
-"""The laws of norms that share statistics in a batch: samples are coupled, padding is left out."""
+"""The laws of norms that share statistics in a batch: coupling, padding, registered buffers."""
 
 from dataclasses import replace
 
@@ -8,6 +8,8 @@ from torch import Tensor
 from labkit.check.case import Broken, Case, Untested, describe
 from labkit.check.exam import Exam
 from labkit.check.gradient_laws import gradient_close, wanted_gradient
+from labkit.check.module import Module, ModuleRunner
+from labkit.check.tensors import find_buffer
 
 
 def batch_coupling(exam: Exam) -> None:
@@ -41,6 +43,28 @@ def padding(exam: Exam) -> None:
             exam.compare([case])
             exam.compare([case.but(mask=torch.ones_like(mask))])
             _hold_gradient(exam, case, torch.randn(shape, generator=draw) * spread)
+
+
+def kept_as_buffers(exam: Exam) -> None:
+    """Hold that a module registers its statistics, and starts with those of a standard normal."""
+    runner = exam.open(exam.case(exam.generator("buffers")))
+    assert isinstance(runner, ModuleRunner)
+    registered = [*runner.module.buffers(), *runner.module.parameters()]
+    for kind, start in (("mean", 0.0), ("var", 1.0)):
+        own = find_buffer(runner.module, kind)
+        if own is None:
+            continue
+        if not any(own is one for one in registered):
+            raise Broken(
+                f"the running {kind} is no buffer, so state_dict() and .to() leave it out",
+                "a plain tensor where register_buffer(…) is wanted",
+            )
+        if isinstance(exam.subject, Module) and exam.subject.is_class and (own != start).any():
+            came = own.flatten()[0].item()
+            raise Broken(
+                f"the running {kind} of a new module is {came:g}, expected {start:g}",
+                f"the running {kind} starts at {came:g}; it starts at {start:g}",
+            )
 
 
 def _hold_gradient(exam: Exam, case: Case, top: Tensor) -> None:

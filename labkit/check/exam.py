@@ -144,11 +144,12 @@ class Exam(Inputs):
                     said = f"{role} is {value:g} here, where {other:g} was asked for"
                     listed.append((said, replace(self.spec.formula, fixed=((role, value),))))
         for role, one in self.spec.learned.items() if cases else ():
-            if role not in ("alpha", "scale") or any(role in case.given for case in cases):
+            if role not in ("alpha", "scale"):
                 continue
-            usual = one.start(self.dim)
-            for value in causes.usual_settings(role):
+            usual, set_ = one.start(self.dim), all(role in case.given for case in cases)
+            for value in (usual, *causes.usual_settings(role)):
                 said = f"{one.name} is {value:g} by default, documented is {usual:g}"
+                said = f"{one.name} is {value:g} whatever is given" if set_ else said
                 number = torch.tensor(value, dtype=torch.float64)
                 listed.append((said, replace(self.spec.formula, fixed=((role, number),))))
         return listed
@@ -173,7 +174,8 @@ class Exam(Inputs):
         pairs = pairs and not self.unexplained
         at_hand = {role for case in cases for role in case.given} | {"x"}
         at_hand |= {"gradient"} if gradient else set()
-        first = tuple(self.found)
+        given = bool(at_hand & {"alpha", "scale"})  # what a default does is no matter there
+        first = tuple(one for one in self.found if not (given and " by default" in one[0]))
         found = causes.diagnose(self.spec.formula, explains, frozenset(at_hand), first, pairs, more)
         if found is None:
             self.unexplained = self.unexplained or pairs  # look at pairs once only: they are many

@@ -11,6 +11,7 @@ from labkit.check.exam import Exam
 from labkit.check.formula import Formula
 
 _CUT = "the graph is cut: .data, .detach(), .item(), no_grad, numpy or torch.tensor(…)"
+NO_SLOPE = "the square root has no slope at 0: infinity times 0 is NaN"
 # Room for a float32 step on the way; float32 inputs lose digits to the spread as well, and in
 # half precision each operation of the backward pass may round.
 _ROOM = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 0.04, torch.float16: 0.01}
@@ -165,6 +166,8 @@ def _judge(
             asked = [triple[0] for triple in order]
             cause = exam.diagnose(explains, asked, pairs=False, gradient=True)
             name = "x" if role == "x" else exam.spec.learned[role].name
+            if not cause and not grad.isfinite().all():
+                cause = exam.stock(NO_SLOPE, case)
             grad = grad.reshape(expected.shape)
             raise Broken(describe(case, grad, expected, f", gradient of {name}"), cause)
 

@@ -137,9 +137,10 @@ class ModuleRunner(Runner):
         self.subject, self.module = subject, module
         self.parameters = {}
         for role in subject.learned:
-            own = module.get_parameter(subject.names[role])
-            self.parameters[role] = own
-            self._set(own, subject.spec.learned[role], given.get(role), dim)
+            own = dict(module.named_parameters()).get(subject.names[role])
+            if own is not None:
+                self.parameters[role] = own
+                self._set(own, subject.spec.learned[role], given.get(role), dim)
         for kind, value in zip(("mean", "var"), given.get("running") or (), strict=False):
             buffer = find_buffer(module, kind)
             if buffer is not None:

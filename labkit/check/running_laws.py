@@ -5,11 +5,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from labkit.check.batch_laws import kept_as_buffers
 from labkit.check.case import Broken, Case, Untested
 from labkit.check.exam import Exam
 from labkit.check.gradient_laws import gradient_close, wanted_gradient
-from labkit.check.module import Module, ModuleRunner
-from labkit.check.tensors import find_buffer
 
 
 class Statistics(NamedTuple):
@@ -23,7 +22,7 @@ def running_update(exam: Exam) -> None:
     """Move the running statistics towards the batch's: (1 − m)·running + m·batch, var unbiased."""
     _needs_running(exam)
     if exam.subject.is_module:
-        _kept_as_buffers(exam)
+        kept_as_buffers(exam)
     draw = exam.generator("running")
     choices = (exam.subject.momentum,) if exam.subject.is_module else (None, 0.3, 1.0, 0.0)
     for shape in exam.shapes[:2]:
@@ -35,28 +34,6 @@ def running_update(exam: Exam) -> None:
     if exam.subject.takes_mask:
         for shape in exam.shapes[:2]:
             _steps(exam, draw, shape, choices[0], masked=True)
-
-
-def _kept_as_buffers(exam: Exam) -> None:
-    """Hold that a module registers its statistics, and starts with those of a standard normal."""
-    runner = exam.open(exam.case(exam.generator("buffers")))
-    assert isinstance(runner, ModuleRunner)
-    registered = [*runner.module.buffers(), *runner.module.parameters()]
-    for kind, start in (("mean", 0.0), ("var", 1.0)):
-        own = find_buffer(runner.module, kind)
-        if own is None:
-            continue
-        if not any(own is one for one in registered):
-            raise Broken(
-                f"the running {kind} is no buffer, so state_dict() and .to() leave it out",
-                "a plain tensor where register_buffer(…) is wanted",
-            )
-        if isinstance(exam.subject, Module) and exam.subject.is_class and (own != start).any():
-            came = own.flatten()[0].item()
-            raise Broken(
-                f"the running {kind} of a new module is {came:g}, expected {start:g}",
-                f"the running {kind} starts at {came:g}; it starts at {start:g}",
-            )
 
 
 def _steps(

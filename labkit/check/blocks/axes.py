@@ -1,4 +1,4 @@
-"""Which axis attention runs over, and whether a token sees itself: told before a long search."""
+"""What is told before a long search: no block at all, a wrong axis, tokens that see nothing."""
 
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ from labkit.check.blocks.design import Design
 from labkit.check.blocks.exam import close
 from labkit.check.blocks.search import Search
 from labkit.check.case import Broken
+from labkit.model.config import ModelConfig
 
 if TYPE_CHECKING:
     from labkit.check.blocks.module import ModuleExam
@@ -19,22 +20,43 @@ SAID = (
     "with batch_first=True, or in a module that transposes before and after it"
 )
 _EMPTY = (
-    "the first token sees nothing: the causal mask is off by one and hides a token from itself "
+    "the causal mask is off by one: a token does not see itself, and the first sees nothing "
     "(tril(-1) for tril(0), > for >=)"
 )
+
+
+def refuse(given: nn.Module) -> None:
+    """Refuse what cannot be a block."""
+    kind = type(given).__name__
+    if sum(p.ndim >= 2 for p in given.parameters()) < 3:
+        raise Broken(
+            f"{kind} is no block: attention and feed-forward have four matrices or more; hand in "
+            "a block, a step (x, f, norm) or a wrapper (make_norm, sublayer)"
+        )
+
+
+def misfit(given: nn.Module, width: int, config: ModelConfig | None) -> None:
+    """Refuse a config of another width."""
+    kind = type(given).__name__
+    if config is not None and config.dim != width:
+        raise Broken(
+            f"{kind} has parameters for a stream of width {width}; the config says "
+            f"dim={config.dim}",
+            "module and config have different sizes",
+        )
 
 
 def first_axis(exam: "ModuleExam", designs: list[Design]) -> str:
     """Say what is wrong when one sequence of a batch changes what comes for another."""
     case = exam.case(exam.generator("axes"), batch=2, time=3)
     moved = case.x.clone()
-    moved[1] = moved[1].flip(-1)
+    moved[0] = moved[0].flip(-1)
     try:
         with torch.no_grad():
             came, other = exam.run_on(case, case.x.clone()).stream, exam.run_on(case, moved).stream
     except Broken:
         return ""
-    if close(other[0], came[0], 1e-9):
+    if close(other[1], came[1], 1e-9):
         return ""
     exam.batch_first = False
     try:

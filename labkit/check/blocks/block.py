@@ -39,7 +39,8 @@ def block(
 
     `given` is one of these; arguments are recognized by their names, else by their order:
 
-    - a block: an nn.Module, its class, or a function that makes one. The class or function takes a
+    - a block: an nn.Module, its class, or a function that makes one, for a stream of shape
+      (batch, time, dim): attention runs over the second axis. The class or function takes a
       config (`MyBlock(config)`, and the block's number if it likes: `MyBlock(config, block=0)`), or
       sizes by name (dim, heads, hidden, kv_heads, depth, …). `forward(x)` returns the stream, or a
       tuple that starts with it; it may also take context (labkit.context.Context), angles (time,
@@ -57,7 +58,9 @@ def block(
     `config` says dimensions, norm, activation, kind and depth. Without it a module may have any
     norm, activation, positions and mask, as far as the recipe leaves them open; constants that
     depend on depth are those of 6 blocks. `index` is the block's number from 0: without it, a
-    module's own attribute, else a block past those that the recipe treats in another way.
+    module's own attribute, else a block past those that the recipe treats in another way; a class
+    for such a recipe must take its number. Modules and wrappers are run in evaluation mode, and in
+    training mode with dropout at 0.
     `part` names the half, attention or feed-forward, that a step or a wrapper is, where the two
     differ. `seed` draws other inputs and weights.
     """
@@ -67,6 +70,8 @@ def block(
         raise ValueError(f"there is no reference for {recipe!r}; there is for {', '.join(HALVES)}")
     if part not in (None, *SIDES):
         raise ValueError(f"part must be attention or feed-forward, got {part!r}")
+    if config is not None and not isinstance(config, ModelConfig):
+        raise TypeError(f"config must be a labkit.ModelConfig, got {type(config).__name__}")
     if config is not None and config.kind == "encoder-decoder":
         raise ValueError("a block of one stack is checked; use a config of kind decoder or encoder")
     title = f"check.block {recipe}"
@@ -99,8 +104,12 @@ def block(
     if len(done) < len(jobs):
         name = ["prepared", *BASIC, *MORE][len(done)]
         message = f"no result within {SECONDS_EACH:g} seconds on a small input; stopped"
-        laws.append(Law(name, False, "a loop that does not end, or a wait", message))
-    notes = tuple(dict.fromkeys(held[0].notes)) if held else ()
+        cause = "a loop that does not end, a wait, or a block that is very slow"
+        laws.append(Law(name, False, cause, message))
+    told = held[0].notes if held else []
+    if config is not None and ALIASES.get(config.recipe, config.recipe) != recipe:
+        told.append(f"the config is for {config.recipe!r}; it was taken with {recipe!r} instead")
+    notes = tuple(dict.fromkeys(told))
     return Report(title, tuple(laws), notes)
 
 

@@ -26,7 +26,7 @@ class Exam(ABC):
     design: Design  # the right one
     sides: tuple[str, ...] = SIDES
     form: str = ""
-    takes_alpha = has_modes = False
+    takes_alpha = has_modes = remembers = False
     is_class = False
 
     def __init__(self, recipe: str, seed: int, tries: int = 3000):
@@ -101,7 +101,7 @@ class Exam(ABC):
                 self._cause = self._search()
             except Exception:  # an explanation is a courtesy: without it the law still speaks
                 self._cause = ""
-        if self.recipe == "deepnorm" and not self.takes_alpha:
+        if self.recipe == "deepnorm" and not self.takes_alpha and _SIGN not in self._cause:
             self._cause = self._cause.replace(_ON_BRANCH, _SIGN)
         return self._cause
 

@@ -3,12 +3,12 @@
 import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
-from labkit.check.blocks.axes import first_axis, sees_nothing
+from labkit.check.blocks.axes import first_axis, misfit, refuse, sees_nothing
 from labkit.check.blocks.call import parameters, role_of
 from labkit.check.blocks.design import Case, Design, Out, reference
 from labkit.check.blocks.exam import Exam
@@ -19,11 +19,9 @@ from labkit.check.blocks.names import find
 from labkit.check.blocks.neutral import neutral_designs
 from labkit.check.blocks.reading import Reading, flattened, readings, values
 from labkit.check.blocks.search import Search
-from labkit.check.blocks.slopes import slopes
+from labkit.check.blocks.slopes import COLUMNS, slopes, tangent
 from labkit.check.case import Broken, Untested
 from labkit.model.config import ModelConfig
-
-_COLUMNS = ("out", "down")  # nGPT: their columns, not their rows, have unit length
 
 
 class ModuleExam(Exam):
@@ -46,18 +44,14 @@ class ModuleExam(Exam):
         self.module = copy.deepcopy(given).to(device="cpu", dtype=torch.float64).eval()
         for p in self.module.parameters():
             p.requires_grad_(True)
+        refuse(given)
         self.found = find(self.module)
+        self.remembers = any(isinstance(m, _BatchNorm) for m in self.module.modules())
         self.initial = {
             n: p.detach().abs().mean().item() for n, p in self.module.named_parameters()
         }
         self.batch_first = True
-        if sum(p.ndim >= 2 for p in self.module.parameters()) < 3 and not self.found.loose:
-            kind = type(given).__name__
-            self.refused = (
-                f"{kind} is no block: attention and feed-forward have four matrices or more; hand "
-                "in a block, a step (x, f, norm) or a wrapper (make_norm, sublayer)"
-            )
-            raise Broken(self.refused)
+        misfit(given, self.found.dim, config)
         listed = parameters(self.module.forward) or []
         known = {"context", "angles", "cos_sin", "cos", "prev", "second", "mask", "entry"}
         self.roles = {r for p in listed[1:] if (r := role_of(p.name, known))}
@@ -101,10 +95,10 @@ class ModuleExam(Exam):
             start += len(index)
 
     def _to_sphere(self, reading: Reading) -> None:
-        for slot in ("q", "k", "v", "gate", "up", *_COLUMNS):
+        for slot in ("q", "k", "v", "gate", "up", *COLUMNS):
             if slot in reading.slots:
                 w = values(reading, flattened(self.module))[slot]
-                self.write(slot, unit(w.T).T if slot in _COLUMNS else unit(w), reading)
+                self.write(slot, unit(w.T).T if slot in COLUMNS else unit(w), reading)
 
     def _settle(self, designs: list[Design]) -> None:
         """Choose, among what a recipe leaves open, the choice that fits what comes."""
@@ -118,10 +112,7 @@ class ModuleExam(Exam):
             self.refused = broken.message
             return
         match = search.right()
-        if match is None and (told := first_axis(self, designs)):
-            self._cause = told
-            return
-        if match is None and (told := sees_nothing(search)):
+        if match is None and (told := sees_nothing(search) or first_axis(self, designs)):
             self._cause = told
             return
         match = match or search.wrong(self.tries)
@@ -229,15 +220,5 @@ class ModuleExam(Exam):
             self.generator("slopes"), causal,
         )  # fmt: skip
         if self.design.inside.sphere:
-            came, expected = self._tangent(came), self._tangent(expected)
+            return tangent(came, self.weights), tangent(expected, self.weights)
         return came, expected
-
-    def _tangent(self, gradients: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Keep the part along the spheres: a block may renormalize its weights in the forward."""
-        made = dict(gradients)
-        for slot, g in gradients.items():
-            if slot in ("q", "k", "v", "gate", "up", *_COLUMNS):
-                w = self.weights[slot]
-                axis = 0 if slot in _COLUMNS else 1
-                made[slot] = g - (g * w).sum(axis, keepdim=True) * w
-        return made

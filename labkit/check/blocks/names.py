@@ -114,6 +114,12 @@ def _role(name: str, shape: tuple[int, ...], dim: int) -> str | None:
     return in_feed
 
 
+def _of_attention(section: str, key: str) -> bool:
+    return section == "attention" or (
+        not section and key in _ATTENTION_ROLES and key not in _FEED_FORWARD_ROLES
+    )
+
+
 def _dims(module: nn.Module, matrices: list[tuple[str, nn.Module, Tensor]]) -> tuple[int, int]:
     """Find the width of the stream and of the hidden vector."""
     shapes = [tuple(p.shape) for _, _, p in matrices]
@@ -125,7 +131,7 @@ def _dims(module: nn.Module, matrices: list[tuple[str, nn.Module, Tensor]]) -> t
     if not dim and common:
         sizes = [n for shape in shapes for n in shape]
         dim = max(common, key=sizes.count)
-    feed = [s for (n, _, p), s in zip(matrices, shapes, strict=True) if stem(n)[0] != "attention"]
+    feed = [tuple(p.shape) for n, _, p in matrices if not _of_attention(*stem(n))]
     others = [n for s in feed for n in s if n != dim]
     return dim, max(others, default=dim) if others else dim
 

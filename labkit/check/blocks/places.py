@@ -18,16 +18,21 @@ from labkit.check.case import Broken, Untested
 _DEPENDENT = ("deepnorm", "keel", "lns", "mix-ln", "hybrid*", "first-qkv-pre")
 # How first weights change from 2 blocks to 32: β = (8N)^(−1/4), and sqrt(ln 2N).
 _RULES = {"deepnorm": 16**-0.25, "sub-ln": (math.log(64) / math.log(4)) ** 0.5}
+_NUMBERED = {"index", "number", "sublayer_index", "place"}
 _SHRUNK = ("v", "out", "gate", "up", "down")
 
 
 def constants(exam: Exam, forms: Forms) -> None:
     """Match the equations for other depths and other blocks of the stack."""
     takes = takes_place(forms.given) if exam.is_class or exam.form != "module" else set()
-    if forms.recipe not in _DEPENDENT or not takes:
+    if forms.recipe not in _DEPENDENT:
+        raise Untested()
+    _knows_its_block(exam, forms, takes)
+    if not takes and not (forms.recipe == "lns" and exam.form != "module"):
         raise Untested()
     by_depth = takes & {"depth", "sublayers", "config", "place", "alpha"}
-    by_index = takes & {"index", "number", "sublayer_index", "place"} and forms.index is None
+    numbered = takes & _NUMBERED or (forms.recipe == "lns" and exam.form != "module")
+    by_index = numbered and forms.index is None
     for depth in (3, 12) if by_depth else (forms.settled.depth,):
         config = replace(forms.settled, depth=depth)
         named = forms.index if exam.is_class or forms.index is not None else depth - 1
@@ -45,8 +50,29 @@ def constants(exam: Exam, forms: Forms) -> None:
                 where = f"depth {depth}" + ("" if index is None else f", block {index} (from 0)")
                 raise Broken(
                     describe(f"{case}, {where}", came.stream, expected.stream),
-                    other.cause() or "a constant does not follow the depth or the block's number",
+                    other.cause()
+                    or exam.stock("a constant does not follow the depth or the block's number"),
                 )
+
+
+def _knows_its_block(exam: Exam, forms: Forms, takes: set[str]) -> None:
+    """Want a class to take its block's number where the recipe needs it; note what was assumed."""
+    if forms.index is not None or takes & _NUMBERED or forms.recipe == "deepnorm":
+        return
+    many = "divides by the root of the block's number" if forms.recipe == "lns" else (
+        "treats the first block(s) in another way"
+    )  # fmt: skip
+    if exam.is_class:
+        raise Broken(
+            f"{getattr(forms.given, '__name__', 'the class')} does not take its block's number",
+            f"the recipe {many}: the class must take the block's number, or pass index=…",
+        )
+    if forms.recipe != "lns" or exam.form == "module":
+        number = exam.design.attention.number
+        exam.notes.append(
+            f"the recipe {many}: this was held against block {number - 1} (from 0) alone, "
+            f"{exam.design.text()}; name another one with index=…"
+        )
 
 
 def _comparable(exam: Exam, forms: Forms, index: int, depth: int) -> bool:

@@ -10,6 +10,7 @@ from torch import Tensor
 from labkit.check.blocks.design import Case, Out
 from labkit.check.case import Broken
 
+COLUMNS = ("out", "down")  # nGPT: their columns, not their rows, have unit length
 GIVEN = ("r", "prev", "e")  # what a case may hold besides x
 
 
@@ -54,3 +55,14 @@ def slopes(
         n: torch.zeros_like(p) if g is None else g
         for (n, p), g in zip(places.items(), grads, strict=True)
     }
+
+
+def tangent(gradients: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Keep the part along the spheres: a block may renormalize its weights in the forward."""
+    made = dict(gradients)
+    for slot, g in gradients.items():
+        if slot in ("q", "k", "v", "gate", "up", *COLUMNS):
+            w = weights[slot]
+            axis = 0 if slot in COLUMNS else 1
+            made[slot] = g - (g * w).sum(axis, keepdim=True) * w
+    return made
