@@ -132,8 +132,10 @@ def around(found: Recipe) -> str:
     parts = [
         (found.embedding_norm, "a norm on the embedding"),
         (found.embedding_scale, "a learned factor on the embedding"),
+        ((found.block.heads or "").startswith("c "), "a norm on the heads' joined outputs"),
         (found.inner_norm, "a norm on the feed-forward's hidden vector"),
         (found.head_gain, "a learned gain for each head"),
+        (found.second_stream, "a second stream r, the plain sum of writes; the output is x + N(r)"),
         (found.chain, "attention logits add up from block to block"),
         (found.sphere, "unit weights, unit stream, learned scales on q and k, u and v, logits"),
         (found.softcap is not None, f"attention logits bounded by {found.softcap}"),

@@ -62,25 +62,21 @@ def norms_table() -> str:
 
 
 def recipes_table() -> str:
-    """Write RECIPES as a Markdown table: equations side by side."""
+    """Write RECIPES as a Markdown table: equations, half below half."""
     from labkit.describe import around
     from labkit.placements import RECIPES
 
-    rows = [
-        "| name | attention half | feed-forward half | final norm | besides | source |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    rows = ["| name | attention, feed-forward | besides | source |", "| --- | --- | --- | --- |"]
     for key, found in RECIPES.items():
-        first, second = (_cell(e) for e in found.equations)
-        final = "yes" if found.final_norm else "no"
         besides = [line for line in around(found).split("\n") if line]
         if found.first is not None:
-            one, two = found.first.equations
             which = "first block" if found.first_blocks == 1 else f"first {found.first_blocks:.0%}"
-            besides.insert(0, f"{which}: {one}, {two}")
-        more = _cell("; ".join(besides))
-        source = _cell(found.source)
-        rows.append(f"| `{key}` | {first} | {second} | {final} | {more} | {source} |")
+            besides.insert(0, f"{which}: {', '.join(found.first.equations)}")
+        if found.final_norm:
+            besides.append("final norm")
+        equations = "<br>".join(_cell(equation) for equation in found.equations)
+        more, source = _cell("; ".join(besides)), _cell(found.source)
+        rows.append(f"| `{key}` | {equations} | {more} | {source} |")
     return "\n".join(rows)
 
 
