@@ -105,8 +105,8 @@ def test_timms_models_convert():
         timm = peer("timm")
     except (ImportError, RuntimeError) as error:
         pytest.skip(
-            "timm needs torchvision, which PyPI has for CUDA only and which fails beside the "
-            f"CPU build of torch: {error}"
+            "timm is not among the pinned packages: the registry has its torchvision for CUDA "
+            f"only, which fails beside the CPU build of torch ({error})"
         )
     model = timm.create_model("vit_tiny_patch16_224", pretrained=False, num_classes=3).eval()
     x = torch.randn(1, 3, 224, 224)

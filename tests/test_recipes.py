@@ -47,11 +47,12 @@ def test_every_recipe_has_an_equation():
     assert set(EQUATIONS) == set(RECIPES)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", RECIPES)
+# nGPT has one stack: tests/test_model_config.py sees it refuse two.
+PAIRS = [(n, k) for n in RECIPES for k in KINDS if not (RECIPES[n].sphere and "-" in k)]
+
+
+@pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_a_recipe_is_its_equations(name, kind):
-    if RECIPES[name].sphere and kind == "encoder-decoder":
-        pytest.skip("nGPT has one stack")
     model = rough(make(name, kind).double())
     inputs = (TOKENS, SOURCE) if kind == "encoder-decoder" else (TOKENS,)
     actual, expected = model(*inputs), Reference(EQUATIONS[name], model).logits(*inputs)
