@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from labkit.attention import Attention, rotary_angles
+from labkit.attention.logits import soft_cap
 from labkit.context import Context, normalize
 from labkit.feed_forward import MixtureOfExperts
 from labkit.init import initialize
@@ -101,7 +102,7 @@ class Transformer(nn.Module):
         if recipe(self.config.recipe).sphere:
             logits = logits * self.s_z()
         cap = self.config.output_cap
-        return logits if cap is None else cap * torch.tanh(logits / cap)
+        return logits if cap is None else soft_cap(logits, cap)
 
     def _run(
         self,
