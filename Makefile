@@ -7,6 +7,8 @@ ONLY ?=
 PY := .venv/bin/python
 LABKIT := $(PY) -m labkit
 PYTEST := $(PY) -m pytest
+# The Python for a GPU: the one that is named, else the one that was set up, else the system's.
+GPU_PY := $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(PY)) $(PYTHON)),$(PYTHON))
 
 # The book trains in processes of one thread each; threads that wait must not spin.
 export OMP_NUM_THREADS := 1
@@ -16,10 +18,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab book site test test-all test-site check bench clean
+.PHONY: help setup lab book site test test-all test-site check bench bench-kernels gpu-test clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
 	@echo
 	@echo "Variables: PROFILE=smoke|cpu|full (now $(PROFILE)), ONLY=\"chapter ...\" for book, PYTHON=python3.12 for setup"
 
@@ -62,6 +64,14 @@ check: setup ## Check format, lint, types, imports, twins and claims; edit nothi
 
 bench: setup ## Compare training and norms with plain PyTorch, side by side
 	@$(LABKIT) bench
+
+# Needs no set-up: on a GPU server torch and triton are enough. BENCH= says more: tune, --dry-run.
+bench-kernels: ## Measure the fused kernels on this GPU for 8 minutes; call again to go on
+	@PYTHONPATH=kernels$(if $(PYTHONPATH),:$(PYTHONPATH)) $(GPU_PY) -m normkernels.bench $(BENCH)
+
+# The same laws as in `make test-all`, natively, and those that only a GPU can break.
+gpu-test: ## Test the fused kernels on this GPU for 8 minutes; call again to go on
+	@PYTHONPATH=kernels$(if $(PYTHONPATH),:$(PYTHONPATH)) $(GPU_PY) -m tests.kernels $(GPU_TEST)
 
 clean: ## Remove what was built; keep .venv and the stored runs in .labkit
 	@rm -rf build

@@ -14,7 +14,7 @@ from labkit.book.files import Red
 def main(argv: list[str] | None = None) -> int:
     """Run one command."""
     argv = sys.argv[1:] if argv is None else argv
-    if argv[:1] == ["bench"]:  # its own parser knows the rest
+    if argv[:1] == ["bench"] and argv[1:2] != ["kernels"]:  # its own parser knows the rest
         from labkit.bench import main as bench  # needs torch
 
         return bench(argv[1:])
@@ -65,7 +65,12 @@ def parser() -> argparse.ArgumentParser:
     show.add_argument("--kind", default="decoder", help="decoder, encoder or encoder-decoder")
     show.set_defaults(run=_show)
 
-    commands.add_parser("bench", help="time labkit beside plain PyTorch: bench [train|norms]")
+    bench = commands.add_parser(
+        "bench", help="time labkit beside plain PyTorch [train|norms]; show kernels [kernels]"
+    ).add_subparsers(required=True, metavar="WHAT")
+    kernels = bench.add_parser("kernels", help="table and figure of recorded kernel benchmarks")
+    kernels.add_argument("files", nargs="*", type=Path, help="default: all of data/bench")
+    kernels.set_defaults(run=_bench_kernels)
     return top
 
 
@@ -142,6 +147,17 @@ def _tables(args: argparse.Namespace) -> int:
         if not args.check
         else "tables: as labkit has them"
     )
+    return 0
+
+
+def _bench_kernels(args: argparse.Namespace) -> int:
+    from labkit.plots.kernels import publish
+
+    files = args.files or sorted((_root() / "data/bench").glob("*.json"))
+    if not files:
+        raise ValueError("nothing is recorded in data/bench; on a GPU: `make bench-kernels`")
+    for file in files:
+        print(publish(file))
     return 0
 
 

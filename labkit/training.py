@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
+from labkit.fused import fusing, on_gpu
 from labkit.provenance import provenance
 
 SCHEDULES = {
@@ -159,16 +160,34 @@ def train(
     observers: Sequence[Observer] = (),
     *,
     progress: bool = True,
+    kernels: bool = True,
 ) -> Record:
     """Train `model` in place on (inputs, targets) batches and return the record.
+
+    On CUDA its norms run as fused kernels (`labkit.fused`) while it trains, unless `kernels` is
+    False; the record's provenance says which. Elsewhere they are the formulas.
 
     A model may ask for more: `before_training(*inputs)` sees the first batch before the first
     step, `auxiliary_loss()` is added to what is minimized (never to what is recorded), and
     `after_step()` runs after each step of the optimizer. The bar appears only when training
     takes longer than three seconds.
     """
+    if kernels and on_gpu(model):
+        with fusing(model) as fused:
+            return _train(model, batches, config, observers, progress, str(fused))
+    return _train(model, batches, config, observers, progress, "formulas")
+
+
+def _train(
+    model: nn.Module,
+    batches: Iterable[tuple[Inputs, Tensor]],
+    config: TrainConfig,
+    observers: Sequence[Observer],
+    progress: bool,
+    norms: str,
+) -> Record:
     optimizer = make_optimizer(model, config)
-    record = Record(losses=[], steps=config.steps, provenance=provenance(model))
+    record = Record(losses=[], steps=config.steps, provenance=provenance(model) | {"norms": norms})
     predictions = 0
     prepare, auxiliary, after_step = (
         getattr(model, name, None) for name in ("before_training", "auxiliary_loss", "after_step")

@@ -1,9 +1,14 @@
-"""What every test shares: one seed, one thread."""
+"""What every test shares: one seed, one thread, and kernels interpreted where there is no GPU."""
 
 import collections
+import os
 
 import pytest
 import torch
+
+if not torch.cuda.is_available():
+    # Triton reads this when it is imported, by whichever test comes first.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from labkit.attention import rotary_angles
 from labkit.context import Context
 from labkit.model import ModelConfig, Transformer
 from labkit.placements import Place, SphereStep
-from labkit.placements.sphere import normalize_weights
+from labkit.placements.sphere import ngpt_update, normalize_weights, unit, unit_rows_
 from labkit.training import TrainConfig, make_optimizer, train
 
 TOKENS = torch.randint(11, (3, 6), generator=torch.Generator().manual_seed(7))
@@ -109,6 +109,21 @@ def test_a_share_of_one_goes_all_the_way_and_a_share_of_zero_stays(share, start)
     f = x @ step.sublayer.weight.T + step.sublayer.bias
     expected = x if start else f / f.square().sum(-1, keepdim=True).sqrt()
     torch.testing.assert_close(step(x), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_step_and_the_function_are_one_formula(dtype):
+    step = SphereStep(nn.Identity, nn.Linear(8, 8), Place(dim=8)).to(dtype)
+    with torch.no_grad():
+        step.alpha.weight.copy_(torch.randn(8))
+    x = torch.randn(5, 8, dtype=dtype)
+    x[0] = 0
+    write = step.sublayer(x)
+    assert torch.equal(step(x), ngpt_update(x, write, step.alpha()))
+    w = torch.randn(6, 8, dtype=dtype)
+    w[2] = 0
+    assert torch.equal(unit_rows_(w.clone(), 1), unit(w)), "zeros stay zeros"
+    assert torch.equal(unit_rows_(w.clone(), 0), unit(w, 0))
 
 
 def test_scales_start_at_their_values_and_are_stored_at_others():

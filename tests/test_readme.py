@@ -70,7 +70,8 @@ def test_help_is_the_default_and_lists_every_verb():
 def test_every_verb_that_works_sets_up_first():
     rules = dict(re.findall(r"^([a-z-]+):(.*?) ?## ", text("Makefile"), re.M))
     alone = {verb for verb, needs in rules.items() if not needs.strip()}
-    assert alone == {"help", "setup", "clean"}
+    # A GPU server has torch and triton, and no network to set up from.
+    assert alone - {"gpu-test", "bench-kernels"} == {"help", "setup", "clean"}
 
 
 def test_ci_does_what_a_user_does_and_nothing_else():

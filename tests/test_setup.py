@@ -46,6 +46,8 @@ name = "toy"
 [project.optional-dependencies]
 book = ["torch==2.13.0", "numpy==2.4.6"]
 dev = ["pytest==9.2.0", "pyright[nodejs]==1.1.414"]
+[tool.hatch.build.targets.wheel]
+packages = ["toy"]
 [tool.ruff]
 line-length = 100
 """

@@ -2,12 +2,14 @@
 
 from labkit.attention.multihead import Attention, rotary_angles, rotate
 from labkit.attention.norms import QK_NORMS, AttentionNorms, attention_norms
+from labkit.attention.qk_norm_rope import qk_norm_rope
 
 __all__ = [
     "QK_NORMS",
     "Attention",
     "AttentionNorms",
     "attention_norms",
+    "qk_norm_rope",
     "rotary_angles",
     "rotate",
 ]

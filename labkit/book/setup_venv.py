@@ -29,7 +29,8 @@ MARKER = ".labkit-begun"
 def pins(root: Path) -> tuple[str, dict[str, str]]:
     """Read the hash of the tables that decide an installation, and the pinned row of each name."""
     tables = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-    content = json.dumps([tables["build-system"], tables["project"]], sort_keys=True)
+    packages = tables["tool"]["hatch"]["build"]
+    content = json.dumps([tables["build-system"], tables["project"], packages], sort_keys=True)
     extras = tables["project"]["optional-dependencies"]
     rows = [row for extra in ("book", "dev") for row in extras[extra]]
     named = {re.split(r"[\[=<>~! ]", row, maxsplit=1)[0]: row for row in rows}

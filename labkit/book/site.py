@@ -16,6 +16,7 @@ from pathlib import Path
 
 from labkit.book.files import Red, locked, sha256_of
 from labkit.book.stage import (
+    PACKAGES,
     SITE_SOURCES,
     chapter_names,
     executed_notebooks,
@@ -77,7 +78,7 @@ def content_key(root: Path, profile: str) -> str:
         root / "build" / "claims" / f"{profile}.json",
         *sorted(ledger.glob("*.json")),
         *root.glob("README.md"),
-        *(path for path in files_below(root / "labkit") if path.suffix == ".py"),
+        *(p for package in PACKAGES for p in files_below(root / package) if p.suffix == ".py"),
     ]
     digest = hashlib.sha256(f"{profile}\n{tools()}".encode())
     for path in paths:

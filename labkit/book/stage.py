@@ -2,7 +2,7 @@
 
 build/book/<profile>/NN_name.ipynb  →  build/site-src/NN_name.ipynb
 chapters/{conf.py,index.md,…}       →  build/site-src/
-labkit/**/*.py                      →  build/site-src/api/*.md, one page per public module
+PACKAGES, **/*.py                   →  build/site-src/api/*.md, one page per public module
 build/claims/<profile>.json         →  build/site-src/scoreboard.md
 """
 
@@ -21,7 +21,8 @@ from labkit.book.page import page
 from labkit.book.scoreboard import scoreboard
 from labkit.book.tables import tables_page
 
-BUILD_MODULES = {"labkit.book", "labkit.cli", "labkit.__main__"}
+PACKAGES = ("labkit", "kernels/normkernels")
+BUILD_MODULES = {"labkit.book", "labkit.cli", "labkit.__main__", "normkernels.bench"}
 MATHJAX = "tex-chtml-full.js"
 FONTS = "output/chtml/fonts/woff-v2"
 SITE_SOURCES = ("conf.py", "index.md", "references.bib")
@@ -131,14 +132,20 @@ def first_sentence(path: Path) -> str:
 
 def api_pages(root: Path) -> Iterator[tuple[str, str]]:
     """Yield name and text of each page about the package, the list of them first."""
-    pages = public_modules(root / "labkit") if (root / "labkit").is_dir() else {}
-    first = {top: first_sentence(root / (top.replace(".", "/") + ".py")) for top in pages}
+    folders = [root / package for package in PACKAGES if (root / package).is_dir()]
+    pages = {top: names for folder in folders for top, names in public_modules(folder).items()}
+    first = {
+        top: first_sentence(folder.parent / (top.replace(".", "/") + ".py"))
+        for folder in folders
+        for top in pages
+        if top.startswith(f"{folder.name}.")
+    }
     rows = "".join(
         f"[{top}]({top}.md)\n" + (f": {sentence}\n\n" if sentence else "\n")
         for top, sentence in first.items()
     )
     toctree = "```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n" if pages else ""
-    intro = "Everything that a chapter calls, from the docstrings of `labkit`."
+    intro = "Everything that a chapter calls, from the docstrings of `labkit` and `normkernels`."
     yield "api/index.md", f"# The package\n\n{intro}\n\n{rows}{toctree}"
     for top, names in pages.items():
         sections = (

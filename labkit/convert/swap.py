@@ -13,6 +13,7 @@ from labkit.convert.find import places_of, seats_of, tied_outside, trouble
 from labkit.convert.read import Reading, read
 from labkit.convert.record import Conversion, Left, Seat, Swapped
 from labkit.convert.same import sameness
+from labkit.fused import unfuse
 
 
 def convert(
@@ -33,8 +34,10 @@ def convert(
     Arguments that you give win over the old norm's. Parameters are copies: `undo()` brings back
     the old modules as they were, and an optimizer must be made after converting.
 
-    Everything is checked before anything changes: an error leaves the model as it was.
+    Everything is checked before anything changes: an error leaves the model as it was. A model
+    that was fused (`labkit.fused`) works on formulas afterwards; fuse it again.
     """
+    unfuse(model)
     rules = rules_of(mapping, kw)
     places = places_of(model)
     chosen, left = choose(model, places, rules, selector(only))

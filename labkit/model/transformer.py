@@ -18,7 +18,7 @@ from labkit.model.block import Block, norm_of
 from labkit.model.config import ModelConfig
 from labkit.placements import Admin, recipe
 from labkit.placements.scaled import profile
-from labkit.placements.sphere import Scale, normalize_weights, unit
+from labkit.placements.sphere import Scale, normalize_weights, unit, unit_rows_
 
 
 class Transformer(nn.Module):
@@ -27,6 +27,8 @@ class Transformer(nn.Module):
     With kind="encoder-decoder" the decoder predicts the next token from those before it and,
     through cross-attention, from a whole `source` sequence.
     """
+
+    unit_rows_ = staticmethod(unit_rows_)  # how nGPT's weights get unit length: labkit.fused
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -153,7 +155,7 @@ class Transformer(nn.Module):
     def after_step(self) -> None:
         """Restore what an optimizer step may break: nGPT's unit weights, QK-Clip's bound."""
         if recipe(self.config.recipe).sphere:
-            normalize_weights(self)
+            normalize_weights(self, self.unit_rows_)
         if self.config.qk_clip is not None:
             for module in self.modules():
                 if isinstance(module, Attention):

@@ -21,6 +21,7 @@ from labkit.placements.scaled import Admin, DeepNorm, Keel, LayerNormScaling, Re
 from labkit.placements.sphere import SphereStep
 from labkit.placements.step import Place, Step
 from labkit.placements.streams import BottomToTop, ResiDual
+from labkit.placements.sums import add_layer_norm, add_rms_norm, deep_norm
 
 __all__ = [
     "ALIASES",
@@ -46,6 +47,9 @@ __all__ = [
     "SphereStep",
     "Step",
     "StreamNorm",
+    "add_layer_norm",
+    "add_rms_norm",
+    "deep_norm",
     "recipe",
 ]
 

@@ -10,6 +10,8 @@ Loshchilov et al. 2024, arXiv 2410.01131, and its code, which also multiplies u 
 norm that follows makes that factor immaterial. No weight decay, no warm-up.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -18,6 +20,7 @@ from torch import Tensor, nn
 from labkit.attention import Attention
 from labkit.context import Context
 from labkit.feed_forward import FeedForward
+from labkit.norms._common import at_least_float32
 from labkit.placements.step import ALONE, MakeNorm, Map, Place, Step
 
 
@@ -36,6 +39,27 @@ class Unit(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Give x / |x|."""
         return unit(x)
+
+
+def ngpt_update(
+    x: Float[Tensor, "*leading dim"],
+    branch: Float[Tensor, "*leading dim"],
+    alpha: Float[Tensor, " dim"],
+) -> Float[Tensor, "*leading dim"]:
+    """Go the share |alpha| of the way from x to the branch, on the sphere; one rounding at the end.
+
+    x is taken as it is. The wider dtype of x and branch comes back.
+    """
+    start, goal = at_least_float32(x), unit(at_least_float32(branch))
+    return unit(start + alpha.abs() * (goal - start)).to(torch.promote_types(x.dtype, branch.dtype))
+
+
+def unit_rows_(weight: Float[Tensor, "rows columns"], dim: int = -1) -> Tensor:
+    """Give every vector along one axis of a matrix length 1, in place; 0 stays 0.
+
+    It is a step of the optimizer, without a gradient: call it under `torch.no_grad()`.
+    """
+    return weight.copy_(unit(at_least_float32(weight), dim))
 
 
 class Scale(nn.Module):
@@ -111,9 +135,11 @@ _WRITERS = ("out", "down")
 
 
 @torch.no_grad()
-def normalize_weights(model: nn.Module) -> None:
+def normalize_weights(
+    model: nn.Module, unit_rows_: Callable[[Tensor, int], Tensor] = unit_rows_
+) -> None:
     """Give every matrix unit vectors along the axis whose length is the stream's width."""
     for path, module in model.named_modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             writes = path.rpartition(".")[2] in _WRITERS
-            module.weight.copy_(unit(module.weight, dim=0 if writes else 1))
+            unit_rows_(module.weight, 0 if writes else 1)

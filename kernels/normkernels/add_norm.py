@@ -1,0 +1,179 @@
+"""Residual add and norm in one: two results from one reading of the data.
+
+    h = residual + x      in the wider dtype of the two: the stream
+    y = norm(h)           in x's dtype: what the next sublayer reads; norm is RMSNorm or LayerNorm
+
+The statistics are of h after it was rounded to its dtype, as in code without fusion, and so the
+backward, which reads h, differentiates what was computed. `round_sum=False` takes them, and y,
+from the sum before it is rounded; x̂ in the backward is then off by that rounding.
+
+Backward: y and h both carry a gradient, dz = (norm's gradient of dy) + dh, and the sum hands it
+to both: dx = dresidual = dz, each in its dtype. What comes through h passes no norm. Bytes for
+each value, s for x and r for the residual: read x and residual, write y and h (2s + 2r forward);
+read dy, dh and h, write dz (2s + 2r backward; one more write where the two dtypes differ).
+
+`sum_norm` is more general, h = alpha · residual + x with dresidual = alpha · dz, for `deep_norm`.
+Formula twins: `labkit.placements.add_rms_norm`, `add_layer_norm`.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from normkernels.checks import check_parameters, check_rows
+from normkernels.launch import is_fake, launch
+from normkernels.layer_norm import affine, finish, store_moments
+from normkernels.norm_backward import norm_backward
+from normkernels.operator import differentiable
+from normkernels.rows import all_columns, as_rows, forward_tile, moments, packed, statistics, within
+
+
+@triton.jit
+def _forward(
+    x_ptr, residual_ptr, weight_ptr, bias_ptr, y_ptr, h_ptr, statistics_ptr,
+    eps, alpha, M, x_stride, residual_stride,
+    N: tl.constexpr, CENTRED: tl.constexpr, ROUND: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Add and normalize ROWS rows; columns beyond the first BLOCK are read twice."""
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    columns = all_columns(ROWS, BLOCK)
+    here = (rows < M) & within(columns, N, BLOCK)
+    x_ptr += rows * x_stride + columns
+    residual_ptr += rows * residual_stride + columns
+    h_ptr += rows * N + columns
+    h = _sum(x_ptr, residual_ptr, h_ptr, alpha, 0, here, ROUND, True)
+    mean = tl.zeros((ROWS, 1), tl.float32)
+    total = tl.zeros((ROWS, 1), tl.float32)
+    if CENTRED:
+        mean = tl.sum(h, axis=1, keep_dims=True) / (N if N < BLOCK else BLOCK)
+        h = tl.where(here, h - mean, 0)
+        total = tl.sum(h, axis=1, keep_dims=True)
+    squares = tl.sum(h * h, axis=1, keep_dims=True)
+    for start in range(BLOCK, N, BLOCK):
+        there = (rows < M) & within(start + columns, N, BLOCK)
+        more = _sum(x_ptr, residual_ptr, h_ptr, alpha, start, there, ROUND, True)
+        if CENTRED:
+            more = tl.where(there, more - mean, 0)
+            total += tl.sum(more, axis=1, keep_dims=True)
+        squares += tl.sum(more * more, axis=1, keep_dims=True)
+    missed = total / N
+    rstd = finish(squares, missed, eps, N)
+    if CENTRED:
+        store_moments(statistics_ptr + 3 * rows, rstd, mean, missed, rows < M)
+    else:
+        tl.store(statistics_ptr + rows, rstd, mask=rows < M)
+    y = affine(h * rstd - missed * rstd, weight_ptr, bias_ptr, columns, N)
+    tl.store(y_ptr + rows * N + columns, y, mask=here)
+    for start in range(BLOCK, N, BLOCK):
+        there = (rows < M) & within(start + columns, N, BLOCK)
+        more = _sum(x_ptr, residual_ptr, h_ptr, alpha, start, there, ROUND, False)
+        y = affine((more - mean) * rstd - missed * rstd, weight_ptr, bias_ptr, start + columns, N)
+        tl.store(y_ptr + rows * N + start + columns, y, mask=there)
+
+
+@triton.jit
+def _sum(
+    x_ptr, residual_ptr, h_ptr, alpha, start, here, ROUND: tl.constexpr, STORE: tl.constexpr
+):  # fmt: skip
+    """Give the sum as it counts for the norm, and write it down the first time."""
+    h = tl.load(residual_ptr + start, mask=here, other=0).to(tl.float32) * alpha
+    h += tl.load(x_ptr + start, mask=here, other=0).to(tl.float32)
+    rounded = h.to(h_ptr.dtype.element_ty)
+    if STORE:
+        tl.store(h_ptr + start, rounded, mask=here)
+    if ROUND:
+        h = rounded.to(tl.float32)
+    return h
+
+
+def _launch_forward(
+    x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float,
+    alpha: float, centred: bool, round_sum: bool, widest: bool,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    dtype = torch.promote_types(x.dtype, residual.dtype)
+    h = torch.empty(x.shape, dtype=dtype, device=x.device)
+    y = torch.empty(x.shape, dtype=dtype if widest else x.dtype, device=x.device)
+    kept = moments(x) if centred else statistics(x)[0]
+    if not is_fake(x):
+        (rows, m, x_stride), (skip, _, residual_stride) = as_rows(x), as_rows(residual)
+        n = x.shape[-1]
+        tile = forward_tile(n)
+        launch(
+            _forward, (-(-m // tile.rows),), rows, skip, packed(weight), packed(bias),
+            y, h, kept, eps, alpha, m, x_stride, residual_stride,
+            N=n, CENTRED=centred, ROUND=round_sum, ROWS=tile.rows, BLOCK=tile.block,
+            warps=tile.warps,
+        )  # fmt: skip
+    return y, h, kept
+
+
+def _launch_backward(
+    dy: Tensor, dh: Tensor | None, h: Tensor, weight: Tensor | None, bias: Tensor | None,
+    kept: Tensor, alpha: float, centred: bool, learns: bool, x_dtype: torch.dtype,
+    skip_dtype: torch.dtype | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    return norm_backward(
+        dy, h, kept, weight, bias, dh, learns=learns, centred=centred, dtype=x_dtype,
+        alpha=alpha, skip_dtype=skip_dtype,
+    )  # fmt: skip
+
+
+def _save(ctx, inputs, output) -> None:
+    x, residual, weight, bias, _, ctx.alpha, ctx.centred, _, _ = inputs
+    ctx.dtypes = x.dtype, residual.dtype
+    ctx.save_for_backward(weight, bias, *output[1:])
+
+
+def _gradients(ctx, backward, dy, dh, *_) -> tuple:
+    weight, bias, h, kept = ctx.saved_tensors
+    x_dtype, skip_dtype = ctx.dtypes
+    scales, shifts = ctx.needs_input_grad[2:4]
+    dx = dskip = dweight = dbias = None
+    if dy is not None:
+        same = x_dtype == skip_dtype and ctx.alpha == 1
+        dx, dskip, dweight, dbias = backward(
+            dy, dh, h, weight, bias, kept, ctx.alpha, ctx.centred, scales or shifts, x_dtype,
+            None if same or not ctx.needs_input_grad[1] else skip_dtype,
+        )  # fmt: skip
+        dskip = dx if same else dskip
+    elif dh is not None:
+        dx, dskip = dh.to(x_dtype), (dh * ctx.alpha).to(skip_dtype)
+    if not ctx.needs_input_grad[1]:
+        dskip = None
+    return dx, dskip, dweight if scales else None, dbias if shifts else None, *[None] * 5
+
+
+# The last three arguments: is it LayerNorm; round the sum first; is y as wide as h.
+sum_norm = differentiable(
+    "sum_norm", _launch_forward, _launch_backward, save=_save, gradients=_gradients,
+    results=2, rowwise=2,
+)  # fmt: skip
+
+
+def add_rms_norm(
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor | None = None,
+    eps: float = 1e-6,
+    round_sum: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """Give (y, h): the normalized stream for the next sublayer, and the stream. Shapes (…, N)."""
+    check_rows("add_rms_norm", x, eps, residual=residual)
+    check_parameters("add_rms_norm", x, x.shape[-1], weight=weight)
+    return sum_norm(x, residual, weight, None, eps, 1.0, False, round_sum, False)
+
+
+def add_layer_norm(
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    round_sum: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """Give (y, h): the normalized stream for the next sublayer, and the stream. Shapes (…, N)."""
+    check_rows("add_layer_norm", x, eps, residual=residual)
+    check_parameters("add_layer_norm", x, x.shape[-1], weight=weight, bias=bias)
+    return sum_norm(x, residual, weight, bias, eps, 1.0, True, round_sum, False)

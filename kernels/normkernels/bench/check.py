@@ -1,0 +1,111 @@
+"""Right or wrong: the formula in float64 on the same inputs, and what a provider may miss by."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from normkernels.bench.operations import Operation
+from normkernels.bench.plan import Case
+
+CHUNK = 2**24  # values of an activation that the reference computes at a time
+# Off by this much of the norm is wrong. A few roundings one after another stay below; sums that
+# are kept in bfloat16, or a term that is missing, do not.
+LIMITS = {torch.bfloat16: 2.0**-6, torch.float32: 2e-5}
+
+
+def as_tuple(outputs: Any) -> tuple:
+    """See one output as a tuple of outputs."""
+    return tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
+
+
+@dataclass
+class Data:
+    """One set of inputs and of gradients of the outputs."""
+
+    inputs: dict[str, Tensor]
+    tops: list[Tensor]
+
+    def copy(self) -> "Data":
+        """Copy the activations; parameters are shared, as they are between the rows of a batch."""
+        inputs = {k: t.detach().clone().requires_grad_(t.requires_grad) if t.ndim > 1 else t
+                  for k, t in self.inputs.items()}  # fmt: skip
+        return Data(inputs, [top.clone() for top in self.tops])
+
+    def leaves(self) -> dict[str, Tensor]:
+        """Give what has a gradient."""
+        return {name: t for name, t in self.inputs.items() if t.requires_grad}
+
+    def equals(self, other: "Data") -> bool:
+        """Say whether nobody has written into it."""
+        mine, theirs = [*self.inputs.values(), *self.tops], [*other.inputs.values(), *other.tops]
+        return all(map(torch.equal, mine, theirs))
+
+    def gradients(self, outputs: tuple) -> dict[str, Tensor]:
+        """Run the backward pass and keep its graph."""
+        leaves = self.leaves()
+        grads = torch.autograd.grad(outputs, list(leaves.values()), self.tops, retain_graph=True)
+        return {f"gradient of {k}": g for k, g in zip(leaves, grads, strict=True)}
+
+
+def draw(op: Operation, case: Case, device: torch.device) -> Data:
+    """Draw inputs, and gradients that lean on the outputs, so that no term of a backward hides."""
+    torch.manual_seed(0)
+    inputs = op.draw(case, device)
+    if op.in_place:
+        return Data(inputs, [])
+    with torch.no_grad():
+        outputs = as_tuple(op.formula(**inputs, **op.options))
+        return Data(inputs, [
+            (torch.randn_like(y) + y * (0.5 / y.float().std()).to(y.dtype) + 0.25).to(y.dtype)
+            for y in outputs
+        ])  # fmt: skip
+
+
+def reference(op: Operation, data: Data, checked: torch.dtype) -> dict[str, Tensor]:
+    """Compute outputs and gradients in float64, some rows at a time.
+
+    They are kept in float64 where float32 is checked, and in float32 where bfloat16 is.
+    """
+    dtype = torch.float64 if checked is torch.float32 else torch.float32
+    size = max(t.numel() for t in data.inputs.values())
+    many = next(iter(data.inputs.values())).shape[0]
+    step = max(1, many * CHUNK // size) if op.chunked else many
+    parts: dict[str, list[Tensor]] = {}
+    for first in range(0, many, step):
+        rows = slice(first, first + step)
+        inputs = {
+            k: (t[rows] if k in op.rows else t).detach().double().requires_grad_(t.requires_grad)
+            for k, t in data.inputs.items()
+        }
+        part = Data(inputs, [top[rows].double() for top in data.tops])
+        outputs = as_tuple(op.formula(**inputs, **op.options))
+        found = {f"output {i}": y.detach() for i, y in enumerate(outputs)}
+        if not op.in_place:
+            found |= part.gradients(outputs)
+        for name, value in found.items():
+            summed = name.removeprefix("gradient of ") in op.parameters
+            parts.setdefault(name, []).append(value if summed else value.to(dtype))
+    joined = {}
+    for name, values in parts.items():
+        summed = name.removeprefix("gradient of ") in op.parameters
+        joined[name] = torch.stack(values).sum(0).to(dtype) if summed else torch.cat(values)
+    return joined
+
+
+def compare(found: dict, expected: dict, limit: float) -> tuple[dict[str, float], str]:
+    """Give each tensor's error as a share of its norm, and what is wrong; nothing, if nothing."""
+    errors, wrong = {}, ""
+    for name, right in expected.items():
+        if found[name].shape != right.shape:
+            return errors, f"{name} has shape {tuple(found[name].shape)}"
+        miss = found[name].detach().to(right.dtype) - right
+        size = torch.linalg.vector_norm(right).item()
+        errors[name] = error = torch.linalg.vector_norm(miss).item() / (size or 1.0)
+        rms = size / math.sqrt(max(1, right.numel()))
+        worst = (miss.abs() - 4 * limit * (right.abs() + rms)).max().item()
+        if not (error <= limit and worst <= 0):  # a NaN is wrong too
+            wrong = wrong or f"{name} is off by {error:.2g} of its norm, allowed is {limit:.2g}"
+    return errors, wrong

@@ -1,0 +1,183 @@
+"""What is measured: each kernel's formula, its inputs, and the bytes that have to move.
+
+The formulas stand here once more, since the benchmark runs where neither labkit nor tests are:
+they are the reference (in float64), the peer `eager`, and what `compile` compiles. They compute
+in at least float32 and round once, as the kernels do.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from normkernels.bench.plan import Case
+
+DTYPES = {  # of the activations and of the parameters
+    "bf16": (torch.bfloat16, torch.bfloat16),
+    "fp32": (torch.float32, torch.float32),
+    "bf16+fp32": (torch.bfloat16, torch.float32),
+}
+
+
+def wide(x: Tensor) -> Tensor:
+    """Promote half precision to float32; leave the rest alone."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+    """x / sqrt(mean(x²) + eps) · weight."""
+    z = wide(x)
+    z = z * torch.rsqrt(z.square().mean(-1, keepdim=True) + eps)
+    return (z * wide(weight)).to(x.dtype)
+
+
+def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
+    """(x − mean) / sqrt(variance + eps) · weight + bias."""
+    z = wide(x)
+    z = z - z.mean(-1, keepdim=True)
+    z = z * torch.rsqrt(z.square().mean(-1, keepdim=True) + eps)
+    return (z * wide(weight) + wide(bias)).to(x.dtype)
+
+
+def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Add, then RMSNorm; the sum is a result too."""
+    h = x + residual
+    return rms_norm(h, weight), h
+
+
+def add_layer_norm(
+    x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Add, then LayerNorm; the sum is a result too."""
+    h = x + residual
+    return layer_norm(h, weight, bias), h
+
+
+def deep_norm(x: Tensor, branch: Tensor, weight: Tensor, bias: Tensor, alpha: float) -> Tensor:
+    """LayerNorm(alpha · x + branch)."""
+    return layer_norm(alpha * x + branch, weight, bias)
+
+
+def dynamic_tanh(x: Tensor, alpha: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """tanh(alpha · x) · weight + bias."""
+    return (torch.tanh(wide(alpha) * wide(x)) * wide(weight) + wide(bias)).to(x.dtype)
+
+
+def dynamic_erf(x: Tensor, alpha: Tensor, shift: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """erf(alpha · x + shift) · weight + bias."""
+    z = torch.erf(wide(alpha) * wide(x) + wide(shift))
+    return (z * wide(weight) + wide(bias)).to(x.dtype)
+
+
+def unit(x: Tensor, dim: int = -1) -> Tensor:
+    """x / |x|, zero for zero."""
+    z = wide(x)
+    length = torch.linalg.vector_norm(z, dim=dim, keepdim=True)
+    return z / length.masked_fill(length == 0, 1)
+
+
+def ngpt_update(x: Tensor, branch: Tensor, alpha: Tensor) -> Tensor:
+    """unit(x + |alpha| ⊙ (unit(branch) − x))."""
+    z = wide(x)
+    return unit(z + wide(alpha).abs() * (unit(branch) - z)).to(x.dtype)
+
+
+def unit_rows_(weight: Tensor, dim: int) -> Tensor:
+    """Give every vector along `dim` length 1, in place."""
+    return weight.copy_(unit(weight, dim))
+
+
+def turned(x: Tensor, angles: Tensor) -> Tensor:
+    """Turn channel i together with channel i + pairs by the position's angle."""
+    cos, sin = angles.cos()[:, None], angles.sin()[:, None]
+    first, second = wide(x).chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+
+
+def qk_norm_rope(
+    q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor, angles: Tensor
+) -> tuple[Tensor, Tensor]:
+    """RMSNorm of each head of q and k, then the rotation."""
+    both = ((q, q_weight), (k, k_weight))
+    q, k = (turned(rms_norm(wide(x), weight), angles).to(x.dtype) for x, weight in both)
+    return q, k
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One kernel: its formula, its inputs by name, and what of them has to move."""
+
+    formula: Callable
+    rows: tuple[str, ...]  # activations
+    parameters: dict[str, float]  # learned, drawn around these values
+    moved: tuple[int, int]  # activations read and written, forward and backward
+    statistics: int = 0  # float32 numbers kept for each row
+    options: dict = field(default_factory=dict)
+    chunked: bool = True  # the reference may take rows a few at a time
+
+    @property
+    def in_place(self) -> bool:
+        """Say whether it overwrites its argument: then it has no gradient."""
+        return not self.moved[1]
+
+    def draw(self, case: Case, device: torch.device) -> dict[str, Tensor]:
+        """Draw the inputs: activations of root mean square 2 with a mean, parameters spread."""
+        data, learned = DTYPES[case.dtype]
+        normal = partial(torch.randn, device=device)
+        inputs = {}
+        for name in self.rows:
+            inputs[name] = (2 * normal(case.shape(name)) + 0.5).to(data).requires_grad_()
+        for name, centre in self.parameters.items():
+            size = 1 if name in ("alpha", "shift") and "weight" in self.parameters else case.n
+            inputs[name] = (centre + 0.1 * normal(size)).to(learned).requires_grad_()
+        if case.heads:
+            pairs, time = case.n // 2, case.shape("q")[1]
+            frequency = 1e4 ** (-torch.arange(pairs, device=device) / pairs)
+            inputs["angles"] = torch.arange(time, device=device)[:, None] * frequency
+        return {k: t.detach() for k, t in inputs.items()} if self.in_place else inputs
+
+    def bytes(self, case: Case, processors: int) -> dict[str, int]:
+        """Count the fewest bytes that move, by direction, and those of them for partial sums.
+
+        Every input is read once and every output written once, the statistics and parameters
+        too; a bias is not needed for gradients. A parameter gradient adds one float32 row for
+        each multiprocessor, written and read: as few as fill the GPU, whatever a provider does.
+        """
+        size, width = (dtype.itemsize for dtype in DTYPES[case.dtype])
+        values = sum(math.prod(case.shape(name)) for name in self.rows) // len(self.rows)
+        values *= len(self.rows) if case.heads else 1  # q and k together are one activation
+        single = {"alpha", "shift"} if "weight" in self.parameters else set()
+        sizes = {name: 1 if name in single else case.n for name in self.parameters}
+        learned = sum(sizes.values())
+        read = learned - sizes.get("bias", 0)
+        kept = 4 * self.statistics * case.m
+        kept += 4 * case.shape("q")[1] * (case.n // 2) if case.heads else 0  # the angles
+        partials = 8 * min(processors, case.m) * learned if self.moved[1] else 0
+        forward = self.moved[0] * size * values + kept + width * learned
+        backward = self.moved[1] * size * values + kept + width * (learned + read) + partials
+        return {
+            "forward": forward,
+            "backward": backward if self.moved[1] else 0,
+            "partials": partials,
+        }
+
+
+_AFFINE = {"weight": 1.0, "bias": 0.0}
+OPERATIONS = {
+    "rms_norm": Operation(rms_norm, ("x",), {"weight": 1.0}, (2, 3), 1),
+    "layer_norm": Operation(layer_norm, ("x",), _AFFINE, (2, 3), 2),
+    "add_rms_norm": Operation(add_rms_norm, ("x", "residual"), {"weight": 1.0}, (4, 4), 1),
+    "add_layer_norm": Operation(add_layer_norm, ("x", "residual"), _AFFINE, (4, 4), 2),
+    "deep_norm": Operation(deep_norm, ("x", "branch"), _AFFINE, (4, 4), 2, {"alpha": 1.5}),
+    "qk_norm_rope": Operation(qk_norm_rope, ("q", "k"), {"q_weight": 1.0, "k_weight": 1.0}, (2, 3)),
+    "dynamic_tanh": Operation(dynamic_tanh, ("x",), {"alpha": 0.5, **_AFFINE}, (2, 3)),
+    "dynamic_erf": Operation(dynamic_erf, ("x",), {"alpha": 0.5, "shift": 0.1, **_AFFINE}, (2, 3)),
+    "ngpt_update": Operation(ngpt_update, ("x", "branch"), {"alpha": 0.3}, (3, 5)),
+    "unit_rows_": Operation(unit_rows_, ("weight",), {}, (2, 0), options={"dim": -1}),
+    "unit_rows_ dim=0": Operation(
+        unit_rows_, ("weight",), {}, (2, 0), options={"dim": 0}, chunked=False
+    ),
+}

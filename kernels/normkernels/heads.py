@@ -1,0 +1,146 @@
+"""What attention gives a kernel: vectors of heads, whose channels turn in pairs.
+
+A program works on a tile of rows: some tokens times some heads, and of each vector on two halves,
+so that channel i and its partner i + pairs lie in the same thread's registers:
+
+    channels      0 … pairs      pairs … 2·pairs      the rest, which does not turn
+    half          first          second               its first part first, its second second
+
+Each half is one dense tile, read and written 16 bytes at a time. Heads of one token share a tile
+because they share its cosines and sines.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from normkernels.sizes import next_power_of_2
+
+MAX_HEAD_DIM = 1024
+
+
+@dataclass(frozen=True)
+class HeadTile:
+    """How one program sees its vectors: ROWS of them, of HEADS heads, BLOCK values a half."""
+
+    rows: int
+    heads: int
+    block: int
+    groups: int  # of heads: those of q first, then those of k
+
+
+@cache
+def head_tile(n: int, q_heads: int, k_heads: int) -> HeadTile:
+    """Choose the tile: about 2048 values, 16 for each thread.
+
+    More heads in a tile share more cosines; fewer waste less where they do not divide the heads.
+    In bf16 a row's cosines weigh as much as the row, so a tile of h heads costs h + 1.
+    """
+    block = next_power_of_2(max(1, (n + 1) // 2))
+    rows = 1024 // block
+
+    def groups(heads: int) -> int:
+        return -(-q_heads // heads) + -(-k_heads // heads)
+
+    fitting = [h for h in (8, 4, 2, 1) if h <= rows]
+    heads = min(fitting, key=lambda h: groups(h) * (h + 1))
+    return HeadTile(rows, heads, block, groups(heads))
+
+
+def strided(x: Tensor) -> tuple[Tensor, tuple[int, ...]]:
+    """See x as (batch, time, heads, head_dim): the tensor, and the strides of the first three.
+
+    No copy is made when head_dim is dense, of whatever larger tensor x is a part.
+    """
+    x = x if x.ndim == 4 else x.reshape(-1, *x.shape[-3:])
+    if x.stride(-1) != 1 and x.shape[-1] > 1:
+        x = x.contiguous()
+    return x, x.stride()[:3]
+
+
+def constants(
+    q: Tensor, k: Tensor, q_weight: Tensor | None, k_weight: Tensor | None, cos: Tensor | None
+) -> dict[str, Any]:
+    """Give what kernels over heads are compiled for, but for the kind of norm."""
+    n, q_heads, k_heads = q.shape[-1], q.shape[-2], k.shape[-2]
+    tile = head_tile(n, q_heads, k_heads)
+    return {
+        "N": n,
+        "PAIRS": (n + 1) // 2 if cos is None else cos.shape[1],
+        "Q_HEADS": q_heads,
+        "K_HEADS": k_heads,
+        "Q_OWN": q_weight is not None and q_weight.ndim == 2,
+        "K_OWN": k_weight is not None and k_weight.ndim == 2,
+        "HEADS": tile.heads,
+        "GROUPS": tile.groups,
+        "ROWS": tile.rows,
+        "BLOCK": tile.block,
+        "warps": 4,
+    }
+
+
+@triton.jit
+def rows_of(tile, group, HEADS: tl.constexpr, ROWS: tl.constexpr):
+    """Give token and head of each row of a tile, (ROWS, 1)."""
+    row = tl.arange(0, ROWS)[:, None]
+    return tile * (ROWS // HEADS) + row // HEADS, group * HEADS + row % HEADS
+
+
+@triton.jit
+def halves(N: tl.constexpr, PAIRS: tl.constexpr, BLOCK: tl.constexpr):
+    """Give the channels of both halves, (1, BLOCK), where there are any, and whether they turn."""
+    WIDTH: tl.constexpr = (N + 1) // 2
+    column = tl.arange(0, BLOCK)[None, :]
+    turning = column < PAIRS
+    first = column
+    second = column + PAIRS
+    if PAIRS < WIDTH:
+        first = tl.where(turning, column, column + PAIRS)
+        second = tl.where(turning, column + PAIRS, column + WIDTH)
+    inside = column < WIDTH
+    return first, second, inside, inside & (second < N), turning
+
+
+@triton.jit
+def gains(
+    weight_ptr, head, first, second, here, there,
+    N: tl.constexpr, OFFSET: tl.constexpr, OWN: tl.constexpr,
+):  # fmt: skip
+    """Load the gains of both halves, one row for each head (OWN) or one for all."""
+    row = head * N if OWN else head * 0
+    gain_a = tl.load(weight_ptr + row + first, mask=here, other=0).to(tl.float32)
+    gain_b = tl.load(weight_ptr + row + second, mask=there, other=0).to(tl.float32)
+    if OFFSET != 0:
+        gain_a += OFFSET
+        gain_b += OFFSET
+    return gain_a, gain_b
+
+
+@triton.jit
+def turned(first, second, cos, sin, turning, N: tl.constexpr, PAIRS: tl.constexpr):
+    """Turn both halves by the angle; with −sin, back again. The other channels stay what they are.
+
+    Those are selected, not multiplied by 0: a NaN among them stays where it is.
+    """
+    one = first * cos - second * sin
+    two = first * sin + second * cos
+    if PAIRS < (N + 1) // 2:
+        one = tl.where(turning, one, first)
+        two = tl.where(turning, two, second)
+    return one, two
+
+
+@triton.jit
+def inverse_length(first, second, eps, N: tl.constexpr, NORM: tl.constexpr):
+    """Give the factor that normalizes each row, and whether it depends on the row, (ROWS, 1)."""
+    squares = tl.sum(first * first + second * second, axis=1, keep_dims=True)
+    if NORM == "rms":
+        return tl.rsqrt(squares / N + eps), squares >= 0
+    length = tl.sqrt(squares)
+    divisor = tl.maximum(length, eps)
+    # Without eps a vector of zeros stays what it is.
+    return 1 / tl.where(divisor == 0, 1.0, divisor), length >= eps

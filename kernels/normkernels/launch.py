@@ -1,0 +1,82 @@
+"""How a kernel starts: on which device, with how many programs, and with little to do in Python.
+
+Triton's own `kernel[grid](...)` works out for each call which compiled variant fits. `launch` asks
+a dictionary first, under a key as fine as Triton's own, and starts the compiled kernel directly,
+as Triton's tutorial on fused softmax does.
+"""
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from triton import knobs
+
+# With TRITON_INTERPRET=1, set before the import, kernels run as NumPy code on the CPU.
+INTERPRETED = bool(knobs.runtime.interpret)
+DEVICE_TYPES = {"cuda", "cpu"} if INTERPRETED else {"cuda"}
+# Few enough that programs of small tests go round their loops more than once.
+_INTERPRETED_PROCESSORS = 3
+_compiled: dict[tuple, Any] = {}
+
+
+@cache
+def processors(device: torch.device) -> int:
+    """Count the multiprocessors that persistent programs share."""
+    if device.type != "cuda":
+        return _INTERPRETED_PROCESSORS
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def is_fake(x: Tensor) -> bool:
+    """Say whether `x` only has a shape, as under torch.compile: nothing is to be started."""
+    return isinstance(x, FakeTensor) or x.is_meta
+
+
+def _kind(value: Any) -> Any:
+    """Give what Triton specializes a variant on: dtype and alignment, or a number's size."""
+    if isinstance(value, Tensor):
+        return value.dtype, value.data_ptr() % 16 == 0
+    if isinstance(value, int):
+        return value == 1, value % 16 == 0, value >= 2**31
+    return type(value)
+
+
+def launch(
+    kernel: Any,
+    grid: tuple[int, ...],
+    *args: Any,
+    warps: int,
+    registers: int | None = None,
+    **constants: Any,
+) -> None:
+    """Start `kernel` on the device of its first argument; `constants` come last in its signature.
+
+    `grid` is the number of programs on up to three axes. Nothing starts when one of them is 0.
+    A thread may be held to a number of registers, so that as many programs fit as were meant to.
+    """
+    if 0 in grid:
+        return
+    device = args[0].device
+    if INTERPRETED:
+        kernel[grid](*args, **constants)
+    elif device.index != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            _start(kernel, grid, device, args, warps, registers, constants)
+    else:
+        _start(kernel, grid, device, args, warps, registers, constants)
+
+
+def _start(
+    kernel: Any, grid: tuple, device: torch.device, args: tuple, warps: int,
+    registers: int | None, constants: dict,
+) -> None:  # fmt: skip
+    given = tuple(constants.values())
+    key = (kernel, device.index, warps, registers, given, *map(_kind, args))
+    compiled = _compiled.get(key)
+    if compiled is None:
+        options = {"num_warps": warps, "maxnreg": registers}
+        _compiled[key] = kernel[grid](*args, **constants, **options)
+    else:
+        compiled[(*grid, 1, 1)[:3]](*args, *given)

@@ -1,0 +1,139 @@
+"""LayerNorm: centre each row and divide it by its standard deviation.
+
+    x̂ = (x − mean(x)) · rstd      rstd = 1 / sqrt(var(x) + eps)      y = g · x̂ + b
+
+The variance is of the centred row, never mean(x²) − mean(x)², which loses every digit where the
+mean is large. A float32 mean is rounded at the size of x; what it missed, mean(x − mean), is
+found together with the squares, taken off, and kept beside it:
+
+    c = x − mean      missed = mean(c)      var = mean(c²) − missed²      x̂ = (c − missed) · rstd
+
+These hold for any number near the mean. For rows in chunks it is the mean of the first chunk, a
+quarter of the row or more: then missed² is at most three times the variance.
+
+Bytes for each value: read x, write y (2s forward, s bytes a value), 12 for each row; the backward
+is in `norm_backward`, which moves 3s. Source: Ba, Kiros and Hinton 2016, arXiv 1607.06450. Formula
+twin: `labkit.norms.layer_norm`.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from normkernels.checks import check_parameters, check_rows
+from normkernels.launch import is_fake, launch
+from normkernels.norm_backward import norm_backward
+from normkernels.operator import differentiable
+from normkernels.rows import all_columns, as_rows, forward_tile, moments, packed, within
+
+
+@triton.jit
+def _forward(
+    x_ptr, weight_ptr, bias_ptr, y_ptr, moments_ptr, eps, M, x_stride,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Normalize ROWS rows; columns beyond the first BLOCK are read twice."""
+    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    columns = all_columns(ROWS, BLOCK)
+    here = (rows < M) & within(columns, N, BLOCK)
+    x = tl.load(x_ptr + rows * x_stride + columns, mask=here, other=0).to(tl.float32)
+    mean = tl.sum(x, axis=1, keep_dims=True) / (N if N < BLOCK else BLOCK)
+    centred = tl.where(here, x - mean, 0)
+    total = tl.sum(centred, axis=1, keep_dims=True)
+    squares = tl.sum(centred * centred, axis=1, keep_dims=True)
+    for start in range(BLOCK, N, BLOCK):
+        there = (rows < M) & within(start + columns, N, BLOCK)
+        more = tl.load(x_ptr + rows * x_stride + start + columns, mask=there, other=0)
+        more = tl.where(there, more.to(tl.float32) - mean, 0)
+        total += tl.sum(more, axis=1, keep_dims=True)
+        squares += tl.sum(more * more, axis=1, keep_dims=True)
+    missed = total / N
+    rstd = finish(squares, missed, eps, N)
+    store_moments(moments_ptr + 3 * rows, rstd, mean, missed, rows < M)
+    y = affine(centred * rstd - missed * rstd, weight_ptr, bias_ptr, columns, N)
+    tl.store(y_ptr + rows * N + columns, y, mask=here)
+    for start in range(BLOCK, N, BLOCK):
+        there = (rows < M) & within(start + columns, N, BLOCK)
+        more = tl.load(x_ptr + rows * x_stride + start + columns, mask=there, other=0)
+        standard = (more.to(tl.float32) - mean) * rstd - missed * rstd
+        y = affine(standard, weight_ptr, bias_ptr, start + columns, N)
+        tl.store(y_ptr + rows * N + start + columns, y, mask=there)
+
+
+@triton.jit
+def finish(squares, missed, eps, N):
+    """Give rstd from the sum of squares about a number that missed the mean by that much."""
+    return tl.rsqrt(tl.maximum(squares / N - missed * missed, 0) + eps)
+
+
+@triton.jit
+def store_moments(moments_ptr, rstd, mean, missed, valid):
+    """Keep what `norm_backward` asks for, three numbers for each row."""
+    tl.store(moments_ptr, rstd, mask=valid)
+    tl.store(moments_ptr + 1, mean, mask=valid)
+    tl.store(moments_ptr + 2, missed, mask=valid)
+
+
+@triton.jit
+def affine(standard, weight_ptr, bias_ptr, columns, N):
+    """Apply gain and shift, where given, in float32."""
+    if weight_ptr is not None:
+        standard *= tl.load(weight_ptr + columns, mask=columns < N, other=0).to(tl.float32)
+    if bias_ptr is not None:
+        standard += tl.load(bias_ptr + columns, mask=columns < N, other=0).to(tl.float32)
+    return standard
+
+
+def _launch_forward(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor]:
+    y, statistics = torch.empty(x.shape, dtype=x.dtype, device=x.device), moments(x)
+    if not is_fake(x):
+        rows, m, stride = as_rows(x)
+        n = x.shape[-1]
+        tile = forward_tile(n)
+        launch(
+            _forward, (-(-m // tile.rows),), rows, packed(weight), packed(bias), y,
+            statistics, eps, m, stride,
+            N=n, ROWS=tile.rows, BLOCK=tile.block, warps=tile.warps,
+        )  # fmt: skip
+    return y, statistics
+
+
+def _launch_backward(
+    dy: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None, statistics: Tensor,
+    learns: bool,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    dx, _, dweight, dbias = norm_backward(
+        dy, x, statistics, weight, bias, centred=True, learns=learns
+    )
+    return dx, dweight, dbias
+
+
+def _save(ctx, inputs, output) -> None:
+    x, weight, bias, _ = inputs
+    ctx.save_for_backward(x, weight, bias, output[1])
+
+
+def _gradients(ctx, backward, dy, *_) -> tuple:
+    x, weight, bias, statistics = ctx.saved_tensors
+    if dy is None:
+        return None, None, None, None
+    scales, shifts = ctx.needs_input_grad[1:3]
+    dx, dweight, dbias = backward(dy, x, weight, bias, statistics, scales or shifts)
+    return dx, dweight if scales else None, dbias if shifts else None, None
+
+
+_layer_norm = differentiable(
+    "layer_norm", _launch_forward, _launch_backward, save=_save, gradients=_gradients
+)
+
+
+def layer_norm(
+    x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """Centre each row and scale it to variance 1; one rounding, at the end. Shapes (…, N), (N,)."""
+    check_rows("layer_norm", x, eps)
+    check_parameters("layer_norm", x, x.shape[-1], weight=weight, bias=bias)
+    return _layer_norm(x, weight, bias, eps)

@@ -1,0 +1,151 @@
+"""How PyTorch sees a kernel: one differentiable function, made of two launchers.
+
+    forward(*args)            -> results: what the caller gets, then what backward needs
+    save(ctx, args, results)     keeps it
+    gradients(ctx, backward, *grads) calls backward(...) and returns one gradient for each argument
+
+Both launchers are registered as custom operators (`torch.ops.normkernels`), which torch.compile
+and dispatch modes understand; torch.func's transforms get a function of their own. A plain call,
+with nothing of that around it, takes the shortest way: the same launchers, a third of the Python.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+
+def differentiable(
+    name: str,
+    forward: Callable[..., Any],
+    backward: Callable[..., Any],
+    *,
+    save: Callable[..., None],
+    gradients: Callable[..., tuple],
+    results: int = 1,
+    rowwise: int = 1,
+) -> Callable[..., Any]:
+    """Make one function of a pair of launchers; the caller gets the first `results` results.
+
+    The first `rowwise` arguments have a row for each result, so that vmap can fold its axis into
+    them; where it runs over another argument, it becomes a loop. On tensors without values the
+    launchers allocate and start nothing. The gradient of the gradient raises RuntimeError.
+    """
+    forward_op = torch.library.custom_op(f"normkernels::{name}", forward, mutates_args=())
+    backward_op = torch.library.custom_op(
+        f"normkernels::{name}_backward", backward, mutates_args=()
+    )
+    forward_op.register_fake(forward)
+    backward_op.register_fake(backward)
+
+    def keep(ctx: Any, inputs: tuple, output: Any) -> None:
+        ctx.set_materialize_grads(False)
+        save(ctx, inputs, output)
+
+    def refuse(ctx: Any, *grads: Any) -> None:
+        raise RuntimeError(
+            f"the kernel {name} has no second derivative; for the gradient of a gradient use the "
+            "formula of the same name in labkit"
+        )
+
+    forward_op.register_autograd(
+        lambda ctx, *grads: gradients(ctx, backward_op, *grads), setup_context=keep
+    )
+    backward_op.register_autograd(refuse)
+    forward_op.register_vmap(_folded(forward_op, rowwise))
+    backward_op.register_vmap(_folded(backward_op, 0))
+
+    class Plain(torch.autograd.Function):
+        """The quick way: forward and saving in one, and no results beyond the caller's."""
+
+        @staticmethod
+        def forward(ctx: Any, *args: Any) -> Any:
+            output = forward(*args)
+            keep(ctx, args, output)
+            return output[0] if results == 1 else output[:results]
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Tensor | None) -> tuple:
+            # With create_graph=True the operator is on the tape, and refuses when it is asked.
+            call = backward_op if torch.is_grad_enabled() else backward
+            return gradients(ctx, call, *grads)
+
+    transformed_backward = _transformed(backward_op, lambda *_: None, refuse, 0)
+
+    def keep_for_transforms(ctx: Any, inputs: tuple, output: tuple) -> None:
+        ctx.mark_non_differentiable(*output[results:])
+        keep(ctx, inputs, output)
+
+    transformed = _transformed(
+        forward_op,
+        keep_for_transforms,
+        lambda ctx, *grads: gradients(ctx, transformed_backward, *grads),
+        rowwise,
+    )
+
+    def function(*args: Any) -> Any:
+        learns, alone = False, True
+        for a in args:
+            kind = type(a)
+            if kind is Tensor or kind is Parameter:
+                learns = learns or a.requires_grad
+            elif isinstance(a, Tensor):
+                alone = False  # a subclass: fake, batched, distributed
+        if torch._C._are_functorch_transforms_active():
+            output = transformed(*args)
+        elif not alone or is_watched():
+            output = forward_op(*args)
+        elif learns and torch.is_grad_enabled():
+            return Plain.apply(*args)
+        else:
+            output = forward(*args)
+        return output[0] if results == 1 else output[:results]
+
+    return function
+
+
+def is_watched() -> bool:
+    """Say whether a compiler or a dispatch mode looks on."""
+    return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
+
+
+def _transformed(op: Any, keep: Callable, gradient: Callable, rowwise: int) -> Callable[..., Any]:
+    """Make what torch.func's grad and vmap understand of an operator, in any order of the two."""
+
+    class Transformed(torch.autograd.Function):
+        @staticmethod
+        def forward(*args: Any) -> Any:
+            return op(*args)
+
+        setup_context = staticmethod(keep)
+        backward = staticmethod(gradient)
+
+        @staticmethod
+        def vmap(info: Any, in_dims: tuple, *args: Any) -> tuple:
+            return _folded(Transformed.apply, rowwise)(info, in_dims, *args)
+
+    return Transformed.apply
+
+
+def _folded(op: Any, rowwise: int) -> Callable[..., Any]:
+    """Make the rule for vmap: one call over folded rows where it can be, else one a sample."""
+
+    def rule(info: Any, dims: tuple, *args: Any) -> tuple:
+        size = info.batch_size
+        if rowwise and all(dim is None for dim in dims[rowwise:]):
+            rows = (
+                a.expand(size, *a.shape) if dim is None else a.movedim(dim, 0)
+                for a, dim in zip(args[:rowwise], dims, strict=False)
+            )
+            output = op(*rows, *args[rowwise:])
+        else:
+            each = [
+                op(*(a if d is None else a.select(d, i) for a, d in zip(args, dims, strict=True)))
+                for i in range(size)
+            ]
+            output = tuple(torch.stack(parts) for parts in zip(*each, strict=True))
+        return output, (0,) * len(output)
+
+    return rule

@@ -1,0 +1,52 @@
+"""How parameter gradients end: each program left one float32 row, and the rows are added up.
+
+No atomics and no locks: program p alone writes row p, and one program adds a column from the
+first row to the last. The same launch gives the same bits each time. Bytes: 4 for each value of
+`partials`, which the L2 cache holds as a rule.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from normkernels.launch import INTERPRETED, launch
+from normkernels.sizes import cdiv
+
+# Narrow columns make many programs. Interpreted, each costs a millisecond: few wide ones, then.
+_ROWS, _COLUMNS, _WARPS = (8, 8192, 1) if INTERPRETED else (256, 16, 8)
+
+
+@triton.jit
+def _column_sums(
+    partials_ptr, first_ptr, second_ptr, P, N: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Add up COLUMNS columns of matrix number program_id(1), ROWS rows at a time."""
+    matrix = tl.program_id(1).to(tl.int64)
+    columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for start in range(0, P, ROWS):
+        rows = start + tl.arange(0, ROWS)[:, None]
+        here = (rows < P) & (columns < N)
+        total += tl.load(partials_ptr + (matrix * P + rows) * N + columns, mask=here, other=0)
+    sums = tl.sum(total, axis=0, keep_dims=True)
+    if second_ptr is None or matrix == 0:
+        tl.store(first_ptr + columns, sums, mask=columns < N)
+    else:
+        tl.store(second_ptr + columns, sums, mask=columns < N)
+
+
+def column_sums(partials: Tensor, first: Tensor, second: Tensor | None = None) -> None:
+    """Write the sums over axis 1 of `partials` (one or two matrices, P, N) into the outputs."""
+    matrices, p, n = partials.shape
+    grid = (cdiv(n, _COLUMNS), matrices)
+    launch(
+        _column_sums, grid, partials, first, second, p,
+        N=n, ROWS=_ROWS, COLUMNS=_COLUMNS, warps=_WARPS,
+    )  # fmt: skip
+
+
+def make_partials(matrices: int, programs: int, n: int, device: torch.device) -> Tensor:
+    """Allocate the rows that programs will fill; what is in them before does not matter."""
+    return torch.empty(matrices, programs, n, dtype=torch.float32, device=device)

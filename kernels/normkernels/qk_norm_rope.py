@@ -1,0 +1,245 @@
+"""Norm of queries and keys, gain and rotation (RoPE), in one pass over both.
+
+    x̂ = x · r      rms: r = 1 / sqrt(mean(x²) + eps)      l2: r = 1 / max(|x|, eps)      None: r = 1
+    y = scale · R(g · x̂)           R turns channel i with i + pairs by the angle of the position:
+                                   (a, b) → (a cos − b sin, a sin + b cos)
+    y = scale · g · (R x)^         after_rope: the norm is that of R x (nGPT, nanochat)
+
+over each head's vector of head_dim values, g = weight + offset. All arithmetic is float32, with
+one rounding at the end. Bytes for each value: read x, write y (2s forward; 3s backward, in
+`qk_norm_rope_backward`), where norm and rotation by themselves take 4s; q and k may be parts of
+one packed projection, and are read where they lie.
+
+The kernel takes cosines and sines, not angles: in float32 an exact cosine of a large angle needs
+a slow way through local memory, and each head would take it again. They are two small tensors
+that a model makes once: angles=(cos, sin). From angles alone they are made in each call.
+
+Sources: Su et al. 2021, arXiv 2104.09864 (rotation); Henry et al. 2020, arXiv 2010.04245 (l2);
+Dehghani et al. 2023, arXiv 2302.05442 (norm of q and k); Loshchilov et al. 2024, arXiv
+2410.01131 (nGPT's order). Formula twin: `labkit.attention.qk_norm_rope`.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from normkernels.checks import DTYPES, check_device
+from normkernels.heads import (
+    MAX_HEAD_DIM,
+    constants,
+    gains,
+    halves,
+    inverse_length,
+    rows_of,
+    strided,
+    turned,
+)
+from normkernels.launch import is_fake, launch
+from normkernels.operator import differentiable
+from normkernels.qk_norm_rope_backward import qk_norm_rope_backward
+from normkernels.rows import packed
+from normkernels.sizes import cdiv
+
+
+@triton.jit
+def _forward(
+    q_ptr, k_ptr, q_weight_ptr, k_weight_ptr, cos_ptr, sin_ptr, q_out_ptr, k_out_ptr,
+    eps, scale, tokens, time, q_batch, q_time, q_head, k_batch, k_time, k_head,
+    N: tl.constexpr, PAIRS: tl.constexpr, Q_HEADS: tl.constexpr, K_HEADS: tl.constexpr,
+    Q_OWN: tl.constexpr, K_OWN: tl.constexpr, HEADS: tl.constexpr, GROUPS: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr,
+):  # fmt: skip
+    """Work on one tile of q or of k; the tiles of the same tokens run side by side."""
+    tile = tl.program_id(0) // GROUPS
+    group = tl.program_id(0) % GROUPS
+    Q_GROUPS: tl.constexpr = (Q_HEADS + HEADS - 1) // HEADS
+    if group < Q_GROUPS:
+        _tile(
+            q_ptr, q_weight_ptr, cos_ptr, sin_ptr, q_out_ptr, eps, scale, tokens, time,
+            tile, group, q_batch, q_time, q_head,
+            N, PAIRS, Q_HEADS, Q_OWN, HEADS, ROWS, BLOCK, NORM, AFTER, OFFSET,
+        )  # fmt: skip
+    else:
+        _tile(
+            k_ptr, k_weight_ptr, cos_ptr, sin_ptr, k_out_ptr, eps, scale, tokens, time,
+            tile, group - Q_GROUPS, k_batch, k_time, k_head,
+            N, PAIRS, K_HEADS, K_OWN, HEADS, ROWS, BLOCK, NORM, AFTER, OFFSET,
+        )  # fmt: skip
+
+
+@triton.jit
+def _tile(
+    x_ptr, weight_ptr, cos_ptr, sin_ptr, y_ptr, eps, scale, tokens, time,
+    tile, group, batch_stride, time_stride, head_stride,
+    N: tl.constexpr, PAIRS: tl.constexpr, COUNT: tl.constexpr, OWN: tl.constexpr,
+    HEADS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr,
+):  # fmt: skip
+    """Load, rotate and normalize in the order asked for, store."""
+    token, head = rows_of(tile, group, HEADS, ROWS)
+    first, second, in_first, in_second, turning = halves(N, PAIRS, BLOCK)
+    valid = (token < tokens) & (head < COUNT)
+    here, there = valid & in_first, valid & in_second
+    batch = token // time
+    position = (token - batch * time).to(tl.int64)
+    x_ptr += batch.to(tl.int64) * batch_stride + position * time_stride
+    x_ptr += head.to(tl.int64) * head_stride
+    a = tl.load(x_ptr + first, mask=here, other=0).to(tl.float32)
+    b = tl.load(x_ptr + second, mask=there, other=0).to(tl.float32)
+    if cos_ptr is not None:
+        place = position * PAIRS + tl.arange(0, BLOCK)[None, :]
+        cos = tl.load(cos_ptr + place, mask=valid & turning, other=0)
+        sin = tl.load(sin_ptr + place, mask=valid & turning, other=0)
+        if AFTER:
+            a, b = turned(a, b, cos, sin, turning, N, PAIRS)
+    factor = scale
+    if NORM is not None:
+        inverse, _ = inverse_length(a, b, eps, N, NORM)
+        factor *= inverse
+    a *= factor
+    b *= factor
+    if weight_ptr is not None:
+        gain_a, gain_b = gains(weight_ptr, head, first, second, here, there, N, OFFSET, OWN)
+        a *= gain_a
+        b *= gain_b
+    if cos_ptr is not None and not AFTER:
+        a, b = turned(a, b, cos, sin, turning, N, PAIRS)
+    y_ptr += (token.to(tl.int64) * COUNT + head) * N
+    tl.store(y_ptr + first, a, mask=here)
+    tl.store(y_ptr + second, b, mask=there)
+
+
+def _launch_forward(
+    q: Tensor, k: Tensor, q_weight: Tensor | None, k_weight: Tensor | None,
+    cos: Tensor | None, sin: Tensor | None, norm: str | None, eps: float, after_rope: bool,
+    offset: float, scale: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    q_out, k_out = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (q, k))
+    if is_fake(q):
+        return q_out, k_out
+    (q, q_strides), (k, k_strides) = strided(q), strided(k)
+    tokens, time = q.shape[0] * q.shape[1], q.shape[1]
+    given = constants(q, k, q_weight, k_weight, cos)
+    tiles = cdiv(tokens, given["ROWS"] // given["HEADS"])
+    launch(
+        _forward, (tiles * given["GROUPS"],), q, k, packed(q_weight), packed(k_weight), cos, sin,
+        q_out, k_out, eps, scale, tokens, time, *q_strides, *k_strides,
+        **given, NORM=norm, AFTER=after_rope, OFFSET=offset,
+    )  # fmt: skip
+    return q_out, k_out
+
+
+def _save(ctx, inputs, output) -> None:
+    tensors, ctx.options = inputs[:6], inputs[6:]
+    ctx.save_for_backward(*tensors)
+
+
+def _gradients(ctx, backward, dq, dk, *_) -> tuple:
+    q, k, q_weight, k_weight, cos, sin = ctx.saved_tensors
+    given_q, given_k = dq is not None, dk is not None
+    if not (given_q or given_k):
+        return (None,) * 11
+    learns_q = given_q and q_weight is not None and ctx.needs_input_grad[2]
+    learns_k = given_k and k_weight is not None and ctx.needs_input_grad[3]
+    dq, dk, dq_weight, dk_weight = backward(
+        dq if given_q else torch.zeros_like(q), dk if given_k else torch.zeros_like(k),
+        q, k, q_weight, k_weight, cos, sin, *ctx.options, learns_q, learns_k,
+    )  # fmt: skip
+    return (
+        dq if given_q else None, dk if given_k else None,
+        dq_weight if learns_q else None, dk_weight if learns_k else None,
+        *(None,) * 7,
+    )  # fmt: skip
+
+
+_qk_norm_rope = differentiable(
+    "qk_norm_rope", _launch_forward, qk_norm_rope_backward, save=_save, gradients=_gradients,
+    results=2, rowwise=2,
+)  # fmt: skip
+
+
+def qk_norm_rope(
+    q: Tensor,
+    k: Tensor,
+    q_weight: Tensor | None = None,
+    k_weight: Tensor | None = None,
+    angles: Tensor | tuple[Tensor, Tensor] | None = None,
+    *,
+    norm: str | None = "rms",
+    eps: float = 1e-6,
+    after_rope: bool = False,
+    offset: float = 0.0,
+    scale: float = 1.0,
+) -> tuple[Tensor, Tensor]:
+    """Normalize and rotate q (…, time, heads, head_dim) and k (…, time, kv_heads, head_dim).
+
+    Gains are (head_dim,), shared by all heads, or (heads, head_dim). `angles` are radians (time,
+    pairs), or their (cos, sin), which saves the call two small kernels; 2·pairs < head_dim turns
+    only the first 2·pairs channels. Any strides; the results are dense.
+    """
+    _check(q, k, q_weight, k_weight, norm, eps)
+    cos, sin = _cos_sin(q, angles)
+    return _qk_norm_rope(q, k, q_weight, k_weight, cos, sin, norm, eps, after_rope, offset, scale)
+
+
+def _check(
+    q: Tensor, k: Tensor, q_weight: Tensor | None, k_weight: Tensor | None,
+    norm: str | None, eps: float,
+) -> None:  # fmt: skip
+    name = "qk_norm_rope"
+    for role, tensor in (("q", q), ("k", k), ("q_weight", q_weight), ("k_weight", k_weight)):
+        if tensor is None:
+            continue
+        if tensor.dtype not in DTYPES:
+            raise TypeError(
+                f"kernel {name} computes in float32 and takes float32, bfloat16 or float16; got "
+                f"{role} of {tensor.dtype}; use the formula of the same name in labkit"
+            )
+        check_device(name, role, tensor, q)
+    if q.dtype != k.dtype:
+        raise TypeError(f"kernel {name} needs q and k of one dtype, got {q.dtype} and {k.dtype}")
+    if q.ndim < 3 or q.shape[:-2] != k.shape[:-2] or q.shape[-1] != k.shape[-1]:
+        raise ValueError(
+            f"kernel {name} needs q of shape (…, time, heads, head_dim) and k of shape (…, time, "
+            f"kv_heads, head_dim), got {tuple(q.shape)} and {tuple(k.shape)}"
+        )
+    n = q.shape[-1]
+    if not 1 <= n <= MAX_HEAD_DIM:
+        raise ValueError(f"kernel {name} takes head_dim from 1 up to {MAX_HEAD_DIM}, got {n}")
+    if q.shape[:-2].numel() >= 2**31:
+        raise ValueError(f"kernel {name} takes fewer than 2^31 tokens; split the batch")
+    for role, weight, x in (("q_weight", q_weight, q), ("k_weight", k_weight, k)):
+        if weight is not None and weight.shape not in ((n,), x.shape[-2:]):
+            raise ValueError(
+                f"kernel {name} needs a {role} of shape ({n},), shared by all heads, or "
+                f"{tuple(x.shape[-2:])}, one for each head; got {tuple(weight.shape)}"
+            )
+    if norm not in ("rms", "l2", None):
+        raise ValueError(f"kernel {name} knows norm 'rms', 'l2' and None, got {norm!r}")
+    if not eps >= 0:
+        raise ValueError(f"kernel {name} needs eps >= 0, got {eps}; the usual value is 1e-6")
+
+
+def _cos_sin(
+    q: Tensor, angles: Tensor | tuple[Tensor, Tensor] | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """Give cosines and sines in float32, rounded from the precision of the angles."""
+    if angles is None:
+        return None, None
+    if isinstance(angles, Tensor):
+        wide = angles.to(torch.promote_types(angles.dtype, torch.float32))
+        angles = wide.cos(), wide.sin()
+    cos, sin = (t.to(torch.float32).contiguous() for t in angles)
+    time, n = q.shape[-3], q.shape[-1]
+    for role, tensor in (("cos", cos), ("sin", sin)):
+        check_device("qk_norm_rope", role, tensor, q)
+    if cos.ndim != 2 or cos.shape != sin.shape or cos.shape[0] != time or 2 * cos.shape[1] > n:
+        raise ValueError(
+            f"kernel qk_norm_rope needs angles of shape (time, pairs) = ({time}, up to {n // 2}), "
+            f"got {tuple(cos.shape)}{'' if cos.shape == sin.shape else f' and {tuple(sin.shape)}'}"
+        )
+    if cos.requires_grad or sin.requires_grad:
+        raise ValueError("kernel qk_norm_rope has no gradient for angles; pass angles.detach()")
+    return (cos, sin) if cos.shape[1] else (None, None)

@@ -1,0 +1,176 @@
+"""The backward pass of `qk_norm_rope`: one reading of the data for all gradients.
+
+Rᵀ is the matrix of the rotation, transposed: the same turn with −sin. With v the gradient of g·x̂
+and u = g · v that of x̂ = r · x (rms: r = 1 / sqrt(mean(x²) + eps); l2: r = 1 / max(|x|, eps)):
+
+    norm before the rotation       v = scale · Rᵀ dy      dx = D(u)
+    norm after the rotation        v = scale · dy         dx = Rᵀ D(u), and x̂ is that of R x
+    dg = Σ_rows v · x̂
+
+    rms                  D(u) = r · (u − x̂ · mean(u · x̂))
+    l2, |x| ≥ eps        D(u) = r · (u − x̂ · sum(u · x̂))        as dr/dx = −r³ x, without the mean
+    l2, |x| < eps        D(u) = u / eps                          the divisor is constant there
+    None                 D(u) = u
+
+r costs one sum over values that are read in any case, and is found again instead of saved. Bytes
+for each value: read dy and x, write dx (3s).
+
+A fixed number of programs walks over the tokens, each with its own group of heads, and keeps dg
+in float32 registers until its last token. It leaves one row of sums for each head, which are then
+added over programs (a gain for each head), or over programs and heads (a gain that all share).
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from normkernels.heads import constants, gains, halves, inverse_length, rows_of, strided, turned
+from normkernels.launch import is_fake, launch, processors
+from normkernels.partials import column_sums, make_partials
+from normkernels.rows import packed
+from normkernels.sizes import cdiv
+
+_PER_PROCESSOR, _STAGES = 4, 2
+
+
+@triton.jit
+def _backward(
+    dq_out_ptr, dk_out_ptr, q_ptr, k_ptr, q_weight_ptr, k_weight_ptr, cos_ptr, sin_ptr,
+    dq_ptr, dk_ptr, q_partials_ptr, k_partials_ptr, eps, scale, tokens, time,
+    dq_batch, dq_time, dq_head, dk_batch, dk_time, dk_head,
+    q_batch, q_time, q_head, k_batch, k_time, k_head,
+    N: tl.constexpr, PAIRS: tl.constexpr, Q_HEADS: tl.constexpr, K_HEADS: tl.constexpr,
+    Q_OWN: tl.constexpr, K_OWN: tl.constexpr, HEADS: tl.constexpr, GROUPS: tl.constexpr,
+    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """Walk over the tokens with one group of heads, of q or of k."""
+    group = tl.program_id(0) % GROUPS
+    Q_GROUPS: tl.constexpr = (Q_HEADS + HEADS - 1) // HEADS
+    if group < Q_GROUPS:
+        _walk(
+            dq_out_ptr, q_ptr, q_weight_ptr, cos_ptr, sin_ptr, dq_ptr, q_partials_ptr,
+            eps, scale, tokens, time, group,
+            dq_batch, dq_time, dq_head, q_batch, q_time, q_head,
+            N, PAIRS, Q_HEADS, Q_OWN, HEADS, GROUPS, ROWS, BLOCK,
+            NORM, AFTER, OFFSET, STAGES,
+        )  # fmt: skip
+    else:
+        _walk(
+            dk_out_ptr, k_ptr, k_weight_ptr, cos_ptr, sin_ptr, dk_ptr, k_partials_ptr,
+            eps, scale, tokens, time, group - Q_GROUPS,
+            dk_batch, dk_time, dk_head, k_batch, k_time, k_head,
+            N, PAIRS, K_HEADS, K_OWN, HEADS, GROUPS, ROWS, BLOCK,
+            NORM, AFTER, OFFSET, STAGES,
+        )  # fmt: skip
+
+
+@triton.jit
+def _walk(
+    dy_ptr, x_ptr, weight_ptr, cos_ptr, sin_ptr, dx_ptr, partials_ptr,
+    eps, scale, tokens, time, group,
+    dy_batch, dy_time, dy_head, x_batch, x_time, x_head,
+    N: tl.constexpr, PAIRS: tl.constexpr, COUNT: tl.constexpr, OWN: tl.constexpr,
+    HEADS: tl.constexpr, GROUPS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """Leave the gradients of a group of heads, and for each head one row of dg."""
+    program = tl.program_id(0) // GROUPS
+    programs = tl.num_programs(0) // GROUPS
+    first, second, in_first, in_second, turning = halves(N, PAIRS, BLOCK)
+    _, head = rows_of(0, group, HEADS, ROWS)
+    real = head < COUNT
+    gain_a = tl.full((ROWS, BLOCK), 1.0, tl.float32)
+    gain_b = gain_a
+    if weight_ptr is not None:
+        gain_a, gain_b = gains(
+            weight_ptr, head, first, second, real & in_first, real & in_second, N, OFFSET, OWN
+        )
+    gain_a *= scale
+    gain_b *= scale
+    total_a = tl.zeros((ROWS, BLOCK), tl.float32)
+    total_b = tl.zeros((ROWS, BLOCK), tl.float32)
+    for tile in tl.range(program, tl.cdiv(tokens, ROWS // HEADS), programs, num_stages=STAGES):
+        token, _ = rows_of(tile, group, HEADS, ROWS)
+        valid = (token < tokens) & real
+        here, there = valid & in_first, valid & in_second
+        batch = (token // time).to(tl.int64)
+        position = token - batch * time
+        x_row = x_ptr + batch * x_batch + position * x_time + head.to(tl.int64) * x_head
+        dy_row = dy_ptr + batch * dy_batch + position * dy_time + head.to(tl.int64) * dy_head
+        a = tl.load(x_row + first, mask=here, other=0).to(tl.float32)
+        b = tl.load(x_row + second, mask=there, other=0).to(tl.float32)
+        v_a = tl.load(dy_row + first, mask=here, other=0).to(tl.float32)
+        v_b = tl.load(dy_row + second, mask=there, other=0).to(tl.float32)
+        if cos_ptr is not None:
+            place = position * PAIRS + tl.arange(0, BLOCK)[None, :]
+            cos = tl.load(cos_ptr + place, mask=valid & turning, other=0)
+            sin = tl.load(sin_ptr + place, mask=valid & turning, other=0)
+            if AFTER:
+                a, b = turned(a, b, cos, sin, turning, N, PAIRS)
+            else:
+                v_a, v_b = turned(v_a, v_b, cos, -sin, turning, N, PAIRS)
+        d_a, d_b = v_a * gain_a, v_b * gain_b
+        v_a *= a
+        v_b *= b
+        if NORM is not None:
+            factor, varies = inverse_length(a, b, eps, N, NORM)
+            factor = tl.where(valid, factor, 0)  # without eps, that of a row which is not there: ∞
+            along = tl.sum(v_a * gain_a + v_b * gain_b, axis=1, keep_dims=True) * factor
+            along = tl.where(varies, along / N if NORM == "rms" else along, 0) * factor * factor
+            d_a = d_a * factor - a * along
+            d_b = d_b * factor - b * along
+            v_a *= factor
+            v_b *= factor
+        total_a += v_a
+        total_b += v_b
+        if cos_ptr is not None and AFTER:
+            d_a, d_b = turned(d_a, d_b, cos, -sin, turning, N, PAIRS)
+        dx_row = dx_ptr + (token.to(tl.int64) * COUNT + head) * N
+        tl.store(dx_row + first, d_a, mask=here)
+        tl.store(dx_row + second, d_b, mask=there)
+    if partials_ptr is not None:
+        head = group * HEADS + tl.arange(0, HEADS)[:, None]
+        row = partials_ptr + (program * COUNT + head).to(tl.int64) * N
+        sum_a = tl.sum(tl.reshape(total_a, (ROWS // HEADS, HEADS, BLOCK)), axis=0)
+        sum_b = tl.sum(tl.reshape(total_b, (ROWS // HEADS, HEADS, BLOCK)), axis=0)
+        tl.store(row + first, sum_a * scale, mask=(head < COUNT) & in_first)
+        tl.store(row + second, sum_b * scale, mask=(head < COUNT) & in_second)
+
+
+def qk_norm_rope_backward(
+    dq_out: Tensor, dk_out: Tensor, q: Tensor, k: Tensor,
+    q_weight: Tensor | None, k_weight: Tensor | None, cos: Tensor | None, sin: Tensor | None,
+    norm: str | None, eps: float, after_rope: bool, offset: float, scale: float,
+    learns_q: bool, learns_k: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Give dq, dk and the gradients of the gains that learn; an empty tensor for the others."""
+    dq, dk = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (q, k))
+    dq_weight, dk_weight = (
+        w.new_empty(w.shape) if learns and w is not None else q.new_empty(0)
+        for w, learns in ((q_weight, learns_q), (k_weight, learns_k))
+    )
+    if is_fake(q):
+        return dq, dk, dq_weight, dk_weight
+    (q, q_strides), (k, k_strides) = strided(q), strided(k)
+    (dq_out, dq_strides), (dk_out, dk_strides) = strided(dq_out), strided(dk_out)
+    tokens, time = q.shape[0] * q.shape[1], q.shape[1]
+    given = constants(q, k, q_weight, k_weight, cos)
+    tiles = cdiv(tokens, given["ROWS"] // given["HEADS"])
+    programs = max(1, processors(q.device) * _PER_PROCESSOR // given["GROUPS"])
+    programs = min(tiles, programs)
+    q_partials, k_partials = (
+        make_partials(programs, t.shape[2], t.shape[3], q.device) if learns else None
+        for t, learns in ((q, learns_q), (k, learns_k))
+    )
+    launch(
+        _backward, (programs * given["GROUPS"],), dq_out, dk_out, q, k,
+        packed(q_weight), packed(k_weight), cos, sin, dq, dk, q_partials, k_partials,
+        eps, scale, tokens, time, *dq_strides, *dk_strides, *q_strides, *k_strides,
+        **given, NORM=norm, AFTER=after_rope, OFFSET=offset, STAGES=_STAGES,
+    )  # fmt: skip
+    for partials, dweight in ((q_partials, dq_weight), (k_partials, dk_weight)):
+        if partials is not None:
+            column_sums(partials.view(1, -1, dweight.numel()), dweight)
+    return dq, dk, dq_weight, dk_weight

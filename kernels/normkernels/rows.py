@@ -1,0 +1,108 @@
+"""What a row is: the last axis of a tensor, `N` values, one vector to normalize; `M` rows.
+
+The launch configuration depends on N only, never on M: a row gives the same bits in any batch.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from normkernels.sizes import next_power_of_2
+
+MAX_N = 65536  # values of a row that the kernels take
+_SUMMED = 8192  # values of a row up to which one program keeps the parameter gradients at hand
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How one program sees its rows: ROWS of them at once, BLOCK values of each at a time."""
+
+    rows: int
+    block: int
+    warps: int
+    per_processor: int = 1  # backward: programs for each multiprocessor
+    stages: int = 2  # backward: rows on their way into shared memory, the present one included
+
+    @property
+    def registers(self) -> int:
+        """Share out a multiprocessor's registers, so that all its programs run at once."""
+        return 65536 // (32 * self.warps * self.per_processor)
+
+
+@cache
+def forward_tile(n: int) -> Tile:
+    """Choose the tile of a forward kernel: about 2048 values in flight, 16 for each thread."""
+    block = next_power_of_2(n)
+    if block <= 2048:
+        return Tile(max(1, 2048 // block), block, 4)
+    if block <= 32768:
+        return Tile(1, block, min(32, block // 512))
+    return Tile(1, 16384, 32)  # a row in chunks: the first stays in registers, others come twice
+
+
+@cache
+def backward_tile(n: int) -> Tile:
+    """Choose the tile of a persistent backward kernel, whose gradients stay in registers."""
+    block = next_power_of_2(n)
+    if block <= 1024:
+        return Tile(max(1, 2048 // block), block, 4, 4)
+    if block <= 8192:
+        return Tile(1, block, max(4, block // 512), max(1, 8192 // block))
+    return Tile(1, 4096, 8, 2)  # columns in chunks of 4096, after the sums of each row
+
+
+def is_long(n: int) -> bool:
+    """Say whether a row is too long for one program to keep its parameter gradients."""
+    return n > _SUMMED
+
+
+def as_rows(x: Tensor) -> tuple[Tensor, int, int]:
+    """See x as rows: the tensor, M, and the stride from row to row.
+
+    No copy is made when the last axis is dense and the others are evenly spaced.
+    """
+    n = x.shape[-1]
+    if x.is_contiguous():
+        return x, x.numel() // n if n else 0, n
+    rows = x.reshape(-1, n)
+    if rows.stride(-1) != 1:
+        rows = rows.contiguous()
+    return rows, rows.shape[0], rows.stride(0)
+
+
+def packed(parameter: Tensor | None) -> Tensor | None:
+    """Give a gain or shift whose values lie side by side."""
+    return parameter if parameter is None else parameter.contiguous()
+
+
+def statistics(x: Tensor, many: int = 1) -> list[Tensor]:
+    """Allocate float32 numbers, one for each row of x, `many` times."""
+    return [torch.empty(x.shape[:-1], dtype=torch.float32, device=x.device) for _ in range(many)]
+
+
+def moments(x: Tensor) -> Tensor:
+    """Allocate what LayerNorm keeps of each row: rstd, a mean, and what this mean missed."""
+    return torch.empty((*x.shape[:-1], 3), dtype=torch.float32, device=x.device)
+
+
+@triton.jit
+def all_columns(ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    """Number the columns of a tile once for each of its rows, shape (ROWS, BLOCK).
+
+    Gains are read through these too: from (1, BLOCK) they would come spread over all threads in a
+    way that puts each row on every warp, and the whole kernel would follow.
+    """
+    return tl.zeros((ROWS, 1), tl.int32) + tl.arange(0, BLOCK)[None, :]
+
+
+@triton.jit
+def within(columns, N: tl.constexpr, BLOCK: tl.constexpr):
+    """Say which columns are in the row; where all are, the compiler is told so."""
+    inside = columns < N
+    if N % BLOCK == 0:
+        inside = tl.full(columns.shape, True, tl.int1)
+    return inside

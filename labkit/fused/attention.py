@@ -1,0 +1,109 @@
+"""Attention whose queries and keys are normalized and rotated by one kernel.
+
+    q, k ← rotate(N(q)), rotate(N(k))      or N after the rotation; both read and written once
+
+It takes RMSNorm (torch's or Gemma's gain) and L2 norms with one gain for all heads or one for
+each, rotation alone, and nGPT's unit vectors. In half precision it rounds once where the formula
+rounds after each operation. Other norms stay modules, and their results are rotated by the kernel.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from labkit import norms
+from labkit.attention import Attention
+from labkit.attention.parts import OwnGains, heated
+from labkit.context import Context
+from labkit.fused.seam import kernels, takes
+from labkit.placements.sphere import SphereAttention
+
+
+class FusedAttention(Attention):
+    """Attention by `normkernels.qk_norm_rope`."""
+
+    def project(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
+        """Make q, k, v of shape (batch, heads, time, head_dim): normalized, rotated, scaled."""
+        asked = self._norm_of_both()
+        turned = self.rotary and context.angles is not None
+        # The dtype of the projections: autocast, if it is on, decides it.
+        if asked is None or self.cross or not (asked["norm"] or turned) or not takes(x):
+            return super().project(x, context)
+        q, k, v = (
+            layer(x).unflatten(-1, (-1, self.head_dim)) for layer in (self.q, self.k, self.v)
+        )
+        if not (takes(q, k) and self.head_dim <= kernels().heads.MAX_HEAD_DIM):
+            return super().project(x, context)
+        if self.norms is not None and asked["norm"] is None:
+            q, k = self._normalized("q", q), self._normalized("k", k)
+        scale = 1.0 if self.norms is None else self.norms.times
+        turns = _turns(context) if turned else None
+        q, k = kernels().qk_norm_rope(q, k, angles=turns, scale=scale, **asked)
+        q, k, v = (t.transpose(1, 2) for t in (q, k, self._normalized("v", v)))
+        return heated(q, self.norms, self.temperature), k, v
+
+    def _norm_of_both(self) -> dict[str, Any] | None:
+        """Say what the kernel does to q and k: its keyword arguments; None: leave it all alone."""
+        if self.norms is None or "q" not in self.norms.tensors:
+            return {"norm": None}
+        if "k" not in self.norms.tensors:
+            return None
+        told = [_told(self.get_submodule(f"norm_{name}")) for name in "qk"]
+        if self.norms.share != "width" and None not in told:
+            (q_weight, options), (k_weight, _) = told  # pyright: ignore[reportGeneralTypeIssues]
+            both = {"q_weight": q_weight, "k_weight": k_weight, **options}
+            return {**both, "after_rope": self.norms.after_rope}
+        return None if self.norms.after_rope else {"norm": None}
+
+
+class FusedSphereAttention(SphereAttention):
+    """nGPT's attention by `normkernels.qk_norm_rope`: rotated, then unit vectors times s_qk."""
+
+    def project(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
+        """Make q, k, v; with q times head_dim, the logits' 1/sqrt(head_dim) becomes its inverse."""
+        q, k, v = (
+            layer(x).unflatten(-1, (-1, self.head_dim)) for layer in (self.q, self.k, self.v)
+        )
+        scale = self.s_qk().view(self.heads, self.head_dim)
+        if not (takes(q, k, scale) and self.head_dim <= kernels().heads.MAX_HEAD_DIM):
+            return super().project(x, context)
+        turns = _turns(context) if self.rotary and context.angles is not None else None
+        q, k = kernels().qk_norm_rope(
+            q, k, self.head_dim * scale, scale, turns, norm="l2", eps=0.0, after_rope=True
+        )
+        return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+
+
+def _turns(context: Context) -> tuple[Tensor, Tensor]:
+    """Give cos and sin of all angles: made once in a forward pass, by the layer that is first."""
+    if context.turns is None:
+        assert context.angles is not None
+        context.turns = context.angles.cos().float(), context.angles.sin().float()
+    return context.turns
+
+
+def _told(norm: nn.Module) -> tuple[Tensor | None, dict[str, Any]] | None:
+    """Read the gain and the options of a norm on q or k that the kernel has; None: another one."""
+    own = None
+    if isinstance(norm, OwnGains):
+        own, norm = norm.weight, norm.norm
+    weight = getattr(norm, "weight", None) if own is None else own
+    if getattr(norm, "bias", None) is not None:
+        return None
+    if isinstance(norm, norms.RMSNorm):
+        eps = torch.finfo(torch.float32).eps if norm.eps is None else norm.eps
+        return weight, {"norm": "rms", "eps": eps}
+    if isinstance(norm, norms.GemmaRMSNorm):
+        return weight, {"norm": "rms", "eps": norm.eps, "offset": 0.0 if weight is None else 1.0}
+    if isinstance(norm, norms.L2Norm):
+        if own is None and weight is not None:
+            return None
+        return weight, {"norm": "l2", "eps": norm.eps}
+    return None
+
+
+FUSED: dict[type[nn.Module], type[nn.Module]] = {
+    Attention: FusedAttention,
+    SphereAttention: FusedSphereAttention,
+}

@@ -1,0 +1,72 @@
+"""The one place that asks for the kernels: are they there, and do they take these tensors?
+
+Nothing else in labkit imports `normkernels`, and this module only when it is asked to. The import
+is by name, so that a stored run on the CPU does not depend on code that only a GPU runs; on CUDA
+`described` tells the record which kernels ran.
+"""
+
+import hashlib
+import importlib
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+_package: ModuleType | None = None
+_limits: tuple[frozenset[str], frozenset[torch.dtype], int] = (frozenset(), frozenset(), 0)
+
+
+def missing() -> str:
+    """Say why there are no kernels on this machine; empty when there are."""
+    try:
+        devices = _load()
+    except ImportError as error:
+        return f"Triton cannot be imported ({error})"
+    return "" if torch.cuda.is_available() or "cpu" in devices else "there is no CUDA device"
+
+
+def kernels() -> ModuleType:
+    """Give the package of kernels; ask `missing` first."""
+    if _package is None:
+        _load()
+    assert _package is not None
+    return _package
+
+
+def takes(x: Tensor, *others: Tensor | None) -> bool:
+    """Say whether the kernels take these tensors: on their device, not float64, rows not too long.
+
+    Where they do not, the formula does the work: on the CPU, in float64, for longer rows.
+    """
+    if _package is None:
+        _load()
+    devices, dtypes, longest = _limits
+    return x.shape[-1] <= longest and all(
+        t.device.type in devices and t.device == x.device and t.dtype in dtypes
+        for t in (x, *others)
+        if t is not None
+    )
+
+
+def _load() -> frozenset[str]:
+    """Import the kernels, once: plain globals, since torch.compile looks through any cache."""
+    global _package, _limits
+    launch, checks, rows = (
+        importlib.import_module(f"normkernels.{name}") for name in ("launch", "checks", "rows")
+    )
+    _limits = frozenset(launch.DEVICE_TYPES), frozenset(checks.DTYPES), rows.MAX_N
+    _package = importlib.import_module("normkernels")
+    return _limits[0]
+
+
+@cache
+def described() -> str:
+    """Name the kernels for a record: their versions, and a hash of their sources."""
+    folder = Path(str(kernels().__file__)).parent
+    code = hashlib.sha256()
+    for file in sorted(folder.glob("*.py")):
+        code.update(file.read_bytes())
+    triton = importlib.import_module("triton")
+    return f"normkernels {code.hexdigest()[:12]} on triton {triton.__version__}"

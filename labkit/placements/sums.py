@@ -1,0 +1,77 @@
+"""A sum of skip and branch, and its norm: what a placement does between two sublayers.
+
+    add_rms_norm, add_layer_norm      h = residual + x      y = norm(h)
+    deep_norm                         y = LayerNorm(alpha · x + branch)
+
+Pre-Norm needs both results of the first two: h is the stream, y what the next sublayer reads.
+Post-Norm needs y alone. They are functions of their own because memory is read once for both where
+they are fused: these are the formulas of the kernels of the same names. Sources: He et al. 2015,
+arXiv 1512.03385, for the sum; Wang et al. 2022, arXiv 2203.00555, for alpha.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from labkit.norms import layer_norm, rms_norm
+from labkit.norms._common import at_least_float32, check_input
+
+
+def add_rms_norm(
+    x: Float[Tensor, "*leading dim"],
+    residual: Float[Tensor, "*leading dim"],
+    weight: Float[Tensor, " dim"] | None = None,
+    eps: float = 1e-6,
+    round_sum: bool = True,
+) -> tuple[Float[Tensor, "*leading dim"], Float[Tensor, "*leading dim"]]:
+    """Give RMSNorm(h) in x's dtype and h = residual + x in the wider dtype of the two.
+
+    The norm reads h as it is stored; with `round_sum=False`, the sum in at least float32.
+    """
+    h, read = _sum("add_rms_norm", x, residual, 1.0, eps)
+    return rms_norm(at_least_float32(h) if round_sum else read, weight, eps).to(x.dtype), h
+
+
+def add_layer_norm(
+    x: Float[Tensor, "*leading dim"],
+    residual: Float[Tensor, "*leading dim"],
+    weight: Float[Tensor, " dim"] | None = None,
+    bias: Float[Tensor, " dim"] | None = None,
+    eps: float = 1e-5,
+    round_sum: bool = True,
+) -> tuple[Float[Tensor, "*leading dim"], Float[Tensor, "*leading dim"]]:
+    """Give LayerNorm(h) in x's dtype and h = residual + x in the wider dtype of the two.
+
+    The norm reads h as it is stored; with `round_sum=False`, the sum in at least float32.
+    """
+    h, read = _sum("add_layer_norm", x, residual, 1.0, eps)
+    return layer_norm(at_least_float32(h) if round_sum else read, weight, bias, eps).to(x.dtype), h
+
+
+def deep_norm(
+    x: Float[Tensor, "*leading dim"],
+    branch: Float[Tensor, "*leading dim"],
+    alpha: float,
+    weight: Float[Tensor, " dim"] | None = None,
+    bias: Float[Tensor, " dim"] | None = None,
+    eps: float = 1e-5,
+) -> Float[Tensor, "*leading dim"]:
+    """Give LayerNorm(alpha · x + branch): the skip x weighs alpha times, the branch once.
+
+    Sum and result are rounded once each, to the wider dtype of the two. `deepnorm_constants`
+    gives alpha for the depth of the stack.
+    """
+    return layer_norm(_sum("deep_norm", branch, x, alpha, eps)[0], weight, bias, eps)
+
+
+def _sum(name: str, x: Tensor, residual: Tensor, alpha: float, eps: float) -> tuple[Tensor, Tensor]:
+    """Give alpha · residual + x twice: rounded to the wider dtype of the two, and not rounded."""
+    check_input(name, x, eps)
+    check_input(name, residual, eps)
+    if x.shape != residual.shape:
+        raise ValueError(
+            f"{name} adds two tensors of one shape, got {tuple(x.shape)} and "
+            f"{tuple(residual.shape)}; expand one of them first"
+        )
+    total = at_least_float32(x) + alpha * at_least_float32(residual)
+    return total.to(torch.promote_types(x.dtype, residual.dtype)), total

@@ -1,0 +1,134 @@
+"""Kernels beside copying: the share of copy's bandwidth that each provider reaches.
+
+Not in the book: `labkit bench kernels` draws it from a file that `normkernels.bench` wrote.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from .alt import number, trend
+from .figure import Figure
+from .labels import DOTS
+from .looks import Look, looks
+from .style import QUIET, WIDTH, book, canvas, dress
+from .ticks import place_ticks
+
+WAYS = ("forward", "backward")
+TARGETS = {"forward": 90, "backward": 80}  # per cent
+OURS = "normkernels"
+Shares = dict[str, dict[str, dict[int, float]]]  # direction, provider, row length: per cent
+
+
+def publish(file: Path) -> str:
+    """Write table and figure of a recorded file beside it; give the table's text."""
+    # By its path, and not as an import: the report needs neither Triton nor its package.
+    package = find_spec("normkernels")
+    if package is None or package.origin is None:
+        raise ValueError("normkernels is not installed here; `make setup` does it")
+    report = Path(package.origin).parent / "bench" / "report.py"
+    words = [sys.executable, str(report), str(file)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(f"{file} cannot be read: {done.stderr.strip().splitlines()[-1]}")
+    figure = kernel_shares(json.loads(file.read_text()))
+    picture = figure.save(file.with_suffix(".png"))
+    page = f"{done.stdout}\n![{figure.alt}]({picture.name})\n\n{figure.caption}\n"
+    file.with_suffix(".md").write_text(page)
+    return f"{done.stdout}\n{picture}: {figure.caption}"
+
+
+@book()
+def kernel_shares(recorded: Mapping[str, Any]) -> Figure:
+    """Draw share against row length, a row of panels for each kernel, a line for each provider."""
+    kernels = _read(recorded)
+    if not kernels:
+        raise ValueError(
+            "nothing to draw: no large bf16 size in this file; measure `targets` first"
+        )
+    device = recorded["provenance"]["device"]
+    names = {name for shares in kernels.values() for lines in shares.values() for name in lines}
+    styles = looks(sorted(names, key=lambda name: (name != OURS, name)))
+    picture = canvas(0.9 + 1.65 * len(kernels), WIDTH * 1.25)
+    axes = picture.subplots(len(kernels), 2, squeeze=False)
+    for row, (kernel, shares) in zip(axes, kernels.items(), strict=True):
+        for ax, way in zip(row, WAYS, strict=True):
+            if not shares[way]:
+                ax.set_axis_off()
+                continue
+            _draw(ax, shares[way], styles)
+            ax.axhline(TARGETS[way], color=QUIET, linewidth=0.9, linestyle=DOTS, zorder=1)
+            length = "values of a head" if kernel == "qk_norm_rope" else "values of a row"
+            dress(ax, length, "% of copy's bandwidth", f"{kernel}, {way}")
+    handles = [
+        axes[0, 0].plot([], [], color=look.colour, marker=look.marker, linestyle=look.line,
+                        label=name)[0]
+        for name, look in styles.items()
+    ]  # fmt: skip
+    dry = bool(recorded["dry_run"])
+    picture.legend(
+        handles=handles, loc="outside upper left", ncols=len(handles), alignment="left",
+        title="DRY RUN: these are no measurements" if dry else None, title_fontsize=18,
+    )  # fmt: skip
+    warning = "DRY RUN, no measurements. " if dry else ""
+    return Figure(
+        picture,
+        f"{warning}Line plots of the share of copy's bandwidth, in per cent, against row length on "
+        f"{device}, bf16. {'. '.join(_sentences(kernels))}.",
+        f"{warning}Bytes that must move, over time, over copy's bandwidth for the same bytes "
+        f"({device}, bf16, 64 MiB and more). Dotted: the target. Who was wrong is not drawn.",
+        [[n, share] for shares in kernels.values() for lines in shares.values()
+         for points in lines.values() for n, share in points.items()],
+        recorded["provenance"],
+    )  # fmt: skip
+
+
+def _read(recorded: Mapping[str, Any]) -> dict[str, Shares]:
+    """Sort the large bf16 sizes by kernel, direction, provider and length."""
+    entries = [e for e in recorded["results"].values() if e["large"] and e["dtype"] == "bf16"]
+    kernels: dict[str, Shares] = {e["kernel"]: {way: {} for way in WAYS} for e in entries}
+    for entry in sorted(entries, key=lambda entry: entry["n"]):
+        if entry["heads"] and entry["heads"][0] == entry["heads"][1]:
+            continue  # the same lengths once more, with fewer heads
+        shares = kernels[entry["kernel"]]
+        for name, result in entry["providers"].items():
+            for way in WAYS:
+                if name != "copy" and result["status"] == "ok" and way in result:
+                    shares[way].setdefault(name, {})[entry["n"]] = 100 * result[way]["share"]
+    return {kernel: shares for kernel, shares in kernels.items() if shares["forward"]}
+
+
+def _draw(ax: Any, lines: dict[str, dict[int, float]], styles: dict[str, Look]) -> None:
+    ax.set_xscale("log", base=2)
+    for name, look in styles.items():
+        points = lines.get(name, {})
+        ax.plot(
+            [*points], [*points.values()], color=look.colour, linestyle=look.line,
+            marker=look.marker, markersize=look.size, markeredgecolor="white",
+            markeredgewidth=0.5, zorder=4 if name == OURS else 3,
+            linewidth=2.4 if name == OURS else 1.4,
+        )  # fmt: skip
+    ax.set_ylim(0, max(105, 1.05 * max(max(points.values()) for points in lines.values())))
+    place_ticks(ax, sorted({n for points in lines.values() for n in points}), log=True)
+
+
+def _sentences(kernels: dict[str, Shares]) -> list[str]:
+    """Say where our line runs, and who is the best of the others in the mean."""
+    said = []
+    for kernel, shares in kernels.items():
+        for way, lines in shares.items():
+            parts = []
+            if points := lines.get(OURS):
+                parts.append(trend(OURS, [*map(str, points)], [*points.values()]))
+            others = {n: fmean(p.values()) for n, p in lines.items() if n != OURS}
+            if others:
+                best = max(others, key=lambda name: others[name])
+                parts.append(f"best of the others is {best}, {number(others[best])} in the mean")
+            if parts:
+                said.append(f"{kernel} {way}: {'; '.join(parts)}")
+    return said

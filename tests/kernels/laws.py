@@ -1,0 +1,49 @@
+"""What every kernel must do, as functions `law(case, ...)` that know the kernel by its row only.
+
+The laws stand in the files imported here; `checks()` is the list of everything there is to run,
+the special checks of single kernels included.
+"""
+
+import importlib
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from . import laws_bits, laws_formula, laws_gpu, laws_memory, laws_torch
+from .cases import CASES
+from .law import LAWS, Check, law
+from .measure import DEVICE, Skip
+
+__all__ = ["DEVICE", "LAWS", "Check", "Skip", "checks", "law"]
+_FILES = (laws_formula, laws_bits, laws_memory, laws_torch, laws_gpu)
+
+
+def checks() -> Iterator[Check]:
+    """Give every law under every setting, case after case; then what is special to one kernel."""
+    for case in CASES:
+        for one in LAWS.values():
+            for given in one.settings(case):
+                about = ", ".join([case.name, *map(str, given)])
+                yield Check(
+                    one.name,
+                    f"{one.name}[{about}]",
+                    partial(one.check, case, *given),
+                    one.slow(case, *given),
+                    one.gpu,
+                )
+    yield from special()
+
+
+def special() -> Iterator[Check]:
+    """Give the checks that know no case, and those of special_*.py.
+
+    `check.slow = True` keeps one out of `make test`, `check.gpu = True` leaves one to GPUs.
+    """
+    files = sorted(Path(__file__).parent.glob("special_*.py"))
+    modules = [importlib.import_module(f".{file.stem}", __package__) for file in files]
+    for module in (*_FILES, *modules):
+        for check in getattr(module, "CHECKS", ()):
+            name = check.__name__.removeprefix("check_")
+            about = f"{name}[{module.__name__.rpartition('.')[2]}]"
+            slow, gpu = getattr(check, "slow", False), getattr(check, "gpu", False)
+            yield Check(name, about, check, slow, gpu)

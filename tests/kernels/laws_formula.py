@@ -1,0 +1,332 @@
+"""Laws about values: outputs and gradients are the formula's, also where that is hard."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from normkernels.launch import INTERPRETED
+from torch import Tensor
+
+from .cases import Case
+from .law import is_large, is_long, law, nearest, pairs, paths, small
+from .measure import (
+    BRAIN,
+    DEVICE,
+    EPS,
+    FLOAT,
+    HALF,
+    SUM_SHARE,
+    UNIT,
+    Run,
+    Setting,
+    Skip,
+    as_tuple,
+    close,
+    draw,
+    fused,
+    identical,
+    learned,
+    leaves,
+    normal_like,
+    relative,
+    rms,
+    rounded,
+    row_floor,
+    run,
+    sum_floor,
+    term_floor,
+    truth,
+)
+
+
+def agree(
+    case: Case,
+    inputs: dict[str, Any],
+    came: Run,
+    exact: Run,
+    eager: Run,
+    extra: dict[str, Any] | None = None,
+) -> None:
+    """Hold outputs and gradients against float64, and against the same formula run eagerly."""
+    inner = inputs[case.rows[0]].dtype
+    again = (case.roundings - 1) * 1.3 * relative(inner)
+    # Interpreted, a bfloat16 is cut off: twice as far off as rounded, and always to the same side.
+    cut = INTERPRETED and BRAIN in (value.dtype for value in eager.outputs + eager.dys)
+    times = 1 + case.roundings if cut or (INTERPRETED and inner == BRAIN) else 1
+    extra = extra or {}
+    both = zip(came.outputs, exact.outputs, eager.outputs, strict=True)
+    for i, (y, ref, rival) in enumerate(both):
+        name = f"output {i}"
+        floor = row_floor(ref)
+        close(name, y, ref, rival.dtype, again, floor + extra.get(name, 0.0))
+        no_worse(name, y, ref, rival, floor, times)
+    for name, grad in came.grads.items():
+        ref, rival = exact.grads[name], eager.grads[name]
+        assert (grad is None) == (ref is None), f"gradient of {name} is {grad}"
+        if grad is None or ref is None or rival is None:
+            continue
+        if name in case.rows:
+            floor = row_floor(ref) + term_floor(case, inputs, name, exact)
+        else:
+            # What llama's order rounded before the gain is in every term of the gain's gradient.
+            lost = sum_floor(exact, ref)
+            floor = lost + 8 * again * lost / SUM_SHARE
+        name, dtype = f"gradient of {name}", inputs[name].dtype
+        close(name, grad, ref, dtype, 0.0, floor + extra.get(name, 0.0))
+        sums = 0.0 if name[12:] in case.rows else extra.get(name, 0.0)
+        no_worse(name, grad, ref, rival, floor + sums, times)
+
+
+def no_worse(what: str, came: Tensor, ref: Tensor, rival: Tensor, floor: Any, times: float) -> None:
+    """Refuse more than 1.5 × the error of eager PyTorch.
+
+    Eager may be right by luck, or all zero. Nobody can promise better than the true value rounded
+    to the dtype, up to what float32 loses in sums: so much error is always allowed.
+    """
+    if not came.numel() or not ref.isfinite().all() or not came.isfinite().all():
+        return
+    best = rounded(ref, came.dtype) - ref
+    ours, theirs = came.double() - ref, rival.double() - ref
+    floor = floor if isinstance(floor, float) else float(floor.max())
+    for kind, size in (("largest", lambda e: e.abs().max()), ("typical", rms)):
+        promised = max(float(size(best)), UNIT[came.dtype] * float(size(ref)))
+        allowed = 1.5 * max(times * float(size(theirs)), promised) + floor
+        assert size(ours) <= allowed, (
+            f"{what}: {kind} error {size(ours):.3g}; eager PyTorch's is {size(theirs):.3g}, "
+            f"one rounding's is {promised:.3g}"
+        )
+
+
+@law(pairs, slow=is_large)
+def formula(case: Case, setting: Setting) -> None:
+    """Outputs and all gradients are those of the formula, as near as eager PyTorch's or nearer."""
+    check_formula(case, draw(case, setting))
+
+
+@law(small)
+def same_rounding(case: Case, setting: Setting) -> None:
+    """Values are rounded where the formula rounds them: nearly all have the bits of eager's.
+
+    float16 is rounded to nearest everywhere. Two float32 computations end on different sides of a
+    tie between two numbers of float16 in about one of a thousand values.
+    """
+    inputs = draw(case, Setting(200, setting.n, HALF))
+    inputs |= {name: 1.37 * inputs[name] for name in case.rows}  # so that sums are not exact
+    ours = as_tuple(case.function(**inputs, **case.options))
+    theirs = as_tuple(case.formula(**inputs, **case.options))
+    for i, (y, of_eager) in enumerate(zip(ours, theirs, strict=True)):
+        share = float((y == of_eager).double().mean())
+        assert share > 0.98, f"output {i}: {1 - share:.1%} of the values have other bits"
+
+
+def check_formula(
+    case: Case, inputs: dict[str, Any], frozen: tuple[str, ...] = (), shaky: bool = False
+) -> Run:
+    """Run the kernel, the formula in float64 and the formula as it stands, and compare."""
+    came = fused(case, inputs, frozen=frozen)
+    exact = truth(case, inputs, came.dys, frozen)
+    eager = run(case.formula, case, inputs, came.dys, frozen)
+    agree(case, inputs, came, exact, eager, shaken(case, inputs, exact) if shaky else None)
+    return came
+
+
+def shaken(case: Case, inputs: dict[str, Any], exact: Run) -> dict[str, Any]:
+    """Give 4 × the change of the true results when float32 inputs change in their last bit.
+
+    No float32 computation can be asked to know its inputs better than that; nor one that rounds a
+    sum, to know that sum better than its dtype.
+    """
+    known = UNIT[inputs[case.rows[0]].dtype] if case.total and case.rounds_total else EPS
+    generator = torch.Generator().manual_seed(2)
+    change: dict[str, Any] = {}
+    for _ in range(2):
+        moved = {}
+        for name, value in inputs.items():
+            if name in case.rows:
+                signs = torch.rand(value.shape, generator=generator).to(DEVICE).double() * 2 - 1
+                value = value.double() * (1 + known * signs)
+            moved[name] = value
+        near = truth(case, moved, exact.dys)
+        both = zip(near.outputs, exact.outputs, strict=True)
+        results = [(f"output {i}", *two) for i, two in enumerate(both)]
+        results += [(f"gradient of {n}", near.grads[n], ref) for n, ref in exact.grads.items()]
+        for name, moved_result, ref in results:
+            if ref is not None and ref.numel():
+                off = (moved_result - ref).abs().nan_to_num(0.0)
+                off = off.amax(-1, keepdim=True) if off.ndim else off
+                change[name] = torch.maximum(4 * off, torch.as_tensor(change.get(name, 0.0)))
+    return change
+
+
+@law(small)
+def none(case: Case, setting: Setting) -> None:
+    """Every parameter that may be missing may be missing, alone and together with the others."""
+    inputs = draw(case, setting)
+    given = inspect.signature(case.function).parameters
+    optional = [n for n in case.parameters if n in given and given[n].default is None]
+    for missing in [[name] for name in optional] + [optional]:
+        check_formula(case, inputs | dict.fromkeys(missing))
+
+
+@law(paths, slow=is_long)
+def frozen(case: Case, setting: Setting) -> None:
+    """What does not learn has no gradient, and the gradients of the others stay the same bits."""
+    inputs = draw(case, setting)
+    every = fused(case, inputs)
+    names = learned(case, inputs)
+    groups = {tuple(names[:1]), tuple(names[-1:]), tuple(n for n in names if n not in case.rows)}
+    for group in groups:
+        came = fused(case, inputs, dys=every.dys, frozen=group)
+        assert not set(came.grads) & set(group)
+        for name, grad in came.grads.items():
+            identical(f"gradient of {name} with {group} frozen", grad, every.grads[name])
+
+
+@law(small)
+def one_output(case: Case, setting: Setting) -> None:
+    """Each of several outputs may be the only one that is used."""
+    inputs = draw(case, setting)
+    for i in range(len(as_tuple(case.function(**inputs, **case.options)))):
+        for way in (case.function, case.formula):
+            given = leaves(case, inputs)
+            output = as_tuple(way(**given, **case.options))[i]
+            names = learned(case, inputs)
+            came = torch.autograd.grad(
+                output, [given[n] for n in names], normal_like([output]), allow_unused=True
+            )
+            if way is case.function:
+                ours = dict(zip(names, came, strict=True))
+            else:
+                for name, theirs in zip(names, came, strict=True):
+                    mine = ours[name]
+                    mine = torch.zeros_like(given[name]) if mine is None else mine
+                    theirs = torch.zeros_like(given[name]) if theirs is None else theirs
+                    torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+# --- Hard values ---
+
+
+def _changed(inputs: dict[str, Any], names: tuple[str, ...], how: Any) -> dict[str, Any]:
+    return {n: how(v.clone()) if n in names else v for n, v in inputs.items()}
+
+
+def _rows(x: Tensor, value: float) -> Tensor:
+    x[1::2] = value
+    return x
+
+
+def _gained(x: Tensor, value: float) -> Tensor:
+    x.view(-1)[::2] = value
+    return x
+
+
+ROWS: dict[str, tuple[torch.dtype, Callable[[Tensor], Tensor]]] = {
+    "offset 1e4": (FLOAT, lambda x: x + 1e4),
+    "offset -300 bfloat16": (BRAIN, lambda x: x - 300),
+    "constant rows": (FLOAT, lambda x: _rows(x, 3.1)),
+    "constant rows float16": (HALF, lambda x: _rows(x, -0.3)),
+    "zero rows": (FLOAT, lambda x: _rows(x, 0.0)),
+    "zero rows bfloat16": (BRAIN, lambda x: _rows(x, 0.0)),
+    "65504": (HALF, lambda x: _rows(x, 65504.0)),
+    "alternating 65504": (HALF, lambda x: x.sign() * 65504),
+    "1e15": (FLOAT, lambda x: 1e15 * x),
+    "1e-4": (FLOAT, lambda x: 1e-4 * x),
+    "1e-15": (FLOAT, lambda x: 1e-15 * x),
+    "one large value": (FLOAT, lambda x: torch.where(torch.arange(x.shape[-1]).to(DEVICE) == 1,
+                                                     3e4, 1e-2 * x)),
+}  # fmt: skip
+
+
+LONG = ("offset 1e4", "constant rows", "zero rows", "65504")
+
+
+@law(lambda case: [(how, s[0].n) for how in ROWS for s in paths(case)[::2]
+                   if s[0].n < 4096 or how in LONG],
+     slow=lambda case, how, n: n > 4096 or how not in LONG)  # fmt: skip
+def hard_rows(case: Case, how: str, n: int) -> None:
+    """Rows far from 0, without spread, all 0, huge or tiny come out as right as can be."""
+    dtype, change = ROWS[how]
+    inputs = draw(case, Setting(3 if n > 4096 else 7, n, dtype))
+    for name in case.rows:
+        given = inputs | {name: change(inputs[name].clone())}
+        if (
+            case.total and case.rounds_total
+        ):  # a sum of very different values is another law's matter
+            given |= {n: torch.zeros_like(inputs[n]) for n in case.rows if n != name}
+        eager = as_tuple(case.formula(**given, **case.options))
+        if not all(y.isfinite().all() for y in eager):
+            continue  # the sum is no number of the dtype
+        came = check_formula(case, given, shaky=True)
+        for value in came.outputs:
+            assert value.isfinite().all(), how
+
+
+@law(lambda case: [(0.0, FLOAT), (1e-30, BRAIN), (-1e4, FLOAT)])
+def hard_gains(case: Case, gain: float, dtype: torch.dtype) -> None:
+    """Gains of 0 and nearly 0 lose nothing: x̂ is not found by dividing y by the gain."""
+    inputs = draw(case, Setting(7, nearest(case, 41), dtype))
+    names = tuple(n for n in learned(case, inputs) if n not in case.rows)
+    if not names:
+        raise Skip("no parameters")
+    for group in dict.fromkeys([(name,) for name in names] + [names]):
+        check_formula(case, _changed(inputs, group, lambda g: _gained(g, gain)), shaky=True)
+
+
+@law(paths, slow=is_long)
+def no_eps(case: Case, setting: Setting) -> None:
+    """eps = 0 works wherever the formula does."""
+    if "eps" not in inspect.signature(case.function).parameters:
+        raise Skip("no eps")
+    check_formula(case, draw(case, setting) | {"eps": 0.0})
+    check_formula(case, draw(case, setting) | {"eps": 0.5})
+
+
+@law(paths, slow=is_long)
+def one_bad_row(case: Case, setting: Setting) -> None:
+    """A row that holds a not-a-number or an infinity spoils itself only."""
+    inputs = draw(case, setting)
+    clean = fused(case, inputs)
+    bad = setting.m // 2
+    others = torch.arange(setting.m, device=DEVICE) != bad
+    for i, name in enumerate((*case.rows, "dy")):
+        value = float("nan") if i % 2 else float("inf")
+        spoilt, dys = dict(inputs), clean.dys
+        if name == "dy":
+            dys = tuple(dy.clone() for dy in dys)
+            for dy in dys:
+                dy[bad].view(-1)[0] = value
+        else:
+            spoilt[name] = inputs[name].clone()
+            spoilt[name][bad].view(-1)[0] = value
+        came = fused(case, spoilt, dys=dys)
+        eager = run(case.formula, case, spoilt, dys)
+        for i, y in enumerate(came.outputs):
+            identical(f"output {i}, other rows", y[others], clean.outputs[i][others])
+            assert torch.equal(y[bad].isfinite(), eager.outputs[i][bad].isfinite()), name
+        for row in case.rows:
+            mine, before, theirs = came.grads[row], clean.grads[row], eager.grads[row]
+            assert mine is not None and before is not None and theirs is not None
+            identical(f"gradient of {row}, other rows", mine[others], before[others])
+            assert mine[bad].isfinite().all() == theirs[bad].isfinite().all(), name
+
+
+@law(paths, slow=is_long)
+def projections(case: Case, setting: Setting) -> None:
+    """What the norm ignores has no gradient: where the true dx is orthogonal to 1 or x, ours is."""
+    inputs = draw(case, Setting(setting.m, setting.n))
+    came = fused(case, inputs)
+    exact = truth(case, inputs, came.dys)
+    found = 0
+    for name in case.rows:
+        grad, ref, x = came.grads[name], exact.grads[name], inputs[name].double()
+        assert grad is not None and ref is not None
+        for direction in (torch.ones_like(x), x):
+            size = ref.norm(dim=-1) * direction.norm(dim=-1)
+            if setting.n > 1 and ((ref * direction).sum(-1).abs() < 1e-5 * size).all():
+                found += 1
+                off = ((grad.double() - ref) * direction).sum(-1).abs() / size
+                assert off.max() < 1e-6, f"gradient of {name}: share {off.max():.2g}"
+    if not found:
+        raise Skip("ignores neither mean nor size")

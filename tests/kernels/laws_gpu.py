@@ -1,0 +1,129 @@
+"""Laws that only a GPU can break: races, graphs, devices, and what is compiled for whom."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from normkernels import launch
+from torch import Tensor
+
+from .cases import Case
+from .law import law, nearest, paths
+from .laws_bits import identical_runs
+from .measure import (
+    DEVICE,
+    HALF,
+    Run,
+    Setting,
+    Skip,
+    as_tuple,
+    draw,
+    fused,
+    learned,
+    leaves,
+    normal_like,
+)
+
+
+def needs_cuda() -> None:
+    """Skip where kernels are interpreted."""
+    if DEVICE.type != "cuda":
+        raise Skip("needs a GPU")
+
+
+@law(paths, gpu=True)
+def races(case: Case, setting: Setting) -> None:
+    """Two hundred runs, beside other work on another stream, give the same bits."""
+    needs_cuda()
+    setting = Setting(4097, setting.n, setting.dtype)
+    inputs = draw(case, setting)
+    before = fused(case, inputs)
+    noise, other = torch.randn(2048, 2048, device=DEVICE), torch.cuda.Stream()
+    for i in range(200):
+        if i % 3 == 0:
+            with torch.cuda.stream(other):
+                noise @ noise
+        identical_runs(fused(case, inputs, dys=before.dys), before)
+
+
+@law(paths, gpu=True)
+def graph(case: Case, setting: Setting) -> None:
+    """A CUDA graph captures forward and backward, and replays them on other numbers."""
+    needs_cuda()
+    inputs, others = draw(case, setting), draw(case, setting, seed=5)
+    given = leaves(case, inputs)
+    names = learned(case, inputs)
+
+    def step() -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        outputs = as_tuple(case.function(**given, **case.options))
+        return outputs, torch.autograd.grad(outputs, [given[n] for n in names], dys)
+
+    dys = normal_like(as_tuple(case.function(**inputs, **case.options)))
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        outputs, grads = step()
+    for numbers in (inputs, others, inputs):
+        with torch.no_grad():
+            for name in names:
+                given[name].copy_(numbers[name])
+        captured.replay()
+        came = Run(tuple(y.detach() for y in outputs), dys, dict(zip(names, grads, strict=True)))
+        identical_runs(came, fused(case, {**numbers}, dys=dys))
+
+
+@law(gpu=True)
+def second_device(case: Case) -> None:
+    """A kernel runs where its tensors are, not on the current device, and refuses to mix them."""
+    needs_cuda()
+    if torch.cuda.device_count() < 2:
+        raise Skip("needs a second GPU")
+    inputs = draw(case, Setting(7, nearest(case, 41)))
+    here = fused(case, inputs)
+    there = {n: v.to("cuda:1") if isinstance(v, Tensor) else v for n, v in inputs.items()}
+    came = fused(case, there, dys=tuple(dy.to("cuda:1") for dy in here.dys))
+    back = {n: None if g is None else g.to(DEVICE) for n, g in came.grads.items()}
+    assert torch.cuda.current_device() == 0
+    identical_runs(Run(tuple(y.to(DEVICE) for y in came.outputs), here.dys, back), here)
+
+
+@law(gpu=True)
+def variants(case: Case) -> None:
+    """Many row counts share few compiled kernels: none is compiled for each M."""
+    needs_cuda()
+    n = nearest(case, 129)
+    counts = []
+    for m in (2, 3, 5, 16, 17, 48, 100, 4096, 4099, 7, 64, 333):
+        fused(case, draw(case, Setting(m, n, HALF)))
+        counts.append(len(launch._compiled))
+    assert counts[-1] == counts[4], f"compiled kernels grow with the row counts tried: {counts}"
+
+
+def check_sanitizer() -> None:
+    """compute-sanitizer sees no access outside of memory and no race in shared memory."""
+    needs_cuda()
+    tool = shutil.which("compute-sanitizer")
+    if tool is None:
+        raise Skip("compute-sanitizer is not installed")
+    root = Path(__file__).parents[2]
+    only = ["--only", "strides[", "--quick", "--fresh", "--minutes", "3"]
+    environment = os.environ | {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+    for check in ("memcheck", "racecheck"):
+        state = root / f"build/gpu-test/sanitizer-{check}.json"
+        done = subprocess.run(
+            [tool, "--tool", check, "--error-exitcode", "9", sys.executable,
+             str(Path(__file__).parent), *only, "--state", str(state)],
+            env=environment, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode in (0, 2), done.stdout[-2000:] + done.stderr[-500:]
+
+
+check_sanitizer.gpu = True  # type: ignore[attr-defined]
+CHECKS = [check_sanitizer]

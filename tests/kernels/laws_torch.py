@@ -1,0 +1,511 @@
+"""Laws about PyTorch's machinery: compiler, transforms, modes, and refusals that say why."""
+
+import contextlib
+import inspect
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from normkernels.rows import MAX_N
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
+
+from .cases import CASES, Case
+from .law import law, nearest, small
+from .laws_bits import identical_runs, similar_runs
+from .measure import (
+    BRAIN,
+    DEVICE,
+    FLOAT,
+    Run,
+    Setting,
+    Skip,
+    as_tuple,
+    draw,
+    fused,
+    identical,
+    learned,
+    leaves,
+    normal_like,
+    run,
+)
+
+Function = Callable[..., Any]
+
+
+def rows_of(case: Case, inputs: dict[str, Any]) -> dict[str, Tensor]:
+    """Give the tensors that have rows."""
+    return {name: inputs[name] for name in case.rows}
+
+
+class Watch(TorchDispatchMode):
+    """See the kernels' operators as they are called; do nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, tuple, dict]] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: Any = None
+    ) -> Any:
+        if func.namespace == "normkernels":
+            self.calls.append((func, args, kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+def watched(case: Case, inputs: dict[str, Any]) -> tuple[Run, list[tuple[Any, tuple, dict]]]:
+    """Run under a mode that looks on, which makes every call go through the operators."""
+    with Watch() as watch:
+        came = fused(case, inputs)
+    return came, watch.calls
+
+
+# --- Operators and modes ---
+
+
+@law(small, slow=True)
+def opcheck(case: Case, setting: Setting) -> None:
+    """PyTorch's own check of the operators passes: schema, fake tensors, autograd, compilation."""
+    _, calls = watched(case, draw(case, setting))
+    assert calls, "no operator was called"
+    for op, args, kwargs in calls:
+        args = tuple(a.detach() if isinstance(a, Tensor) else a for a in args)
+        torch.library.opcheck(op, args, kwargs)
+    op, args, kwargs = calls[0]
+    learning = tuple(
+        a.detach().requires_grad_() if isinstance(a, Tensor) and a.is_floating_point() else a
+        for a in args
+    )
+    torch.library.opcheck(op, learning, kwargs)
+
+
+@law(small)
+def modes(case: Case, setting: Setting) -> None:
+    """Under a dispatch mode, a FLOP counter, no_grad or inference_mode the bits are the same."""
+    inputs = draw(case, setting)
+    plain = fused(case, inputs)
+    came, calls = watched(case, inputs)
+    identical_runs(came, plain)
+    assert len({op for op, *_ in calls}) >= 2, "forward and backward are operators"
+    names = learned(case, inputs)
+    for frozen in {tuple(names[:1]), tuple(n for n in names if n not in case.rows)}:
+        before = fused(case, inputs, frozen=frozen)
+        with Watch():
+            identical_runs(fused(case, inputs, frozen=frozen), before)
+    with FlopCounterMode(display=False):
+        identical_runs(fused(case, inputs), plain)
+    for quiet in (torch.no_grad, torch.inference_mode):
+        with quiet():
+            outputs = as_tuple(case.function(**leaves(case, inputs), **case.options))
+        for i, (y, of_plain) in enumerate(zip(outputs, plain.outputs, strict=True)):
+            assert not y.requires_grad
+            identical(f"output {i}", y, of_plain)
+
+
+@law(small)
+def fake(case: Case, setting: Setting) -> None:
+    """On tensors without values the results have the shapes, dtypes and strides of real ones."""
+    inputs = draw(case, Setting(setting.m, setting.n, BRAIN, FLOAT))
+    real = fused(case, inputs)
+    with FakeTensorMode() as mode:
+        empty = {n: mode.from_tensor(v) if isinstance(v, Tensor) else v for n, v in inputs.items()}
+        shadow = fused(case, empty, dys=tuple(mode.from_tensor(dy) for dy in real.dys))
+    theirs = (*real.outputs, *real.grads.values())
+    for one, two in zip((*shadow.outputs, *shadow.grads.values()), theirs, strict=True):
+        if one is None or two is None:
+            assert one is two
+            continue
+        for what in ("shape", "dtype", "device"):
+            assert getattr(one, what) == getattr(two, what), what
+        assert one.stride() == two.stride(), "stride"
+
+
+@law(small)
+def autocast(case: Case, setting: Setting) -> None:
+    """Autocast changes neither dtypes nor bits: the kernels are float32 inside anyway."""
+    for dtype in (FLOAT, BRAIN):
+        inputs = draw(case, Setting(setting.m, setting.n, dtype, FLOAT))
+        plain = fused(case, inputs)
+        with torch.autocast(DEVICE.type, dtype=BRAIN):
+            came = fused(case, inputs, dys=plain.dys)
+            theirs = as_tuple(case.formula(**inputs, **case.options))
+        identical_runs(came, plain)
+        assert [y.dtype for y in came.outputs] == [y.dtype for y in theirs]
+
+
+# --- Little work in Python ---
+
+
+@law(small)
+def host_work(case: Case, setting: Setting) -> None:
+    """A plain call is short: few calls in Python beside the launches, whose time is Triton's.
+
+    A call through the operator makes dozens more.
+    """
+    inputs = draw(case, setting)
+    given = leaves(case, inputs)
+    with no_launches():
+        outputs = as_tuple(case.function(**given, **case.options))
+        dys = normal_like(outputs)
+        alone = calls_in(lambda: case.function(**given, **case.options))
+        both = calls_in(
+            lambda: torch.autograd.backward(as_tuple(case.function(**given, **case.options)), dys)
+        )
+        with Watch():
+            by_operator = calls_in(lambda: case.function(**given, **case.options))
+    assert alone <= 160 and both <= 360, f"{alone} calls forward, {both} with backward"
+    assert by_operator > alone + 40, "a plain call went through the operator"
+
+
+def calls_in(what: Callable[[], Any]) -> int:
+    """Count calls of functions, of Python's and of C's."""
+    calls = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    what()
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        what()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+@contextlib.contextmanager
+def no_launches() -> Iterator[None]:
+    """Let every launcher do all but launch."""
+    replaced = [
+        (module, module.launch)
+        for name, module in list(sys.modules.items())
+        if name.startswith("normkernels.") and callable(vars(module).get("launch"))
+    ]
+    for module, _ in replaced:
+        module.launch = lambda *args, **constants: None
+    try:
+        yield
+    finally:
+        for module, launch in replaced:
+            module.launch = launch
+
+
+# --- torch.compile ---
+
+
+def compiles(backend: str) -> None:
+    """Skip where the compiler's backend cannot work."""
+    if backend == "inductor" and DEVICE.type == "cpu" and not shutil.which("g++"):
+        raise Skip("Inductor needs a C++ compiler")
+
+
+@contextlib.contextmanager
+def fresh_compiler() -> Iterator[None]:
+    """Forget what was compiled before and after."""
+    torch._dynamo.reset()
+    try:
+        yield
+    finally:
+        torch._dynamo.reset()
+
+
+def of_tensors(case: Case, inputs: dict[str, Any]) -> tuple[Function, list[str]]:
+    """Make a function of the tensors alone, in the order of the names that come back."""
+    names = [name for name, value in inputs.items() if isinstance(value, Tensor)]
+    rest = {name: value for name, value in inputs.items() if name not in names}
+
+    def call(*tensors: Tensor) -> tuple[Tensor, ...]:
+        given = dict(zip(names, tensors, strict=True))
+        return as_tuple(case.function(**given, **rest, **case.options))
+
+    return call, names
+
+
+def compiled_run(
+    function: Function, case: Case, names: list[str], inputs: dict[str, Any], plain: Run
+) -> Run:
+    """Run a compiled function of tensors, backward too."""
+    given = leaves(case, inputs)
+    outputs = function(*(given[name] for name in names))
+    learning = learned(case, inputs)
+    came = torch.autograd.grad(outputs, [given[n] for n in learning], plain.dys, allow_unused=True)
+    grads = dict(zip(learning, came, strict=True))
+    return Run(tuple(y.detach() for y in outputs), plain.dys, grads)
+
+
+@law(lambda case: [("aot_eager",), ("inductor",)], slow=lambda case, backend: backend == "inductor")
+def compile_whole(case: Case, backend: str) -> None:
+    """torch.compile(fullgraph=True) gives the same values and gradients, with work around it."""
+    compiles(backend)
+    inputs = draw(case, Setting(6, nearest(case, 41), BRAIN, FLOAT))
+    plain = fused(case, inputs)
+    call, names = of_tensors(case, inputs)
+    with fresh_compiler():
+        compiled = torch.compile(call, fullgraph=True, backend=backend)
+        similar_runs(compiled_run(compiled, case, names, inputs, plain), plain)
+        if backend == "inductor":
+            return
+
+        def among_others(*tensors: Tensor) -> tuple[Tensor, ...]:
+            changed = [
+                t * 2 if name in case.rows else t for name, t in zip(names, tensors, strict=True)
+            ]
+            return tuple(y.float() + 1 for y in call(*changed))
+
+        def expected(**given: Any) -> tuple[Tensor, ...]:
+            return among_others(*(given[name] for name in names))
+
+        options = Case("", case.inputs, case.formula, case.rows, case.parameters)
+        before = run(expected, options, inputs)
+        compiled = torch.compile(among_others, fullgraph=True, backend=backend)
+        similar_runs(compiled_run(compiled, case, names, inputs, before), before)
+
+
+@law(slow=True)
+def compile_dynamic(case: Case) -> None:
+    """Compiled for any number of rows, one graph serves them all."""
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    n = nearest(case, 41)
+    counter = CompileCounterWithBackend("aot_eager")
+    with fresh_compiler():
+        compiled = None
+        for m in (5, 17, 96, 33, 4):
+            inputs = draw(case, Setting(m, n))
+            plain = fused(case, inputs)
+            if compiled is None:
+                call, names = of_tensors(case, inputs)
+                compiled = torch.compile(call, fullgraph=True, backend=counter)
+            for name in case.rows:
+                torch._dynamo.mark_dynamic(inputs[name], 0)
+            given = leaves(case, inputs)
+            for name in case.rows:
+                torch._dynamo.mark_dynamic(given[name], 0)
+            outputs = compiled(*(given[name] for name in names))
+            learning = [given[name] for name in learned(case, inputs)]
+            came = torch.autograd.grad(outputs, learning, plain.dys, allow_unused=True)
+            for i, (y, of_plain) in enumerate(zip(outputs, plain.outputs, strict=True)):
+                identical(f"output {i}, {m} rows", y.detach(), of_plain)
+            for name, grad in zip(learned(case, inputs), came, strict=True):
+                identical(f"gradient of {name}, {m} rows", grad, plain.grads[name])
+        assert counter.frame_count == 1, f"compiled {counter.frame_count} times"
+
+
+@law(small, slow=True)
+def checkpointed(case: Case, setting: Setting) -> None:
+    """Activation checkpointing of both kinds recomputes the same bits."""
+    inputs = draw(case, setting)
+    plain = fused(case, inputs)
+    for reentrant in (False, True):
+
+        def again(reentrant: bool = reentrant, **given: Any) -> tuple[Tensor, ...]:
+            names = list(given)
+
+            def call(*values: Any) -> tuple[Tensor, ...]:
+                return as_tuple(case.function(**dict(zip(names, values, strict=True))))
+
+            return checkpoint(call, *given.values(), use_reentrant=reentrant)
+
+        given = leaves(case, inputs)
+        outputs = again(**given, **case.options)
+        learning = learned(case, inputs)
+        torch.autograd.backward(outputs, plain.dys)
+        for i, (y, of_plain) in enumerate(zip(outputs, plain.outputs, strict=True)):
+            identical(f"output {i}", y.detach(), of_plain)
+        for name in learning:
+            identical(f"gradient of {name}", given[name].grad, plain.grads[name])
+
+
+# --- torch.func ---
+
+
+@law(small)
+def vmap_rows(case: Case, setting: Setting) -> None:
+    """vmap over a batch of inputs, on any axis, is the loop over them."""
+    two = [draw(case, Setting(setting.m, setting.n), seed=seed) for seed in (0, 7)]
+    call, names = of_tensors(case, two[0])
+    rest = {n: two[0][n] for n in names if n not in case.rows}
+    for axis in (0, 1):
+        stacked = [
+            torch.stack([each[n] for each in two], axis) if n in case.rows else rest[n]
+            for n in names
+        ]
+        dims = tuple(axis if n in case.rows else None for n in names)
+        outputs = torch.func.vmap(call, dims)(*stacked)
+        for i, each in enumerate(two):
+            alone = call(*(each[n] if n in case.rows else rest[n] for n in names))
+            for y, of_loop in zip(outputs, alone, strict=True):
+                identical(f"sample {i} of axis {axis}", y[i], of_loop)
+
+
+@law(small)
+def vmap_parameters(case: Case, setting: Setting) -> None:
+    """vmap over the parameters, as in an ensemble, is the loop over them."""
+    two = [draw(case, Setting(setting.m, setting.n), seed=seed) for seed in (0, 7)]
+    call, names = of_tensors(case, two[0])
+    parameters = [n for n in learned(case, two[0]) if n not in case.rows]
+    if not parameters:
+        raise Skip("no parameters")
+    for batched in (parameters, parameters[:1], [*parameters, *case.rows]):
+        stacked = [
+            torch.stack([each[n] for each in two]) if n in batched else two[0][n] for n in names
+        ]
+        dims = tuple(0 if n in batched else None for n in names)
+        outputs = torch.func.vmap(call, dims)(*stacked)
+        for i, each in enumerate(two):
+            alone = call(*(each[n] if n in batched else two[0][n] for n in names))
+            for y, of_loop in zip(outputs, alone, strict=True):
+                identical(f"member {i}", y[i], of_loop)
+
+
+@law(small)
+def functional_gradients(case: Case, setting: Setting) -> None:
+    """torch.func's vjp, and vmap of grad, a gradient for each sample, are autograd's."""
+    two = [draw(case, Setting(setting.m, setting.n), seed=seed) for seed in (0, 7)]
+    runs = [
+        fused(case, each | {n: two[0][n] for n in two[0] if n not in case.rows}) for each in two
+    ]
+    call, names = of_tensors(case, two[0])
+    learning = learned(case, two[0])
+
+    def of_learned(*values: Tensor) -> tuple[Tensor, ...]:
+        given = two[0] | dict(zip(learning, values, strict=True))
+        return call(*(given[n] for n in names))
+
+    _, back = torch.func.vjp(of_learned, *(two[0][n] for n in learning))
+    for name, grad in zip(learning, back(runs[0].dys), strict=True):
+        identical(f"gradient of {name} from vjp", grad, runs[0].grads[name])
+
+    def loss(*tensors: Tensor) -> Tensor:
+        *given, dys = tensors
+        return sum((y * dy).float().sum() for y, dy in zip(call(*given), dys, strict=True))
+
+    places = tuple(names.index(n) for n in learning)
+    dims = (*(0 if n in case.rows else None for n in names), 0)
+    stacked = [torch.stack([e[n] for e in two]) if n in case.rows else two[0][n] for n in names]
+    dys = tuple(torch.stack(pair) for pair in zip(*(each.dys for each in runs), strict=True))
+    per_sample = torch.func.vmap(torch.func.grad(loss, places), dims)(*stacked, dys)
+    for name, grads in zip(learning, per_sample, strict=True):
+        for i, one in enumerate(runs):
+            similar_runs(
+                Run((grads[i],), (), {}), Run((one.grads[name],), (), {})
+            )  # fmt: skip
+
+
+@law(small)
+def no_second_derivative(case: Case, setting: Setting) -> None:
+    """The gradient of a gradient is refused clearly: plainly, through operators, in torch.func."""
+    inputs = draw(case, setting)
+    call, names = of_tensors(case, inputs)
+    message = "no second derivative"
+
+    def twice(around: Any = contextlib.nullcontext) -> None:
+        given = leaves(case, inputs)
+        with around():
+            outputs = call(*(given[n] for n in names))
+            dys = [dy.requires_grad_() for dy in normal_like(outputs)]
+            learning = [given[n] for n in learned(case, inputs)]
+            grads = torch.autograd.grad(outputs, learning, dys, create_graph=True)
+            sum(grad.float().square().sum() for grad in grads).backward()
+
+    def in_func() -> None:
+        def total(*tensors: Tensor) -> Tensor:
+            return sum(y.square().sum() for y in call(*tensors))
+
+        def size(*tensors: Tensor) -> Tensor:
+            return torch.func.grad(total, place)(*tensors).square().sum()
+
+        place = names.index(case.rows[0])
+        torch.func.grad(size, place)(*(inputs[n] for n in names))
+
+    def compiled() -> None:
+        with fresh_compiler():
+            given = leaves(case, inputs)
+            outputs = torch.compile(call, backend="aot_eager")(*(given[n] for n in names))
+            learning = [given[n] for n in learned(case, inputs)]
+            dys = normal_like(outputs)
+            grads = torch.autograd.grad(outputs, learning, dys, create_graph=True)
+            sum(grad.float().square().sum() for grad in grads).backward()
+
+    refused(RuntimeError, message, twice)
+    refused(RuntimeError, message, lambda: twice(Watch))
+    refused(RuntimeError, message, in_func)
+    refused(RuntimeError, "double backward|second derivative", compiled)
+
+
+# --- Refusals ---
+
+
+def refused(kind: type[Exception] | tuple, words: str, call: Callable[[], Any]) -> None:
+    """Require an error of one kind, with one of the words (separated by |) in its text."""
+    try:
+        call()
+    except kind as error:
+        assert any(word in str(error) for word in words.split("|")), f"unclear: {error}"
+    else:
+        raise AssertionError(f"nothing was refused where {words!r} was expected")
+
+
+@law(small)
+def misuse(case: Case, setting: Setting) -> None:
+    """What a kernel cannot take is refused with the rule and what came, and nothing runs."""
+    inputs = draw(case, setting)
+
+    def refuses(kind: Any, words: str, **changed: Any) -> None:
+        refused(kind, words, lambda: case.function(**(inputs | changed), **case.options))
+
+    for name in case.rows:
+        x = inputs[name]
+        refuses(TypeError, "torch.int64", **{name: x.long()})
+        refuses(TypeError, "torch.float64", **{name: x.double()})
+        refuses(TypeError, "torch.complex64", **{name: x.to(torch.complex64)})
+        refuses((ValueError, RuntimeError), "kernel", **{name: x[..., :-1]})
+        refuses(ValueError, "device|runs on CUDA", **{name: x.to("meta")})
+        refuses(ValueError, "axis|shape|needs", **{name: x.flatten()[0]})
+    for name in learned(case, inputs):
+        p = inputs[name]
+        if name in case.rows:
+            continue
+        refuses(TypeError, "torch.int64", **{name: p.long()})
+        refuses(TypeError, "torch.float64", **{name: p.double()})
+        refuses(ValueError, "shape|element|number", **{name: torch.cat([p.flatten(), p.flatten()])})
+        refuses(ValueError, "device|runs on CUDA", **{name: p.to("meta")})
+    if "eps" in inspect.signature(case.function).parameters:
+        refuses(ValueError, "eps", eps=-1e-6)
+        refuses(ValueError, "eps", eps=float("nan"))
+    long = {n: inputs[n].new_zeros(1, *inputs[n].shape[1:-1], MAX_N + 1) for n in case.rows}
+    refuses(ValueError, "up to|shape", **long)
+
+
+def check_needs_a_gpu() -> None:
+    """On the CPU and without the interpreter every kernel says where it runs."""
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1:]\n"
+        "from tests.kernels.cases import CASES, Make\n"
+        "for case in CASES:\n"
+        "    inputs = case.inputs(Make(2, case.lengths[0]))\n"
+        "    try: case.function(**inputs, **case.options)\n"
+        "    except ValueError as error: print(case.name, error)\n"
+    )
+    root = Path(__file__).parents[2]
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(root), str(root / "kernels")],
+        env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    for case in CASES:
+        assert "runs on CUDA" in told.get(case.name, ""), done.stdout + done.stderr[-500:]
+
+
+CHECKS = [check_needs_a_gpu]

@@ -1,0 +1,225 @@
+"""How a kernel is measured: draw, run, compare with its formula in float64. Torch only.
+
+What is allowed. u is half the distance from 1 to the next number of the dtype, by which a
+rounded result may be off; 1.1u leaves room for a float32 computation that ends next to a tie.
+
+    outputs, gradients of rows       1.1u·|ref| + 1e-6·max|ref of the row|     float32: 2e-6·|ref|
+    two roundings (llama's order)    1.3 times as much again, of the dtype rounded to first
+    gradients of parameters          the same with 5e-6·√terms·size, over which float32 adds up
+    interpreted bfloat16             2u for each rounding: Triton's interpreter cuts off
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from normkernels.launch import INTERPRETED
+from torch import Tensor
+
+from .cases import Case, Make
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() and not INTERPRETED else "cpu")
+FLOAT, BRAIN, HALF = torch.float32, torch.bfloat16, torch.float16
+UNIT = {FLOAT: 2.0**-24, BRAIN: 2.0**-8, HALF: 2.0**-11}
+EPS = 2.0**-24
+SUM_SHARE = 5e-6  # of the size of a term, for each √term added up in float32
+
+Tensors = dict[str, Tensor]
+
+
+class Skip(Exception):
+    """What a law raises where it cannot be tried; the text says why."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """M rows of N values, their dtype, and that of the parameters."""
+
+    m: int
+    n: int
+    dtype: torch.dtype = FLOAT
+    parameters: torch.dtype | None = None
+
+    def __str__(self) -> str:
+        names = {str(self.dtype)[6:]: 0} | {str(self.parameters or self.dtype)[6:]: 0}
+        return f"{self.m}x{self.n} {'/'.join(names)}"
+
+
+@dataclass
+class Run:
+    """What one call gave: outputs, the gradients that came in, the gradients that came out."""
+
+    outputs: tuple[Tensor, ...]
+    dys: tuple[Tensor, ...]
+    grads: dict[str, Tensor | None]
+
+
+def draw(case: Case, setting: Setting, seed: int = 0) -> dict[str, Any]:
+    """Draw the inputs of a case."""
+    make = Make(setting.m, setting.n, setting.dtype, setting.parameters, DEVICE, seed)
+    return {
+        name: value.to(DEVICE) if isinstance(value, Tensor) else value
+        for name, value in case.inputs(make).items()
+    }
+
+
+def learned(case: Case, inputs: dict[str, Any]) -> list[str]:
+    """Name the inputs that have a gradient."""
+    names = (*case.rows, *case.parameters)
+    return [name for name in names if isinstance(inputs.get(name), Tensor)]
+
+
+def as_tuple(result: Any) -> tuple[Tensor, ...]:
+    """See one output or several as several."""
+    return tuple(result) if isinstance(result, tuple | list) else (result,)
+
+
+def normal_like(outputs: Iterable[Tensor], seed: int = 1) -> tuple[Tensor, ...]:
+    """Draw a gradient for each output."""
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(
+        torch.randn(y.shape, generator=generator).to(y.dtype).to(y.device) for y in outputs
+    )
+
+
+def leaves(case: Case, inputs: dict[str, Any], frozen: Iterable[str] = ()) -> dict[str, Any]:
+    """Detach the inputs and say which ones learn; layouts stay what they are."""
+    wanted = set(learned(case, inputs)) - set(frozen)
+    return {
+        name: value.detach().requires_grad_(name in wanted) if isinstance(value, Tensor) else value
+        for name, value in inputs.items()
+    }
+
+
+def run(
+    function: Callable[..., Any],
+    case: Case,
+    inputs: dict[str, Any],
+    dys: tuple[Tensor, ...] | None = None,
+    frozen: Iterable[str] = (),
+) -> Run:
+    """Call, and go back from every output with the given or drawn gradients."""
+    given = leaves(case, inputs, frozen)
+    outputs = as_tuple(function(**given, **case.options))
+    dys = normal_like(outputs) if dys is None else dys
+    names = [n for n in learned(case, inputs) if n not in set(frozen)]
+    came = torch.autograd.grad(outputs, [given[n] for n in names], dys, allow_unused=True)
+    grads = dict(zip(names, came, strict=True))
+    return Run(tuple(y.detach() for y in outputs), dys, grads)
+
+
+def fused(case: Case, inputs: dict[str, Any], **how: Any) -> Run:
+    """Run the kernel."""
+    return run(case.function, case, inputs, **how)
+
+
+def truth(case: Case, inputs: dict[str, Any], dys: tuple[Tensor, ...], frozen=()) -> Run:
+    """Run the formula in float64, on the same rounded numbers."""
+    return run(_exact(case), case, doubled(inputs), tuple(dy.double() for dy in dys), frozen)
+
+
+def _exact(case: Case) -> Callable[..., Any]:
+    return getattr(case, "exact", None) or case.formula
+
+
+def doubled(inputs: dict[str, Any]) -> dict[str, Any]:
+    """Give the same numbers in float64."""
+    return {
+        name: value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
+        for name, value in inputs.items()
+    }
+
+
+def rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Round float64 as the kernels do here: to nearest, but cut off in interpreted bfloat16."""
+    if dtype == BRAIN and INTERPRETED:
+        return (x.float().view(torch.int32) & -65536).view(FLOAT).double()
+    return x.to(dtype).double()
+
+
+def relative(dtype: torch.dtype) -> float:
+    """Say by which share one rounding to the dtype, after float32, may be off."""
+    if dtype == BRAIN and INTERPRETED:
+        return 2.02 * UNIT[BRAIN]
+    return 2e-6 if dtype == FLOAT else 1.1 * UNIT[dtype]
+
+
+def close(
+    what: str, came: Tensor, ref: Tensor, dtype: torch.dtype, share: float = 0.0, floor: Any = 0.0
+) -> None:
+    """Compare with float64; not-a-number and overflow must stand in the same places.
+
+    `share` is allowed beyond the rounding to `dtype`, `floor` whatever the size.
+    """
+    assert came.dtype == dtype, f"{what} has dtype {came.dtype}, not {dtype}"
+    assert came.shape == ref.shape, f"{what} has shape {tuple(came.shape)}, not {tuple(ref.shape)}"
+    assert torch.equal(came.isnan(), ref.isnan()), f"{what}: not-a-number in other places"
+    smallest = torch.finfo(dtype).smallest_normal * UNIT[dtype] * 2
+    limit = (share + relative(dtype)) * ref.abs() + floor + smallest
+    error = (came.double() - ref).abs()
+    # What is too large for the dtype is infinite; next to the largest number, it may be.
+    top = torch.finfo(dtype).max * (1 - 2 * UNIT[dtype])
+    overflows = (ref.abs() > top) & (came.isinf() & (came.sign() == ref.sign()))
+    excess = torch.where(overflows | ref.isnan(), -1.0, error - limit)
+    if excess.numel() and not excess.max() <= 0:
+        at = int(excess.argmax())
+        raise AssertionError(
+            f"{what} is {came.flatten()[at].item():.9g} where {ref.flatten()[at].item():.9g} is "
+            f"right, at {at} of {tuple(came.shape)}: off by {error.flatten()[at].item():.3g}; "
+            f"{(excess > 0).sum().item()} values of {excess.numel()} are off by too much"
+        )
+
+
+def row_floor(ref: Tensor, share: float = 1e-6) -> Tensor | float:
+    """Give the part of a row's largest value that float32 may lose in sums; of all, where short."""
+    if not ref.numel():
+        return 0.0
+    return share * (ref.abs().amax(-1, keepdim=True) if ref.shape[-1] > 16 else ref.abs().max())
+
+
+def term_floor(case: Case, inputs: dict[str, Any], name: str, exact: Run) -> Tensor | float:
+    """Give what cancels in a row's gradient, times float32's error.
+
+    dx is a difference of terms of size |dy| · |y| / |x|, and may be far smaller than they are. x
+    is here what is normed: for a sum, the sum.
+    """
+    x, floor = inputs[name].double(), 0.0
+    if not x.numel():
+        return 0.0
+    normed = case.total(**doubled(inputs)) if case.total else x
+    for y, dy in zip(exact.outputs, exact.dys, strict=True):
+        if y.shape == x.shape:
+            slope = rms(y, -1) / rms(normed, -1).clamp_min(1e-30)
+            floor = floor + 2e-6 * dy.abs().amax(-1, keepdim=True) * slope
+    return floor
+
+
+def rms(x: Tensor, dim: int | None = None) -> Tensor:
+    """Give the root mean square, of everything or of each row."""
+    return x.square().mean(dim, keepdim=dim is not None).sqrt()
+
+
+def sum_floor(exact: Run, grad: Tensor) -> float:
+    """Give what float32 may lose when a parameter's gradient is added up.
+
+    Each of the terms is about as large as dy; the sum of T of them in float32 errs by √T roundings.
+    """
+    terms = sum(dy.numel() for dy in exact.dys) / max(1, grad.numel())
+    size = max(
+        (float(dy.abs().square().mean().sqrt()) for dy in exact.dys if dy.numel()), default=0
+    )
+    return 5e-6 * terms**0.5 * max(size, 1e-30)
+
+
+def identical(what: str, came: Tensor | None, before: Tensor | None) -> None:
+    """Refuse any difference in bits, not-a-number included."""
+    assert (came is None) == (before is None), f"{what}: {came} and {before}"
+    if came is None or before is None:
+        return
+    assert came.shape == before.shape and came.dtype == before.dtype, f"{what}: other shape"
+    differ = (came != before) & ~(came.isnan() & before.isnan())
+    assert not differ.any(), (
+        f"{what}: other bits in {int(differ.sum())} of {came.numel()} values, "
+        f"by up to {(came - before).abs().max():.3g}"
+    )

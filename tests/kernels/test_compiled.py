@@ -1,0 +1,141 @@
+"""Budgets of the machine code, for GPUs that are not here.
+
+What spills, loads bytes one by one or computes in float64 is slow on any GPU, and shows in the code
+without one. Two processes compile side by side.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from .cases import CASES
+from .compiled import needs
+
+pytestmark = pytest.mark.skipif(torch.version.hip is not None, reason="reads NVIDIA's code")
+
+MIXED = "bfloat16/float32"
+LENGTHS = {
+    90: (
+        *((n, "bfloat16") for n in (1024, 4096, 8192, 16384, 32768, 65536)),
+        *((n, "float32") for n in (1024, 4096, 8192, 32768)),
+        (4096, MIXED),
+    ),
+    80: ((4096, "bfloat16"), (8192, "float32")),
+    100: ((4096, "bfloat16"), (8192, "float32")),
+}
+HEADS = ((64, "bfloat16"), (128, "bfloat16"), (128, "float32"), (128, MIXED), (256, "bfloat16"))
+
+# Registers of a thread on sm_90, where rows have 1024 to 8192 values: what it is, and a few more.
+REGISTERS: dict[str, int] = {}
+BYTES_OF_SHARED_MEMORY = 227 * 1024
+THREADS = 2048
+
+
+def settings(capability: int) -> list[str]:
+    chosen = []
+    for case in CASES:
+        rows = [(n, d) for n, d in LENGTHS[capability] if n in case.lengths or n == 1024]
+        heads = HEADS if capability == 90 else HEADS[1:3]
+        for n, dtypes in rows if max(case.lengths) > 1024 else heads:
+            chosen.append(f"{case.name}/{n}/{dtypes}")
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def compiled() -> list[dict]:
+    """Compile everything, each kernel of each setting once."""
+    jobs = [
+        (capability, some)
+        for capability in LENGTHS
+        for some in (settings(capability)[::2], settings(capability)[1::2])
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda job: needs(*job), jobs))
+    return [
+        {"capability": capability, **one}
+        for (capability, _), result in zip(jobs, results, strict=True)
+        for one in result
+    ]
+
+
+def is_forward(one: dict) -> bool:
+    return one["kernel"].endswith("._forward")
+
+
+def stays_in_registers(one: dict) -> bool:
+    return one["n"] <= (32768 if is_forward(one) else 8192)
+
+
+def about(one: dict) -> str:
+    place = f"sm_{one.get('capability', 90)}"
+    return f"{one['case']} {one['n']} {one['dtypes']} {one['kernel']} {place}"
+
+
+def check_budget(one: dict) -> list[str]:
+    """Name every budget that a kernel's code exceeds."""
+    over = [name for name in ("float64", "atomics") if one[name]]
+    if stays_in_registers(one):
+        over += [name for name in ("local", "stack") if one[name]]
+    resident = one["a processor"] if "_backward" in one["kernel"].rpartition(".")[2] else 1
+    if one["registers"] * 32 * one["warps"] * resident > 65536:
+        over.append("registers of all programs")
+    if one["shared"] * resident > BYTES_OF_SHARED_MEMORY:
+        over.append("shared memory of all programs")
+    if 32 * one["warps"] * resident > THREADS:
+        over.append("threads")
+    ceiling = REGISTERS.get(one["kernel"])
+    if ceiling and one.get("capability", 90) == 90 and one["n"] <= 8192:
+        over += ["registers"] if one["registers"] > ceiling else []
+    if "_column_sums" not in one["kernel"]:
+        over += check_widths(one)
+    return [f"{about(one)}: {name}: {one.get(name)}" for name in over]
+
+
+def check_widths(one: dict) -> list[str]:
+    """Rows are read and written 16 bytes at a time; 4 at a time, numbers that a row has one of.
+
+    A dynamic tanh or erf has a slope and a shift of one number each, of the dtype of the gains.
+    """
+    allowed = 2 if one["case"].startswith("dynamic") else 0
+    over = [name for name in ("short loads", "half loads") if one[name] > allowed]
+    over += [name for name in ("short stores", "half stores") if one[name]]
+    if "_row_sums" not in one["kernel"]:
+        over += [] if one["wide stores"] else ["wide stores"]
+    return over + ([] if one["wide loads"] else ["wide loads"])
+
+
+@pytest.mark.slow
+def test_every_kernel_keeps_its_budgets(compiled):
+    over = [text for one in compiled for text in check_budget(one)]
+    assert not over, "\n".join(over)
+
+
+@pytest.mark.slow
+def test_float32_rows_are_read_as_wide_as_bfloat16_rows(compiled):
+    """In float32 a narrow load looks like that of a statistic: there may not be more of them."""
+    narrow = {}
+    for one in compiled:
+        if "_column_sums" not in one["kernel"] and one["capability"] == 90:
+            key = one["case"], one["n"], one["kernel"], one["dtypes"]
+            narrow[key] = one["loads"] - one["wide loads"], one["stores"] - one["wide stores"]
+    for (case, n, kernel, dtypes), (loads, stores) in narrow.items():
+        of_half = narrow.get((case, n, kernel, "bfloat16"))
+        if dtypes == "float32" and of_half:
+            assert loads <= of_half[0] + 2 and stores <= of_half[1] + 2, (case, n, kernel)
+
+
+@pytest.mark.slow
+def test_everything_was_compiled(compiled):
+    assert {one["case"] for one in compiled} == {case.name for case in CASES}
+    kernels = {one["kernel"] for one in compiled}
+    assert len(kernels) > len({case.name.partition(":")[0] for case in CASES})
+
+
+def test_rms_norm_keeps_its_budgets_for_an_h100():
+    found = needs(90, ["rms_norm/4096/bfloat16"])
+    assert [one["kernel"] for one in found] == [
+        "rms_norm._forward", "norm_backward._backward", "partials._column_sums"
+    ]  # fmt: skip
+    over = [text for one in found for text in check_budget(one)]
+    assert not over, "\n".join(over)

@@ -1,0 +1,68 @@
+"""Every kernel and its formula in labkit have one name, one signature, one value, one gradient.
+
+Interpreted where there is no GPU. The laws hold the kernels against formulas of their own, in
+`cases`; this file says that labkit's formulas are those formulas, down to the default arguments.
+"""
+
+import inspect
+import os
+
+import pytest
+import torch
+
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
+pytest.importorskip("triton")
+
+
+import labkit.attention
+import labkit.norms
+import labkit.placements
+
+from .cases import CASES, Case
+from .measure import BRAIN, FLOAT, Setting, draw, fused, relative, run
+
+# The module of labkit that has the formula of a kernel.
+TWINS = {
+    "rms_norm": labkit.norms,
+    "rms_norm_llama": labkit.norms,
+    "rms_norm_gemma": labkit.norms,
+    "qk_norm_rope": labkit.attention,
+    "layer_norm": labkit.norms,
+    "add_rms_norm": labkit.placements,
+    "add_layer_norm": labkit.placements,
+    "deep_norm": labkit.placements,
+}
+
+
+def twin(case: Case):
+    name = case.name.partition(":")[0]
+    return getattr(TWINS[name], name)
+
+
+JOINED = [case for case in CASES if case.name.partition(":")[0] in TWINS]
+
+
+@pytest.mark.parametrize("case", JOINED, ids=lambda case: case.name)
+def test_a_kernel_is_called_like_its_twin(case):
+    def given(function):
+        parameters = inspect.signature(function).parameters.values()
+        return [(p.name, p.kind, p.default) for p in parameters]
+
+    assert given(case.function) == given(twin(case))
+
+
+@pytest.mark.parametrize("dtype", [FLOAT, BRAIN])
+@pytest.mark.parametrize("case", JOINED, ids=lambda case: case.name)
+def test_a_kernel_gives_what_its_twin_gives(case, dtype):
+    n = min(case.lengths, key=lambda length: abs(length - 128))
+    inputs = draw(case, Setting(7, n, dtype))
+    came = fused(case, inputs)
+    theirs = run(twin(case), case, inputs, came.dys)
+    pairs = list(zip(came.outputs, theirs.outputs, strict=True))
+    pairs += [(came.grads[name], theirs.grads[name]) for name in came.grads]
+    for one, other in pairs:
+        assert one.dtype == other.dtype and one.shape == other.shape
+        # Both round to the dtype, the formula's gradients more than once.
+        share = 1e-5 if dtype == FLOAT else 4 * relative(dtype) * case.roundings
+        assert (one - other).abs().max() <= share * other.abs().max()

@@ -1,0 +1,261 @@
+"""A fused model is the same model: same parameters, same numbers, other classes.
+
+The kernels run in Triton's interpreter here (tests/conftest.py sees to it).
+"""
+
+import copy
+import pickle
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import labkit.training
+from labkit.convert import convert
+from labkit.fused import fuse, fusing, norms, seam, unfuse
+from labkit.model import ModelConfig
+from labkit.placements import RECIPES, PreNorm, recipe
+from labkit.training import TrainConfig, train
+
+SMALL = {"vocab": 17, "dim": 32, "depth": 2, "heads": 2, "context": 12}
+
+
+def small(name: str, norm: str = "rms", **others):
+    """Make a small model; recipes made for one norm keep it."""
+    made_for = recipe(name).norm
+    return ModelConfig(recipe=name, norm=made_for or norm, **{**SMALL, **others}).build()
+
+
+def tokens(length: int = 12) -> torch.Tensor:
+    return torch.randint(0, 17, (2, length))
+
+
+def outputs_and_gradients(model: nn.Module, *inputs) -> list[torch.Tensor]:
+    model.zero_grad()
+    y = model(*inputs)
+    weight = torch.randn(y.shape, generator=torch.Generator().manual_seed(1)).to(y.dtype)
+    (y * weight).sum().backward()
+    return [y.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
+
+
+def assert_same(one: list[torch.Tensor], other: list[torch.Tensor], share: float = 2e-5):
+    assert len(one) == len(other)
+    for a, b in zip(one, other, strict=True):
+        assert (a - b).abs().max() <= share * max(1.0, a.detach().abs().max().item())
+
+
+def calls(monkeypatch, *names: str) -> list[str]:
+    """Write down which kernels are called, in their order."""
+    seen: list[str] = []
+    for name in names:
+        real = getattr(seam.kernels(), name)
+
+        def noted(*args, name=name, real=real, **kw):
+            seen.append(name)
+            return real(*args, **kw)
+
+        monkeypatch.setattr(seam.kernels(), name, noted)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("name", "norm"),
+    [
+        (name, norm)
+        for name in sorted(RECIPES)
+        for norm in (recipe(name).norm or "rms layer").split()
+    ],
+)
+def test_every_recipe_computes_the_same_fused(name, norm):
+    model = small(name, norm)
+    model.train()
+    twin = copy.deepcopy(model)
+    fuse(twin)
+    t = tokens()
+    assert_same(outputs_and_gradients(model, t), outputs_and_gradients(twin, t))
+
+
+@pytest.mark.parametrize("norm", ["rms-llama", "rms-gemma", "dyt", "derf", "batch", "l2", "none"])
+def test_every_norm_computes_the_same_fused(norm):
+    model = small("pre", norm)
+    twin = copy.deepcopy(model)
+    fuse(twin)
+    t = tokens()
+    assert_same(outputs_and_gradients(model, t), outputs_and_gradients(twin, t))
+
+
+def test_fusing_changes_classes_and_nothing_else():
+    model = small("pre")
+    before = {name: id(p) for name, p in model.named_parameters()}
+    state = {name: t.clone() for name, t in model.state_dict().items()}
+    kinds = [type(m) for m in model.modules()]
+    report = fuse(model)
+    assert {name: id(p) for name, p in model.named_parameters()} == before
+    assert report.modules["PreNorm"] == 4 and report.modules["RMSNorm"] == 5
+    assert isinstance(model.blocks[0].attention, PreNorm)
+    assert list(model.state_dict()) == list(state)
+    assert fuse(model) == report, "a second call changes nothing"
+    unfuse(model)
+    assert [type(m) for m in model.modules()] == kinds
+    assert all(torch.equal(state[name], t) for name, t in model.state_dict().items())
+
+
+def test_pre_norm_adds_and_normalizes_in_one_kernel(monkeypatch):
+    model = small("pre")
+    fuse(model)
+    seen = calls(monkeypatch, "rms_norm", "add_rms_norm", "qk_norm_rope")
+    model(tokens())
+    # The first norm has no sum before it; every other one is made with the sum it reads.
+    assert seen == ["rms_norm"] + ["qk_norm_rope", "add_rms_norm", "add_rms_norm"] * 2
+
+
+def test_hooks_see_what_they_saw_without_kernels():
+    model = small("pre")
+    twin = copy.deepcopy(model)
+    fuse(twin)
+    t = tokens()
+    seen: dict[str, list[torch.Tensor]] = {"formula": [], "fused": []}
+    for kind, one in (("formula", model), ("fused", twin)):
+        for module in one.modules():
+            if isinstance(module, norms.norms.RMSNorm | PreNorm):
+                module.register_forward_hook(
+                    lambda module, args, output, kind=kind: seen[kind].extend([args[0], output])
+                )
+        one(t)
+    assert len(seen["fused"]) == 2 * (4 + 5)
+    assert_same(seen["formula"], seen["fused"])
+
+
+def test_a_stream_changed_in_place_is_normalized_anew():
+    model = small("pre")
+    twin = copy.deepcopy(model)
+    fuse(twin)
+    for one in (model, twin):
+        one.blocks[0].attention.register_forward_hook(lambda m, a, out: out.mul_(3.0))
+    t = tokens()
+    with torch.no_grad():
+        assert_same([model(t)], [twin(t)])
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointed_blocks_give_the_same_gradients(reentrant):
+    model = small("pre", depth=3)
+    twin = copy.deepcopy(model)
+    fuse(twin)
+    for block in twin.blocks:
+        block.forward = partial(checkpoint, block.forward, use_reentrant=reentrant)
+    t = tokens()
+    assert_same(outputs_and_gradients(model, t), outputs_and_gradients(twin, t))
+
+
+def test_a_fused_model_can_be_copied_and_pickled():
+    model = small("pre")
+    fuse(model)
+    t = tokens()
+    y = model(t)
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(twin(t), y)
+        first, second = twin.blocks[0].attention, twin.blocks[0].feed_forward
+        assert first.follower[0] is second.norm, "the copy prepares its own norms"
+
+
+def test_padding_and_two_stacks():
+    model = small("pre", kind="encoder-decoder")
+    twin = copy.deepcopy(model)
+    fuse(twin)
+    padding = torch.ones(2, 12, dtype=torch.bool)
+    padding[0, 8:] = False
+    t, source = tokens(), tokens()
+    assert_same(
+        outputs_and_gradients(model, t, source, None, padding),
+        outputs_and_gradients(twin, t, source, None, padding),
+    )
+
+
+def test_what_the_kernels_do_not_take_the_formulas_do(monkeypatch):
+    model = small("deepnorm", "layer").double()
+    twin = copy.deepcopy(model)
+    fuse(twin)
+    seen = calls(monkeypatch, "layer_norm", "deep_norm", "qk_norm_rope")
+    t = tokens()
+    assert_same(outputs_and_gradients(model, t), outputs_and_gradients(twin, t), 1e-13)
+    assert not seen
+
+
+def test_norms_of_other_models_are_fused_too(monkeypatch):
+    model = nn.TransformerEncoderLayer(32, 2, 64, dropout=0.0, batch_first=True)
+    twin = copy.deepcopy(model)
+    assert fuse(twin).modules == {"LayerNorm": 2}
+    seen = calls(monkeypatch, "layer_norm")
+    x = torch.randn(2, 5, 32)
+    assert_same(outputs_and_gradients(model, x), outputs_and_gradients(twin, x))
+    assert seen == ["layer_norm"] * 2
+
+
+def test_a_fused_model_compiles_in_one_graph():
+    model = small("pre", depth=1)
+    twin = copy.deepcopy(model)
+    fuse(twin)
+    compiled = torch.compile(twin, fullgraph=True, backend="aot_eager")
+    t = tokens()
+    assert_same(outputs_and_gradients(model, t), outputs_and_gradients(compiled, t))
+
+
+def test_the_gradient_of_a_gradient_is_refused_with_the_way_out():
+    norm = norms.FusedRMSNorm(8)
+    x = torch.randn(3, 8, requires_grad=True)
+    (slope,) = torch.autograd.grad(norm(x).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        slope.sum().backward()
+
+
+def test_without_kernels_one_warning_says_why_and_formulas_work(monkeypatch):
+    monkeypatch.setattr(seam, "missing", lambda: "there is no CUDA device")
+    model = small("pre")
+    kinds = [type(m) for m in model.modules()]
+    with pytest.warns(UserWarning, match="no CUDA device") as said:
+        report = fuse(model)
+    assert len(said) == 1 and str(report) == "formulas: there is no CUDA device"
+    assert [type(m) for m in model.modules()] == kinds
+
+
+def test_converting_a_fused_model_gives_formulas_of_the_new_norm():
+    model = small("pre")
+    fuse(model)
+    convert(model, {"RMSNorm": "layer"})
+    assert not any(isinstance(m, norms.FusedRMSNorm) for m in model.modules())
+    model(tokens())
+
+
+def batches():
+    draw = torch.Generator().manual_seed(0)
+    while True:
+        t = torch.randint(0, 17, (4, 13), generator=draw)
+        yield t[:, :-1], t[:, 1:]
+
+
+def test_training_on_a_gpu_uses_the_kernels_and_the_record_says_so(monkeypatch):
+    model = small("pre")
+    formula, choice = copy.deepcopy(model), copy.deepcopy(model)
+    config = TrainConfig(steps=4)
+    plain = train(formula, batches(), config, progress=False)
+    assert plain.provenance["norms"] == "formulas"
+    monkeypatch.setattr(labkit.training, "on_gpu", lambda model: True)
+    kinds = [type(m) for m in model.modules()]
+    fused = train(model, batches(), config, progress=False)
+    assert fused.provenance["norms"].startswith("normkernels ")
+    assert "5 RMSNorm" in fused.provenance["norms"]
+    assert fused.losses == pytest.approx(plain.losses, rel=1e-5)
+    assert [type(m) for m in model.modules()] == kinds, "afterwards the model is as it came"
+    chosen = train(choice, batches(), config, progress=False, kernels=False)
+    assert chosen.provenance["norms"] == "formulas" and chosen.losses == plain.losses
+
+
+def test_a_model_fused_before_training_stays_fused():
+    model = small("pre")
+    fuse(model)
+    with fusing(model):
+        pass
+    assert isinstance(model.final_norm, norms.FusedRMSNorm)

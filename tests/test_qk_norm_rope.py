@@ -1,0 +1,211 @@
+"""The formula of the fused norm and rotation: what Attention's modules do, in one function."""
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+from labkit.attention import Attention, attention_norms, qk_norm_rope, rotary_angles, rotate
+from labkit.context import Context
+from labkit.placements.sphere import SphereAttention
+
+HEADS, KV_HEADS, WIDTH, TIME = 6, 2, 16, 5
+ORDERS = list(itertools.product(("rms", "l2", None), (False, True)))
+
+
+def drawn(dtype: torch.dtype = torch.float64, n: int = WIDTH) -> tuple[Tensor, Tensor]:
+    """Queries and keys as parts of one packed projection."""
+    qkv = torch.randn(2, TIME, HEADS + 2 * KV_HEADS, n, dtype=torch.float64).to(dtype)
+    return qkv[:, :, :HEADS], qkv[:, :, HEADS : HEADS + KV_HEADS]
+
+
+def gains(own: bool, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    shapes = ((HEADS, WIDTH), (KV_HEADS, WIDTH)) if own else ((WIDTH,), (WIDTH,))
+    q, k = (torch.rand(shape, dtype=torch.float64).to(dtype) + 0.5 for shape in shapes)
+    return q, k
+
+
+def projected(attention: Attention, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Queries and keys before norm and rotation, (batch, time, heads, head_dim)."""
+    q, k = (
+        layer(x).unflatten(-1, (-1, attention.head_dim)) for layer in (attention.q, attention.k)
+    )
+    return q, k
+
+
+# --- what attention's modules do ---
+
+
+@pytest.mark.parametrize(
+    ("text", "how"),
+    [
+        (None, {"norm": None}),
+        ("qk rms", {}),
+        ("qk rms own", {}),
+        ("qk rms no-gain", {}),
+        ("qk rms own after-rope", {"after_rope": True}),
+        ("qk rms-gemma", {"offset": 1.0}),
+        ("qk l2 no-gain", {"norm": "l2", "eps": 1e-12}),
+        ("qk l2 own", {"norm": "l2", "eps": 1e-12}),
+        ("nanochat", {"after_rope": True, "scale": 1.2}),
+    ],
+)
+@pytest.mark.parametrize("turning", [False, True])
+def test_it_is_what_attention_projects(text, how, turning):
+    attention = Attention(HEADS * WIDTH, HEADS, KV_HEADS, norms=attention_norms(text)).double()
+    weights = [
+        getattr(getattr(attention, f"norm_{name}"), "weight", None) if text else None
+        for name in "qk"
+    ]
+    for weight in weights:
+        if weight is not None:
+            torch.nn.init.normal_(weight)
+    if how.get("norm", "rms") == "rms" and text is not None:
+        norm = attention.norm_q
+        own = getattr(norm, "norm", norm)
+        how = {"eps": own.eps or torch.finfo(torch.float64).eps, **how}
+    x = torch.randn(2, TIME, HEADS * WIDTH, dtype=torch.float64)
+    angles = rotary_angles(TIME, WIDTH) if turning else None
+    q, k, _ = attention.project(x, Context(angles=angles))
+    came = qk_norm_rope(*projected(attention, x), *weights, angles, **how)
+    for one, other in zip(came, (q, k), strict=True):
+        torch.testing.assert_close(one.transpose(1, 2), other)
+
+
+def test_it_is_what_ngpt_projects():
+    attention = SphereAttention(HEADS * WIDTH, HEADS, causal=True).double()
+    torch.nn.init.normal_(attention.s_qk.weight)
+    x = torch.randn(2, TIME, HEADS * WIDTH, dtype=torch.float64)
+    x[0, 2] = 0  # what attention writes for a padded query: its unit vector is 0
+    angles = rotary_angles(TIME, WIDTH)
+    q, k, _ = attention.project(x, Context(angles=angles))
+    own = attention.s_qk().view(HEADS, WIDTH)
+    how = {"norm": "l2", "eps": 0.0, "after_rope": True}
+    came = qk_norm_rope(*projected(attention, x), WIDTH * own, own, angles, **how)
+    for one, other in zip(came, (q, k), strict=True):
+        torch.testing.assert_close(one.transpose(1, 2), other)
+
+
+def test_without_norm_it_is_the_rotation():
+    q, k = drawn()
+    angles = rotary_angles(TIME, WIDTH)
+    for one, x in zip(qk_norm_rope(q, k, angles=angles, norm=None), (q, k), strict=True):
+        torch.testing.assert_close(one.transpose(1, 2), rotate(x.transpose(1, 2), angles))
+
+
+# --- laws ---
+
+
+@pytest.mark.parametrize(("norm", "after"), ORDERS)
+@pytest.mark.parametrize("pairs", [0, 2, 3, None])
+def test_gradients_are_exact(norm, after, pairs):
+    angles = None if pairs is None else torch.randn(2, pairs, dtype=torch.float64)
+    shapes = (2, 3, 6), (2, 1, 6), (3, 6), (6,)  # q, k, a gain for each head, a shared one
+    inputs = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    how = {"norm": norm, "after_rope": after, "offset": 0.5, "scale": 1.2}
+    assert torch.autograd.gradcheck(lambda *x: qk_norm_rope(*x, angles, **how), inputs)
+
+
+@pytest.mark.parametrize(("norm", "after"), ORDERS)
+def test_products_depend_on_distances_only(norm, after):
+    vectors = torch.randn(2, 1, 1, 1, WIDTH, dtype=torch.float64).expand(2, 1, 9, 1, WIDTH)
+    # After the rotation, a gain for each channel would tell positions apart.
+    weights = () if after else (torch.rand(WIDTH), torch.rand(WIDTH))
+    angles = rotary_angles(9, WIDTH)
+    q, k = qk_norm_rope(*vectors, *weights, angles=angles, norm=norm, after_rope=after)
+    products = q[0, :, 0] @ k[0, :, 0].T
+    for distance in range(-8, 9):
+        same = products.diagonal(distance)
+        torch.testing.assert_close(same, same[:1].expand_as(same))
+    assert products[0].std() > 1e-3
+
+
+def test_what_does_not_turn_stays():
+    q, k = drawn()
+    q[0, 1, 2, WIDTH - 1] = float("nan")
+    y, _ = qk_norm_rope(q, k, angles=rotary_angles(TIME, WIDTH)[:, :3], norm=None)
+    assert torch.equal(y[..., 6:].nan_to_num(7), q[..., 6:].nan_to_num(7))
+    assert torch.equal(y.isnan(), q.isnan())
+    first, _ = qk_norm_rope(q[..., :6], k[..., :6], angles=rotary_angles(TIME, 6), norm=None)
+    same_angles, _ = qk_norm_rope(q, k, angles=rotary_angles(TIME, 6), norm=None)
+    torch.testing.assert_close(same_angles[..., :6], first)
+
+
+@pytest.mark.parametrize(("norm", "after"), ORDERS)
+def test_cos_and_sin_say_what_angles_say(norm, after):
+    q, k = drawn(torch.float32)
+    angles = rotary_angles(TIME, WIDTH)
+    how = {"norm": norm, "after_rope": after}
+    both = qk_norm_rope(q, k, angles=(angles.cos(), angles.sin()), **how)
+    for one, other in zip(both, qk_norm_rope(q, k, angles=angles, **how), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_far_positions_keep_their_digits():
+    q, k = drawn(torch.float32)
+    angles = rotary_angles(100_000 + TIME, WIDTH)[-TIME:]
+    exact = qk_norm_rope(q.double(), k.double(), angles=angles)
+    for one, other in zip(qk_norm_rope(q, k, angles=angles), exact, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("norm", "after"), ORDERS)
+def test_it_rounds_once(dtype, norm, after):
+    q, k = drawn(dtype)
+    weights = gains(True, torch.float32)
+    angles = rotary_angles(TIME, WIDTH)
+    how = {"norm": norm, "after_rope": after, "scale": 1.2}
+    came = qk_norm_rope(q, k, *weights, angles, **how)
+    wide = qk_norm_rope(q.float(), k.float(), *weights, angles, **how)
+    for one, other in zip(came, wide, strict=True):
+        assert one.dtype == dtype and torch.equal(one, other.to(dtype))
+
+
+def test_zero_vectors_stay_zero():
+    q, k = drawn()
+    q[0, 2, 1] = 0
+    for eps, size in ((0.0, 1.0), (1e-6, 1e6)):
+        x = q.clone().requires_grad_()
+        y, _ = qk_norm_rope(x, k, norm="l2", eps=eps)
+        (dx,) = torch.autograd.grad(y.sum(), x)
+        assert not y[0, 2, 1].any() and torch.equal(dx[0, 2, 1], torch.full_like(dx[0, 2, 1], size))
+
+
+def test_results_are_dense_and_shapes_are_free():
+    q, k = drawn()
+    for how in ({"norm": None}, {"angles": rotary_angles(TIME, WIDTH)}):
+        whole = qk_norm_rope(q, k, **how)
+        assert all(t.is_contiguous() for t in whole)
+        one = qk_norm_rope(q[1], k[1], **how)
+        deep = qk_norm_rope(q[None], k[None], **how)
+        for i in range(2):
+            assert torch.equal(one[i], whole[i][1]) and torch.equal(deep[i][0], whole[i])
+
+
+# --- errors ---
+
+
+def test_errors_say_what_to_do():
+    q, k = drawn()
+    angles = rotary_angles(TIME, WIDTH)
+    own, _ = gains(True)
+    shape = r"needs q of shape \(…, time, heads, head_dim\) and k"
+    for error, text, given, how in (
+        (TypeError, "floating-point tensor, got torch.int64", (q.long(), k), {}),
+        (TypeError, "q and k of one dtype", (q, k.float()), {}),
+        (ValueError, shape, (q, k[:, :4]), {}),
+        (ValueError, shape, (q, k[..., :8]), {}),
+        (ValueError, shape, (q[0, 0], k[0, 0]), {}),
+        (ValueError, r"q_weight of shape \(16,\), shared", (q, k, own[:2]), {}),
+        (ValueError, r"k_weight of shape \(16,\), shared", (q, k, None, own), {}),
+        (ValueError, r"\(time, pairs\) = \(5, up to 8\)", (q, k, None, None, angles[1:]), {}),
+        (ValueError, r"got \(5, 9\)", (q, k, None, None, rotary_angles(TIME, 18)), {}),
+        (ValueError, r"\(5, 8\) and \(5, 7\)", (q, k, None, None, (angles, angles[:, 1:])), {}),
+        (ValueError, "no gradient", (q, k, None, None, angles.requires_grad_()), {}),
+        (ValueError, "knows norm 'rms', 'l2' and None", (q, k), {"norm": "layer"}),
+        (ValueError, "needs eps >= 0", (q, k), {"eps": -1.0}),
+    ):
+        with pytest.raises(error, match=text):
+            qk_norm_rope(*given, **how)
