@@ -171,7 +171,7 @@ def test_every_public_module_has_its_place(tmp_path: Path):
         path = package / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text('"""Own |x| and `code`.\n\nMore.\n"""\n')
-    assert public_modules(package) == {
+    assert public_modules(package, 2) == {
         "labkit.model": ["labkit.model"],
         "labkit.norms": ["labkit.norms", "labkit.norms.layer"],
     }

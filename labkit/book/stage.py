@@ -21,7 +21,8 @@ from labkit.book.page import page
 from labkit.book.scoreboard import scoreboard
 from labkit.book.tables import tables_page
 
-PACKAGES = ("labkit", "kernels/normkernels")
+# A package, and how many parts of a module's name make its page: labkit.norms, normkernels.
+PACKAGES = {"labkit": 2, "kernels/normkernels": 1}
 BUILD_MODULES = {"labkit.book", "labkit.cli", "labkit.__main__", "normkernels.bench"}
 MATHJAX = "tex-chtml-full.js"
 FONTS = "output/chtml/fonts/woff-v2"
@@ -106,17 +107,17 @@ def files_below(folder: Path) -> list[Path]:
 
 
 # -- pages of the package ---------------------------------------------------------------------
-def public_modules(package: Path) -> dict[str, list[str]]:
-    """List the pages of the package: a top-level module each, with the modules inside it."""
+def public_modules(package: Path, depth: int) -> dict[str, list[str]]:
+    """List the pages of a package: the first `depth` parts of a module's name say its page."""
     pages: dict[str, list[str]] = {}
     for path in sorted(package.rglob("*.py")):
         parts = [package.name, *path.relative_to(package).with_suffix("").parts]
         if parts[-1] == "__init__":
             parts.pop()
-        if len(parts) < 2 or any(part.startswith("_") for part in parts):
+        if len(parts) < depth or any(part.startswith("_") for part in parts):
             continue
-        top, name = ".".join(parts[:2]), ".".join(parts)
-        if top not in BUILD_MODULES:
+        top, name = ".".join(parts[:depth]), ".".join(parts)
+        if ".".join(parts[:2]) not in BUILD_MODULES:
             pages.setdefault(top, []).append(name)
     return {top: sorted(names) for top, names in pages.items()}
 
@@ -132,14 +133,12 @@ def first_sentence(path: Path) -> str:
 
 def api_pages(root: Path) -> Iterator[tuple[str, str]]:
     """Yield name and text of each page about the package, the list of them first."""
-    folders = [root / package for package in PACKAGES if (root / package).is_dir()]
-    pages = {top: names for folder in folders for top, names in public_modules(folder).items()}
-    first = {
-        top: first_sentence(folder.parent / (top.replace(".", "/") + ".py"))
-        for folder in folders
-        for top in pages
-        if top.startswith(f"{folder.name}.")
-    }
+    pages, first = {}, {}
+    for package, depth in PACKAGES.items():
+        folder = root / package
+        for top, names in public_modules(folder, depth).items() if folder.is_dir() else ():
+            pages[top] = names
+            first[top] = first_sentence(folder.parent / (top.replace(".", "/") + ".py"))
     rows = "".join(
         f"[{top}]({top}.md)\n" + (f": {sentence}\n\n" if sentence else "\n")
         for top, sentence in first.items()
