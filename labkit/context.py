@@ -24,23 +24,35 @@ class Context:
     total: Tensor | None = None  # ResiDual: the sum of all writes, never normalized
     entry: Tensor | None = None  # B2T: the stream as it entered the present block
     turns: tuple[Tensor, Tensor] | None = None  # cos and sin of the angles, if fused attention asks
-    # What a fused step has normalized already: norm -> (the stream, its version, the result).
-    ready: dict[nn.Module, tuple[Tensor, int, Tensor]] = field(default_factory=dict)
+    # What a fused step has normalized already, by the norm that comes next.
+    ready: dict[nn.Module, "Ready"] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A normalized stream that was made together with the stream itself."""
+
+    stream: Tensor
+    version: int  # how often the stream had been changed in place
+    result: Tensor
+    stays: bool  # a checkpointed block that reads it is run twice, and must find it again
 
 
 def version_of(x: Tensor) -> int:
-    """Count how often x was changed in place; a compiled graph has no such count."""
-    return 0 if torch.compiler.is_compiling() else x._version
+    """Count how often x was changed in place, where somebody counts."""
+    return 0 if torch.compiler.is_compiling() or x.is_inference() else x._version
 
 
 def normalize(norm: nn.Module, x: Tensor, context: Context | None) -> Tensor:
     """Apply a norm; one whose statistics run over tokens is told which of them are padding."""
     if context is not None and norm in context.ready:
-        stream, version, result = context.ready[norm]
+        ready = context.ready[norm]
+        if not (ready.stays and torch.is_grad_enabled()):
+            del context.ready[norm]
         # Reentrant checkpointing makes both without a tape, and gives one to the stream alone.
-        taped = result.requires_grad or not x.requires_grad
-        if stream is x and version_of(x) == version and taped:
-            return norm(x, ready=result)
+        taped = ready.result.requires_grad or not x.requires_grad
+        if ready.stream is x and version_of(x) == ready.version and taped:
+            return ready.result
     if context is None or context.padding is None:
         return norm(x)
     if isinstance(norm, InstanceNorm):

@@ -50,13 +50,14 @@ def calls(monkeypatch, *names: str) -> list[str]:
     """Write down which kernels are called, in their order."""
     seen: list[str] = []
     for name in names:
-        real = getattr(seam.kernels(), name)
+        place = seam.kernels().add_norm if name == "sum_norm" else seam.kernels()
+        real = getattr(place, name)
 
         def noted(*args, name=name, real=real, **kw):
             seen.append(name)
             return real(*args, **kw)
 
-        monkeypatch.setattr(seam.kernels(), name, noted)
+        monkeypatch.setattr(place, name, noted)
     return seen
 
 
@@ -105,27 +106,137 @@ def test_fusing_changes_classes_and_nothing_else():
 def test_pre_norm_adds_and_normalizes_in_one_kernel(monkeypatch):
     model = small("pre")
     fuse(model)
-    seen = calls(monkeypatch, "rms_norm", "add_rms_norm", "qk_norm_rope")
+    seen = calls(monkeypatch, "rms_norm", "sum_norm", "qk_norm_rope")
     model(tokens())
     # The first norm has no sum before it; every other one is made with the sum it reads.
-    assert seen == ["rms_norm"] + ["qk_norm_rope", "add_rms_norm", "add_rms_norm"] * 2
+    assert seen == ["rms_norm"] + ["qk_norm_rope", "sum_norm", "sum_norm"] * 2
 
 
-def test_hooks_see_what_they_saw_without_kernels():
-    model = small("pre")
+@pytest.mark.parametrize("name", ["pre", "post", "qk", "ngpt"])
+def test_hooks_see_and_change_what_they_did_without_kernels(name):
+    model = small(name)
     twin = copy.deepcopy(model)
     fuse(twin)
     t = tokens()
     seen: dict[str, list[torch.Tensor]] = {"formula": [], "fused": []}
+    backward = {"formula": 0, "fused": 0}
+
+    def count(kind, *_):
+        backward[kind] += 1
+
     for kind, one in (("formula", model), ("fused", twin)):
-        for module in one.modules():
-            if isinstance(module, norms.norms.RMSNorm | PreNorm):
+        for path, module in one.named_modules():
+            if "norm" in path.rpartition(".")[2] or path.endswith("unit"):
+                module.register_forward_pre_hook(lambda module, args: (args[0] + 0.5,))
+                module.register_full_backward_hook(partial(count, kind))
                 module.register_forward_hook(
                     lambda module, args, output, kind=kind: seen[kind].extend([args[0], output])
                 )
-        one(t)
-    assert len(seen["fused"]) == 2 * (4 + 5)
+    assert_same(outputs_and_gradients(model, t), outputs_and_gradients(twin, t))
     assert_same(seen["formula"], seen["fused"])
+    assert backward["formula"] == backward["fused"] > 0
+
+
+def test_a_forward_of_a_modules_own_is_called():
+    model = small("pre")
+    twin = copy.deepcopy(model)
+    fuse(twin)
+    for one in (model, twin):
+        norm = one.blocks[1].attention.norm
+        norm.forward = lambda x, of=norm.forward: 2 * of(x)
+    t = tokens()
+    assert_same(outputs_and_gradients(model, t), outputs_and_gradients(twin, t))
+
+
+class Shifted(norms.norms.RMSNorm):
+    def forward(self, x):
+        return super().forward(x) + 1
+
+
+def test_queries_and_keys_keep_norms_of_their_own():
+    for change in ("eps", "class", "own gain"):
+        model = small("pre", qk_norm="qk rms own") if change == "own gain" else small("qk")
+        for block in model.blocks:
+            attention = block.attention.sublayer
+            if change == "eps":
+                attention.norm_k.eps = 1.0
+            elif change == "class":
+                attention.norm_q = Shifted(16)
+            else:
+                attention.norm_q.norm = norms.norms.GemmaRMSNorm(16)
+                attention.norm_k.norm = norms.norms.GemmaRMSNorm(16)
+        twin = copy.deepcopy(model)
+        fuse(twin)
+        t = tokens()
+        assert_same(outputs_and_gradients(model, t), outputs_and_gradients(twin, t))
+
+
+@pytest.mark.parametrize("name", ["pre", "post", "deepnorm", "ngpt", "hybrid"])
+def test_inference_mode_and_autocast_give_what_formulas_give(name, monkeypatch):
+    model = small(name, "layer" if name == "deepnorm" else "rms")
+    twin = copy.deepcopy(model)
+    fuse(twin)
+    t = tokens()
+    with torch.inference_mode():
+        assert_same([model(t)], [twin(t)])
+    sums = {"deepnorm": "deep_norm", "ngpt": "ngpt_update"}.get(name, "sum_norm")
+    seen = calls(monkeypatch, sums)
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        assert_same([model(t).float()], [twin(t).float()], 0.05)
+    assert len(seen) >= 3, "narrow writes to a wide stream have their kernel too"
+
+
+def test_what_was_made_ready_does_not_pile_up():
+    model = small("pre", depth=4)
+    fuse(model)
+    left = []
+    model.final_norm.register_forward_hook(lambda *_: None)  # so the last result is not made
+    for block in model.blocks:
+        block.register_forward_hook(lambda m, args, out: left.append(len(args[1].ready)))
+    with torch.no_grad():
+        model(tokens())
+    assert left == [1, 1, 1, 0], "one result waits at the end of a block, for the next one"
+
+
+def test_a_new_norm_is_the_one_that_is_prepared(monkeypatch):
+    model = small("pre")
+    fuse(model)
+    model.blocks[1].attention.norm = norms.FusedRMSNorm(32)
+    seen = calls(monkeypatch, "rms_norm", "sum_norm")
+    model(tokens())
+    assert seen == ["rms_norm"] + ["sum_norm"] * 4
+
+
+def test_a_block_alone_is_linked_within():
+    model = small("pre")
+    assert fuse(model.blocks[0]).modules == {"PreNorm": 1, "RMSNorm": 2, "Attention": 1}
+
+
+def test_fusing_for_a_while_leaves_what_was_fused_and_nothing_else():
+    model = small("pre")
+    fuse(model.final_norm)
+    with fusing(model):
+        assert isinstance(model.blocks[0].attention.norm, norms.FusedRMSNorm)
+    assert isinstance(model.final_norm, norms.FusedRMSNorm)
+    assert not isinstance(model.blocks[0].attention.norm, norms.FusedRMSNorm)
+
+
+def test_a_fused_model_works_where_triton_is_missing(monkeypatch):
+    model = small("pre")
+    t = tokens()
+    y = model(t)
+    fuse(model)
+    monkeypatch.setattr(seam, "_package", None)
+    monkeypatch.setattr(seam, "missing", lambda: "Triton cannot be imported")
+    assert torch.equal(model(t), y)
+
+
+def test_a_conversion_that_fails_leaves_the_model_fused():
+    model = small("pre")
+    fuse(model)
+    with pytest.raises(ValueError, match="no-such"):
+        convert(model, {"RMSNorm": "no-such"})
+    assert isinstance(model.final_norm, norms.FusedRMSNorm)
 
 
 def test_a_stream_changed_in_place_is_normalized_anew():
@@ -158,7 +269,7 @@ def test_a_fused_model_can_be_copied_and_pickled():
     for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert torch.equal(twin(t), y)
         first, second = twin.blocks[0].attention, twin.blocks[0].feed_forward
-        assert first.follower[0] is second.norm, "the copy prepares its own norms"
+        assert getattr(*first.follower[:2]) is second.norm, "the copy prepares its own norms"
 
 
 def test_padding_and_two_stacks():

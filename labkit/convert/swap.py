@@ -13,7 +13,7 @@ from labkit.convert.find import places_of, seats_of, tied_outside, trouble
 from labkit.convert.read import Reading, read
 from labkit.convert.record import Conversion, Left, Seat, Swapped
 from labkit.convert.same import sameness
-from labkit.fused import unfuse
+from labkit.fused import fuse, is_fused, unfuse
 
 
 def convert(
@@ -37,7 +37,22 @@ def convert(
     Everything is checked before anything changes: an error leaves the model as it was. A model
     that was fused (`labkit.fused`) works on formulas afterwards; fuse it again.
     """
+    fused = is_fused(model)
     unfuse(model)
+    try:
+        return _convert(model, mapping, only, kw)
+    except Exception:
+        if fused:
+            fuse(model)
+        raise
+
+
+def _convert(
+    model: nn.Module,
+    mapping: Mapping[str | type[nn.Module], Target],
+    only: Only,
+    kw: dict[str, Any],
+) -> Conversion:
     rules = rules_of(mapping, kw)
     places = places_of(model)
     chosen, left = choose(model, places, rules, selector(only))

@@ -5,8 +5,15 @@
     with fusing(model): …    for a while, as the training loop does on CUDA
 
 Only the class of a module changes: parameters, names, state_dict, hooks and buffers stay. A fused
-module asks at each call whether the kernel takes its tensors, and uses its formula where not (on
-the CPU, in float64), so a fused model may be moved about. Kernels have no second derivative.
+module asks at each call whether the kernel takes its tensors, and uses its formula where not: on
+the CPU, in float64, for distributed tensors, past a norm that has hooks, and under autocast for
+torch's own modules. So a fused model may be moved about. Kernels have no second derivative.
+
+What has a kernel: labkit's `layer`, `rms`, `rms-llama`, `rms-gemma`, `dyt` and `derf`; torch's
+LayerNorm and RMSNorm; the sums of most placements with the norm that reads them, DeepNorm, nGPT;
+rotation, with the norm of q and k where it is `rms`, `rms-gemma` or `l2`. Other packages' norms
+(transformers' LlamaRMSNorm) first become labkit's: `labkit.convert`. Modules whose class was
+changed after fusing, as by a parametrization, stay as they are.
 """
 
 import warnings
@@ -19,10 +26,11 @@ from torch import nn
 
 from labkit.fused import attention, norms, seam, steps
 from labkit.model import Transformer
+from labkit.model.block import Block
 from labkit.placements import recipe
 from labkit.placements.step import Step
 
-__all__ = ["Fused", "fuse", "fusing", "on_gpu", "unfuse"]
+__all__ = ["Fused", "fuse", "fusing", "is_fused", "on_gpu", "unfuse"]
 
 _FUSED = {**norms.FUSED, **steps.FUSED, **attention.FUSED}
 _PLAIN = {fused: plain for plain, fused in _FUSED.items()}
@@ -33,7 +41,7 @@ class Fused:
     """What `fuse` did."""
 
     kernels: str  # the package of kernels; "formulas" where nothing was fused
-    modules: dict[str, int]  # class name -> how many of its modules call kernels now
+    modules: dict[str, int]  # class name -> how many of its modules use kernels where they can
     reason: str = ""  # why there are no kernels here
 
     def __str__(self) -> str:
@@ -56,32 +64,52 @@ def fuse(model: nn.Module) -> Fused:
         if type(module) in _FUSED:
             module.__class__ = _FUSED[type(module)]
     for module in model.modules():
+        if isinstance(module, Block):
+            steps.link([_steps(module)], None)
+    for module in model.modules():
         if isinstance(module, Transformer):
             _link(module)
-    count = Counter(
-        _PLAIN[type(module)].__name__ for module in model.modules() if type(module) in _PLAIN
-    )
+    count = Counter(_PLAIN[type(module)].__name__ for module in model.modules() if _has_use(module))
     return Fused(seam.described() if count else "formulas", dict(count))
+
+
+def _has_use(module: nn.Module) -> bool:
+    """Say whether a fused module has anything to do for its kernel."""
+    if isinstance(module, Transformer):
+        return recipe(module.config.recipe).sphere
+    if isinstance(module, steps._Adding):
+        return module.follower is not None
+    return type(module) in _PLAIN and not getattr(module, "cross", False)
 
 
 def unfuse(model: nn.Module) -> None:
     """Put the formulas back, in place; a model that was never fused stays as it is."""
     for module in model.modules():
-        if type(module) in _PLAIN:
-            module.__dict__.pop("follower", None)
-            module.__class__ = _PLAIN[type(module)]
+        _unfuse(module)
+
+
+def is_fused(model: nn.Module) -> bool:
+    """Say whether any module of the model is fused."""
+    return any(type(module) in _PLAIN for module in model.modules())
+
+
+def _unfuse(module: nn.Module) -> None:
+    if type(module) in _PLAIN:
+        module.__dict__.pop("follower", None)
+        module.__class__ = _PLAIN[type(module)]
 
 
 @contextmanager
 def fusing(model: nn.Module) -> Iterator[Fused]:
     """Fuse a model for a while; what was fused before stays so afterwards."""
-    before = [module for module in model.modules() if type(module) in _PLAIN]
+    before = {module for module in model.modules() if type(module) in _PLAIN}
     done = fuse(model)
     try:
         yield done
     finally:
-        if not before:
-            unfuse(model)
+        for module in model.modules():
+            if module not in before:
+                _unfuse(module)
 
 
 def on_gpu(model: nn.Module) -> bool:
@@ -91,10 +119,13 @@ def on_gpu(model: nn.Module) -> bool:
 
 def _link(model: Transformer) -> None:
     second = recipe(model.config.recipe).second_stream
-    stacks = [(model.blocks, None if second else model.final_norm)]
+    steps.link([_steps(block) for block in model.blocks], None if second else (model, "final_norm"))
     if hasattr(model, "encoder"):
-        stacks.append((model.encoder, None if second else model.encoder_norm))
-    for blocks, final in stacks:
-        kinds = ("attention", "cross_attention", "feed_forward")
-        found = [getattr(block, kind, None) for block in blocks for kind in kinds]
-        steps.link([step for step in found if isinstance(step, Step)], final)
+        blocks = [_steps(block) for block in model.encoder]
+        steps.link(blocks, None if second else (model, "encoder_norm"))
+
+
+def _steps(block: nn.Module) -> list[Step]:
+    kinds = ("attention", "cross_attention", "feed_forward")
+    found = [getattr(block, kind, None) for kind in kinds]
+    return [step for step in found if isinstance(step, Step)]

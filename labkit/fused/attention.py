@@ -16,6 +16,7 @@ from labkit import norms
 from labkit.attention import Attention
 from labkit.attention.parts import OwnGains, heated
 from labkit.context import Context
+from labkit.fused.norms import FusedGemmaRMSNorm, FusedRMSNorm, is_plain
 from labkit.fused.seam import kernels, takes
 from labkit.placements.sphere import SphereAttention
 
@@ -49,10 +50,9 @@ class FusedAttention(Attention):
             return {"norm": None}
         if "k" not in self.norms.tensors:
             return None
-        told = [_told(self.get_submodule(f"norm_{name}")) for name in "qk"]
-        if self.norms.share != "width" and None not in told:
-            (q_weight, options), (k_weight, _) = told  # pyright: ignore[reportGeneralTypeIssues]
-            both = {"q_weight": q_weight, "k_weight": k_weight, **options}
+        q, k = (_told(self.get_submodule(f"norm_{name}")) for name in "qk")
+        if self.norms.share != "width" and q and k and q[1] == k[1]:
+            both = {"q_weight": q[0], "k_weight": k[0], **q[1]}
             return {**both, "after_rope": self.norms.after_rope}
         return None if self.norms.after_rope else {"norm": None}
 
@@ -66,7 +66,11 @@ class FusedSphereAttention(SphereAttention):
             layer(x).unflatten(-1, (-1, self.head_dim)) for layer in (self.q, self.k, self.v)
         )
         scale = self.s_qk().view(self.heads, self.head_dim)
-        if not (takes(q, k, scale) and self.head_dim <= kernels().heads.MAX_HEAD_DIM):
+        if not (
+            is_plain(self.unit)
+            and takes(q, k, scale)
+            and self.head_dim <= kernels().heads.MAX_HEAD_DIM
+        ):
             return super().project(x, context)
         turns = _turns(context) if self.rotary and context.angles is not None else None
         q, k = kernels().qk_norm_rope(
@@ -83,23 +87,23 @@ def _turns(context: Context) -> tuple[Tensor, Tensor]:
     return context.turns
 
 
-def _told(norm: nn.Module) -> tuple[Tensor | None, dict[str, Any]] | None:
+def _told(norm: Any) -> tuple[Tensor | None, dict[str, Any]] | None:
     """Read the gain and the options of a norm on q or k that the kernel has; None: another one."""
-    own = None
-    if isinstance(norm, OwnGains):
-        own, norm = norm.weight, norm.norm
-    weight = getattr(norm, "weight", None) if own is None else own
-    if getattr(norm, "bias", None) is not None:
+    if not all(is_plain(module) for module in norm.modules()):
         return None
-    if isinstance(norm, norms.RMSNorm):
+    own = norm.weight if type(norm) is OwnGains else None
+    norm = norm.norm if type(norm) is OwnGains else norm
+    kind, weight = type(norm), getattr(norm, "weight", None)
+    if getattr(norm, "bias", None) is not None or (own is not None and weight is not None):
+        return None
+    gain = weight if own is None else own
+    if kind in (norms.RMSNorm, FusedRMSNorm):
         eps = torch.finfo(torch.float32).eps if norm.eps is None else norm.eps
-        return weight, {"norm": "rms", "eps": eps}
-    if isinstance(norm, norms.GemmaRMSNorm):
-        return weight, {"norm": "rms", "eps": norm.eps, "offset": 0.0 if weight is None else 1.0}
-    if isinstance(norm, norms.L2Norm):
-        if own is None and weight is not None:
-            return None
-        return weight, {"norm": "l2", "eps": norm.eps}
+        return gain, {"norm": "rms", "eps": eps}
+    if kind in (norms.GemmaRMSNorm, FusedGemmaRMSNorm):
+        return gain, {"norm": "rms", "eps": norm.eps, "offset": 0.0 if weight is None else 1.0}
+    if kind is norms.L2Norm and weight is None:
+        return gain, {"norm": "l2", "eps": norm.eps}
     return None
 
 

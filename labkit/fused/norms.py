@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from labkit import norms
 from labkit.fused.seam import kernels, takes
@@ -16,10 +17,8 @@ from labkit.fused.seam import kernels, takes
 class FusedRMSNorm(norms.RMSNorm):
     """`RMSNorm` by `normkernels.rms_norm`."""
 
-    def forward(self, x: Tensor, ready: Tensor | None = None) -> Tensor:
-        """Normalize the trailing axes; `ready` is the result, where a step before made it."""
-        if ready is not None:
-            return ready
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalize the trailing axes that `normalized_shape` names."""
         shape, weight = self.normalized_shape, self.weight
         if x.shape[-len(shape) :] != shape or not takes(x.flatten(-len(shape)), weight):
             return super().forward(x)
@@ -30,10 +29,8 @@ class FusedRMSNorm(norms.RMSNorm):
 class FusedLayerNorm(norms.LayerNorm):
     """`LayerNorm` by `normkernels.layer_norm`."""
 
-    def forward(self, input: Tensor, ready: Tensor | None = None) -> Tensor:
-        """Normalize the trailing axes; `ready` is the result, where a step before made it."""
-        if ready is not None:
-            return ready
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalize the trailing axes that `normalized_shape` names."""
         return _layer_norm(self, input, super().forward)
 
 
@@ -123,18 +120,28 @@ FUSED: dict[type[nn.Module], type[nn.Module]] = {
 }
 
 
-def sum_norm(norm: nn.Module, write: Tensor, stream: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Give norm(stream + write) and the sum itself in one kernel; None where there is none.
+def is_plain(module: nn.Module) -> bool:
+    """Say whether nothing but its class decides what a module does: no hook, no forward of its own.
 
-    Only for a write in the stream's own dtype: elsewhere the norm's result would change its own.
+    What a kernel computes past a module, the module's hooks would not see.
     """
-    one = write.dtype == stream.dtype and write.shape == stream.shape
-    if not one or not isinstance(norm, FusedRMSNorm | FusedLayerNorm):
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    own = "forward" in module.__dict__ or any(getattr(module, kind) for kind in hooks)
+    return not (own or _has_any_global_hook())
+
+
+def sum_norm(norm: nn.Module, write: Tensor, stream: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Give norm(stream + write) and the sum itself in one kernel; None where there is none."""
+    centred = type(norm) is FusedLayerNorm
+    if not (centred or type(norm) is FusedRMSNorm) or not is_plain(norm):
         return None
-    weight, bias = norm.weight, getattr(norm, "bias", None)
-    if tuple(norm.normalized_shape) != write.shape[-1:] or not takes(write, stream, weight, bias):
+    weight, bias = norm.weight, getattr(norm, "bias", None)  # pyright: ignore
+    shape, dim = norm.normalized_shape, write.shape[-1:]  # pyright: ignore
+    freed = weight is not None and weight.shape != dim  # as sharded training does between steps
+    fits = tuple(shape) == dim and write.shape == stream.shape and not freed
+    if not fits or not takes(write, stream, weight, bias):
         return None
-    if isinstance(norm, FusedLayerNorm):
-        return kernels().add_layer_norm(write, stream, weight, bias, norm.eps)
-    eps = torch.finfo(torch.float32).eps if norm.eps is None else norm.eps
-    return kernels().add_rms_norm(write, stream, weight, eps)
+    eps = torch.finfo(torch.float32).eps if norm.eps is None else norm.eps  # pyright: ignore
+    # The last three: is it LayerNorm; round the sum first; a result as wide as the sum, as autocast
+    # has it, whose writes are narrower than the stream.
+    return kernels().add_norm.sum_norm(write, stream, weight, bias, eps, 1.0, centred, True, True)

@@ -12,12 +12,14 @@ from pathlib import Path
 from types import ModuleType
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+_PLAIN = (Tensor, nn.Parameter)
 _package: ModuleType | None = None
 _limits: tuple[frozenset[str], frozenset[torch.dtype], int] = (frozenset(), frozenset(), 0)
 
 
+@cache
 def missing() -> str:
     """Say why there are no kernels on this machine; empty when there are."""
     try:
@@ -36,18 +38,20 @@ def kernels() -> ModuleType:
 
 
 def takes(x: Tensor, *others: Tensor | None) -> bool:
-    """Say whether the kernels take these tensors: on their device, not float64, rows not too long.
+    """Say whether the kernels take these tensors; where they do not, the formula does the work.
 
-    Where they do not, the formula does the work: on the CPU, in float64, for longer rows.
+    They take plain tensors, all on their device, not float64, rows not too long; none that is
+    distributed, and nothing where Triton is missing.
     """
-    if _package is None:
-        _load()
+    if _package is None and missing():
+        return False
     devices, dtypes, longest = _limits
     return x.shape[-1] <= longest and all(
-        t.device.type in devices and t.device == x.device and t.dtype in dtypes
+        type(t) in _PLAIN and t.device.type in devices and t.device == x.device
+        and t.dtype in dtypes
         for t in (x, *others)
         if t is not None
-    )
+    )  # fmt: skip
 
 
 def _load() -> frozenset[str]:

@@ -4,13 +4,13 @@ Post-Norm and its relatives normalize the sum they make: one kernel inside the s
 end in x + write leave the norm to the step that follows. `fuse` tells them which norm that is
 (`follower`); they normalize the sum as they make it and lay the result beside it in the context,
 where `labkit.context.normalize` finds it. What is passed on is the plain sum, a tensor like any
-other, and the norm's module is still called, so that hooks see what they always saw.
+other. A norm that has hooks is called as ever, so that they see what they always saw.
 
-    equation        kernel                                    bytes saved for each value
-    N(x + f(x))     add_rms_norm, add_layer_norm              the sum is not read again
-    x + f(N(x))     the same, with the next step's norm       the sum is not read again
-    N(α·x + f(x))   deep_norm                                 neither α·x nor the sum is
-    ngpt            ngpt_update                               six passes become one
+    equation        kernel
+    N(x + f(x))     add_rms_norm, add_layer_norm: the sum is not read again
+    x + f(N(x))     the same, with the next step's norm
+    N(α·x + f(x))   deep_norm: neither α·x nor the sum is
+    ngpt            ngpt_update
 """
 
 from collections.abc import Callable
@@ -20,8 +20,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from labkit import placements
-from labkit.context import Context, normalize, version_of
-from labkit.fused.norms import FusedLayerNorm, sum_norm
+from labkit.context import Context, Ready, normalize, version_of
+from labkit.fused.norms import FusedLayerNorm, is_plain, sum_norm
 from labkit.fused.seam import kernels, takes
 from labkit.model import Transformer
 from labkit.placements.sphere import SphereStep, unit_rows_
@@ -29,12 +29,13 @@ from labkit.placements.step import Map, Step
 
 
 class _Adding(Step):
-    """A step that ends in stream + write, with the norm of the step that follows made on the way.
+    """A step that ends in stream + write, with the norm of what follows made on the way.
 
-    `follower` holds that norm in a tuple, so that it is not registered as a part of this module.
+    `follower` says where that norm is: its owner and its name there, and whether it is in another
+    block. It is a tuple, so that the owner is not registered as a part of this module.
     """
 
-    follower: tuple[nn.Module, ...] = ()
+    follower: tuple[nn.Module, str, bool] | None = None
     parts: Callable[..., tuple[Tensor, Tensor]]  # the two summands; called as `step` is
 
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
@@ -42,13 +43,15 @@ class _Adding(Step):
         f = self.sublayer if context is None else partial(self.sublayer, context=context)
         norms = [partial(normalize, getattr(self, name), context=context) for name in self.norms]
         stream, write = self.parts(x, f, *norms)
-        both = None
-        if self.follower and context is not None:
-            both = sum_norm(self.follower[0], write, stream)
-        if both is None or context is None:
+        if self.follower is None or context is None or not is_plain(self):
             return stream + write
-        ready, total = both
-        context.ready[self.follower[0]] = (total, version_of(total), ready)
+        owner, name, elsewhere = self.follower
+        norm = getattr(owner, name)
+        both = sum_norm(norm, write, stream)
+        if both is None:
+            return stream + write
+        result, total = both
+        context.ready[norm] = Ready(total, version_of(total), result, elsewhere)
         return total
 
 
@@ -107,15 +110,9 @@ class FusedPostNorm(placements.PostNorm):
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
         """Move the stream through the sublayer."""
         write = self.sublayer(x) if context is None else self.sublayer(x, context=context)
-        both = sum_norm(self.get_submodule("norm"), write, x)
-        return self._normalized(x + write, context) if both is None else self._called(both)
-
-    def _normalized(self, total: Tensor, context: Context | None) -> Tensor:
-        return normalize(self.get_submodule("norm"), total, context)
-
-    def _called(self, both: tuple[Tensor, Tensor]) -> Tensor:
-        ready, total = both
-        return self.get_submodule("norm")(total, ready=ready)
+        norm = self.get_submodule("norm")
+        both = sum_norm(norm, write, x)
+        return normalize(norm, x + write, context) if both is None else both[0]
 
 
 class FusedDeepNorm(placements.DeepNorm):
@@ -125,9 +122,8 @@ class FusedDeepNorm(placements.DeepNorm):
         """Move the stream through the sublayer."""
         write = self.sublayer(x) if context is None else self.sublayer(x, context=context)
         norm: Any = self.get_submodule("norm")
-        whole = isinstance(norm, FusedLayerNorm) and norm.normalized_shape == x.shape[-1:]
-        whole = whole and not (norm._forward_hooks or norm._forward_pre_hooks)  # who see the sum
-        if not (whole and write.dtype == x.dtype and takes(x, write, norm.weight, norm.bias)):
+        whole = type(norm) is FusedLayerNorm and norm.normalized_shape == x.shape[-1:]
+        if not (whole and is_plain(norm) and takes(x, write, norm.weight, norm.bias)):
             return normalize(norm, self.alpha * x + write, context)
         return kernels().deep_norm(x, write, self.alpha, norm.weight, norm.bias, norm.eps)
 
@@ -138,7 +134,7 @@ class FusedSphereStep(SphereStep):
     def step(self, x: Tensor, f: Map) -> Tensor:
         """Turn the stream towards what the sublayer proposes."""
         write, alpha = f(x), self.alpha()
-        if write.dtype != x.dtype or not takes(x, write, alpha):
+        if not (is_plain(self.unit) and takes(x, write, alpha)):
             return super().step(x, lambda _: write)
         return kernels().ngpt_update(x, write, alpha)
 
@@ -177,12 +173,16 @@ _READERS = (
 )
 
 
-def link(steps: list[Step], final: nn.Module | None) -> None:
-    """Tell each step of a stack which norm comes next, where that is known."""
-    for step, after in zip(steps, [*steps[1:], None], strict=True):
+def link(blocks: list[list[Step]], end: tuple[nn.Module, str] | None) -> None:
+    """Tell each step of a stack, block by block, which norm comes next; `end` owns the last."""
+    steps = [(number, step) for number, block in enumerate(blocks) for step in block]
+    for i, (number, step) in enumerate(steps):
         if not isinstance(step, _Adding):
             continue
-        norm = final if after is None else None
-        if isinstance(after, _READERS):
-            norm = after.get_submodule("norm")
-        step.follower = () if norm is None else (norm,)
+        following = steps[i + 1] if i + 1 < len(steps) else None
+        if following is None:
+            step.follower = None if end is None else (*end, True)
+        elif isinstance(following[1], _READERS):
+            step.follower = (following[1], "norm", following[0] != number)
+        else:
+            step.follower = None
