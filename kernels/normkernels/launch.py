@@ -73,7 +73,8 @@ def _start(
     registers: int | None, constants: dict,
 ) -> None:  # fmt: skip
     given = tuple(constants.values())
-    key = (kernel, device.index, warps, registers, given, *map(_kind, args))
+    # Kernels live as long as their modules; Triton's own hash of one is slow.
+    key = (id(kernel), device.index, warps, registers, given, *map(_kind, args))
     compiled = _compiled.get(key)
     if compiled is None:
         options = {"num_warps": warps, "maxnreg": registers}

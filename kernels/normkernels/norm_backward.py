@@ -77,7 +77,7 @@ def _backward(
 
     dg and db are added to before the sums of a row are taken: that frees the registers of dy.
     """
-    program = tl.program_id(0)
+    program = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + all_columns(ROWS, BLOCK)
     inside = within(columns, N, BLOCK)
     gain = tl.full((ROWS, BLOCK), 1.0, tl.float32)
@@ -86,7 +86,7 @@ def _backward(
     dweight = tl.zeros((ROWS, BLOCK), tl.float32)
     dbias = tl.zeros((ROWS, BLOCK), tl.float32)
     for first in tl.range(program * ROWS, M, tl.num_programs(0) * ROWS, num_stages=STAGES):
-        rows = first + tl.arange(0, ROWS).to(tl.int64)[:, None]
+        rows = (first + tl.arange(0, ROWS)[:, None]).to(tl.int64)  # an int32, interpreted
         valid = rows < M
         here = valid & inside
         z = tl.load(z_ptr + rows * z_stride + columns, mask=here, other=0).to(tl.float32)
@@ -176,7 +176,7 @@ def norm_backward(
         dz, None if skip_dtype is None else dskip, partials, alpha, m,
         dy_stride, dh_stride, z_stride,
         N=n, CENTRED=centred, OFFSET=offset, ROUND=round_first, SHIFT=shifts,
-        ROWS=tile.rows, BLOCK=tile.block, STAGES=tile.stages,
+        ROWS=tile.rows, BLOCK=tile.block, STAGES=tile.stages_for(dy, z, dh),
         warps=tile.warps, registers=tile.registers,
     )  # fmt: skip
     if partials is not None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 
@@ -97,8 +98,8 @@ def differentiable(
             output = transformed(*args)
         elif not alone or is_watched():
             output = forward_op(*args)
-        elif learns and torch.is_grad_enabled():
-            return Plain.apply(*args)
+        elif (learns and torch.is_grad_enabled()) or forward_ad._current_level >= 0:
+            return Plain.apply(*args)  # which refuses forward-mode differentiation
         else:
             output = forward(*args)
         return output[0] if results == 1 else output[:results]

@@ -31,7 +31,7 @@ from normkernels.partials import column_sums, make_partials
 from normkernels.rows import packed
 from normkernels.sizes import cdiv
 
-_PER_PROCESSOR, _STAGES = 4, 2
+_PER_PROCESSOR = 4
 
 
 @triton.jit
@@ -168,7 +168,8 @@ def qk_norm_rope_backward(
         _backward, (programs * given["GROUPS"],), dq_out, dk_out, q, k,
         packed(q_weight), packed(k_weight), cos, sin, dq, dk, q_partials, k_partials,
         eps, scale, tokens, time, *dq_strides, *dk_strides, *q_strides, *k_strides,
-        **given, NORM=norm, AFTER=after_rope, OFFSET=offset, STAGES=_STAGES,
+        **given, NORM=norm, AFTER=after_rope, OFFSET=offset,
+        STAGES=3 if q.element_size() == 2 else 2, registers=65536 // (128 * _PER_PROCESSOR),
     )  # fmt: skip
     for partials, dweight in ((q_partials, dq_weight), (k_partials, dk_weight)):
         if partials is not None:

@@ -25,7 +25,13 @@ class Tile:
     block: int
     warps: int
     per_processor: int = 1  # backward: programs for each multiprocessor
-    stages: int = 2  # backward: rows on their way into shared memory, the present one included
+    stages: int = 3  # backward, at most: 3 has the next rows on their way, 2 only makes room
+
+    def stages_for(self, *read: Tensor | None) -> int:
+        """Choose the stages whose rows of all tensors fit an A100's shared memory, 160 KB."""
+        each = self.rows * self.block * self.per_processor
+        size = each * sum(t.element_size() for t in read if t is not None)
+        return max(2, min(self.stages, 1 + 160 * 1024 // size))
 
     @property
     def registers(self) -> int:

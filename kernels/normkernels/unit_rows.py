@@ -19,15 +19,9 @@ from normkernels.launch import is_fake, launch, processors
 from normkernels.operator import is_watched
 from normkernels.rows import forward_tile
 from normkernels.sizes import cdiv
+from normkernels.sphere import inverse_of
 
 _ROWS, _COLUMNS = 32, 128  # what a program reads at once across vectors
-
-
-@triton.jit
-def _inverse(squares):
-    """Give 1 / length of a sum of squares; 1 where there is none, so that zeros stay zeros."""
-    length = tl.sqrt(squares)
-    return 1 / tl.where(length == 0, 1.0, length)
 
 
 @triton.jit
@@ -37,7 +31,7 @@ def _along(
 ):  # fmt: skip
     """Scale ROWS vectors of N values; what lies beyond the first BLOCK is read twice."""
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    columns, valid = tl.arange(0, BLOCK)[None, :], rows < vectors
+    columns, valid = tl.arange(0, BLOCK).to(tl.int64)[None, :], rows < vectors
     place, here = rows * vector_stride, valid & (columns < N)
     w = tl.load(weight_ptr + place + columns * stride, mask=here, other=0).to(tl.float32)
     squares = tl.sum(w * w, axis=1, keep_dims=True)
@@ -45,7 +39,7 @@ def _along(
         more, there = (start + columns) * stride, valid & (start + columns < N)
         far = tl.load(weight_ptr + place + more, mask=there, other=0).to(tl.float32)
         squares += tl.sum(far * far, axis=1, keep_dims=True)
-    inverse = _inverse(squares)
+    inverse = inverse_of(tl.sqrt(squares))
     tl.store(weight_ptr + place + columns * stride, w * inverse, mask=here)
     for start in range(BLOCK, N, BLOCK):
         more, there = (start + columns) * stride, valid & (start + columns < N)
@@ -59,14 +53,14 @@ def _across_squares(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Add up the squares of one slice of COLUMNS vectors, ROWS values of each at a time."""
-    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    columns = tl.program_id(0).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for first in range(tl.program_id(0) * ROWS, size, tl.num_programs(0) * ROWS):
+    for first in range(tl.program_id(1) * ROWS, size, tl.num_programs(1) * ROWS):
         rows = first + tl.arange(0, ROWS).to(tl.int64)[:, None]
         place = weight_ptr + rows * stride + columns * vector_stride
         w = tl.load(place, mask=(rows < size) & (columns < vectors), other=0).to(tl.float32)
         total += w * w
-    place = tl.program_id(0).to(tl.int64) * vectors + columns
+    place = tl.program_id(1).to(tl.int64) * vectors + columns
     sums = tl.sum(total, axis=0, keep_dims=True)
     tl.store(partials_ptr + place, sums, mask=columns < vectors)
 
@@ -77,14 +71,14 @@ def _across_scale(
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Add up what the slices left, from first to last, and scale the program's own slice."""
-    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    columns = tl.program_id(0).to(tl.int64) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for first in range(0, tl.num_programs(0), ROWS):
+    for first in range(0, tl.num_programs(1), ROWS):
         slices = first + tl.arange(0, ROWS).to(tl.int64)[:, None]
-        here = (slices < tl.num_programs(0)) & (columns < vectors)
+        here = (slices < tl.num_programs(1)) & (columns < vectors)
         total += tl.load(partials_ptr + slices * vectors + columns, mask=here, other=0)
-    inverse = _inverse(tl.sum(total, axis=0, keep_dims=True))
-    for first in range(tl.program_id(0) * ROWS, size, tl.num_programs(0) * ROWS):
+    inverse = inverse_of(tl.sqrt(tl.sum(total, axis=0, keep_dims=True)))
+    for first in range(tl.program_id(1) * ROWS, size, tl.num_programs(1) * ROWS):
         rows = first + tl.arange(0, ROWS).to(tl.int64)[:, None]
         place = weight_ptr + rows * stride + columns * vector_stride
         here = (rows < size) & (columns < vectors)
@@ -109,7 +103,7 @@ def _launch(weight: Tensor, dim: int) -> None:
     partials = torch.empty(slices, vectors, dtype=torch.float32, device=weight.device)
     for kernel in (_across_squares, _across_scale):
         launch(
-            kernel, (slices, chunks), weight, partials, size, vectors, stride, vector_stride,
+            kernel, (chunks, slices), weight, partials, size, vectors, stride, vector_stride,
             ROWS=_ROWS, COLUMNS=_COLUMNS, warps=8,
         )  # fmt: skip
 

@@ -9,16 +9,24 @@ rounded result may be off; 1.1u leaves room for a float32 computation that ends 
     interpreted bfloat16             2u for each rounding: Triton's interpreter cuts off
 """
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import triton
 from normkernels.launch import INTERPRETED
 from torch import Tensor
+from torch.utils import deterministic
 
 from .cases import Case, Make
 
+if INTERPRETED and tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7):
+    import numpy
+
+    if tuple(map(int, numpy.__version__.split(".")[:2])) >= (2, 4):
+        raise ImportError("the interpreter of Triton 3.6 needs NumPy < 2.4 for bounds of loops")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() and not INTERPRETED else "cpu")
 FLOAT, BRAIN, HALF = torch.float32, torch.bfloat16, torch.float16
 UNIT = {FLOAT: 2.0**-24, BRAIN: 2.0**-8, HALF: 2.0**-11}
@@ -210,6 +218,18 @@ def sum_floor(exact: Run, grad: Tensor) -> float:
         (float(dy.abs().square().mean().sqrt()) for dy in exact.dys if dy.numel()), default=0
     )
     return 5e-6 * terms**0.5 * max(size, 1e-30)
+
+
+@contextlib.contextmanager
+def filled_with_nan() -> Iterator[None]:
+    """Let torch.empty and its kind hand out memory full of not-a-number."""
+    assert deterministic.fill_uninitialized_memory
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def identical(what: str, came: Tensor | None, before: Tensor | None) -> None:

@@ -26,8 +26,23 @@ LENGTHS = {
 }
 HEADS = ((64, "bfloat16"), (128, "bfloat16"), (128, "float32"), (128, MIXED), (256, "bfloat16"))
 
-# Registers of a thread on sm_90, where rows have 1024 to 8192 values: what it is, and a few more.
-REGISTERS: dict[str, int] = {}
+# Registers of a thread on sm_90, rows of up to 8192 values: what Triton 3.7 gives, and a few more.
+# Backward kernels are held to their share of a multiprocessor, which they use up.
+REGISTERS = {
+    "rms_norm._forward": 42,
+    "layer_norm._forward": 54,
+    "add_norm._forward": 48,
+    "squash._forward": 64,
+    "ngpt_update._forward": 64,
+    "qk_norm_rope._forward": 48,
+    "partials._column_sums": 48,
+    "norm_backward._backward": 128,
+    "squash_backward._backward": 128,
+    "ngpt_backward._backward": 128,
+    "qk_norm_rope_backward._backward": 128,
+}
+# Eight values of a thread's 32 wait in local memory: less than reading half of the row again.
+SPILLS = {("layer_norm._forward", 32768, "float32"): {"local": 10, "stack": 32}}
 BYTES_OF_SHARED_MEMORY = 227 * 1024
 THREADS = 2048
 
@@ -42,7 +57,6 @@ def settings(capability: int) -> list[str]:
     return chosen
 
 
-@pytest.fixture(scope="module")
 def compiled() -> list[dict]:
     """Compile everything, each kernel of each setting once."""
     jobs = [
@@ -76,7 +90,8 @@ def check_budget(one: dict) -> list[str]:
     """Name every budget that a kernel's code exceeds."""
     over = [name for name in ("float64", "atomics") if one[name]]
     if stays_in_registers(one):
-        over += [name for name in ("local", "stack") if one[name]]
+        spill = SPILLS.get((one["kernel"], one["n"], one["dtypes"]), {})
+        over += [name for name in ("local", "stack") if one[name] > spill.get(name, 0)]
     resident = one["a processor"] if "_backward" in one["kernel"].rpartition(".")[2] else 1
     if one["registers"] * 32 * one["warps"] * resident > 65536:
         over.append("registers of all programs")
@@ -84,9 +99,8 @@ def check_budget(one: dict) -> list[str]:
         over.append("shared memory of all programs")
     if 32 * one["warps"] * resident > THREADS:
         over.append("threads")
-    ceiling = REGISTERS.get(one["kernel"])
-    if ceiling and one.get("capability", 90) == 90 and one["n"] <= 8192:
-        over += ["registers"] if one["registers"] > ceiling else []
+    if one.get("capability", 90) == 90 and one["n"] <= 8192:
+        over += ["registers"] if one["registers"] > REGISTERS[one["kernel"]] else []
     if "_column_sums" not in one["kernel"]:
         over += check_widths(one)
     return [f"{about(one)}: {name}: {one.get(name)}" for name in over]
@@ -99,37 +113,36 @@ def check_widths(one: dict) -> list[str]:
     """
     allowed = 2 if one["case"].startswith("dynamic") else 0
     over = [name for name in ("short loads", "half loads") if one[name] > allowed]
-    over += [name for name in ("short stores", "half stores") if one[name]]
+    # Partial sums of heads, one row a program, may be stored by halves.
+    sums = 2 if "_backward" in one["kernel"].rpartition(".")[2] else 0
+    over += [name for name in ("short stores", "half stores") if one[name] > sums]
     if "_row_sums" not in one["kernel"]:
         over += [] if one["wide stores"] else ["wide stores"]
     return over + ([] if one["wide loads"] else ["wide loads"])
 
 
-@pytest.mark.slow
-def test_every_kernel_keeps_its_budgets(compiled):
-    over = [text for one in compiled for text in check_budget(one)]
-    assert not over, "\n".join(over)
-
-
-@pytest.mark.slow
-def test_float32_rows_are_read_as_wide_as_bfloat16_rows(compiled):
+def check_float32(found: list[dict]) -> list[str]:
     """In float32 a narrow load looks like that of a statistic: there may not be more of them."""
     narrow = {}
-    for one in compiled:
+    for one in found:
         if "_column_sums" not in one["kernel"] and one["capability"] == 90:
             key = one["case"], one["n"], one["kernel"], one["dtypes"]
-            narrow[key] = one["loads"] - one["wide loads"], one["stores"] - one["wide stores"]
-    for (case, n, kernel, dtypes), (loads, stores) in narrow.items():
-        of_half = narrow.get((case, n, kernel, "bfloat16"))
-        if dtypes == "float32" and of_half:
-            assert loads <= of_half[0] + 2 and stores <= of_half[1] + 2, (case, n, kernel)
+            narrow[key] = one["loads"] - one["wide loads"] + one["stores"] - one["wide stores"]
+    return [
+        f"{key}: narrow loads and stores: {count}"
+        for key, count in narrow.items()
+        if key[3] == "float32" and count > narrow.get((*key[:3], "bfloat16"), count) + 4
+    ]
 
 
 @pytest.mark.slow
-def test_everything_was_compiled(compiled):
-    assert {one["case"] for one in compiled} == {case.name for case in CASES}
-    kernels = {one["kernel"] for one in compiled}
-    assert len(kernels) > len({case.name.partition(":")[0] for case in CASES})
+def test_every_kernel_keeps_its_budgets():
+    """One test, so that everything is compiled in one place and once."""
+    found = compiled()
+    assert {one["case"] for one in found} == {case.name for case in CASES}
+    assert {one["kernel"] for one in found} >= set(REGISTERS)
+    over = [text for one in found for text in check_budget(one)] + check_float32(found)
+    assert not over, "\n".join(over)
 
 
 def test_rms_norm_keeps_its_budgets_for_an_h100():

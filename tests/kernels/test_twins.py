@@ -15,23 +15,28 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton")
 
 
+import normkernels
+
 import labkit.attention
 import labkit.norms
-import labkit.placements
+import labkit.placements.sphere
 
-from .cases import CASES, Case
-from .measure import BRAIN, FLOAT, Setting, draw, fused, relative, run
+from .cases import CASES, Case, Make
+from .measure import BRAIN, DEVICE, FLOAT, Setting, draw, fused, relative, run
 
 # The module of labkit that has the formula of a kernel.
 TWINS = {
     "rms_norm": labkit.norms,
     "rms_norm_llama": labkit.norms,
     "rms_norm_gemma": labkit.norms,
+    "dynamic_tanh": labkit.norms,
+    "dynamic_erf": labkit.norms,
     "qk_norm_rope": labkit.attention,
     "layer_norm": labkit.norms,
     "add_rms_norm": labkit.placements,
     "add_layer_norm": labkit.placements,
     "deep_norm": labkit.placements,
+    "ngpt_update": labkit.placements.sphere,
 }
 
 
@@ -66,3 +71,16 @@ def test_a_kernel_gives_what_its_twin_gives(case, dtype):
         # Both round to the dtype, the formula's gradients more than once.
         share = 1e-5 if dtype == FLOAT else 4 * relative(dtype) * case.roundings
         assert (one - other).abs().max() <= share * other.abs().max()
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("dtype", [FLOAT, BRAIN])
+def test_weights_are_renormalized_as_their_twin_does_it(dtype, dim):
+    ours, theirs = normkernels.unit_rows_, labkit.placements.sphere.unit_rows_
+    assert [str(p).partition(":")[0] for p in inspect.signature(ours).parameters.values()] == [
+        str(p).partition(":")[0] for p in inspect.signature(theirs).parameters.values()
+    ]
+    w = Make(70, 41, dtype).rows().to(DEVICE)
+    w[3], w[:, 5] = 0, 0
+    one, other = ours(w.clone(), dim), theirs(w.clone(), dim)
+    assert (one - other).abs().max() <= relative(dtype) * other.abs().max()

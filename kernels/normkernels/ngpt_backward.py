@@ -1,0 +1,144 @@
+"""The backward pass of `ngpt_update`: one reading of the data for all gradients.
+
+    c = branch / |branch|      z = x + a ⊙ (c − x)      h = z / |z|      a = |α|
+
+A length of 0 counts as 1, and then takes no projection out, since its vector is 0:
+
+    dz = (dh − h · Σ h·dh) / |z|           dx = (1 − a) · dz     dα = sign(α) · Σ_rows (c − x) · dz
+    db = (dc − c · Σ c·dc) / |branch|      dc = a · dz
+
+The two lengths of each row are known from the forward pass, h and c are made again. Bytes for each
+value: read dh, x and branch, write dx and db (5s), then 8·P·N for dα from P programs. Beyond 8192
+values `_row_sums` finds both sums first, from the lengths, and programs then own a chunk of
+columns (8s):
+
+    Σ c·dc = (Σ a·c·dh − Σ a·c·h · Σ h·dh) / |z|
+"""
+
+from dataclasses import replace
+from functools import cache
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from normkernels.launch import is_fake, launch, processors
+from normkernels.partials import column_sums, make_partials
+from normkernels.rows import Tile, as_rows, backward_tile, is_long, within
+from normkernels.sizes import cdiv
+from normkernels.sphere import inverse_of, load, share_of
+
+
+@triton.jit
+def _row_sums(
+    dh_ptr, x_ptr, branch_ptr, alpha_ptr, lengths_ptr, sums_ptr,
+    dh_stride, x_stride, branch_stride, N: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Find Σ h·dh and Σ c·dc of one long row."""
+    row = tl.program_id(0).to(tl.int64)
+    shrink = inverse_of(tl.load(lengths_ptr + 2 * row))
+    inverse = inverse_of(tl.load(lengths_ptr + 2 * row + 1))
+    h_dh = tl.zeros((BLOCK,), tl.float32)
+    ac_dh = tl.zeros((BLOCK,), tl.float32)
+    ac_h = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, N, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        here = columns < N
+        dh = load(dh_ptr, row, dh_stride, columns, here)
+        c = load(branch_ptr, row, branch_stride, columns, here) * shrink
+        x = load(x_ptr, row, x_stride, columns, here)
+        share = share_of(alpha_ptr, columns, N)
+        h = (x + share * (c - x)) * inverse
+        h_dh += h * dh
+        ac_dh += share * c * dh
+        ac_h += share * c * h
+    along = tl.sum(h_dh)
+    tl.store(sums_ptr + 2 * row, along)
+    tl.store(sums_ptr + 2 * row + 1, (tl.sum(ac_dh) - tl.sum(ac_h) * along) * inverse)
+
+
+@triton.jit
+def _backward(
+    dh_ptr, x_ptr, branch_ptr, alpha_ptr, lengths_ptr, sums_ptr,
+    dx_ptr, dbranch_ptr, partials_ptr, M, dh_stride, x_stride, branch_stride,
+    N: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """Walk over all rows, ROWS at a time; leave one row of dα."""
+    program = tl.program_id(0).to(tl.int64)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    inside = within(columns, N, BLOCK)
+    share = share_of(alpha_ptr, columns, N)
+    dalpha = tl.zeros((ROWS, BLOCK), tl.float32)
+    for first in tl.range(program * ROWS, M, tl.num_programs(0) * ROWS, num_stages=STAGES):
+        rows = first + tl.arange(0, ROWS)[:, None]
+        valid = rows < M
+        here = valid & inside
+        dh = load(dh_ptr, rows, dh_stride, columns, here)
+        branch = load(branch_ptr, rows, branch_stride, columns, here)
+        x = load(x_ptr, rows, x_stride, columns, here)
+        shrink = inverse_of(tl.load(lengths_ptr + 2 * rows, mask=valid, other=0))
+        inverse = inverse_of(tl.load(lengths_ptr + 2 * rows + 1, mask=valid, other=0))
+        c = branch * shrink
+        turn = c - x
+        h = (x + share * turn) * inverse
+        if sums_ptr is None:
+            along = tl.sum(h * dh, axis=1, keep_dims=True)
+        else:
+            along = tl.load(sums_ptr + 2 * rows, mask=valid, other=0)
+        dz = (dh - h * along) * inverse
+        if partials_ptr is not None:
+            dalpha += turn * dz
+        dc = share * dz
+        place = rows * N + columns
+        tl.store(dx_ptr + place, dz - dc, mask=here)
+        if sums_ptr is None:
+            across = tl.sum(c * dc, axis=1, keep_dims=True)
+        else:
+            across = tl.load(sums_ptr + 2 * rows + 1, mask=valid, other=0)
+        tl.store(dbranch_ptr + place, (dc - c * across) * shrink, mask=here)
+    if partials_ptr is not None:
+        total = tl.sum(dalpha, axis=0, keep_dims=True)
+        alpha = tl.load(alpha_ptr + columns, mask=inside, other=0).to(tl.float32)
+        total = tl.where(alpha > 0, total, tl.where(alpha < 0, -total, 0.0))
+        tl.store(partials_ptr + program * N + columns, total, mask=inside)
+
+
+@cache
+def _backward_tile(n: int) -> Tile:
+    """Half as many rows at once as other kernels have: each value has two partners here."""
+    tile = backward_tile(n)
+    return replace(tile, rows=tile.rows // 2) if tile.rows > 2 else tile
+
+
+def ngpt_backward(
+    dh: Tensor, x: Tensor, branch: Tensor, alpha: Tensor, lengths: Tensor, learns: bool
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Give dx, dbranch and, if α `learns`, dalpha; else that is empty."""
+    n = x.shape[-1]
+    dx, dbranch = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (x, branch))
+    dalpha = torch.empty_like(alpha) if learns else x.new_empty(0)
+    if is_fake(x):
+        return dx, dbranch, dalpha
+    (dh, m, dh_stride), (x, _, x_stride), (branch, _, branch_stride) = map(as_rows, (dh, x, branch))
+    alpha, tile, sums = alpha.contiguous(), _backward_tile(n), None
+    chunks = cdiv(n, tile.block)
+    if is_long(n):
+        sums = torch.empty(m, 2, dtype=torch.float32, device=x.device)
+        launch(
+            _row_sums, (m,), dh, x, branch, alpha, lengths, sums,
+            dh_stride, x_stride, branch_stride,
+            N=n, BLOCK=tile.block // 2, warps=tile.warps,
+        )  # fmt: skip
+    most = max(1, processors(x.device) * tile.per_processor // max(1, chunks))
+    programs = min(cdiv(m, tile.rows), most)
+    partials = make_partials(1, programs, n, x.device) if learns else None
+    launch(
+        _backward, (programs, chunks), dh, x, branch, alpha, lengths, sums,
+        dx, dbranch, partials, m, dh_stride, x_stride, branch_stride,
+        N=n, ROWS=tile.rows, BLOCK=tile.block, STAGES=tile.stages_for(dh, x, branch),
+        warps=tile.warps, registers=tile.registers,
+    )  # fmt: skip
+    if partials is not None:
+        column_sums(partials, dalpha)
+    return dx, dbranch, dalpha

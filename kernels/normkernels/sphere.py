@@ -1,0 +1,22 @@
+"""What nGPT's kernels share: reading rows, shares of the way, lengths that may be 0."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def load(ptr, rows, stride, columns, here):
+    """Read a tile of rows as float32, 0 outside."""
+    return tl.load(ptr + rows * stride + columns, mask=here, other=0).to(tl.float32)
+
+
+@triton.jit
+def share_of(alpha_ptr, columns, N):
+    """Read |α|."""
+    return tl.abs(tl.load(alpha_ptr + columns, mask=columns < N, other=0).to(tl.float32))
+
+
+@triton.jit
+def inverse_of(length):
+    """Give 1 / length; 1 where there is none, so that zeros stay zeros."""
+    return 1 / tl.where(length == 0, 1.0, length)
