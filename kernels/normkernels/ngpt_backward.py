@@ -71,7 +71,7 @@ def _backward(
     share = share_of(alpha_ptr, columns, N)
     dalpha = tl.zeros((ROWS, BLOCK), tl.float32)
     for first in tl.range(program * ROWS, M, tl.num_programs(0) * ROWS, num_stages=STAGES):
-        rows = first + tl.arange(0, ROWS)[:, None]
+        rows = first + tl.arange(0, ROWS).to(tl.int64)[:, None]  # first is an int32, interpreted
         valid = rows < M
         here = valid & inside
         dh = load(dh_ptr, rows, dh_stride, columns, here)
@@ -79,8 +79,7 @@ def _backward(
         x = load(x_ptr, rows, x_stride, columns, here)
         shrink = inverse_of(tl.load(lengths_ptr + 2 * rows, mask=valid, other=0))
         inverse = inverse_of(tl.load(lengths_ptr + 2 * rows + 1, mask=valid, other=0))
-        c = branch * shrink
-        turn = c - x
+        turn = branch * shrink - x
         h = (x + share * turn) * inverse
         if sums_ptr is None:
             along = tl.sum(h * dh, axis=1, keep_dims=True)
@@ -93,10 +92,10 @@ def _backward(
         place = rows * N + columns
         tl.store(dx_ptr + place, dz - dc, mask=here)
         if sums_ptr is None:
-            across = tl.sum(c * dc, axis=1, keep_dims=True)
+            across = tl.sum(branch * dc, axis=1, keep_dims=True) * shrink
         else:
             across = tl.load(sums_ptr + 2 * rows + 1, mask=valid, other=0)
-        tl.store(dbranch_ptr + place, (dc - c * across) * shrink, mask=here)
+        tl.store(dbranch_ptr + place, (dc - branch * (across * shrink)) * shrink, mask=here)
     if partials_ptr is not None:
         total = tl.sum(dalpha, axis=0, keep_dims=True)
         alpha = tl.load(alpha_ptr + columns, mask=inside, other=0).to(tl.float32)

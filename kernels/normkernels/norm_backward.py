@@ -86,7 +86,7 @@ def _backward(
     dweight = tl.zeros((ROWS, BLOCK), tl.float32)
     dbias = tl.zeros((ROWS, BLOCK), tl.float32)
     for first in tl.range(program * ROWS, M, tl.num_programs(0) * ROWS, num_stages=STAGES):
-        rows = (first + tl.arange(0, ROWS)[:, None]).to(tl.int64)  # an int32, interpreted
+        rows = first + tl.arange(0, ROWS).to(tl.int64)[:, None]  # first is an int32, interpreted
         valid = rows < M
         here = valid & inside
         z = tl.load(z_ptr + rows * z_stride + columns, mask=here, other=0).to(tl.float32)

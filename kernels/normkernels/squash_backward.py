@@ -45,7 +45,7 @@ def _backward(
     dalpha = tl.zeros((ROWS, BLOCK // GROUP), tl.float32)
     dshift = tl.zeros((ROWS, BLOCK // GROUP), tl.float32)
     for first in tl.range(program * ROWS, M, tl.num_programs(0) * ROWS, num_stages=STAGES):
-        rows = first + tl.arange(0, ROWS)[:, None]
+        rows = first + tl.arange(0, ROWS).to(tl.int64)[:, None]  # first is an int32, interpreted
         here = (rows < M) & inside
         x = tl.load(x_ptr + rows * x_stride + columns, mask=here, other=0).to(tl.float32)
         dy = tl.load(dy_ptr + rows * dy_stride + columns, mask=here, other=0).to(tl.float32)
