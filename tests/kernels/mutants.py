@@ -40,7 +40,7 @@ MUTANTS = [
            "tl.store(y_ptr + (rows * N + columns).to(tl.int32), y, mask=here)",
            ("far_elements[layer_norm,",)),
     Mutant("int32 offsets backward", "norm_backward.py",
-           "rows = (first + tl.arange(0, ROWS)[:, None]).to(tl.int64)",
+           "rows = first + tl.arange(0, ROWS).to(tl.int64)[:, None]",
            "rows = first + tl.arange(0, ROWS)[:, None]",
            ("far_rows[rms_norm,",)),
     Mutant("int32 offsets of heads", "qk_norm_rope.py",
