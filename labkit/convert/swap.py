@@ -37,8 +37,9 @@ def convert(
     Everything is checked before anything changes: an error leaves the model as it was. A model
     that was fused (`labkit.fused`) works on formulas afterwards; fuse it again.
     """
-    fused = is_fused(model)
-    unfuse(model)
+    fused = isinstance(model, nn.Module) and is_fused(model)
+    if fused:
+        unfuse(model)
     try:
         return _convert(model, mapping, only, kw)
     except Exception:
