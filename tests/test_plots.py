@@ -92,7 +92,17 @@ def shown(thing):
 
 
 def test_every_function_that_draws_is_tried_here():
-    others = {"Figure", "Slider", "frames", "look", "looks"}
+    others = {
+        "Explorer",
+        "Figure",
+        "Slider",
+        "Table",
+        "explore",
+        "frames",
+        "look",
+        "looks",
+        "table",
+    }
     assert set(PICTURES) == set(plots.__all__) - others
 
 
@@ -361,6 +371,43 @@ def test_a_slider_refuses_what_does_not_fit():
     big = plots.Figure(fig, "Noise, 1.", "c", [1])
     with pytest.raises(ValueError, match="at most 300 kB"):
         plots.frames({"a": big, "b": big}, "noise")
+
+
+def test_what_can_be_explored_is_a_slider_on_the_site_and_a_widget_in_jupyterlab(monkeypatch):
+    def make():
+        return plots.explore(
+            lambda eps: plots.curves(
+                {"layer": {1: [eps], 2: [2 * eps]}}, xlabel="x", ylabel="y", caption="c"
+            ),
+            [1, 2, 4],
+            "eps",
+            label="eps",
+            caption="Move it.",
+        )
+
+    page, caption = shown(make())
+    assert page.data["text/html"].count("<img ") == 3
+    assert caption.data["text/plain"] == "Move it."
+    monkeypatch.setattr("labkit.plots.explorer.is_live", lambda: True)
+    widget, caption = shown(make())
+    assert "application/vnd.jupyter.widget-view+json" in widget.data
+    assert caption.data["text/plain"] == "Move it."
+
+
+def test_there_must_be_something_to_explore():
+    with pytest.raises(ValueError, match="at least two values, all different"):
+        plots.explore(lambda _: accuracy(), [1], "one", label="one")
+
+
+def test_a_table_writes_numbers_shortly_and_asks_for_equal_columns():
+    rows = [{"what": "a|b", "loss": 1.23456, "ok": True}, {"what": 2, "loss": 0.5, "ok": False}]
+    lines = plots.table(rows)._repr_markdown_().splitlines()
+    assert lines[0] == "| what | loss | ok |"
+    assert lines[2:] == ["| a\\|b | 1.23 | yes |", "| 2 | 0.5 | no |"]
+    with pytest.raises(ValueError, match="row 1 has"):
+        plots.table([{"a": 1}, {"b": 1}])
+    with pytest.raises(ValueError, match="at least one row"):
+        plots.table([])
 
 
 # An empty parent package in labkit's place: what counts is what the figures themselves import.

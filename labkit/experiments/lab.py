@@ -50,13 +50,15 @@ class Lab:
         # Under a build the kernel counts as one of the pool; a reader's idle kernel must not.
         self._slot = self._pool.acquire() if os.environ.get("LABKIT_POOL") else None
 
-    def pick(self, *, smoke: T, cpu: T, full: T) -> T:
-        """Choose by profile: the same code, other sizes."""
-        return {"smoke": smoke, "cpu": cpu, "full": full}[self.profile]
+    def pick(self, *, smoke: T, cpu: T, full: T, gpu: T | None = None) -> T:
+        """Choose by profile: the same code, other sizes; `gpu` is as `full` unless it is given."""
+        sizes = {"smoke": smoke, "cpu": cpu, "full": full, "gpu": full if gpu is None else gpu}
+        return sizes[self.profile]
 
-    def seeds(self, *, smoke: int, cpu: int, full: int) -> list[int]:
+    def seeds(self, *, smoke: int, cpu: int, full: int, gpu: int | None = None) -> list[int]:
         """Give as many seeds as the profile asks for, counted from the book's own."""
-        return list(range(self.seed, self.seed + self.pick(smoke=smoke, cpu=cpu, full=full)))
+        count = self.pick(smoke=smoke, cpu=cpu, full=full, gpu=gpu)
+        return list(range(self.seed, self.seed + count))
 
     def run(self, experiment: Experiment) -> Results:
         """Train the runs that the store lacks, on the one pool, and return all records."""

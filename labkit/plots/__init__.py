@@ -2,6 +2,7 @@
 
 from .cube import axes_cube
 from .depth import by_depth
+from .explorer import Explorer, explore
 from .figure import Figure
 from .geometry import sphere_projection
 from .lines import curves
@@ -12,15 +13,19 @@ from .pairs import paired
 from .placement import placement_diagram
 from .points import dots
 from .slider import Slider, frames
+from .table import Table, table
 from .xor import xor_points
 
 __all__ = [
+    "Explorer",
     "Figure",
     "Slider",
+    "Table",
     "axes_cube",
     "by_depth",
     "curves",
     "dots",
+    "explore",
     "frames",
     "grid_map",
     "look",
@@ -29,5 +34,6 @@ __all__ = [
     "paired",
     "placement_diagram",
     "sphere_projection",
+    "table",
     "xor_points",
 ]

@@ -1,0 +1,58 @@
+"""How much the statistics of batches scatter."""
+
+import torch
+from torch import Tensor, nn
+
+from labkit.corpora import Corpus
+from labkit.model import Transformer
+from labkit.probes.look import outputs_of, residual_streams, untouched
+from labkit.training import Observer
+
+
+def mean_fluctuation(features: list[Tensor]) -> float:
+    """How much batch means scatter: Var over batches of a feature's batch mean × N ÷ Var of it.
+
+    `features`: one (rows, features) tensor per batch, N rows each. Independent rows give 1;
+    rows that resemble each other within a batch give more, up to N. Averaged over features.
+    """
+    rows = features[0].shape[0]
+    means = torch.stack([batch.mean(dim=0) for batch in features])
+    variance = torch.cat(features).var(dim=0)
+    return (means.var(dim=0) * rows / variance.clamp(min=1e-12)).mean().item()
+
+
+class Fluctuation(Observer):
+    """`mean_fluctuation` of batches of the training size, at the start and at the end.
+
+    For a transformer: of the stream after the embedding and each block. For any other network:
+    of what each linear layer or convolution but the last puts out. BatchNorm, if there is one,
+    uses its running statistics, so that it does not hide what it would have to average.
+    """
+
+    name = "fluctuation"
+
+    def __init__(self, corpus: Corpus, batches: int = 64):
+        stream = corpus.train(seed=2**20)
+        self.inputs = [next(stream)[0] for _ in range(batches)]
+        self.seen: dict[str, list[float]] = {}
+
+    def start(self, model: nn.Module) -> None:
+        """Measure at initialization."""
+        self.seen["start"] = self._measure(model)
+
+    def result(self, model: nn.Module) -> dict[str, list[float]]:
+        """Measure again once trained."""
+        return {**self.seen, "end": self._measure(model)}
+
+    def _measure(self, model: nn.Module) -> list[float]:
+        with untouched(model, training=False):
+            by_batch = [_activations(model, inputs) for inputs in self.inputs]
+        return [mean_fluctuation(list(layer)) for layer in zip(*by_batch, strict=True)]
+
+
+def _activations(model: nn.Module, inputs: Tensor) -> list[Tensor]:
+    if isinstance(model, Transformer):
+        return [x.flatten(0, -2) for x in residual_streams(model, inputs)]
+    layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)][:-1]
+    seen = outputs_of(layers, model, inputs)
+    return [y.movedim(1, -1).flatten(0, -2) for y in seen]
