@@ -1,4 +1,4 @@
-"""Answers to the book's exercises, right and wrong: one file `chNN.py` a chapter, EXERCISES each."""
+"""Answers to the book's exercises, right and wrong: one file chNN.py a chapter, its EXERCISES."""
 
 from dataclasses import dataclass, field
 
