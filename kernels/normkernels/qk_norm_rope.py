@@ -24,9 +24,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from normkernels.checks import DTYPES, check_device
 from normkernels.heads import (
-    MAX_HEAD_DIM,
     constants,
     gains,
     halves,
@@ -38,6 +36,7 @@ from normkernels.heads import (
 from normkernels.launch import is_fake, launch
 from normkernels.operator import differentiable
 from normkernels.qk_norm_rope_backward import qk_norm_rope_backward
+from normkernels.qk_norm_rope_inputs import check, cos_sin
 from normkernels.rows import packed
 from normkernels.sizes import cdiv
 
@@ -179,67 +178,6 @@ def qk_norm_rope(
     pairs), or their (cos, sin), which saves the call two small kernels; 2·pairs < head_dim turns
     only the first 2·pairs channels. Any strides; the results are dense.
     """
-    _check(q, k, q_weight, k_weight, norm, eps)
-    cos, sin = _cos_sin(q, angles)
+    check(q, k, q_weight, k_weight, norm, eps)
+    cos, sin = cos_sin(q, angles)
     return _qk_norm_rope(q, k, q_weight, k_weight, cos, sin, norm, eps, after_rope, offset, scale)
-
-
-def _check(
-    q: Tensor, k: Tensor, q_weight: Tensor | None, k_weight: Tensor | None,
-    norm: str | None, eps: float,
-) -> None:  # fmt: skip
-    name = "qk_norm_rope"
-    for role, tensor in (("q", q), ("k", k), ("q_weight", q_weight), ("k_weight", k_weight)):
-        if tensor is None:
-            continue
-        if tensor.dtype not in DTYPES:
-            raise TypeError(
-                f"kernel {name} computes in float32 and takes float32, bfloat16 or float16; got "
-                f"{role} of {tensor.dtype}; use the formula of the same name in labkit"
-            )
-        check_device(name, role, tensor, q)
-    if q.dtype != k.dtype:
-        raise TypeError(f"kernel {name} needs q and k of one dtype, got {q.dtype} and {k.dtype}")
-    if q.ndim < 3 or q.shape[:-2] != k.shape[:-2] or q.shape[-1] != k.shape[-1]:
-        raise ValueError(
-            f"kernel {name} needs q of shape (…, time, heads, head_dim) and k of shape (…, time, "
-            f"kv_heads, head_dim), got {tuple(q.shape)} and {tuple(k.shape)}"
-        )
-    n = q.shape[-1]
-    if not 1 <= n <= MAX_HEAD_DIM:
-        raise ValueError(f"kernel {name} takes head_dim from 1 up to {MAX_HEAD_DIM}, got {n}")
-    if q.shape[:-2].numel() >= 2**30:
-        raise ValueError(f"kernel {name} takes fewer than 2^30 tokens; split the batch")
-    for role, weight, x in (("q_weight", q_weight, q), ("k_weight", k_weight, k)):
-        if weight is not None and weight.shape not in ((n,), x.shape[-2:]):
-            raise ValueError(
-                f"kernel {name} needs a {role} of shape ({n},), shared by all heads, or "
-                f"{tuple(x.shape[-2:])}, one for each head; got {tuple(weight.shape)}"
-            )
-    if norm not in ("rms", "l2", None):
-        raise ValueError(f"kernel {name} knows norm 'rms', 'l2' and None, got {norm!r}")
-    if not eps >= 0:
-        raise ValueError(f"kernel {name} needs eps >= 0, got {eps}; the usual value is 1e-6")
-
-
-def _cos_sin(
-    q: Tensor, angles: Tensor | tuple[Tensor, Tensor] | None
-) -> tuple[Tensor | None, Tensor | None]:
-    """Give cosines and sines in float32, rounded from the precision of the angles."""
-    if angles is None:
-        return None, None
-    if isinstance(angles, Tensor):
-        wide = angles.to(torch.promote_types(angles.dtype, torch.float32))
-        angles = wide.cos(), wide.sin()
-    cos, sin = (t.to(torch.float32).contiguous() for t in angles)
-    time, n = q.shape[-3], q.shape[-1]
-    for role, tensor in (("cos", cos), ("sin", sin)):
-        check_device("qk_norm_rope", role, tensor, q)
-    if cos.ndim != 2 or cos.shape != sin.shape or cos.shape[0] != time or 2 * cos.shape[1] > n:
-        raise ValueError(
-            f"kernel qk_norm_rope needs angles of shape (time, pairs) = ({time}, up to {n // 2}), "
-            f"got {tuple(cos.shape)}{'' if cos.shape == sin.shape else f' and {tuple(sin.shape)}'}"
-        )
-    if cos.requires_grad or sin.requires_grad:
-        raise ValueError("kernel qk_norm_rope has no gradient for angles; pass angles.detach()")
-    return (cos, sin) if cos.shape[1] else (None, None)

@@ -2,7 +2,7 @@
 
 A program of its own, because interpreted and compiled Triton cannot share a process:
 
-    python tests/kernels/compiled.py 90 rms_norm:4096:bfloat16 ...      a JSON object a kernel
+    python tests/kernels/compiled.py 90 rms_norm/4096/bfloat16 ...      a JSON object a kernel
 
 It calls the public functions on CPU tensors that nobody fills, under a driver that names the GPU
 asked for. Each launch compiles exactly what would run there, and nothing runs.
