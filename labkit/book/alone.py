@@ -9,6 +9,7 @@ writes the outcomes to FILE.)
 
 import ast
 import contextlib
+import importlib
 import json
 import linecache
 import os
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -93,11 +94,24 @@ def execute(
 def main(argv: list[str]) -> int:
     """Read a job, run its slices one after the other, write what came."""
     job = json.load(sys.stdin)
-    import labkit.experiments  # noqa: F401  (once, not in every fork)
-
+    for name in sorted({name for cells in job["slices"] for name in _imports(cells)}):
+        with contextlib.suppress(Exception):  # a cell that fails by it says so itself
+            importlib.import_module(name)  # once, not in every fork
     found = [_forked(cells, job["profile"], job["seed"]) for cells in job["slices"]]
     Path(argv[0]).write_text(json.dumps(found))
     return 0
+
+
+def _imports(cells: list[Any]) -> Iterator[str]:
+    yield "labkit.experiments"
+    for _, _, source in cells:
+        with contextlib.suppress(SyntaxError):
+            for node in ast.walk(ast.parse(source)):
+                if isinstance(node, ast.Import):
+                    yield from (alias.name for alias in node.names)
+                elif isinstance(node, ast.ImportFrom) and node.module:
+                    yield node.module
+                    yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def _forked(cells: list[Any], profile: str, seed: int) -> dict[str, Any]:

@@ -76,6 +76,7 @@ def spread(touched: set[str], shares: dict[str, set[str]]) -> set[str]:
 
 
 def closure(names: set[str], links: dict[str, set[str]]) -> set[str]:
+    """Follow links from these names as far as they lead."""
     seen, waiting = set(names), list(names)
     while waiting:
         new = links.get(waiting.pop(), set()) - seen
