@@ -50,9 +50,10 @@ def tasks_of(chapter: Chapter, place: Place, row: Exercise) -> dict[str, Slice]:
     return tasks
 
 
-def faults(row: Exercise, name: str, outcome: Outcome) -> list[str]:
+def faults(row: Exercise, name: str, part: Slice, outcome: Outcome) -> list[str]:
     """Say what is not as it must be."""
-    report = outcome.reports[-1] if outcome.reports else None
+    last = [report for report in outcome.reports if report.cell == part.cells[-1].index]
+    report = last[0] if last else None
     said = (report.text if report else "") + outcome.error
     failed = bool(outcome.error) or (report is not None and not report.ok)
     if row.open_ended:
@@ -82,8 +83,8 @@ def try_all(root: Path, chapter: Chapter, rows: list[Exercise], profile: str) ->
     outcomes = execute([part for _, _, part in tasks], root, profile=profile) if tasks else []
     return [
         f"exercise {row.number}: {fault}"
-        for (row, name, _), outcome in zip(tasks, outcomes, strict=True)
-        for fault in faults(row, name, outcome)
+        for (row, name, part), outcome in zip(tasks, outcomes, strict=True)
+        for fault in faults(row, name, part, outcome)
     ]
 
 
