@@ -18,6 +18,7 @@ from labkit.book import chapters
 from labkit.book.chapters import Chapter
 from labkit.book.expressions import spread
 from labkit.book.names import Names, known, names_of
+from labkit.book.percent import cells_of
 
 NUMBER = re.compile(
     r"(?m)^(?:#{2,5} +(?:Exercise +)?|\*\*(?:Exercise +)?)(\d+[a-z]?)\b(?=[.:) ]|\*\*)"
@@ -29,7 +30,6 @@ class Cell:
     """One code cell: where it stands among all cells, its text and tags, the exercise around it."""
 
     index: int
-    id: str
     source: str
     tags: frozenset[str]
     exercise: str | None
@@ -66,8 +66,8 @@ def code_cells(chapter: Chapter) -> list[Cell]:
 @cache
 def _code_cells(chapter: Chapter, text: bytes) -> tuple[Cell, ...]:
     number, cells = None, []
-    for index, cell in enumerate(chapters.read(chapter).cells):
-        if cell.cell_type == "markdown":
+    for index, cell in enumerate(cells_of(text.decode())):
+        if cell.kind == "markdown":
             found = None
             for line in cell.source.splitlines():
                 if match := NUMBER.match(line):
@@ -75,9 +75,8 @@ def _code_cells(chapter: Chapter, text: bytes) -> tuple[Cell, ...]:
                 elif line.startswith("## "):
                     number = found = None
             number = found or number
-        elif cell.cell_type == "code":
-            tags = frozenset(cell.metadata.get("tags", []))
-            cells.append(Cell(index, cell.id, cell.source, tags, number))
+        elif cell.kind == "code":
+            cells.append(Cell(index, cell.source, cell.tags, number))
     return tuple(cells)
 
 
