@@ -23,7 +23,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
 	@echo
-	@echo "Variables: PROFILE=smoke|cpu|full (now $(PROFILE)), ONLY=\"chapter ...\" for book, PYTHON=python3.12 for setup"
+	@echo "Variables: PROFILE=smoke|cpu|full|gpu (now $(PROFILE)), ONLY=\"chapter ...\" for book, PYTHON=python3.12 for setup"
 
 setup: ## Make .venv with the pinned versions (every verb does this first)
 	@$(PYTHON) -I labkit/book/setup.py $(if $(filter file,$(origin PYTHON)),,--chosen)

@@ -51,6 +51,13 @@ def parser() -> argparse.ArgumentParser:
     verb.add_argument("ids", nargs="*", metavar="ID", help="the claims to record")
     verb.add_argument("--all", action="store_true", help="every claim that differs")
     verb.add_argument("--why", required=True, help="the reason, kept in the ledger")
+    verb = verbs.add_parser("runs", help="train what a profile lacks, in slices, without Jupyter")
+    verb.set_defaults(run=_runs)
+    verb.add_argument("--profile", choices=PROFILES, default="gpu", help="default: gpu")
+    verb.add_argument("--only", nargs="+", metavar="NAME", help="these chapters, by name or number")
+    verb.add_argument("--seed", type=int, default=0, help="the chapters' seed (default: 0)")
+    verb.add_argument("--minutes", type=float, default=8, help="then stop; call again to go on")
+    verb.add_argument("--list", action="store_true", help="say what is missing; train nothing")
     _verb(verbs, "pairs", _pairs, "check that every chapter and its twin have the same cells")
 
     verb = verbs.add_parser("tables", help="write README's tables from NORMS and RECIPES")
@@ -119,6 +126,18 @@ def _accept(args: argparse.Namespace) -> int:
     if bool(args.ids) == args.all:
         raise ValueError("accept takes either claims by their ids or --all, not both or neither")
     return ledger.accept(_root(), args.profile, None if args.all else args.ids, args.why)
+
+
+def _runs(args: argparse.Namespace) -> int:
+    from labkit.book.grids import train  # needs torch
+
+    root = _root()
+    chosen = chapters.choose(chapters.find(root), args.only)
+    if args.minutes <= 0:
+        raise ValueError(f"--minutes must be above 0, got {args.minutes:g}")
+    return train(
+        root, chosen, args.profile, seed=args.seed, minutes=args.minutes, only_list=args.list
+    )
 
 
 def _pairs(args: argparse.Namespace) -> int:

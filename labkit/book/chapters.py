@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-PROFILES = ("smoke", "cpu", "full")
+PROFILES = ("smoke", "cpu", "full", "gpu")
 PARAMETERS = ("profile", "seed")
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 

@@ -5,14 +5,16 @@ build/claims/<profile>.json  what the executed chapters say
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from labkit.book import state
 from labkit.book.compare import Finding, compare, same_machine, side_by_side
 from labkit.book.files import Red, locked, read_json, write_whole
-from labkit.book.machine import provenance
+from labkit.book.machine import device, provenance
 from labkit.book.sameness import CLAIM
 
 Claims = dict[str, dict[str, Any]]
@@ -34,7 +36,9 @@ ENTRY = (
 
 
 def recorded_path(root: Path, profile: str) -> Path:
-    """Say where a profile's ledger lies."""
+    """Say where a profile's ledger lies; the profile gpu has one for each kind of device."""
+    if profile == "gpu":
+        profile += "-" + re.sub(r"[^a-z0-9]+", "-", device(profile).lower()).strip("-")
     return root / "data" / "ledger" / f"{profile}.json"
 
 
@@ -69,7 +73,9 @@ def join(claims: Iterable[Mapping[str, Any]]) -> Claims:
 
 def gather(root: Path, profile: str, claims: Claims, seed: int) -> None:
     """Write what the executed chapters claim, for the check and for the scoreboard."""
-    about = {**provenance(), "seed": seed}
+    about = {**provenance(profile), "seed": seed}
+    if profile in ("full", "gpu"):  # recorded once, so it says when
+        about["date"] = date.today().isoformat()
     write_whole(built_path(root, profile), as_text(profile, about, claims))
 
 
@@ -106,7 +112,7 @@ def load_recorded(root: Path, profile: str) -> dict[str, Any]:
 def recorded_elsewhere(root: Path, profile: str) -> bool:
     """Say whether the ledger comes from another kind of machine, whose seconds are not ours."""
     there = load_recorded(root, profile)["provenance"]
-    return bool(there) and not same_machine(provenance(), there)
+    return bool(there) and not same_machine(provenance(profile), there)
 
 
 def load_built(root: Path, profile: str) -> dict[str, Any]:

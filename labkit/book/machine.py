@@ -8,9 +8,23 @@ from pathlib import Path
 
 
 @cache
-def provenance() -> dict[str, str]:
+def provenance(profile: str = "cpu") -> dict[str, str]:
     """Name the device, the CPU model and the versions that a ledger's values came from."""
-    return {"device": "cpu", "cpu": cpu(), "python": platform.python_version(), "torch": torch()}
+    return {
+        "device": device(profile),
+        "cpu": cpu(),
+        "python": platform.python_version(),
+        "torch": torch(),
+    }
+
+
+def device(profile: str) -> str:
+    """Name the class of devices on which a profile's runs train."""
+    if profile != "gpu":
+        return "cpu"
+    from labkit.experiments.lab import device_of  # needs torch
+
+    return device_of(profile)
 
 
 def cpu() -> str:

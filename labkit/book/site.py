@@ -77,6 +77,7 @@ def content_key(root: Path, profile: str) -> str:
         *files_below(chapters / "_static"),
         root / "build" / "claims" / f"{profile}.json",
         *sorted(ledger.glob("*.json")),
+        *sorted((root / "data" / "coverage").glob("*.csv")),
         *root.glob("README.md"),
         *(p for package in PACKAGES for p in files_below(root / package) if p.suffix == ".py"),
     ]
@@ -93,7 +94,7 @@ def tools() -> str:
 
 def is_whole(root: Path, site: Path) -> bool:
     """Tell whether the pages of the last build are still there."""
-    names = ["index", "scoreboard", "search", *chapter_names(root)]
+    names = ["index", "scoreboard", "sources", "search", *chapter_names(root)]
     return all((site / f"{name}.html").is_file() for name in names)
 
 

@@ -4,6 +4,7 @@ build/book/<profile>/NN_name.ipynb  →  build/site-src/NN_name.ipynb
 chapters/{conf.py,index.md,…}       →  build/site-src/
 PACKAGES, **/*.py                   →  build/site-src/api/*.md, one page per public module
 build/claims/<profile>.json         →  build/site-src/scoreboard.md
+data/coverage/*.csv                 →  build/site-src/sources.md
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from labkit.book import coverage
 from labkit.book.facts import Json, chapter_facts, escape_markdown, title_of
 from labkit.book.files import Red, read_json
 from labkit.book.page import page
@@ -50,6 +52,7 @@ def staged_files(root: Path, profile: str) -> dict[str, bytes]:
     readme = root / "README.md"
     if readme.is_file():  # a book without the package, as in the tests, has none
         files["tables.md"] = tables_page(readme.read_text(encoding="utf-8")).encode()
+    files["sources.md"] = coverage.page(root, titles).encode()
     recorded = recorded_ledgers(root, profile)
     files["scoreboard.md"] = scoreboard(claims, titles, recorded).encode()
     files.update((name, content.encode()) for name, content in api_pages(root))

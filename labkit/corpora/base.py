@@ -1,7 +1,7 @@
 """What every data set offers: an endless stream to train on, and fixed batches held out."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from torch import Tensor
@@ -24,6 +24,19 @@ class Corpus:
     def train(self, seed: int) -> Iterator[Batch]:
         """Give training batches without end, the same for the same seed."""
         return self.draw(seed)
+
+    def to(self, device: str) -> "Corpus":
+        """Hand out the same batches on another device; they are drawn where they were."""
+
+        def moved(batch: Batch) -> Batch:
+            inputs, targets = batch
+            return inputs.to(device), targets.to(device)
+
+        return replace(
+            self,
+            draw=lambda seed: map(moved, self.draw(seed)),
+            held_out={split: [*map(moved, part)] for split, part in self.held_out.items()},
+        )
 
 
 class CorpusConfig(Protocol):

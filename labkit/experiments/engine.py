@@ -6,26 +6,40 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from labkit.experiments.run import Run
-from labkit.experiments.store import Store
+import torch
+
+from labkit.experiments.run import CPU, Run
 from labkit.pool import Pool
+
+ON_A_GPU = 4  # processes that train on it at once
 
 
 class Engine:
     """Worker processes that stay for the life of a chapter."""
 
-    def __init__(self, root: Path):
-        self.root, self.store, self.slots = Path(root), Store(root), Pool(root).slots
+    def __init__(self, root: Path, device: str = CPU):
+        self.root, self.device, self.slots = Path(root), device, Pool(root).slots
+        if device != CPU and "LABKIT_SLOTS" not in os.environ:
+            self.slots = min(self.slots, ON_A_GPU)  # it may be shared
         self._workers: list[subprocess.Popen] = []
 
-    def train(self, runs: Sequence[Run], done: Callable[[], object] = lambda: None) -> None:
+    def train(
+        self,
+        runs: Sequence[Run],
+        done: Callable[[], object] = lambda: None,
+        until: float | None = None,
+    ) -> None:
         """Train every run that the store lacks; call `done` after each.
 
-        A run that fails does not stop the others; at the end the first failure is raised.
+        A run that fails does not stop the others; at the end the first failure is raised. None is
+        begun that would end after `until` (as time.monotonic counts), were it as long as the
+        longest so far.
         """
+        self._until, self._longest = until, 0.0
         waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
         for run in runs:
             waiting.put(run)
@@ -45,6 +59,9 @@ class Engine:
 
     def _feed(self, index: int, waiting, failures: list[str], done: Callable[[], object]) -> None:
         while True:
+            began = time.monotonic()
+            if self._until is not None and began + self._longest > self._until:
+                return
             try:
                 run = waiting.get_nowait()
             except queue.Empty:
@@ -65,6 +82,7 @@ class Engine:
                 )
             elif "error" in (answer := json.loads(line)):
                 failures.append(f"{run}\n{answer['error']}")
+            self._longest = max(self._longest, time.monotonic() - began)
             done()
 
     def _worker(self, index: int) -> subprocess.Popen:
@@ -76,8 +94,11 @@ class Engine:
 
     def _start(self) -> subprocess.Popen:
         alone = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+        if self.device != CPU and "CUDA_VISIBLE_DEVICES" not in os.environ:
+            count = max(1, torch.cuda.device_count())
+            alone["CUDA_VISIBLE_DEVICES"] = str(len(self._workers) % count)
         return subprocess.Popen(
-            [sys.executable, "-m", "labkit.experiments.worker", str(self.root)],
+            [sys.executable, "-m", "labkit.experiments.worker", str(self.root), self.device],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

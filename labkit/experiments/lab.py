@@ -9,13 +9,13 @@ from tqdm.auto import tqdm
 
 from labkit.experiments.engine import Engine
 from labkit.experiments.experiment import Experiment, Results
-from labkit.experiments.run import Run
+from labkit.experiments.run import CPU, Run, gpu
 from labkit.experiments.store import Store
 from labkit.pool import Pool
 from labkit.provenance import provenance
 from labkit.training import Record
 
-PROFILES = ("smoke", "cpu", "full")
+PROFILES = ("smoke", "cpu", "full", "gpu")
 T = TypeVar("T")
 
 
@@ -30,23 +30,33 @@ def project_root() -> Path:
     return here
 
 
+def device_of(profile: str) -> str:
+    """Name the class of devices on which a profile's runs train."""
+    return os.environ.get("LABKIT_DEVICE") or gpu() if profile == "gpu" else CPU
+
+
 class Lab:
     """One chapter's bench: `lab.run(experiment)` trains what the store lacks.
 
-    `cpu_seconds` declares, by profile, the processor time of all the chapter's runs; the build
-    goes red when they take a quarter more.
+    `cpu_seconds` declares, by profile, the processor time of all the chapter's runs (for `gpu` as
+    for `full`, unless it is given); the build goes red when they take a quarter more. With profile
+    `gpu` runs train on the GPU that torch sees. LABKIT_DEVICE names another, whose records came
+    here from elsewhere.
     """
 
     def __init__(self, chapter: str, *, profile: str, seed: int, cpu_seconds: dict[str, float]):
         if profile not in PROFILES:
             raise ValueError(f"unknown profile {profile!r}; choose one of {', '.join(PROFILES)}")
-        if set(cpu_seconds) != set(PROFILES):
-            raise ValueError(f"cpu_seconds must name each of {PROFILES}, got {sorted(cpu_seconds)}")
+        if {*cpu_seconds, "gpu"} != set(PROFILES):
+            needed = PROFILES[:-1]
+            raise ValueError(f"cpu_seconds must name each of {needed}, got {sorted(cpu_seconds)}")
         self.chapter, self.profile, self.seed = chapter, profile, seed
         self._counted: set[str] = set()  # keys of the runs whose seconds were told
-        self.declared = cpu_seconds[profile]
+        self.declared = cpu_seconds.get(profile, cpu_seconds["full"])
+        self.device = device_of(profile)
         root = project_root()
-        self.store, self._pool, self._engine = Store(root), Pool(root), Engine(root)
+        self.store, self._pool = Store(root, self.device), Pool(root)
+        self._engine = Engine(root, self.device)
         # Under a build the kernel counts as one of the pool; a reader's idle kernel must not.
         self._slot = self._pool.acquire() if os.environ.get("LABKIT_POOL") else None
 

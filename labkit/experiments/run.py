@@ -17,6 +17,7 @@ from labkit.probes import make_probe
 from labkit.training import Record, TrainConfig, train
 from labkit.vision import CNNConfig, MLPConfig
 
+CPU = "cpu"
 # What may stand in a run, by the name under which its JSON says so.
 CONFIGS = {
     kind.__name__: kind
@@ -49,13 +50,16 @@ class Run:
         """Read what `to_dict` wrote, also after a trip through JSON."""
         return cls(**{name: _revive(value) for name, value in values.items()})
 
-    def key(self) -> str:
-        """Name the run by its content, the code that runs it, torch's version and the device."""
+    def key(self, device: str = CPU) -> str:
+        """Name the run by its content, the code that runs it, torch's version and the device.
+
+        `device` is a class of devices: "cpu", or a GPU's name.
+        """
         content = {
             "run": self.to_dict(),
             "code": fingerprint_of("labkit.experiments.run"),
             "torch": torch.__version__,
-            "device": "cpu",
+            "device": device,
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -67,12 +71,24 @@ def _revive(value: Any) -> Any:
     return tuple(map(_revive, value)) if isinstance(value, list) else value
 
 
-def execute(run: Run, *, progress: bool = False) -> Record:
-    """Train the run from nothing and measure what its probes name."""
+def gpu() -> str:
+    """Name the GPU that torch sees; "cpu" where there is none."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else CPU
+
+
+def execute(run: Run, *, progress: bool = False, device: str = CPU) -> Record:
+    """Train the run from nothing and measure what its probes name; on a GPU if one is named.
+
+    Weights and batches are drawn on the CPU: a seed means the same everywhere.
+    """
     corpus = run.data.load()
-    observers = [make_probe(name, corpus) for name in run.probes]
     torch.manual_seed(run.seed)
     model = run.model.build()
+    if device != CPU:
+        if device != gpu():
+            raise ValueError(f"this run trains on {device!r}, but torch sees {gpu()!r} here")
+        corpus, model = corpus.to("cuda"), model.to("cuda")
+    observers = [make_probe(name, corpus) for name in run.probes]
     record = train(model, corpus.train(run.seed), run.train, observers, progress=progress)
     record.provenance["seed"] = run.seed
     return record

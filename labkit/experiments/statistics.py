@@ -10,8 +10,6 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
-from scipy import stats
-
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _BOUND = re.compile(rf"^\s*(>=|<=|>|<)\s*({_NUMBER})\s*$")
 _RANGE = re.compile(rf"^\s*in\s*\[\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\]\s*$")
@@ -30,6 +28,8 @@ def t_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, flo
     if n == 1:
         return mean, mean
     spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (n - 1))
+    from scipy import stats  # training does without it
+
     half = float(stats.t.ppf((1 + level) / 2, n - 1)) * spread / math.sqrt(n)
     return mean - half, mean + half
 

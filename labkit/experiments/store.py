@@ -12,7 +12,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from labkit.experiments.run import Run
+from labkit.experiments.run import CPU, Run
 from labkit.training import Record
 
 
@@ -33,14 +33,14 @@ def write_whole(path: Path, text: str) -> None:
 
 
 class Store:
-    """The records below `<root>/.labkit/runs`."""
+    """The records below `<root>/.labkit/runs`, of runs on one class of devices."""
 
-    def __init__(self, root: Path):
-        self.folder = Path(root) / ".labkit" / "runs"
+    def __init__(self, root: Path, device: str = CPU):
+        self.folder, self.device = Path(root) / ".labkit" / "runs", device
 
     def path(self, run: Run) -> Path:
         """Say where the record of a run stands, or would stand."""
-        return self.folder / f"{run.key()}.json"
+        return self.folder / f"{run.key(self.device)}.json"
 
     def get(self, run: Run) -> Record | None:
         """Read a run's record; None where there is none, or none that is whole."""

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import torch
 
-from labkit.experiments.run import Run, execute
+from labkit.experiments.run import CPU, Run, execute
 from labkit.experiments.store import Store
 from labkit.pool import Pool
 
 
-def main(root: Path) -> None:
+def main(root: Path, device: str = CPU) -> None:
     """Answer each line with {"ok": true} or {"error": traceback}."""
     torch.set_num_threads(1)
-    store, pool = Store(root), Pool(root)
+    store, pool = Store(root, device), Pool(root)
     answers = sys.stdout
     for line in sys.stdin:
         try:
@@ -28,7 +28,7 @@ def main(root: Path) -> None:
             with contextlib.redirect_stdout(sys.stderr), pool.slot():
                 run = Run.from_dict(json.loads(line))
                 if store.get(run) is None:
-                    store.put(run, execute(run))
+                    store.put(run, execute(run, device=device))
             answer = {"ok": True}
         except Exception:
             answer = {"error": traceback.format_exc()}
@@ -36,4 +36,4 @@ def main(root: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

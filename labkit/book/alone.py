@@ -1,0 +1,186 @@
+"""Run slices of a chapter in a fresh process, without a kernel; hand back what they claimed.
+
+    outcomes = execute([slice, …], root, profile="cpu")
+
+One process runs all slices, each in a fork of its own after the imports: none sees another's
+names. (As a program, `python -m labkit.book.alone FILE`, it reads the job from its input and
+writes the outcomes to FILE.)
+"""
+
+import ast
+import contextlib
+import importlib
+import json
+import linecache
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from labkit.book.slices import Slice
+
+CODE = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Said:
+    """A Report that a cell ended in."""
+
+    cell: int
+    ok: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a slice did: its claims, as in the ledger; its reports; the error that ended it."""
+
+    claims: dict[str, dict[str, Any]] = field(default_factory=dict)
+    reports: tuple[Said, ...] = ()
+    error: str = ""
+    cell: int | None = None  # where the error was
+
+
+def execute(
+    slices: Sequence[Slice],
+    root: Path,
+    *,
+    profile: str,
+    seed: int = 0,
+    code: Path = CODE,
+    store: Path | None = None,
+    timeout: float = 600,
+) -> list[Outcome]:
+    """Run slices in a fresh process; `code` is the folder of the labkit that they import.
+
+    Records of runs are kept in `store`/.labkit (by default the book's own).
+    """
+    cells = [[(cell.index, sorted(cell.tags), cell.source) for cell in s.cells] for s in slices]
+    job = json.dumps({"profile": profile, "seed": seed, "slices": cells})
+    paths = [str(code), *filter(None, [os.environ.get("PYTHONPATH")])]
+    alone = {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "LABKIT_ROOT": str(store or root),
+        "MPLBACKEND": "agg",
+        "OMP_NUM_THREADS": "1",
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "PYTHONHASHSEED": "0",
+    }
+    with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
+        answer = Path(folder) / "outcomes.json"
+        done = subprocess.run(
+            [sys.executable, "-m", "labkit.book.alone", str(answer)],
+            input=job,
+            text=True,
+            capture_output=True,
+            cwd=root / "chapters",
+            env={**os.environ, **alone},
+            timeout=timeout,
+        )
+        if not answer.is_file():
+            raise RuntimeError(f"the slices' process ended ({done.returncode}):\n{done.stderr}")
+        found = json.loads(answer.read_text())
+    return [
+        Outcome(one["claims"], tuple(Said(**r) for r in one["reports"]), one["error"], one["cell"])
+        for one in found
+    ]
+
+
+def main(argv: list[str]) -> int:
+    """Read a job, run its slices one after the other, write what came."""
+    job = json.load(sys.stdin)
+    for name in sorted({name for cells in job["slices"] for name in _imports(cells)}):
+        with contextlib.suppress(Exception):  # a cell that fails by it says so itself
+            importlib.import_module(name)  # once, not in every fork
+    found = [_forked(cells, job["profile"], job["seed"]) for cells in job["slices"]]
+    Path(argv[0]).write_text(json.dumps(found))
+    return 0
+
+
+def _imports(cells: list[Any]) -> Iterator[str]:
+    yield "labkit.experiments"
+    for _, _, source in cells:
+        with contextlib.suppress(SyntaxError):
+            for node in ast.walk(ast.parse(source)):
+                if isinstance(node, ast.Import):
+                    yield from (alias.name for alias in node.names)
+                elif isinstance(node, ast.ImportFrom) and node.module:
+                    yield node.module
+                    yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _forked(cells: list[Any], profile: str, seed: int) -> dict[str, Any]:
+    with tempfile.TemporaryFile("w+") as file:
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                with contextlib.redirect_stdout(sys.stderr):
+                    outcome = run(cells, profile, seed)
+                file.write(json.dumps(outcome))
+                file.flush()
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        file.seek(0)
+        text = file.read()
+    if status or not text:
+        return {"claims": {}, "reports": [], "cell": None, "error": f"it ended with {status}"}
+    return json.loads(text)
+
+
+def run(cells: list[Any], profile: str, seed: int) -> dict[str, Any]:
+    """Execute cells in one namespace, as a kernel would."""
+    from labkit.check.report import Report
+    from labkit.experiments import claims
+
+    made: list[Any] = []
+    claims._show = made.append
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    out: dict[str, Any] = {"reports": [], "error": "", "cell": None}
+    for index, tags, source in cells:
+        try:
+            value = _last_value(source, f"<cell {index}>", namespace)
+        except BaseException as error:
+            where = traceback.format_exc().splitlines()[-6:]
+            said = f"{type(error).__name__}: {error}"
+            out |= {"cell": index, "error": "\n".join([said, *where])}
+            break
+        if "parameters" in tags:
+            namespace |= {"profile": profile, "seed": seed}
+        if isinstance(value, Report):
+            out["reports"].append({"cell": index, "ok": value.ok, "text": str(value)})
+    out["claims"] = {made.id: made.to_dict() for made in made}
+    return out
+
+
+def _last_value(source: str, name: str, namespace: dict[str, Any]) -> Any:
+    """Run a cell; return its last expression's value, or the Report whose line it shows."""
+    from labkit.check.report import Report
+
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    tree = ast.parse(source, name)
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr):
+        exec(compile(tree, name, "exec"), namespace)
+        return None
+    tree.body.pop()
+    exec(compile(tree, name, "exec"), namespace)
+    shown = last.value
+    if not (isinstance(shown, ast.Attribute) and shown.attr in ("summary", "ok", "failed")):
+        return eval(compile(ast.Expression(shown), name, "eval"), namespace)
+    value = eval(compile(ast.Expression(shown.value), name, "eval"), namespace)
+    return value if isinstance(value, Report) else getattr(value, shown.attr)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

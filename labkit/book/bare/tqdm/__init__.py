@@ -1,0 +1,1 @@
+"""A progress bar that shows nothing."""

@@ -1,0 +1,245 @@
+"""Read what a cell of a chapter does to names, without running it.
+
+binds    names that it makes; `kills` are those that it makes whatever happens
+uses     names that it reads from earlier cells
+later    names that a function reads when it is called, by the function's name
+touches  names whose object it may change in place: by an assignment to a part, a method that
+         changes its owner, a call that may change its arguments
+shares   names whose objects a name may share
+"""
+
+import ast
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from labkit.book.expressions import BUILTINS, closure, free, held, root, spread, targets
+
+SEED = "<seed>"  # torch's random state
+RANDOM = re.compile(
+    r"\b(rand\w*|multinomial|bernoulli|normal_|uniform_|exponential_|build|Dropout|Linear)\("
+)
+# Methods that change their owner; so does every method of torch whose name ends in one "_".
+_METHODS = (
+    "append extend insert add update pop popitem remove discard clear setdefault sort reverse "
+    "load_state_dict backward step train eval zero_grad apply register_forward_hook "
+    "register_forward_pre_hook register_buffer register_parameter write"
+)
+CHANGING = frozenset(_METHODS.split())
+ON_MODULES = {"append", "extend", "insert", "update"}  # of these, those meant on `sys.path`
+CHANGES_ARGUMENTS = {"setattr", "delattr", "next", "exec", "eval"}
+# Imported from elsewhere, a function may change what it is given.
+_PURE = (
+    "labkit.norms labkit.plots labkit.check labkit.experiments labkit.source labkit.corpora "
+    "labkit.describe labkit.costs labkit.model labkit.vision labkit.placements labkit.attention "
+    "math statistics itertools functools collections inspect numpy scipy torch json pathlib "
+    "textwrap dataclasses html time re"
+)
+PURE = tuple(_PURE.split())
+LOOPS = (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass
+class Names:
+    """What one cell does; see the module's docstring."""
+
+    binds: set[str] = field(default_factory=set)
+    kills: set[str] = field(default_factory=set)
+    uses: set[str] = field(default_factory=set)
+    reads: set[str] = field(default_factory=set)  # uses, and its own names that it reads
+    later: dict[str, set[str]] = field(default_factory=dict)
+    touches: set[str] = field(default_factory=set)
+    shares: dict[str, set[str]] = field(default_factory=dict)
+
+
+@dataclass
+class Known:
+    """What a whole chapter says about its names: imported ones, functions, and those that change
+    what they are given (or, by name, globals)."""
+
+    imported: dict[str, str] = field(default_factory=dict)  # name -> where from
+    functions: set[str] = field(default_factory=set)
+    changing: dict[str, set[str]] = field(default_factory=dict)  # function -> globals it touches
+
+
+def known(sources: Iterable[str]) -> Known:
+    """Look through all cells for imports and functions, and for functions that change things."""
+    found, bodies = Known(), []
+    for source in sources:
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    name = alias.asname or alias.name.partition(".")[0]
+                    found.imported[name] = alias.name
+            elif isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    found.imported[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+            elif isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+                found.functions.add(node.name)
+                if isinstance(node, FUNCTIONS):
+                    bodies.append(node)
+    for _ in range(3):  # a function may call one that changes things
+        for node in bodies:
+            inside = _Reader(found)
+            inside.block(node.body, set())
+            own = {arg.arg for arg in ast.walk(node.args) if isinstance(arg, ast.arg)}
+            told = {
+                name
+                for inner in ast.walk(node)
+                if isinstance(inner, ast.Global)
+                for name in inner.names
+            }
+            touched = spread(inside.names.touches, inside.names.shares) | told
+            touched -= {*found.imported, *found.functions}
+            if touched & own or touched - inside.names.binds:
+                found.changing[node.name] = touched - inside.names.binds - own | told
+    return found
+
+
+def names_of(source: str, about: Known) -> Names:
+    """Read one cell."""
+    reader = _Reader(about)
+    reader.block(ast.parse(source).body, set())
+    if RANDOM.search(source):
+        reader.names.uses.add(SEED)
+    return reader.names
+
+
+class _Reader:
+    """Walks the statements of a cell in their order."""
+
+    def __init__(self, about: Known):
+        self.about, self.names = about, Names()
+
+    def block(self, statements: list[ast.stmt], bound: set[str], sure: bool = True) -> None:
+        """Read statements; `bound` is what this cell has made so far."""
+        for statement in statements:
+            self.statement(statement, bound, sure)
+
+    def statement(self, node: ast.stmt, bound: set[str], sure: bool) -> None:
+        """Read one statement: first what it reads, then what it makes."""
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            self.definition(node, bound)
+            self.make({node.name}, bound, sure)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = {a.asname or a.name.partition(".")[0] for a in node.names}
+            self.make(names, bound, sure)
+        elif isinstance(node, LOOPS):
+            heads = [node.iter] if isinstance(node, (ast.For, ast.AsyncFor)) else node.items
+            for head in heads:
+                self.expression(head, bound)
+            made = [node.target] if isinstance(node, (ast.For, ast.AsyncFor)) else node.items
+            for head, target in zip(heads, made, strict=True):
+                self.make(targets(target), bound, sure)
+                self.share(targets(target), head)
+            self.block([*node.body, *getattr(node, "orelse", [])], bound, sure)
+        elif isinstance(node, (ast.If, ast.While, ast.Try, ast.Match)):
+            for part in ast.iter_child_nodes(node):
+                if isinstance(part, ast.stmt):
+                    self.statement(part, set(bound), sure=False)
+                else:  # a test, a handler, a case
+                    self.expression(part, bound)
+                    self.make(targets(part), set(bound), sure=False)
+        else:
+            self.simple(node, bound, sure)
+
+    def definition(self, node: ast.stmt, bound: set[str]) -> None:
+        """A function reads its defaults now and its body's globals when it is called."""
+        assert isinstance(node, (*FUNCTIONS, ast.ClassDef))
+        reads = free(node) - {node.name}
+        if isinstance(node, ast.ClassDef):
+            self.names.uses |= reads - bound
+        else:
+            now = [*node.decorator_list, *node.args.defaults, *node.args.kw_defaults]
+            for part in filter(None, now):
+                self.expression(part, bound)
+        self.names.later[node.name] = reads
+
+    def simple(self, node: ast.stmt, bound: set[str], sure: bool) -> None:
+        """An assignment or an expression."""
+        self.expression(node, bound)
+        made = targets(node)
+        if isinstance(node, ast.AugAssign):
+            self.names.uses |= made - bound
+            self.names.touches |= made
+        for target in getattr(node, "targets", None) or [getattr(node, "target", node)]:
+            for part in [target, *ast.walk(target)] if isinstance(target, ast.expr) else []:
+                if isinstance(part, (ast.Attribute, ast.Subscript)) and not isinstance(
+                    part.ctx, ast.Load
+                ):
+                    self.touch(root(part), part=True)
+        value = getattr(node, "value", None)
+        if made and value is not None:
+            self.share(made, value)
+            if any(isinstance(part, ast.Lambda) for part in ast.walk(value)):
+                for name in made:
+                    self.names.later[name] = free(value)
+        self.make(made, bound, sure)
+
+    def expression(self, node: ast.AST, bound: set[str]) -> None:
+        """Note what is read, and what the calls in it may change."""
+        reads = free(node)
+        self.names.uses |= reads - bound
+        self.names.reads |= reads
+        inner = {  # a comprehension's own variables stand for what it runs over
+            name: set(held(loop.iter))
+            for loop in ast.walk(node)
+            if isinstance(loop, ast.comprehension)
+            for name in targets(loop.target)
+        }
+        before, self.names.touches = self.names.touches, set()
+        for part in ast.walk(node):
+            if isinstance(part, ast.Call):
+                self.call(part)
+        own = {name for name in inner if name not in reads}
+        behind = {name for var in self.names.touches & own for name in closure({var}, inner)}
+        self.names.touches = before | (self.names.touches | behind) - own
+
+    def call(self, node: ast.Call) -> None:
+        """Note what a call may change."""
+        callee, name = node.func, root(node.func)
+        outside = name in self.about.imported or name in self.about.functions or name in BUILTINS
+        given = [root(a) for a in [*node.args, *(k.value for k in node.keywords)]]
+        if isinstance(callee, ast.Attribute):
+            method = callee.attr
+            if method == "manual_seed" and name in self.about.imported:
+                self.names.binds.add(SEED)
+                self.names.kills.add(SEED)
+            elif method.endswith("_") and not method.endswith("__"):
+                for changed in [name, *given]:
+                    self.touch(changed)
+            elif method in CHANGING and (not outside or method in ON_MODULES):
+                self.touch(name, part=method in ON_MODULES)
+        elif name and not outside:
+            self.touch(name)  # a module with a state, say
+        if name in self.about.changing:
+            self.names.touches |= self.about.changing[name]
+        if (
+            name in CHANGES_ARGUMENTS
+            or name in self.about.changing
+            or (name in self.about.imported and not self.pure(self.about.imported[name]))
+        ):
+            for changed in given:
+                self.touch(changed)
+
+    def pure(self, origin: str) -> bool:
+        return any(origin == one or origin.startswith(one + ".") for one in PURE)
+
+    def touch(self, name: str | None, part: bool = False) -> None:
+        """Note a change; of what was imported only an assignment to a part of it counts."""
+        mine = name not in self.about.imported or part
+        if name and mine and name not in {*self.about.functions, *BUILTINS, "lab"}:
+            self.names.touches.add(name)
+
+    def make(self, names: set[str], bound: set[str], sure: bool) -> None:
+        self.names.binds |= names
+        bound |= names
+        if sure:
+            self.names.kills |= names
+
+    def share(self, made: set[str], value: ast.AST) -> None:
+        """What a name was made of may be the same object: parts, views, containers."""
+        parts = {name for name in held(value) if name not in self.about.imported} - BUILTINS
+        for name in made:
+            self.names.shares.setdefault(name, set()).update(parts - {name, "lab"})

@@ -1,0 +1,105 @@
+"""Read a chapter's prose as the tests of it need: blocks, the numbers typed in them, words."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# What makes a paragraph or a row one that quotes: a citation, an arXiv number, a link.
+CITED = re.compile(r"\{cite:?\w*\}`|\barXiv\b|\b\d{4}\.\d{5}\b|\]\(https?://|<https?://")
+FENCED = re.compile(r"(?ms)^(```+|~~~+|:::+).*?^\1\s*$")
+CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.S)
+MATH = re.compile(r"\$\$.+?\$\$|\\\[.+?\\\]|(?<![\\$])\$(?!\s).+?(?<![\s\\])\$", re.S)
+ARXIV = re.compile(r"\b\d{4}\.\d{5}(v\d+)?\b")
+LINK = re.compile(r"\]\([^)\s]*\)|<https?://[^>]*>|https?://\S+")
+NUMBER = re.compile(r"(?<![\w.,])[-−+]?(\d[\d,]*)\.(\d+)(?![\d.]*\w)")
+PERCENT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s*(?:%|per cent\b|percent\b)")
+INTERVAL = re.compile(r"95\s*(?:%|per cent)")  # the book's intervals all are
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A number that somebody typed, with the words around it."""
+
+    number: str
+    around: str
+
+
+def blocks(markdown: str) -> Iterator[tuple[str, bool]]:
+    """Part a cell into paragraphs, list items and table rows; say whether each cites something.
+
+    A table's rows count as citing when its head does.
+    """
+    head_cites = False
+    for paragraph in re.split(r"\n\s*\n", FENCED.sub("", markdown)):
+        rows = paragraph.strip().splitlines()
+        if rows and all(row.lstrip().startswith("|") for row in rows):
+            head_cites = bool(CITED.search(rows[0]))
+            yield from ((row, head_cites or bool(CITED.search(row))) for row in rows)
+        else:
+            for item in re.split(r"\n(?=\s*(?:[-*+]|\d+\.) )", paragraph):
+                yield item, bool(CITED.search(item))
+
+
+def plain(block: str, math: bool = False) -> str:
+    """Drop code, links and citations; math too, unless it is asked for."""
+    block = re.sub(r"\{[\w:]+\}`[^`]*`", " ", block)
+    block = CODE.sub(" ", block)
+    if not math:
+        block = MATH.sub(" ", block)
+    return re.sub(r"<[^>\n]*>", " ", ARXIV.sub(" ", LINK.sub("] ", block)))
+
+
+def decimals(text: str) -> Iterator[re.Match[str]]:
+    """Find numbers with two significant digits or more after the point."""
+    for match in NUMBER.finditer(text):
+        whole, part = match.group(1), match.group(2)
+        if len(part if whole.strip("0,") else part.lstrip("0")) >= 2:
+            yield match
+
+
+def typed_numbers(markdown: str) -> list[Typed]:
+    """List what looks measured and is neither quoted, nor code, nor arithmetic that is shown."""
+    found = []
+    for block, cites in blocks(markdown):
+        if not cites:
+            text = plain(block)
+            percents = (m for m in PERCENT.finditer(text) if not INTERVAL.match(m.group()))
+            found += [_typed(text, match) for match in (*decimals(text), *percents)]
+    return found
+
+
+def repeated_values(markdown: str, claims: Mapping[str, Mapping[str, Any]]) -> list[Typed]:
+    """List numbers, in quotations too, that are what a claim of the chapter says.
+
+    In math, where chance meets are many, only those that a card prints with the same digits.
+    """
+    published = " ".join(str(claim.get("published") or "") for claim in claims.values())
+    quoted = {match.group().strip("+-−") for match in decimals(published)}
+    measured: set[str] = set()
+    means: list[float] = []
+    for claim in claims.values():
+        if claim["kind"] != "exact":
+            measured |= {m.group().strip("+-−") for m in decimals(claim["statement"])}
+            means.append(abs(sum(claim["values"]) / len(claim["values"])))
+    found = []
+    for block, _ in blocks(markdown):
+        outside = {match.group() for match in decimals(plain(block))}
+        text = plain(block, math=True)
+        for match in decimals(text):
+            number, digits = match.group().strip("+-−"), len(match.group(2))
+            same = {f"{mean:.{digits}f}" for mean in means} if match.group() in outside else set()
+            if number in measured | same and number not in quoted:
+                found.append(_typed(text, match))
+    return found
+
+
+def words(markdown: str) -> int:
+    """Count words: what has a letter in it, code blocks and math left out."""
+    text = re.sub(r"<[^>\n]*>", " ", MATH.sub(" x ", FENCED.sub("", markdown)))
+    return sum(bool(re.search(r"[^\W\d_]", word)) for word in text.split())
+
+
+def _typed(text: str, match: re.Match[str]) -> Typed:
+    around = text[max(0, match.start() - 40) : match.end() + 30]
+    return Typed(match.group().strip(), " ".join(around.split()))

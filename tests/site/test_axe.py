@@ -1,0 +1,65 @@
+"""axe-core finds no serious fault on any page, light or dark."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.site
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+RED = {"serious", "critical"}
+RUN = """async rules => {
+    const found = await axe.run(document, {
+        runOnly: {type: "tag", values: rules}, resultTypes: ["violations"],
+    });
+    return found.violations.map(v => ({
+        rule: v.id, impact: v.impact, help: v.help,
+        nodes: v.nodes.map(n => n.target.join(" ") + " " + n.html.slice(0, 120)),
+    }));
+}"""
+PICTURE = '<img id="wrong" src="data:image/gif;base64,R0lGODlhAQABAAAAACw=" width="40" height="40">'
+
+
+def axe() -> str:
+    """Read axe-core out of the package that carries it."""
+    spec = find_spec("axe_playwright_python")
+    assert spec and spec.origin, "run `make setup`: axe-playwright-python carries axe-core"
+    return (Path(spec.origin).parent / "axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(params=["light", "dark"])
+def themed(request: pytest.FixtureRequest, browser: Browser, base: str) -> Iterator[Page]:
+    """Open a tab with axe in every page of it; transitions would be seen half done."""
+    context = browser.new_context(
+        base_url=base, color_scheme=request.param, reduced_motion="reduce"
+    )
+    context.add_init_script(axe())
+    page = context.new_page()
+    yield page
+    context.close()
+
+
+def faults(page: Page) -> list[str]:
+    return [
+        f"{one['impact']} {one['rule']}: {one['help']}: {'; '.join(one['nodes'][:3])}"
+        for one in page.evaluate(RUN, RULES)
+        if one["impact"] in RED
+    ]
+
+
+def test_no_page_has_a_serious_fault(themed: Page, pages: list[str]):
+    found = {}
+    for name in pages:
+        themed.goto(name, wait_until="load")
+        if themed.locator(".math").count():
+            themed.wait_for_function("MathJax.startup.promise.then(() => true)")
+        found[name] = faults(themed)
+    assert {name: said for name, said in found.items() if said} == {}
+
+
+def test_axe_would_see_one(themed: Page, chapters: list[str]):
+    themed.goto(chapters[0], wait_until="load")
+    themed.evaluate("html => document.querySelector('article').innerHTML += html", PICTURE)
+    assert any("image-alt" in fault for fault in faults(themed))

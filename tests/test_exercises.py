@@ -1,0 +1,148 @@
+"""Every exercise of the book: its starter fails, right answers pass, wrong ones get their hint.
+
+tests/exercises/chNN.py holds a chapter's answers. One process a chapter runs the slices that its
+exercises need, at profile smoke; those that ask for `cpu` are slow.
+"""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from labkit.book import chapters
+from labkit.book.alone import Outcome, execute
+from labkit.book.chapters import Chapter
+from labkit.book.slices import Exercise as Place
+from labkit.book.slices import Slice, book_chapter, exercises, slice_of
+from tests import exercises as answers
+from tests.exercises import Exercise
+from tests.toy_book import HEADER, make_book
+
+ROOT = Path(__file__).resolve().parents[1]
+FEWEST = 6
+BOOK = pytest.mark.parametrize("chapter", chapters.find(ROOT), ids=lambda c: c.name)
+
+
+def rows_of(chapter: Chapter) -> list[Exercise]:
+    number = chapter.name[:2]
+    if not (Path(answers.__file__).parent / f"ch{number}.py").is_file():
+        pytest.fail(f"every chapter has its answers: write tests/exercises/ch{number}.py")
+    return importlib.import_module(f"tests.exercises.ch{number}").EXERCISES
+
+
+def tasks_of(chapter: Chapter, place: Place, row: Exercise) -> dict[str, Slice]:
+    """Name each way to fill in an exercise, with what must run for it."""
+    if row.open_ended:
+        return {"starter": slice_of(chapter, place.starter)}
+    if place.check is None:
+        pytest.fail(f"exercise {row.number} has no cell that ends in its check, nor is it open")
+    given = {"starter": place.starter.source, **{f"wrong: {s}": s for s in row.wrong}}
+    if row.right is not None:
+        given["right"] = row.right
+    tasks = {}
+    for name, source in given.items():
+        text = {place.starter.index: source}
+        tasks[name] = slice_of(chapter, place.starter, place.check, sources=text)
+    if row.right is None:
+        if place.solution is None or "assert" not in place.solution.source:
+            pytest.fail(f"exercise {row.number} needs `right`, or a solution cell with an assert")
+        tasks["right"] = slice_of(chapter, place.solution)
+    return tasks
+
+
+def faults(row: Exercise, name: str, part: Slice, outcome: Outcome) -> list[str]:
+    """Say what is not as it must be."""
+    last = [report for report in outcome.reports if report.cell == part.cells[-1].index]
+    report = last[0] if last else None
+    said = (report.text if report else "") + outcome.error
+    failed = bool(outcome.error) or (report is not None and not report.ok)
+    if row.open_ended:
+        return [f"the open cell does not run: {outcome.error}"] if outcome.error else []
+    if name == "right":
+        unchecked = row.right is not None and report is None
+        return [f"the right answer fails: {said or 'no report'}"] if failed or unchecked else []
+    if not failed:
+        return [f"{name} passes"]
+    if name == "starter":
+        wordless = report is None or ("not answered yet" not in said and len(report.text) < 20)
+        return [f"the starter must fail its check, but: {said}"] if wordless else []
+    words = row.wrong[name.removeprefix("wrong: ")]
+    heard = " ".join(said.split()).casefold()
+    missing = " ".join(words.split()).casefold() not in heard
+    return [f"{name} is told {said!r}, without {words!r}"] if missing else []
+
+
+def try_all(root: Path, chapter: Chapter, rows: list[Exercise], profile: str) -> list[str]:
+    found = exercises(chapter)
+    chosen = [row for row in rows if row.profile == profile]
+    tasks = [
+        (row, name, part)
+        for row in chosen
+        for name, part in tasks_of(chapter, found[row.number], row).items()
+    ]
+    outcomes = execute([part for _, _, part in tasks], root, profile=profile) if tasks else []
+    return [
+        f"exercise {row.number}: {fault}"
+        for (row, name, part), outcome in zip(tasks, outcomes, strict=True)
+        for fault in faults(row, name, part, outcome)
+    ]
+
+
+@BOOK
+def test_every_exercise_has_its_answers(chapter):
+    rows = rows_of(chapter)
+    assert [row.number for row in rows] == list(exercises(chapter))
+    assert len(rows) >= FEWEST
+    unchecked = [row.number for row in rows if not row.open_ended and not row.wrong]
+    assert unchecked == [], "a typical wrong answer, and the words it must get, for each of these"
+
+
+@BOOK
+def test_starters_fail_right_answers_pass_and_wrong_ones_get_their_hint(chapter):
+    assert try_all(ROOT, chapter, rows_of(chapter), "smoke") == []
+
+
+@pytest.mark.slow
+@BOOK
+def test_answers_that_need_the_real_runs(chapter):
+    assert try_all(ROOT, chapter, rows_of(chapter), "cpu") == []
+
+
+TOY = '''# %% [markdown]
+r"""
+**1 (by hand).** Six and a half times two?
+"""
+
+# %% tags=["exercise"]
+yours = ...
+
+# %%
+from labkit import check
+
+check.answer(yours, 13.0, name="1", hint="double it")
+'''
+
+
+@pytest.mark.parametrize(
+    "row, fault",
+    [
+        (Exercise("1", "yours = 13", {"yours = 12": "double it"}), None),
+        (Exercise("1", "yours = 12"), "the right answer fails"),
+        (Exercise("1", "yours = 13", {"yours = 13.0": "double"}), "wrong: yours = 13.0 passes"),
+        (Exercise("1", "yours = 13", {"yours = 1": "half"}), "is told"),
+        (Exercise("1", "yours = 13", {"yours = 'a'": "a number is wanted"}), None),
+    ],
+    ids=["fine", "right is wrong", "wrong is right", "other words", "another kind"],
+)
+def test_the_test_sees_what_is_not_so(tmp_path, row, fault):
+    text = HEADER.format(title="Toy", prose="Words.") + TOY
+    chapter = book_chapter(make_book(tmp_path / "book", c01_toy=text), "01")
+    found = try_all(tmp_path / "book", chapter, [row], "smoke")
+    assert (found == []) if fault is None else (len(found) == 1 and fault in found[0]), found
+
+
+def test_a_starter_that_passes_is_seen(tmp_path):
+    text = HEADER.format(title="Toy", prose="Words.") + TOY.replace("yours = ...", "yours = 13")
+    chapter = book_chapter(make_book(tmp_path / "book", c01_toy=text), "01")
+    rows = [Exercise("1", "yours = 13")]
+    assert try_all(tmp_path / "book", chapter, rows, "smoke") == ["exercise 1: starter passes"]
