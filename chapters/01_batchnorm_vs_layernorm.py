@@ -29,15 +29,18 @@ r"""
 - one formula and four norms: BatchNorm, LayerNorm, InstanceNorm and GroupNorm differ in *which* values they average;
 - running statistics by hand: which variance is stored, and which way "momentum" points;
 - the Jacobian of LayerNorm, and why BatchNorm's is the same matrix with the roles exchanged;
-- LayerNorm as geometry, and XOR solved by a linear map and LayerNorm alone;
+- LayerNorm as geometry: XOR solved by a linear map and LayerNorm alone, and keys that no query can
+  prefer until a norm moves them to a sphere;
 - BatchNorm failing at batches of two, a prediction of the reason that turns out wrong, the right
   reason, and a one-number repair that follows from it;
 - the same batches of two in a CNN, where the failure is gone;
 - both norms in a language model: what leaks, what does not, and which popular reasons we cannot confirm;
+- three norms that keep batch statistics and repair them, one of which vanishes when training is over;
 - three bugs from public code, caught by a check that compares with the formula.
 """
 
 # %%
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -45,7 +48,7 @@ from torch import nn
 from labkit import ModelConfig, TrainConfig, check, plots, train
 from labkit.corpora import Digits, Text
 from labkit.experiments import Experiment, Lab, Run, claim
-from labkit.norms import BatchNorm, batch_norm, group_norm, layer_norm
+from labkit.norms import BatchNorm, batch_norm, group_norm, layer_norm, rms_norm
 from labkit.probes import Evaluate
 from labkit.source import show
 from labkit.vision import CNNConfig, MLPConfig
@@ -54,7 +57,7 @@ lab = Lab(
     "01_batchnorm_vs_layernorm",
     profile=profile,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 260, "full": 4000},
+    cpu_seconds={"smoke": 12, "cpu": 310, "full": 6000},
 )
 
 # %% [markdown]
@@ -131,6 +134,9 @@ plots.axes_cube(("batch", "layer", "token", "instance", "group"))
 
 # %% [markdown]
 r"""
+(Or think of a shelf: $N$ books of $C$ pages with $L$ letters each. BatchNorm averages page 6 of all books,
+LayerNorm one book, InstanceNorm one page, GroupNorm a booklet of pages.)
+
 | norm | averages over | number of values in one mean | one mean per | source |
 | --- | --- | --- | --- | --- |
 | BatchNorm | $N, L$ | $N L$ | channel | {cite:t}`ioffe2015` |
@@ -182,9 +188,28 @@ claim(
 # %% [markdown]
 r"""
 **GroupNorm's limits.** With $G = 1$ the one group holds all channels, which is the image form of
-LayerNorm. With $G = C$ each channel is alone, which is InstanceNorm. One survey prints them
-the other way round, so we run both readings. (Only the statistics agree: PyTorch's LayerNorm has one
-gain per channel *and* position, GroupNorm one per channel.)
+LayerNorm. With $G = C$ each channel is alone, which is InstanceNorm. Move $G$ and watch the middle cube
+walk from the one to the other.
+"""
+
+
+# %%
+def cubes(groups):
+    return plots.axes_cube(("layer", f"group-{groups}", "instance"))
+
+
+plots.explore(
+    cubes,
+    [1, 2, 3, 6],
+    "groups",
+    label="number of groups G",
+    caption="Left LayerNorm, right InstanceNorm, between them GroupNorm with G groups of 6 channels.",
+)
+
+# %% [markdown]
+r"""
+One survey prints the two limits the other way round, so we run both readings. (Only the statistics agree:
+PyTorch's LayerNorm has one gain per channel *and* position, GroupNorm one per channel.)
 """
 
 # %%
@@ -257,8 +282,8 @@ claim(
 r"""
 Two more examples of the same kind, against PyTorch's own modules. For a text-like $(N, C, L)$
 `BatchNorm1d` pools examples *and* positions: one mean per channel, and not, as one can read, one
-for the $n$-th position of every sentence. `BatchNorm2d` pools examples, rows and columns. Each
-line gives the number of means, and whether output and running variance equal PyTorch's.
+for the $n$-th position of every sentence. `BatchNorm2d` pools examples, rows and columns, `BatchNorm3d` also
+depth. Each line gives the number of means, and whether output and running variance equal PyTorch's.
 """
 
 # %%
@@ -273,6 +298,26 @@ for data, theirs in ((temporal, nn.BatchNorm1d(2)), (images, nn.BatchNorm2d(2)))
     print(
         torch.allclose(mine(data), theirs(data)), torch.equal(mine.running_var, theirs.running_var)
     )
+
+# %% [markdown]
+r"""
+**Text is ragged.** Sentences differ in length, and the gap is filled with padding. Zeros that mean nothing then
+count in BatchNorm's mean, unless a mask keeps them out. And a model that writes one token at a time has one
+value per channel: in training mode there is no variance to divide by. LayerNorm notices neither.
+"""
+
+# %%
+sentences, real = torch.randn(2, 6, 5) + 3, torch.tensor([[True] * 6, [True] * 2 + [False] * 4])
+padded = sentences.masked_fill(~real[:, :, None], 0.0)
+for name, means in {
+    "padding counted": padded.mean((0, 1)),
+    "padding masked": padded[real].mean(0),
+}.items():
+    print(f"{name}: mean of feature 0 is {means[0]:.2f}")
+try:
+    batch_norm(torch.randn(1, 5), training=True)
+except ValueError as error:
+    print(error)
 
 # %% [markdown]
 r"""
@@ -423,6 +468,101 @@ claim(
     criterion=">= 4",
     kind="exact",
     tolerance=0.0,
+)
+
+# %% [markdown]
+r"""
+### What the sphere does for attention
+
+{cite:t}`brody2023` ask what LayerNorm gives to *attention*, and find one gift for each of its two steps.
+
+**The sphere.** A key $k_i$ wins if some query $q$ has $q \cdot k_i > q \cdot k_j$ for all $j \ne i$. A key that lies between
+others (inside their convex hull) can never win: what is an average of others is never above all of them. On a
+sphere nobody lies between. Whether a winning query exists is a linear program: find $q$ and the largest margin $t$
+with $q \cdot (k_j - k_i) + t \le 0$.
+"""
+
+# %%
+from scipy.optimize import linprog
+
+
+def can_win(keys):
+    """Say for each key (a row) whether some query scores it above all others."""
+    found = []
+    for i, key in enumerate(keys):
+        others = np.delete(keys, i, axis=0) - key
+        rows, goal = np.c_[others, np.ones(len(others))], np.r_[0 * key, -1]
+        box = [(-1, 1)] * len(key) + [(None, 1)]
+        found.append(-linprog(goal, rows, np.zeros(len(rows)), bounds=box).fun > 1e-9)
+    return np.array(found)
+
+
+# %%
+treatments = {
+    "raw": lambda x: x,
+    "centred": lambda x: x - x.mean(-1, keepdim=True),
+    "scaled (rms)": rms_norm,
+    "both (layer)": layer_norm,
+}
+lost_keys = {name: [] for name in treatments}
+for s in lab.seeds(smoke=2, cpu=5, full=20):
+    keys = torch.randn(32, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(s))
+    for name, treat in treatments.items():
+        lost_keys[name].append(1 - can_win(treat(keys).numpy()).mean())
+
+# %%
+plots.dots(
+    lost_keys,
+    xlabel="share of keys that no query can prefer",
+    caption="32 Gaussian keys in 4 dimensions. Centring makes it worse (one dimension less); scaling "
+    "frees every key.",
+)
+
+# %%
+claim(
+    "01-some-raw-keys-cannot-win",
+    "No query prefers {mean:.0%} of 32 raw Gaussian keys in 4 dimensions; once centred, {centred:.0%}.",
+    lost_keys["raw"],
+    centred=np.mean(lost_keys["centred"]),
+    source="Brody et al. 2023",
+    published="32 to 51 % of the keys of a trained GPT-2 of width 8 whose norms do not scale",
+    criterion="> 0.1",
+    kind="at",
+)
+
+# %%
+claim(
+    "01-every-normed-key-can-win",
+    "After LayerNorm or RMSNorm the share of keys that no query prefers is {mean:.0%}.",
+    max(lost_keys["scaled (rms)"] + lost_keys["both (layer)"]),
+    source="Brody et al. 2023; exercise 7 proves it",
+    published="0 %",
+    criterion="<= 0",
+    kind="exact",
+    tolerance=0.0,
+)
+
+# %% [markdown]
+r"""
+**The plane.** The query $\mathbf 1$ stands upright on the plane of zero mean: it scores all LayerNormed keys alike, so that
+softmax returns the plain average of the values. That is what one needs to find the *majority* among the
+tokens, the task on which the paper sees faster learning with centring (about a third of the steps). RMSNorm has the sphere
+and lacks the plane. (A query of zero averages as well; exercise 8 asks what is left of the gain.)
+"""
+
+# %%
+keys = torch.randn(32, 8, dtype=torch.float64)
+scores = {norm.__name__: norm(keys) @ torch.ones(8).double() for norm in (layer_norm, rms_norm)}
+claim(
+    "01-one-query-hears-all-keys",
+    "For the query (1, …, 1) the scores of LayerNormed keys spread by {mean:.1g}, those of RMSNormed "
+    "keys by {rms:.1f}.",
+    scores["layer_norm"].std().item(),
+    rms=scores["rms_norm"].std().item(),
+    source="Brody et al. 2023",
+    criterion="<= 1e-9",
+    kind="exact",
+    tolerance=1e-9,
 )
 
 # %% [markdown]
@@ -738,8 +878,7 @@ cards do not separate milder gradients from outputs that tell *how much*.)
 
 Question 2: in a CNN a channel of 8×8 positions pools $m = 2 \cdot 64 = 128$ values. The rank is 126, and
 nothing resembles a sign function. Three convolutional layers, two images a step, and to be fair to
-the other norms two learning rates: the one of the rule above and twice it. ("Layer" is here the image form,
-over all channels and positions.) The claim is of the kind *range*: the mean over both rates.
+GroupNorm two learning rates: the one of the rule above and twice it. The claim is of the kind *range*: the mean over both rates.
 Criterion: BatchNorm above GroupNorm.
 """
 
@@ -751,7 +890,10 @@ pictures = Run(
     probes=("test", "fluctuation"),
 )
 slow, quick = 0.1 * 2 / 32, 0.2 * 2 / 32
-axes = {"model.norm": ["batch", "group", "layer"], "train.lr": [slow, quick], "seed": seeds}
+names = lab.pick(
+    smoke=["batch", "group"], cpu=["batch", "group"], full=["batch", "group", "layer", "instance"]
+)
+axes = {"model.norm": names, "train.lr": [slow, quick], "seed": seeds}
 by_rate = lab.run(Experiment(pictures, axes))
 
 # %%
@@ -762,7 +904,7 @@ plots.dots(
         for name, cell in part.by("norm").items()
     },
     xlabel="test accuracy of the CNN, two images a step",
-    caption="The order of the perceptron is reversed: BatchNorm first, LayerNorm last.",
+    caption="The order of the perceptron is reversed: BatchNorm is ahead at both rates.",
     provenance=lab.provenance(by_rate),
 )
 
@@ -1061,9 +1203,133 @@ perceptron has at batches of eight, where BatchNorm did well too. (Our
 measure concerns means. {cite:t}`shen2020` also look at
 variances and at the backward pass, in larger models, with batches of whole sentences.)
 
-**So in our model we see no sign that the leak, the gap between the modes or noisy means make BatchNorm
-worse.** One suspect that is left: BatchNorm never makes *tokens* comparable in size. That is a guess, and
-exercise 6 is a way to attack it.
+So in our model we see no sign that the leak, the gap between the modes or noisy means make BatchNorm
+worse. One suspect that is left: BatchNorm never makes *tokens* comparable in size. The next section and exercise 6
+attack it.
+
+## Batch statistics, repaired
+
+BatchNorm has one thing that LayerNorm lacks: in evaluation it is a fixed affine map, and costs nothing once it is merged
+into the next matrix. LayerNorm must pass over its input to find a mean, again for the variance, again to apply them. Three
+norms want the cheap end without the bad start.
+
+- **PowerNorm** {cite:p}`shen2020` divides each feature by a *running* quadratic mean, $y = x/\sqrt{\phi}$, subtracts nothing, and
+  approximates the backward pass. In the authors' code each token is first divided by its own root mean square.
+- **RepBN** {cite:p}`guo2024` is BatchNorm beside a skip, $\mathrm{BN}(x) + \eta x$, one learned number $\eta$.
+- **PRepBN** (same paper) walks from LayerNorm to RepBN while it trains: $\lambda\,\mathrm{LN} + (1 - \lambda)\,\mathrm{RepBN}$, with
+  $\lambda$ from 1 to 0.
+
+All three go through the language model as the others did: three rates, two seeds to choose one, five to report. (The batch of the
+two that need a schedule: PowerNorm's first 20 steps use the batch's own statistics; PRepBN arrives after three quarters
+of the training.) A pilot with one seed put PowerNorm and PRepBN below BatchNorm's loss. Criteria: PowerNorm ends below
+BatchNorm; PRepBN ends at most 0.02 nats above LayerNorm.
+"""
+
+# %%
+length = characters.train.steps
+kept = {
+    "power": {"model.norm": "power", "model.norm_kw": (("warmup", length // 10),)},
+    "rep-batch": {"model.norm": "rep-batch"},
+    "prep-batch": {"model.norm": "prep-batch", "model.norm_kw": (("steps", length * 3 // 4),)},
+}
+choose = lab.pick(smoke=[1e-2], cpu=[3e-3, 1e-2, 3e-2], full=rates)
+search = lab.run(Experiment(characters, {"arm": kept, "train.lr": choose, "seed": five[:2]}))
+chosen = {
+    name: {**kept[name], "train.lr": arm.best("lr")} for name, arm in search.by("arm").items()
+}
+repaired = lab.run(Experiment(characters, {"arm": chosen, "seed": five})).by("arm")
+
+# %%
+plots.dots(
+    {name: arm.values("test.loss") for name, arm in {**tuned, **repaired}.items()},
+    xlabel="test loss (nats per character), each norm at its own rate",
+    caption="Two of the three repairs end below BatchNorm; watch where LayerNorm lies among them.",
+    provenance=lab.provenance(*tuned.values(), *repaired.values()),
+)
+
+# %%
+claim(
+    "01-power-norm-repairs-batch-norm",
+    "Each at its own rate, PowerNorm's test loss lies {mean:.3f} nats below BatchNorm's.",
+    gap(tuned["batch"], repaired["power"], "test.loss"),
+    source="Shen et al. 2020",
+    published="against LayerNorm +0.4 BLEU on IWSLT14 and +0.6 on WMT14",
+    criterion="> 0",
+    kind="best",
+)
+
+# %%
+claim(
+    "01-prep-reaches-layer-norm",
+    "Each at its own rate, PRepBN's test loss lies {mean:.3f} nats below LayerNorm's; RepBN alone lies "
+    "{alone:+.3f} nats from it.",
+    gap(tuned["layer"], repaired["prep-batch"], "test.loss"),
+    alone=np.mean(gap(repaired["rep-batch"], tuned["layer"], "test.loss")),
+    source="Guo et al. 2024",
+    published="DeiT-Tiny with PRepBN: 73.6 % on ImageNet",
+    criterion="> -0.02",
+    kind="best",
+)
+
+# %% [markdown]
+r"""
+Both repairs work here, and both touch the suspect: PowerNorm gives all tokens one size first, PRepBN starts as LayerNorm.
+(PRepBN carries two gains, two shifts and a skip, so the comparison is not one of norms alone.)
+
+**Gone when training is over.** In evaluation RepBN is $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
+$c = \beta - \gamma \mu / \sqrt{v + \varepsilon}$, and a linear map behind it swallows both: $W y + b = (W\,\mathrm{diag}(a))\,x + (W c + b)$. We train a
+perceptron with PRepBN, then fold.
+"""
+
+# %%
+from labkit.convert import fold_norms
+from labkit.norms import PRepBatchNorm
+
+torch.manual_seed(seed)
+norm, pictures_of = PRepBatchNorm(32, steps=100), Digits(batch=32).load()
+network = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), norm, nn.Linear(32, 10))
+train(network, pictures_of.train(seed), TrainConfig(150, 1e-2), progress=False)
+held = pictures_of.held_out["test"][0][0]
+before = network.double().eval()(held.double())
+fold_norms(network)
+network
+
+# %%
+claim(
+    "01-folded-network-is-equal",
+    "Without its norm the folded network's logits differ by at most {mean:.1g} from those of the trained one.",
+    (network(held.double()) - before).abs().max().item(),
+    source="Guo et al. 2024 (code: merge_bn)",
+    criterion="<= 1e-9",
+    kind="exact",
+    tolerance=1e-9,
+)
+
+# %% [markdown]
+r"""
+One trap, which the authors' code has too: in evaluation mode PRepBN *is* RepBN, however large $\lambda$ still is. So an early
+validation judges a network that has not been trained yet. And $\lambda$ counts forward passes: accumulate gradients over
+two batches, and the way is half as long.
+"""
+
+# %%
+norm, x = PRepBatchNorm(6, steps=1000), torch.randn(64, 6)
+for mode in (True, False):
+    off = (norm.train(mode)(x) - layer_norm(x)).abs().max().item()
+    print(f"λ = {norm.share:.3f}, training {mode}: differs from LayerNorm by {off:.2g}")
+
+# %% [markdown]
+r"""
+## BatchNorm or LayerNorm?
+
+| property | BatchNorm | LayerNorm | seen in |
+| --- | --- | --- | --- |
+| one mean per | channel, over examples and positions | token | the cubes |
+| depends on the batch | yes | no | `01-batch-norm-leaks-the-future`, `01-layer-norm-leaks-nothing` |
+| running statistics | yes, and two modes | none | `01-running-statistics-help` |
+| ragged text | needs a mask | natural | the cell on padding |
+| one token at a time | only with running statistics | natural | the error above |
+| in evaluation | a fixed affine map, foldable | computed anew for each token | `01-folded-network-is-equal` |
 
 ## What the sources say, and what we ran
 
@@ -1078,6 +1344,8 @@ exercise 6 is a way to attack it.
 | normalizing turns features into a standard normal distribution | a survey | mean and variance only; the shape stays: third cell below |
 | BatchNorm on text fixes the $n$-th position of every sentence | a survey | `BatchNorm1d` pools positions too: one mean per channel, see the buffers above |
 | PowerNorm is by Bhatt et al. | a blog series | it is {cite:t}`shen2020` |
+| a bfloat16 tensor goes through a float32 `nn.LayerNorm` | a blog series | on a CPU, yes (cell four); on a GPU [PyTorch raises an error](https://github.com/pytorch/pytorch/issues/138128) |
+| normalization must not couple examples, which rules BatchNorm out | a blog series | for evaluation it does not couple; PowerNorm and PRepBN train (`01-prep-reaches-layer-norm`) |
 
 **Gain σ, shift μ.** BatchNorm's σ and μ belong to a channel, as do the gain and the shift, so they can undo
 it. LayerNorm's belong to a token. The tokens $x$ and $2x + 1$ have the same LayerNorm, so no gain and
@@ -1129,6 +1397,9 @@ for name, values in {
 }.items():
     deviation = values - values.mean()
     print(name, "skewness", round((deviation.pow(3).mean() / values.std() ** 3).item(), 1))
+
+# %%
+nn.LayerNorm(4096)(torch.randn(4, 128, 4096, dtype=torch.bfloat16)).dtype
 
 # %% [markdown]
 r"""
@@ -1219,28 +1490,41 @@ r"""
 One entry of each list is a fault that all three share: they compute in the input's own precision, so half
 precision spoils their statistics.
 
-| symptom | likely cause | look at |
-| --- | --- | --- |
-| poor accuracy where larger batches do well, a handful of values per mean | batch statistics too noisy | $m$, the number of values that share a mean |
-| results change when the evaluation batch is composed differently | still in training mode | `model.training` |
-| a causal model improves when it sees whole batches | a norm pools over time | the leakage probe of this chapter |
-| a ported model is off by a tenth of a per cent | unbiased std or a misplaced eps | `check.layer_norm` |
-| NaN at large offsets or in half precision | one-pass variance | `check.layer_norm`, law "large offset" |
+**From symptom to probe.** The column "reads" is computed now.
+"""
 
+# %%
+leak, columns = tuned["batch"], ("symptom", "likely cause", "probe", "reads", "fix")
+laws = {f: [law.name for law in check.layer_norm(f).failed] for f in (annotated, one_pass)}
+rows = [
+    ("poor accuracy, fine with larger batches", "few values in a mean", "m", 2, "larger eps, another norm"),
+    ("answers depend on the rest of the batch", "training mode", "leakage.others",
+     max(leak.values("leakage.others")), "model.eval()"),
+    ("a causal model does better on whole batches", "a norm pools over time", "leakage.earlier",
+     max(leak.values("leakage.earlier")), "LayerNorm"),
+    ("a ported model is off by 0.1 %", "unbiased std, misplaced eps", "check.layer_norm",
+     laws[annotated][0], "the definition"),
+    ("NaN at large offsets", "one-pass variance", "check.layer_norm", laws[one_pass][0], "centre first"),
+    ("PRepBN validates badly at first", "evaluation is RepBN alone", "λ", norm.share, "wait for λ = 0"),
+]  # fmt: skip
+plots.table([dict(zip(columns, row, strict=True)) for row in rows])
+
+# %% [markdown]
+r"""
 ## Exercises
 
-### 1. LayerNorm by hand
-
-A token is $[6, 2, 2, -2]$. Give its mean, its variance, and the last entry of its LayerNorm (gain 1,
+**1 (by hand).** A token is $[6, 2, 2, -2]$. Give its mean, its variance, and the last entry of its LayerNorm (gain 1,
 shift 0, $\varepsilon = 0$).
 """
 
 # %% tags=["exercise"]
 yours = {"mean": ..., "variance": ..., "last entry": ...}
 
+# %%
 token = torch.tensor([6.0, 2, 2, -2])
 truth = token.mean(), token.var(correction=0), layer_norm(token, eps=0.0)[-1]
-check.answer(yours, dict(zip(yours, truth, strict=True)), name="token")
+hint = "the variance divides by four"
+check.answer(yours, dict(zip(yours, truth, strict=True)), name="1", hint=hint)
 
 # %% [markdown]
 r"""
@@ -1249,16 +1533,13 @@ r"""
 The deviations are $4, 0, 0, -4$. The variance divides by four.
 
 </details>
-
 <details><summary>Solution</summary>
 
 Mean $8/4 = 2$; variance $(16 + 0 + 0 + 16)/4 = 8$; last entry $-4/\sqrt 8 = -\sqrt 2 \approx -1.414$.
 
 </details>
 
-### 2. Running statistics by hand
-
-A channel of `BatchNorm1d` (momentum 0.1, buffers 0 and 1) sees the batch $\{1, 6\}$ twice. What is the
+**2 (by hand).** A channel of `BatchNorm1d` (momentum 0.1, buffers 0 and 1) sees the batch $\{1, 6\}$ twice. What is the
 running variance after the second step? And after how many such steps is the running *mean* for the first
 time within 1 % of 3.5?
 """
@@ -1266,13 +1547,15 @@ time within 1 % of 3.5?
 # %% tags=["exercise"]
 yours = {"running variance": ..., "steps": ...}
 
+# %%
 norm, variances, means = BatchNorm(1), [], []
 for _ in range(100):
     norm(pairs[:, :1])
     variances.append(norm.running_var.item())
     means.append(norm.running_mean.item())
 truth = variances[1], 1 + sum(mean < 0.99 * 3.5 for mean in means)
-check.answer(yours, dict(zip(yours, truth, strict=True)), name="buffers")
+hint = "the buffer takes the unbiased variance; the distance to 3.5 shrinks by 0.9 a step"
+check.answer(yours, dict(zip(yours, truth, strict=True)), name="2", hint=hint)
 
 # %% [markdown]
 r"""
@@ -1282,27 +1565,26 @@ After one step the variance buffer holds 2.15. For the mean: the distance to 3.5
 factor at every step.
 
 </details>
-
 <details><summary>Solution</summary>
 
 $0.9 \cdot 2.15 + 0.1 \cdot 12.5 = 1.935 + 1.25 = 3.185$. The distance of the mean is
 $3.5 \cdot 0.9^k$, so $0.9^k \le 0.01$, $k \ge \ln 100 / \ln(1/0.9) = 43.7$: 44 steps. A network that
-trains for fewer steps than that is evaluated with statistics that still remember their start.
+trains for fewer steps is evaluated with statistics that still remember their start.
 
 </details>
 
-### 3. Two features only
-
-Take $d = 2$ features, unequal, and $\varepsilon = 0$. What is the LayerNorm of $[5, -3]$? How many different
+**3 (by hand).** Take $d = 2$ features, unequal, and $\varepsilon = 0$. What is the LayerNorm of $[5, -3]$? How many different
 outputs are there over all inputs? And can a linear map to **two** features, LayerNorm and a threshold solve XOR?
 """
 
 # %% tags=["exercise"]
-yours = {"output": [..., ...], "different outputs": ...}
+yours = {"output": [..., ...], "different outputs": ..., "solves XOR": ...}
 
+# %%
 outputs = layer_norm(torch.cat([torch.tensor([[5.0, -3]]), torch.randn(1000, 2)]), eps=0.0)
-truth = outputs[0], len(outputs.round(decimals=2).unique(dim=0))
-check.answer(yours, dict(zip(yours, truth, strict=True)), name="two features")
+truth = outputs[0].tolist(), len(outputs.round(decimals=2).unique(dim=0)), False
+hint = "two numbers lie at equal distances on both sides of their mean"
+check.answer(yours, dict(zip(yours, truth, strict=True)), name="3", hint=hint)
 
 # %% [markdown]
 r"""
@@ -1311,19 +1593,16 @@ r"""
 Two numbers lie at equal distances on both sides of their mean. Which set of inputs goes to $[1, -1]$?
 
 </details>
-
 <details><summary>Solution</summary>
 
 The output is $[1, -1]$, one of two: it is always $\operatorname{sign}(z_1 - z_2) \cdot [1, -1]$. The inputs with
 $z_1 > z_2$ form a half-plane, because $z_1 - z_2$ is affine in the input. So LayerNorm over two features
 followed by a threshold is a single linear classifier, and XOR has none: it takes three features. You have met
-this function before. It is BatchNorm over a batch of two, turned on its side.
+this function before: BatchNorm over a batch of two, turned on its side.
 
 </details>
 
-### 4. LayerNorm and its backward pass
-
-Write LayerNorm as an `autograd.Function` with the backward pass of the derivation. The check compares
+**4 (in code).** Write LayerNorm as an `autograd.Function` with the backward pass of the derivation. The check compares
 values *and* gradients with the formula.
 """
 
@@ -1339,7 +1618,8 @@ class Mine(torch.autograd.Function):
         return g, None  # replace this
 
 
-check.layer_norm(lambda x, eps=1e-5: Mine.apply(x, eps)).summary
+# %%
+check.layer_norm(lambda x, eps=1e-5: Mine.apply(x, eps))
 
 # %% [markdown]
 r"""
@@ -1376,9 +1656,7 @@ solved.summary
 
 # %% [markdown]
 r"""
-### 5. GroupNorm out of LayerNorm
-
-Write `group_norm(x, num_groups)` for $x$ of shape $(N, C, …)$ with no statistics of your own: reshape, call
+**5 (in code).** Write `group_norm(x, num_groups)` for $x$ of shape $(N, C, …)$ with no statistics of your own: reshape, call
 `layer_norm`, reshape back. (Gain and shift are left out.)
 """
 
@@ -1388,7 +1666,8 @@ def my_group_norm(x, num_groups, eps=1e-5):
     return x * 1.0  # replace this
 
 
-check.group_norm(my_group_norm).summary
+# %%
+check.group_norm(my_group_norm)
 
 # %% [markdown]
 r"""
@@ -1413,13 +1692,10 @@ solved.summary
 
 # %% [markdown]
 r"""
-### 6. Open: tokens of comparable size
-
-The chapter ended with a guess: in a language model BatchNorm is worse because it does not make tokens
+**6 (change the experiment).** A guess was that BatchNorm is worse in a language model because it does not make tokens
 comparable in size. Give a model both: a norm that first scales each token by its own root mean
 square and then applies BatchNorm. Before you run, write down whether the loss will lie nearer to
-LayerNorm's or to BatchNorm's. Then vary one more thing: the depth, neighbouring windows, a batch of one
-window.
+LayerNorm's or to BatchNorm's. Then vary one more thing: the depth, neighbouring windows, a batch of one window.
 """
 
 # %% tags=["exercise"]
@@ -1430,8 +1706,7 @@ r"""
 <details><summary>Hint</summary>
 
 Build the model with `norm="batch"`, then replace each `BatchNorm` inside it by an
-`nn.Sequential(RMSNorm(32), old)`. `train` and `Evaluate` are used as in the cell that widened ε. One
-seed says little; take three and look at the paired differences.
+`nn.Sequential(RMSNorm(32), old)`. One seed says little; take three and look at the paired differences.
 
 </details>
 """
@@ -1460,6 +1735,70 @@ print(f"both, one seed: {both(seed):.2f}")
 
 # %% [markdown]
 r"""
+**7 (proof).** Tokens pass LayerNorm (gain 1, shift 0, $\varepsilon = 0$) and are keys, all different. Show that for each key some query
+scores it strictly above all others. First name the query in code.
+"""
+
+
+# %% tags=["exercise"]
+def query_for(key):
+    """Return a query that prefers this key to all others."""
+    return ...
+
+
+# %%
+keys = layer_norm(torch.randn(200, 8, dtype=torch.float64))
+queries = [query_for(key) for key in keys]
+named = all(isinstance(query, torch.Tensor) for query in queries)
+winners = [(keys @ query).argmax().item() for query in queries] if named else ...
+check.answer(winners, list(range(200)), name="7", hint="which direction points at the key?")
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+All keys have the same length. Cauchy–Schwarz: $q \cdot k \le \|q\|\,\|k\|$, with equality only where $k$ is a positive multiple of $q$.
+
+</details>
+<details><summary>Solution</summary>
+
+`return key`. Every key has length $\sqrt d$, because its mean is 0 and its variance 1. Take $q = k_i$. Then
+$q \cdot k_i = d$, and for $j \ne i$ Cauchy–Schwarz gives $q \cdot k_j \le \|k_i\| \|k_j\| = d$. Equality would need
+$k_j = c\,k_i$ with $c > 0$, and equal lengths make $c = 1$, that is $k_j = k_i$; but the keys differ. So $q \cdot k_j < d$. Only
+the equal lengths were used: RMSNorm has the property too. An invertible $W_K$ keeps it (take $q = W_K^{-\top} k_i$). With
+$\varepsilon > 0$ a token of tiny variance ends up inside the sphere and can lose again.
+
+</details>
+
+**8 (open).** The majority task: 50 tokens of 20 classes; every position must name the most frequent one. {cite:t}`brody2023` learn it
+with one head of width 8, about three times faster with centring. Compare `norm="layer"` and `"rms"`.
+"""
+
+
+# %% tags=["exercise"]
+def majority(seed, batch=64, classes=20):
+    draw = torch.Generator().manual_seed(seed)
+    while True:
+        tokens = torch.randint(classes, (batch, 50), generator=draw)
+        counts = F.one_hot(tokens, classes).sum(1)
+        yield tokens, counts.argmax(-1, keepdim=True).expand(-1, 50)
+
+
+small = {"dim": 8, "depth": 1, "heads": 1, "vocab": 20, "context": 50, "kind": "encoder"}
+# model = ModelConfig(norm="layer", **small).build()
+# train(model, majority(0), TrainConfig(1000, 3e-3, schedule="constant")).losses[-1]
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+Count the steps to a loss of 2. Then ask what the query of zero does: a small initialization of queries already averages.
+
+</details>
+"""
+
+# %% [markdown]
+r"""
 ## What you now know
 
 - A norm is one formula and a set of values. BatchNorm pools examples and positions per channel;
@@ -1469,8 +1808,8 @@ r"""
   one, and PyTorch's momentum weighs the new value.
 - Both norms have the Jacobian $\frac1r(I - \frac1m\mathbf 1\mathbf 1^\top - \frac1m\hat x\hat x^\top)$,
   of rank $m - 2$ for $\varepsilon = 0$.
-- LayerNorm projects and then puts on a sphere. It is nonlinear enough for XOR; BatchNorm, given its
-  statistics, is affine.
+- LayerNorm projects and then puts on a sphere. It is nonlinear enough for XOR, and leaves attention no key that
+  cannot win; BatchNorm, given its statistics, is affine, and folds away.
 - Over two values a norm is a sign function: no gradient almost everywhere, a huge one at the step. That fits
   how BatchNorm breaks in a perceptron at batches of two, and a larger ε repairs most of the damage.
 - What seems to count is how many independent values share a mean. A CNN brings its own, and keeps BatchNorm alive.
@@ -1480,11 +1819,10 @@ r"""
 - Unbiased std, misplaced ε, one-pass variance, biased buffers: all look right on a random tensor. Compare
   with the formula.
 
-**Later:** norms without the mean (RMSNorm), norms built to keep batch statistics in language models, and what
-LayerNorm does for attention.
+- Batch statistics can be repaired: PowerNorm runs them, PRepBN leaves LayerNorm step by step.
 
 ## References
 
-{cite:p}`alpaydin1998,ba2016,huang2022,ioffe2015,ni2024,paszke2019,peters-woolley-presidency,santurkar2018,shen2020,ulyanov2016,vaswani2017,wu2018`.
+{cite:p}`alpaydin1998,ba2016,brody2023,guo2024,huang2022,ioffe2015,ni2024,paszke2019,peters-woolley-presidency,santurkar2018,shen2020,ulyanov2016,vaswani2017,wu2018`.
 Full entries are on the book's page of references.
 """
