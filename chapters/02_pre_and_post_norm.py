@@ -92,7 +92,7 @@ update = torch.tensor([1.0, 1.0, -1.0, -1.0])
 
 # %% [markdown]
 r"""
-Read it as bookkeeping. Under Pre-Norm the old $x$ is still there, in full, with something added.
+Under Pre-Norm the old $x$ is still there, in full, with something added.
 Under Post-Norm both the old $x$ *and* the update have been shrunk by $\sqrt5$. The next block
 shrinks them again. After $S$ sublayers an early write (what one sublayer adds) has been divided by
 every later denominator.
@@ -124,7 +124,7 @@ Post-Norm **sees the offset and forgets it**. The first $f$ reads the raw stream
 its output changes, and that change lives on. The offset itself is gone after the first norm. Pre-Norm
 **carries the offset and never sees it**: each $f$ reads $N(x)$, which is blind to a shift, so the
 offset of 10 arrives untouched and the rest does not change at all. Only a norm after the last block
-removes it. This is the difference between the two placements in one sentence: Post-Norm limits what
+removes it. In one sentence: Post-Norm limits what
 the *stream* may hold, Pre-Norm limits what a *sublayer* may see.
 """
 
@@ -389,11 +389,11 @@ one, and pays with a memory that fades.
 r"""
 ## Predict
 
-Take a pencil before you scroll. With what we have derived, one can say in advance:
+With what we have derived, one can say in advance:
 
 1. **In Xiong's setting**, the gradient of the last feed-forward matrix, as a power $L^p$ of depth:
    $p = 0$ for Post-Norm, $p = -\tfrac12$ for Pre-Norm. If the fall is the final norm's doing, then Pre-Norm
-   *without* a final norm must not fall.
+   *without* one must not fall.
 2. **In a real model**, with softmax attention and four heads, the same signs, less cleanly.
 3. **The gradient at the bottom** of a Post-Norm stack of 48 sublayers, relative to the top:
    $2^{-24}$ if the identity path were all, of the order of 1 if $I + J_f$ makes up for it. Which?
@@ -659,7 +659,7 @@ plots.by_depth(
 r"""
 Under Pre-Norm gradients are *larger at the bottom*: there the stream is small, and a change of it weighs more.
 ({cite:t}`xiong2020` expect roughly equal ones, in a preliminary argument.) And Post-Norm at initialization does
-not starve its first layers. So much for the law $2^{-S/2}$? Let us measure it properly.
+not starve its first layers. So much for the law $2^{-S/2}$? Let us measure it.
 
 ### The identity path is not the gradient
 
@@ -910,8 +910,8 @@ r"""
 The stuck model gives one answer to every text: different tokens reach its output as one and the same vector. The
 rest of the run polishes that constant.
 
-So the failure is a quiet one. No NaN, no spike, no alarm: a flat curve at a plausible value. Whoever looks
-only for divergence will not find it. Compare with the loss of letter frequencies; it costs a few lines. (Whether
+So the failure is a quiet one. No NaN, no spike: a flat curve at a plausible value. Compare with the loss of letter
+frequencies; it costs a few lines. (Whether
 a stuck run would get away in the end is another question; the profile `full` trains far longer.)
 
 ### How much warm-up?
@@ -1196,6 +1196,7 @@ plots.table(
             "recipe": name,
             "attention": RECIPES[name].equations[0],
             "feed-forward": RECIPES[name].equations[1],
+            "embedding norm": RECIPES[name].embedding_norm,
             "final norm": RECIPES[name].final_norm,
             "from": RECIPES[name].source,
         }
@@ -1379,13 +1380,14 @@ goes around the trouble.
 | {cite:t}`takase2023`, B2T, WMT En–De, 18 + 18 layers | B2T 27.30 BLEU, Pre-Norm 26.57, Post-Norm fails | `02-six-answers-…` |
 | {cite:t}`kim2025`, Peri, 400M parameters, 5 seeds | average score Post 42.45, Pre 49.69, Peri 51.57 | trains without warm-up, but slowly: the figure above |
 
-A few statements travel without their conditions. Most of the corrections you have now run yourself.
+A few statements travel without their conditions:
 
 | often said | but |
 | --- | --- |
 | "Pre-Norm gradients are bounded below" | no: `02-pre-gradient-has-no-floor` |
 | "Post-Norm gradients vanish like $2^{-S/2}$" | one path out of many: `02-post-gradient-does-not-vanish` |
 | "with 0.75 for the norm and 0.1 for $J_f$, twelve blocks shrink to a tenth" | the numbers do not fit: a norm that divides by 1/0.75 follows an $f$ about as large as $x$, whose Jacobian is seldom 0.1 |
+| "vanishing gradients spare the early layers, so Post-Norm fine-tunes better" | the vanishing is not seen here; fine-tuning we did not run |
 | "Xiong et al. train 100 layers and more" | the deepest models in that paper have 14 + 14 layers |
 | "Pre-Norm is strictly superior" | on WMT14 it was worse {cite:p}`nguyen2019`; at our size no winner was seen (`02-post-ends-lower`) |
 | "Post-Norm without warm-up diverges" | here it sits still, and only at high rates |
