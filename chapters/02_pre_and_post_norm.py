@@ -1302,7 +1302,7 @@ claim(
 
 # %% [markdown]
 r"""
-Two camps, whatever else the recipe does. And in training? The setting is that of the headline, *without* warm-up, where
+Two camps. And in training? The setting is that of the headline, *without* warm-up, where
 Post-Norm is stuck; 60 steps are enough to tell. (With warm-up and rates of their own the nine meet in the profile `full`.)
 """
 
@@ -1348,10 +1348,10 @@ claim(
 
 # %% [markdown]
 r"""
-The equality at the start is worth nothing a few steps later. Pre-Norm's shares are *relative*: if all writes grow tenfold, each keeps
-its share of the sum. Admin's $\omega$ was measured once; if the writes grow tenfold, every denominator does, and the skip fades
-layer by layer, as under Post-Norm. B2T, which looks most like Post-Norm, has no trouble: one skip in each block
-goes around the trouble.
+The equality at the start is gone a few steps later. A likely reason, which we did not test: Pre-Norm's shares are
+*relative*. If all writes grow tenfold, each keeps its share of the sum. Admin's $\omega$ was measured once; if the writes grow
+tenfold, every denominator does, and the skip fades layer by layer, as under Post-Norm. B2T looks most like Post-Norm and
+trains well: one skip in each block passes by all norms but one.
 
 ### Who uses what
 

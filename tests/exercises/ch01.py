@@ -50,8 +50,8 @@ EXERCISES = [
             ),
         },
     ),
-    Exercise("4", wrong={FORGETS: "gradient"}),
-    Exercise("5", wrong={ONE_GROUP: "group"}),
+    Exercise("4", wrong={FORGETS: "the denominator is detached"}),
+    Exercise("5", wrong={ONE_GROUP: "not over each group"}),
     Exercise("6", open_ended=True),
     Exercise(
         "7",
