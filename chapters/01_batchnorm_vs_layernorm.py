@@ -40,6 +40,8 @@ r"""
 """
 
 # %%
+from dataclasses import replace
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -649,7 +651,7 @@ Three criteria here, on differences paired by seed:
 # %%
 recipe = TrainConfig(optimizer="sgd", schedule="linear")
 digits = Run(MLPConfig(), Digits(), recipe, probes=("test", "test-batch-statistics"))
-shown = lab.pick(smoke=256, cpu=5120, full=12800)
+shown = lab.pick(smoke=256, cpu=5120, full=12800, gpu=128_000)
 sizes = {
     batch: {"data.batch": batch, "train.steps": shown // batch, "train.lr": 0.1 * batch / 32}
     for batch in (128, 32, 8, 4, 2)
@@ -873,9 +875,11 @@ Criterion: BatchNorm above GroupNorm.
 
 # %%
 pictures = Run(
-    CNNConfig(width=16, depth=3),
+    CNNConfig(width=16, depth=lab.pick(smoke=3, cpu=3, full=4, gpu=12)),
     Digits(batch=2),
-    TrainConfig(lab.pick(smoke=60, cpu=1280, full=6400), optimizer="sgd", schedule="linear"),
+    TrainConfig(
+        lab.pick(smoke=60, cpu=1280, full=6400, gpu=64_000), optimizer="sgd", schedule="linear"
+    ),
     probes=("test", "fluctuation"),
 )
 slow, quick = 0.1 * 2 / 32, 0.2 * 2 / 32
@@ -927,7 +931,7 @@ small batches is also said to regularize, which a short training cannot show.)
 
 ## In a language model
 
-A decoder with three blocks on characters of presidential addresses {cite:p}`peters-woolley-presidency`,
+A small decoder on characters of presidential addresses {cite:p}`peters-woolley-presidency`,
 each norm in front of its sublayer. `norm="batch"` pools all tokens of all windows: question 4's
 $m$ is $16 \cdot 32 = 512$. A third arm has no norm at all. All three run at the same four learning rates
 with the same seeds, so that we can ask the question in two ways:
@@ -940,10 +944,11 @@ with the same seeds, so that we can ask the question in two ways:
 """
 
 # %%
+width, blocks = lab.pick(smoke=(32, 3), cpu=(32, 3), full=(64, 4), gpu=(256, 12))
 characters = Run(
-    ModelConfig(norm="layer", dim=32, depth=3, context=32),
+    ModelConfig(norm="layer", dim=width, depth=blocks, context=32),
     Text(batch=16, time=32, held_out=lab.pick(smoke=1024, cpu=8192, full=16384)),
-    TrainConfig(lab.pick(smoke=8, cpu=200, full=1000), schedule="linear"),
+    TrainConfig(lab.pick(smoke=8, cpu=200, full=1000, gpu=10_000), schedule="linear"),
     probes=("validation", "test", "test-batch-statistics", "leakage"),
 )
 rates = lab.pick(
@@ -1011,7 +1016,7 @@ claim(
 r"""
 Averaged over all four rates no winner is seen. The figure shows why: LayerNorm is ahead at the three lower
 rates, and behind at the highest, which is too high for both. Tuning closes a good part of BatchNorm's gap, and the
-interval of what is left reaches down to zero: whoever compares at one rate measures the rate as well. At three blocks, in a
+interval of what is left reaches down to zero: whoever compares at one rate measures the rate as well. At this depth, in a
 short training, *no* norm is needed. What a norm buys here are the high rates, at which the bare model diverges.
 
 **What leaks.** Attention was made causal with care, so that no position sees its future. BatchNorm in
@@ -1683,7 +1688,7 @@ r"""
 <details><summary>Hint</summary>
 
 Build the model with `norm="batch"`, then replace each `BatchNorm` inside it by an
-`nn.Sequential(RMSNorm(32), old)`. One seed says little.
+`nn.Sequential(RMSNorm(width), old)`. One seed says little.
 
 </details>
 """
@@ -1694,14 +1699,11 @@ from labkit.norms import RMSNorm
 
 def both(seed):
     torch.manual_seed(seed)
-    model, corpus = (
-        ModelConfig(norm="batch", dim=32, depth=3, context=32).build(),
-        characters.data.load(),
-    )
+    model, corpus = replace(characters.model, norm="batch").build(), characters.data.load()
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, BatchNorm):
-                setattr(parent, name, nn.Sequential(RMSNorm(32), child))
+                setattr(parent, name, nn.Sequential(RMSNorm(width), child))
     config = TrainConfig(characters.train.steps, best["batch"], schedule="linear")
     train(model, corpus.train(seed), config, progress=False)
     return Evaluate("test", corpus.held_out["test"]).result(model)["loss"]
