@@ -130,7 +130,7 @@ that could share a mean, and most of them have a name.
 """
 
 # %%
-plots.axes_cube(("batch", "layer", "token", "instance", "group"))
+plots.axes_cube(("batch", "layer", "token", "instance"))
 
 # %% [markdown]
 r"""
@@ -245,7 +245,7 @@ norm(pairs).detach()
 
 # %% [markdown]
 r"""
-Look at that output: whatever the channels held, out came $\pm 1$. It is the answer to our puzzle; we come back to it.
+Look at that output: whatever the channels held, out came $\pm 1$. It is the answer to our puzzle.
 
 Now the buffers. Channel 0 holds 1 and 6: mean 3.5, and squared deviations $6.25 + 6.25$. The *biased*
 variance, $12.5/2 = 6.25$, normalizes the batch. The *unbiased* one, $12.5/(2 - 1) = 12.5$, goes into
@@ -868,7 +868,7 @@ that tell *how much*.)
 ## The same batch of two in a CNN
 
 Question 2: in a CNN a channel of 8×8 positions pools $m = 2 \cdot 64 = 128$ values. The rank is 126, and
-nothing resembles a sign function. Three convolutional layers, two images a step, and to be fair to
+nothing resembles a sign function. Two images a step, and to be fair to
 GroupNorm two learning rates: the one of the rule above and twice it. The claim is of the kind *range*: the mean over both rates.
 Criterion: BatchNorm above GroupNorm.
 """
