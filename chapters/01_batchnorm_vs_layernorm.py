@@ -1218,7 +1218,7 @@ repaired = lab.run(Experiment(characters, {"arm": chosen, "seed": five})).by("ar
 plots.dots(
     {name: arm.values("test.loss") for name, arm in {**tuned, **repaired}.items()},
     xlabel="test loss (nats per character), each norm at its own rate",
-    caption="Two of the three repairs end below BatchNorm; watch where LayerNorm lies among them.",
+    caption="All three repairs lie below BatchNorm on average; watch where LayerNorm lies.",
     provenance=lab.provenance(*tuned.values(), *repaired.values()),
 )
 

@@ -478,7 +478,7 @@ bounds = {
     "upper bound": [1 + 3 * n / 2 for n in layers],
 }
 plots.by_depth(
-    {**size, **bounds, "post, lemma": [1.5] * 12},
+    {**{recipe: runs[:5] for recipe, runs in size.items()}, **bounds, "post, lemma": [1.5] * 12},
     ylabel="‖x‖² / d",
     caption="Xiong's lemma in its own setting. Post-Norm's sum stays where the lemma puts it; "
     "Pre-Norm's stream grows by a constant amount per block, between the two bounds.",
@@ -937,13 +937,27 @@ by_hand = {0: headline.where(arm="post"), **ramps.by("warmup")}
 by_hand[slow["train.warmup"]] = headline.where(arm="post, warm-up")
 
 
+def losses_of(record):
+    return record.losses
+
+
 def training(length):
-    return plots.loss_curves(
-        {f"post, warm-up {length}": by_hand[length].values(lambda record: record.losses)},
+    losses = {"post": by_hand[length], "pre": headline.where(arm="pre")}
+    shown = range(0, steps, max(1, steps // 10))
+    return plots.curves(
+        {
+            arm: {
+                step: [run[step] if step < len(run) else None for run in part.values(losses_of)]
+                for step in shown
+            }
+            for arm, part in losses.items()
+        },
+        xlabel="step",
+        ylabel="training loss (nats)",
+        ylim=(1.8, 4.6),
         reference={"letter frequencies": unigram},
-        ylim=(1.8, 4.0),
-        caption="Each thin line is one seed.",
-        provenance=lab.provenance(by_hand[length]),
+        caption=f"Post-Norm with {length} steps of warm-up, Pre-Norm without.",
+        provenance=lab.provenance(*losses.values()),
     )
 
 
@@ -952,7 +966,8 @@ plots.explore(
     list(by_hand),
     "warm-up",
     label="steps of warm-up",
-    caption="Move the length: all seeds on the plateau, then some, then none.",
+    caption="Post-Norm with that warm-up, Pre-Norm without. Move the length: all seeds on the plateau, "
+    "then some, then none.",
 )
 
 # %% [markdown]
@@ -1095,19 +1110,9 @@ training ends, and a race of a few hundred steps may favour what starts easily.
 
 ### The stream grows, and late layers turn it less
 
-The same trained models test the last prediction. How large is the stream after each block, how much does
+The same trained models test the last prediction. How large is the stream at the end, how much does
 a block turn it, and what does it cost to leave a block out?
 """
-
-# %%
-plots.by_depth(
-    {arm: part.values("residual-rms") for arm, part in final.items()},
-    ylabel="RMS of the stream",
-    start=0,
-    logy=True,
-    caption="Trained models; layer 0 is the embedding. Post-Norm resets the stream in each block.",
-    provenance=lab.provenance(*final.values()),
-)
 
 # %%
 plots.by_depth(
@@ -1176,7 +1181,7 @@ a late write is small beside what the stream already carries, and turns it littl
 from the first block, not from even steps as in the derivation.)
 
 Is a deep Pre-Norm model then "shallow and wide", as one often reads? That does not follow: a layer may turn the
-stream little and still be needed. The third figure asks exactly that, and its card is cautious. Single late blocks
+stream little and still be needed. The second figure asks exactly that, and its card is cautious. Single late blocks
 are cheap in both models. The seeds lean the published way, but scatter too much for a verdict.
 """
 
