@@ -278,6 +278,8 @@ def test_wrong_requests_say_what_there_is():
         plots.curves({"pre": {0: [1], 1: [2]}}, xlabel="x", ylabel="y", caption="c", logx=True)
     with pytest.raises(ValueError, match="instance"):
         plots.axes_cube(["rmsnorm"])
+    with pytest.raises(ValueError, match="divisor of the 6 channels"):
+        plots.axes_cube(["group-4"])
     with pytest.raises(ValueError, match="sandwich"):
         plots.placement_diagram("deepnorm")
     with pytest.raises(ValueError, match="points × 3"):
@@ -286,6 +288,11 @@ def test_wrong_requests_say_what_there_is():
         plots.xor_points([[1, 2], [3, 4]], [[1, 2], [3, 4]], [0])
     with pytest.raises(ValueError, match="'pre' has 3 runs and 1 entries"):
         plots.loss_curves({"pre": FALL}, diverged={"pre": [None]}, caption="c")
+
+
+def test_the_cube_takes_the_number_of_groups():
+    sizes = plots.axes_cube(["layer", "group-1", "group", "group-2", "group-6", "instance"]).data
+    assert sizes == [24, 24, 12, 12, 4, 4]
 
 
 def test_divergences_are_drawn_and_said():

@@ -1,5 +1,6 @@
 """The cube of activations, and which of its cells share one mean under each norm."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import cos, radians, sin
 from typing import Any, NamedTuple
@@ -47,10 +48,11 @@ def axes_cube(
     alt: str | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw the examples × channels × positions cube once per norm, one set of cells coloured."""
-    for norm in norms:
-        if norm not in SHARES:
-            raise ValueError(f"unknown norm {norm!r}; choose among {', '.join(SHARES)}")
+    """Draw the examples × channels × positions cube once per norm, one set of cells coloured.
+
+    "group-3" is GroupNorm with three groups, "group" the one with two.
+    """
+    shares = [_share(norm) for norm in norms]
     if not norms:
         raise ValueError(f"axes_cube needs at least one norm out of {', '.join(SHARES)}")
     picture = canvas(height=2.35)
@@ -58,9 +60,9 @@ def axes_cube(
     sizes, parts = [], []
     share = 1 / len(norms)
     for i, norm in enumerate(norms):
-        title, words, inside = SHARES[norm]
+        title, words, inside = shares[i]
         ax = picture.add_axes((i * share + 0.03, 0.27, share - 0.04, 0.6))
-        colour = look("layer" if norm == "token" else norm).colour
+        colour = look("layer" if norm == "token" else norm.partition("-")[0]).colour
         _voxels(ax, inside, colour)
         _edges(ax)
         middle = (i + 0.5) * share
@@ -85,6 +87,21 @@ def axes_cube(
     )
     text = head[0].upper() + head[1:] + "; ".join(parts) + "."
     return Figure(picture, alt or text, caption, sizes, provenance)
+
+
+def _share(norm: str) -> Share:
+    """Find what a norm pools."""
+    if norm in SHARES:
+        return SHARES[norm]
+    named = re.fullmatch(r"group-([1-9]\d*)", norm)
+    if named is None or CHANNELS % int(named[1]):
+        raise ValueError(
+            f"unknown norm {norm!r}; choose among {', '.join(SHARES)}, or group-G with G a divisor "
+            f"of the {CHANNELS} channels"
+        )
+    size = CHANNELS // int(named[1])
+    title = f"GroupNorm, G = {named[1]}"
+    return Share(title, "example and group", lambda n, c, p: n == N and c // size == C // size)
 
 
 def _screen(n: float, c: float, p: float) -> tuple[float, float]:

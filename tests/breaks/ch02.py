@@ -1,0 +1,29 @@
+"""Wrong lines in labkit that a claim of chapter 02, Pre-Norm and Post-Norm, must notice."""
+
+from . import Break
+
+BREAKS = [
+    Break(
+        idea="Post-Norm normalizes the write in place of the sum",
+        path="labkit/placements/residual.py",
+        old="        return N(x + f(x))",
+        new="        return x + N(f(x))",
+        claim="02-blocks-equal-torch",
+    ),
+    Break(
+        idea="Pre-Norm's skip carries the normalized copy",
+        path="labkit/placements/residual.py",
+        old='        """Add to the stream what the sublayer makes of its normalized copy."""\n'
+        "        return x + f(N(x))",
+        new='        """Add to the stream what the sublayer makes of its normalized copy."""\n'
+        "        return N(x) + f(N(x))",
+        claim="02-block-jacobians",
+    ),
+    Break(
+        idea="Admin's profiling pass leaves every ω at 1",
+        path="labkit/placements/scaled.py",
+        old="            one.omega.fill_(total**0.5)",
+        new="            one.omega.fill_(1.0)",
+        claim="02-admin-starts-as-pre-norm",
+    ),
+]
