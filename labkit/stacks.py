@@ -156,7 +156,7 @@ def signal(
     """
     kind = Step if any(isinstance(layer, Step) for layer in net) else nn.ReLU
     seen, x = [], images
-    for i, layer in enumerate(net[:-1]):
+    for i, layer in enumerate(list(net)[:-1]):
         x = layer(x)
         if i == 1 or isinstance(layer, kind):
             seen.append(x)
