@@ -168,6 +168,40 @@ r"""
 So vanishing and exploding are one disease with two signs. (Shrinking gradients beside growing activations do
 exist. They need something that divides, or that saturates; a norm is one such thing.)
 
+Look at the slider once more, at gain 0.9. Vanishing gradients are usually told as a story of two classes: layers near the output
+learn, early ones get next to nothing. But a *weight's* gradient is what comes down times what came up,
+$\partial L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$, and its size is $g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$, the same in every
+layer. Mirror images have a constant product:
+"""
+
+
+# %%
+def first_over_last(gain, depth=96, dim=64):
+    """Ratio of the gradients of the first and the last matrix of the row."""
+    weights = (torch.randn(depth, dim, dim).double() * gain / dim**0.5).requires_grad_()
+    x = torch.randn(8, dim).double()
+    for weight in weights:
+        x = x @ weight
+    sizes = torch.autograd.grad(x, weights, torch.randn_like(x))[0].flatten(1).norm(dim=1)
+    return (sizes[0] / sizes[-1]).item()
+
+
+torch.manual_seed(seed)
+claim(
+    "00-vanishing-spares-no-layer",
+    "At gain 0.9 the weight gradient changes by a factor {mean:.3f} per layer on the way down.",
+    [first_over_last(0.9) ** (1 / 96) for _ in lab.seeds(smoke=5, cpu=10, full=40)],
+    source="Exploring the Transformer, part 14 (an article on residual networks)",
+    published="early layers receive almost no updates, layers near the output are updated well",
+    criterion="in [0.97, 1.03]",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+Everybody starves alike. The story of two classes needs a signal that keeps its size while the gradient fades: through
+saturation, biases, or a norm.
+
 Another popular shortcut reads the gain off the *spectral norm*, the largest factor by which $W$ stretches any vector.
 That is a bound, and a loose one. A large random matrix of gain 1 has spectral norm near 2, and yet an ordinary
 signal keeps its size:
@@ -596,7 +630,7 @@ cut = {
 plots.by_depth(
     {**cut, "pre": gradients.where(arm="pre", depth=lab.pick(smoke=4, cpu=12, full=12)).values(at_start)},
     ylabel="gradient norm of W²", logy=True,
-    caption="Twelve blocks, by layer. Skips without norms: enormous everywhere. Neither: vanishing. "
+    caption="Twelve blocks, by layer. Skips without norms: enormous everywhere. Neither: tiny, all layers alike. "
     "Norms and skips: of the order of one.",
     provenance=lab.provenance(gradients),
 )  # fmt: skip
