@@ -14,6 +14,7 @@ from labkit.corpora import Digits, Markov, Text
 from labkit.fingerprint import fingerprint_of
 from labkit.model import ModelConfig
 from labkit.probes import make_probe
+from labkit.stacks import StackConfig
 from labkit.training import Record, TrainConfig, train
 from labkit.vision import CNNConfig, MLPConfig
 
@@ -21,7 +22,7 @@ CPU = "cpu"
 # What may stand in a run, by the name under which its JSON says so.
 CONFIGS = {
     kind.__name__: kind
-    for kind in (ModelConfig, MLPConfig, CNNConfig, Text, Digits, Markov, TrainConfig)
+    for kind in (ModelConfig, MLPConfig, CNNConfig, StackConfig, Text, Digits, Markov, TrainConfig)
 }
 
 
@@ -29,7 +30,7 @@ CONFIGS = {
 class Run:
     """One training: same run, same numbers (on one kind of machine)."""
 
-    model: ModelConfig | MLPConfig | CNNConfig
+    model: ModelConfig | MLPConfig | CNNConfig | StackConfig
     data: Text | Digits | Markov
     train: TrainConfig
     seed: int = 0  # weights and batches

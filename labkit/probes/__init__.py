@@ -5,6 +5,7 @@ evaluate.py     loss and accuracy
 gradients.py    sizes of gradients
 trained.py      functions of a trained transformer and one held-out batch
 fluctuation.py  how much the statistics of batches scatter
+landscape.py    what a step along the gradient meets, and how inputs shift
 
 `PROBES` maps a name to a way to make the observer from the corpus, so that a run can name what
 it wants measured. Every result is plain numbers in lists and dicts.
@@ -12,10 +13,14 @@ it wants measured. Every result is plain numbers in lists and dicts.
 
 from collections.abc import Callable
 
+import torch
+
 from labkit.corpora import Corpus
+from labkit.corpora.base import Batch
 from labkit.probes.evaluate import Evaluate
 from labkit.probes.fluctuation import Fluctuation, mean_fluctuation
 from labkit.probes.gradients import GradientNorms
+from labkit.probes.landscape import GradientShift, InputShift, Landscape
 from labkit.probes.look import outputs_of, residual_streams, untouched
 from labkit.probes.trained import (
     TRAINED,
@@ -36,12 +41,20 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
     "gradient-at-start": lambda corpus: GradientNorms("gradient-at-start", (0,)),
     "fluctuation": Fluctuation,
     **{
+        kind.name: lambda corpus, kind=kind: kind(_whole(corpus.held_out["validation"]))
+        for kind in (Landscape, GradientShift, InputShift)
+    },
+    **{
         name: lambda corpus, name=name, measure=measure: OnTrained(
             name, corpus.held_out["test"][0], measure
         )
         for name, measure in TRAINED.items()
     },
 }
+
+
+def _whole(batches: list[Batch]) -> Batch:
+    return torch.cat([x for x, _ in batches]), torch.cat([y for _, y in batches])
 
 
 def make_probe(name: str, corpus: Corpus) -> Observer:
@@ -56,6 +69,9 @@ __all__ = [
     "Evaluate",
     "Fluctuation",
     "GradientNorms",
+    "GradientShift",
+    "InputShift",
+    "Landscape",
     "OnTrained",
     "layer_cosine",
     "leakage",

@@ -1,0 +1,1640 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% tags=["parameters"]
+profile = "cpu"
+seed = 0
+
+# %% [markdown]
+r"""
+# Why normalize at all
+
+**Question.** Ninety-six people stand in a row. The first whispers a number to the second, who passes
+it on, a mere ten per cent too large. So does everybody else. What the last one hears is the number times
+$1.1^{96} \approx 9{,}412$. Had they exaggerated by half, it would be $1.5^{96} \approx 8\cdot10^{16}$. GPT-3 has 96 blocks
+{cite:p}`brown2020`, and its signal travels the row twice: up, as activations, and down again, as
+gradients. How does anything so deep learn at all?
+
+Three repairs are known. Draw the first weights with care. Let the signal skip layers. Normalize it
+on the way. Each is said to solve the problem, and nearly every large model uses all three. So which of
+them does what? The inventors of the third had an explanation: it reduces *internal covariate
+shift* {cite:p}`ioffe2015`. Then four researchers put the shift back in, on purpose, and the network trained all the same
+{cite:p}`santurkar2018`. What, then, does a norm do?
+"""
+
+# %% [markdown]
+r"""
+**What you will see**
+
+- one factor, multiplied ninety-six times, and why signal and gradient explode *together*;
+- what careful initialization repairs, and two kinds of damage that it cannot see;
+- skip connections that cure vanishing by causing explosion;
+- a network with norms that fails, a network with skips that fails, and both together at forty-eight layers;
+- a transformer of 96 sublayers without any norm, which explodes at once, or trains happily:
+  it depends on a single number;
+- covariate shift put back in, and the ground under a network with and without norms;
+- how to read the cards of this book: one that holds, one that was not seen, one that was contradicted.
+"""
+
+# %%
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from labkit import ModelConfig, TrainConfig, check, plots
+from labkit.corpora import Digits, Text
+from labkit.experiments import Experiment, Lab, Run, claim
+from labkit.norms import BatchNorm, layer_norm
+from labkit.source import show
+from labkit.stacks import NoisyBatchNorm, StackConfig, signal
+
+lab = Lab(
+    "00_why_normalize",
+    profile=profile,
+    seed=seed,
+    cpu_seconds={"smoke": 10, "cpu": 260, "full": 9_000},
+)
+
+# %% [markdown]
+r"""
+## The idea: one factor, ninety-six times
+
+Depth turns addition of errors into multiplication. Here is the whole problem in one line of Python:
+"""
+
+# %%
+{gain: gain**96 for gain in (0.5, 0.9, 0.99, 1.01, 1.1, 1.5)}
+
+# %% [markdown]
+r"""
+A gain of 1.01 is harmless: 2.6. Everything else on this list is not. The largest number that 16-bit floating point can
+hold is 65,504. (The 16-bit format *bfloat16* reaches $3\cdot10^{38}$, so $8\cdot10^{16}$ would fit, contrary to
+what one reads. Nothing could be learned with it all the same.)
+
+### How to read this book
+
+You have just checked a published number without noticing. A widely read tutorial series on the transformer gives
+$1.1^{96} \approx 8{,}916$. In this book such a check is a **claim**: a sentence, the number that our run
+produced, and a criterion that was written down before. The build compares the two and prints a card:
+"""
+
+# %%
+claim(
+    "00-growth-by-a-tenth",
+    "A gain of 1.1 at each of 96 layers multiplies a signal by {mean:,.0f}.",
+    1.1**96,
+    source="an online series on the anatomy of the transformer, part 7",
+    published="8,916",
+    criterion="in [8900, 8930]",
+    kind="exact",
+)
+
+# %% [markdown]
+r"""
+The verdict is the first word. **Contradicted here** means that our interval lies wholly outside what the
+source says. **Holds here**: wholly inside. **Not seen at this scale**: the interval reaches across the
+border, and the run cannot tell. Cards of all three colours stay in the book; you will meet many that
+hold, and at least one that was not seen, in this chapter.
+
+Where runs are random, a card gives a 95 % interval over seeds. It also names its **kind**, because a comparison
+is only as fair as its setting: *exact* (algebra or a count), *at* (one stated setting), *best* (each
+method at its own learning rate, chosen on validation data and reported on test data), *range* (over learning rates
+declared beforehand). And it depends on the **profile**: `smoke` only proves that everything runs,
+`cpu` is what you are reading, `full` and `gpu` run larger grids and models, and may overrule it.
+
+### The row, twice
+
+Now replace people by random matrices. Let $W$ be $d \times d$, each entry with mean 0 and variance $g^2/d$. Then
+
+$$\mathbb E\|Wx\|^2 = \sum_i \sum_j \tfrac{g^2}{d} x_j^2 = g^2\|x\|^2, \qquad\qquad \mathbb E\|W^\top\delta\|^2 = g^2\|\delta\|^2.$$
+
+The signal meets $W$, the gradient meets $W^\top$, and the gain is the same. One often reads that *if
+activations grow on the way up, gradients shrink on the way down*. Ask autograd:
+"""
+
+
+# %%
+def row_of_matrices(gain, depth=96, dim=64):
+    """RMS of a signal after each random matrix, and of a gradient on its way back."""
+    x = [torch.randn(8, dim).double().requires_grad_()]
+    for _ in range(depth):
+        x.append(x[-1] @ (torch.randn(dim, dim).double() * gain / dim**0.5))
+    gradients = torch.autograd.grad(x[-1], x, torch.randn_like(x[-1]))
+    return [[t.square().mean().sqrt().item() for t in side] for side in (x, gradients)]
+
+
+# %%
+def draw_row(gain):
+    torch.manual_seed(seed)
+    up, down = row_of_matrices(gain)
+    return plots.by_depth(
+        {"signal, going up": up, "gradient, coming down": down},
+        ylabel="root mean square", start=0, logy=True, ylim=(1e-32, 1e20),
+        reference={"largest float16": 65504},
+        caption=f"Ninety-six random matrices of gain {gain:g}.",
+    )  # fmt: skip
+
+
+plots.explore(
+    draw_row,
+    [0.5, 0.9, 0.99, 1.0, 1.01, 1.1, 1.5],
+    "row",
+    label="gain of each layer",
+    caption="Read the signal from left to right and the gradient from right to left: at layer 0 it has "
+    "come all the way down. The two lines are mirror images at every gain.",
+)
+
+# %%
+torch.manual_seed(seed)
+rows = [row_of_matrices(1.1) for _ in lab.seeds(smoke=5, cpu=10, full=40)]
+claim(
+    "00-gradients-grow-with-the-signal",
+    "Where the gain is 1.1, a gradient is multiplied by {mean:.3f} per layer on its way down.",
+    [(down[0] / down[-1]) ** (1 / 96) for _, down in rows],
+    source="an online series on the anatomy of the transformer, part 7",
+    published="if activations grow forward, gradients shrink backward",
+    criterion="> 1",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+So vanishing and exploding are one disease with two signs. (Shrinking gradients beside growing activations do
+exist. They need something that divides, or that saturates; a norm is one such thing.)
+
+Look at the slider once more, at gain 0.9. Vanishing gradients are usually told as a story of two classes: layers near the output
+learn, early ones get next to nothing. But a *weight's* gradient is what comes down times what came up,
+$\partial L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$, and its size is $g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$, the same in every
+layer. Mirror images have a constant product:
+"""
+
+
+# %%
+def first_over_last(gain, depth=96, dim=64):
+    """Ratio of the gradients of the first and the last matrix of the row."""
+    weights = (torch.randn(depth, dim, dim).double() * gain / dim**0.5).requires_grad_()
+    x = torch.randn(8, dim).double()
+    for weight in weights:
+        x = x @ weight
+    sizes = torch.autograd.grad(x, weights, torch.randn_like(x))[0].flatten(1).norm(dim=1)
+    return (sizes[0] / sizes[-1]).item()
+
+
+torch.manual_seed(seed)
+claim(
+    "00-vanishing-spares-no-layer",
+    "At gain 0.9 the weight gradient changes by a factor {mean:.3f} per layer on the way down.",
+    [first_over_last(0.9) ** (1 / 96) for _ in lab.seeds(smoke=5, cpu=10, full=40)],
+    source="Exploring the Transformer, part 14 (an article on residual networks)",
+    published="early layers receive almost no updates, layers near the output are updated well",
+    criterion="in [0.97, 1.03]",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+Everybody starves alike. The story of two classes needs a signal that keeps its size while the gradient fades: through
+saturation, biases, or a norm.
+
+Another popular shortcut reads the gain off the *spectral norm*, the largest factor by which $W$ stretches any vector.
+That is a bound, and a loose one. A large random matrix of gain 1 has spectral norm near 2, and yet an ordinary
+signal keeps its size:
+"""
+
+# %%
+torch.manual_seed(seed)
+wide = torch.randn(512, 512) / 512**0.5
+rows = [row_of_matrices(1.0) for _ in lab.seeds(smoke=5, cpu=10, full=40)]
+claim(
+    "00-spectral-norm-is-a-bound",
+    "Random matrices of gain 1: the largest stretch is {spectral:.2f}, the signal grows by {mean:.3f} per layer.",
+    [(up[-1] / up[0]) ** (1 / 96) for up, _ in rows],
+    spectral=torch.linalg.matrix_norm(wide, 2).item(),
+    source="the same series",
+    published="spectral norm 1.01 means growth like 1.01 to the power L",
+    criterion="in [0.95, 1.05]",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+## Derivation: three repairs on paper
+
+### First repair: draw the weights with care
+
+A rectifier deletes half of the energy: for symmetric $x$, $\mathbb E[\mathrm{relu}(x)^2] = \frac12\mathbb E[x^2]$. So a layer
+$\mathrm{relu}(Wx)$ whose weights have variance $\sigma^2$ multiplies the mean square by $\frac12 n\sigma^2$, with $n$ inputs. Ninety-six
+times. Three rules are in use:
+
+| rule | variance of a weight | RMS factor per layer with ReLU | after 96 layers |
+| --- | --- | --- | --- |
+| PyTorch's `nn.Linear` as it comes | $1/(3n)$ | $\sqrt{1/6} \approx 0.41$ | $4\cdot10^{-38}$ |
+| {cite:t}`glorot2010`, "Xavier" | $2/(n_{\rm in} + n_{\rm out})$, here $1/n$ | $\sqrt{1/2} \approx 0.71$ | $4\cdot10^{-15}$ |
+| {cite:t}`he2015` | $2/n_{\rm in}$ | 1 | 1 |
+
+Xavier's rule is a compromise: the signal asks for $1/n_{\rm in}$, the gradient for $1/n_{\rm out}$. He's repairs the
+rectifier. What does it *not* repair? It is a promise about one moment, before the first step. And it is
+about size, and size alone. Two inputs of the same size can come out of a hundred layers as *the same vector*. Nothing
+has exploded, nothing has vanished, and everything is lost.
+
+### Second repair: let the signal skip
+
+A **residual** step is $x \leftarrow x + f(x)$ {cite:p}`he2016deep`. Its Jacobian is $I + J_f$, and the product over the layers
+contains an identity: one path on which nothing is multiplied. The idea has ancestors. {cite:t}`schraudolph1998` combined
+shortcuts with centering. **Highway** networks {cite:p}`srivastava2015` mix, through a learned gate $T$ between 0 and 1:
+$x \leftarrow T(x)\odot f(x) + (1 - T(x))\odot x$. With the gate closed, a highway is the identity; a residual step has nothing to close,
+and no weights to learn for it.
+
+Why not simply learn the identity? {cite:t}`he2016deep` had found that 56 plain layers fit their *training* data worse than 20,
+although 36 layers that do nothing would have done. Copying through weights and rectifiers is hard; writing zero is easy.
+
+Now the catch. If $f$ preserves size and is unrelated to $x$, variances add: each step *doubles* the variance. After 48 steps
+the RMS has grown by $\sqrt2^{\,48} = 2^{24} \approx 1.7\cdot10^7$. The skip has turned vanishing into explosion. Unless the branches are small:
+scale each by $1/\sqrt S$ at initialization, for $S$ steps, and the variance grows by $(1 + \frac1S)^S < e$. GPT-2 does this
+{cite:p}`radford2019`; *Fixup* {cite:p}`zhang2019fixup` trains deep residual networks with hardly more. Remember it, it will return.
+
+The place matters too. {cite:t}`he2016identity` write a step as $x \leftarrow \phi(h(x) + f(x))$. If the shortcut is scaled,
+$h(x) = \lambda x$, the direct path is multiplied by $\lambda^S$: our row of people once more. If $\phi$ is a rectifier (**ResNet v1**), it
+stands in the row as well. They moved it into the branch (**ResNet v2**), so that $h$ and $\phi$ are both the identity.
+
+### Third repair: normalize
+
+A norm measures the size and divides by it. Whatever gain the weights have, its result has size one. This is
+stronger than a good initialization, for it is renewed at every step of training. In $N(Wx)$ the scale of $W$ is
+invisible:
+
+$$N(cWx) = N(Wx), \qquad \nabla_W L\,(cW) = \tfrac1c\,\nabla_W L\,(W).$$
+
+Weights that have grown get smaller gradients. The initial scale no longer decides whether the signal survives. It has become
+a learning rate: the same gradient step turns a large $W$ less.
+"""
+
+# %%
+torch.manual_seed(seed)
+x, target, first = torch.randn(9, 32).double(), torch.randn(9, 32).double(), torch.randn(32, 32)
+
+
+def loss_and_gradient(scale):
+    weight = (scale * first.double()).requires_grad_()
+    loss = (layer_norm(x @ weight.T, eps=0.0) - target).square().mean()
+    return loss, torch.autograd.grad(loss, weight)[0]
+
+
+(loss, gradient), (again, smaller) = loss_and_gradient(1.0), loss_and_gradient(4.0)
+claim(
+    "00-norm-hides-the-scale",
+    "Weights four times as large: loss and four times the gradient change by at most {mean:.1e}.",
+    max((loss - again).abs().item(), (gradient - 4 * smaller).abs().max().item()),
+    source="scale invariance, e.g. Ba et al. 2016, arXiv 1607.06450, section 5.1",
+    criterion="< 1e-12",
+    kind="exact",
+    tolerance=1e-12,
+)
+
+# %% [markdown]
+r"""
+What must a useful norm offer? A bounded size, whatever comes in. A derivative. And for a transformer one thing more:
+an example must not depend on its neighbours in the batch, for they change, and at generation there may be none. That third
+wish decides the next chapter. (One thing a norm does not offer: a *normal distribution*. Subtracting a mean and dividing by a
+deviation changes two numbers, not a shape.)
+
+## Implementation
+
+Four ways to wire a step, as `labkit`'s models use them:
+"""
+
+# %%
+from labkit.placements import Highway, NoNorm, ResNetV1, ResNetV2, Step
+
+show(NoNorm.step, ResNetV1.step, ResNetV2.step, Highway.step)
+
+# %% [markdown]
+r"""
+Are these the equations of the papers? We type those once more, from the text above, and let `labkit.check` hold both against a
+third version, in double precision. A wrong order of two words would show.
+"""
+
+# %%
+TYPED = {
+    "none": lambda x, f: x + f(x),
+    "resnet-v1": lambda x, f, norm: (x + norm(f(x))).clamp(min=0),
+    "resnet-v2": lambda x, f, norm: f(norm(x).clamp(min=0)) + x,
+    "highway": lambda x, f, gate: x + gate(x) * (f(x) - x),
+}
+OURS = {"none": NoNorm, "resnet-v1": ResNetV1, "resnet-v2": ResNetV2, "highway": Highway}
+reports = {name: (check.block(TYPED[name], name), check.block(OURS[name], name)) for name in OURS}
+{name: [report.summary for report in both] for name, both in reports.items()}
+
+# %%
+claim(
+    "00-designs-meet-their-equations",
+    "Of the {n_designs:.0f} designs, typed and ours, {mean:.0f} break a law.",
+    sum(not report.ok for both in reports.values() for report in both),
+    n_designs=sum(map(len, reports.values())),
+    source="He et al. 2015 and 2016, arXiv 1512.03385 and 1603.05027; Srivastava et al. 2015, 1505.00387",
+    criterion="<= 0",
+    kind="exact",
+)
+
+# %% [markdown]
+r"""
+Our experiments need something small and deep: a perceptron that reads handwritten digits, with two matrices to a step.
+`StackConfig` builds it in any of these wirings; the arm "plain" has no skips. Watch the argument for skips come true to
+the bit: write zeros into the last matrix of every branch, and forty-eight layers are the identity.
+"""
+
+# %%
+torch.manual_seed(seed)
+images = Digits(batch=64).load().held_out["validation"][0][0]
+net = StackConfig("none", depth=48).build()
+for step in (layer for layer in net if isinstance(layer, Step)):
+    nn.init.zeros_(step.sublayer.last.weight)
+enters, *_, leaves = signal(net, images)
+claim(
+    "00-empty-branches-are-the-identity",
+    "Through 24 residual steps that write nothing a signal changes by {mean:g}.",
+    (leaves - enters).abs().max().item(),
+    source="He et al. 2015, arXiv 1512.03385, section 3.1",
+    criterion="<= 0",
+    kind="exact",
+)
+
+# %% [markdown]
+r"""
+## Predict
+
+Write your answers down before you scroll.
+
+1. **Rectified layers.** Ninety-six of them, He's rule, two different images. The size survives. What is the
+   cosine between the two at the end?
+2. **A transformer without norms**, skips in place, Xavier's rule. By what factor per block does the last gradient grow?
+3. **Forty-eight layers on digits**: with norms and no skips; with skips and no norms; with both. Which train, if each may choose
+   its learning rate?
+4. **Ninety-six sublayers, no norm**, small branches at initialization. Does it diverge, as everybody says?
+5. **Noise after each BatchNorm** that shifts its output anew at every step. Faster or slower than no norm?
+
+Numbers 3 and 4 surprised us.
+
+## Measure
+
+**What was chosen, and when?** Pilot runs, one seed each, fixed depths, steps and rates. They showed that 3 would come out as
+it does, so these cards are demonstrations rather than blind tests; the criteria stood before the runs you see.
+
+### Ninety-six rectified layers
+"""
+
+
+# %%
+@torch.no_grad()
+def through_rectifiers(init, seed):
+    """RMS after each of 96 plain layers, and the mean cosine between different images."""
+    torch.manual_seed(seed)
+    net = StackConfig("plain", init=init, width=256, depth=96).build().double()
+    streams = signal(net, images[:16].double())
+    units = [F.normalize(x, dim=-1) for x in streams]
+    sizes = [x.square().mean().sqrt().item() for x in streams]
+    return sizes, [((u @ u.T).sum().item() - 16) / (16 * 15) for u in units]
+
+
+rules = {"PyTorch's default": "torch", "Xavier": "xavier", "He": "he"}
+draws = lab.seeds(smoke=2, cpu=10, full=40)
+passed = {name: [through_rectifiers(init, s) for s in draws] for name, init in rules.items()}
+
+# %%
+plots.by_depth(
+    {name: [sizes for sizes, _ in runs] for name, runs in passed.items()},
+    ylabel="RMS of the signal", start=0, logy=True, ylim=(1e-40, 1e4),
+    caption="On a logarithmic axis each rule is a straight line whose slope the table above predicts.",
+    provenance=lab.provenance(),
+)  # fmt: skip
+
+
+# %%
+def factor(runs):
+    return [(sizes[-1] / sizes[0]) ** (1 / 96) for sizes, _ in runs]
+
+
+claim(
+    "00-xavier-loses-half-the-energy",
+    "With Xavier's variance a rectified layer multiplies the RMS by {mean:.3f}.",
+    factor(passed["Xavier"]),
+    source="He et al. 2015, arXiv 1502.01852, section 2.2",
+    published="the root of 1/2, that is 0.707",
+    criterion="in [0.69, 0.72]",
+    kind="at",
+)
+
+# %%
+claim(
+    "00-he-keeps-the-size",
+    "With He's variance a rectified layer multiplies the RMS by {mean:.3f}.",
+    factor(passed["He"]),
+    source="He et al. 2015, arXiv 1502.01852, section 2.2",
+    published="1",
+    criterion="in [0.98, 1.02]",
+    kind="at",
+)
+
+# %%
+plots.by_depth(
+    {"He": [cosines for _, cosines in passed["He"]]},
+    ylabel="cosine between different images", start=0, ylim=(0.0, 1.02),
+    caption="What the size does not tell. At cosine 1 all images are the same vector.",
+    provenance=lab.provenance(),
+)  # fmt: skip
+
+# %%
+claim(
+    "00-he-merges-its-inputs",
+    "After 96 rectified layers of He's variance the mean cosine between different images is {mean:.4f}.",
+    [cosines[-1] for _, cosines in passed["He"]],
+    source="this book; for the gradient's side of it, Balduzzi et al. 2017, arXiv 1702.08591",
+    criterion="> 0.95",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+So much for "initialization solves it". Sizes are perfect, and the network sees one image. The gradient suffers the mirror
+image: {cite:t}`balduzzi2017` found that in deep plain networks the gradients of *neighbouring* inputs become as unrelated as
+white noise, and that skips help. Rank tells the same story without rectifiers. A product of random
+matrices stretches some directions and shrinks others, more with each factor:
+"""
+
+
+# %%
+def directions(factors, skip, dim=64):
+    """Effective rank of a product: (Σ s²)² / Σ s⁴ over its singular values s."""
+    product = torch.eye(dim).double()
+    for _ in range(factors):
+        step = torch.randn(dim, dim).double() / dim**0.5
+        product = (torch.eye(dim) + step / factors**0.5 if skip else step) @ product
+        product /= product.norm()
+    energy = torch.linalg.svdvals(product).square()
+    return (energy.sum().square() / energy.square().sum()).item()
+
+
+torch.manual_seed(seed)
+counts = [1, 3, 12, 48, 96]
+ranks = {
+    name: {n: [directions(n, skip) for _ in draws[:5]] for n in counts}
+    for name, skip in (("plain", False), ("skip, scaled by 1/√S", True))
+}
+
+# %%
+plots.curves(
+    ranks,
+    xlabel="matrices multiplied", ylabel="effective rank (of 64)", logx=True, logy=True,
+    caption="Without skips, what leaves a deep linear network lives in one or two directions.",
+    provenance=lab.provenance(),
+)  # fmt: skip
+
+# %%
+claim(
+    "00-products-lose-rank",
+    "Of 64 directions a product of 96 random matrices keeps {mean:.1f}, with small branches and skips {kept:.0f}.",
+    ranks["plain"][96],
+    kept=float(np.mean(ranks["skip, scaled by 1/√S"][96])),
+    source="Orhan and Pitkow 2018, arXiv 1701.09175 (degeneracy of deep linear networks)",
+    criterion="< 4",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+{cite:t}`orhan2018` name three ways in which a layer wastes units, and call them singularities: a unit that is never active, two
+units that always agree, units that depend on each other linearly. In each case some direction in the space of outgoing
+weights changes nothing, and learning along it stands still. A skip around the layer adds to every unit something of its
+own. Kill one unit, clone another, and count the directions that are left, without the skip and with it:
+"""
+
+# %%
+torch.manual_seed(seed)
+incoming, x = torch.randn(16, 16), torch.randn(200, 16)
+incoming[0], incoming[1] = 0.0, incoming[2]  # a dead unit; two units that always agree
+units = torch.relu(x @ incoming.T)
+usable = [int(torch.linalg.matrix_rank(features)) for features in (units, units + x)]
+claim(
+    "00-skips-lift-singularities",
+    "Of 16 directions of outgoing weights {plain:.0f} can be told apart without the skip, {mean:.0f} with it.",
+    usable[1],
+    plain=usable[0],
+    source="Orhan and Pitkow 2018, arXiv 1701.09175, Figure 1",
+    criterion=">= 16",
+    kind="exact",
+)
+
+# %% [markdown]
+r"""
+### A transformer without norms
+
+Now the real thing: attention and feed-forward steps, width 64, ReLU, text from State of the Union addresses. All skips in
+place, no norm anywhere. We read the gradient of the last feed-forward matrix before the first update. The second arm differs by
+one rule, the initialization `megatron`, which draws smaller and divides the matrices that write to the stream by $\sqrt{2L}$.
+The third has its norms.
+"""
+
+# %%
+start = Run(
+    model=ModelConfig(norm="layer", activation="relu", dim=64, context=32, init="xavier"),
+    data=Text(batch=16, time=32),
+    train=TrainConfig(steps=1),
+    probes=("gradient-at-start",),
+)
+bare, small = {"model.recipe": "none"}, {"model.init": "megatron"}
+arms = {"none": bare, "none, small branches": {**bare, **small}, "pre": {"model.recipe": "pre"}}
+depths = lab.pick(smoke=[2, 4], cpu=[2, 6, 12, 24, 48], full=[2, 6, 12, 24, 48, 96])
+few = lab.seeds(smoke=2, cpu=3, full=20)
+gradients = lab.run(Experiment(start, {"arm": arms, "model.depth": depths, "seed": few}))
+
+# %%
+at_start = "gradient-at-start.0"  # one number per block
+last = {
+    arm: {n: [run[-1] for run in at.values(at_start)] for n, at in part.by("depth").items()}
+    for arm, part in gradients.by("arm").items()
+}
+plots.curves(
+    last,
+    xlabel="depth L (blocks)", ylabel="gradient norm of the last W²", logx=True, logy=True,
+    caption="The first gradient of the last matrix, by depth. Both axes are logarithmic, and the line "
+    "without norms still bends upwards: faster than any power.",
+    provenance=lab.provenance(gradients),
+)  # fmt: skip
+
+# %%
+shallow, deep = min(depths), max(depths)
+
+
+def per_block(arm):
+    """Factor by which the last gradient grows with each block that is added."""
+    pairs = zip(last[arm][shallow], last[arm][deep], strict=True)
+    return [(b / a) ** (1 / (deep - shallow)) for a, b in pairs]
+
+
+claim(
+    "00-gradient-explodes-without-norms",
+    "Without norms, from Xavier, the last gradient grows by {mean:.2f} with each block.",
+    per_block("none"),
+    source="this book; the row of people",
+    criterion="> 1.3",
+    kind="at",
+)
+
+# %%
+claim(
+    "00-small-branches-keep-the-gradient",
+    "Without norms but with small branches it changes by {mean:.3f} with each block.",
+    per_block("none, small branches"),
+    source="Zhang et al. 2019 (Fixup), arXiv 1901.09321; Radford et al. 2019 (GPT-2)",
+    criterion="in [0.97, 1.03]",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+Cut the skips out as well, and the sign turns. This is surgery on a built model; each step becomes $x \leftarrow f(x)$:
+"""
+
+
+# %%
+class NoSkip(NoNorm):
+    """x ← f(x)."""
+
+    def step(self, x, f):
+        return f(x)
+
+
+def by_block(seed, skips):
+    """Gradient norm of every block's W² at the first step of a model without norms."""
+    torch.manual_seed(seed)
+    model = ModelConfig("none", activation="relu", depth=12, context=32, init="xavier").build()
+    for block in model.blocks if not skips else ():
+        block.attention = NoSkip(None, block.attention.sublayer)
+        block.feed_forward = NoSkip(None, block.feed_forward.sublayer)
+    inputs, targets = Text(batch=16, time=32).load().held_out["validation"][0]
+    F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()).backward()
+    return [b.feed_forward.sublayer.down.weight.grad.norm().item() for b in model.blocks]
+
+
+cut = {
+    name: [by_block(s, skips) for s in few] for name, skips in (("none", True), ("no skips", False))
+}
+
+# %%
+plots.by_depth(
+    {**cut, "pre": gradients.where(arm="pre", depth=lab.pick(smoke=4, cpu=12, full=12)).values(at_start)},
+    ylabel="gradient norm of W²", logy=True,
+    caption="Twelve blocks, by layer. Skips without norms: enormous everywhere. Neither: tiny, all layers alike. "
+    "Norms and skips: of the order of one.",
+    provenance=lab.provenance(gradients),
+)  # fmt: skip
+
+# %%
+claim(
+    "00-gradient-vanishes-without-skips",
+    "Without skips and norms, the first block's gradient is 10 to the power {mean:.1f} of what it is with skips.",
+    [float(np.log10(a[0] / b[0])) for a, b in zip(cut["no skips"], cut["none"], strict=True)],
+    source="this book",
+    criterion="< -3",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+### Does depth help? Seven ways to stack layers
+
+Now train. Digits, 150 steps of SGD, batches of 32. Seven designs: plain; plain with BatchNorm; skips alone, with He's rule; skips
+alone with small branches (each branch's last matrix divided by $\sqrt S$); the highway; and the two ResNets, which have both. Four,
+sixteen and forty-eight hidden matrices. Every design may choose among five learning rates, so here is the whole
+field first.
+"""
+
+# %%
+designs = {
+    "plain": {"model.step": "plain"},
+    "plain, BatchNorm": {"model.step": "plain", "model.norm": "batch"},
+    "skips": {"model.step": "none"},
+    "skips, small branches": {"model.step": "none", "model.init": "scaled"},
+    "highway": {"model.step": "highway"},
+    "resnet-v1": {"model.step": "resnet-v1", "model.norm": "batch"},
+    "resnet-v2": {"model.step": "resnet-v2", "model.norm": "batch"},
+}
+digits = Run(
+    model=StackConfig(),
+    data=Digits(batch=32),
+    train=TrainConfig(
+        steps=lab.pick(smoke=3, cpu=150, full=1000), optimizer="sgd", schedule="linear"
+    ),
+)
+
+# %%
+heights = lab.pick(smoke=[4, 8], cpu=[4, 16, 48], full=[4, 8, 16, 48, 96])
+rates = lab.pick(
+    smoke=[1e-2], cpu=[3e-3, 1e-2, 3e-2, 1e-1, 3e-1], full=[1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]
+)
+two = lab.seeds(smoke=1, cpu=2, full=3)
+field = {"design": designs, "model.depth": heights, "train.lr": rates}
+tuning = lab.run(Experiment(digits, {**field, "seed": two}))
+
+
+# %%
+def mean_or_none(losses):
+    return None if None in losses else float(np.mean(losses))
+
+
+plots.grid_map(
+    panels={
+        name: {
+            (depth, lr): mean_or_none(cell.values("validation.loss"))
+            for depth, row in part.by("depth").items()
+            for lr, cell in row.by("lr").items()
+        }
+        for name, part in tuning.by("design").items()
+    },
+    row_label="hidden matrices", col_label="learning rate", value_label="validation loss (nats)",
+    limits=(0.0, 2.4),
+    caption="Guessing one of ten digits costs 2.3 nats. Read each panel downwards: what does depth cost? "
+    "Then sideways: how wide is the range of rates that work?",
+    provenance=lab.provenance(tuning),
+)  # fmt: skip
+
+# %% [markdown]
+r"""
+Then each design at its own best rate, with five fresh looks at it, on test images:
+"""
+
+# %%
+tuned = {
+    f"{name} | {depth}": {**designs[name], "model.depth": depth, "train.lr": cell.best("lr")}
+    for name, part in tuning.by("design").items()
+    for depth, cell in part.by("depth").items()
+}
+five = lab.seeds(smoke=5, cpu=5, full=10)
+final = lab.run(Experiment(digits, {"arm": tuned, "seed": five})).by("arm")
+
+
+def test_loss(name, depth):
+    return [np.nan if x is None else x for x in final[f"{name} | {depth}"].values("test.loss")]
+
+
+# %%
+plots.curves(
+    {name: {n: test_loss(name, n) for n in heights} for name in designs},
+    xlabel="hidden matrices", ylabel="test loss (nats)", logx=True, logy=True,
+    reference={"guessing": float(np.log(10))},
+    caption="Each design at its own best learning rate. A cross at the top: diverged at every rate.",
+    provenance=lab.provenance(*final.values()),
+)  # fmt: skip
+
+# %%
+low, high = min(heights), max(heights)
+
+
+def minus(a, b):
+    """Subtract seed by seed."""
+    return [float(x) - float(y) for x, y in zip(a, b, strict=True)]
+
+
+def end_of_training(name, depth):
+    """Mean loss of the last twenty training batches."""
+    return final[f"{name} | {depth}"].values(lambda record: float(np.mean(record.losses[-20:])))
+
+
+claim(
+    "00-deeper-plain-networks-fit-worse",
+    f"With BatchNorm but no skips, {high} layers end {{mean:.2f}} nats above {low} on their own *training* data.",
+    minus(end_of_training("plain, BatchNorm", high), end_of_training("plain, BatchNorm", low)),
+    source="He et al. 2015, arXiv 1512.03385, Figure 1 (CIFAR-10, 56 against 20 layers)",
+    published="higher training error for the deeper network",
+    criterion="> 0.3",
+    kind="best",
+)
+
+# %%
+claim(
+    "00-norms-and-skips-together",
+    f"At {high} layers ResNet v2 ends {{mean:.2f}} nats below the same network without its skips.",
+    minus(test_loss("plain, BatchNorm", high), test_loss("resnet-v2", high)),
+    source="He et al. 2015, arXiv 1512.03385",
+    criterion="> 0.5",
+    kind="best",
+)
+
+# %%
+lost = tuning.where(design="skips", depth=high).values(
+    lambda record: record.diverged_at is not None
+)
+claim(
+    "00-skips-alone-explode",
+    f"{high} layers with skips, He's rule and no norm: a share of {{mean:.2f}} of the runs diverges, over all rates.",
+    float(np.mean(lost)),
+    source="this book; variances add",
+    criterion="> 0.99",
+    kind="range",
+)
+
+# %%
+claim(
+    "00-v2-beats-v1-when-deep",
+    f"At {high} layers ResNet v1's test loss minus v2's is {{mean:+.3f}} nats.",
+    minus(test_loss("resnet-v1", high), test_loss("resnet-v2", high)),
+    source="He et al. 2016, arXiv 1603.05027, Table 3 (CIFAR-10, 1,001 layers)",
+    published="7.61 % against 4.92 % error",
+    criterion="> 0",
+    kind="best",
+)
+
+# %% [markdown]
+r"""
+Three lessons. **Norms alone are not enough.** BatchNorm holds the size at every layer, and forty-eight plain layers
+still learn next to nothing. **Skips alone are not enough** either, if the branches start large. Both together do not
+mind depth. This is He's *degradation*: the deeper plain network loses on its own training data, so this is not overfitting.
+
+And a fourth, in the panel that most books leave out. Skips with **small branches** and no norm at all:
+"""
+
+# %%
+claim(
+    "00-small-branches-need-no-norm",
+    f"At {high} layers, without any norm but with small branches, the test loss is {{mean:+.3f}} nats from ResNet v2's.",
+    minus(test_loss("skips, small branches", high), test_loss("resnet-v2", high)),
+    source="Zhang et al. 2019 (Fixup), arXiv 1901.09321",
+    published="residual networks train as well without normalization",
+    criterion="< 0.1",
+    kind="best",
+)
+
+
+# %%
+def rates_that_work(name):
+    """Count, for each seed, the rates at which the deepest network ends below one nat."""
+    part = tuning.where(design=name, depth=high).by("seed").values()
+    return [sum((x or 9.9) < 1 for x in runs.values("validation.loss")) for runs in part]
+
+
+claim(
+    "00-norms-widen-the-range-of-rates",
+    f"At {high} layers ResNet v2 trains at {{mean:.1f}} more of the {len(rates)} rates than small branches without norms.",
+    minus(rates_that_work("resnet-v2"), rates_that_work("skips, small branches")),
+    source="Santurkar et al. 2018, arXiv 1805.11604 (a larger range of learning rates)",
+    criterion="> 0.5",
+    kind="range",
+)
+
+# %% [markdown]
+r"""
+The best network without norms matches the one with them. What it lacks is *room*: it trains at one careful rate. So a norm
+buys tolerance. How much tolerance is lost per layer? The same series states a law for networks without norms: the largest
+stable rate falls like $1/\sqrt L$.
+"""
+
+# %%
+ladder = lab.pick(
+    smoke=[1e-2, 2e-2],
+    cpu=[2e-3 * 2 ** (k / 2) for k in range(10)],
+    full=[5e-4 * 2 ** (k / 4) for k in range(32)],
+)
+careful = {"skips, small branches": designs["skips, small branches"]}
+climbs = lab.run(
+    Experiment(digits, {"design": careful, "model.depth": heights, "train.lr": ladder, "seed": few})
+)
+largest = {
+    depth: [
+        max(
+            [
+                lr
+                for lr, run in runs.by("lr").items()
+                if (run.values("validation.loss")[0] or 9.9) < 1
+            ]
+            or [min(ladder)]
+        )
+        for runs in part.by("seed").values()
+    ]
+    for depth, part in climbs.by("depth").items()
+}
+
+
+def exponents(points):
+    """Fit value ~ depth^p for each seed and return the p."""
+    slopes = np.polyfit(np.log(list(points)), np.log(list(points.values())), 1)[0]
+    return [float(p) for p in slopes]
+
+
+# %%
+claim(
+    "00-largest-rate-falls-with-depth",
+    "Without norms the largest rate that trains goes like L to the power {mean:.2f}.",
+    exponents(largest),
+    source="an online series on the anatomy of the transformer, part 7 (about transformers)",
+    published="L to the power −1/2",
+    criterion="in [-0.65, -0.35]",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+### Ninety-six sublayers without a norm
+
+"A 96-layer transformer trained without any normalization will diverge within the first few hundred steps", writes the same
+series, and elsewhere that it might survive at a rate of $10^{-5}$. Forty-eight blocks are 96 sublayers. Width 32, Adam, 60 steps, two
+initializations, and first a map of shallower models:
+"""
+
+# %%
+tower = Run(
+    model=ModelConfig(
+        norm="layer", activation="gelu", dim=lab.pick(smoke=8, cpu=32, full=32, gpu=256), context=32
+    ),
+    data=Text(batch=8, time=32),
+    train=TrainConfig(
+        steps=lab.pick(smoke=2, cpu=60, full=300),
+        warmup=lab.pick(smoke=1, cpu=10, full=30),
+        schedule="linear",
+    ),
+    probes=("validation",),
+)
+recipes = {
+    f"{name}, {init}": {"model.recipe": name, "model.init": init}
+    for name in lab.pick(
+        smoke=["none"],
+        cpu=["none", "pre", "post"],
+        full=["none", "pre", "post", "deepnorm", "sandwich"],
+    )
+    for init in ("xavier", "megatron")
+}
+grid = {
+    "model.depth": lab.pick(smoke=[2], cpu=[4, 16], full=[4, 12, 24, 48], gpu=[12, 48, 96]),
+    "train.lr": lab.pick(
+        smoke=[3e-3], cpu=[3e-3, 1e-2, 3e-2], full=[1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2]
+    ),
+}
+towers = lab.run(
+    Experiment(tower, {"arm": recipes, **grid, "seed": lab.seeds(smoke=1, cpu=1, full=3)})
+)
+
+# %%
+plots.grid_map(
+    panels={
+        name: {
+            (depth, lr): mean_or_none(cell.values("validation.loss"))
+            for depth, row in part.by("depth").items()
+            for lr, cell in row.by("lr").items()
+        }
+        for name, part in towers.by("arm").items()
+    },
+    row_label="blocks", col_label="learning rate", value_label="validation loss (nats)", limits=(2.3, 3.6),
+    caption="Learning rate by depth. Compare the two initializations of each recipe: one of the recipes "
+    "lives by its initialization, the others hardly notice.",
+    provenance=lab.provenance(towers),
+)  # fmt: skip
+
+# %%
+sky = {"model.depth": [lab.pick(smoke=3, cpu=48, full=48)], "seed": few}
+cases = {
+    "xavier": {**bare, "model.init": "xavier", "train.lr": 3e-3},
+    "megatron": {**bare, "model.init": "megatron", "train.lr": 3e-3},
+    "megatron, fast": {**bare, "model.init": "megatron", "train.lr": 3e-2},
+    "pre, megatron, fast": {"model.recipe": "pre", "model.init": "megatron", "train.lr": 3e-2},
+}
+heights96 = lab.run(Experiment(tower, {"case": cases, **sky}))
+fell = {
+    case: part.values(lambda record: float(record.diverged_at is not None))
+    for case, part in heights96.by("case").items()
+}
+
+# %%
+plots.loss_curves(
+    {
+        case: part.values(lambda record: record.losses)
+        for case, part in heights96.by("case").items()
+    },
+    ylim=(2.2, 6.0),
+    caption="Ninety-six sublayers. Three arms have no norm anywhere.",
+    provenance=lab.provenance(heights96),
+)
+
+# %%
+claim(
+    "00-xavier-tower-falls",
+    "96 sublayers without norms, from Xavier, rate 0.003: a share of {mean:.1f} of the runs diverges.",
+    fell["xavier"],
+    source="an online series on the anatomy of the transformer, part 7",
+    published="diverges within the first few hundred steps",
+    criterion="> 0.5",
+    kind="at",
+)
+
+# %%
+claim(
+    "00-megatron-tower-falls",
+    "The same with small branches at initialization: a share of {mean:.1f} diverges.",
+    fell["megatron"],
+    source="an online series on the anatomy of the transformer, part 7",
+    published="diverges within the first few hundred steps",
+    criterion="> 0.5",
+    kind="at",
+)
+
+# %%
+claim(
+    "00-the-norm-holds-at-ten-times-the-rate",
+    "At ten times the rate, of the same initialization, the share that diverges is {mean:+.1f} higher without norms than with.",
+    minus(fell["megatron, fast"], fell["pre, megatron, fast"]),
+    source="this book",
+    criterion="> 0.5",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+There is the card of this chapter. The statement holds for one initialization and is contradicted for another, at the same depth,
+rate and task; what separates them is one number, the size of the branches. The norm shows its worth in the third card: turn the rate up, and the
+careful network falls while the normalized one stands.
+
+Sixty steps are a short life. A careful start is a promise about the first moment; weights move, and nothing renews the promise. Whether
+towers like this one survive a real training is a question for `full` and `gpu`.
+
+### Putting the shift back
+
+**Internal covariate shift**: every layer learns on inputs whose distribution moves, because the layers below are learning too. Ioffe
+and Szegedy hoped to speed training up by holding means and variances still {cite:p}`ioffe2015`; whitening every layer would be the thorough way, at a prohibitive price.
+The idea is plausible. Santurkar and colleagues tested it as one should, by taking the supposed cause away
+{cite:p}`santurkar2018`. After each BatchNorm they added noise, with a new mean and scale for each channel and step:
+"""
+
+# %%
+show(NoisyBatchNorm.forward)
+
+# %% [markdown]
+r"""
+The layers above now receive a distribution that jumps at every step, more than in any network without norms. If shift is what
+slows training, this network must suffer most. Eight plain layers, He's rule, three rates. We watch the training loss, as they did.
+"""
+
+# %%
+shaken = {"model.depth": [8], "train.steps": [lab.pick(smoke=24, cpu=200, full=1000)]}
+norms = {
+    "none": {"model.norm": "none"},
+    "batch": {"model.norm": "batch"},
+    "batch, noisy": {"model.norm": "noisy-batch"},
+}
+watch = {"probes": [("validation", "test", "landscape", "input-shift", "gradient-shift")]}
+speeds = lab.pick(smoke=[1e-1], cpu=[1e-2, 3e-2, 1e-1], full=[1e-2, 3e-2, 1e-1, 3e-1])
+noise = lab.run(
+    Experiment(digits, {**shaken, **watch, "arm": norms, "train.lr": speeds, "seed": five})
+)
+at_tenth = {arm: part.where(lr=1e-1) for arm, part in noise.by("arm").items()}
+
+
+def mean_loss(record):
+    """Training loss, averaged over the whole run: small means fast."""
+    return float(np.mean(record.losses))
+
+
+# %%
+plots.loss_curves(
+    {arm: part.values(lambda record: record.losses) for arm, part in at_tenth.items()},
+    ylabel="training loss (nats per image)", ylim=(0.0, 3.0),
+    caption="Rate 0.1. The noisy network is shaken at every step.",
+    provenance=lab.provenance(*at_tenth.values()),
+)  # fmt: skip
+
+
+# %%
+def shift(record):
+    """Typical move of a unit's mean and deviation in one step, in units of its deviation."""
+    return float(np.exp(np.mean(np.log(list(record.probes["input-shift"].values())))))
+
+
+moves = {
+    arm: {lr: cell.values(shift) for lr, cell in part.by("lr").items()}
+    for arm, part in noise.by("arm").items()
+}
+claim(
+    "00-noise-brings-the-shift",
+    "At rate 0.1 the inputs of the noisy network's rectifiers move {mean:.0f} times as far per step as BatchNorm's.",
+    [a / b for a, b in zip(moves["batch, noisy"][1e-1], moves["batch"][1e-1], strict=True)],
+    source="Santurkar et al. 2018, arXiv 1805.11604, Figure 2",
+    criterion="> 10",
+    kind="at",
+)
+
+# %%
+claim(
+    "00-shift-does-not-slow-training",
+    "At rate 0.1 the noisy network's mean training loss is {mean:.2f} nats below that of the network without norms.",
+    minus(at_tenth["none"].values(mean_loss), at_tenth["batch, noisy"].values(mean_loss)),
+    source="Santurkar et al. 2018, arXiv 1805.11604, Figure 2 (VGG on CIFAR-10)",
+    published="noisy BatchNorm trains about as fast as BatchNorm, faster than none",
+    criterion="> 0.2",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+Is that a fact about shift, or about that rate? Here are all three rates.
+"""
+
+# %%
+fast = {
+    arm: {lr: cell.values(mean_loss) for lr, cell in part.by("lr").items()}
+    for arm, part in noise.by("arm").items()
+}
+plots.curves(
+    fast,
+    xlabel="learning rate", ylabel="mean training loss (nats)", logx=True,
+    caption="Lower is faster. The price of the noise, and the gain from the norm, at each rate.",
+    provenance=lab.provenance(noise),
+)  # fmt: skip
+
+# %%
+slowest, quickest = min(speeds), max(speeds)
+claim(
+    "00-shift-does-not-slow-training-at-low-rates",
+    "At rate 0.01 it is {mean:+.2f} nats below.",
+    minus(fast["none"][slowest], fast["batch, noisy"][slowest]),
+    source="Santurkar et al. 2018, arXiv 1805.11604, Figure 2",
+    criterion="> 0",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+So the verdict hinges on the rate. Noise does cost something: the noisy curve lies above the quiet one everywhere. But a shift that dwarfs any
+that a network without norms produces does not bring back that network's trouble at high rates. Whatever BatchNorm does there, keeping
+distributions still is not it.
+
+Their second test measures the shift where it matters, in the gradient: how far does the gradient of a matrix move when only the matrices *below*
+make their step? If norms worked by reducing this, it should be smaller with them. They report that it is not.
+"""
+
+
+# %%
+def moved(record):
+    """Mean relative change of a matrix's gradient, over layers and the watched steps."""
+    return float(np.mean(list(record.probes["gradient-shift"].values())))
+
+
+best = {arm: part.best("lr") for arm, part in noise.by("arm").items()}
+own = {arm: part.where(lr=best[arm]) for arm, part in noise.by("arm").items()}
+claim(
+    "00-norms-do-not-calm-the-gradient-from-below",
+    "Relative move of the gradient caused from below, each at its own rate: BatchNorm's minus none's is {mean:+.2f}.",
+    minus(own["batch"].values(moved), own["none"].values(moved)),
+    source="Santurkar et al. 2018, arXiv 1805.11604, section 2.2",
+    published="no smaller, often larger, with BatchNorm",
+    criterion="> 0",
+    kind="best",
+)
+
+# %% [markdown]
+r"""
+### The ground underfoot
+
+Their own explanation: norms make the *landscape* smoother. Stand where training stands, look down the gradient, and walk. How much does the loss vary on
+the way, and how soon does the gradient point elsewhere?
+"""
+
+
+# %%
+def walk(record, key, start):
+    """Average a landscape quantity over the watched steps, at each distance."""
+    seen = list(record.probes["landscape"].values())
+    values = np.mean(
+        [np.minimum(np.abs(np.array(s[key]) - start * s[key][0]), 1e6) for s in seen], axis=0
+    )
+    return dict(zip(seen[0]["rates"][-len(values) :], values.tolist(), strict=True))
+
+
+def over_seeds(arm, key, start=0):
+    walks = own[arm].values(lambda record: walk(record, key, start))
+    return {eta: [w[eta] for w in walks] for eta in walks[0] if eta}
+
+
+# %%
+plots.curves(
+    {arm: over_seeds(arm, "loss", start=1) for arm in norms},
+    xlabel="step along the gradient, η", ylabel="change of the loss (nats)", logx=True, logy=True,
+    caption="How far the loss moves when one walks η times the gradient, averaged over the run. "
+    "Each network at its own best rate.",
+    provenance=lab.provenance(*own.values()),
+)  # fmt: skip
+
+# %%
+plots.curves(
+    {arm: over_seeds(arm, "change") for arm in norms},
+    xlabel="step along the gradient, η", ylabel="relative change of the gradient", logx=True, logy=True,
+    caption="Above 1 the old gradient says nothing about the new one.",
+    provenance=lab.provenance(*own.values()),
+)  # fmt: skip
+
+
+# %%
+def at_distance(arm, key, eta, start=0):
+    return [float(np.log10(x)) for x in over_seeds(arm, key, start)[eta]]
+
+
+claim(
+    "00-smoother-loss",
+    "Walking η = 0.1, the loss moves 10 to the power {mean:.1f} times as far without norms as with BatchNorm.",
+    minus(at_distance("none", "loss", 0.1, 1), at_distance("batch", "loss", 0.1, 1)),
+    source="Santurkar et al. 2018, arXiv 1805.11604, Figure 4a",
+    criterion="> 0.3",
+    kind="best",
+)
+
+# %%
+claim(
+    "00-gradients-predict-further",
+    "At the same distance the gradient has changed 10 to the power {mean:.2f} times as much without norms.",
+    minus(at_distance("none", "change", 0.1), at_distance("batch", "change", 0.1)),
+    source="Santurkar et al. 2018, arXiv 1805.11604, Figure 4b",
+    criterion="> 0.1",
+    kind="best",
+)
+
+# %% [markdown]
+r"""
+Why should it be smoother? The Jacobian of BatchNorm is a projection divided by the deviation $\sigma$ of its inputs: it removes from a gradient the
+part along the constant direction and the part along $\hat y$, and shrinks the rest. That is their Theorem 4.1, and for one channel of $m$ values it is an
+equality:
+
+$$\|\nabla_y L\|^2 = \frac{\gamma^2}{\sigma^2}\Big(\|g\|^2 - \frac1m\langle \mathbf 1, g\rangle^2 - \frac1m\langle g, \hat y\rangle^2\Big),$$
+
+where $g$ arrives at the norm's output and $\nabla_y L$ leaves at its input. (Exercise 6 asks for the proof.) Note the condition in it: the gradient shrinks where
+$\sigma > \gamma$, and grows where $\sigma$ is small.
+"""
+
+# %%
+torch.manual_seed(seed)
+norm, y = BatchNorm(1, eps=0.0).double(), (3 * torch.randn(50, 1).double() + 1).requires_grad_()
+norm.weight.data.fill_(0.7)
+g = torch.randn(50, 1).double()
+left = torch.autograd.grad(norm(y), y, g)[0].square().sum()
+hat = ((y - y.mean()) / y.std(correction=0)).detach()
+right = g.square().sum() - g.sum() ** 2 / 50 - (g * hat).sum() ** 2 / 50
+claim(
+    "00-batch-norm-theorem",
+    "The two sides of the theorem differ by {mean:.0e} of their size.",
+    (left / (0.7**2 / y.var(correction=0) * right) - 1).abs().item(),
+    source="Santurkar et al. 2018, arXiv 1805.11604, Theorem 4.1",
+    criterion="< 1e-9",
+    kind="exact",
+    tolerance=1e-9,
+)
+
+# %% [markdown]
+r"""
+### What the skips carry
+
+One more look at the stream itself. In a residual model the same vector runs from bottom to top, so one can read the answer off it early: apply the final norm
+and the output matrix after any block. {cite:t}`geva2021` did this with a language model and found that layers refine a running guess, and that even the last one
+may overturn it.
+"""
+
+# %%
+reader = Run(
+    model=ModelConfig(
+        "pre",
+        "layer",
+        dim=lab.pick(smoke=8, cpu=32, full=64),
+        depth=6,
+        activation="gelu",
+        context=32,
+    ),
+    data=Text(batch=16, time=32),
+    train=TrainConfig(
+        steps=lab.pick(smoke=2, cpu=300, full=3000),
+        lr=5e-3,
+        warmup=lab.pick(smoke=1, cpu=20, full=100),
+    ),
+    probes=("early-answers",),
+)
+answers = lab.run(Experiment(reader, {"seed": few}))
+plots.by_depth(
+    {name: answers.values(f"early-answers.{name}") for name in ("agreement", "confidence")},
+    ylabel="share", start=0, ylim=(0.0, 1.05),
+    caption="Layer 0 is the embedding. Agreement: the early answer is already the final one. Confidence: the "
+    "probability of the early answer.",
+    provenance=lab.provenance(answers),
+)  # fmt: skip
+
+# %%
+claim(
+    "00-the-last-block-still-decides",
+    "The last block overturns {mean:.0%} of the answers that stood before it.",
+    [1 - run[-2] for run in answers.values("early-answers.agreement")],
+    source="Geva et al. 2021, arXiv 2012.14913, section 5",
+    published="layers, the last one included, go on changing the prediction",
+    criterion="> 0.05",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+Does the skip let a decoder peek at the future, past the causal mask? No: it carries a position's vector to the same position. Change the last token, and count what
+moves before it:
+"""
+
+# %%
+torch.manual_seed(seed)
+model, text = ModelConfig("none", context=32).build(), torch.randint(96, (4, 32))
+other = text.clone()
+other[:, -1] = (other[:, -1] + 1) % 96
+claim(
+    "00-skips-do-not-leak",
+    "With skips and a causal mask, changing the last token moves earlier logits by {mean:g}.",
+    (model(other) - model(text))[:, :-1].abs().max().item(),
+    source="causality of attention",
+    criterion="<= 0",
+    kind="exact",
+)
+
+# %% [markdown]
+r"""
+## What the sources say, and what we measured
+
+| source and setting | what it says | here |
+| --- | --- | --- |
+| {cite:t}`he2015`, section 2.2 | with ReLU, variance $2/n$ keeps the signal, Xavier's loses half a layer | `00-he-keeps-the-size`, `00-xavier-loses-half-the-energy` |
+| {cite:t}`he2016deep`, Figure 1: CIFAR-10, 20 and 56 layers | the deeper plain network has the higher *training* error | `00-deeper-plain-networks-fit-worse` |
+| {cite:t}`he2016identity`, Table 3: CIFAR-10, 1,001 layers | v1 7.61 %, v2 4.92 % error | `00-v2-beats-v1-when-deep`, at 48 layers |
+| the same, conclusion | beyond a hundred layers only identity shortcuts train well | not tested at that depth |
+| {cite:t}`santurkar2018`, Figure 2: VGG on CIFAR-10 | noisy BatchNorm trains about as fast as BatchNorm | `00-shift-does-not-slow-training`, `…-at-low-rates` |
+| the same, section 2.2 | BatchNorm does not reduce the shift of gradients from below | `00-norms-do-not-calm-the-gradient-from-below` |
+| the same, Figure 4 | smoother loss, more predictive gradients | `00-smoother-loss`, `00-gradients-predict-further` |
+| {cite:t}`zhang2019fixup` | residual networks of any depth train without norms | `00-small-branches-need-no-norm`, with one scaling rule out of theirs |
+| {cite:t}`orhan2018`, Figure 1 | skips lift singularities | `00-skips-lift-singularities` |
+
+And some sentences that travel without their conditions:
+
+| often said | but |
+| --- | --- |
+| "a 96-layer transformer without norms diverges" | from Xavier, yes; with small branches, not here |
+| "with norms the learning rate no longer depends on depth, and initialization hardly matters" | the initial scale turns into a learning rate: `00-norm-hides-the-scale` |
+| "if activations grow, gradients shrink" | they grow together |
+| "without skips the gradient vanishes, with them it cannot" | with skips and without norms it explodes |
+| "norms reduce covariate shift, and therefore help" | `00-shift-does-not-slow-training` |
+
+## Where it goes wrong
+
+**A highway with a toll.** A [PyTorch port of Highway networks](https://github.com/kefirski/pytorch_Highway/blob/master/highway/highway.py) sends the carried signal through a
+matrix of its own. Its docstring says so. With the gate closed this is a row of people again. Rebuilt in four lines:
+"""
+
+
+# %%
+class TollHighway(Highway):
+    """What is carried passes a matrix."""
+
+    def __init__(self, make_norm, sublayer, place):
+        super().__init__(make_norm, sublayer, place)
+        self.linear = nn.Linear(place.dim, place.dim)
+
+    def step(self, x, f):
+        T = self.transform(x)
+        return T * f(x) + (1 - T) * self.linear(x)
+
+
+report = check.block(TollHighway, "highway")
+print(report.summary)
+print([law.message for law in report.failed if law.name == "skip path"])
+
+# %% [markdown]
+r"""
+The law "skip path" silences the sublayer and asks what is left of $x$: not $x$.
+
+**The shortcut leaves too late.** In a much-copied repository of CIFAR models the pre-activation block took its shortcut *after* norm and rectifier
+([issue 9](https://github.com/kuangliu/pytorch-cifar/issues/9); the author agreed). Nothing crashes, and no path is free any more.
+"""
+
+
+# %%
+def late_shortcut(x, f, norm):
+    x = torch.relu(norm(x))
+    return x + f(x)
+
+
+report = check.block(late_shortcut, "resnet-v2")
+print(report.summary, {law.cause for law in report.failed})
+
+# %% [markdown]
+r"""
+**The rectifier that reached back.** `nn.ReLU(inplace=True)` at the head of a branch overwrites its input. With a norm before it, this is harmless: the norm has
+made a copy. Take the norm away, and the *skip* is rectified too. It happened in a
+[VQ-VAE](https://github.com/rosinality/vq-vae-2-pytorch/issues/60) and in an [improved ResNet](https://github.com/iduta/iresnet/pull/2). The check notices that its input was overwritten:
+"""
+
+# %%
+for name, step in {
+    "resnet-v2": lambda x, f, norm: x + f(torch.relu_(norm(x))),
+    "none": lambda x, f: x + f(torch.relu_(x)),
+}.items():
+    failed = [law.cause for law in check.block(step, name).failed if law.name == "inputs kept"]
+    print(f"{name}: {failed or 'inputs kept'}")
+
+# %% [markdown]
+r"""
+### A check-up for a sick network
+
+Before you blame data or optimizer, take three numbers at initialization. They cost one batch.
+"""
+
+
+# %%
+def check_up(config):
+    """Size factor per matrix; cosine between images; first over last matrix' gradient."""
+    torch.manual_seed(seed)
+    net, labels = config.build().double(), torch.randint(10, (len(images),))
+    streams = signal(net, images.double())
+    size = (streams[-1].square().mean() / streams[0].square().mean()).item()
+    unit = F.normalize(streams[-1], dim=-1)
+    F.cross_entropy(net(images.double()), labels).backward()
+    slopes = [p.grad.norm().item() for p in net.parameters() if p.ndim == 2]
+    cosine = ((unit @ unit.T).sum().item() / len(images) - 1) / (len(images) - 1)
+    return size ** (0.5 / config.depth), cosine, slopes[1] / slopes[-2]
+
+
+# %%
+SICK = [
+    ("loss stays at guessing", "default weights, no norm", "He's rule, or a norm", StackConfig("plain", init="torch", depth=48)),
+    ("loss stays at guessing", "all inputs merged", "skips", StackConfig("plain", depth=48)),
+    ("NaN in the first steps", "large branches on a stream", "small branches, or a norm", StackConfig("none", depth=48)),
+    ("loss stays at guessing", "norms, but no skips", "skips", StackConfig("plain", "batch", depth=48)),
+    ("none", "healthy", "—", StackConfig("resnet-v2", "batch", depth=48)),
+]  # fmt: skip
+rows = []
+for symptom, cause, fix, config in SICK:
+    size, cosine, slope = check_up(config)
+    numbers = {"size factor": size, "cosine": cosine, "gradient, first/last": slope}
+    rows.append({"what you see": symptom, "cause": cause, **numbers, "fix": fix})
+plots.table(rows)
+
+# %% [markdown]
+r"""
+Read it by columns: size factors should be near 1, the cosine well below 1, the last column within a few powers of ten of 1.
+
+## Exercises
+
+**1 (by hand).** A row of $L$ layers of gain $g$. (a) What is $1.02^{100}$, to three digits? (b) How large may the gain of 96 layers be, if the signal must not more
+than double? Give $g$ to five decimals.
+"""
+
+# %% tags=["exercise"]
+yours = {"a": ..., "b": ...}
+
+# %%
+truth = {"a": 1.02**100, "b": 2 ** (1 / 96)}
+check.answer(yours, truth, name="1", hint="take logarithms: ln(1 + x) is nearly x", rtol=3e-4)
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+$\ln 1.02 \approx 0.0198$. For (b), $96\ln g = \ln 2 \approx 0.693$.
+
+</details>
+<details><summary>Solution</summary>
+
+(a) $e^{100 \cdot 0.0198} = e^{1.98} \approx 7.24$. (b) $2^{1/96} \approx 1.00725$: less than one per cent a layer. A person in the row must be very careful.
+
+</details>
+
+**2 (by hand).** A stream of variance 1 and forty-eight residual steps without norms. Each branch puts out an unrelated vector with the variance of
+what it reads. (a) The RMS at the end? (b) The same with every branch multiplied by $1/\sqrt{48}$?
+"""
+
+# %% tags=["exercise"]
+yours = {"a": ..., "b": ...}
+
+# %%
+truth = {"a": 2.0**24, "b": (1 + 1 / 48) ** 24}
+check.answer(yours, truth, name="2", hint="variances add; RMS is a root", rtol=0.01)
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+Variance after one step: $1 + 1$ in (a), $1 + \frac1{48}$ in (b).
+
+</details>
+<details><summary>Solution</summary>
+
+(a) $\sqrt{2^{48}} = 2^{24} = 16{,}777{,}216$. (b) $\sqrt{(1 + 1/48)^{48}} = (49/48)^{24} \approx 1.64$, close to $\sqrt e \approx 1.65$.
+
+</details>
+
+**3 (by hand).** A highway's gate starts at $T = \sigma(b)$. Over fifty layers the carried signal is multiplied by $(1 - \sigma(b))^{50}$. (a) What is left for $b = -2$, a usual
+choice? (b) Which $b$ leaves one half?
+"""
+
+# %% tags=["exercise"]
+yours = {"a": ..., "b": ...}
+
+# %%
+open_gate = 1 - 0.5 ** (1 / 50)
+truth = {"a": (1 - 1 / (1 + np.exp(2))) ** 50, "b": float(np.log(open_gate / (1 - open_gate)))}
+check.answer(yours, truth, name="3", hint="σ(−2) ≈ 0.119; then invert σ", rtol=0.03)
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+$1 - \sigma(b) = 1/(1 + e^{b})$.
+
+</details>
+<details><summary>Solution</summary>
+
+(a) $0.8808^{50} \approx 0.0018$: even a highway that is "closed" forgets, by the arithmetic of the first page. (b) $1 - \sigma(b) = 2^{-1/50} \approx 0.98623$, so
+$e^{b} = 1/0.98623 - 1 \approx 0.01396$ and $b \approx -4.27$.
+
+</details>
+
+**4 (in code).** A *leaky* rectifier passes negative values times $a$. Which standard deviation must weights with `fan_in` inputs have, so that a layer keeps the mean square?
+"""
+
+
+# %% tags=["exercise"]
+def leaky_deviation(fan_in, a):
+    """Return the standard deviation of the weights."""
+    return ...
+
+
+# %%
+def check_leaky(rule):
+    """Hold a rule against the mean square of 40 leaky layers, at two slopes."""
+    came, wanted = {}, {}
+    for a in (0.0, 0.5):
+        wanted[f"slope {a}"] = (2 / ((1 + a * a) * 100)) ** 0.5
+        came[f"slope {a}"] = rule(100, a)
+    return check.answer(
+        came, wanted, name="4", hint="what share of the energy does it let through?"
+    )
+
+
+check_leaky(leaky_deviation)
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+Half of the values are negative. Their squares are multiplied by $a^2$.
+
+</details>
+"""
+
+
+# %% tags=["solution"]
+def solved_leaky(fan_in, a):
+    """A solution of exercise 4: the layer lets (1 + a²)/2 of the energy through."""
+    return (2 / ((1 + a * a) * fan_in)) ** 0.5
+
+
+assert check_leaky(solved_leaky).ok
+
+# %% [markdown]
+r"""
+**5 (in code).** Write a step of ResNet v2. `f` is the sublayer, `norm` its norm; `torch.relu` is yours to place. The check compares with the paper's equation, and tells you which
+block you have written instead.
+"""
+
+
+# %% tags=["exercise"]
+def my_step(x, f, norm):
+    """x ← x + f(relu(N(x)))."""
+    return ...
+
+
+# %%
+def check_step(step):
+    """Hold a step against ResNet v2."""
+    return check.block(step, "resnet-v2")
+
+
+check_step(my_step)
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+Nothing may stand on the stream: neither the norm nor the rectifier.
+
+</details>
+"""
+
+
+# %% tags=["solution"]
+def solved_step(x, f, norm):
+    """A solution of exercise 5."""
+    return x + f(torch.relu(norm(x)))
+
+
+assert check_step(solved_step).ok
+
+# %% [markdown]
+r"""
+**6 (a proof).** Prove the theorem about BatchNorm. One channel, $m$ values $y_j$, their mean $\mu$ and deviation $\sigma$, $\hat y = (y - \mu)/\sigma$, output $\gamma\hat y$. The gradient $g$ arrives
+at the output. Show that the squared length of the gradient at the input is $\frac{\gamma^2}{\sigma^2}\big(\|g\|^2 - \frac1m\langle\mathbf 1,g\rangle^2 - \frac1m\langle g,\hat y\rangle^2\big)$. When is it larger than $\|g\|^2$?
+
+<details><summary>Hint</summary>
+
+Show first that the Jacobian of $\hat y$ is $\frac1\sigma P$ with $P = I - \frac1m\mathbf 1\mathbf 1^\top - \frac1m\hat y\hat y^\top$. Then ask what $P^2$ is.
+
+</details>
+<details><summary>Solution</summary>
+
+$\partial\mu/\partial y_j = \frac1m$. From $\sigma^2 = \frac1m\sum_i (y_i - \mu)^2$ follows $2\sigma\,\partial\sigma/\partial y_j = \frac2m(y_j - \mu)$, the terms with $\partial\mu$ cancelling because
+$\sum_i(y_i - \mu) = 0$; so $\partial\sigma/\partial y_j = \frac1m\hat y_j$. Hence
+
+$$\frac{\partial\hat y_i}{\partial y_j} = \frac{\delta_{ij} - \frac1m}{\sigma} - \frac{y_i - \mu}{\sigma^2}\cdot\frac{\hat y_j}{m} = \frac1\sigma\Big(\delta_{ij} - \frac1m - \frac1m\hat y_i\hat y_j\Big) = \frac1\sigma P_{ij}.$$
+
+The vectors $\mathbf 1/\sqrt m$ and $\hat y/\sqrt m$ have length 1, since $\sum\hat y_i^2 = m$, and are orthogonal, since $\sum\hat y_i = 0$. So $P$ is the orthogonal projection that removes these two directions: $P = P^\top = P^2$.
+The gradient at the input is $\frac\gamma\sigma P g$, and $\|Pg\|^2 = g^\top P g = \|g\|^2 - \frac1m\langle\mathbf 1,g\rangle^2 - \frac1m\langle\hat y,g\rangle^2$, which proves the claim.
+
+It is larger than $\|g\|^2$ when $\gamma/\sigma$ is large enough to outweigh what $P$ removes: a channel with tiny deviation has its gradients *enlarged*. "Smoother" is a statement about networks
+whose channels would otherwise be wide.
+
+</details>
+
+**7 (open).** In the map of seven designs, plain networks with BatchNorm fail at forty-eight layers, and we blamed depth. Maybe they are only slow. Predict first: will four times as many steps close the gap to ResNet v2? Half of it? Then run it,
+at the rate chosen above, with three seeds. What result would make you change the sentence "norms alone are not enough"?
+"""
+
+# %% tags=["exercise"]
+my_prediction = "…"
+pair = {name: tuned[f"{name} | {high}"] for name in ("plain, BatchNorm", "resnet-v2")}
+longer = {"train.steps": [4 * digits.train.steps], "seed": few}
+my_experiment = Experiment(digits, {"arm": pair, **longer})
+# results = lab.run(my_experiment)      # remove the first "#" of this line and of the next
+# {arm: part.values("test.loss") for arm, part in results.by("arm").items()}
+print(len(my_experiment.runs()), "runs")
+
+# %% [markdown]
+r"""
+<details><summary>Hint</summary>
+
+The check-up table shows what the forty-eighth layer sees. Can more steps change what it is given to work with, and which layers would have to move?
+
+</details>
+
+## What you now know
+
+- Depth multiplies. Signal and gradient share the gain, and explode or vanish together.
+- Initialization sets the size, at the first moment; it does not keep inputs apart, nor the product's rank.
+- Skips give an identity path and the identity function for free, lift singularities, and make the stream grow. Where they lead matters: nothing may stand on them.
+- Norms alone do not make deep networks trainable, and skips with large branches explode. Skips with small branches train without any norm, in a narrow range of rates.
+- "No norm diverges" is a sentence about an initialization. What the norm added, in our runs, is room in the learning rate.
+- Shift put back on purpose did not bring the trouble back at a high rate; the landscape of the normalized network is smoother.
+- A card holds, was not seen, or is contradicted, at a stated setting. You have met all three.
+
+## References
+
+{cite:p}`schraudolph1998,glorot2010,he2015,he2016deep,he2016identity,ioffe2015,srivastava2015,balduzzi2017,orhan2018,santurkar2018,zhang2019fixup,radford2019,brown2020,geva2021`. Full entries are on the
+book's page of references.
+"""

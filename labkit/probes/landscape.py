@@ -1,0 +1,158 @@
+"""How steady the ground is: what a step along the gradient meets, and how inputs shift.
+
+All three look at one fixed batch of a classifier of images, in training mode, at chosen steps.
+
+landscape       L(θ − ηg) and ‖g(θ − ηg) − g‖ / ‖g‖ for several η, g = ∇L(θ)
+gradient-shift  ‖G' − G‖ / ‖G‖ for each matrix: G its gradient, G' the same once all matrices
+                before it have made their step. Both: Santurkar et al. 2018, arXiv 1805.11604
+input-shift     how far mean and deviation of what each rectifier receives move in one step, in
+                units of that deviation: root mean square over units
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from labkit.corpora.base import Batch
+from labkit.training import Observer
+
+Weights = dict[str, Tensor]
+STEPS = tuple(range(20, 400, 40))  # where a run is looked at
+RATES = tuple(0.025 * 2**i for i in range(6))  # how far down the gradient: 0.025 … 0.8
+
+
+def gradient(model: nn.Module, weights: Weights, batch: Batch) -> tuple[float, Weights]:
+    """Give loss and gradient at other weights than the model's own, which stay as they are."""
+    at = {name: value.detach().clone().requires_grad_() for name, value in weights.items()}
+    buffers = {name: value.clone() for name, value in model.named_buffers()}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # the same noise, where a layer draws some
+        logits = functional_call(model, {**at, **buffers}, (batch[0],))
+    loss = F.cross_entropy(logits.flatten(0, -2), batch[1].flatten())
+    found = torch.autograd.grad(loss, list(at.values()))
+    return loss.item(), dict(zip(at, found, strict=True))
+
+
+def length(parts: Weights) -> float:
+    """Give the length of a gradient whose parts are tensors."""
+    return sum(part.double().square().sum().item() for part in parts.values()) ** 0.5
+
+
+def apart(a: Weights, b: Weights) -> float:
+    """Give the length of a − b."""
+    return length({name: a[name] - b[name] for name in a})
+
+
+def own(model: nn.Module) -> Weights:
+    """Copy the model's weights."""
+    return {name: value.detach().clone() for name, value in model.named_parameters()}
+
+
+class Landscape(Observer):
+    """Loss and change of the gradient along the gradient, by step: {"step": {"loss": …}}."""
+
+    name = "landscape"
+
+    def __init__(
+        self, batch: Batch, steps: tuple[int, ...] = STEPS, rates: tuple[float, ...] = RATES
+    ):
+        self.batch, self.steps, self.rates = batch, steps, rates
+        self.seen: dict[str, dict[str, Any]] = {}
+
+    def after_backward(self, step: int, model: nn.Module) -> None:
+        """Walk down the gradient from where training stands."""
+        if step not in self.steps:
+            return
+        here = own(model)
+        loss, g = gradient(model, here, self.batch)
+        losses, changes = [loss], []
+        for rate in self.rates:
+            there = {name: value - rate * g[name] for name, value in here.items()}
+            loss, moved = gradient(model, there, self.batch)
+            losses.append(loss)
+            changes.append(apart(moved, g) / max(length(g), 1e-30))
+        self.seen[str(step)] = {
+            "rates": [0.0, *self.rates], "loss": losses, "change": changes, "length": length(g),
+        }  # fmt: skip
+
+    def result(self, model: nn.Module) -> dict[str, dict[str, Any]]:
+        """Return what was met."""
+        return self.seen
+
+
+class GradientShift(Observer):
+    """What the step of the matrices below does to the gradient of a matrix: {"step": [...]}."""
+
+    name = "gradient-shift"
+
+    def __init__(self, batch: Batch, steps: tuple[int, ...] = STEPS):
+        self.batch, self.steps = batch, steps
+        self.before: Weights = {}
+        self.seen: dict[str, list[float]] = {}
+
+    def after_backward(self, step: int, model: nn.Module) -> None:
+        """Keep the weights before a chosen step, and compare after it."""
+        if step - 1 in self.steps:
+            self.seen[str(step - 1)] = self._compare(model, own(model))
+        if step in self.steps:
+            self.before = own(model)
+
+    def _compare(self, model: nn.Module, after: Weights) -> list[float]:
+        g = gradient(model, self.before, self.batch)[1]
+        mixed, shifts = dict(self.before), []
+        for i, name in enumerate(self.before):
+            if i and g[name].ndim == 2:  # nothing lies before the first matrix
+                moved = gradient(model, mixed, self.batch)[1][name]
+                shifts.append(((moved - g[name]).norm() / g[name].norm().clamp(min=1e-30)).item())
+            mixed[name] = after[name]
+        return shifts
+
+    def result(self, model: nn.Module) -> dict[str, list[float]]:
+        """Return what was compared."""
+        return self.seen
+
+
+class InputShift(Observer):
+    """How the distribution of each rectifier's input moves in one step: {"step": [...]}."""
+
+    name = "input-shift"
+
+    def __init__(self, batch: Batch, steps: tuple[int, ...] = STEPS):
+        self.batch, self.steps = batch, steps
+        self.before: list[tuple[Tensor, Tensor]] = []
+        self.seen: dict[str, list[float]] = {}
+
+    def after_backward(self, step: int, model: nn.Module) -> None:
+        """Measure the distributions at a chosen step and at the next."""
+        now = self._distributions(model, step) if {step, step - 1} & set(self.steps) else []
+        if step - 1 in self.steps:
+            self.seen[str(step - 1)] = [
+                (((m - m0) ** 2 + (s - s0) ** 2) / s0.clamp(min=1e-6) ** 2).mean().sqrt().item()
+                for (m0, s0), (m, s) in zip(self.before, now, strict=True)
+            ]
+        if step in self.steps:
+            self.before = now
+
+    def _distributions(self, model: nn.Module, step: int) -> list[tuple[Tensor, Tensor]]:
+        seen: list[tuple[Tensor, Tensor]] = []
+
+        def keep(layer: nn.Module, args: tuple[Tensor, ...]) -> None:
+            seen.append((args[0].mean(dim=0), args[0].std(dim=0)))
+
+        rectifiers = [part for part in model.modules() if isinstance(part, nn.ReLU)]
+        hooks = [layer.register_forward_pre_hook(keep) for layer in rectifiers]
+        buffers = {name: value.clone() for name, value in model.named_buffers()}
+        weights = dict(model.named_parameters())
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(step)  # other noise at every step, as in training
+            functional_call(model, {**weights, **buffers}, (self.batch[0],))
+        for hook in hooks:
+            hook.remove()
+        return seen
+
+    def result(self, model: nn.Module) -> dict[str, list[float]]:
+        """Return what was measured."""
+        return self.seen

@@ -1,0 +1,27 @@
+"""Chapter 00: wrong lines in labkit that one of its claims must notice."""
+
+from tests.breaks import Break
+
+BREAKS = [
+    Break(
+        "ResNet v2's shortcut leaves after the norm",
+        "labkit/placements/images.py",
+        "        return x + f(torch.relu(N(x)))\n",
+        "        return N(x) + f(torch.relu(N(x)))\n",
+        "00-designs-meet-their-equations",
+    ),
+    Break(
+        "a residual step without norms forgets its skip",
+        "labkit/placements/residual.py",
+        '        """Add what the sublayer makes of the raw stream."""\n        return x + f(x)\n',
+        '        """Add what the sublayer makes of the raw stream."""\n        return f(x)\n',
+        "00-empty-branches-are-the-identity",
+    ),
+    Break(
+        "He's rule forgets the rectifier's half",
+        "labkit/stacks.py",
+        '    "he": lambda fan_in, fan_out: (2 / fan_in) ** 0.5,\n',
+        '    "he": lambda fan_in, fan_out: (1 / fan_in) ** 0.5,\n',
+        "00-he-keeps-the-size",
+    ),
+]
