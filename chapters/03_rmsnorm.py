@@ -14,12 +14,12 @@ seed = 0
 r"""
 # RMSNorm
 
-**Question.** LayerNorm does two things to a token: it subtracts the mean and divides by the standard
-deviation. {cite:t}`zhang2019` left the first step out, and reported that nothing was lost. Llama followed, and
-with it most open language models since. So half of a famous operation was dead weight for years, and nobody
-noticed? Then consider this. Add the constant 10 to every channel of every embedding and train. A model with
-LayerNorm does not feel it. A model with RMSNorm suffers. Compute the *same* LayerNorm in 16-bit floats, with a
-textbook formula for the variance, and it learns next to nothing. What does the mean do, when may it go, and what does
+**Question.** LayerNorm does two things to a token: it subtracts the mean and divides by the standard deviation.
+{cite:t}`zhang2019` left the first step out, and reported that nothing was lost. Llama followed, and with it
+most open language models since. So half of a famous operation was dead weight for years, and nobody noticed?
+Then consider this. Add the constant 10 to every channel of every embedding and train. A model with LayerNorm
+does not feel it. A model with RMSNorm suffers. Compute the *same* LayerNorm in 16-bit floats, with a textbook
+formula for the variance, and it learns next to nothing. What does the mean do, when may it go, and what does
 the number format have to do with it?
 """
 
@@ -31,7 +31,7 @@ r"""
 - which invariances RMSNorm keeps and which it loses, proved and then tested;
 - a recipe that turns any trained Pre-Norm model with LayerNorm into one with RMSNorm, exactly;
 - four public versions of "the same" RMSNorm, compared bit by bit;
-- what the dropped mean saves, with some published arithmetic corrected, and a CPU on which RMSNorm is *slower*;
+- what the dropped mean saves, some published arithmetic corrected, and a CPU on which RMSNorm is *slower*;
 - RMSNorm against LayerNorm in loss, on text and on a language of known entropy;
 - an input on which the mean matters, and a model that learns to subtract it by itself;
 - bfloat16 variances of minus four, and a training run that dies of them;
@@ -62,14 +62,14 @@ lab = Lab(
 r"""
 ## The idea: one step less
 
-A token has the four channels $(3, 1, -1, 5)$. Their mean is $\mu = 2$, their variance
-$(1 + 1 + 9 + 9)/4 = 5$. The mean of their *squares* is $(9 + 1 + 1 + 25)/4 = 9$, so the **root mean square** is 3.
-LayerNorm gives $(x - 2)/\sqrt5$. RMSNorm gives $x/3$ and is done:
+A token has the four channels $(3, 1, -1, 5)$. Their mean is $\mu = 2$, their variance $(1 + 1 + 9 + 9)/4 = 5$.
+The mean of their *squares* is $(9 + 1 + 1 + 25)/4 = 9$, so the **root mean square** is 3. LayerNorm gives
+$(x - 2)/\sqrt5$. RMSNorm gives $x/3$ and is done:
 
 $$\mathrm{RMSNorm}(x) = g \odot \frac{x}{\mathrm{RMS}(x)}, \qquad
 \mathrm{RMS}(x) = \sqrt{\tfrac1d\textstyle\sum_i x_i^2}.$$
 
-There is no mean, and usually no shift. There is still one gain $g_i$ per channel.
+No mean, and usually no shift. One gain $g_i$ per channel stays.
 """
 
 # %%
@@ -83,8 +83,8 @@ The three numbers belong together: $9 = 2^2 + 5$. In general
 
 $$\mathrm{RMS}^2 = \mu^2 + \sigma^2.$$
 
-Where the mean is 0 the two norms agree. Where it is not, RMSNorm divides by more than the standard deviation. Now shift
-the token by 10:
+Where the mean is 0 the two norms agree. Where it is not, RMSNorm divides by more than the standard deviation.
+Now shift the token by 10:
 """
 
 # %%
@@ -94,13 +94,14 @@ print("rms  ", rms_norm(x + 10))
 # %% [markdown]
 r"""
 LayerNorm has not noticed. To RMSNorm the token has become nearly $(1, 1, 1, 1)$, and what told it apart from
-others has shrunk to small differences. Keep this picture. Everything that can go wrong with a missing mean is in it.
+others has shrunk. Everything that can go wrong with a missing mean is in this picture.
 
 ### What the subtraction removes
 
 Write $\mathbf 1$ for the vector of ones. Subtracting the mean is the projection
-$P = I - \tfrac1d\mathbf 1\mathbf 1^\top$, which deletes the component along $\mathbf 1$ and nothing else. So LayerNorm is
-RMSNorm after a projection, $\mathrm{LN}(x) = \mathrm{RMSNorm}(Px)$. (Both are taken without gain and shift.)
+$P = I - \tfrac1d\mathbf 1\mathbf 1^\top$, which deletes the component along $\mathbf 1$ and nothing else. So
+LayerNorm is RMSNorm after a projection, $\mathrm{LN}(x) = \mathrm{RMSNorm}(Px)$. (Both are taken without gain
+and shift.)
 """
 
 # %%
@@ -119,9 +120,9 @@ claim(
 
 # %% [markdown]
 r"""
-One direction out of $d$: in a model of width 4096, LayerNorm throws away one part in 4096 of a random
-vector's energy. That makes the small cost of leaving it in plausible, and it says when the cost is *not* small:
-when tokens have a large component along just this direction.
+In a model of width 4096 this is one part in 4096 of a random vector's energy. That makes it plausible that
+leaving it in costs little. It also says when the cost is *not* small: when tokens have a large component along
+just this direction.
 
 ## Derivation
 
@@ -131,14 +132,15 @@ Let $c > 0$. The root mean square is homogeneous, $\mathrm{RMS}(cx) = c\,\mathrm
 
 $$\mathrm{RMSNorm}(cx) = \frac{cx}{c\,\mathrm{RMS}(x)} = \mathrm{RMSNorm}(x).$$
 
-For $c < 0$ the sign comes out: the result is $\operatorname{sign}(c)\,\mathrm{RMSNorm}(x)$. This is **re-scaling invariance**.
-With an $\epsilon$ under the root it holds as long as $\mathrm{RMS}(x)^2 \gg \epsilon$. **Re-centring invariance**,
-$N(x + c\mathbf 1) = N(x)$, is lost, as we saw.
+For $c < 0$ the sign comes out: the result is $\operatorname{sign}(c)\,\mathrm{RMSNorm}(x)$. This is
+**re-scaling invariance**. With an $\epsilon$ under the root it holds as long as
+$\mathrm{RMS}(x)^2 \gg \epsilon$. **Re-centring invariance**, $N(x + c\mathbf 1) = N(x)$, is lost, as we saw.
 
-Now put the norm behind a linear layer, $y = N(Wx)$. Scaling the *whole matrix* scales $Wx$, and so changes nothing.
-Adding the same row vector $m^\top$ to *every row of $W$* adds $(m^\top x)\mathbf 1$, which LayerNorm deletes and RMSNorm
-keeps. Scaling a *single row* changes one channel against the others, which neither forgives. And scaling a *single example*
-is forgiven by both, but not by BatchNorm, whose statistics would be shared with the other examples. The table computes all this.
+Now put the norm behind a linear layer, $y = N(Wx)$. Scaling the *whole matrix* scales $Wx$, and so changes
+nothing. Adding the same row vector $m^\top$ to *every row of $W$* adds $(m^\top x)\mathbf 1$, which LayerNorm
+deletes and RMSNorm keeps. Scaling a *single row* changes one channel against the others, which neither
+forgives. And scaling a *single example* is forgiven by both, but not by BatchNorm, whose statistics would be
+shared with the other examples. The table computes all this.
 """
 
 # %%
@@ -188,9 +190,9 @@ claim(
 
 # %% [markdown]
 r"""
-The authors' hypothesis reads off this table: what made LayerNorm work was the first row and the last, which RMSNorm keeps.
-(A caution. A shift of all *examples*, the fifth row, moves $Wx$ by a vector that need not lie along $\mathbf 1$. LayerNorm
-does not forgive that either. "Translation invariance of the input" is said too easily.)
+The authors' hypothesis can be read off this table: what makes LayerNorm work is what RMSNorm keeps. (A caution.
+Adding a vector to all *examples*, the fifth row, moves $Wx$ along a direction that need not be $\mathbf 1$.
+LayerNorm does not forgive that either. "Translation invariance" is said too easily.)
 
 ### The gradient
 
@@ -199,9 +201,9 @@ $\partial r/\partial x_j = x_j/(d\,r)$ we get
 
 $$J(x) = \frac1r\Big(I - \tfrac1d\,\hat x\hat x^\top\Big).$$
 
-LayerNorm's Jacobian is the same with one more term, $-\tfrac1d\mathbf 1\mathbf 1^\top$. So for $\epsilon = 0$ LayerNorm deletes
-two directions of a gradient, and RMSNorm one: that of $\hat x$ itself. Both divide by $r$: a token that is large passes
-little gradient on.
+LayerNorm's Jacobian is the same with one more term, $-\tfrac1d\mathbf 1\mathbf 1^\top$. So for $\epsilon = 0$
+LayerNorm deletes two directions of a gradient, and RMSNorm one: that of $\hat x$ itself. Both divide by $r$: a
+token that is large passes little gradient on.
 """
 
 # %%
@@ -222,10 +224,10 @@ claim(
 
 # %% [markdown]
 r"""
-Invariance has a consequence for training. Let $L(W)$ be a loss behind $N(Wx)$, with $\epsilon = 0$. Since $L(cW) = L(W)$ for all $c > 0$,
-the derivative along $W$ is 0: the gradient is orthogonal to the weights. And differentiating with respect to $W$ on both
-sides gives $\nabla L(cW) = \tfrac1c\nabla L(W)$. Weights that have grown get smaller gradients. The paper calls it an implicit
-adaptation of the learning rate.
+Invariance has a consequence for training. Let $L(W)$ be a loss behind $N(Wx)$, with $\epsilon = 0$. Since
+$L(cW) = L(W)$ for all $c > 0$, the derivative along $W$ is 0: the gradient is orthogonal to the weights. And
+differentiating with respect to $W$ on both sides gives $\nabla L(cW) = \tfrac1c\nabla L(W)$. Weights that have
+grown get smaller gradients. The paper calls it an implicit adaptation of the learning rate.
 """
 
 
@@ -253,11 +255,12 @@ claim(
 r"""
 ### Pre-Norm models do not need the mean
 
-{cite:t}`jiang2023` noticed something stronger than an approximation. In a Pre-Norm model *every* reader of the stream looks
-through a norm. If all of them are LayerNorms, the component of the stream along $\mathbf 1$ is written, carried and never read. So
-take it out at the source: subtract the mean over channels from each embedding, and from each column of each matrix that writes
-to the stream. The stream is now $Px$ in place of $x$, always. LayerNorm of the one is RMSNorm of the other, and the model with
-RMSNorm computes the same function:
+{cite:t}`jiang2023` noticed something stronger than an approximation. In a Pre-Norm model *every* reader of the
+stream looks through a norm. If all of them are LayerNorms, the component of the stream along $\mathbf 1$ is
+written, carried and never read. So take it out at the source: subtract the mean over channels from each
+embedding, and from each column of each matrix that writes to the stream. The stream is now $Px$ in place of
+$x$, always. LayerNorm of the one is RMSNorm of the other, and the model with RMSNorm computes the same
+function:
 """
 
 
@@ -296,9 +299,9 @@ claim(
 
 # %% [markdown]
 r"""
-(A shift would go along unchanged.) So for Pre-Norm the question "does RMSNorm lose expressive power?" is closed. Whatever
-a LayerNorm model computes, an RMSNorm model of the same shape computes too. What remains open is which of them *training* finds more easily,
-and at what price.
+(A shift would go along unchanged.) So for Pre-Norm the question "does RMSNorm lose expressive power?" is
+closed. Whatever a LayerNorm model computes, an RMSNorm model of the same shape computes too. What remains open
+is which of them *training* finds more easily, and at what price.
 """
 
 # %% [markdown]
@@ -313,9 +316,9 @@ show(rms_norm)
 
 # %% [markdown]
 r"""
-Four decisions hide in these lines: where $\epsilon$ stands, in which precision the sum runs, where the gain
-multiplies, and when the result is rounded. Public code disagrees on most of them. `labkit` has the main versions by name.
-First the good news: in float32 they are one function, and PyTorch's. (Gemma stores the gain as its distance from 1.)
+Four decisions hide here: where $\epsilon$ stands, in which precision the sum runs, where the gain multiplies,
+and when the result is rounded. Public code disagrees on all of them. First the good news: in float32 the main
+versions are one function, and PyTorch's. (Gemma stores the gain as its distance from 1.)
 """
 
 # %%
@@ -346,14 +349,17 @@ claim(
 r"""
 ### Rounding orders
 
-A bfloat16 number has 8 significant bits: one implicit, 7 stored. Its spacing between 1 and 2 is $2^{-7}$; one spacing is an **ulp**, a unit
-in the last place. Rounding correctly, once, costs at most half an ulp. How many roundings are there?
+A bfloat16 number has 8 significant bits: one implicit, 7 stored. Its spacing between 1 and 2 is $2^{-7}$; one
+spacing is an **ulp**, a unit in the last place. Rounding correctly, once, costs at most half an ulp. How many
+roundings are there?
 
 - *torch, Gemma:* everything in float32, gain included; **one** rounding at the end.
-- *Llama, T5:* round the normalized vector to bfloat16, **then** multiply by the gain and round **again**. (T5 does so when its gain is bfloat16 too.)
+- *Llama, T5:* round the normalized vector to bfloat16, **then** multiply by the gain and round **again**. (T5
+  does so when its gain is bfloat16 too.)
 
-The normalized value can be off by half an ulp, its product with the gain by half an ulp more. An ulp's relative size varies by a factor
-of two within a binade, so the first half may grow to a whole one. Prediction: a maximum of one half for the first group, up to one and a half for the second.
+The normalized value can be off by half an ulp, its product with the gain by half an ulp more. An ulp's relative
+size varies by a factor of two within a binade, so the first half may grow to a whole one. Prediction: a maximum
+of one half for the first group, up to one and a half for the second.
 """
 
 
@@ -398,32 +404,36 @@ claim(
 
 # %% [markdown]
 r"""
-The difference between the groups is one ulp at most, and which group is right is a matter of definition: the one that the
-weights were trained with. A port that mixes them up gives slightly different logits, enough to flip a near-tie, and too little to show in
-a loss. If the gain is exactly 1 everywhere, they agree in every bit, so **test ports with random gains**.
+Which order is right is a matter of definition: the one that the weights were trained with. A port that mixes
+them up gives slightly different logits, enough to flip a near-tie and too little to show in a loss. With a gain
+of exactly 1 all agree in every bit, so **test ports with random gains**.
 
 ### Where ε stands
 
-The paper prints none. The authors' PyTorch code divides by $\mathrm{RMS}(x) + \epsilon$, *outside* the root; their TensorFlow code, PyTorch,
-Llama, T5 and Gemma divide by $\sqrt{\mathrm{RMS}(x)^2 + \epsilon}$, *inside*. For $\mathrm{RMS}(x) \gg \sqrt\epsilon$ nobody can tell. For $x \to 0$ the norm is a
-linear map, with slope $1/\sqrt\epsilon$ or $1/\epsilon$. At $\epsilon = 10^{-6}$ that is a thousand or a million.
+The paper prints none. The authors' PyTorch code divides by $\mathrm{RMS}(x) + \epsilon$, *outside* the root;
+their TensorFlow code, PyTorch, Llama, T5 and Gemma divide by $\sqrt{\mathrm{RMS}(x)^2 + \epsilon}$, *inside*.
+For $\mathrm{RMS}(x) \gg \sqrt\epsilon$ nobody can tell. For $x \to 0$ the norm is a linear map, with slope
+$1/\sqrt\epsilon$ or $1/\epsilon$. At $\epsilon = 10^{-6}$ that is a thousand or a million.
 """
 
 # %%
 from labkit.norms import rms_norm_outside
 
 sizes = [10.0**k for k in range(-10, 1)]
-token = x[0].double() / x[0].double().square().mean().sqrt()
-places = {
-    "rms, inside, ε = 1e-5": lambda x: rms_norm(x, eps=1e-5),
-    "rms, inside, ε = 1e-6": lambda x: rms_norm(x, eps=1e-6),
-    "rms, outside, ε = 1e-6": lambda x: rms_norm_outside(x, eps=1e-6),
-    "rms, outside, ε = 1e-8": lambda x: rms_norm_outside(x, eps=1e-8),
-}
+token = rms_norm(x[0].double(), eps=0.0)
 heights = {
-    name: {s: [norm(s * token).square().mean().sqrt().item()] for s in sizes}
-    for name, norm in places.items()
+    f"{name}, ε = {eps:.0e}": {
+        s: [norm(s * token, eps=eps).square().mean().sqrt().item()] for s in sizes
+    }
+    for name, norm, eps in (
+        ("rms", rms_norm, 1e-5),
+        ("rms", rms_norm, 1e-6),
+        ("rms-outside", rms_norm_outside, 1e-6),
+        ("rms-outside", rms_norm_outside, 1e-8),
+    )
 }
+
+# %%
 plots.curves(
     heights,
     xlabel="RMS of the input",
@@ -449,19 +459,21 @@ claim(
 
 # %% [markdown]
 r"""
-Where does it matter? At padding, at rows that a mask has zeroed, at a zero-initialized branch: there the slope multiplies the *gradient*. And
-wherever weights move between code bases: same numbers, other function. PyTorch adds a trap of its own. `nn.RMSNorm(eps=None)` means
-the machine epsilon of the computation, about $1.2\cdot10^{-7}$ in float32, and not the 1e-5 or 1e-6 of a checkpoint.
+It matters at padding, at rows that a mask has zeroed, at a zero-initialized branch, where the slope multiplies
+the *gradient*, and wherever weights move between code bases. PyTorch adds a trap of its own:
+`nn.RMSNorm(eps=None)` means the machine epsilon of the computation, $2^{-23}$ in float32, and not the 1e-5 or
+1e-6 of a checkpoint.
 
 ### pRMSNorm
 
-The paper also proposes to estimate the root mean square from the first $p = 6.25\,\%$ of the channels. For independent channels the estimate
-from $k$ of them scatters by $1/\sqrt{2k}$: for $k = 256$ that is $1/22.6$, under 5 %. For $k = 2$ it is a half. No random choice is made; the *first* channels count, so
-the model can learn to put what it likes there.
+The paper also proposes to estimate the root mean square from the first $p = 6.25\,\%$ of the channels. For $k$
+independent Gaussian channels the estimate scatters by about $1/\sqrt{2k}$: under 5 % for $k = 256$, a half for
+$k = 2$. It is always the *first* channels that count, so a model can learn what to put there.
 
 ### What it costs
 
-Count one operation for each value that an elementwise operation or a sum touches. Here are both formulas as a textbook has them.
+Count one operation for each value that an elementwise operation or a sum touches. Here are both formulas as a
+textbook has them.
 """
 
 # %%
@@ -494,9 +506,10 @@ per_value
 
 # %% [markdown]
 r"""
-Three of seven are saved: the mean, the subtraction and the shift. Is that much? A widely read post multiplies the first two out for a model of width
-8192 with 80 layers of two norms: $2\cdot2\cdot8192\cdot80 = 2{,}621{,}440$ operations per token. The product is right. Set it beside the matrices:
-Llama 3 70B has 70.6 billion parameters, and each costs one multiplication and one addition per token.
+Three of seven are saved: mean, subtraction, shift. Is that much? One blog post multiplies the first two out for
+width 8192 and 80 layers of two norms: $2\cdot2\cdot8192\cdot80 = 2{,}621{,}440$ operations per token. The
+product is right. Set it beside the matrices: Llama 3 70B has 70.6 billion parameters, and each costs a
+multiplication and an addition per token.
 """
 
 # %%
@@ -514,8 +527,8 @@ claim(
 
 # %% [markdown]
 r"""
-So it is not the arithmetic. What a norm costs is memory traffic: it reads a vector, does a handful of operations, writes a vector. For a single token of width 8192
-in bfloat16, on a GPU that moves 3.35 TB/s:
+So it is not the arithmetic. A norm costs memory traffic: it reads a vector, does a handful of operations,
+writes a vector. For a single token of width 8192 in bfloat16, on a GPU that moves 3.35 TB/s:
 """
 
 # %%
@@ -532,18 +545,20 @@ plots.table(rows)
 
 # %% [markdown]
 r"""
-Four remarks on this table, since its first two rows circulate together with "measured" times.
+The first two rows circulate together with "measured" times. Three remarks.
 
-- For a *batch* the parameters are read once and the tokens dominate. Then both norms move the same $2d$ values, and fused kernels of both read the row once. "One pass against two"
-  describes unfused code. A fused kernel keeps the row on the chip, and may go over it twice without touching memory again.
-- A quoted time of 0.52 µs for 96 KiB is $98{,}304/0.52\cdot10^{-6} = 189$ GB/s, which is 5.6 % of 3.35 TB/s and not the 61 % printed beside it. At this size one sees the cost of
-  *starting* a kernel, and times below a microsecond are below that cost. Chapter 9 measures.
-- Saving $0.52 - 0.38 = 0.14$ µs in each of 160 norms makes 22.4 µs per token, and for $10^{11}$ tokens a day 2.24 million GPU-seconds. A day has 86,400 s: that is 25.9 GPUs running all day, not one. It also assumes that
-  tokens are decoded one at a time.
-- In training the same vectors also wait in memory for the backward pass, and there the shift's gradient is a further sum.
+- For a *batch* the parameters are read once and the tokens dominate. Then both norms move the same $2d$ values.
+  "One pass against two" describes unfused code: a fused kernel keeps the row on the chip, and may go over it
+  twice without touching memory again.
+- A quoted 0.52 µs for 96 KiB is $98{,}304\,\mathrm B/0.52\,\mathrm{µs} = 189$ GB/s, which is 5.6 % of 3.35 TB/s
+  and not the 61 % printed beside it. At this size one sees the cost of *starting* a kernel, and times below a
+  microsecond are below that cost. Chapter 9 measures.
+- A saving of $0.52 - 0.38 = 0.14$ µs in each of 160 norms makes 22.4 µs per token, and for $10^{11}$ tokens a
+  day 2.24 million GPU-seconds. A day has 86,400 seconds: that is 25.9 GPUs running all day, not one. It also
+  assumes that tokens are decoded one at a time.
 
-On GPUs with fused kernels RMSNorm is at best a little cheaper. On this CPU, with PyTorch's own operators, is it faster?
-Time both, forward and backward, turn about in one process:
+And on this CPU, with PyTorch's own operators, is RMSNorm faster? Time both, forward and backward, turn about in
+one process:
 """
 
 # %%
@@ -576,31 +591,40 @@ claim(
 
 # %% [markdown]
 r"""
-(Seconds differ from machine to machine, so the card prints none.) It is no law of nature. PyTorch has a fused LayerNorm for CPUs and assembles RMSNorm's backward from general operators. `labkit`'s RMSNorm borrows LayerNorm's kernel and
-makes up most of the difference. **Speed belongs to a kernel, not to a formula.** The paper's 7 % to 64 % are likewise reductions of the running time of whole models, most of them recurrent, in the frameworks of 2019.
+(The ratio differs from machine to machine, so the card prints none.) It is no law of nature. PyTorch has a
+fused LayerNorm for CPUs and assembles RMSNorm from general operators. `labkit`'s RMSNorm borrows LayerNorm's
+kernel and makes up most of the difference. **Speed belongs to a kernel, not to a formula.** The paper's 7 % to
+64 % are reductions of the running time of whole models, most of them recurrent, in the frameworks of 2019.
 """
 
 # %% [markdown]
 r"""
 ## Predict
 
-1. **Loss.** Same architecture, same data, each norm at its own learning rate. How far apart do LayerNorm and RMSNorm end, in nats per character? Write a number.
-2. **The mean of the stream.** A random direction of width $d = 32$ has, on average, $1/32 \approx 3\,\%$ of its energy along $\mathbf 1$. Will a trained stream have more, or less? Does it matter
-   which norm trained it?
-3. **An offset.** Add 10 to every channel of every embedding. RMSNorm now divides by $\sqrt{1 + 10^2} \approx 10$, so what tells tokens apart arrives ten times smaller. Will training repair it?
-4. **One-pass variance.** $\frac1d\sum x_i^2 - \mu^2$ subtracts two numbers near $\mu^2$, each rounded to a relative $u = 2^{-p}$, where $p$ counts the significant bits: 8 in bfloat16, 11 in float16, 24 in float32. The error
-   is about $u\mu^2$ for data of variance 1, so it grows with the *square* of the offset, and nothing is left at $\mu \approx 1/\sqrt u = 2^{p/2}$: that is 16, 45 and 4096. And RMSNorm's mean square?
+1. **Loss.** Same architecture, same data, each norm at its own learning rate. How far apart do LayerNorm and
+   RMSNorm end, in nats per character? Write a number.
+2. **The mean of the stream.** A random direction of width $d = 32$ has, on average, $1/32 \approx 3\,\%$ of its
+   energy along $\mathbf 1$. Will a trained stream have more, or less? Does it matter which norm trained it?
+3. **An offset.** Add 10 to every channel of every embedding. RMSNorm now divides by
+   $\sqrt{1 + 10^2} \approx 10$, so what tells tokens apart arrives ten times smaller. Will training repair it?
+4. **One-pass variance.** $\frac1d\sum x_i^2 - \mu^2$ subtracts two numbers near $\mu^2$, each rounded to a
+   relative $u = 2^{-p}$, where $p$ counts the significant bits: 8 in bfloat16, 11 in float16, 24 in float32.
+   The error is about $u\mu^2$ for data of variance 1, so it grows with the *square* of the offset, and nothing
+   is left at $\mu \approx 1/\sqrt u = 2^{p/2}$: that is 16, 45 and 4096. And RMSNorm's mean square?
 5. **Training in bfloat16**, offset 10: the two-pass formula, and the one-pass formula?
 
 ## Measure
 
-**What was chosen, and when?** Pilots with one or two seeds showed losses of the two norms less than 0.02 apart, the offset hurting RMSNorm and the one-pass variance failing at 10. The margin for "the same", 0.05 nats, was then
-set as a size that nobody would pick a norm for; the precision runs use the rate 0.01, which is inside the grid. Each criterion stood before the runs that you see.
+**What was chosen, and when?** Pilots with one or two seeds showed losses of the two norms less than 0.02 apart,
+the offset hurting RMSNorm and the one-pass variance failing at 10. The margin for "the same", 0.05 nats, was
+then set as a size that nobody would pick a norm for; the precision runs use the rate 0.01, which is inside the
+grid. Each criterion stood before the runs that you see.
 
 ### RMSNorm and LayerNorm in loss
 
-Four blocks of width 32, GELU, Xavier with gain ½, Adam, no warm-up, characters of the State of the Union addresses. The LayerNorm has gain and shift, the RMSNorm a gain. Each arm gets its rate from validation data and is
-reported on test data. A third arm has RMSNorm and the offset of prediction 3.
+Four blocks of width 32, GELU, Xavier with gain ½, Adam, no warm-up, characters of the State of the Union
+addresses. The LayerNorm has gain and shift, the RMSNorm a gain. Each arm gets its rate from validation data and
+is reported on test data. A third arm has RMSNorm and the offset of prediction 3.
 """
 
 # %%
@@ -693,8 +717,8 @@ claim(
 
 # %% [markdown]
 r"""
-And on a language whose entropy is known? An order-2 Markov chain over 16 symbols; no model can go below its entropy, and what stands above is what the
-model has not learned.
+And on a language whose entropy is known? An order-2 Markov chain over 16 symbols; no model can go below its
+entropy, and what stands above is what the model has not learned.
 """
 
 # %%
@@ -731,8 +755,8 @@ claim(
 
 # %% [markdown]
 r"""
-"Comparable" is the word, as in the paper, and not "strictly the same" or "better". A card that holds says that any difference is smaller than its margin. At small widths the
-two do different things to a token, and seeds scatter by more than the gap.
+"Comparable" is the word, as in the paper, and not "strictly the same" or "better": a card that holds says that
+any difference is smaller than its margin.
 
 **pRMSNorm**, with the rate that was best for RMSNorm. A width of 32 gives it two channels to look at.
 """
@@ -754,7 +778,8 @@ claim(
 r"""
 ### How large is the mean?
 
-The probe `mean-share` is $\mu^2/\mathrm{RMS}^2$ of a token, averaged over a held-out batch: its squared cosine with $\mathbf 1$. Do models keep it small?
+The probe `mean-share` is $\mu^2/\mathrm{RMS}^2$ of a token, averaged over a held-out batch: its squared cosine
+with $\mathbf 1$. Do models keep it small?
 """
 
 # %%
@@ -787,9 +812,10 @@ for arm, who in (("layer", "LayerNorm"), ("rms", "RMSNorm")):
 
 # %% [markdown]
 r"""
-This is why leaving the mean in costs so little: **there is hardly any**. The direction $\mathbf 1$ is one of many, and nothing in a model prefers it. Under LayerNorm nobody reads what
-is written there, so the optimizer has no reason to write it. "Orthogonal to $\mathbf 1$" should be read against $1/d$: a share below one in thirty-two is small, and it is also what chance gives.
-In a language model of width 4096 chance gives 0.02 %.
+This is why leaving the mean in costs so little: **there is hardly any**. The direction $\mathbf 1$ is one of
+many, and nothing in the architecture prefers it. But read "orthogonal to $\mathbf 1$" against $1/d$: a few per
+cent is small, and in 32 dimensions it is also what chance gives. In a language model of width 4096 chance gives
+$1/4096$.
 
 ### When the mean matters
 
@@ -813,6 +839,8 @@ offsets = lab.pick(
 )
 both = {arm: {**arms[arm], **slow} for arm in ("layer", "rms")}
 doses = lab.run(Experiment(base, {"arm": both, "model.embedding_offset": offsets, "seed": two}))
+
+# %%
 plots.curves(
     {
         arm: {str(int(o)): at.values("test.loss") for o, at in part.by("embedding_offset").items()}
@@ -852,16 +880,19 @@ claim(
 
 # %% [markdown]
 r"""
-It **learns to subtract the mean**, with blocks that cost far more than LayerNorm's projection. Higher rates repair faster, which is why the tuned arm loses so much less than the low rates in the first figure: the
-size of this effect hangs on the rate. Real models have no constant of 10 in their embeddings, and nobody should add one. It shows what the mean subtraction is *insurance against*.
+It **learns to subtract the mean**, with blocks that cost far more than LayerNorm's projection. Higher rates
+repair faster, so the tuned arm loses less than the lower rates do in the first figure: the size of this effect
+hangs on the rate. Real embeddings hold no constant of 10. The experiment shows what the subtraction *insures
+against*.
 """
 
 # %% [markdown]
 r"""
 ## Precision
 
-"Normalization must run in float32" is a rule that everybody knows. What exactly breaks without it? First the formats. The last column is prediction 4: the offset, in standard deviations, at which a one-pass
-variance has nothing left.
+"Normalization must run in float32" is a rule that everybody knows. What exactly breaks without it? First the
+formats. The last column is prediction 4: the offset, in standard deviations, at which a one-pass variance has
+nothing left.
 """
 
 # %%
@@ -882,8 +913,9 @@ plots.table(
 
 # %% [markdown]
 r"""
-**The arithmetic of this section**, since every digit depends on it: $x$ and the result of each operation are rounded to the format, as plain PyTorch does. A mean is summed in float32 and rounded once. The variance is compared
-with the float64 variance of the *rounded* $x$, so the formula gets no blame for its input.
+**The arithmetic of this section**, since every digit depends on it: $x$ and the result of each operation are
+rounded to the format, as plain PyTorch does. A mean is summed in float32 and rounded once. The variance is
+compared with the float64 variance of the *rounded* $x$, so the formula gets no blame for its input.
 """
 
 # %%
@@ -903,10 +935,15 @@ def relative_error(offset, arithmetic, seed, tokens=200, dim=4096):
 
 grid = [1, 3, 10, 30, 100, 300, 1000, 3000]
 draws = lab.seeds(smoke=2, cpu=5, full=10)
-reach = {"float32 one-pass": 8, "float16 one-pass": 5, "bfloat16 one-pass": 4, "bfloat16": 4}
+ways = {
+    "one-pass, float32": ("float32 one-pass", 8),
+    "one-pass, float16": ("float16 one-pass", 5),
+    "one-pass, bfloat16": ("bfloat16 one-pass", 4),
+    "two-pass, bfloat16": ("bfloat16", 4),
+}
 errors = {
-    f"layer, {way}": {m: [relative_error(m, way, s) for s in draws] for m in grid[:n]}
-    for way, n in reach.items()
+    name: {m: [relative_error(m, way, s) for s in draws] for m in grid[:n]}
+    for name, (way, n) in ways.items()
 }
 
 # %%
@@ -918,12 +955,12 @@ plots.curves(
     logy=True,
     reference={"nothing left": 1.0},
     caption="One pass: three formats, three parallel lines that rise as the square of the offset until nothing "
-    "is left. Two passes (layer, bfloat16) lose nothing.",
+    "is left. Two passes stay where they start.",
     provenance=lab.provenance(),
 )
 
 # %%
-line = errors["layer, float32 one-pass"]
+line = errors["one-pass, float32"]
 steps = [m for m in line if 3 <= m <= 300]
 claim(
     "03-one-pass-error-grows-as-the-square",
@@ -940,49 +977,36 @@ claim(
 
 # %% [markdown]
 r"""
-Now bfloat16 alone, and beside LayerNorm's two formulas the one statistic that RMSNorm needs. Its terms are squares, all positive; sums of positive numbers cannot cancel.
+Now bfloat16 alone, and beside LayerNorm's two formulas the one statistic that RMSNorm needs. Its terms are
+squares, all positive; sums of positive numbers cannot cancel.
 """
 
 
 # %%
 def in_bfloat16(offset, tokens=1000, dim=4096):
-    """One row of the table: what each statistic loses at one offset."""
+    """Relative errors of three statistics at one offset, and the share of lost variances."""
     torch.manual_seed(seed)
     x = (torch.randn(tokens, dim) + offset).bfloat16()
-    wide, one = x.double(), variance_in(x, "bfloat16 one-pass").double()
-    true, square = wide.var(-1, correction=0, keepdim=True), wide.square().mean(-1)
-    rms = (x.square().mean(-1).double() / square - 1).abs().mean()
-    two = (variance_in(x, "bfloat16").double() / true - 1).abs().mean()
-    first, lost = (one / true - 1).abs().mean(), (one <= 0).double().mean()
-    return dict(
-        zip(
-            ("one-pass", "lost", "two-pass", "rms"),
-            map(float, (first, lost, two, rms)),
-            strict=True,
-        )
-    )
+    true = x.double().var(-1, correction=0, keepdim=True), x.double().square().mean(-1)
+    one = variance_in(x, "bfloat16 one-pass").double()
+    two, square = variance_in(x, "bfloat16").double(), x.square().mean(-1).double()
+    return {
+        "mean / std": offset,
+        "one-pass: error": (one / true[0] - 1).abs().mean().item(),
+        "one-pass: share ≤ 0": (one <= 0).double().mean().item(),
+        "two-pass: error": (two / true[0] - 1).abs().mean().item(),
+        "mean square: error": (square / true[1] - 1).abs().mean().item(),
+    }
 
 
-table = {offset: in_bfloat16(offset) for offset in (0, 1, 3, 10, 30)}
-plots.table(
-    [
-        {
-            "mean / std": offset,
-            "one-pass: error": row["one-pass"],
-            "one-pass: share ≤ 0": f"{row['lost']:.0%}",
-            "two-pass: error": row["two-pass"],
-            "mean square: error": row["rms"],
-        }
-        for offset, row in table.items()
-    ],
-    digits=2,
-)
+rows = [in_bfloat16(offset) for offset in (0, 1, 3, 10, 30)]
+plots.table(rows, digits=2)
 
 # %%
 claim(
     "03-one-pass-loses-the-variance",
     "At an offset of 30, {mean:.0%} of the one-pass variances are zero or negative.",
-    table[30]["lost"],
+    rows[-1]["one-pass: share ≤ 0"],
     source="seed text 001, 'the FP32 rule' (which blames the subtraction of the mean)",
     criterion="> 0.5",
     kind="exact",
@@ -993,7 +1017,7 @@ claim(
 claim(
     "03-two-passes-and-rms-are-safe",
     "The largest error of the two-pass variance and of the mean square in this table is {mean:.4f}.",
-    max(max(row["two-pass"], row["rms"]) for row in table.values()),
+    max(max(row["two-pass: error"], row["mean square: error"]) for row in rows),
     source="rounding analysis above",
     criterion="< 0.01",
     kind="exact",
@@ -1002,7 +1026,8 @@ claim(
 
 # %% [markdown]
 r"""
-Why exactly zero? Move the offset. Near $30^2 = 900$ the spacing of bfloat16 is 4, so the difference of two such numbers can be $-4$, 0 or 4, and never 1.
+Why exactly zero? Move the offset. Near $30^2 = 900$ the spacing of bfloat16 is 4, so the difference of two such
+numbers can be $-4$, 0 or 4, and never 1.
 """
 
 
@@ -1011,13 +1036,14 @@ def picture(offset):
     """Variances of 60 tokens at one offset, by three ways."""
     torch.manual_seed(seed)
     x = (torch.randn(60, 4096) + offset).bfloat16()
-    ways = {"layer, one-pass": "bfloat16 one-pass", "layer, two-pass": "bfloat16"}
+    ways = {"one-pass": "bfloat16 one-pass", "two-pass": "bfloat16"}
     seen = {name: variance_in(x, way).flatten().tolist() for name, way in ways.items()}
     rms = x.square().mean(-1).double() / x.double().square().mean(-1)
     return plots.dots(
         {**seen, "rms, mean square": rms.tolist()},
         xlabel="variance; for rms, mean square over its true value",
         threshold={"true": 1.0},
+        title=f"mean / standard deviation = {offset}",
         caption=f"Mean / standard deviation {offset}.",
     )
 
@@ -1033,20 +1059,23 @@ plots.explore(
 
 # %% [markdown]
 r"""
-So the subtraction $x_i - \mu$ is innocent, although it is the one that is usually accused: the two-pass formula subtracts the mean too, and stays exact. Where two nearby numbers of the format are subtracted, the result is exact; what was
-lost was lost before, when $x$ was rounded. The culprit is the subtraction of two *rounded averages* of squares. (Kernels that go over the data once, yet accumulate in float32, have moved the cliff to 4096, the offset at which chapter 1 met it.)
+So the subtraction $x_i - \mu$, usually accused, is innocent: the two-pass formula subtracts the mean too, and
+stays exact. The difference of two nearby numbers of a format is a number of that format; what was lost was lost
+before, when $x$ was rounded. The culprit is the subtraction of two *rounded averages* of squares. (Kernels that
+go over the data once and accumulate in float32 have moved the cliff to 4096, where chapter 1 met it.)
 
 ### Training over the cliff
 
-The model of this chapter, with LayerNorm computed in float32, in two-pass bfloat16 and in one-pass bfloat16; only the norms are low, the rest is float32. A negative variance counts as 0, as careful kernels have it; the norm
-then multiplies by $1/\sqrt\epsilon \approx 316$. The embeddings get the offset of 10.
+The model of this chapter, with LayerNorm computed in float32, in two-pass bfloat16 and in one-pass bfloat16;
+only the norms are low, the rest is float32. A negative variance counts as 0, as careful kernels have it; the
+norm then multiplies by $1/\sqrt\epsilon \approx 316$. The embeddings get the offset of 10.
 """
 
 # %%
 arithmetics = {
     "layer, float32": {"model.norm_arithmetic": None},
-    "layer, bf16 two-pass": {"model.norm_arithmetic": "bfloat16"},
-    "layer, bf16 one-pass": {"model.norm_arithmetic": "bfloat16 one-pass"},
+    "two-pass, bf16": {"model.norm_arithmetic": "bfloat16"},
+    "one-pass, bf16": {"model.norm_arithmetic": "bfloat16 one-pass"},
 }
 heights = lab.pick(smoke=[0.0, 10.0], cpu=[0.0, 10.0], full=[0.0, 1.0, 3.0, 10.0, 30.0])
 low = replace(base, train=replace(base.train, lr=1e-2))
@@ -1069,7 +1098,7 @@ calm = {arm: part.values("test.loss") for arm, part in flat.by("arm").items()}
 claim(
     "03-one-pass-bf16-breaks-training",
     "Offset 10: the one-pass variance in bfloat16 costs {mean:.2f} nats against two passes.",
-    minus(harm["layer, bf16 one-pass"], harm["layer, bf16 two-pass"]),
+    minus(harm["one-pass, bf16"], harm["two-pass, bf16"]),
     source="seed text 001, 'the FP32 rule'",
     published="'BF16 norm: degraded convergence' (its percentages have no source)",
     criterion="> 0.2",
@@ -1080,7 +1109,7 @@ claim(
 claim(
     "03-two-pass-bf16-is-harmless",
     "Offset 10: two passes in bfloat16 end {mean:+.4f} nats from float32.",
-    minus(harm["layer, bf16 two-pass"], harm["layer, float32"]),
+    minus(harm["two-pass, bf16"], harm["layer, float32"]),
     source="against 'a norm in BF16 is a bug'",
     criterion="in [-0.02, 0.02]",
     kind="at",
@@ -1101,7 +1130,8 @@ claim(
 r"""
 ### The honest negative
 
-And without the offset? The same three arithmetics on ordinary activations, and RMSNorm in bfloat16 beside its float32 self:
+And without the offset? The same three arithmetics on ordinary activations, and RMSNorm in bfloat16 beside its
+float32 self:
 """
 
 # %%
@@ -1121,7 +1151,7 @@ plots.dots(
 claim(
     "03-bf16-norms-are-harmless-on-ordinary-activations",
     "Without the offset, one-pass bfloat16 ends {mean:+.4f} nats from float32.",
-    minus(calm["layer, bf16 one-pass"], calm["layer, float32"]),
+    minus(calm["one-pass, bf16"], calm["layer, float32"]),
     source="against 'norms in BF16 destroy training', without a condition",
     criterion="in [-0.02, 0.02]",
     kind="at",
@@ -1129,11 +1159,16 @@ claim(
 
 # %% [markdown]
 r"""
-So "never normalize in low precision" is a sound rule with the wrong reason attached, and without a condition. On ordinary activations at this size, nothing happens. What breaks is one formula on tokens whose mean is several times their standard deviation. Accumulate in float32, centre before squaring,
-and both the input and the output of a norm may be bfloat16; that is what fused kernels do. It costs no tensor-core time either: norms do not use tensor cores, and they wait for memory.
+So "never normalize in low precision" is a sound rule with the wrong reason attached, and without its condition.
+On ordinary activations at this size nothing happens. What breaks is one formula, on tokens whose mean is
+several times their standard deviation. Accumulate in float32 and centre before squaring, and input and output
+of a norm may both be bfloat16; fused kernels do just that. No tensor-core time is lost, since norms do not run
+on tensor cores; they wait for memory.
 
-**Range** is the other half. float16 has more digits than bfloat16 and far less range: $x^2$ overflows from $|x| = 256$ on, and a norm that squares in float16 divides by infinity. And backwards: a norm divides the gradient by $r$, so
-behind a large stream a small gradient falls below float16's smallest number, $2^{-24}$, unless the loss was scaled up.
+**Range** is the other half {cite:p}`micikevicius2018`. float16 has more digits than bfloat16 and far less
+range: $x^2$ overflows from $|x| = 256$ on, and a norm that squares in float16 divides by infinity. And
+backwards: a norm divides the gradient by $r$, so behind a large stream a small gradient falls below float16's
+smallest number, $2^{-24}$, unless the loss was scaled up.
 """
 
 # %%
@@ -1167,7 +1202,6 @@ Some statements travel without their conditions, or are plainly off. You have no
 | "strictly the same quality, a free lunch" | no measurement can say "strictly"; ours says within 0.05 nats, and with an offset it is not the same at all |
 | "LlamaRMSNorm and the fp32-gain version are the same code" | they round differently (`03-cast-first-rounds-twice`) |
 | "bfloat16 has 8 bits of mantissa, three digits; FP8 has 3 to 4" | 7 stored and 1 implicit, 2.4 digits; the two FP8 formats store 3 and 2 (table of formats) |
-| "float32 norms are slow because tensor cores do bfloat16 twice as fast" | norms do not run on tensor cores |
 | "FP32 norm 100 %, BF16 73 %, FP16 45 % of target quality" | a chart without a source; `03-bf16-norms-are-harmless-…` says what happens at our size |
 | "a norm below float32 is a bug" | the sum below float32 is one; bfloat16 in and out is common practice |
 
@@ -1190,7 +1224,8 @@ So "no major model since Llama 1 uses LayerNorm" is wrong, and the fashion did n
 
 ## Where it goes wrong
 
-Six slips from public code in a few lines each. All of them return a plausible vector on ordinary input, and models trained *with* most of them train. They bite when weights move, or when the input is unusual.
+Six slips from public code. Each returns a vector of the right shape, and a model trained *with* one of them
+mostly trains. They bite when weights move, or when the input is unusual.
 
 1. **ε outside**, as in the authors' torch code, in a model whose checkpoint was trained with it inside.
 2. **The unbiased divisor.** The habit of `Tensor.var`, which divides by $d - 1$.
@@ -1198,8 +1233,9 @@ Six slips from public code in a few lines each. All of them return a plausible v
 4. **The centred denominator.** `x / x.std()`: half LayerNorm, half RMSNorm.
 5. **Squares in float16.** PyTorch's own early `nn.RMSNorm` did it; Llama in float16 gave wrong answers with it
    ([pull request 133085](https://github.com/pytorch/pytorch/pull/133085)).
-6. **Gemma without its one.** Weights stored as distances from 1, loaded into a norm that multiplies by the weight: nearly every channel is
-   multiplied by nearly 0. [ExecuTorch](https://github.com/pytorch/executorch/pull/19901) shipped one path of two with it.
+6. **Gemma without its one.** Weights stored as distances from 1, loaded into a norm that multiplies by the
+   weight: nearly every channel is multiplied by nearly 0.
+   [ExecuTorch](https://github.com/pytorch/executorch/pull/19901) shipped one path of two with it.
 """
 
 
@@ -1227,7 +1263,9 @@ slips = {
         lambda x, eps: (x.square().sum(-1, keepdim=True) / (x.shape[-1] - 1) + eps).sqrt()
     ),
     "axis 1": slip(lambda x, eps: (mean_square(x, min(1, x.ndim - 1)) + eps).sqrt()),
-    "centred denominator": slip(lambda x, eps: (x.var(-1, correction=0, keepdim=True) + eps).sqrt()),
+    "centred denominator": slip(
+        lambda x, eps: (x.var(-1, correction=0, keepdim=True) + eps).sqrt()
+    ),
     "squares in float16": slip(square, half),
 }
 
@@ -1262,7 +1300,8 @@ claim(
 
 # %% [markdown]
 r"""
-Two of them at work. A float16 vector of ordinary shape and a size of 300; and a Gemma gain, stored around 0, in a norm that expects it around 1:
+Two of them at work. A float16 vector of ordinary shape and a size of 300; and a Gemma gain, stored around 0, in
+a norm that expects it around 1:
 """
 
 # %%
@@ -1281,87 +1320,47 @@ print(
 r"""
 ### Symptoms, causes, probes
 
-Each probe below was run for the row that it stands in: on a healthy input, and on the one with the fault.
+| | symptom | cause | probe | fix |
+| --- | --- | --- | --- | --- |
+| a | loss flat, only with low-precision norms | one-pass variance at a large mean | share of variances ≤ 0 | two passes, or accumulate in float32 |
+| b | RMSNorm learns slower than LayerNorm | tokens are mostly mean | `mean-share` | centre at the source, or LayerNorm |
+| c | exact zeros in float16 | $x^2$ overflows from 256 on | share of zeros | square in float32 |
+| d | padding or silent tokens blow up | ε outside the root, or too small | largest enlargement of a token | ε as in the checkpoint |
+| e | a ported model talks nonsense | $1 + w$ read as $w$ | size of the output | `check.rms_norm(…, variant="gemma")` |
+
+Each probe, run on a healthy input and on one with the fault:
 """
 
 
 # %%
-def blown_up(norm, x):
-    """Largest factor by which a norm enlarges any token."""
-    return (norm(x).norm(dim=-1) / x.norm(dim=-1)).max().item()
-
-
 def size(y):
     return y.square().mean().sqrt().item()
 
 
 fine = torch.randn(64, 512)
-high, huge, small = fine + 30, 300 * fine, 1e-7 * fine
 probes = {
-    "one pass": (lambda x: (variance_in(x, "bfloat16 one-pass") <= 0).double().mean().item(), high),
-    "mean": (lambda x: (x.mean(-1).square() / x.square().mean(-1)).mean().item(), high),
-    "overflow": (
-        lambda x: (slips["squares in float16"](x.half()) == 0).double().mean().item(),
-        huge,
-    ),
-    "eps": (lambda x: blown_up(slips["ε outside"], x), small),
-    "gain": (lambda g: size(rms_norm(fine, 1 + g)), stored - 1),
-}
-ran = {
-    name: f"{probe(fine if name != 'gain' else stored):.2g} → {probe(x):.2g}"
-    for name, (probe, x) in probes.items()
+    "a": (lambda x: (variance_in(x, "bfloat16 one-pass") <= 0).double().mean(), fine, fine + 30),
+    "b": (lambda x: (x.mean(-1).square() / x.square().mean(-1)).mean(), fine, fine + 30),
+    "c": (lambda x: (slips["squares in float16"](x.half()) == 0).double().mean(), fine, 300 * fine),
+    "d": (lambda x: size(slips["ε outside"](x)) / size(x), fine, 1e-7 * fine),
+    "e": (lambda w: size(rms_norm(fine, w)), 1 + stored, stored),
 }
 
 # %%
-symptoms = [
-    (
-        "loss flat, only with low-precision norms",
-        "one-pass variance at a large mean",
-        "one pass",
-        "share of variances ≤ 0",
-        "two passes, or accumulate in float32",
-    ),
-    (
-        "RMSNorm trains slower than LayerNorm",
-        "tokens are mostly mean",
-        "mean",
-        "mean² / rms²",
-        "centre at the source, or LayerNorm",
-    ),
-    (
-        "exact zeros in float16",
-        "x² overflows from 256 on",
-        "overflow",
-        "share of zeros",
-        "square in float32",
-    ),
-    (
-        "padding or silent tokens blow up",
-        "ε outside the root, or too small",
-        "eps",
-        "largest gain of a token",
-        "ε inside, as in the checkpoint",
-    ),
-    (
-        "a ported model talks nonsense",
-        "1 + w read as w",
-        "gain",
-        "RMS of the output",
-        "check.rms_norm(variant=…)",
-    ),
-]
 plots.table(
     [
-        {"symptom": a, "cause": b, "probe": d, "healthy → faulty": ran[c], "fix": e}
-        for a, b, c, d, e in symptoms
-    ]
+        {"row": row, "healthy": float(probe(good)), "with the fault": float(probe(bad))}
+        for row, (probe, good, bad) in probes.items()
+    ],
+    digits=2,
 )
 
 # %% [markdown]
 r"""
 ## Exercises
 
-**1 (by hand).** The token $(4, 4, 2, -8)$: give its root mean square, its variance, and the last entry of its RMSNorm (gain 1, $\epsilon = 0$).
+**1 (by hand).** The token $(4, 4, 2, -8)$: give its root mean square, its variance, and the last entry of its
+RMSNorm (gain 1, $\epsilon = 0$).
 """
 
 # %% tags=["exercise"]
@@ -1385,12 +1384,15 @@ The squares are 16, 16, 4, 64. For the variance use $\mathrm{RMS}^2 = \mu^2 + \s
 </details>
 <details><summary>Solution</summary>
 
-The mean square is $100/4 = 25$, so the RMS is 5 and the last entry $-8/5 = -1.6$. The mean is $2/4 = \tfrac12$, so the variance is $25 - \tfrac14 = 24.75$.
+The mean square is $100/4 = 25$, so the RMS is 5 and the last entry $-8/5 = -1.6$. The mean is $2/4 = \tfrac12$,
+so the variance is $25 - \tfrac14 = 24.75$.
 
 </details>
 
-**2 (by hand).** Data with mean 20 and variance 1: the mean square is 401, the square of the mean 400. Suppose both are computed exactly and then rounded to the format. What is the spacing of bfloat16 (8 significant bits) in that
-neighbourhood, and what does the one-pass variance give in bfloat16, and in float16 (11 bits)? A tie goes to the even neighbour.
+**2 (by hand).** Data with mean 20 and variance 1: the mean square is 401, the square of the mean 400. Suppose
+both are computed exactly and then rounded to the format. What is the spacing of bfloat16 (8 significant bits)
+in that neighbourhood, and what does the one-pass variance give in bfloat16, and in float16 (11 bits)? A tie
+goes to the even neighbour.
 """
 
 # %% tags=["exercise"]
@@ -1414,12 +1416,14 @@ r"""
 </details>
 <details><summary>Solution</summary>
 
-Between 256 and 512 there are 128 steps of $256/128 = 2$. 401 lies half-way between 400 and 402; 400 is $200\cdot2$ and 402 is $201\cdot2$, so the even one is 400. The variance comes out as 0. In float16 the
-steps are $256/1024 = \tfrac14$, 401 is a number of the format, and the variance is 1: right, this time.
+Between 256 and 512 there are 128 steps of $256/128 = 2$. 401 lies half-way between 400 and 402; 400 is
+$200\cdot2$ and 402 is $201\cdot2$, so the even one is 400. The variance comes out as 0. In float16 the steps
+are $256/1024 = \tfrac14$, 401 is a number of the format, and the variance is 1: right, this time.
 
 </details>
 
-**3 (in code).** Write RMSNorm so that every law of `check.rms_norm` holds: statistics in float32 for half precision, float64 left alone, one rounding at the end.
+**3 (in code).** Write RMSNorm so that every law of `check.rms_norm` holds: statistics in float32 for half
+precision, float64 left alone, one rounding at the end.
 """
 
 
@@ -1435,7 +1439,8 @@ check.rms_norm(my_rms_norm)
 r"""
 <details><summary>Hint</summary>
 
-`torch.promote_types(x.dtype, torch.float32)` is float32 for half precision and float64 for float64. Where must the gain be multiplied if only one rounding is allowed?
+`torch.promote_types(x.dtype, torch.float32)` is float32 for half precision and float64 for float64. Where must
+the gain be multiplied if only one rounding is allowed?
 
 </details>
 """
@@ -1452,7 +1457,9 @@ assert check.rms_norm(solved_rms_norm).ok
 
 # %% [markdown]
 r"""
-**4 (in code).** A gradient `g` arrives at the output of RMSNorm with gain `w`. Return what arrives at its input, and what arrives at the gain, without autograd and without a $d\times d$ matrix. `x` and `g` have shape (tokens, d).
+**4 (in code).** A gradient `g` arrives at the output of RMSNorm with gain `w`. Return what arrives at its
+input, and what arrives at the gain, without autograd and without a $d\times d$ matrix. `x` and `g` have shape
+(tokens, d).
 """
 
 
@@ -1481,7 +1488,8 @@ check_pull_back(pull_back)
 r"""
 <details><summary>Hint</summary>
 
-With $h = w\odot g$: the gradient at $x$ is $\frac1r\big(h - \hat x\,\overline{\hat x\odot h}\big)$, where the bar is a mean over channels. The gain is shared by all tokens.
+With $h = w\odot g$: the gradient at $x$ is $\frac1r\big(h - \hat x\,\overline{\hat x\odot h}\big)$, where the
+bar is a mean over channels. The gain is shared by all tokens.
 
 </details>
 """
@@ -1498,8 +1506,9 @@ assert check_pull_back(solved_pull_back).ok
 
 # %% [markdown]
 r"""
-**5 (in code).** One pass over the data need not be a disaster. Write a variance of bfloat16 data that needs only *sums that can run together* (no second trip that waits for the mean), and survives an offset of 30. All your
-tensors stay bfloat16.
+**5 (in code).** One pass over the data need not be a disaster. Write a variance of bfloat16 data that needs
+only *sums that can run together* (no second trip that waits for the mean), and survives an offset of 30. All
+your tensors stay bfloat16.
 """
 
 
@@ -1540,8 +1549,11 @@ assert check_variance(solved_variance).ok
 
 # %% [markdown]
 r"""
-**6 (proof).** Show that RMSNorm's statistic is safe at every offset. Let each square $x_i^2$ be computed with relative error at most $u$ (the result is $x_i^2(1 + \delta_i)$ with $|\delta_i| \le u$), let their sum be exact and its rounding to the format cost
-another factor $1 + \delta$, $|\delta| \le u$. Prove that the relative error of the mean square is at most $2u + u^2$, whatever the $x_i$. Then show that no bound of this kind, free of the data, can hold for the one-pass variance.
+**6 (proof).** Show that RMSNorm's statistic is safe at every offset. Let each square $x_i^2$ be computed with
+relative error at most $u$ (the result is $x_i^2(1 + \delta_i)$ with $|\delta_i| \le u$), let their sum be exact
+and its rounding to the format cost another factor $1 + \delta$, $|\delta| \le u$. Prove that the relative error
+of the mean square is at most $2u + u^2$, whatever the $x_i$. Then show that no bound of this kind, free of the
+data, can hold for the one-pass variance.
 
 <details><summary>Hint</summary>
 
@@ -1550,16 +1562,24 @@ For the first part: the squares are weights. For the second: let all $x_i$ be ne
 </details>
 <details><summary>Solution</summary>
 
-The computed sum before rounding is $\sum x_i^2(1 + \delta_i)$. Its distance from $S = \sum x_i^2$ is at most $\sum x_i^2|\delta_i| \le uS$, **because no term is negative**: the total error is a weighted mean of the $\delta_i$ times $S$. So it is $S(1 + \eta)$
-with $|\eta| \le u$, and after rounding $S(1 + \eta)(1 + \delta)$, off by at most $u + u + u^2$. The mean $\mu$ appears nowhere.
+The computed sum before rounding is $\sum x_i^2(1 + \delta_i)$. Its distance from $S = \sum x_i^2$ is at most
+$\sum x_i^2|\delta_i| \le uS$, **because no term is negative**: the total error is a weighted mean of the
+$\delta_i$ times $S$. So it is $S(1 + \eta)$ with $|\eta| \le u$, and after rounding $S(1 + \eta)(1 + \delta)$,
+off by at most $u + u + u^2$. The mean $\mu$ appears nowhere.
 
-For the one-pass variance take data with mean $\mu$ and variance $\sigma^2 > 0$. An error of relative size $u$ in the mean square alone, with all else exact, makes an absolute error of $u(\mu^2 + \sigma^2)$, which relative to $\sigma^2$ is $u(1 + \mu^2/\sigma^2)$. For fixed $u$ this is unbounded in
-$\mu/\sigma$. Such an error occurs: the mean square falls anywhere between two numbers of the format. (The two-pass formula sums squares of $x_i - \hat\mu$, again all positive. Its error comes from $\hat\mu$ alone, which adds $(\mu - \hat\mu)^2 \le u^2\mu^2$: it breaks near $\mu/\sigma = 1/u$ rather than $1/\sqrt u$.)
+For the one-pass variance take data with mean $\mu$ and variance $\sigma^2 > 0$. An error of relative size $u$
+in the mean square alone, with all else exact, makes an absolute error of $u(\mu^2 + \sigma^2)$, which relative
+to $\sigma^2$ is $u(1 + \mu^2/\sigma^2)$. For fixed $u$ this is unbounded in $\mu/\sigma$. Such an error occurs:
+the mean square falls anywhere between two numbers of the format. (The two-pass formula sums squares of
+$x_i - \hat\mu$, again all positive. Its error comes from $\hat\mu$ alone, which adds
+$(\mu - \hat\mu)^2 \le u^2\mu^2$: it breaks near $\mu/\sigma = 1/u$ rather than $1/\sqrt u$.)
 
 </details>
 
-**7 (open).** Under *Post-Norm* each norm stands on the stream. Will RMSNorm there get rid of the offset after the first sublayer, as LayerNorm does, or carry it on? Does it suffer more or less than under Pre-Norm? Write a prediction, with a number for the share
-of the mean after the last block. Then run it, with at least three seeds, and say beforehand which result would change your mind.
+**7 (open).** Under *Post-Norm* each norm stands on the stream. Will RMSNorm there get rid of the offset after
+the first sublayer, as LayerNorm does, or carry it on? Does it suffer more or less than under Pre-Norm? Write a
+prediction, with a number for the share of the mean after the last block. Then run it, with at least three
+seeds, and say beforehand which result would change your mind.
 """
 
 # %% tags=["exercise"]
@@ -1582,21 +1602,30 @@ print(len(my_experiment.runs()), "runs")
 r"""
 <details><summary>Hint</summary>
 
-RMSNorm of a vector that is nearly $10\cdot\mathbf 1$ is nearly $\mathbf 1$. What does the next sublayer add to it, and how large is that now, relative to the stream?
+RMSNorm of a vector that is nearly $10\cdot\mathbf 1$ is nearly $\mathbf 1$. What does the next sublayer add to
+it, and how large is that now, relative to the stream?
 
 </details>
 
 ## What you now know
 
-- RMSNorm is LayerNorm without the projection off $\mathbf 1$, one direction out of $d$. It keeps re-scaling invariance, loses re-centring, and its gradient loses one direction in place of two.
-- Under Pre-Norm, every LayerNorm model is an RMSNorm model with centred weights. Nothing is lost in what can be expressed.
-- Public RMSNorms differ in ε, in rounding order and in the meaning of the gain. In float32 most are one function; in bfloat16 they differ by an ulp, and a misread gain is fatal.
-- The saved arithmetic is negligible. Time depends on kernels: with PyTorch's own on a CPU, RMSNorm is the slower one.
-- With each norm at its own rate, the losses agree within our margin, on text and on a language of known entropy. The mean of a trained stream is about what chance gives, and often less.
-- On tokens that are mostly mean, RMSNorm learns more slowly, and learns to subtract the mean itself. LayerNorm does not notice.
-- A one-pass variance loses everything at a mean of $2^{p/2}$ deviations: 16 in bfloat16. Two passes, and RMSNorm's mean square, are safe. On ordinary activations none of this shows.
+- RMSNorm is LayerNorm without the projection off $\mathbf 1$, one direction out of $d$. It keeps re-scaling
+  invariance, loses re-centring, and its gradient loses one direction in place of two.
+- Under Pre-Norm, every LayerNorm model is an RMSNorm model with centred weights. Nothing is lost in what can be
+  expressed.
+- Public RMSNorms differ in ε, in rounding order and in the meaning of the gain. In float32 most are one
+  function; in bfloat16 they differ by an ulp, and a misread gain is fatal.
+- The saved arithmetic is negligible. Time depends on kernels: with PyTorch's own on a CPU, RMSNorm is the
+  slower one.
+- With each norm at its own rate, the losses agree within our margin, on text and on a language of known
+  entropy. The mean of a trained stream is about what chance gives, and often less.
+- On tokens that are mostly mean, RMSNorm learns more slowly, and learns to subtract the mean itself. LayerNorm
+  does not notice.
+- A one-pass variance loses everything at a mean of $2^{p/2}$ deviations: 16 in bfloat16. Two passes, and
+  RMSNorm's mean square, are safe. On ordinary activations none of this shows.
 
 ## References
 
-{cite:p}`zhang2019,ba2016,raffel2020,touvron2023,gemma2024,jiang2023,gupta2024,zhuo2025,olmo2024,micikevicius2018,micikevicius2022`. Full entries are on the book's page of references.
+{cite:p}`zhang2019,ba2016,raffel2020,touvron2023,gemma2024,jiang2023,gupta2024,zhuo2025,olmo2024,micikevicius2018,micikevicius2022`.
+Full entries are on the book's page of references.
 """

@@ -106,6 +106,6 @@ def set_arithmetic(norm: nn.Module, arithmetic: str) -> nn.Module:
             f"RMSNorm's mean square has no one-pass form, got {arithmetic!r}; "
             f"take {arithmetic.split()[0]!r}"
         )
-    norm.__class__ = _KINDS[type(norm)]
-    norm.arithmetic = arithmetic  # pyright: ignore[reportAttributeAccessIssue]
+    norm.__class__ = _KINDS[type(norm)]  # pyright: ignore[reportAttributeAccessIssue]
+    norm.arithmetic = arithmetic  # pyright: ignore[reportArgumentType]
     return norm

@@ -81,8 +81,7 @@ EXERCISES = [
         None,
         {
             (
-                "def shifted_variance(x):\n"
-                "    return x.square().mean(-1) - x.mean(-1).square()"
+                "def shifted_variance(x):\n    return x.square().mean(-1) - x.mean(-1).square()"
             ): "before anything is known of the mean",
             (
                 "def shifted_variance(x):\n"
