@@ -55,7 +55,7 @@ lab = Lab(
     "03_rmsnorm",
     profile=profile,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 330, "full": 9_000},
+    cpu_seconds={"smoke": 12, "cpu": 340, "full": 9_000},
 )
 
 # %% [markdown]
@@ -573,29 +573,27 @@ def step_of(norm, x, top):
 rows = lab.pick(smoke=256, cpu=2048, full=4096)
 x, top = torch.randn(rows, 1024, requires_grad=True), torch.randn(rows, 1024)
 pairs = paired(step_of(nn.RMSNorm(1024), x, top), step_of(nn.LayerNorm(1024), x, top), turns=7)
-ratios = sorted(rms / layer for rms, layer in pairs)
+slower = [rms > layer for rms, layer in pairs]
 
 # %%
 claim(
     "03-torch-rms-is-no-faster-on-a-cpu",
-    "PyTorch's RMSNorm module takes longer than its LayerNorm module here, in the middle half of the "
-    "paired turns.",
-    ratios[3],
-    interval=(ratios[1], ratios[5]),
+    "PyTorch's RMSNorm module takes longer than its LayerNorm module in {mean:.0%} of the paired turns.",
+    np.mean(slower),
     source="against 'RMSNorm is faster', said without hardware or kernel",
     published="7 % to 64 % less running time of whole models (Zhang and Sennrich 2019)",
-    criterion="> 1",
+    criterion="> 0.5",
     kind="at",
-    tolerance=20.0,
+    tolerance=0.3,
 )
 
 # %% [markdown]
 r"""
-(The ratio differs from machine to machine, so the card prints none.) It is no law of nature. PyTorch has a
-fused LayerNorm for CPUs and assembles RMSNorm from general operators. `labkit`'s RMSNorm borrows LayerNorm's
-kernel and makes up most of the difference. **Speed belongs to a kernel, not to a formula.** The 7 % to 64 % of
-{cite:t}`zhang2019` are reductions of the running time of whole models, most of them recurrent, in the
-frameworks of 2019.
+(By how much differs from machine to machine and with its load, so the card counts turns.) It is no law of
+nature. PyTorch has a fused LayerNorm for CPUs and assembles RMSNorm from general operators. `labkit`'s RMSNorm
+borrows LayerNorm's kernel and makes up most of the difference. **Speed belongs to a kernel, not to a formula.**
+The 7 % to 64 % of {cite:t}`zhang2019` are reductions of the running time of whole models, most of them
+recurrent, in the frameworks of 2019.
 """
 
 # %% [markdown]
@@ -618,8 +616,10 @@ r"""
 
 **What was chosen, and when?** Pilots with one or two seeds showed losses of the two norms less than 0.02 apart,
 the offset hurting RMSNorm and the one-pass variance failing at 10. The margin for "the same", 0.05 nats, was
-then set as a size that nobody would pick a norm for; the precision runs use the rate 0.01, which is inside the
-grid. Each criterion stood before the runs that you see.
+then set as a size that nobody would pick a norm for. After a first draft had run, three things changed: the
+rates for the Markov language, whose best one had been at the edge; the arm without a shift, added to explain a
+gap; and the offset's second card, at a fixed rate, because the verdict of the first hangs on the rate. No
+criterion was moved.
 
 ### RMSNorm and LayerNorm in loss
 
@@ -716,6 +716,22 @@ claim(
     kind="best",
 )
 
+# %%
+low = replace(base, train=replace(base.train, lr=1e-2))
+slow = {
+    arm: part.values("test.loss")
+    for arm, part in lab.run(Experiment(low, {"arm": arms, "seed": five})).by("arm").items()
+}
+claim(
+    "03-rms-equals-layer-at-one-rate",
+    "At the rate 0.01 RMSNorm's test loss minus LayerNorm's is {mean:+.3f} nats.",
+    minus(slow["rms"], slow["layer"]),
+    source="Zhang and Sennrich 2019, arXiv 1910.07467",
+    published="comparable quality",
+    criterion="in [-0.05, 0.05]",
+    kind="at",
+)
+
 # %% [markdown]
 r"""
 And on a language whose entropy is known? An order-2 Markov chain over 16 symbols. No model can go below its
@@ -728,13 +744,29 @@ chain = replace(base, data=Markov(batch=16, time=32), model=replace(base.model, 
 arms["layer, no shift"] = {"model.norm": "layer", "model.norm_kw": (("bias", False),)}
 trio = {arm: arms[arm] for arm in ("layer", "layer, no shift", "rms")}
 markov_rates = lab.pick(
-    smoke=[1e-2], cpu=[1e-2, 2e-2, 3e-2], full=[1e-3, 3e-3, 1e-2, 2e-2, 3e-2, 6e-2]
+    smoke=[1e-2], cpu=[5e-3, 2e-2, 3e-2], full=[1e-3, 5e-3, 1e-2, 2e-2, 3e-2, 6e-2]
 )
 trial = lab.run(Experiment(chain, {"arm": trio, "train.lr": markov_rates, "seed": two}))
 
+floor = chain.data.load().floor
+plots.curves(
+    {
+        arm: {
+            rate: [v - floor for v in at.values("validation.loss")]
+            for rate, at in part.by("lr").items()
+        }
+        for arm, part in trial.by("arm").items()
+    },
+    xlabel="learning rate",
+    ylabel="validation loss above the entropy (nats)",
+    logx=True,
+    caption="The Markov language by learning rate: at the low rate the three are one. They part where training "
+    "is fastest.",
+    provenance=lab.provenance(trial),
+)
+
 # %%
 markov = lab.run(Experiment(chain, {"arm": at_its_best(trial), "seed": five})).by("arm")
-floor = chain.data.load().floor
 excess = {arm: [v - floor for v in part.values("test.loss")] for arm, part in markov.items()}
 
 # %%
@@ -760,13 +792,29 @@ for name, arm, words in (
         kind="best",
     )
 
+# %%
+gentle = replace(chain, train=replace(chain.train, lr=5e-3))
+calmly = lab.run(
+    Experiment(gentle, {"arm": {arm: trio[arm] for arm in ("layer", "rms")}, "seed": five})
+).by("arm")
+claim(
+    "03-rms-equals-layer-on-markov-at-a-low-rate",
+    "At the rate 0.005 the difference on the Markov language is {mean:+.3f} nats.",
+    minus(calmly["rms"].values("test.loss"), calmly["layer"].values("test.loss")),
+    source="Zhang and Sennrich 2019, arXiv 1910.07467",
+    published="comparable quality",
+    criterion="in [-0.05, 0.05]",
+    kind="at",
+)
+
 # %% [markdown]
 r"""
 "Comparable" is the word, as in the paper, and not "strictly the same" or "better": a card that holds says that
-any difference is smaller than its margin. On the Markov language RMSNorm ends a little higher, and the third
-arm says what that comes from: a good part of the gap is the *shift*, not the mean. In this model the norms'
-shifts are the only additive parameters, and a comparison that drops both at once changes two things. (The
-margin was set before this arm was added.)
+any difference is smaller than its margin. On the Markov language the two are equal at the low rate, and part at
+the best one: there RMSNorm ends higher, by more than our margin allows. The third arm says what that comes
+from. A good part of the gap is the *shift*, not the mean: in this model the norms' shifts are the only additive
+parameters, and a comparison that drops both at once changes two things. Whether something remains, five seeds
+do not say.
 
 **pRMSNorm**, with the rate that was best for RMSNorm. A width of 32 gives it two channels to look at.
 """
@@ -776,10 +824,10 @@ partial = {"partial-rms": {**chosen["rms"], "model.norm": "partial-rms"}}
 part = lab.run(Experiment(base, {"arm": partial, "seed": five}))
 claim(
     "03-two-channels-are-too-few",
-    "pRMSNorm from 6.25 % of the channels, two here, ends {mean:+.3f} nats from RMSNorm.",
+    "pRMSNorm from 6.25 % of the channels, {channels} here, ends {mean:+.3f} nats from RMSNorm.",
     minus(part.values("test.loss"), test["rms"]),
+    channels=int(0.0625 * base.model.dim),
     source="Zhang and Sennrich 2019, arXiv 1910.07467 (pRMSNorm)",
-    published="comparable to RMSNorm, at widths of 512 and more",
     criterion="> 0",
     kind="at",
 )
@@ -823,9 +871,10 @@ for arm, who in (("layer", "LayerNorm"), ("rms", "RMSNorm")):
 # %% [markdown]
 r"""
 This is why leaving the mean in costs so little: **there is hardly any**. The direction $\mathbf 1$ is one of
-many, and nothing in the architecture prefers it. But read "orthogonal to $\mathbf 1$" against $1/d$: a few per
-cent is small, and in 32 dimensions it is also what chance gives. In a language model of width 4096 chance gives
-$1/4096$.
+many, and nothing in the architecture prefers it. Read "orthogonal to $\mathbf 1$" against $1/d$, though: with
+RMSNorm the share is near what chance gives, and at width 4096 chance gives $1/4096$. Under LayerNorm it ends
+far below chance. There the gradient of whatever writes to the stream has no component along $\mathbf 1$, since
+nobody reads it. That direction keeps about what initialization put there, while the others grow.
 
 ### When the mean matters
 
@@ -843,15 +892,9 @@ claim(
 )
 
 # %%
-low = replace(base, train=replace(base.train, lr=1e-2))
-bare = {"rms": arms["rms"], "rms, offset 10": arms["rms, offset 10"]}
-slow = {
-    arm: part.values("test.loss")
-    for arm, part in lab.run(Experiment(low, {"arm": bare, "seed": five})).by("arm").items()
-}
 claim(
     "03-an-offset-hurts-rms-at-a-low-rate",
-    "At the rate 0.01, half the best one, the offset raises RMSNorm's test loss by {mean:+.3f} nats.",
+    "At the rate 0.01 the offset raises RMSNorm's test loss by {mean:+.3f} nats.",
     minus(slow["rms, offset 10"], slow["rms"]),
     source="this book: RMSNorm is not re-centring invariant",
     criterion="> 0.05",
@@ -1646,8 +1689,9 @@ it, and how large is that now, relative to the stream?
   function; in bfloat16 they differ by an ulp, and a misread gain is fatal.
 - The saved arithmetic is negligible. Time depends on kernels: with PyTorch's own on a CPU, RMSNorm is the
   slower one.
-- With each norm at its own rate, the losses agree within our margin, on text and on a language of known
-  entropy. The mean of a trained stream is about what chance gives, and often less.
+- With each norm at its own rate, the losses agree within our margin on text. On a language of known entropy
+  they agree at a low rate, and at the best rate LayerNorm leads, partly through its shift. The mean of a
+  trained stream is about what chance gives, and often less.
 - On tokens that are mostly mean, RMSNorm learns more slowly, and learns to subtract the mean itself. LayerNorm
   does not notice.
 - A one-pass variance loses everything at a mean of $2^{p/2}$ deviations: 16 in bfloat16. Two passes, and
