@@ -9,6 +9,7 @@ from labkit.context import Context
 from labkit.feed_forward import FeedForward, MixtureOfExperts
 from labkit.model.config import ModelConfig
 from labkit.norms import make_norm
+from labkit.norms.arithmetic import set_arithmetic
 from labkit.placements import Place, recipe
 from labkit.placements.sphere import SphereAttention, SphereFeedForward
 
@@ -18,7 +19,8 @@ def norm_of(config: ModelConfig, kind: str = "") -> nn.Module:
     options = config.norm_options
     if config.norm_name in ("dyt", "derf"):
         options.setdefault("alpha", config.alphas[0 if kind == "attention" else 1])
-    return make_norm(config.norm_name, config.dim, **options)
+    norm = make_norm(config.norm_name, config.dim, **options)
+    return norm if config.norm_arithmetic is None else set_arithmetic(norm, config.norm_arithmetic)
 
 
 def _attention(config: ModelConfig, place: Place, heads: str | None) -> nn.Module:

@@ -46,6 +46,8 @@ class ModelConfig:
     experts_per_token: int = 2
     balance: float = 0.01  # weight of the experts' load-balancing loss
     router_z: float = 0.001  # weight of the router's z-loss
+    norm_arithmetic: str | None = None  # layer, rms: what is rounded, as norms.arithmetic names it
+    embedding_offset: float = 0.0  # a constant added to every channel of every embedding
 
     def __post_init__(self) -> None:
         check_config(self)

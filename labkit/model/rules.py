@@ -9,6 +9,7 @@ from labkit.attention import attention_norms
 from labkit.feed_forward import ACTIVATIONS
 from labkit.init import INITS
 from labkit.norms import NORMS, make_norm
+from labkit.norms.arithmetic import set_arithmetic
 from labkit.placements import recipe
 
 if TYPE_CHECKING:
@@ -97,6 +98,9 @@ def _check_counts(config: ModelConfig) -> None:
 
 
 def _check_numbers(config: ModelConfig) -> None:
+    offset = config.embedding_offset
+    if not isinstance(offset, int | float) or isinstance(offset, bool) or not math.isfinite(offset):
+        raise ValueError(f"embedding_offset must be a finite number, got {offset!r}")
     for field in ("norm_eps", "balance", "router_z", "softcap", "logit_softcap", "qk_clip"):
         value = getattr(config, field)
         if value is None and field not in ("balance", "router_z"):
@@ -127,7 +131,9 @@ def _check_numbers(config: ModelConfig) -> None:
 def _check_norms(config: ModelConfig) -> None:
     """Make one norm of each kind that the model will have: it refuses what does not fit it."""
     asked, name = recipe(config.recipe), config.norm_name
-    make_norm(name, config.dim, **config.norm_options)
+    norm = make_norm(name, config.dim, **config.norm_options)
+    if config.norm_arithmetic is not None:
+        set_arithmetic(norm, config.norm_arithmetic)
     if asked.inner_norm:
         make_norm(name, config.hidden_dim, **config.norm_options)
         if config.experts is not None and getattr(NORMS[name], "takes_mask", False):
@@ -164,6 +170,8 @@ def _check_sphere(config: ModelConfig) -> None:
         ("qk_clip", (None,)),
         ("experts", (None,)),
         ("final_norm", (None, False)),
+        ("norm_arithmetic", (None,)),
+        ("embedding_offset", (0, 0.0)),
     ):
         if getattr(config, field) not in fits:
             raise ValueError(

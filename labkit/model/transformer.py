@@ -80,7 +80,8 @@ class Transformer(nn.Module):
         if recipe(config.recipe).sphere:
             return unit(x)
         scaled = recipe(config.recipe).embedding_scale
-        return x * (self.embedding_scale if scaled else config.dim**0.5)
+        x = x * (self.embedding_scale if scaled else config.dim**0.5)
+        return x + config.embedding_offset if config.embedding_offset else x
 
     def forward(
         self,

@@ -6,6 +6,7 @@ gradients.py    sizes of gradients
 trained.py      functions of a trained transformer and one held-out batch
 fluctuation.py  how much the statistics of batches scatter
 landscape.py    what a step along the gradient meets, and how inputs shift
+means.py        the share of the stream that is its mean over channels
 
 `PROBES` maps a name to a way to make the observer from the corpus, so that a run can name what
 it wants measured. Every result is plain numbers in lists and dicts.
@@ -22,6 +23,7 @@ from labkit.probes.fluctuation import Fluctuation, mean_fluctuation
 from labkit.probes.gradients import GradientNorms
 from labkit.probes.landscape import GradientShift, InputShift, Landscape
 from labkit.probes.look import outputs_of, residual_streams, untouched
+from labkit.probes.means import mean_share
 from labkit.probes.trained import (
     TRAINED,
     OnTrained,
@@ -50,6 +52,7 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
         )
         for name, measure in TRAINED.items()
     },
+    "mean-share": lambda corpus: OnTrained("mean-share", corpus.held_out["test"][0], mean_share),
 }
 
 
@@ -77,6 +80,7 @@ __all__ = [
     "leakage",
     "make_probe",
     "mean_fluctuation",
+    "mean_share",
     "outputs_of",
     "removal_cost",
     "residual_rms",

@@ -1,0 +1,29 @@
+"""Chapter 03: one wrong line each, and the claim that must notice."""
+
+from tests.breaks import Break
+
+BREAKS = [
+    Break(
+        "RMSNorm subtracts the mean inside its denominator",
+        "labkit/norms/rms_norm.py",
+        "    mean_square = wide.square().mean(dim=-1, keepdim=True)\n",
+        "    mean_square = wide.var(dim=-1, correction=0, keepdim=True)\n",
+        "03-rms-jacobian",
+    ),
+    Break(
+        "Llama's order forgets its first rounding",
+        "labkit/norms/rms_variants.py",
+        'standard = _standard("rms_norm_llama", x, weight, eps).to(x.dtype)\n'
+        "    return standard if weight is None else weight * standard",
+        'standard = _standard("rms_norm_llama", x, weight, eps)\n'
+        "    return (standard if weight is None else weight * standard).to(x.dtype)",
+        "03-cast-first-rounds-twice",
+    ),
+    Break(
+        "the one-pass variance takes two passes",
+        "labkit/norms/arithmetic.py",
+        "return x.square().mean(dim=-1, keepdim=True) - mean.square()",
+        "return (x - mean).square().mean(dim=-1, keepdim=True)",
+        "03-one-pass-loses-the-variance",
+    ),
+]
