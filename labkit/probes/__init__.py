@@ -5,6 +5,7 @@ evaluate.py     loss and accuracy
 gradients.py    sizes of gradients
 trained.py      functions of a trained transformer and one held-out batch
 fluctuation.py  how much the statistics of batches scatter
+attention.py    how sharp attention is: logits, entropy
 
 `PROBES` maps a name to a way to make the observer from the corpus, so that a run can name what
 it wants measured. Every result is plain numbers in lists and dicts.
@@ -13,6 +14,12 @@ it wants measured. Every result is plain numbers in lists and dicts.
 from collections.abc import Callable
 
 from labkit.corpora import Corpus
+from labkit.probes.attention import (
+    SharpnessBySteps,
+    attention_logits,
+    attention_sharpness,
+    sharpness,
+)
 from labkit.probes.evaluate import Evaluate
 from labkit.probes.fluctuation import Fluctuation, mean_fluctuation
 from labkit.probes.gradients import GradientNorms
@@ -39,8 +46,9 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
         name: lambda corpus, name=name, measure=measure: OnTrained(
             name, corpus.held_out["test"][0], measure
         )
-        for name, measure in TRAINED.items()
+        for name, measure in {**TRAINED, "attention": attention_sharpness}.items()
     },
+    "attention-by-steps": lambda corpus: SharpnessBySteps(corpus.held_out["test"][0]),
 }
 
 
@@ -57,6 +65,9 @@ __all__ = [
     "Fluctuation",
     "GradientNorms",
     "OnTrained",
+    "SharpnessBySteps",
+    "attention_logits",
+    "attention_sharpness",
     "layer_cosine",
     "leakage",
     "make_probe",
@@ -65,5 +76,6 @@ __all__ = [
     "removal_cost",
     "residual_rms",
     "residual_streams",
+    "sharpness",
     "untouched",
 ]
