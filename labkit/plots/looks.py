@@ -83,7 +83,8 @@ qk-post          pink       v long       | kv-post         olive      D dash
 kc-post          purple     P dash       | pre-qkv-post    navy       s long
 pre-qkv-pre      teal       d solid      | pre-qk-pre      green      h dot
 qkv-pre          blue       p long       | post-pre        brown      ^ solid
-pre-post         purple     X dash
+pre-post         purple     X dash       | soft-cap        olive      h dashdot
+qk-clip          brown      d dashdot
 """
 LOOKS: dict[str, Look] = {
     name: Look(COLOURS[colour], marker, dash)
