@@ -154,6 +154,7 @@ The gradient that reaches queries and keys dies *exponentially* in the gap. Test
 """
 
 # %%
+torch.manual_seed(seed)
 logits = 10 * torch.rand(10_000, 1).double() * torch.randn(10_000, 64).double()
 top = logits.topk(2).values
 slope = 1 - logits.softmax(-1).square().sum(-1)
@@ -216,7 +217,8 @@ plots.table(
             ("RMS", 8.0, sharpest(rms_norm)),
             ("LayerNorm", 8.0, sharpest(layer_norm)),
         )
-    ]
+    ],
+    digits=4,
 )
 
 # %%
@@ -453,19 +455,37 @@ attention keeps no full keys that a norm could act on. The logits of the very ba
 torch.manual_seed(seed)
 attention, x = Attention(64, 4, 4, clip=True), 20 * torch.randn(2, 32, 64)
 attention(x)
-before = attention.largest_logit.tolist()
-factors = attention.clip_logits(25.0)
+before, factors = attention.largest_logit.tolist(), attention.clip_logits(25.0)
 attention(x)
+after = attention.largest_logit.tolist()
 plots.table(
     [
-        {"head": h, "largest logit": a, "γ": g.item(), "after the clip": b.item()}
-        for h, (a, g, b) in enumerate(zip(before, factors, attention.largest_logit, strict=True))
+        {"head": h, "largest logit": before[h], "γ": factors[h].item(), "after": after[h]}
+        for h in range(4)
     ]
+)
+
+# %%
+claim(
+    "04-clip-lands-on-the-threshold",
+    "After the clip the largest logit of that batch is {mean:.4f} of the threshold.",
+    max(after) / 25,
+    source="Kimi Team 2025, arXiv 2507.20534",
+    criterion="in [0.999, 1.001]",
+    kind="exact",
+    tolerance=1e-3,
 )
 
 # %% [markdown]
 r"""
 The next batch may exceed it again; the clip is a leash of one step.
+
+### What it costs
+
+Per token and layer, the four projections of attention take $4\cdot 2d^2 = 8d^2$ floating-point operations for a width $d$. Two RMSNorms over
+$d$ numbers each take about four per number: square, add, scale, gain; together $8d$. The share is $1/d$, for $d = 4096$ that is 0.024 %. What a norm really
+costs is a trip through memory for $q$ and $k$ and a kernel launch, which one fused kernel for norm and rotation saves again; chapter 09 measures it. On a tiny
+model on a CPU, where launches are all there is, it is not negligible.
 
 ## Implementation
 
@@ -492,8 +512,8 @@ precision, with a loop over heads and without a line of `labkit`:
 def slow_attention(x, w, heads):
     """Causal attention with RMS-normalized queries and keys, head by head; w: tensors by name."""
     out, size = [], x.shape[-1] // heads
-    position, rate = torch.arange(len(x)), 10_000.0 ** (-torch.arange(0, size, 2) / size)
-    turn = torch.polar(torch.ones(len(x), size // 2).double(), position[:, None] * rate.double())
+    position, rate = torch.arange(len(x)), 10_000.0 ** (-torch.arange(0, size, 2).double() / size)
+    turn = torch.polar(torch.ones(len(x), size // 2).double(), position[:, None] * rate)
     for h in range(heads):
         part = slice(h * size, (h + 1) * size)
         q, k, v = (x @ w[f"{n}.weight"][part].T for n in "qkv")
@@ -510,7 +530,7 @@ def slow_attention(x, w, heads):
 from labkit.context import Context
 
 torch.manual_seed(seed)
-attention = Attention(64, 4, 4, norms=attention_norms("qk rms")).double()
+attention = Attention(64, 4, 4, norms=attention_norms("qk rms"), eps=1e-6).double()
 for norm in (attention.norm_q, attention.norm_k):
     torch.nn.init.normal_(norm.weight)
 x, context = torch.randn(1, 20, 64).double(), Context(angles=rotary_angles(20, 16))
@@ -540,7 +560,7 @@ Write down your own numbers first. Ours, from what was derived:
 3. **Order at a high rate.** QK-Norm ends lowest, the soft cap second (it holds the gap but lets the gradient
    die), no norm last.
 4. **At a low rate** logits stay moderate without help, and the norm only constrains. No gain.
-5. **Each at its own rate**: then it is a contest between 3 and 4. Small difference.
+5. **Each at its own rate**: the advantages of 3 and 4 nearly cancel. A small difference, we would not bet which way.
 6. **Bare unit vectors** leave the entropy near 1, and the loss pays for it; one learned temperature mends it.
 """
 
@@ -553,10 +573,11 @@ Three blocks of width 64 with four heads ($d_k = 16$), Pre-Norm with LayerNorm, 
 after 10 steps of warm-up, 200 steps, no decay, no clipping.
 
 **What was chosen, and when?** Pilots with one seed, at this and a larger size, had seen that QK-Norm is ahead at
-rate 0.03 and behind at 0.003 and that the first failure is a plateau. Rates, sizes and the cap of 30 were fixed with
-that knowledge. The criteria stood before the runs that you see.
+rate 0.03 and behind at 0.003, and that the failure is a plateau. Rates, sizes and the cap of 30 were fixed with
+that knowledge. After a first draft had run, one criterion changed: a spike was first sought step by step, and healthy
+runs failed too, for the loss of a single small batch is that noisy; now it is sought in means of ten steps.
 
-The range declared for the sweep is 0.003 to 0.03, with five seeds. Two more rates on either side have two seeds.
+The range declared for the comparison of rates is 0.003 to 0.03, with five seeds. The sweep goes further, with two.
 """
 
 # %%
@@ -602,9 +623,8 @@ rates = lab.pick(
 )
 swept = lab.pick(smoke=arms, cpu=arms, full={**arms, **more})
 sweep = lab.run(Experiment(base, {"arm": swept, "train.lr": rates, "seed": two}))
-capped = lab.run(
-    Experiment(base, {"arm": {"soft-cap": arms["soft-cap"]}, "seed": five, "train.lr": [high]})
-)
+only = {"soft-cap": arms["soft-cap"]}
+capped = lab.run(Experiment(base, {"arm": only, "train.lr": [mid, high], "seed": five}))
 
 # %% [markdown]
 r"""
@@ -615,28 +635,34 @@ First the quantity itself: the largest logit in any layer, on held-out text, aft
 
 
 # %%
-def by_rate(results, read):
-    """Read one number per run: {arm: {rate: [per seed]}}."""
+def by_rate(read, *results):
+    """Read one number from every run, each run once: {arm: {rate: [per seed]}}."""
+    table = {}
+    for row, record in [pair for part in results for pair in part]:
+        seeds = table.setdefault(row["arm"], {}).setdefault(row["lr"], {})
+        seeds[row["seed"]] = read(record)
     return {
-        arm: {rate: cell.values(read) for rate, cell in part.by("lr").items()}
-        for arm, part in results.by("arm").items()
+        arm: {rate: list(at[rate].values()) for rate in sorted(at)} for arm, at in table.items()
     }
 
 
 def largest(record):
+    """Largest attention logit of any layer."""
     return max(record.probes["attention"]["largest"])
 
 
+# %%
 plots.curves(
-    by_rate(sweep, largest),
+    by_rate(largest, sweep, core, capped),
     xlabel="learning rate",
     ylabel="largest attention logit",
     logx=True,
     logy=True,
+    ylim=(1, 1e6),
     reference={"√d_k": (base.model.dim // base.model.heads) ** 0.5},
-    caption="Without a norm the logits run away with the rate; under a soft cap too (drawn before the cap). "
-    "QK-Norm's stay near their bound √d_k, which the gains may raise.",
-    provenance=lab.provenance(sweep),
+    caption="Without a norm the logits run away with the rate; under a soft cap too (drawn before "
+    "the cap). QK-Norm's stay within a few times √d_k, as far as the gains raise it.",
+    provenance=lab.provenance(sweep, core, capped),
 )
 
 
@@ -681,35 +707,29 @@ Move the slider and watch when it happens. The rates are those of the sweep.
 """
 
 # %%
-tops = {rate: part for rate, part in sweep.by("lr").items()}
+at_rate = {rate: part.where(seed=two[0]) for rate, part in sweep.by("lr").items()}
 
 
 def growth_curves(rate):
     """Largest logit by step, for every arm at one rate."""
     lines = {}
     for arm in arms:
-        runs = tops[rate].where(arm=arm).values("attention-by-steps")
-        steps = runs[0]["steps"]
-        lines[arm] = {s: [run["largest"][i] for run in runs] for i, s in enumerate(steps)}
+        seen = at_rate[rate].where(arm=arm).values("attention-by-steps")[0]
+        lines[arm] = {step: [y] for step, y in zip(seen["steps"], seen["largest"], strict=True)}
     return plots.curves(
-        lines,
-        xlabel="step",
-        ylabel="largest attention logit",
-        logy=True,
-        ylim=(1, 1e5),
-        title=f"learning rate {rate:g}",
-        caption="Largest logit by step.",
-        provenance=lab.provenance(tops[rate]),
-    )
+        lines, xlabel="step", ylabel="largest attention logit", logy=True, ylim=(1, 1e5),
+        title=f"learning rate {rate:g}", caption="By step.", provenance=lab.provenance(at_rate[rate]),
+    )  # fmt: skip
 
 
+# %%
 plots.explore(
     growth_curves,
-    list(tops),
+    list(at_rate),
     "growth",
     label="learning rate",
-    caption="The largest logit by step, by learning rate. At low rates the three arms look alike; at high "
-    "ones the first hundred steps decide.",
+    caption="The largest logit by step (one seed). At low rates it creeps; at high ones it has left "
+    "the range of a softmax within the first hundred steps, unless queries and keys are normalized.",
 )
 
 # %% [markdown]
@@ -809,9 +829,9 @@ claim(
 
 # %%
 def got_worse(record):
-    """Say whether a run diverged, or its loss ever rose by half a nat after a quarter of the steps."""
-    losses = np.array(record.losses[len(record.losses) // 4 :])
-    rise = (losses - np.minimum.accumulate(losses)).max()
+    """Say whether a run diverged, or the mean loss of ten steps ever rose by half a nat."""
+    losses = np.convolve(record.losses, np.ones(10) / 10, "valid")
+    rise = (losses - np.minimum.accumulate(losses)).max() if len(losses) else 0.0
     return float(record.diverged_at is not None or rise > 0.5)
 
 
@@ -833,21 +853,22 @@ claim(
 # %% [markdown]
 r"""
 This is the second prediction, and it sets our small model apart from the large ones: there the
-loss diverges. With more depth, more steps and lower precision a frozen layer has neighbours that go on moving.
-What we can show is the mechanism and its price, not the explosion.
+loss diverges. We do not know what turns a plateau into an explosion; depth, length of training and low precision are
+candidates. What we can show is the mechanism and its price.
 
 ### Over the whole range
 """
 
 # %%
 plots.curves(
-    by_rate(sweep, "test.loss"),
+    by_rate(lambda record: record.probes["test"]["loss"], sweep, core, capped),
     xlabel="learning rate",
     ylabel="test loss (nats)",
     logx=True,
-    caption="The loss by learning rate. QK-Norm's valley is wider and lies further right; at low rates it is "
-    "no better.",
-    provenance=lab.provenance(sweep),
+    ylim=(2.0, 3.0) if profile == "cpu" else None,
+    caption="QK-Norm's valley is wider and lies further right; at low rates it is no better. (Bars "
+    "of two seeds leave the picture.)",
+    provenance=lab.provenance(sweep, core, capped),
 )
 
 
@@ -928,6 +949,9 @@ claim(
 
 # %% [markdown]
 r"""
+So QK-Norm is ahead even when each arm may choose, because it can use a higher rate; the lead is a fraction of what a fixed
+high rate would make you believe. The cap allows the higher rate too, but the seeds do not agree that it helps.
+
 ### Unit vectors and their temperature
 
 At rate 0.01, three ways to normalize: unit vectors with the usual $1/\sqrt{d_k}$ and nothing learned; unit vectors
@@ -1048,7 +1072,8 @@ softmax {cite:p}`chowdhery2023`. It keeps output logits from drifting and does n
 | "a guarantee whatever happens during training" | up to the gains, which are trained |
 | "the order of RMSNorm and rotation does not matter" | only without a gain: `04-gain-after-rotation-sees-positions` |
 | "$1/\sqrt{d_k}$ keeps the variance at 1" | at initialization |
-| "the cost is negligible" | in time, nearly; in loss, see `04-qk-norm-costs-at-a-low-rate` |
+| "the cost is negligible" | in operations; in loss it depends on the rate: `04-qk-norm-costs-at-a-low-rate` |
+| "QK-Norm: Improving Transformer Training Stability" as the title of {cite:t}`rybakov2024` | the paper is called "Methods of improving LLM training stability" |
 | "use it for billions of parameters" | what it needs is a high rate; the size only makes that likelier |
 """
 
@@ -1056,8 +1081,8 @@ softmax {cite:p}`chowdhery2023`. It keeps output logits from drifting and does n
 r"""
 ## Symptoms
 
-Attention trouble has several faces, and one of them hides behind a cure. Each row reads the probes of runs above:
-largest logit, entropy, slope of the softmax, test loss, and the growth of the stream from embedding to output.
+Attention trouble has several faces, and one of them hides behind a cure. Read the probes of five kinds of runs:
+logits before the cap, entropy, slope, the growth of the stream from embedding to output, and test loss.
 """
 
 
@@ -1100,7 +1125,7 @@ r"""
 | logits healthy, loss still above that of a lower rate | attention normal, the stream grows fast | another instability: the rest of the network has no bound | a lower rate; look at the stream and at the other matrices |
 | right on short texts, wrong further on | move the text by some places and compare logits | gain after the rotation | norm and gain first |
 
-The fourth row deserves its own card: QK-Norm is an intervention in attention, nothing more.
+The fourth row deserves its own card. QK-Norm is an intervention in attention, nothing more.
 """
 
 # %%
@@ -1118,12 +1143,11 @@ claim(
 r"""
 ## Where it goes wrong
 
-Four slips that public code has had. Each is rebuilt by changing one method of `labkit`'s attention; the block around it
-stays whole.
+Four slips that public code has had. Each is rebuilt by spoiling one thing in the attention of a whole block.
 
 1. **The norm runs across heads.** gpt-neox normalized over heads *and* channels by default until
    [pull request 1367](https://github.com/EleutherAI/gpt-neox/pull/1367) noticed it, because with grouped keys the
-   shapes no longer fitted. (As OLMo 2's choice it is fine; as a port of a per-head model it is not.)
+   shapes no longer fitted. (As OLMo 2's choice it is fine; in a port of a per-head model it is not.)
 2. **The norm is skipped.** A port looked for attributes called `q_norm` and `k_norm`; one model calls them
    otherwise. It loaded, served and produced garbage
    ([vllm-metal 659](https://github.com/vllm-project/vllm-metal/pull/659)).
@@ -1136,64 +1160,60 @@ stays whole.
 
 
 # %%
-class AcrossHeads(Attention):
-    """Mean square over heads and channels together."""
+from dataclasses import replace
 
-    def _normalized(self, tensor, x):
-        norm = getattr(self, f"norm_{tensor}")
-        if norm is None:
-            return x
-        return x * torch.rsqrt(x.square().mean((-2, -1), keepdim=True) + 1e-6) * norm.weight
-
-
-class Skipped(Attention):
-    def _normalized(self, tensor, x):
-        return x
-
-
-# %%
-class RotatedFirst(Attention):
-    """Rotation, then norm and gain."""
-
-    def project(self, x, context):
-        q, k, v = (f(x).unflatten(-1, (-1, self.head_dim)) for f in (self.q, self.k, self.v))
-        weights = self.norm_q.weight, self.norm_k.weight
-        q, k = qk_norm_rope(q, k, *weights, context.angles, after_rope=True)
-        return tuple(t.transpose(1, 2) for t in (q, k, v))
-
-
-class Uncapped(Attention):
-    def attend(self, q, k, v, context):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
-
-
-# %%
 from labkit.model import Block
 
 
-def examine(recipe, slip=None):
-    """Check a block of labkit, with the slip put in the place of its attention."""
+def across_heads(attention):
+    """Mean square over all heads at once."""
+    return Attention(32, 4, 4, norms=attention_norms("qk rms width"))
+
+
+def skipped(attention):
+    """No q_norm, no k_norm, no complaint."""
+    attention.norm_q = attention.norm_k = None
+    return attention
+
+
+def rotated_first(attention):
+    """Rotation, then norm and gain."""
+    attention.norms = replace(attention.norms, after_rope=True)
+    return attention
+
+
+def uncapped(attention):
+    """Fused attention that knows no cap."""
+    attention.softcap = None
+    return attention
+
+
+# %%
+def examine(recipe, slip=lambda attention: attention):
+    """Check a block of labkit whose attention went through a slip."""
     config = ModelConfig(recipe, dim=32, heads=4)
     block = Block(config)
-    if slip is not None:
-        block.attention.sublayer.__class__ = slip
+    block.attention.sublayer = slip(block.attention.sublayer)
     return check.block(block, recipe, config)
 
 
-slips = {AcrossHeads: "qk", Skipped: "qk", RotatedFirst: "qk", Uncapped: "gemma2"}
+slips = {across_heads: "qk", skipped: "qk", rotated_first: "qk", uncapped: "gemma2"}
 reports = {slip.__name__: examine(recipe, slip) for slip, recipe in slips.items()}
 for name, report in reports.items():
     print(f"{name}: {report.failed[0].cause if report.failed else 'nothing found'}")
 
 # %%
+found = [not report.ok for report in reports.values()]
 whole = [examine(recipe).ok for recipe in ("qk", "gemma2")]
 claim(
     "04-check-finds-the-slips",
-    "check.block finds {mean:.0f} of the four slips, and passes both blocks without one ({whole:.0f} of 2).",
-    sum(not report.ok for report in reports.values()),
+    "Of six verdicts {mean:.0f} are right: {found} of the four slips found, {whole} of the two whole "
+    "blocks passed.",
+    sum(found) + sum(whole),
+    found=sum(found),
     whole=sum(whole),
     source="public code, see the links above",
-    criterion="in [4, 4]",
+    criterion="in [6, 6]",
     kind="exact",
     tolerance=0,
 )
@@ -1459,8 +1479,8 @@ r"""
   the full width by $h$ times as much.
 - Behind a norm the gradient is orthogonal to the matrix and falls with its size: high rates brake themselves.
 - Norm and rotation commute, gain and rotation do not: gain first, or none.
-- QK-Norm widens the range of rates that work. At a low rate it costs a little; with every arm at its own rate little is left. It is insurance for
-  attention, and other parts of the network still need theirs.
+- QK-Norm widens the range of rates that work. At a low rate it costs a little; with every arm at its own rate it keeps a small lead, and a soft cap
+  none that we could see. It protects attention alone: the rest of the network still suffers from a high rate.
 - Look at logits, entropy and slope, not at the loss; and compare a block with its equation.
 
 ## References

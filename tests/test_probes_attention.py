@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from labkit import ModelConfig, TrainConfig, train
+from labkit.attention import Attention
 from labkit.attention.logits import explicit_logits, soft_cap
 from labkit.context import Context
 from labkit.corpora import Text
@@ -22,6 +23,23 @@ def build(**changes):
     return ModelConfig(dim=16, depth=2, heads=2, context=16, **changes).build()
 
 
+def attention_of(model, block) -> Attention:
+    layer = model.get_submodule(f"blocks.{block}.attention.sublayer")
+    assert isinstance(layer, Attention)
+    return layer
+
+
+def given_to(layer, model) -> list:
+    """Run the model and keep what a layer gets and gives: x, context, output."""
+    kept = []
+    hook = layer.register_forward_hook(
+        lambda m, args, named, out: kept.append((*args, *named.values(), out)), with_kwargs=True
+    )
+    model(BATCH[0])
+    hook.remove()
+    return kept[0]
+
+
 @pytest.mark.parametrize(
     "changes",
     [{}, {"qk_norm": "qk rms"}, {"qk_norm": "henry"}, {"softcap": 0.5}, {"kv_heads": 1}],
@@ -29,13 +47,9 @@ def build(**changes):
 )
 def test_the_logits_are_those_that_mix_the_values(changes):
     model = build(**changes)
-    layer, kept = model.blocks[0].attention.sublayer, []
-    hook = layer.register_forward_hook(
-        lambda m, args, named, out: kept.append((*args, *named.values(), out)), with_kwargs=True
-    )
+    layer = attention_of(model, 0)
+    x, context, out = given_to(layer, model)
     logits, allowed = attention_logits(model, BATCH[0])[0]
-    hook.remove()
-    x, context, out = kept[0]
     if layer.softcap is not None:
         logits = soft_cap(logits, layer.softcap)
     weights = logits.masked_fill(~allowed, -torch.inf).softmax(-1)
@@ -47,13 +61,9 @@ def test_the_logits_are_those_that_mix_the_values(changes):
 def test_a_chain_of_logits_is_read_with_its_earlier_layers():
     model = build(recipe="realformer", norm="layer")
     first, second = (logits for logits, _ in attention_logits(model, BATCH[0]))
-    layer, kept = model.blocks[1].attention.sublayer, []
-    hook = layer.register_forward_hook(
-        lambda m, args, named, out: kept.append((*args, *named.values())), with_kwargs=True
-    )
-    model(BATCH[0])
-    hook.remove()
-    q, k, _ = layer.project(kept[0][0], kept[0][1])
+    layer = attention_of(model, 1)
+    x, context, _ = given_to(layer, model)
+    q, k, _ = layer.project(x, context)
     torch.testing.assert_close(second, first + explicit_logits(q, k, None))
 
 
@@ -109,7 +119,7 @@ def test_only_a_transformer_has_attention():
 
 
 def test_without_rotation_and_context_it_reads_plain_attention():
-    layer = build().blocks[0].attention.sublayer
+    layer = attention_of(build(), 0)
     x = torch.randn(1, 5, 16)
     (logits, _), *_ = attention_logits(layer, x)
     q, k, _ = layer.project(x, Context())
