@@ -7,6 +7,7 @@ trained.py      functions of a trained transformer and one held-out batch
 fluctuation.py  how much the statistics of batches scatter
 landscape.py    what a step along the gradient meets, and how inputs shift
 means.py        the share of the stream that is its mean over channels
+attention.py    how sharp attention is: logits, entropy
 
 `PROBES` maps a name to a way to make the observer from the corpus, so that a run can name what
 it wants measured. Every result is plain numbers in lists and dicts.
@@ -18,6 +19,12 @@ import torch
 
 from labkit.corpora import Corpus
 from labkit.corpora.base import Batch
+from labkit.probes.attention import (
+    SharpnessBySteps,
+    attention_logits,
+    attention_sharpness,
+    sharpness,
+)
 from labkit.probes.evaluate import Evaluate
 from labkit.probes.fluctuation import Fluctuation, mean_fluctuation
 from labkit.probes.gradients import GradientNorms
@@ -50,9 +57,10 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
         name: lambda corpus, name=name, measure=measure: OnTrained(
             name, corpus.held_out["test"][0], measure
         )
-        for name, measure in TRAINED.items()
+        for name, measure in {**TRAINED, "attention": attention_sharpness}.items()
     },
     "mean-share": lambda corpus: OnTrained("mean-share", corpus.held_out["test"][0], mean_share),
+    "attention-by-steps": lambda corpus: SharpnessBySteps(corpus.held_out["test"][0]),
 }
 
 
@@ -76,6 +84,9 @@ __all__ = [
     "InputShift",
     "Landscape",
     "OnTrained",
+    "SharpnessBySteps",
+    "attention_logits",
+    "attention_sharpness",
     "layer_cosine",
     "leakage",
     "make_probe",
@@ -85,5 +96,6 @@ __all__ = [
     "removal_cost",
     "residual_rms",
     "residual_streams",
+    "sharpness",
     "untouched",
 ]

@@ -1,0 +1,115 @@
+"""How sharp attention is: the logits of each layer, and what the softmax makes of them.
+
+    p       = softmax(cap(logits))                         cap(l) = c · tanh(l / c), or nothing
+    entropy = Σ_rows H(p) / Σ_rows log(n)                  n: the keys that the row's query may see
+    slope   = mean over rows of Σ_j ∂p_j/∂l_j = Σ_j p_j (1 − p_j) cap′(l_j)
+
+Rows with a single key are left out: their softmax is 1 whatever the logit. The entropy is a share:
+1 for uniform attention, 0 where every row is one-hot. The slope is 0 where no gradient passes:
+attention is one-hot, or the cap is saturated. Sources of the symptom: Dehghani et al. 2023, arXiv
+2302.05442; Zhai et al. 2023, arXiv 2303.06296 (entropy collapse).
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from labkit.attention import Attention
+from labkit.attention.logits import allowed_pairs, explicit_logits, soft_cap
+from labkit.context import Context
+from labkit.corpora.base import Batch
+from labkit.model import Transformer
+from labkit.probes.look import untouched
+from labkit.training import Observer
+
+Seen = tuple[Tensor, Tensor]  # logits before the soft cap (batch, heads, query, key); who sees whom
+
+
+def attention_logits(model: nn.Module, tokens: Tensor) -> list[Seen]:
+    """Run the model once and recompute each self-attention's logits, first layer first."""
+    seen: list[Seen] = []
+
+    def keep(layer: nn.Module, args: tuple, named: dict[str, Any], output: Tensor) -> None:
+        assert isinstance(layer, Attention)
+        given = (*args[1:], named.get("context"))[0]
+        context = Context() if given is None else given
+        q, k, _ = layer.project(args[0], context)
+        if layer.chain is None:
+            scale = None if layer.temperature is None else 1.0
+            logits = explicit_logits(q, k, scale)
+        else:
+            logits = context.scores[layer.chain]  # with those of earlier layers
+        seen.append((logits, allowed_pairs(q, k, layer.causal, context.padding)))
+
+    layers = [m for m in model.modules() if isinstance(m, Attention) and not m.cross]
+    hooks = [layer.register_forward_hook(keep, with_kwargs=True) for layer in layers]
+    try:
+        model(tokens)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return seen
+
+
+def sharpness(logits: Tensor, allowed: Tensor, cap: float | None = None) -> dict[str, float]:
+    """Give the largest |logit|, before the cap, and entropy share and slope of the weights."""
+    largest = logits.masked_fill(~allowed, 0).abs().max().item()
+    bent, gain = logits, torch.ones_like(logits)
+    if cap is not None:
+        bent, gain = soft_cap(logits, cap), 1 - torch.tanh(logits / cap).square()
+    p = bent.masked_fill(~allowed, -torch.inf).softmax(dim=-1).double()
+    keys = allowed.sum(dim=-1).expand(p.shape[:-1]).double()
+    some = keys > 1
+    entropy = -(p * p.clamp_min(1e-300).log()).sum(dim=-1)
+    slope = (p * (1 - p) * gain).sum(dim=-1)
+    return {
+        "largest": largest,
+        "entropy": (entropy[some].sum() / keys[some].log().sum()).item(),
+        "slope": slope[some].mean().item(),
+    }
+
+
+def attention_sharpness(model: Transformer, batch: Batch) -> dict[str, list[float]]:
+    """Measure `sharpness` of every layer: {"largest": [one number per layer], …}."""
+    layers = [m for m in model.modules() if isinstance(m, Attention) and not m.cross]
+    seen = attention_logits(model, batch[0])
+    rows = [sharpness(*one, layer.softcap) for one, layer in zip(seen, layers, strict=True)]
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+class SharpnessBySteps(Observer):
+    """`attention_sharpness` on a held-out batch while the model trains, every so many steps.
+
+    Result: {"steps": […], "largest": [the largest layer's, by step], "entropy": [the mean over
+    layers], "slope": [the mean over layers]}; the last entry is the trained model's.
+    """
+
+    name = "attention-by-steps"
+
+    def __init__(self, batch: Batch, every: int = 20):
+        self.batch, self.every = batch, every
+        self.seen: dict[str, list[float]] = {
+            name: [] for name in ("steps", "largest", "entropy", "slope")
+        }
+
+    def after_backward(self, step: int, model: nn.Module) -> None:
+        """Look before the update of step `step`: at the model that `step` updates have made."""
+        self.last = step
+        if step % self.every == 0:
+            self._look(step, model)
+
+    def result(self, model: nn.Module) -> dict[str, Any]:
+        """Look once more."""
+        self._look(getattr(self, "last", -1) + 1, model)
+        return self.seen
+
+    def _look(self, step: int, model: nn.Module) -> None:
+        if not isinstance(model, Transformer):
+            raise TypeError(f"probe {self.name!r} needs a Transformer, got {type(model).__name__}")
+        with untouched(model, training=False):
+            now = attention_sharpness(model, self.batch)
+        self.seen["steps"].append(step)
+        self.seen["largest"].append(max(now["largest"]))
+        for name in ("entropy", "slope"):
+            self.seen[name].append(sum(now[name]) / len(now[name]))

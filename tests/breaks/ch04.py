@@ -1,0 +1,27 @@
+"""Ways to break labkit that chapter 04's claims must notice."""
+
+from breaks import Break
+
+BREAKS = [
+    Break(
+        idea="queries and keys are always normalized after the rotation",
+        path="labkit/attention/multihead.py",
+        old="        after = self.norms is not None and self.norms.after_rope\n",
+        new="        after = self.norms is not None\n",
+        claim="04-attention-equals-the-formula",
+    ),
+    Break(
+        idea="QK-Clip takes the square root of the whole factor",
+        path="labkit/attention/logits.py",
+        old="    gamma = torch.where(over, threshold / largest, torch.ones_like(largest))\n",
+        new="    gamma = torch.where(over, threshold / largest, torch.ones_like(largest)).sqrt()\n",
+        claim="04-clip-lands-on-the-threshold",
+    ),
+    Break(
+        idea="the soft cap lets everything through",
+        path="labkit/attention/logits.py",
+        old="    return cap * torch.tanh(logits / cap)\n",
+        new="    return logits\n",
+        claim="04-check-finds-the-slips",
+    ),
+]
