@@ -5,6 +5,7 @@ evaluate.py     loss and accuracy
 gradients.py    sizes of gradients
 trained.py      functions of a trained transformer and one held-out batch
 fluctuation.py  how much the statistics of batches scatter
+updates.py      how far steps of training move what a model computes
 
 `PROBES` maps a name to a way to make the observer from the corpus, so that a run can name what
 it wants measured. Every result is plain numbers in lists and dicts.
@@ -25,6 +26,7 @@ from labkit.probes.trained import (
     removal_cost,
     residual_rms,
 )
+from labkit.probes.updates import Drift, StepResponse, final_stream, step_response
 from labkit.training import Observer
 
 PROBES: dict[str, Callable[[Corpus], Observer]] = {
@@ -35,6 +37,10 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
     ),
     "gradient-at-start": lambda corpus: GradientNorms("gradient-at-start", (0,)),
     "fluctuation": Fluctuation,
+    "step-response": lambda corpus: StepResponse("step-response", corpus.held_out["validation"][0]),
+    "drift": lambda corpus: Drift(
+        "drift", corpus.held_out["validation"][0], (1, 2, 4, 8, 16, 32, 64, 128)
+    ),
     **{
         name: lambda corpus, name=name, measure=measure: OnTrained(
             name, corpus.held_out["test"][0], measure
@@ -53,10 +59,13 @@ def make_probe(name: str, corpus: Corpus) -> Observer:
 
 __all__ = [
     "PROBES",
+    "Drift",
     "Evaluate",
     "Fluctuation",
     "GradientNorms",
     "OnTrained",
+    "StepResponse",
+    "final_stream",
     "layer_cosine",
     "leakage",
     "make_probe",
@@ -65,5 +74,6 @@ __all__ = [
     "removal_cost",
     "residual_rms",
     "residual_streams",
+    "step_response",
     "untouched",
 ]
