@@ -8,6 +8,7 @@ fluctuation.py  how much the statistics of batches scatter
 landscape.py    what a step along the gradient meets, and how inputs shift
 means.py        the share of the stream that is its mean over channels
 attention.py    how sharp attention is: logits, entropy
+updates.py      how far steps of training move what a model computes
 
 `PROBES` maps a name to a way to make the observer from the corpus, so that a run can name what
 it wants measured. Every result is plain numbers in lists and dicts.
@@ -39,6 +40,7 @@ from labkit.probes.trained import (
     removal_cost,
     residual_rms,
 )
+from labkit.probes.updates import Drift, StepResponse, final_stream, step_response
 from labkit.training import Observer
 
 PROBES: dict[str, Callable[[Corpus], Observer]] = {
@@ -49,6 +51,10 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
     ),
     "gradient-at-start": lambda corpus: GradientNorms("gradient-at-start", (0,)),
     "fluctuation": Fluctuation,
+    "step-response": lambda corpus: StepResponse("step-response", corpus.held_out["validation"][0]),
+    "drift": lambda corpus: Drift(
+        "drift", corpus.held_out["validation"][0], (1, 2, 4, 8, 16, 32, 64, 128)
+    ),
     **{
         kind.name: lambda corpus, kind=kind: kind(_whole(corpus.held_out["validation"]))
         for kind in (Landscape, GradientShift, InputShift)
@@ -77,6 +83,7 @@ def make_probe(name: str, corpus: Corpus) -> Observer:
 
 __all__ = [
     "PROBES",
+    "Drift",
     "Evaluate",
     "Fluctuation",
     "GradientNorms",
@@ -85,8 +92,10 @@ __all__ = [
     "Landscape",
     "OnTrained",
     "SharpnessBySteps",
+    "StepResponse",
     "attention_logits",
     "attention_sharpness",
+    "final_stream",
     "layer_cosine",
     "leakage",
     "make_probe",
@@ -97,5 +106,6 @@ __all__ = [
     "residual_rms",
     "residual_streams",
     "sharpness",
+    "step_response",
     "untouched",
 ]

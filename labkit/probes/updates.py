@@ -1,0 +1,117 @@
+"""How far a step of training moves what a model computes: the quantity that DeepNorm bounds.
+
+    ΔF = F(x, θ + Δθ) − F(x, θ)      F: the stream that the output matrix reads
+
+`step_response` gives |ΔF| / η for a tiny rate η and one step Δθ of a kind:
+
+    sgd       −η · gradient, on the matrices of the blocks
+    sgd-all   −η · gradient, on gains, shifts and other vectors of the blocks too
+    adam      −η · sign(gradient), on the matrices: the first step of Adam
+    random     η · random signs, on the matrices: as long as Adam's step, and blind to the loss
+
+Source of the question: Wang et al. 2022, arXiv 2203.00555, section 4.
+"""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from labkit.model import Transformer
+from labkit.probes.look import untouched
+from labkit.training import Inputs, Observer, loss_of
+
+Batch = tuple[Inputs, Tensor]
+MOVES: dict[str, Callable[[Tensor], Tensor]] = {
+    "sgd": lambda gradient: -gradient,
+    "sgd-all": lambda gradient: -gradient,
+    "adam": lambda gradient: -gradient.sign(),
+    "random": lambda gradient: torch.randn_like(gradient).sign(),
+}
+
+
+def step_response(
+    model: Transformer, batch: Batch, moves: Sequence[str] = tuple(MOVES), rate: float = 1e-6
+) -> dict[str, float]:
+    """Give |ΔF| / rate for each kind of step: the length of ΔF per token, root mean square.
+
+    Gradient and F are those of the same batch. A copy in float64 is moved, so that a tiny rate is
+    no matter of rounding; the model stays as it is.
+    """
+    if unknown := [move for move in moves if move not in MOVES]:
+        raise ValueError(f"unknown move {unknown[0]!r}; choose from {', '.join(MOVES)}")
+    copy = deepcopy(model).double()
+    moved = [p for name, p in copy.named_parameters() if name.startswith(("blocks.", "encoder."))]
+    with torch.enable_grad():
+        gradients = torch.autograd.grad(loss_of(copy, *batch), moved, materialize_grads=True)
+    found, before = {}, [parameter.detach().clone() for parameter in moved]
+    start = final_stream(copy, batch[0])
+    for move in moves:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            for parameter, gradient in zip(moved, gradients, strict=True):
+                if parameter.ndim > 1 or move == "sgd-all":
+                    parameter += rate * MOVES[move](gradient)
+            found[move] = _length(final_stream(copy, batch[0]) - start) / rate
+            for parameter, value in zip(moved, before, strict=True):
+                parameter.copy_(value)
+    return found
+
+
+def final_stream(model: Transformer, inputs: Inputs) -> Tensor:
+    """Run the model and give what its output matrix reads, after a final norm if there is one."""
+    seen: list[Tensor] = []
+    hook = model.output.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    try:
+        with untouched(model, model.training):
+            model(*inputs) if isinstance(inputs, tuple) else model(inputs)
+    finally:
+        hook.remove()
+    return seen[0]
+
+
+def _length(change: Tensor) -> float:
+    return change.square().sum(dim=-1).mean().sqrt().item()
+
+
+class StepResponse(Observer):
+    """`step_response` at initialization, after what a recipe sets before its first step."""
+
+    def __init__(self, name: str, batch: Batch):
+        self.name, self.batch, self.seen = name, batch, {}
+
+    def after_backward(self, step: int, model: nn.Module) -> None:
+        """Measure at the first step."""
+        if step == 0 and isinstance(model, Transformer):
+            self.seen = step_response(model, self.batch)
+
+    def result(self, model: nn.Module) -> dict[str, float]:
+        """Return what was measured."""
+        return self.seen
+
+
+class Drift(Observer):
+    """Distance of F from where training began, |F_t − F_0| / |F_0|, before the steps t named.
+
+    Result: {"t": distance}.
+    """
+
+    def __init__(self, name: str, batch: Batch, steps: tuple[int, ...]):
+        self.name, self.batch, self.steps = name, batch, steps
+        self.first: Tensor | None = None
+        self.seen: dict[str, float] = {}
+
+    def after_backward(self, step: int, model: nn.Module) -> None:
+        """Read F at the chosen steps."""
+        if not isinstance(model, Transformer) or step not in (0, *self.steps):
+            return
+        now = final_stream(model, self.batch[0])
+        if self.first is None:
+            self.first = now
+        else:
+            self.seen[str(step)] = _length(now - self.first) / _length(self.first)
+
+    def result(self, model: nn.Module) -> dict[str, float]:
+        """Return what was measured."""
+        return self.seen

@@ -1,0 +1,27 @@
+"""Breaks that claims of chapter 05, DeepNorm, must notice."""
+
+from tests.breaks import Break
+
+BREAKS = [
+    Break(
+        idea="α multiplies the branch instead of the skip",
+        path="labkit/placements/scaled.py",
+        old="return N(self.alpha * x + f(x))",
+        new="return N(x + self.alpha * f(x))",
+        claim="05-heavy-skip-is-light-branch",
+    ),
+    Break(
+        idea="the exponent of β has the wrong sign",
+        path="labkit/placements/scaled.py",
+        old="return DeepNormConstants((2 * blocks) ** 0.25, (8 * blocks) ** -0.25)",
+        new="return DeepNormConstants((2 * blocks) ** 0.25, (8 * blocks) ** 0.25)",
+        claim="05-bound-is-one",
+    ),
+    Break(
+        idea="β shrinks queries and keys too",
+        path="labkit/init.py",
+        old='_SCALED = ("v", "out", "gate", "up", "down")',
+        new='_SCALED = ("q", "k", "v", "out", "gate", "up", "down")',
+        claim="05-which-weights",
+    ),
+]
