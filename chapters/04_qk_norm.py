@@ -443,7 +443,7 @@ $(\ell/c)^2/3 < 0.01$, that is while $|\ell| < 0.17\,c$. Far out the slope dies 
 $4e^{-2|\ell|/c}$. So the cap bounds the *gap* that the softmax sees, but a logit of $10c$ gets no gradient,
 exactly as in a saturated softmax. And two logits of $10c$ and $20c$ look the same. It must stand before the
 mask: capped afterwards, $-\infty$ becomes $-c$ and the future is visible. Gemma 2 has $c = 50$ in attention
-and 30 on the output logits {cite:p}`gemma2024`.
+and 30 on the output logits {cite:p}`gemma2`.
 
 **QK-Clip** acts on the weights {cite:p}`kimi2025`. After an optimizer step, a head whose largest logit
 $S_h$ exceeds $\tau$ has $W_q$ and $W_k$ multiplied by $\sqrt{\gamma_h}$ each, with
@@ -1039,7 +1039,7 @@ r"""
 | {cite:t}`zhai2023`: vision, speech, translation, language | low entropy goes with instability; proposes σReparam, spectral normalization of all matrices with a learned scale | `04-entropy-collapses`; σReparam is not run here |
 | {cite:t}`henry2020`: five low-resource translation pairs, on top of Pre-Norm, FixNorm and ScaleNorm | +0.928 BLEU on average | `04-each-tuned-qk-norm-is-ahead`, `04-temperature-mends-unit-vectors` |
 | {cite:t}`rybakov2024`: 830M parameters driven into divergence by high rates | outputs of QKV, projection and second feed-forward layers all grow; QK-Norm with soft-capping allows 1.5 times the rate of QK-Norm alone | alone: figures above; together: exercise 6 |
-| {cite:t}`gemma2024` and {cite:t}`gemma2025` | cap of 50 on attention logits in Gemma 2, QK-Norm in its place in Gemma 3 | `04-qk-norm-beats-the-soft-cap` |
+| {cite:t}`gemma2` and {cite:t}`gemma2025` | cap of 50 on attention logits in Gemma 2, QK-Norm in its place in Gemma 3 | `04-qk-norm-beats-the-soft-cap` |
 | {cite:t}`kimi2025`: 1T parameters, 32B active, Muon | QK-Clip at $\tau = 100$, no loss spike in 15.5T tokens | profile `full` |
 
 A neighbour with another target is the z-loss of PaLM, $10^{-4}\log^2 Z$ with the normalizer $Z$ of the *output*
@@ -1052,7 +1052,7 @@ softmax {cite:p}`chowdhery2023`. It keeps output logits from drifting and does n
 | QKNorm {cite:p}`henry2020` | L2 per head, learned $g$ in place of $1/\sqrt{d_k}$ | none | none |
 | ViT-22B {cite:p}`dehghani2023` | LayerNorm per head, no shift | vector | none |
 | Swin V2 {cite:p}`liu2022` | cosine, learned temperature per head | none | position bias instead |
-| Gemma 2 {cite:p}`gemma2024` | **no norm**: soft caps, 50 in attention and 30 on the output | – | – |
+| Gemma 2 {cite:p}`gemma2` | **no norm**: soft caps, 50 in attention and 30 on the output | – | – |
 | Gemma 3 {cite:p}`gemma2025` | RMSNorm per head, no cap | $1 + w$, shared by heads | after |
 | Qwen 3 {cite:p}`qwen2025` | RMSNorm per head | vector, shared by heads | after |
 | OLMo 2 {cite:p}`olmo2024` | RMSNorm over the full width | vector | after |
@@ -1485,6 +1485,6 @@ r"""
 
 ## References
 
-{cite:p}`su2021,nguyen2019,henry2020,liu2022,dehghani2023,zhai2023,chowdhery2023,wortsman2024,gemma2024,gemma2025,rybakov2024,olmo2024,qwen2025,kimi2025,loshchilov2025,zhuo2025`.
+{cite:p}`su2021,nguyen2019,henry2020,liu2022,dehghani2023,zhai2023,chowdhery2023,wortsman2024,gemma2,gemma2025,rybakov2024,olmo2024,qwen2025,kimi2025,loshchilov2025,zhuo2025`.
 Full entries are on the book's page of references.
 """

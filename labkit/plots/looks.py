@@ -83,13 +83,9 @@ qk-post          pink       v long       | kv-post         olive      D dash
 kc-post          purple     P dash       | pre-qkv-post    navy       s long
 pre-qkv-pre      teal       d solid      | pre-qk-pre      green      h dot
 qkv-pre          blue       p long       | post-pre        brown      ^ solid
-<<<<<<< HEAD
 pre-post         purple     X dash       | rms-outside     brown      * dashdot
 one-pass         vermillion X long       | two-pass        navy       P long
-=======
-pre-post         purple     X dash       | soft-cap        olive      h dashdot
-qk-clip          brown      d dashdot
->>>>>>> w4
+soft-cap         olive      h dashdot    | qk-clip         brown      d long
 """
 LOOKS: dict[str, Look] = {
     name: Look(COLOURS[colour], marker, dash)
