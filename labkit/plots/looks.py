@@ -85,7 +85,7 @@ pre-qkv-pre      teal       d solid      | pre-qk-pre      green      h dot
 qkv-pre          blue       p long       | post-pre        brown      ^ solid
 pre-post         purple     X dash       | rms-outside     brown      * dashdot
 one-pass         vermillion X long       | two-pass        navy       P long
-soft-cap         olive      h dashdot    | qk-clip         brown      d long
+soft-cap         olive      h dashdot    | qk-clip         brown      d dashdot
 """
 LOOKS: dict[str, Look] = {
     name: Look(COLOURS[colour], marker, dash)
