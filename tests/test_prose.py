@@ -10,7 +10,7 @@ import pytest
 
 from labkit.book import chapters
 from labkit.book.ledger import collect
-from labkit.book.slices import claim_cells, code_cells, exercises
+from labkit.book.slices import claim_cells, code_cells, exercise_numbers
 from tests.prose import repeated_values, typed_numbers, words
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -89,7 +89,8 @@ def test_a_chapter_has_claims_exercises_a_proof_and_something_to_move(chapter):
     made = {card["id"] for card in collect(twin(chapter), chapter.name)} | set(claim_cells(chapter))
     assert len(made) >= CLAIMS
     assert all(name.startswith(f"{chapter.name[:2]}-") for name in made)
-    assert len(exercises(chapter)) >= EXERCISES
+    numbers = exercise_numbers(chapter)
+    assert len(set(numbers)) == len(numbers) >= EXERCISES
     asked = "\n".join(prose(chapter)).partition("## Exercises")[2]
     task = re.sub(r"(?s)<details>.*?</details>", "", asked)
     assert PROOF.search(task), "one exercise asks for a proof"
