@@ -123,7 +123,7 @@ def test_every_code_cell_is_python(chapter):
         ("It fell by 31 %, or 31 per cent.", ["31 %", "31 per cent"]),
         ("They differ by −0.052.", ["−0.052"]),
         ("A rate of 0.05 or 2.5 is a setting.", []),
-        ("A 95 % interval.", []),
+        ("A 95 % interval; 30 % are enough, or 1 per cent.", []),
         ("The loss is $1.94$, from $3.88/2 = 1.94$.", []),
         ("Betas of `0.98` and 1,797 digits.", []),
         ("They report 28.41 BLEU {cite:p}`vaswani2017`.", []),

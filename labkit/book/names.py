@@ -91,7 +91,7 @@ def known(sources: Iterable[str]) -> Known:
             }
             touched = spread(inside.names.touches, inside.names.shares) | told
             touched -= {*found.imported, *found.functions}
-            if touched & own or touched - inside.names.binds:
+            if told or touched & own or touched - inside.names.binds:
                 found.changing[node.name] = touched - inside.names.binds - own | told
     return found
 
