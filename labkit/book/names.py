@@ -98,11 +98,21 @@ def known(sources: Iterable[str]) -> Known:
 
 def names_of(source: str, about: Known) -> Names:
     """Read one cell."""
-    reader = _Reader(about)
-    reader.block(ast.parse(source).body, set())
-    if RANDOM.search(source):
+    reader, tree = _Reader(about), ast.parse(source)
+    reader.block(tree.body, set())
+    if any(map(_seeds, tree.body)):
+        reader.names.binds.add(SEED)
+        reader.names.kills.add(SEED)
+    elif RANDOM.search(source):
         reader.names.uses.add(SEED)
     return reader.names
+
+
+def _seeds(node: ast.stmt) -> bool:
+    """Tell whether a statement seeds torch for what follows; in a loop it serves the loop."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    callee = call.func if isinstance(call, ast.Call) else None
+    return isinstance(callee, ast.Attribute) and callee.attr == "manual_seed"
 
 
 class _Reader:
@@ -221,10 +231,9 @@ class _Reader:
         given = [root(a) for a in [*node.args, *(k.value for k in node.keywords)]]
         if isinstance(callee, ast.Attribute):
             method = callee.attr
-            if method == "manual_seed" and name in self.about.imported:
-                self.names.binds.add(SEED)
-                self.names.kills.add(SEED)
-            elif method.endswith("_") and not method.endswith("__"):
+            if method == "train" and node.args and not isinstance(node.args[0], ast.Constant):
+                return  # batches of a corpus, drawn with a seed
+            if method.endswith("_") and not method.endswith("__"):
                 for changed in [name, *given]:
                     self.touch(changed)
             elif method in CHANGING and (not outside or method in ON_MODULES):
