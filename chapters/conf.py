@@ -7,6 +7,7 @@ executed notebooks come from build/book, so Sphinx runs no code cell itself and 
 import re
 import textwrap
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import sphinxcontrib.bibtex.plugin
 from sphinxcontrib.bibtex.style.referencing import BracketStyle
@@ -131,7 +132,32 @@ def readable_signature(app, what, name, obj, options, signature, returns):
     return signature and short(signature), returns and short(returns)
 
 
+# -- what a screen reader hears -----------------------------------------------------------------
+# The arrow that opens a part of the list of pages has no words, and the parameters of a long
+# signature are a list of definitions of nothing.
+WORDS = {
+    "<details><summary><span": '<details><summary aria-label="Pages of this part"><span',
+    "<details open><summary><span": '<details open><summary aria-label="Pages of this part"><span',
+    '<details open="open"><summary><span': (
+        '<details open="open"><summary aria-label="Pages of this part"><span'
+    ),
+    '<dl>\n<dd><em class="sig-param"': '<dl role="presentation">\n<dd><em class="sig-param"',
+}
+
+
+def name_what_is_nameless(app, exception) -> None:
+    if exception is not None or app.builder.name != "html":
+        return
+    for path in Path(app.outdir).rglob("*.html"):
+        before = text = path.read_text(encoding="utf-8")
+        for old, new in WORDS.items():
+            text = text.replace(old, new)
+        if text != before:
+            path.write_text(text, encoding="utf-8")
+
+
 def setup(app) -> None:
+    app.connect("build-finished", name_what_is_nameless)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("autodoc-process-signature", readable_signature)
 

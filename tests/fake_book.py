@@ -231,6 +231,15 @@ SECOND = notebook(
 )
 
 
+COVERAGE = {
+    "sources.csv": "source,title,lines,blank\n001,A text *on* norms,9,2\n",
+    "01.csv": "source,lines,topic,where\n"
+    "001,1 3-4,batches of two,claim:01-bn-fails-at-batch-2\n"
+    "001,5,how it is measured,heading:Measure\n",
+    "elsewhere.csv": "source,lines,topic,where\n001,6-9,a new norm,chapter:08\n",
+}
+
+
 def make(root: Path, package: bool = False) -> Path:
     """Write the book; with the package's sources for its pages, if asked."""
     (root / "chapters").mkdir(parents=True, exist_ok=True)
@@ -247,6 +256,10 @@ def make(root: Path, package: bool = False) -> Path:
         (root / "chapters" / f"{name}.py").write_text("# %%\n")
         (executed / f"{name}.ipynb").write_text(json.dumps(content))
     write_claims(root / "build" / "claims" / "cpu.json", "cpu", CLAIMS)
+    tables = root / "data" / "coverage"
+    tables.mkdir(parents=True, exist_ok=True)
+    for name, content in COVERAGE.items():
+        (tables / name).write_text(content)
     if package:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / "labkit", root / "labkit", dirs_exist_ok=True, ignore=ignored)

@@ -13,7 +13,7 @@ MATH = re.compile(r"\$\$.+?\$\$|\\\[.+?\\\]|(?<![\\$])\$(?!\s).+?(?<![\s\\])\$",
 ARXIV = re.compile(r"\b\d{4}\.\d{5}(v\d+)?\b")
 LINK = re.compile(r"\]\([^)\s]*\)|<https?://[^>]*>|https?://\S+")
 NUMBER = re.compile(r"(?<![\w.,])[-−+]?(\d[\d,]*)\.(\d+)(?![\d.]*\w)")
-PERCENT = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s*(?:%|per cent\b|percent\b)")
+PERCENT = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)\s*(?:%|per cent\b|percent\b)")
 INTERVAL = re.compile(r"95\s*(?:%|per cent)")  # the book's intervals all are
 
 
@@ -58,14 +58,21 @@ def decimals(text: str) -> Iterator[re.Match[str]]:
             yield match
 
 
+def percentages(text: str) -> Iterator[re.Match[str]]:
+    """Find percentages of two significant digits or more; 30 % is a round number."""
+    for match in PERCENT.finditer(text):
+        digits = match.group(1).replace(".", "").strip("0")
+        if len(digits) >= 2 and not INTERVAL.match(match.group()):
+            yield match
+
+
 def typed_numbers(markdown: str) -> list[Typed]:
     """List what looks measured and is neither quoted, nor code, nor arithmetic that is shown."""
     found = []
     for block, cites in blocks(markdown):
         if not cites:
             text = plain(block)
-            percents = (m for m in PERCENT.finditer(text) if not INTERVAL.match(m.group()))
-            found += [_typed(text, match) for match in (*decimals(text), *percents)]
+            found += [_typed(text, match) for match in (*decimals(text), *percentages(text))]
     return found
 
 

@@ -60,6 +60,8 @@ r"""
 # no heading
 ```
 
+## Exercises
+
 **1 (by hand).** How much?
 """
 

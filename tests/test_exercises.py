@@ -19,7 +19,7 @@ from tests.exercises import Exercise
 from tests.toy_book import HEADER, make_book
 
 ROOT = Path(__file__).resolve().parents[1]
-FEWEST = 6
+FEWEST = 5
 BOOK = pytest.mark.parametrize("chapter", chapters.find(ROOT), ids=lambda c: c.name)
 
 
@@ -92,7 +92,7 @@ def try_all(root: Path, chapter: Chapter, rows: list[Exercise], profile: str) ->
 def test_every_exercise_has_its_answers(chapter):
     rows = rows_of(chapter)
     assert [row.number for row in rows] == list(exercises(chapter))
-    assert len(rows) >= FEWEST
+    assert len(rows) >= FEWEST, "those that are checked; a proof on paper has no cell and no row"
     unchecked = [row.number for row in rows if not row.open_ended and not row.wrong]
     assert unchecked == [], "a typical wrong answer, and the words it must get, for each of these"
 

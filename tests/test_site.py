@@ -213,6 +213,9 @@ def test_the_site_is_built_once_and_only_what_changed_again(book: Path, capsys, 
     assert "http://" not in text.replace("http://www.w3.org", "")
     assert "Scoreboard" in (built / "scoreboard.html").read_text()
     assert "Xiong" in (built / "references.html").read_text()
+    covered = (built / "sources.html").read_text()
+    assert f'href="{ONE}.html#claim-01-bn-fails-at-batch-2">01-bn-fails' in covered
+    assert f'href="{ONE}.html">' in covered and "chapter 08, to come" in covered
     assert (built / "_static" / "mathjax" / "tex-chtml-full.js").is_file()
 
     untouched = (built / f"{TWO}.html").stat().st_mtime_ns

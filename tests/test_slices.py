@@ -8,6 +8,7 @@ from labkit.book.slices import (
     claim_cell,
     claim_cells,
     code_cells,
+    exercise_numbers,
     exercises,
     slice_of,
 )
@@ -101,6 +102,35 @@ def kept(found, wanted=-1):
             id="a loop's variable",
         ),
         pytest.param(
+            [
+                "n = 1",
+                "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    b = n\n    c = b",
+                "c",
+            ],
+            [0, 1, 2],
+            id="a handler",
+        ),
+        pytest.param(
+            ["import io", "n = 1", "with io.StringIO() as n:\n    pass", "c = n"],
+            [0, 2, 3],
+            id="a block that is held open",
+        ),
+        pytest.param(
+            [
+                "d = 1",
+                "match d:\n    case [a, *b]:\n        d = 2\n    case x:\n        y = x",
+                "y",
+            ],
+            [0, 1, 2],
+            id="cases",
+        ),
+        pytest.param(["input = 1", "input = 2", "c = input"], [1, 2], id="a builtin's name"),
+        pytest.param(
+            ["n = 0", "def f():\n    global n\n    n = 1", "f()", "c = n"],
+            [0, 1, 2, 3],
+            id="a global",
+        ),
+        pytest.param(
             ["torch.manual_seed(1)", "torch.manual_seed(2)", "x = torch.randn(2)", "c = x"],
             [1, 2, 3],
             id="the last seed counts",
@@ -173,9 +203,20 @@ unrelated = 1
 '''
 
 
+PAPER = '''
+# %% [markdown]
+r"""
+## Elsewhere
+
+**4.** A numbered paragraph is no exercise.
+"""
+'''
+
+
 def test_exercises_have_their_number_check_and_solution(tmp_path):
     found = exercises(chapter(tmp_path, EXERCISES))
     assert list(found) == ["1", "2", "3"]
+    assert exercise_numbers(chapter(tmp_path / "b", EXERCISES + PAPER)) == ["1", "2", "3"]
     assert found["1"].check and "check.answer" in found["1"].check.source
     assert found["1"].solution is None and found["3"].check is None
     assert found["2"].solution and "assert" in found["2"].solution.source

@@ -18,7 +18,7 @@ from labkit.book.chapters import Chapter
 from labkit.book.facts import escape_markdown
 from labkit.book.files import Red, read_json
 from labkit.book.ledger import collect
-from labkit.book.slices import exercises
+from labkit.book.slices import exercise_numbers
 
 HEADER = ["source", "lines", "topic", "where"]
 KINDS = {"claim": "chapter", "heading": "chapter", "exercise": "chapter"}
@@ -144,7 +144,7 @@ def dangling(root: Path, chapter: Chapter, own: Iterable[Row]) -> list[str]:
     there = {
         "claim": executed,
         "heading": set(headings(chapter)),
-        "exercise": set(exercises(chapter)),
+        "exercise": set(exercise_numbers(chapter)),
     }
     wrong = []
     for row in own:

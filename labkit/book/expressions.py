@@ -11,14 +11,17 @@ WRAPS = {"list", "dict", "tuple", "zip", "enumerate", "sorted", "reversed", "ite
 
 def free(node: ast.AST) -> set[str]:
     """List the global names that an expression or statement reads, its own variables left out."""
-    table = symtable.symtable(ast.unparse(node), "<cell>", "exec")
+    try:
+        table = symtable.symtable(ast.unparse(node), "<cell>", "exec")
+    except SyntaxError:  # `nonlocal`, `yield`: nothing outside its function
+        return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
     found = {s.get_name() for s in table.get_symbols() if s.is_referenced()}
     waiting = list(table.get_children())
     while waiting:
         inner = waiting.pop()
         found |= {s.get_name() for s in inner.get_symbols() if s.is_global() and s.is_referenced()}
         waiting += inner.get_children()
-    return found - BUILTINS
+    return found
 
 
 def targets(node: ast.AST) -> set[str]:

@@ -36,7 +36,6 @@ _PURE = (
     "textwrap dataclasses html time re"
 )
 PURE = tuple(_PURE.split())
-LOOPS = (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -92,18 +91,28 @@ def known(sources: Iterable[str]) -> Known:
             }
             touched = spread(inside.names.touches, inside.names.shares) | told
             touched -= {*found.imported, *found.functions}
-            if touched & own or touched - inside.names.binds:
+            if told or touched & own or touched - inside.names.binds:
                 found.changing[node.name] = touched - inside.names.binds - own | told
     return found
 
 
 def names_of(source: str, about: Known) -> Names:
     """Read one cell."""
-    reader = _Reader(about)
-    reader.block(ast.parse(source).body, set())
-    if RANDOM.search(source):
+    reader, tree = _Reader(about), ast.parse(source)
+    reader.block(tree.body, set())
+    if any(map(_seeds, tree.body)):
+        reader.names.binds.add(SEED)
+        reader.names.kills.add(SEED)
+    elif RANDOM.search(source):
         reader.names.uses.add(SEED)
     return reader.names
+
+
+def _seeds(node: ast.stmt) -> bool:
+    """Tell whether a statement seeds torch for what follows; in a loop it serves the loop."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    callee = call.func if isinstance(call, ast.Call) else None
+    return isinstance(callee, ast.Attribute) and callee.attr == "manual_seed"
 
 
 class _Reader:
@@ -125,24 +134,43 @@ class _Reader:
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             names = {a.asname or a.name.partition(".")[0] for a in node.names}
             self.make(names, bound, sure)
-        elif isinstance(node, LOOPS):
-            heads = [node.iter] if isinstance(node, (ast.For, ast.AsyncFor)) else node.items
-            for head in heads:
-                self.expression(head, bound)
-            made = [node.target] if isinstance(node, (ast.For, ast.AsyncFor)) else node.items
-            for head, target in zip(heads, made, strict=True):
-                self.make(targets(target), bound, sure)
-                self.share(targets(target), head)
-            self.block([*node.body, *getattr(node, "orelse", [])], bound, sure)
+        elif isinstance(node, (ast.For, ast.AsyncFor)):
+            self.head(node.iter, node.target, bound, sure)
+            self.block([*node.body, *node.orelse], bound, sure)
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            for item in node.items:
+                self.head(item.context_expr, item.optional_vars, bound, sure)
+            self.block(node.body, bound, sure)
         elif isinstance(node, (ast.If, ast.While, ast.Try, ast.Match)):
-            for part in ast.iter_child_nodes(node):
-                if isinstance(part, ast.stmt):
-                    self.statement(part, set(bound), sure=False)
-                else:  # a test, a handler, a case
-                    self.expression(part, bound)
-                    self.make(targets(part), set(bound), sure=False)
+            self.perhaps(node, bound)
         else:
             self.simple(node, bound, sure)
+
+    def head(self, value: ast.expr, target: ast.expr | None, bound: set[str], sure: bool) -> None:
+        """What a loop runs over, or a block holds open, and the names for it."""
+        self.expression(value, bound)
+        made = targets(target) if target is not None else set()
+        self.share(made, value)
+        self.make(made, bound, sure)
+
+    def perhaps(self, node: ast.AST, bound: set[str]) -> None:
+        """Read branches, handlers and cases, of which each may be passed by."""
+        for _, part in ast.iter_fields(node):
+            if isinstance(part, list) and part and isinstance(part[0], ast.stmt):
+                self.block(part, set(bound), sure=False)
+            elif isinstance(part, ast.expr):
+                self.expression(part, bound)
+                self.make(targets(part), set(bound), sure=False)
+            elif isinstance(part, list):
+                for inner in part:  # handlers, cases
+                    self.perhaps(inner, bound)
+            elif isinstance(part, ast.pattern):
+                names = {
+                    getattr(p, "name", None) or getattr(p, "rest", None) for p in ast.walk(part)
+                }
+                self.make({name for name in names if name}, bound, sure=False)
+            elif isinstance(part, str):  # `except … as part`
+                self.make({part}, bound, sure=False)
 
     def definition(self, node: ast.stmt, bound: set[str]) -> None:
         """A function reads its defaults now and its body's globals when it is called."""
@@ -203,10 +231,9 @@ class _Reader:
         given = [root(a) for a in [*node.args, *(k.value for k in node.keywords)]]
         if isinstance(callee, ast.Attribute):
             method = callee.attr
-            if method == "manual_seed" and name in self.about.imported:
-                self.names.binds.add(SEED)
-                self.names.kills.add(SEED)
-            elif method.endswith("_") and not method.endswith("__"):
+            if method == "train" and node.args and not isinstance(node.args[0], ast.Constant):
+                return  # batches of a corpus, drawn with a seed
+            if method.endswith("_") and not method.endswith("__"):
                 for changed in [name, *given]:
                     self.touch(changed)
             elif method in CHANGING and (not outside or method in ON_MODULES):
