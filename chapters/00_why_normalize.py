@@ -58,7 +58,7 @@ lab = Lab(
     "00_why_normalize",
     profile=profile,
     seed=seed,
-    cpu_seconds={"smoke": 10, "cpu": 260, "full": 9_000},
+    cpu_seconds={"smoke": 10, "cpu": 300, "full": 9_000},
 )
 
 # %% [markdown]
@@ -143,7 +143,7 @@ def draw_row(gain):
 
 plots.explore(
     draw_row,
-    [0.5, 0.9, 0.99, 1.0, 1.01, 1.1, 1.5],
+    [0.5, 0.9, 1.0, 1.1, 1.5],
     "row",
     label="gain of each layer",
     caption="Read the signal from left to right and the gradient from right to left: at layer 0 it has "
@@ -383,8 +383,9 @@ Numbers 3 and 4 surprised us.
 
 ## Measure
 
-**What was chosen, and when?** Pilot runs, one seed each, fixed depths, steps and rates. They showed that 3 would come out as
-it does, so these cards are demonstrations rather than blind tests; the criteria stood before the runs you see.
+**What was chosen, and when?** Pilot runs, one seed each, fixed depths, steps and rates. They showed how 3 to 5 would come out, so
+those cards are demonstrations rather than blind tests. Every criterion stood before the runs with seeds. After a first complete run
+some cards got more seeds and one arm was dropped for time; no criterion moved.
 
 ### Ninety-six rectified layers
 """
@@ -403,7 +404,7 @@ def through_rectifiers(init, seed):
 
 
 rules = {"PyTorch's default": "torch", "Xavier": "xavier", "He": "he"}
-draws = lab.seeds(smoke=2, cpu=10, full=40)
+draws = lab.seeds(smoke=2, cpu=5, full=40)
 passed = {name: [through_rectifiers(init, s) for s in draws] for name, init in rules.items()}
 
 # %%
@@ -442,18 +443,11 @@ claim(
 )
 
 # %%
-plots.by_depth(
-    {"He": [cosines for _, cosines in passed["He"]]},
-    ylabel="cosine between different images", start=0, ylim=(0.0, 1.02),
-    caption="What the size does not tell. At cosine 1 all images are the same vector.",
-    provenance=lab.provenance(),
-)  # fmt: skip
-
-# %%
 claim(
     "00-he-merges-its-inputs",
-    "After 96 rectified layers of He's variance the mean cosine between different images is {mean:.4f}.",
+    "He's variance: the mean cosine between different images is {start:.2f} at first, {mean:.4f} after 96 layers.",
     [cosines[-1] for _, cosines in passed["He"]],
+    start=float(np.mean([cosines[0] for _, cosines in passed["He"]])),
     source="this book; for the gradient's side of it, Balduzzi et al. 2017, arXiv 1702.08591",
     criterion="> 0.95",
     kind="at",
@@ -488,12 +482,9 @@ ranks = {
 }
 
 # %%
-plots.curves(
-    ranks,
-    xlabel="matrices multiplied", ylabel="effective rank (of 64)", logx=True, logy=True,
-    caption="Without skips, what leaves a deep linear network lives in one or two directions.",
-    provenance=lab.provenance(),
-)  # fmt: skip
+plots.table(
+    [{"matrices": n, **{name: float(np.mean(by[n])) for name, by in ranks.items()}} for n in counts]
+)
 
 # %%
 claim(
@@ -550,8 +541,8 @@ start = Run(
 bare, small = {"model.recipe": "none"}, {"model.init": "megatron"}
 arms = {"none": bare, "none, small branches": {**bare, **small}, "pre": {"model.recipe": "pre"}}
 depths = lab.pick(smoke=[2, 4], cpu=[2, 6, 12, 24, 48], full=[2, 6, 12, 24, 48, 96])
-few = lab.seeds(smoke=2, cpu=3, full=20)
-gradients = lab.run(Experiment(start, {"arm": arms, "model.depth": depths, "seed": few}))
+few, five = lab.seeds(smoke=2, cpu=3, full=20), lab.seeds(smoke=5, cpu=5, full=10)
+gradients = lab.run(Experiment(start, {"arm": arms, "model.depth": depths, "seed": five}))
 
 # %%
 at_start = "gradient-at-start.0"  # one number per block
@@ -715,7 +706,6 @@ tuned = {
     for name, part in tuning.by("design").items()
     for depth, cell in part.by("depth").items()
 }
-five = lab.seeds(smoke=5, cpu=5, full=10)
 final = lab.run(Experiment(digits, {"arm": tuned, "seed": five})).by("arm")
 
 
@@ -793,8 +783,9 @@ claim(
 # %% [markdown]
 r"""
 Three lessons. **Norms alone are not enough.** BatchNorm holds the size at every layer, and forty-eight plain layers
-still learn next to nothing. **Skips alone are not enough** either, if the branches start large. Both together do not
-mind depth. This is He's *degradation*: the deeper plain network loses on its own training data, so this is not overfitting.
+still learn next to nothing in these steps. This is He's *degradation*: the deeper network loses on its own training data, so
+overfitting is not the reason. **Skips alone are not enough** either, if the branches start large. Both together hardly
+mind depth. (The highway carries $1 - \sigma(-2) \approx 0.88$ of a channel per step; $0.88^{24} \approx 0.05$. Nobody's highway is closed.)
 
 And a fourth, in the panel that most books leave out. Skips with **small branches** and no norm at all:
 """
@@ -812,10 +803,15 @@ claim(
 
 
 # %%
+rivals = {name: designs[name] for name in ("resnet-v2", "skips, small branches")}
+span = {"design": rivals, "model.depth": [high], "train.lr": rates, "seed": few}
+spans = lab.run(Experiment(digits, span)).by("design")
+
+
 def rates_that_work(name):
     """Count, for each seed, the rates at which the deepest network ends below one nat."""
-    part = tuning.where(design=name, depth=high).by("seed").values()
-    return [sum((x or 9.9) < 1 for x in runs.values("validation.loss")) for runs in part]
+    runs = spans[name].by("seed").values()
+    return [sum((x or 9.9) < 1 for x in one.values("validation.loss")) for one in runs]
 
 
 claim(
@@ -829,8 +825,8 @@ claim(
 
 # %% [markdown]
 r"""
-The best network without norms matches the one with them. What it lacks is *room*: it trains at one careful rate. So a norm
-buys tolerance. How much tolerance is lost per layer? The same series states a law for networks without norms: the largest
+The best network without norms matches the one with them. What it lacks is *room*, as its panel shows. So a norm
+buys tolerance, here of the learning rate. How much tolerance is lost per layer? The same series states a law for networks without norms: the largest
 stable rate falls like $1/\sqrt L$.
 """
 
@@ -879,6 +875,9 @@ claim(
 
 # %% [markdown]
 r"""
+The law is too kind to our perceptrons: their exponent lies nearer to $-1$. (SGD here; the sentence was about transformers, where
+Adam sets the size of a step.) Twice the depth, little more than half the rate.
+
 ### Ninety-six sublayers without a norm
 
 "A 96-layer transformer trained without any normalization will diverge within the first few hundred steps", writes the same
@@ -899,15 +898,15 @@ tower = Run(
     ),
     probes=("validation",),
 )
+names = lab.pick(
+    smoke=["none"], cpu=["none", "pre"], full=["none", "pre", "post", "deepnorm", "sandwich"]
+)
 recipes = {
     f"{name}, {init}": {"model.recipe": name, "model.init": init}
-    for name in lab.pick(
-        smoke=["none"],
-        cpu=["none", "pre", "post"],
-        full=["none", "pre", "post", "deepnorm", "sandwich"],
-    )
+    for name in names
     for init in ("xavier", "megatron")
 }
+recipes["post, xavier"] = {"model.recipe": "post", "model.init": "xavier"}
 grid = {
     "model.depth": lab.pick(smoke=[2], cpu=[4, 16], full=[4, 12, 24, 48], gpu=[12, 48, 96]),
     "train.lr": lab.pick(
@@ -929,8 +928,8 @@ plots.grid_map(
         for name, part in towers.by("arm").items()
     },
     row_label="blocks", col_label="learning rate", value_label="validation loss (nats)", limits=(2.3, 3.6),
-    caption="Learning rate by depth. Compare the two initializations of each recipe: one of the recipes "
-    "lives by its initialization, the others hardly notice.",
+    caption="Learning rate by depth. Without norms the initialization decides over life and death; "
+    "Pre-Norm lives in every cell. (2.94 nats: letter frequencies alone.)",
     provenance=lab.provenance(towers),
 )  # fmt: skip
 
@@ -951,7 +950,7 @@ fell = {
 # %%
 plots.loss_curves(
     {
-        case: part.values(lambda record: record.losses)
+        case: part.where(seed=seed).values(lambda record: record.losses)
         for case, part in heights96.by("case").items()
     },
     ylim=(2.2, 6.0),
@@ -993,9 +992,9 @@ claim(
 
 # %% [markdown]
 r"""
-There is the card of this chapter. The statement holds for one initialization and is contradicted for another, at the same depth,
-rate and task; what separates them is one number, the size of the branches. The norm shows its worth in the third card: turn the rate up, and the
-careful network falls while the normalized one stands.
+These are the cards of this chapter. One statement holds from one initialization and is contradicted from another, at the same depth,
+rate and task; what separates them is how the weights were drawn, the size of the branches above all. The norm shows its worth in the third card: turn
+the rate up, and the careful network falls while the normalized one stands.
 
 Sixty steps are a short life. A careful start is a promise about the first moment; weights move, and nothing renews the promise. Whether
 towers like this one survive a real training is a question for `full` and `gpu`.
@@ -1039,7 +1038,10 @@ def mean_loss(record):
 
 # %%
 plots.loss_curves(
-    {arm: part.values(lambda record: record.losses) for arm, part in at_tenth.items()},
+    {
+        arm: part.where(seed=seed).values(lambda record: record.losses)
+        for arm, part in at_tenth.items()
+    },
     ylabel="training loss (nats per image)", ylim=(0.0, 3.0),
     caption="Rate 0.1. The noisy network is shaken at every step.",
     provenance=lab.provenance(*at_tenth.values()),
@@ -1106,9 +1108,9 @@ claim(
 
 # %% [markdown]
 r"""
-So the verdict hinges on the rate. Noise does cost something: the noisy curve lies above the quiet one everywhere. But a shift that dwarfs any
-that a network without norms produces does not bring back that network's trouble at high rates. Whatever BatchNorm does there, keeping
-distributions still is not it.
+So the verdict hinges on the rate. Noise does cost something: the noisy curve lies above the quiet one everywhere, and at the lowest
+rate, where eight layers need no norm, it is the slowest of the three. But a violent shift at every step does not bring back
+the trouble of the bare network at the high rate. Whatever BatchNorm does there, keeping distributions still is not it.
 
 Their second test measures the shift where it matters, in the gradient: how far does the gradient of a matrix move when only the matrices *below*
 make their step? If norms worked by reducing this, it should be smaller with them. They report that it is not.
@@ -1135,6 +1137,10 @@ claim(
 
 # %% [markdown]
 r"""
+Contradicted, at our size: with BatchNorm the gradient moves *less* from below. Does covariate shift return by the back door? Not quite. Any network
+whose gradient changes slowly in every direction will pass this test, and that is the other explanation. The noisy network, whose
+inputs jump, has to tell the two apart.
+
 ### The ground underfoot
 
 Their own explanation: norms make the *landscape* smoother. Stand where training stands, look down the gradient, and walk. How much does the loss vary on
@@ -1163,14 +1169,6 @@ plots.curves(
     xlabel="step along the gradient, η", ylabel="change of the loss (nats)", logx=True, logy=True,
     caption="How far the loss moves when one walks η times the gradient, averaged over the run. "
     "Each network at its own best rate.",
-    provenance=lab.provenance(*own.values()),
-)  # fmt: skip
-
-# %%
-plots.curves(
-    {arm: over_seeds(arm, "change") for arm in norms},
-    xlabel="step along the gradient, η", ylabel="relative change of the gradient", logx=True, logy=True,
-    caption="Above 1 the old gradient says nothing about the new one.",
     provenance=lab.provenance(*own.values()),
 )  # fmt: skip
 
@@ -1250,7 +1248,7 @@ reader = Run(
     ),
     data=Text(batch=16, time=32),
     train=TrainConfig(
-        steps=lab.pick(smoke=2, cpu=300, full=3000),
+        steps=lab.pick(smoke=2, cpu=200, full=3000),
         lr=5e-3,
         warmup=lab.pick(smoke=1, cpu=20, full=100),
     ),
@@ -1278,6 +1276,8 @@ claim(
 
 # %% [markdown]
 r"""
+With three seeds this card is the place to read an interval rather than a mean.
+
 Does the skip let a decoder peek at the future, past the causal mask? No: it carries a position's vector to the same position. Change the last token, and count what
 moves before it:
 """
@@ -1422,16 +1422,16 @@ Read it by columns: size factors should be near 1, the cosine well below 1, the 
 
 ## Exercises
 
-**1 (by hand).** A row of $L$ layers of gain $g$. (a) What is $1.02^{100}$, to three digits? (b) How large may the gain of 96 layers be, if the signal must not more
-than double? Give $g$ to five decimals.
+**1 (by hand).** A row of $L$ layers of gain $g$. (a) What is $1.02^{100}$, to three digits? (b) By how many per cent may each of 96 layers enlarge the
+signal, if it must not more than double in all?
 """
 
 # %% tags=["exercise"]
 yours = {"a": ..., "b": ...}
 
 # %%
-truth = {"a": 1.02**100, "b": 2 ** (1 / 96)}
-check.answer(yours, truth, name="1", hint="take logarithms: ln(1 + x) is nearly x", rtol=3e-4)
+truth = {"a": 1.02**100, "b": 100 * (2 ** (1 / 96) - 1)}
+check.answer(yours, truth, name="1", hint="take logarithms: ln(1 + x) is nearly x", rtol=5e-3)
 
 # %% [markdown]
 r"""
@@ -1442,7 +1442,7 @@ $\ln 1.02 \approx 0.0198$. For (b), $96\ln g = \ln 2 \approx 0.693$.
 </details>
 <details><summary>Solution</summary>
 
-(a) $e^{100 \cdot 0.0198} = e^{1.98} \approx 7.24$. (b) $2^{1/96} \approx 1.00725$: less than one per cent a layer. A person in the row must be very careful.
+(a) $e^{100 \cdot 0.0198} = e^{1.98} \approx 7.24$. (b) $2^{1/96} \approx 1.00725$: 0.725 per cent a layer. A person in the row must be very careful.
 
 </details>
 
