@@ -42,6 +42,8 @@ r"""
 """
 
 # %%
+import inspect
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -51,7 +53,6 @@ from labkit import ModelConfig, TrainConfig, check, plots
 from labkit.corpora import Digits, Text
 from labkit.experiments import Experiment, Lab, Run, claim
 from labkit.norms import BatchNorm, layer_norm
-from labkit.source import show
 from labkit.stacks import NoisyBatchNorm, StackConfig, signal
 
 lab = Lab(
@@ -143,7 +144,7 @@ def draw_row(gain):
 
 plots.explore(
     draw_row,
-    [0.5, 0.9, 1.0, 1.1, 1.5],
+    [0.9, 1.0, 1.1, 1.5],
     "row",
     label="gain of each layer",
     caption="Read the signal from left to right and the gradient from right to left: at layer 0 it has "
@@ -312,7 +313,8 @@ Four ways to wire a step, as `labkit`'s models use them:
 # %%
 from labkit.placements import Highway, NoNorm, ResNetV1, ResNetV2, Step
 
-show(NoNorm.step, ResNetV1.step, ResNetV2.step, Highway.step)
+for design in (NoNorm, ResNetV1, ResNetV2, Highway):
+    print(f"# {design.__name__}", inspect.getsource(design.step), sep="\n")
 
 # %% [markdown]
 r"""
@@ -398,7 +400,7 @@ def through_rectifiers(init, seed):
     torch.manual_seed(seed)
     net = StackConfig("plain", init=init, width=256, depth=96).build().double()
     streams = signal(net, images[:16].double())
-    units = [F.normalize(x, dim=-1) for x in streams]
+    units = [x / x.norm(dim=-1, keepdim=True) for x in streams]
     sizes = [x.square().mean().sqrt().item() for x in streams]
     return sizes, [((u @ u.T).sum().item() - 16) / (16 * 15) for u in units]
 
@@ -787,6 +789,39 @@ still learn next to nothing in these steps. This is He's *degradation*: the deep
 overfitting is not the reason. **Skips alone are not enough** either, if the branches start large. Both together hardly
 mind depth. (The highway carries $1 - \sigma(-2) \approx 0.88$ of a channel per step; $0.88^{24} \approx 0.05$. Nobody's highway is closed.)
 
+Why do norms alone fail, when the size is right at every layer? Follow the gradient down one layer $y = \mathrm{BN}(W\,\mathrm{relu}(y'))$, with $y'$ standard normal. BatchNorm
+divides by the deviation of its input, and it has subtracted the mean first. A rectified normal variable has second moment $\frac12$, but variance
+only $\frac12 - \frac1{2\pi} = \frac{\pi-1}{2\pi}$. So the norm divides the gradient's energy by $n\sigma^2\frac{\pi-1}{2\pi}$, $W^\top$ multiplies it by $n\sigma^2$, and the
+rectifier lets half of it through:
+
+$$\frac{\tfrac12\,n\sigma^2}{n\sigma^2\,\frac{\pi-1}{2\pi}} = \frac{\pi}{\pi-1} \approx 1.467, \qquad \sqrt{1.467} \approx 1.21 \text{ per layer.}$$
+
+The scale $\sigma$ has cancelled: *no* initialization helps. {cite:t}`yang2019` derive this explosion in general. The norm has parted the mirror images:
+the signal stays, the gradient grows.
+"""
+
+
+# %%
+def growth_below(norm, seed, depth=48):
+    """Factor per layer by which a random gradient grows on its way down a plain stack."""
+    torch.manual_seed(seed)
+    streams = signal(StackConfig("plain", norm, width=256, depth=depth).build(), images)
+    found = torch.autograd.grad(streams[-1], streams, torch.randn_like(streams[-1]))
+    return (found[0].norm() / found[-1].norm()).item() ** (1 / depth)
+
+
+claim(
+    "00-batch-norm-makes-gradients-explode",
+    "In a plain stack with BatchNorm a gradient grows by {mean:.3f} per layer on its way down.",
+    [growth_below("batch", s) for s in five],
+    source="Yang et al. 2019, arXiv 1902.08129",
+    published="the root of π/(π − 1), that is 1.21",
+    criterion="in [1.16, 1.26]",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
 And a fourth, in the panel that most books leave out. Skips with **small branches** and no norm at all:
 """
 
@@ -954,6 +989,7 @@ plots.loss_curves(
         for case, part in heights96.by("case").items()
     },
     ylim=(2.2, 6.0),
+    smooth=3,
     caption="Ninety-six sublayers. Three arms have no norm anywhere.",
     provenance=lab.provenance(heights96),
 )
@@ -1008,7 +1044,7 @@ The idea is plausible. Santurkar and colleagues tested it as one should, by taki
 """
 
 # %%
-show(NoisyBatchNorm.forward)
+print(inspect.getsource(NoisyBatchNorm.forward))
 
 # %% [markdown]
 r"""
@@ -1042,7 +1078,7 @@ plots.loss_curves(
         arm: part.where(seed=seed).values(lambda record: record.losses)
         for arm, part in at_tenth.items()
     },
-    ylabel="training loss (nats per image)", ylim=(0.0, 3.0),
+    ylabel="training loss (nats per image)", ylim=(0.0, 3.0), smooth=10,
     caption="Rate 0.1. The noisy network is shaken at every step.",
     provenance=lab.provenance(*at_tenth.values()),
 )  # fmt: skip
@@ -1125,6 +1161,7 @@ def moved(record):
 
 best = {arm: part.best("lr") for arm, part in noise.by("arm").items()}
 own = {arm: part.where(lr=best[arm]) for arm, part in noise.by("arm").items()}
+print({arm: round(float(np.mean(own[arm].values(moved))), 2) for arm in norms})
 claim(
     "00-norms-do-not-calm-the-gradient-from-below",
     "Relative move of the gradient caused from below, each at its own rate: BatchNorm's minus none's is {mean:+.2f}.",
@@ -1394,7 +1431,7 @@ def check_up(config):
     net, labels = config.build().double(), torch.randint(10, (len(images),))
     streams = signal(net, images.double())
     size = (streams[-1].square().mean() / streams[0].square().mean()).item()
-    unit = F.normalize(streams[-1], dim=-1)
+    unit = streams[-1] / streams[-1].norm(dim=-1, keepdim=True)
     F.cross_entropy(net(images.double()), labels).backward()
     slopes = [p.grad.norm().item() for p in net.parameters() if p.ndim == 2]
     cosine = ((unit @ unit.T).sum().item() / len(images) - 1) / (len(images) - 1)
