@@ -74,7 +74,7 @@ Depth multiplies. Here is the whole problem in one line of Python:
 
 # %% [markdown]
 r"""
-A gain of 1.01 is harmless: 2.6. Everything else on this list is not. The largest number that 16-bit floating point can
+Gains of 0.99 and 1.01 are harmless; nothing else on this list is. The largest number that 16-bit floating point can
 hold is 65,504. (The 16-bit format *bfloat16* reaches $3\cdot10^{38}$, so $8\cdot10^{16}$ would fit, contrary to
 what one reads. Nothing could be learned with it all the same.)
 
@@ -136,7 +136,7 @@ def draw_row(gain):
     up, down = row_of_matrices(gain)
     return plots.by_depth(
         {"signal, going up": up, "gradient, coming down": down},
-        ylabel="root mean square", start=0, logy=True, ylim=(1e-32, 1e20),
+        ylabel="root mean square", start=0, logy=True, ylim=(1e-8, 1e20),
         reference={"largest float16": 65504},
         caption=f"Ninety-six random matrices of gain {gain:g}.",
     )  # fmt: skip
@@ -1296,13 +1296,21 @@ reader = Run(
     probes=("early-answers",),
 )
 answers = lab.run(Experiment(reader, {"seed": few}))
-plots.by_depth(
-    {name: answers.values(f"early-answers.{name}") for name in ("agreement", "confidence")},
-    ylabel="share", start=0, ylim=(0.0, 1.05),
-    caption="Layer 0 is the embedding. Agreement: the early answer is already the final one. Confidence: the "
-    "probability of the early answer.",
-    provenance=lab.provenance(answers),
-)  # fmt: skip
+
+
+def read_early(what):
+    """Average over seeds, after the embedding and after each block."""
+    return np.mean(answers.values(f"early-answers.{what}"), axis=0).tolist()
+
+
+# %%
+shares = zip(read_early("agreement"), read_early("confidence"), strict=True)
+plots.table(
+    [
+        {"after block": n, "already the final answer": same, "its mean probability": p}
+        for n, (same, p) in enumerate(shares)
+    ]
+)
 
 # %%
 claim(
