@@ -47,7 +47,7 @@ def test_gradient_shift_is_zero_where_nothing_below_has_moved():
     probe = GradientShift(BATCH, steps=(0,))
     probe.after_backward(0, net)
     with torch.no_grad():
-        net[-1].weight += 1.0  # the top moves, and lies below nobody
+        net[-1].get_parameter("weight").add_(1.0)  # the top moves, and lies below nobody
     probe.after_backward(1, net)
     assert probe.result(net)["0"] == pytest.approx([0.0] * 5, abs=1e-6)
 
@@ -69,7 +69,7 @@ def test_inputs_shift_by_what_the_weights_do():
     probe = InputShift(BATCH, steps=(0,))
     probe.after_backward(0, net)
     with torch.no_grad():
-        net[2].bias += 0.5
+        net[2].get_parameter("bias").add_(0.5)
     probe.after_backward(1, net)
     wanted = (0.25 / net[2](net[1](BATCH[0].flatten(1))).std(0) ** 2).mean().sqrt().item()
     assert probe.result(net)["0"][0] == pytest.approx(wanted, rel=1e-4)

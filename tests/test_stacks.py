@@ -38,7 +38,7 @@ def test_a_plain_step_is_matrix_norm_rectifier_twice():
 def test_a_residual_branch_whose_last_matrix_is_zero_changes_nothing():
     net = StackConfig("none", depth=8).build()
     for step in (part for part in net if isinstance(part, Step)):
-        nn.init.zeros_(step.sublayer.get_submodule("last").weight)
+        nn.init.zeros_(step.sublayer.get_submodule("last").get_parameter("weight"))
     ends = signal(net, IMAGES)
     assert torch.equal(ends[0], ends[-1])
 

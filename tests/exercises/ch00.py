@@ -6,10 +6,10 @@ LEAKY = "def leaky_deviation(fan_in, a):\n    return "
 EXERCISES = [
     Exercise(
         "1",
-        right='yours = {"a": 7.24, "b": 1.00725}',
+        right='yours = {"a": 7.24, "b": 0.725}',
         wrong={
-            'yours = {"a": 7.24, "b": 1.0104}': "not right yet: b. Hint: take logarithms",
-            'yours = {"a": 3.0, "b": 1.00725}': "not right yet: a",
+            'yours = {"a": 7.24, "b": 1.04}': "not right yet: b. Hint: take logarithms",
+            'yours = {"a": 3.0, "b": 0.725}': "not right yet: a",
             "yours = 7.24": "one answer for each of a, b is wanted",
         },
     ),
