@@ -570,7 +570,7 @@ def step_of(norm, x, top):
     return lambda: norm(x).backward(top)
 
 
-rows = lab.pick(smoke=256, cpu=2048, full=4096)
+rows = lab.pick(smoke=256, cpu=1024, full=4096)
 x, top = torch.randn(rows, 1024, requires_grad=True), torch.randn(rows, 1024)
 pairs = paired(step_of(nn.RMSNorm(1024), x, top), step_of(nn.LayerNorm(1024), x, top), turns=7)
 slower = [rms > layer for rms, layer in pairs]
@@ -995,7 +995,7 @@ show(variance_in)
 
 
 # %%
-def relative_error(offset, arithmetic, seed, tokens=200, dim=4096):
+def relative_error(offset, arithmetic, seed, tokens=100, dim=4096):
     """Mean relative error of the variance, in an arithmetic, of data with std 1 and this mean."""
     torch.manual_seed(seed)
     x = (torch.randn(tokens, dim) + offset).to(getattr(torch, arithmetic.split()[0]))
@@ -1053,7 +1053,7 @@ squares, all positive; sums of positive numbers cannot cancel.
 
 
 # %%
-def in_bfloat16(offset, tokens=1000, dim=4096):
+def in_bfloat16(offset, tokens=500, dim=4096):
     """Relative errors of three statistics at one offset, and the share of lost variances."""
     torch.manual_seed(seed)
     x = (torch.randn(tokens, dim) + offset).bfloat16()
