@@ -55,7 +55,7 @@ lab = Lab(
     "03_rmsnorm",
     profile=profile,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 340, "full": 9_000},
+    cpu_seconds={"smoke": 12, "cpu": 340, "full": 11_000},
 )
 
 # %% [markdown]
@@ -466,7 +466,7 @@ the *gradient*, and wherever weights move between code bases. PyTorch adds a tra
 
 ### pRMSNorm
 
-The paper also proposes to estimate the root mean square from the first $p = 6.25\,\%$ of the channels. For $k$
+The paper also proposes to estimate the root mean square from the first sixteenth of the channels. For $k$
 independent Gaussian channels the estimate scatters by about $1/\sqrt{2k}$: one part in 22 for $k = 256$, a half
 for $k = 2$. It is always the *first* channels that count, so a model can learn what to put there.
 
@@ -570,7 +570,7 @@ def step_of(norm, x, top):
     return lambda: norm(x).backward(top)
 
 
-rows = lab.pick(smoke=256, cpu=2048, full=4096)
+rows = lab.pick(smoke=256, cpu=1024, full=4096)
 x, top = torch.randn(rows, 1024, requires_grad=True), torch.randn(rows, 1024)
 pairs = paired(step_of(nn.RMSNorm(1024), x, top), step_of(nn.LayerNorm(1024), x, top), turns=7)
 slower = [rms > layer for rms, layer in pairs]
@@ -673,6 +673,7 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss (nats)",
     logx=True,
+    ylim=lab.pick(smoke=None, cpu=(1.95, 2.3), full=None),
     caption="How the comparison depends on the learning rate: the two norms lie together at every rate, and the "
     "rate moves the loss far more than the norm does. The offset costs most at low rates.",
     provenance=lab.provenance(tuning),
@@ -717,10 +718,10 @@ claim(
 )
 
 # %%
-low = replace(base, train=replace(base.train, lr=1e-2))
+fixed = replace(base, train=replace(base.train, lr=1e-2))
 slow = {
     arm: part.values("test.loss")
-    for arm, part in lab.run(Experiment(low, {"arm": arms, "seed": five})).by("arm").items()
+    for arm, part in lab.run(Experiment(fixed, {"arm": arms, "seed": five})).by("arm").items()
 }
 claim(
     "03-rms-equals-layer-at-one-rate",
@@ -760,6 +761,7 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss above the entropy (nats)",
     logx=True,
+    ylim=lab.pick(smoke=None, cpu=(0.4, 1.1), full=None),
     caption="The Markov language by learning rate: at the low rate the three are one. They part where training "
     "is fastest.",
     provenance=lab.provenance(trial),
@@ -824,7 +826,7 @@ partial = {"partial-rms": {**chosen["rms"], "model.norm": "partial-rms"}}
 part = lab.run(Experiment(base, {"arm": partial, "seed": five}))
 claim(
     "03-two-channels-are-too-few",
-    "pRMSNorm from 6.25 % of the channels, {channels} here, ends {mean:+.3f} nats from RMSNorm.",
+    "pRMSNorm from a sixteenth of the channels, {channels} here, ends {mean:+.3f} nats from RMSNorm.",
     minus(part.values("test.loss"), test["rms"]),
     channels=int(0.0625 * base.model.dim),
     source="Zhang and Sennrich 2019, arXiv 1910.07467 (pRMSNorm)",
@@ -906,7 +908,7 @@ offsets = lab.pick(
     smoke=[0.0, 10.0], cpu=[0.0, 10.0, 30.0], full=[0.0, 1.0, 3.0, 10.0, 30.0, 100.0]
 )
 both = {arm: arms[arm] for arm in ("layer", "rms")}
-doses = lab.run(Experiment(low, {"arm": both, "model.embedding_offset": offsets, "seed": two}))
+doses = lab.run(Experiment(fixed, {"arm": both, "model.embedding_offset": offsets, "seed": two}))
 
 # %%
 plots.curves(
@@ -993,7 +995,7 @@ show(variance_in)
 
 
 # %%
-def relative_error(offset, arithmetic, seed, tokens=200, dim=4096):
+def relative_error(offset, arithmetic, seed, tokens=100, dim=4096):
     """Mean relative error of the variance, in an arithmetic, of data with std 1 and this mean."""
     torch.manual_seed(seed)
     x = (torch.randn(tokens, dim) + offset).to(getattr(torch, arithmetic.split()[0]))
@@ -1051,7 +1053,7 @@ squares, all positive; sums of positive numbers cannot cancel.
 
 
 # %%
-def in_bfloat16(offset, tokens=1000, dim=4096):
+def in_bfloat16(offset, tokens=500, dim=4096):
     """Relative errors of three statistics at one offset, and the share of lost variances."""
     torch.manual_seed(seed)
     x = (torch.randn(tokens, dim) + offset).bfloat16()
@@ -1118,7 +1120,7 @@ def picture(offset):
 
 plots.explore(
     picture,
-    [0, 1, 3, 6, 10, 15, 20, 30, 40],
+    [0, 3, 10, 15, 20, 30],
     "offset-and-variance",
     label="mean / standard deviation",
     caption="Sixty tokens of width 4096. Watch the one-pass variances jump to a coarser and coarser grid, and below "
@@ -1136,7 +1138,24 @@ go over the data once and accumulate in float32 have moved the cliff to 4096, wh
 
 The model of this chapter, with LayerNorm computed in float32, in two-pass bfloat16 and in one-pass bfloat16;
 only the norms are low, the rest is float32. A negative variance counts as 0, as careful kernels have it; the
-norm then multiplies by $1/\sqrt\epsilon \approx 316$. The embeddings get the offset of 10.
+norm then multiplies by $1/\sqrt\epsilon \approx 316$. The embeddings get the offset of 10. Near $10^2$ the
+spacing of bfloat16 is ½, so before training the first norm finds:
+"""
+
+# %%
+torch.manual_seed(seed)
+tokens = torch.arange(96).view(3, 32)  # each character once
+stream = replace(base.model, embedding_offset=10.0).build().embed(tokens).detach()
+found, counts = variance_in(stream, "bfloat16 one-pass").float().unique(return_counts=True)
+for value, count in zip(found.tolist(), counts.tolist(), strict=True):
+    print(f"variance {value:+.1f}: {count / counts.sum():.0%} of the characters")
+print(
+    f"true: from {stream.var(-1, correction=0).min():.2f} to {stream.var(-1, correction=0).max():.2f}"
+)
+
+# %% [markdown]
+r"""
+The characters in the first row leave the norm a few hundred times too large.
 """
 
 # %%
@@ -1146,7 +1165,7 @@ arithmetics = {
     "one-pass, bf16": {"model.norm_arithmetic": "bfloat16 one-pass"},
 }
 raised = lab.run(
-    Experiment(low, {"arm": arithmetics, "model.embedding_offset": [10.0], "seed": five})
+    Experiment(fixed, {"arm": arithmetics, "model.embedding_offset": [10.0], "seed": five})
 )
 
 # %%
@@ -1154,7 +1173,7 @@ plots.loss_curves(
     {arm: part.values(lambda record: record.losses) for arm, part in raised.by("arm").items()},
     ylim=(1.8, 4.6),
     caption="Offset 10. In float32 and in two-pass bfloat16 the runs coincide; with the one-pass variance they "
-    "hardly learn.",
+    "hardly learn. (Pilots at a third of the rate failed alike.)",
     provenance=lab.provenance(raised),
 )
 
@@ -1195,7 +1214,7 @@ ordinary = {
     "rms, float32": {"model.norm": "rms"},
     "rms, bf16": {"model.norm": "rms", "model.norm_arithmetic": "bfloat16"},
 }
-flat = lab.run(Experiment(low, {"arm": ordinary, "seed": five}))
+flat = lab.run(Experiment(fixed, {"arm": ordinary, "seed": five}))
 calm = {arm: part.values("test.loss") for arm, part in flat.by("arm").items()}
 plots.dots(
     calm,
@@ -1227,6 +1246,7 @@ claim(
     published="0",
     criterion="in [-0.01, 0.01]",
     kind="at",
+    tolerance=0.01,
 )
 
 # %% [markdown]
@@ -1271,7 +1291,7 @@ Some statements travel without their conditions, or are plainly off. You have no
 | "fewer FLOPs save days of training" | the mean's FLOPs are a few thousandths of a per cent (`03-saved-operations-are-few`); what may be saved is memory traffic and kernel launches |
 | "RMSNorm is numerically more stable and avoids outliers" | half true: its mean square cannot cancel, but neither does a two-pass variance; an outlier inflates either denominator |
 | "it improves the final quality" | the paper says comparable; so do we |
-| "strictly the same quality, a free lunch" | no measurement can say "strictly"; ours says within 0.05 nats, and with an offset it is not the same at all |
+| "strictly the same quality, a free lunch" | no measurement can say "strictly"; ours says within 0.05 nats on text, not on the Markov language, and with an offset it is not the same at all |
 | "LlamaRMSNorm and the fp32-gain version are the same code" | they round differently (`03-cast-first-rounds-twice`) |
 | "bfloat16 has 8 bits of mantissa, three digits; FP8 has 3 to 4" | 7 stored and 1 implicit, 2.4 digits; the two FP8 formats store 3 and 2 (table of formats) |
 | "a norm in BF16 or FP16 reaches a fraction of the target quality" | a chart without a source; `03-bf16-layer-is-harmless-…` says what happens at our size |
@@ -1290,7 +1310,8 @@ Some statements travel without their conditions, or are plainly off. You have no
 | Qwen 2 | 2024 | RMS | 8192 / 80 (72B only) | smaller siblings differ |
 | Gemma 2 | 2024 | RMS, gain $1 + w$ | 2304 / 26, 3584 / 42, 4608 / 46 | norms on both sides of a sublayer |
 | Command R, StableLM 2, DBRX, StarCoder 2, Phi 2 | 2023–24 | Layer | | Command R without a shift |
-| Nemotron-4, OLMo 1 | 2024 | Layer | | gain $1 + w$; no parameters at all |
+| Nemotron-4 | 2024 | Layer, gain $1 + w$ | | |
+| OLMo 1 | 2024 | Layer | | no gain and no shift |
 
 So "no major model since Llama 1 uses LayerNorm" is wrong, and the fashion did not begin with Llama either.
 
@@ -1665,7 +1686,7 @@ cases = {
     for recipe in ("pre", "post")
     for norm in ("layer", "rms")
 }
-my_experiment = Experiment(low, {"case": cases, "seed": lab.seeds(smoke=1, cpu=3, full=5)})
+my_experiment = Experiment(fixed, {"case": cases, "seed": lab.seeds(smoke=1, cpu=3, full=5)})
 # results = lab.run(my_experiment)      # remove the first "#" of this line and of the next
 # {case: part.values("mean-share") for case, part in results.by("case").items()}
 print(len(my_experiment.runs()), "runs")
