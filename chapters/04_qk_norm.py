@@ -347,11 +347,18 @@ def bound_reached(words, only_one_head=False):
     return (q.square().sum(-1).max() / 16).item()
 
 
-{
-    "per head": bound_reached("qk rms no-gain"),
-    "full width": bound_reached("qk rms width no-gain"),
-    "full width, one head alone": bound_reached("qk rms width no-gain", only_one_head=True),
-}
+# %%
+cases = {"each head": "qk rms no-gain", "full width": "qk rms width no-gain"}
+plots.table(
+    [
+        {
+            "norm over": name,
+            "four heads alive": bound_reached(words),
+            "one head alive": bound_reached(words, only_one_head=True),
+        }
+        for name, words in cases.items()
+    ]
+)
 
 # %%
 claim(
@@ -379,7 +386,7 @@ channels. With $D = \mathrm{diag}(\gamma_q\odot\gamma_k)$,
 $$\text{gain, then rotation:}\quad (R_i\gamma_q\hat q)^\top (R_j\gamma_k\hat k) = (\gamma_q\hat q)^\top R_{j-i}\,(\gamma_k\hat k), \qquad
 \text{rotation, then gain:}\quad \hat q^\top R_i^\top D\, R_j\hat k.$$
 
-The first depends on the distance $j - i$ alone. In the second $R_i^\top D R_j$ collapses to $R_{j-i}$ only if
+The first depends on the distance $j - i$ alone. In the second $R_i^\top D R_j$ becomes $D R_{j-i}$ only if
 $D$ commutes with rotations, that is if the two channels of each pair have equal entries. Otherwise the
 logits depend on *absolute* positions. Move eight tokens twenty places further and look:
 """
@@ -454,8 +461,8 @@ and 30 on the output logits {cite:p}`gemma2024`.
 
 **QK-Clip** acts on the weights {cite:p}`kimi2025`. After an optimizer step, a head whose largest logit
 $S_h$ exceeds $\tau$ has $W_q$ and $W_k$ multiplied by $\sqrt{\gamma_h}$ each, with
-$\gamma_h = \min(1, \tau/S_h)$. Kimi K2 used $\tau = 100$ with the optimizer Muon, because its latent
-attention keeps no full keys that a norm could act on. The logits of the very batch that tripped it land on $\tau$:
+$\gamma_h = \min(1, \tau/S_h)$. Kimi K2 used it with $\tau = 100$ and the optimizer
+Muon; a QK-Norm was no option there, because latent attention keeps no full keys that a norm could act on. The logits of the very batch that tripped it land on $\tau$:
 """
 
 # %%
@@ -1185,7 +1192,7 @@ r"""
 | a flat, high loss; no NaN | largest logit in the hundreds, entropy and slope near 0 in some layer | $q$ and $k$ have outgrown the softmax | QK-Norm; a lower rate; a cap |
 | the same *with* a cap | raw logits far above $c$, entropy high, slope near 0 | the cap is saturated: many keys tie at $\pm c$ and none gets a gradient | QK-Norm; a lower rate |
 | a loss that is too high from the start | entropy near 1, tiny logits | the bound forbids attention (bare unit vectors, a scale applied twice) | a learned temperature, or RMSNorm |
-| logits healthy, loss still above that of a lower rate | attention far from saturated, the stream grows fast | another instability: the rest of the network has no bound | a lower rate; look at the stream and at the other matrices |
+| logits healthy, loss still above that of a lower rate | attention far from saturated, the stream grows fast | the rest of the network has no bound (or the rate is simply too noisy) | a lower rate; look at the stream and at the other matrices |
 | right on short texts, wrong further on | move the text by some places and compare logits | gain after the rotation | norm and gain first |
 
 The fourth row deserves its own card. QK-Norm is an intervention in attention, nothing more.
