@@ -31,12 +31,12 @@ r"""
 **What you will see**
 
 - why logits grow: they are a product of trained factors, and the product sits in an exponent;
-- what a saturated softmax costs, and why the failure at our size is a plateau and no explosion;
+- what a saturated softmax costs, and two popular conclusions from it that do not follow;
 - four bounds for the logits, computed and reached, and how sharp attention can be under each;
 - what happens to the gradient of a matrix whose scale no longer matters;
 - norm before or after the rotation, per head or over the full width, soft caps, QK-Clip;
-- a learning-rate sweep with and without QK-Norm: where it helps, where it costs, and what is left
-  when every arm has its own rate;
+- a learning-rate sweep with and without QK-Norm: where it helps, where it costs, and how a coarse grid
+  of rates crowns a winner that a finer one dethrones;
 - four slips of public code, each caught by a check, none by the loss.
 """
 
@@ -49,7 +49,8 @@ import torch.nn.functional as F
 
 from labkit import ModelConfig, TrainConfig, check, plots
 from labkit.attention import Attention, attention_norms, qk_norm_rope, rotary_angles
-from labkit.experiments import Experiment, Lab, Run, claim
+from labkit.context import Context
+from labkit.experiments import Experiment, Lab, Results, Run, claim
 from labkit.norms import l2_norm, layer_norm, rms_norm
 from labkit.source import show
 
@@ -171,12 +172,18 @@ claim(
 
 # %% [markdown]
 r"""
+(The Jacobian is symmetric and has no negative eigenvalue, so its trace bounds every one of them.)
+
 Three consequences are often listed: the output becomes a copy of one value vector; gradients vanish;
 attention becomes spiky and training unstable. The first two follow from the formulas. The third is an
-observation, {cite:t}`zhai2023` call it **entropy collapse**: low attention entropy goes with oscillating or
-diverging losses in many architectures. But notice what the second one says about the first: where
-attention is one-hot, queries and keys receive no gradient and *stop moving*. A saturated layer is frozen
-rather than explosive. Keep that for the predictions.
+observation. {cite:t}`zhai2023` call it **entropy collapse**: low attention entropy goes with oscillating or
+diverging losses in many architectures.
+
+Two further conclusions sound natural and do not follow. *Saturated attention explodes.* It cannot: its output
+is an average of the values, however large the logits are. *Saturated attention is frozen, for it gets no
+gradient.* Under plain gradient descent, yes. Adam divides a small gradient by its own small size. While
+anything is left, steps keep their length $\eta$; only their *direction* now comes from the few rows that are not
+one-hot, and the others cannot object. Keep both for the predictions.
 
 ### Four bounds
 
@@ -207,6 +214,7 @@ def sharpest(norm, keys=2048, dim=64, scale=64**-0.5):
     return (scale * k @ q).softmax(0)[0].item()
 
 
+# %%
 plots.table(
     [
         {"norm": name, "bound": b, "formula": 1 / (1 + 2047 * math.exp(-2 * b)), "reached": reached}
@@ -260,7 +268,8 @@ $1/\sqrt{d_k}$ and learn one scalar $g$ per attention module, which starts at $\
 sequences of length $L$. Swin V2 learns one temperature per head, $\exp\tau_h$ capped at 100
 {cite:p}`liu2022`. RMSNorm and LayerNorm bring their own: the gains $\gamma_q, \gamma_k$ give
 $\ell = \frac1{\sqrt{d_k}}\sum_c \gamma_{q,c}\gamma_{k,c}\,\hat q_c \hat k_c$, so the bound is
-$\sqrt{d_k}\,\max_c|\gamma_{q,c}\gamma_{k,c}|$. Gains are trained. The guarantee that logits stay bounded
+$\sqrt{d_k}\,\max_c|\gamma_{q,c}\gamma_{k,c}|$ (with a rotation in between,
+$\sqrt{d_k}\,\max_c|\gamma_{q,c}|\,\max_c|\gamma_{k,c}|$). Gains are trained. The guarantee that logits stay bounded
 "whatever happens in training" holds up to two gain vectors, which grow by about $\eta$ a step, where
 without the norm two *matrices and two gains* did.
 
@@ -329,22 +338,27 @@ take all of it. Let only one head of four have weights:
 
 # %%
 def bound_reached(words, only_one_head=False):
-    """Largest logit of q·q, in units of √d_k: keys equal to queries, no rotation."""
+    """Largest logit of a key equal to its query, in units of √d_k."""
     torch.manual_seed(seed)
-    attention = Attention(64, 4, 4, norms=attention_norms(words), clip=False).double()
+    attention = Attention(64, 4, 4, norms=attention_norms(words)).double()
     if only_one_head:
         attention.q.weight.data[16:] = 0
-    q = attention.norm_q
-    x = attention.q(1000 * torch.randn(50, 64).double()).unflatten(-1, (4, 16))
-    y = q(x.flatten(-2)).unflatten(-1, (4, 16)) if "width" in words else q(x)
-    return (y.square().sum(-1).max() / 16).item()
+    q, _, _ = attention.project(1000 * torch.randn(1, 50, 64).double(), Context())
+    return (q.square().sum(-1).max() / 16).item()
 
 
-{
-    "per head": bound_reached("qk rms no-gain", only_one_head=False),
-    "full width": bound_reached("qk rms width no-gain"),
-    "full width, one head alone": bound_reached("qk rms width no-gain", only_one_head=True),
-}
+# %%
+cases = {"each head": "qk rms no-gain", "full width": "qk rms width no-gain"}
+plots.table(
+    [
+        {
+            "norm over": name,
+            "four heads alive": bound_reached(words),
+            "one head alive": bound_reached(words, only_one_head=True),
+        }
+        for name, words in cases.items()
+    ]
+)
 
 # %%
 claim(
@@ -372,7 +386,7 @@ channels. With $D = \mathrm{diag}(\gamma_q\odot\gamma_k)$,
 $$\text{gain, then rotation:}\quad (R_i\gamma_q\hat q)^\top (R_j\gamma_k\hat k) = (\gamma_q\hat q)^\top R_{j-i}\,(\gamma_k\hat k), \qquad
 \text{rotation, then gain:}\quad \hat q^\top R_i^\top D\, R_j\hat k.$$
 
-The first depends on the distance $j - i$ alone. In the second $R_i^\top D R_j$ collapses to $R_{j-i}$ only if
+The first depends on the distance $j - i$ alone. In the second $R_i^\top D R_j$ becomes $D R_{j-i}$ only if
 $D$ commutes with rotations, that is if the two channels of each pair have equal entries. Otherwise the
 logits depend on *absolute* positions. Move eight tokens twenty places further and look:
 """
@@ -447,8 +461,8 @@ and 30 on the output logits {cite:p}`gemma2`.
 
 **QK-Clip** acts on the weights {cite:p}`kimi2025`. After an optimizer step, a head whose largest logit
 $S_h$ exceeds $\tau$ has $W_q$ and $W_k$ multiplied by $\sqrt{\gamma_h}$ each, with
-$\gamma_h = \min(1, \tau/S_h)$. Kimi K2 used $\tau = 100$ with the optimizer Muon, because its form of
-attention keeps no full keys that a norm could act on. The logits of the very batch that tripped it land on $\tau$:
+$\gamma_h = \min(1, \tau/S_h)$. Kimi K2 used it with $\tau = 100$ and the optimizer
+Muon; a QK-Norm was no option there, because latent attention keeps no full keys that a norm could act on. The logits of the very batch that tripped it land on $\tau$:
 """
 
 # %%
@@ -527,8 +541,6 @@ def slow_attention(x, w, heads):
 
 
 # %%
-from labkit.context import Context
-
 torch.manual_seed(seed)
 attention = Attention(64, 4, 4, norms=attention_norms("qk rms"), eps=1e-6).double()
 for norm in (attention.norm_q, attention.norm_k):
@@ -555,8 +567,8 @@ Write down your own numbers first. Ours, from what was derived:
 
 1. **Growth.** Between two high learning rates, the largest logit grows faster than the rate: as a power
    between 1 and 4 without a norm, with a power below 1 with QK-Norm.
-2. **Shape of the failure.** A frozen layer cannot explode. So no NaN and no spike, but a loss that stays on a
-   high plateau, with attention entropy near 0.
+2. **Shape of the failure.** An average of values cannot explode. So no NaN and no spike, but a loss that stays on a
+   high plateau, with attention entropy near 0; and logits that go on growing long after the softmax is saturated.
 3. **Order at a high rate.** QK-Norm ends lowest, the soft cap second (it holds the gap but lets the gradient
    die), no norm last.
 4. **At a low rate** logits stay moderate without help, and the norm only constrains. No gain.
@@ -575,9 +587,10 @@ after 10 steps of warm-up, 200 steps, no decay, no clipping.
 **What was chosen, and when?** Pilots with one seed, at this and a larger size, had seen that QK-Norm is ahead at
 rate 0.03 and behind at 0.003, and that the failure is a plateau. Rates, sizes and the cap of 30 were fixed with
 that knowledge. After a first draft had run, one criterion changed: a spike was first sought step by step, and healthy
-runs failed too, for the loss of a single small batch is that noisy; now it is sought in means of ten steps.
+runs failed too, for the loss of a single small batch is that noisy; now it is sought in means of ten steps. And the card on
+logits that keep growing was added after its curve had been seen.
 
-The range declared for the comparison of rates is 0.003 to 0.03, with five seeds. The sweep goes further, with two.
+The range declared for the comparison of rates is 0.003 to 0.03, with five seeds. The sweep goes further and finer, with two.
 """
 
 # %%
@@ -618,13 +631,20 @@ core = lab.run(Experiment(base, {"arm": both, "train.lr": [low, mid, high], "see
 # %%
 rates = lab.pick(
     smoke=[low, high],
-    cpu=[1e-3, low, mid, high, 1e-1],
-    full=[3e-4, 1e-3, low, mid, high, 1e-1, 3e-1],
+    cpu=[low, 5.5e-3, mid, high, 1e-1],
+    full=[3e-4, 1e-3, low, 5.5e-3, mid, 1.7e-2, high, 1e-1, 3e-1],
 )
 swept = lab.pick(smoke=arms, cpu=arms, full={**arms, **more})
 sweep = lab.run(Experiment(base, {"arm": swept, "train.lr": rates, "seed": two}))
-only = {"soft-cap": arms["soft-cap"]}
-capped = lab.run(Experiment(base, {"arm": only, "train.lr": [mid, high], "seed": five}))
+
+# %%
+between = {"arm": arms, "train.lr": [5.5e-3], "seed": five}
+only = {"arm": {"soft-cap": arms["soft-cap"]}, "train.lr": [high], "seed": five}
+between, capped = lab.run(Experiment(base, between)), lab.run(Experiment(base, only))
+once = {
+    tuple(row.values()): (row, run) for part in (sweep, core, between, capped) for row, run in part
+}
+every = Results(tuple(once.values()))  # each run once
 
 # %% [markdown]
 r"""
@@ -635,14 +655,11 @@ First the quantity itself: the largest logit in any layer, on held-out text, aft
 
 
 # %%
-def by_rate(read, *results):
-    """Read one number from every run, each run once: {arm: {rate: [per seed]}}."""
-    table = {}
-    for row, record in [pair for part in results for pair in part]:
-        seeds = table.setdefault(row["arm"], {}).setdefault(row["lr"], {})
-        seeds[row["seed"]] = read(record)
+def by_rate(read):
+    """Read one number from every run: {arm: {rate: [per seed]}}."""
     return {
-        arm: {rate: list(at[rate].values()) for rate in sorted(at)} for arm, at in table.items()
+        arm: {rate: cell.values(read) for rate, cell in sorted(part.by("lr").items())}
+        for arm, part in every.by("arm").items()
     }
 
 
@@ -653,7 +670,7 @@ def largest(record):
 
 # %%
 plots.curves(
-    by_rate(largest, sweep, core, capped),
+    by_rate(largest),
     xlabel="learning rate",
     ylabel="largest attention logit",
     logx=True,
@@ -662,7 +679,7 @@ plots.curves(
     reference={"√d_k": (base.model.dim // base.model.heads) ** 0.5},
     caption="Without a norm the logits run away with the rate; under a soft cap too (drawn before "
     "the cap). QK-Norm's stay within a few times √d_k, as far as the gains raise it.",
-    provenance=lab.provenance(sweep, core, capped),
+    provenance=lab.provenance(every),
 )
 
 
@@ -673,6 +690,7 @@ def growth(arm):
     return [math.log(b / a) / math.log(high / mid) for a, b in zip(at[mid], at[high], strict=True)]
 
 
+# %%
 claim(
     "04-logits-outgrow-the-rate",
     "From rate 0.01 to 0.03 the largest logit grows like the rate to the power {mean:.2f} without a "
@@ -689,9 +707,11 @@ at_high = {arm: part.where(lr=high) for arm, part in (core + capped).by("arm").i
 
 
 def quotient(a, b):
+    """Divide seed by seed."""
     return [x / y for x, y in zip(a, b, strict=True)]
 
 
+# %%
 claim(
     "04-qk-norm-holds-the-logits",
     "At rate 0.03 QK-Norm's largest logit is {mean:.3f} of that without a norm.",
@@ -734,15 +754,26 @@ plots.explore(
 
 # %% [markdown]
 r"""
-### Entropy, layer by layer
+### Layer by layer
+
+Where does it happen? Both quantities at rate 0.03, by layer.
 """
+
+# %%
+plots.by_depth(
+    {arm: part.values("attention.largest") for arm, part in at_high.items()},
+    ylabel="largest attention logit",
+    logy=True,
+    caption="Rate 0.03. The first layer, which reads embeddings, is spared; the others are not.",
+    provenance=lab.provenance(*at_high.values()),
+)
 
 # %%
 plots.by_depth(
     {arm: part.values("attention.entropy") for arm, part in at_high.items()},
     ylabel="entropy of attention (share of the largest)",
     ylim=(0, 1),
-    caption="Rate 0.03. Without a norm, attention collapses in the later layers.",
+    caption="Rate 0.03. Without a norm, attention collapses to one-hot rows in the later layers.",
     provenance=lab.provenance(*at_high.values()),
 )
 
@@ -796,6 +827,7 @@ def minus(a, b):
     return [float(x) - float(y) for x, y in zip(a, b, strict=True)]
 
 
+# %%
 test = {arm: part.values("test.loss") for arm, part in at_high.items()}
 claim(
     "04-qk-norm-helps-at-a-high-rate",
@@ -835,6 +867,7 @@ def got_worse(record):
     return float(record.diverged_at is not None or rise > 0.5)
 
 
+# %%
 stressed = [
     *at_high["none"].values(got_worse),
     *sweep.where(arm="none", lr=rates[-1]).values(got_worse),
@@ -852,23 +885,47 @@ claim(
 
 # %% [markdown]
 r"""
-This is the second prediction, and it sets our small model apart from the large ones: there the
+The cap touches nothing but the logits. That it helps as well says that the logits are the culprit.
+
+The plateau is the second prediction, and it sets our small model apart from the large ones: there the
 loss diverges. We do not know what turns a plateau into an explosion; depth, length of training and low precision are
 candidates. What we can show is the mechanism and its price.
+"""
+
+
+# %%
+def late_growth(record):
+    """Largest logit after training over that after half of it."""
+    seen = record.probes["attention-by-steps"]["largest"]
+    return seen[-1] / seen[len(seen) // 2]
+
+
+claim(
+    "04-saturated-logits-keep-growing",
+    "At rate 0.03 without a norm the largest logit grows {mean:.1f} times over the second half of training.",
+    at_high["none"].values(late_growth),
+    source="against 'saturated attention is frozen': Adam divides by the size of the gradient",
+    criterion="> 1.5",
+    kind="at",
+)
+
+# %% [markdown]
+r"""
+So much for the frozen layer: with Adam, a small gradient does not stop a weight, only one that is exactly zero does.
 
 ### Over the whole range
 """
 
 # %%
 plots.curves(
-    by_rate(lambda record: record.probes["test"]["loss"], sweep, core, capped),
+    by_rate("test.loss"),
     xlabel="learning rate",
     ylabel="test loss (nats)",
     logx=True,
     ylim=(2.0, 3.0) if profile == "cpu" else None,
-    caption="QK-Norm's valley is wider and lies further right; at low rates it is no better. (Bars "
-    "of two seeds leave the picture.)",
-    provenance=lab.provenance(sweep, core, capped),
+    caption="QK-Norm's valley is wider to the right and no deeper; at low rates it is no better. (Some "
+    "bars of two seeds leave the picture.)",
+    provenance=lab.provenance(every),
 )
 
 
@@ -881,6 +938,7 @@ def sensitivity(arm):
     return (losses.mean(0) - losses.min(0)).tolist()
 
 
+# %%
 claim(
     "04-qk-norm-is-less-sensitive-to-the-rate",
     "From rate 0.003 to 0.03 the mean excess over the best loss is {none:.3f} nats without a norm and "
@@ -896,7 +954,7 @@ claim(
 slow = {arm: core.where(arm=arm, lr=low).values("test.loss") for arm in both}
 claim(
     "04-qk-norm-costs-at-a-low-rate",
-    "At rate 0.003 QK-Norm ends {mean:+.3f} nats from no norm.",
+    "At rate 0.003 QK-Norm's loss minus that without a norm is {mean:+.3f} nats.",
     minus(slow["qk"], slow["none"]),
     source="a text that calls the cost of QK-Norm negligible",
     criterion="> 0",
@@ -907,8 +965,29 @@ claim(
 r"""
 ### Each at its own rate
 
-The two claims pull in different directions, so the fair question is what is left when every arm may choose. Rates
-are chosen on validation text with two seeds, and reported on test text with five.
+The two claims pull in different directions, so the fair question is what is left when every arm may choose: on validation
+text, with two seeds, reported on test text with five. First from the three rates of the range, each about three times the
+one before.
+"""
+
+# %%
+coarse = {arm: core.where(arm=arm).best("lr") for arm in both}
+coarse_loss = {arm: core.where(arm=arm, lr=coarse[arm]).values("test.loss") for arm in both}
+print("chosen from three:", coarse)
+claim(
+    "04-coarse-grid-shows-a-lead",
+    "Each at the best of three rates, no norm's loss minus QK-Norm's is {mean:+.3f} nats.",
+    minus(coarse_loss["none"], coarse_loss["qk"]),
+    source="Henry et al. 2020, arXiv 2010.04245; Rybakov et al. 2024, arXiv 2410.16682",
+    published="+0.928 BLEU on average over five low-resource translation pairs (Henry et al.)",
+    criterion="> 0",
+    kind="best",
+)
+
+# %% [markdown]
+r"""
+A lead, then, with every arm tuned? Our first draft stopped here. But the two arms chose neighbouring rates of a coarse grid, and
+the best rate of each may lie between. The sweep has one more value there.
 """
 
 # %%
@@ -921,7 +1000,7 @@ print("chosen rates:", chosen)
 plots.dots(
     {arm: part.values("test.loss") for arm, part in final.items()},
     xlabel="test loss (nats)",
-    caption="Every arm at its own best rate.",
+    caption="Every arm at its own best rate of the finer grid.",
     provenance=lab.provenance(*final.values()),
 )
 
@@ -929,7 +1008,7 @@ plots.dots(
 best = {arm: part.values("test.loss") for arm, part in final.items()}
 claim(
     "04-each-tuned-qk-norm-is-ahead",
-    "Each at its own rate, no norm ends {mean:+.3f} nats from QK-Norm.",
+    "Each at its own rate of the finer grid, no norm's loss minus QK-Norm's is {mean:+.3f} nats.",
     minus(best["none"], best["qk"]),
     source="Henry et al. 2020, arXiv 2010.04245; Rybakov et al. 2024, arXiv 2410.16682",
     published="+0.928 BLEU on average over five low-resource translation pairs (Henry et al.)",
@@ -940,7 +1019,7 @@ claim(
 # %%
 claim(
     "04-each-tuned-soft-cap-is-ahead",
-    "Each at its own rate, no norm ends {mean:+.3f} nats from the soft cap.",
+    "Each at its own rate of the finer grid, no norm's loss minus the soft cap's is {mean:+.3f} nats.",
     minus(best["none"], best["soft-cap"]),
     source="Gemma Team 2024, arXiv 2408.00118",
     criterion="> 0",
@@ -949,8 +1028,10 @@ claim(
 
 # %% [markdown]
 r"""
-So QK-Norm is ahead even when each arm may choose, because it can use a higher rate; the lead is a fraction of what a fixed
-high rate would make you believe. The cap allows the higher rate too, but the seeds do not agree that it helps.
+The lead is gone. Nothing about QK-Norm has changed between the cards, only the rates on offer: without a norm the best rate lay
+between two values of the coarse grid, where it could not be chosen. Now all three arms choose the same one. What QK-Norm
+buys at this size is room to the *right* of the optimum; the optimum itself is no better. And the cap's little lead? It is of
+the size that a coarse grid can fake. The profile `full` has more rates and longer runs; until then, do not build on it.
 
 ### Unit vectors and their temperature
 
@@ -1003,24 +1084,13 @@ The same comparison at the high rate from two smaller initializations (one seed 
 """
 
 # %%
-others = {**both}
-inits = lab.run(
-    Experiment(
-        base,
-        {
-            "arm": others,
-            "model.init": ["xavier", "half-xavier", "megatron"],
-            "train.lr": [high],
-            "seed": five[:1],
-        },
-    )
-)
+starts = {"model.init": ["xavier", "half-xavier", "megatron"]}
+inits = lab.run(Experiment(base, {"arm": both, **starts, "train.lr": [high], "seed": five[:1]}))
+by_init = {(row["init"], row["arm"]): record.probes["test"]["loss"] for row, record in inits}
+
+# %%
 plots.grid_map(
-    {
-        (init, arm): cell.values("test.loss")[0]
-        for init, part in inits.by("init").items()
-        for arm, cell in part.by("arm").items()
-    },
+    by_init,
     row_label="initialization",
     col_label="norm of queries and keys",
     value_label="test loss (nats) at rate 0.03",
@@ -1037,7 +1107,7 @@ r"""
 | {cite:t}`dehghani2023`: vision transformers of about 8B parameters | diverge after a few thousand steps with near one-hot attention; LayerNorm on $q$ and $k$ mends it | `04-entropy-collapses`, `04-qk-norm-holds-the-logits`; no divergence here: `04-failure-is-a-plateau` |
 | {cite:t}`wortsman2024`: small models at high rates | logit growth appears in small models too; QK-Norm lowers the sensitivity to the rate | `04-qk-norm-is-less-sensitive-to-the-rate` |
 | {cite:t}`zhai2023`: vision, speech, translation, language | low entropy goes with instability; proposes σReparam, spectral normalization of all matrices with a learned scale | `04-entropy-collapses`; σReparam is not run here |
-| {cite:t}`henry2020`: five low-resource translation pairs, on top of Pre-Norm, FixNorm and ScaleNorm | +0.928 BLEU on average | `04-each-tuned-qk-norm-is-ahead`, `04-temperature-mends-unit-vectors` |
+| {cite:t}`henry2020`: five low-resource translation pairs, on top of Pre-Norm, FixNorm and ScaleNorm | +0.928 BLEU on average | `04-coarse-grid-shows-a-lead`, gone in `04-each-tuned-qk-norm-is-ahead`; `04-temperature-mends-unit-vectors` |
 | {cite:t}`rybakov2024`: 830M parameters driven into divergence by high rates | outputs of QKV, projection and second feed-forward layers all grow; QK-Norm with soft-capping allows 1.5 times the rate of QK-Norm alone | alone: figures above; together: exercise 6 |
 | {cite:t}`gemma2` and {cite:t}`gemma2025` | cap of 50 on attention logits in Gemma 2, QK-Norm in its place in Gemma 3 | `04-qk-norm-beats-the-soft-cap` |
 | {cite:t}`kimi2025`: 1T parameters, 32B active, Muon | QK-Clip at $\tau = 100$, no loss spike in 15.5T tokens | profile `full` |
@@ -1074,7 +1144,7 @@ softmax {cite:p}`chowdhery2023`. It keeps output logits from drifting and does n
 | "$1/\sqrt{d_k}$ keeps the variance at 1" | at initialization |
 | "the cost is negligible" | in operations; in loss it depends on the rate: `04-qk-norm-costs-at-a-low-rate` |
 | "QK-Norm: Improving Transformer Training Stability" as the title of {cite:t}`rybakov2024` | the paper is called "Methods of improving LLM training stability" |
-| "use it for billions of parameters" | what it needs is a high rate; the size only makes that likelier |
+| "use it for billions of parameters" | at this tiny size it pays too, at a high rate; why large models meet the trouble at their usual rates we did not test |
 """
 
 # %% [markdown]
@@ -1122,7 +1192,7 @@ r"""
 | a flat, high loss; no NaN | largest logit in the hundreds, entropy and slope near 0 in some layer | $q$ and $k$ have outgrown the softmax | QK-Norm; a lower rate; a cap |
 | the same *with* a cap | raw logits far above $c$, entropy high, slope near 0 | the cap is saturated: many keys tie at $\pm c$ and none gets a gradient | QK-Norm; a lower rate |
 | a loss that is too high from the start | entropy near 1, tiny logits | the bound forbids attention (bare unit vectors, a scale applied twice) | a learned temperature, or RMSNorm |
-| logits healthy, loss still above that of a lower rate | attention normal, the stream grows fast | another instability: the rest of the network has no bound | a lower rate; look at the stream and at the other matrices |
+| logits healthy, loss still above that of a lower rate | attention far from saturated, the stream grows fast | the rest of the network has no bound (or the rate is simply too noisy) | a lower rate; look at the stream and at the other matrices |
 | right on short texts, wrong further on | move the text by some places and compare logits | gain after the rotation | norm and gain first |
 
 The fourth row deserves its own card. QK-Norm is an intervention in attention, nothing more.
@@ -1131,7 +1201,7 @@ The fourth row deserves its own card. QK-Norm is an intervention in attention, n
 # %%
 claim(
     "04-another-instability-remains",
-    "QK-Norm at rate 0.03, with logits of at most {top:.0f}, still ends {mean:+.3f} nats from its loss at 0.01.",
+    "QK-Norm at rate 0.03, with logits of at most {top:.0f}, still has a loss {mean:+.3f} nats above that at 0.01.",
     minus(test["qk"], length_loss["qk"]),
     top=max(at_high["qk"].values(largest)),
     source="Rybakov et al. 2024, arXiv 2410.16682: other layers' outputs grow too",
@@ -1145,17 +1215,18 @@ r"""
 
 Four slips that public code has had. Each is rebuilt by spoiling one thing in the attention of a whole block.
 
-1. **The norm runs across heads.** gpt-neox normalized over heads *and* channels by default until
-   [pull request 1367](https://github.com/EleutherAI/gpt-neox/pull/1367) noticed it, because with grouped keys the
-   shapes no longer fitted. (As OLMo 2's choice it is fine; in a port of a per-head model it is not.)
+1. **The norm runs across heads.** gpt-neox normalized over heads *and* channels by default. A
+   [pull request](https://github.com/EleutherAI/gpt-neox/pull/1367) noticed when with grouped keys the shapes no
+   longer fitted. (As OLMo 2's choice it is fine; in a port of a per-head model it is not.)
 2. **The norm is skipped.** A port looked for attributes called `q_norm` and `k_norm`; one model calls them
    otherwise. It loaded, served and produced garbage
    ([vllm-metal 659](https://github.com/vllm-project/vllm-metal/pull/659)).
 3. **The wrong order.** The same port fixed one order of norm and rotation for all models
-   ([issue 660](https://github.com/vllm-project/vllm-metal/issues/660)). With gains near 1 the error is about a tenth of a per cent there:
+   ([issue 660](https://github.com/vllm-project/vllm-metal/issues/660)). In half precision the queries were off by about a tenth of a per cent:
    small enough to ship.
-4. **The cap is dropped.** Fused attention had no soft cap at first, so Gemma 2 ran without it in several engines; one passed
-   a constant 0 to a kernel that could have done it ([issue 665](https://github.com/vllm-project/vllm-metal/issues/665)).
+4. **The cap is dropped.** Fused attention had no soft cap at first, so engines ran Gemma 2 without it until they
+   [added one](https://github.com/ggml-org/llama.cpp/pull/8197); another passed a constant 0 to a kernel that had it
+   ([issue 665](https://github.com/vllm-project/vllm-metal/issues/665)).
 """
 
 
@@ -1182,13 +1253,13 @@ def rotated_first(attention):
     return attention
 
 
+# %%
 def uncapped(attention):
     """Fused attention that knows no cap."""
     attention.softcap = None
     return attention
 
 
-# %%
 def examine(recipe, slip=lambda attention: attention):
     """Check a block of labkit whose attention went through a slip."""
     config = ModelConfig(recipe, dim=32, heads=4)
@@ -1197,6 +1268,7 @@ def examine(recipe, slip=lambda attention: attention):
     return check.block(block, recipe, config)
 
 
+# %%
 slips = {across_heads: "qk", skipped: "qk", rotated_first: "qk", uncapped: "gemma2"}
 reports = {slip.__name__: examine(recipe, slip) for slip, recipe in slips.items()}
 for name, report in reports.items():
@@ -1474,13 +1546,15 @@ r"""
 ## What you now know
 
 - A logit is a product of two trained matrices and two gains. Pre-Norm normalizes what they multiply, and the softmax exponentiates what comes out.
-- A saturated softmax passes a gradient that is exponentially small in the gap. At our size that freezes attention on a plateau; it does not explode.
+- A saturated softmax passes a gradient that is exponentially small in the gap. Under Adam that does not stop the logits; it takes the information out
+  of their gradient. At our size the result is a plateau, no explosion.
 - Unit vectors bound logits by 1 and forbid attention unless a temperature is learned. RMSNorm and LayerNorm bound them by $\sqrt{d_k}$ times gains, over
   the full width by $h$ times as much.
 - Behind a norm the gradient is orthogonal to the matrix and falls with its size: high rates brake themselves.
 - Norm and rotation commute, gain and rotation do not: gain first, or none.
-- QK-Norm widens the range of rates that work. At a low rate it costs a little; with every arm at its own rate it keeps a small lead, and a soft cap
-  none that we could see. It protects attention alone: the rest of the network still suffers from a high rate.
+- QK-Norm widens the range of rates that work. At a low rate it costs a little; with every arm at its own rate, from a grid that is fine enough, no lead
+  is left. It protects attention alone: the rest of the network still suffers from a high rate.
+- "Each arm tuned" is a statement about a grid. Where two arms choose neighbouring values, make it finer before you believe the difference.
 - Look at logits, entropy and slope, not at the loss; and compare a block with its equation.
 
 ## References

@@ -1,6 +1,6 @@
 """Ways to break labkit that chapter 04's claims must notice."""
 
-from breaks import Break
+from tests.breaks import Break
 
 BREAKS = [
     Break(

@@ -1,6 +1,6 @@
 """Answers to the exercises of chapter 04, right and wrong."""
 
-from exercises import Exercise
+from tests.exercises import Exercise
 
 LOGITS = """def my_logits(q, k, gain_q, gain_k, angles, eps=1e-6):
     def turned(x):
