@@ -54,7 +54,7 @@ lab = Lab(
     "05_deepnorm",
     profile=profile,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 300, "full": 30_000},
+    cpu_seconds={"smoke": 12, "cpu": 400, "full": 30_000},
 )
 
 # %% [markdown]
@@ -143,7 +143,7 @@ def fresh(recipe, depth, seed=seed, init=None):
     return replace(small, recipe=recipe, depth=depth, init=init).build()
 
 
-few = lab.seeds(smoke=2, cpu=3, full=10)
+few, five = lab.seeds(smoke=2, cpu=3, full=10), lab.seeds(smoke=5, cpu=5, full=10)
 depths = lab.pick(smoke=[2, 4], cpu=[6, 12, 24, 48], full=[6, 12, 24, 48, 96, 192])
 shares = {r: {n: [kept(fresh(r, n, s)) for s in few] for n in depths} for r in three}
 
@@ -463,9 +463,20 @@ also = {**halves, "admin": {"model.recipe": "admin"}}
 # %%
 shallow = lab.pick(smoke=[2, 4], cpu=[6, 12, 24, 48, 96], full=[6, 12, 24, 48, 96, 192])
 deepest = lab.pick(smoke=[6], cpu=[192], full=[384])
-responses = lab.run(
-    Experiment(start, {"arm": {**main, **also}, "model.depth": shallow, "seed": few})
-) + lab.run(Experiment(start, {"arm": main, "model.depth": deepest, "seed": few}))
+wide = {"arm": {**main, **also}, "model.depth": shallow, "seed": few}
+tall = {"arm": main, "model.depth": deepest, "seed": few}
+responses = lab.run(Experiment(start, wide)) + lab.run(Experiment(start, tall))
+
+# %% [markdown]
+r"""
+The arms about which we claim a power of depth get two seeds more.
+"""
+
+# %%
+if more := five[len(few) :]:
+    ours = {"arm": {"deepnorm": deep}, "model.depth": [*shallow, *deepest], "seed": more}
+    parts = {"arm": halves, "model.depth": shallow, "seed": more}
+    responses = responses + lab.run(Experiment(start, ours)) + lab.run(Experiment(start, parts))
 
 
 def response(arm, kind):
@@ -507,7 +518,7 @@ claim(
 
 # %%
 last = max(response("post", "sgd"))
-far, near = response("post", "sgd")[last], response("deepnorm", "sgd")[last]
+far, near = response("post", "sgd")[last], response("deepnorm", "sgd")[last][: len(few)]
 claim(
     "05-post-update-is-larger",
     f"At depth {last} the step moves Post-Norm {{mean:.1f}} powers of ten further than DeepNorm.",
@@ -647,7 +658,7 @@ def draw(name):
         f"{kind} step": {n: [at[kind] / got[grid[0]][kind]] for n, at in got.items()}
         for kind in ("sgd", "random", "adam")
     }
-    axes = {"xlabel": "depth N (blocks)", "ylabel": "‖ΔF‖ / η, relative", "ylim": (0.05, 40)}
+    axes = {"xlabel": "depth N (blocks)", "ylabel": "‖ΔF‖ / η, relative", "ylim": (0.05, 100)}
     title = f"α = (2N)^a, a = {name}"
     return plots.curves(lines, **axes, logx=True, logy=True, caption="One seed.", title=title)
 
@@ -695,9 +706,10 @@ base = Run(
     train=TrainConfig(steps=steps, lr=3e-3, schedule="linear"),
     probes=("validation", "test", "drift"),
 )
-five = lab.seeds(smoke=5, cpu=5, full=10)
+two = lab.seeds(smoke=2, cpu=2, full=5)
 usual = {"pre, megatron": {**pre, "model.init": "megatron"}}
-fifty = lab.run(Experiment(base, {"arm": {**main, **usual}, "seed": five}))
+fifty = lab.run(Experiment(base, {"arm": main, "seed": five}))
+fifty += lab.run(Experiment(base, {"arm": usual, "seed": two}))
 
 # %% [markdown]
 r"""
@@ -720,8 +732,8 @@ plots.loss_curves(
         if arm in main
     },
     reference={"letter frequencies": unigram},
-    caption="Fifty blocks, no warm-up, Xavier's weights for Post- and Pre-Norm. Post-Norm stays "
-    "above the loss of letter frequencies; DeepNorm is ahead of Pre-Norm.",
+    caption="Fifty blocks, no warm-up, Xavier's weights for Post- and Pre-Norm. Only DeepNorm passes "
+    "the loss of letter frequencies within forty steps.",
     provenance=lab.provenance(fifty.where(arm=list(main))),
 )
 
@@ -782,8 +794,8 @@ claim(
 
 # %% [markdown]
 r"""
-Post-Norm's function jumps, DeepNorm's moves by about half of its size, even though Adam's step is not covered by the promise. But look at the two Pre-Norm curves: they jump as far as
-Post-Norm's, and Pre-Norm trains. A bounded first step is not what separates the models that learn from those that do not; it may help, it does not decide.
+Post-Norm's function jumps, DeepNorm's moves by about half of its size, even though Adam's step is not covered by the promise. A few steps later it has caught up. And look at the two Pre-Norm curves: they jump as far as
+Post-Norm's, and the one from `megatron` will turn out to learn best of all. So a bounded first step is not what separates the models that learn from those that do not. It may help; it does not decide.
 
 ### What wins: placement, α or β?
 
@@ -793,7 +805,6 @@ Now the arms that the published picture leaves out. Warm-up makes first steps sm
 # %%
 ramp = {"train.warmup": lab.pick(smoke=1, cpu=20, full=300)}
 rescues = {"post, warm-up": {**post, **ramp}, "β alone": halves["β alone"]}
-two = lab.seeds(smoke=2, cpu=2, full=5)
 rescued = lab.run(Experiment(base, {"arm": rescues, "seed": five})) + lab.run(
     Experiment(base, {"arm": {"admin": also["admin"]}, "seed": two})
 )
@@ -828,9 +839,9 @@ claim(
 
 # %% [markdown]
 r"""
-Read the figure from the right. Post-Norm from Xavier's weights fails, with warm-up and without, and so does Admin (its authors report that it converges where Post-Norm
-diverges, after warm-up and thousands of steps {cite:p}`liu2020`; here it had neither). All arms that start with small branches train: DeepNorm, Post-Norm with $\beta$, and Pre-Norm
-with the weights that Pre-Norm models really use. Pre-Norm lost the race above because it was given Xavier's weights, as in the pilot from which this section began.
+Read the figure from the right. What starts from Xavier's weights knows no more than letter frequencies after forty steps: Post-Norm with warm-up and without, Admin, and Pre-Norm, too. (Admin's authors report that it converges where Post-Norm diverges, after warm-up and
+thousands of steps {cite:p}`liu2020`; here it had neither.) What starts with small branches has learned more: DeepNorm, Post-Norm with $\beta$ and no $\alpha$, and Pre-Norm with the weights that Pre-Norm models really use. Pre-Norm lost the race above because it was given Xavier's
+weights, as in the pilot from which this section began.
 
 So here is a fairer race: Pre-Norm from `megatron` against DeepNorm, each at the best of three rates (two seeds, validation data), reported on test data with five seeds.
 """
@@ -907,7 +918,7 @@ claim(
 r"""
 ### Where it depends: initialization and rate
 
-The neighbourhood of all this: twelve blocks, each placement with each initialization at three rates, one seed a cell, forty steps. `megatron` draws with variance
+The neighbourhood of all this: twelve blocks, each placement with each initialization at two rates, one seed a cell, forty steps. `megatron` draws with variance
 $1/(2.5\,d)$ and shrinks what writes to the stream by $1/\sqrt{2L}$; `deepnorm` is Xavier with $\beta$.
 """
 
@@ -915,7 +926,7 @@ $1/(2.5\,d)$ and shrinks what writes to the stream by $1/\sqrt{2L}$; `deepnorm` 
 inits = ["xavier", "megatron", "deepnorm"]
 shorter = lab.pick(smoke=2, cpu=40, full=300)
 placed = {name: {"model.recipe": name} for name in main}
-near = lab.pick(smoke=[3e-3], cpu=[1e-3, 3e-3, 1e-2], full=rates)
+near = lab.pick(smoke=[3e-3], cpu=[3e-3, 1e-2], full=rates)
 axes = {"arm": placed, "model.init": inits, "train.lr": near}
 fixed = {"model.depth": [lab.pick(smoke=2, cpu=12, full=24)], "train.steps": [shorter]}
 once = lab.seeds(smoke=1, cpu=1, full=3)
@@ -941,7 +952,7 @@ plots.grid_map(
 
 # %% [markdown]
 r"""
-Read it by rows. From Xavier's weights Post-Norm stays near letter frequencies at every rate, and DeepNorm's *placement* (with $\alpha$, without $\beta$) suffers at the highest. From either small initialization all three placements
+Read it by rows. From Xavier's weights Post-Norm stays near letter frequencies at both rates, and DeepNorm's *placement* (with $\alpha$, without $\beta$) suffers at the higher. From either small initialization all three placements
 train, at a good rate within a tenth of a nat of each other. Post-Norm among them: no warm-up, no $\alpha$. At this depth the rows differ more than the panels. So whoever reports that one placement "needs" something should say from which weights.
 
 ### A thousand blocks at their first step
@@ -962,7 +973,7 @@ by_block = {arm: part.values("gradient-at-start.0") for arm, part in thousand.by
 
 # %%
 plots.by_depth(
-    by_block,
+    {arm: runs[:1] for arm, runs in by_block.items()},
     ylabel="gradient norm of W²",
     logy=True,
     caption="A thousand blocks, first step. DeepNorm's gradients are level. Pre-Norm's are largest at "
@@ -1006,7 +1017,7 @@ A level gradient is a promise. We tried to cash it, at a depth and a length that
 # %%
 tower = {
     "model.depth": [lab.pick(smoke=8, cpu=100, full=1000)],
-    "train.steps": [lab.pick(smoke=2, cpu=12, full=300)],
+    "train.steps": [lab.pick(smoke=2, cpu=8, full=300)],
 }
 high = lab.run(Experiment(base, {"arm": pair, **tower, "probes": [("test",)], "seed": few}))
 high_loss = {arm: part.values("test.loss") for arm, part in high.by("arm").items()}
@@ -1022,7 +1033,7 @@ claim(
 
 # %% [markdown]
 r"""
-Not seen. After a dozen steps both models know little more than which characters are frequent, and the seeds scatter by more than the arms differ. And there is a reason not to expect much from level gradients under Adam: it divides each gradient by
+Not seen. After so few steps both models know little more than which characters are frequent, and the seeds scatter by more than the arms differ. And there is a reason not to expect much from level gradients under Adam: it divides each gradient by
 its own size, so Pre-Norm's uneven ones cost it little. What 1,000 layers gain, one learns from long training on a task that needs them; the published gain is of that kind.
 """
 
@@ -1144,31 +1155,31 @@ def variant(alpha, beta, qk=1.0, n=24):
 # %%
 n, a, b = 24, 48**0.25, 192**-0.25
 bugs = {
-    "right": variant(a, b),
-    "exponent of β turned, α constant": variant(2.828, 1 / b),
-    "β on q and k too": variant(a, b, qk=b),
-    "decoder of a pair": variant((3 * n) ** 0.25, (12 * n) ** -0.25),
-    "(2N)^(−1/4) for β": variant(a, (2 * n) ** -0.25),
+    "right": (a, b),
+    "exponent of β turned, α constant": (2.828, 1 / b),
+    "β on q and k too": (a, b, b),
+    "decoder of a pair": ((3 * n) ** 0.25, (12 * n) ** -0.25),
+    "(2N)^(−1/4) for β": (a, (2 * n) ** -0.25),
 }
-hint = "which matrices take β, and is its exponent negative?"
 wanted = {name: 1.0 if name in ("q", "k") else b for name in found}
 
 # %%
 rows = []
-for name, model in bugs.items():
-    moves = step_response(model, held_out, ("sgd", "adam"))
-    verdict = check.answer(gains(model), wanted, name="gains", hint=hint, rtol=0.05)
+for name, (alpha, beta, *qk) in bugs.items():
+    model = variant(alpha, beta, *qk)
+    report = check.answer(gains(model), wanted, name="gains", rtol=0.05)
+    row = {"model": name, "sum of the bound": 4 * n * beta**2 / alpha**2}
+    row |= step_response(model, held_out, ("sgd", "adam")) | {"cosine": kept(model)}
     rows.append(
-        {"model": name, "cosine": kept(model), "SGD": moves["sgd"], "Adam": moves["adam"],
-         "check of the gains": "passes" if verdict.ok else verdict.failed[0].message.split(". ")[0]}
-    )  # fmt: skip
+        row | {"check of the gains": report.failed[0].message if report.failed else "passes"}
+    )
 plots.table(rows)
 
 # %%
 claim(
     "05-beta-turned-round",
     "With β's exponent turned, one SGD step moves the function {mean:,.0f} times as far.",
-    rows[1]["SGD"] / rows[0]["SGD"],
+    rows[1]["sgd"] / rows[0]["sgd"],
     source="the baseline 'deeppost' in the code of Mix-LN and LayerNorm-Scaling",
     criterion="> 10",
     kind="at",
@@ -1176,9 +1187,9 @@ claim(
 
 # %% [markdown]
 r"""
-The turned exponent destroys the method: published rows of such a baseline say nothing about DeepNorm. The others are mild *in effect* at initialization. β on queries and keys changes no cosine and hardly an update
-(attention starts near a plain average either way), and the constants of a pair keep the sum of the bound at $4N/\sqrt{36N^2} = 2/3$. A test of behaviour would miss them, so the test compares the standard deviations of
-the matrices with what the method says.
+The turned exponent destroys the method: published rows of such a baseline say nothing about DeepNorm. The others are mild at initialization, and the bound says how mild: its sum is $4N/\sqrt{36N^2} = 2/3$ with the constants of a pair and 2 with
+KEEL's, and the measured SGD responses stand in about these ratios to the right one. β on queries and keys changes hardly anything, as attention starts near a plain average either way. A test of behaviour would miss these three, so the check compares the standard
+deviations of the matrices with what the method says.
 
 ### Symptoms
 
@@ -1201,7 +1212,7 @@ probed = {
 
 # %%
 words = [
-    ("a deep Post-Norm model sits at letter frequencies", "its function jumps at once", "β and α, or Pre-Norm"),
+    ("a deep Post-Norm model sits at letter frequencies", "large branches, all amplified", "β, or Pre-Norm with small outputs"),
     ("the lowest blocks get by far the largest gradients", "Pre-Norm's stream starts small", "smaller outputs, or DeepNorm"),
     ("a “DeepNorm” model behaves like Post-Norm", "α stands on the branch", "check.block"),
     ("a good rate is too high for a deeper model", "Adam's step grows with depth", "a lower rate, or square roots"),
