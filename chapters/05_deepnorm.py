@@ -173,8 +173,7 @@ claim(
 
 # %% [markdown]
 r"""
-That explains "starts small". It does not yet explain fourth roots: any shrinking of the branch would have done. Here is the
-demand that does.
+That explains "starts small", but not the fourth roots: any shrinking of the branch would have done.
 
 ## Derivation
 
@@ -313,8 +312,8 @@ claim(
 
 # %% [markdown]
 r"""
-Both agree to the two digits that are printed. (A stricter reader will say that the encoder's *gradient* comes back through the same
-cross-attentions, so the factor should be squared, as in step 3. It should. The factor is $0.219\,M^{1/4}$, between 0.34 for $M = 6$ and
+Both agree to the two digits that are printed. (Strictly, the encoder's *gradient* also comes back through the same
+cross-attentions, so the factor should be squared, as in step 3. It is $0.219\,M^{1/4}$, between 0.34 for $M = 6$ and
 1.04 for $M = 500$: at the depths that the paper is about, nothing hangs on it.)
 
 ### What "1,000 layers" are
@@ -359,8 +358,7 @@ show(DeepNorm)
 
 # %% [markdown]
 r"""
-Two tests, again against an equation and against something written elsewhere: PyTorch's `layer_norm` on $\alpha x + f(x)$, and the formula of
-`labkit`'s fused kernel, `deep_norm`. Then the law checker, whose reference in double precision is written apart from the placements.
+Three tests: PyTorch's `layer_norm` on $\alpha x + f(x)$; the formula of `labkit`'s fused kernel, `deep_norm`; and the law checker, whose reference is written apart from the placements.
 """
 
 # %%
@@ -427,8 +425,7 @@ Steps 1 to 4 are a small machine for predictions. Give it constants that go like
 | random signs | ½ | ¼ | ¼ | 0 |
 | SGD, gains too | 1 | 1 | 1 | 1 |
 
-Each entry is a power of depth. The arithmetic holds where branches are small. For Post-Norm they are not, and there is no reason that its row be
-exact. Now predict the training, too, before you scroll:
+Each entry is a power of depth. The arithmetic holds where branches are small; Post-Norm's are not. Now predict the training, before you scroll:
 
 1. Fifty blocks, no warm-up, Adam: which of Post-Norm, Pre-Norm, DeepNorm ends lowest after forty steps? Is it the placement, $\alpha$ or $\beta$ that decides?
 2. Warm-up saved Post-Norm in chapter 02. Will it at fifty blocks?
@@ -531,8 +528,8 @@ claim(
 
 # %% [markdown]
 r"""
-Flat for DeepNorm, over a factor of thirty in depth. Post-Norm's response is large *and* wild: it scatters by orders of magnitude between seeds, because
-a small change at the bottom may be amplified on its way up. Pre-Norm lies between. (It is not bounded either; its growth levels off, since its stream grows.)
+Flat for DeepNorm, over a factor of $192/6 = 32$ in depth. Post-Norm's response is large *and* wild: seeds differ by orders of magnitude, because
+a small change at the bottom may be amplified on its way up. Pre-Norm lies between.
 
 ### Is one of the constants enough?
 """
@@ -567,12 +564,11 @@ No. With $\beta$ alone the power comes out close to the predicted ½. With $\alp
 is far from zero), the cancellation of step 2 fails, and the growth is faster and noisier than predicted.
 
 **Admin** {cite:p}`liu2020` is the older relative: $x \leftarrow \mathrm{LN}(\omega\odot x + f(x))$, where $\omega$ is set from one forward pass,
-$\omega_i^2 = 1 + \sum_{j<i}\mathrm{Var} f_j$, and then *learned*. It makes the skip of layer $i$ as heavy as Pre-Norm's stream would be there, which is why
-its curve runs like Pre-Norm's. DeepNorm needs no pass over data and has nothing to learn.
+$\omega_i^2 = 1 + \sum_{j<i}\mathrm{Var} f_j$, and then *learned*. The skip of layer $i$ gets as heavy as Pre-Norm's stream would be there, so its curve runs like Pre-Norm's.
 
 ### Steps that the promise does not cover
 
-The same models, other steps:
+
 """
 
 # %%
@@ -624,8 +620,7 @@ growth, and no constant.
 
 It follows what a bound *for Adam* would need: $2N\cdot\sqrt2\,\beta/\alpha$ constant, so $\beta/\alpha \sim 1/N$ and, split evenly, **square roots in
 place of fourth roots**. Somebody does that. GLM-130B {cite:p}`zeng2023` is trained with what its authors call DeepNorm, with $\alpha = (2N)^{1/2}$
-and $\beta = (2N)^{-1/2}$; in the code of ChatGLM-6B you find `alpha = (2 * self.num_layers) ** 0.5`. Two models "with DeepNorm" need not have the same
-constants. Move the exponent yourself: $\alpha = (2N)^a$ and $\beta = 1/(\sqrt2\alpha)$, from Post-Norm's skip to GLM's.
+and $\beta = (2N)^{-1/2}$; in the code of ChatGLM-6B you find `alpha = (2 * self.num_layers) ** 0.5`. Two models "with DeepNorm" need not share constants. Move the exponent yourself: $\alpha = (2N)^a$ and $\beta = 1/(\sqrt2\alpha)$, from Post-Norm's skip to GLM's.
 """
 
 # %%
@@ -693,9 +688,9 @@ published derivation of GLM's roots; this may be one reason why they work.
 
 ### Fifty blocks in training
 
-Now the models are trained: fifty blocks of width 32, Adam with $\beta = (0.9, 0.98)$, rate 0.003 falling linearly, no warm-up, forty steps of eight
-windows of 32 characters. Forty steps are the very beginning. But the beginning is what the theory is about. Two more arms take part: Pre-Norm with the
-initialization of its own practice (`megatron`), and Post-Norm with DeepNorm's $\beta$ but without its $\alpha$.
+Fifty blocks of width 32, Adam with $\beta = (0.9, 0.98)$, rate 0.003 falling linearly, no warm-up, forty steps of eight
+windows of 32 characters. That is the very beginning, which is what the theory is about. One more arm takes part: Pre-Norm with the
+initialization of its own practice (`megatron`).
 """
 
 # %%
@@ -799,7 +794,7 @@ Post-Norm's, and the one from `megatron` will turn out to learn best of all. So 
 
 ### What wins: placement, α or β?
 
-Now the arms that the published picture leaves out. Warm-up makes first steps small by hand; Admin was made for the same purpose; and $\beta$ alone is half of DeepNorm.
+Now the arms that this picture leaves out: warm-up, which makes first steps small by hand; Admin; and $\beta$ alone.
 """
 
 # %%
@@ -872,7 +867,7 @@ claim(
 r"""
 The published order turns round. Pre-Norm, with weights that shrink what it writes, takes the highest rate of the three and ends lower. (A rate at the edge of the grid is a choice that a wider grid could only improve.) Why? DeepNorm
 starts closer to the identity than it needs: a write has the share $\beta^2/\alpha$, and in forty steps the branches have little time to grow. The published advantage is about where long training ends, in translation, with a gap that grows with depth. Do
-not read our race as a refutation. Read it as a warning that "DeepNorm against Pre-Norm" is a statement about two initializations as well.
+not read our race as a refutation. "DeepNorm against Pre-Norm" is a statement about two initializations as well.
 
 ### Does the best rate depend on depth?
 
@@ -1011,7 +1006,7 @@ Chapter 02 saw no vanishing in Post-Norm over 48 sublayers. Over 2,000 a small l
 
 ### Does it train better there?
 
-A level gradient is a promise. We tried to cash it, at a depth and a length that this budget allows (the profile `full` takes 1,000 blocks and more steps).
+A hundred blocks and eight steps are what this budget allows (the profile `full` takes 1,000 blocks and more steps).
 """
 
 # %%
@@ -1051,20 +1046,18 @@ r"""
 | {cite:t}`liu2020`, WMT14 En–De, 18 + 18 layers | Post-LN diverges, Pre-LN 28.38, Admin 29.03 BLEU | Admin does not train at our setting, which has no warm-up |
 | {cite:t}`zeng2023`, GLM-130B, 70 layers | "DeepNorm", with square roots | `05-square-roots-level-adam` |
 
-What is often said about DeepNorm, and what to make of it:
-
 | often said | but |
 | --- | --- |
-| "$\alpha = (2L)^{1/4}$, $\beta = (8L)^{-1/4}$, with which 1,000 layers were trained" | those are a single stack's; the 1,000-layer model is an encoder and a decoder of 500, with four other numbers |
-| "the sublayer's weights are scaled by $\beta$" | value, output and feed-forward only; queries and keys are not: `05-which-weights` |
-| "$\alpha$ repairs Post-Norm's vanishing gradients" | it makes the branch light: `05-heavy-skip-is-light-branch`; alone it is not enough: `05-alpha-alone-is-not-enough` |
-| "at great depth each sublayer of a Pre-Norm model contributes a tiny fraction, so it struggles" | DeepNorm starts with a smaller one: a write has the share $\beta^2/\alpha$, for $N = 1000$ that is $8000^{-1/2}/2000^{1/4} \approx 0.0017$; under Pre-Norm it is about $2000^{-1/2} \approx 0.022$ |
-| "the best of both worlds" | from Xavier's weights it leads; against Pre-Norm with its usual initialization, each tuned, it does not here: `05-deepnorm-beats-pre-each-tuned` |
-| "impossible with Pre-Norm or Post-Norm" | not shown: at fifty blocks Pre-Norm trains as well here, and so does Post-Norm with $\beta$; other recipes (Admin) reached deep models before |
-| "needed from 200 layers on, up to 128 Pre-Norm suffices" | a rule of thumb without a measurement; GLM-130B used it (with its own constants) at 70 layers |
-| "normalization makes the learning rate independent of depth" | not here: `05-best-rate-depends-on-depth` |
-| "initialization matters less with normalization" | the map above says the opposite: with Post-Norm it decides |
-| "where activations grow forward, gradients shrink backward" | the same Jacobians act in both directions; growth forward without norms means growth backward. Post-Norm's gradients in the figure above shrink for another reason: its stream cannot grow |
+| "$\alpha = (2L)^{1/4}$, $\beta = (8L)^{-1/4}$, with which 1,000 layers were trained" | those are a single stack's; the 1,000-layer model has four other numbers |
+| "the sublayer's weights are scaled by $\beta$" | value, output and feed-forward only: `05-which-weights` |
+| "$\alpha$ repairs Post-Norm's vanishing gradients" | it makes the branch light: `05-heavy-skip-is-light-branch`; alone it does not bound the update |
+| "in a very deep Pre-Norm model each sublayer contributes a tiny fraction, so it struggles" | DeepNorm starts with a smaller one: $\beta^2/\alpha$, for $N = 1000$ that is $8000^{-1/2}/2000^{1/4} \approx 0.0017$; Pre-Norm's is about $2000^{-1/2} \approx 0.022$ |
+| "the best of both worlds" | from Xavier's weights it leads; against Pre-Norm with its usual ones it does not here |
+| "impossible with Pre-Norm or Post-Norm" | not shown; at fifty blocks Post-Norm with $\beta$ trains as well |
+| "needed from 200 layers on" | a rule of thumb without a measurement; GLM-130B has 70 layers |
+| "normalization makes the learning rate independent of depth" | `05-best-rate-depends-on-depth` |
+| "with normalization, initialization matters less" | the map above: it decides |
+| "activations grow forward, so gradients shrink backward" | the same Jacobians act both ways: without norms both grow. Post-Norm's gradients shrink because its stream may not grow |
 """
 
 # %% [markdown]
@@ -1105,8 +1098,7 @@ for wrong in (BranchAlpha, ConstantAlpha):
 
 # %% [markdown]
 r"""
-The checker runs the block against the equation and then tries the mistakes it knows until one fits what came. Does the mistake show without it? The embedding's cosine at
-initialization tells:
+The checker tries the mistakes it knows until one fits what came. Does the first mistake show without it? The embedding's cosine tells:
 """
 
 
@@ -1427,12 +1419,12 @@ r"""
 ## What you now know
 
 - $\alpha$ makes the branch light; a DeepNorm model starts near the identity, the nearer the deeper it is.
-- The fourth roots come from one demand: that a step of gradient descent moves the function by the order of $\eta$. It fixes $\beta/\alpha$; the even split is a choice.
-- $\beta$ goes to value, output and feed-forward matrices, because only they set the size of a branch. The encoder's 0.81 and 0.87 follow from the same demand; "1,000 layers" are 2,500 sublayers of an encoder and a decoder.
-- Measured, the promise holds for gradient descent on the matrices over a factor of thirty in depth, and needs both constants. It does not hold for steps on gains, nor for Adam, whose first step grows like the root of depth; square roots, as in GLM-130B, would level that.
-- At fifty blocks DeepNorm beats Post-Norm and Pre-Norm from Xavier's weights. With small branches the others train too: Post-Norm with $\beta$ alone as well as DeepNorm, Pre-Norm with its usual initialization and its own rate better, in short runs. At this size the initialization is the larger part of the method.
+- One demand fixes $\beta/\alpha$: a step of gradient descent may move the function by the order of $\eta$. The even split into fourth roots is a choice.
+- $\beta$ goes to value, output and feed-forward matrices, which set the size of a branch. The encoder's 0.81 and 0.87 follow from the same demand; "1,000 layers" are 2,500 sublayers of an encoder and a decoder.
+- Measured, the promise holds for gradient descent on the matrices, and needs both constants. It does not hold for gains, nor for Adam, whose first step grows like the root of depth; square roots, as in GLM-130B, level that.
+- At fifty blocks DeepNorm beats Post- and Pre-Norm from Xavier's weights. From small branches the others train too, and Pre-Norm at its own rate better, in short runs. The initialization is the larger part of the method at this size.
 - At a thousand blocks its gradients are level. That it *trains* better there, our runs are too short to say.
-- A copy with a constant in the wrong place runs without complaint. Compare with the equation, and the weights' sizes with the rule.
+- A constant in the wrong place runs without complaint. Compare the block with its equation, and the weights' sizes with the rule.
 
 ## References
 
