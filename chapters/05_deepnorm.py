@@ -86,6 +86,7 @@ one part in $\alpha$. And as a layer norm is blind to scale, a heavier skip and 
 from labkit.norms import LayerNorm
 from labkit.placements import DeepNorm, Place, PostNorm
 
+torch.manual_seed(seed)
 f = nn.Sequential(nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 32)).double()
 tokens = torch.randn(7, 32).double()
 heavy = DeepNorm(lambda: LayerNorm(32, eps=0.0).double(), f, Place(decoder=8))
@@ -106,8 +107,8 @@ claim(
 r"""
 ### How much of the embedding is left?
 
-Let $x$ have variance 1 and let $f(x)$ be unrelated to it, with variance $s^2$. After one block the old $x$ has the share
-$\alpha/\sqrt{\alpha^2 + s^2} = (1 + s^2/\alpha^2)^{-1/2}$. After $2N$ sublayers, two a block, it is
+Let $x$ have variance 1 and let $f(x)$ be unrelated to it, with variance $s^2$. After one sublayer the old $x$ has the share
+$\alpha/\sqrt{\alpha^2 + s^2} = (1 + s^2/\alpha^2)^{-1/2}$. After $2N$ sublayers (two a block) it is
 
 $$\Big(1 + \frac{s^2}{\alpha^2}\Big)^{-N}.$$
 
@@ -195,6 +196,7 @@ keys decide *which* average is taken. They cannot make it larger than the larges
 """
 
 # %%
+torch.manual_seed(seed)
 q, k, v = torch.randn(3, 4, 64, 16).double()
 largest = v.norm(dim=-1).max()
 ratios = {
@@ -460,8 +462,8 @@ also = {**halves, "admin": {"model.recipe": "admin"}}
 shallow = lab.pick(smoke=[2, 4], cpu=[6, 12, 24, 48, 96], full=[6, 12, 24, 48, 96, 192])
 deepest = lab.pick(smoke=[6], cpu=[192], full=[384])
 wide = {"arm": {**main, **also}, "model.depth": shallow, "seed": few}
-tall = {"arm": main, "model.depth": deepest, "seed": few}
-responses = lab.run(Experiment(start, wide)) + lab.run(Experiment(start, tall))
+peak = {"arm": main, "model.depth": deepest, "seed": few}
+responses = lab.run(Experiment(start, wide)) + lab.run(Experiment(start, peak))
 
 # %% [markdown]
 r"""
@@ -567,6 +569,7 @@ $\omega_i^2 = 1 + \sum_{j<i}\mathrm{Var} f_j$, and then *learned*. The skip of l
 
 ### Steps that the promise does not cover
 
+The same models under other steps:
 
 """
 
@@ -614,8 +617,7 @@ for kind, name, wanted, criterion in (
 # %% [markdown]
 r"""
 All three predictions hold. So the sentence "DeepNorm bounds the model update" has a small print: *gradient descent, on the matrices*. Transformers are
-trained with Adam or one of its relatives. Under Adam the first step of a DeepNorm model grows like the root of depth, which is much less than Post-Norm's
-growth, and no constant.
+trained with Adam or one of its relatives. Under Adam the first step of a DeepNorm model grows like the root of depth, much more slowly than Post-Norm's, but it grows.
 
 It follows what a bound *for Adam* would need: $2N\cdot\sqrt2\,\beta/\alpha$ constant, so $\beta/\alpha \sim 1/N$ and, split evenly, **square roots in
 place of fourth roots**. Somebody does that. GLM-130B {cite:p}`zeng2023` is trained with what its authors call DeepNorm, with $\alpha = (2N)^{1/2}$
@@ -703,7 +705,7 @@ base = Run(
 two = lab.seeds(smoke=2, cpu=2, full=5)
 usual = {"pre, megatron": {**pre, "model.init": "megatron"}}
 fifty = lab.run(Experiment(base, {"arm": main, "seed": five}))
-fifty += lab.run(Experiment(base, {"arm": usual, "seed": two}))
+fifty += lab.run(Experiment(base, {"arm": usual, "seed": few}))
 
 # %% [markdown]
 r"""
@@ -788,7 +790,7 @@ claim(
 
 # %% [markdown]
 r"""
-Post-Norm's function jumps, DeepNorm's moves by about half of its size, even though Adam's step is not covered by the promise. A few steps later it has caught up. And look at the two Pre-Norm curves: they jump as far as
+Post-Norm's function jumps, DeepNorm's moves less, even though Adam's step is not covered by the promise. A few steps later it has caught up. And look at the two Pre-Norm curves: they jump as far as
 Post-Norm's, and the one from `megatron` learns as well as DeepNorm. So a bounded first step is not what separates the models that learn from those that do not. It may help; it does not decide.
 
 ### What wins: placement, α or β?
@@ -946,7 +948,7 @@ plots.grid_map(
 # %% [markdown]
 r"""
 Read it by rows. From Xavier's weights Post-Norm stays near letter frequencies at both rates, and DeepNorm's *placement* (with $\alpha$, without $\beta$) suffers at the higher. From either small initialization all three placements
-train, at a good rate within a tenth of a nat of each other. Post-Norm among them: no warm-up, no $\alpha$. At this depth the rows differ more than the panels. So whoever reports that one placement "needs" something should say from which weights.
+train, at a good rate to about the same loss. Post-Norm among them: no warm-up, no $\alpha$. At this depth the rows differ more than the panels. So whoever reports that one placement "needs" something should say from which weights.
 
 ### A thousand blocks at their first step
 
@@ -1000,7 +1002,7 @@ claim(
 
 # %% [markdown]
 r"""
-Chapter 02 saw no vanishing in Post-Norm over 48 sublayers. Over 2,000 a small loss in each is enough, so both statements hold. Pre-Norm's gradients differ between the ends, all of it in the first blocks, where the stream is still small. DeepNorm's are level.
+Chapter 02 saw no vanishing in Post-Norm over 48 sublayers. Over 2,000 a small loss in each is enough, so both statements hold. Pre-Norm's gradients differ between the ends, most of it in the first blocks, where the stream is still small. DeepNorm's are level.
 
 ### Does it train better there?
 
@@ -1055,7 +1057,7 @@ r"""
 | "needed from 200 layers on" | a rule of thumb without a measurement; GLM-130B has 70 layers |
 | "normalization makes the learning rate independent of depth" | `05-best-rate-depends-on-depth` |
 | "with normalization, initialization matters less" | the map above: it decides |
-| "activations grow forward, so gradients shrink backward" | the same Jacobians act both ways: without norms both grow. Post-Norm's gradients shrink because its stream may not grow |
+| "activations grow forward, so gradients shrink backward" | the same Jacobians act both ways: without norms both grow; to shrink, a gradient needs a norm or a saturated unit on its way |
 """
 
 # %% [markdown]
