@@ -228,13 +228,14 @@ class _Reader:
         """Note what a call may change."""
         callee, name = node.func, root(node.func)
         outside = name in self.about.imported or name in self.about.functions or name in BUILTINS
-        given = [root(a) for a in [*node.args, *(k.value for k in node.keywords)]]
+        words = [*node.args, *(keyword.value for keyword in node.keywords)]
+        given = {part for word in words for part in held(word)}
         if isinstance(callee, ast.Attribute):
             method = callee.attr
             if method == "train" and node.args and not isinstance(node.args[0], ast.Constant):
                 return  # batches of a corpus, drawn with a seed
             if method.endswith("_") and not method.endswith("__"):
-                for changed in [name, *given]:
+                for changed in {name, *given}:
                     self.touch(changed)
             elif method in CHANGING and (not outside or method in ON_MODULES):
                 self.touch(name, part=method in ON_MODULES)
