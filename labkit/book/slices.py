@@ -16,7 +16,8 @@ from pathlib import Path
 
 from labkit.book import chapters
 from labkit.book.chapters import Chapter
-from labkit.book.names import Names, known, names_of
+from labkit.book.effects import Names
+from labkit.book.names import known, names_of
 from labkit.book.percent import cells_of
 
 NUMBER = re.compile(
