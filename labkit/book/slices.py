@@ -16,8 +16,8 @@ from pathlib import Path
 
 from labkit.book import chapters
 from labkit.book.chapters import Chapter
-from labkit.book.expressions import spread
-from labkit.book.names import Names, known, names_of
+from labkit.book.effects import Names
+from labkit.book.names import known, names_of
 from labkit.book.percent import cells_of
 
 NUMBER = re.compile(
@@ -159,15 +159,34 @@ def slice_of(chapter: Chapter, *wanted: Cell, sources: Mapping[int, str] | None 
     keep = {cell.index for cell in cells if "parameters" in cell.tags}
     keep |= {cell.index for cell in wanted}
     shares, later = _joined(read.values())
+    changes = _changes(read)
     needed: set[str] = set()
     for cell in reversed(cells):
         names = read[cell.index]
-        changed = names.binds | spread(names.touches, shares)
+        changed = names.binds | changes[cell.index]
         if cell.index in keep or (cell.index < max(keep) and changed & needed):
             keep.add(cell.index)
             called = _with_later(names.reads, shares, later) - names.reads - names.binds
             needed = needed - names.kills | names.uses | called
     return Slice(chapter.name, tuple(cell for cell in cells if cell.index in keep))
+
+
+def _changes(read: Mapping[int, Names]) -> dict[int, set[str]]:
+    """List, by cell, the names whose objects it may change: those it touches, and those that
+    share an object with one of them at this point of the chapter, in either direction."""
+    held: dict[str, set[str]] = {}  # by name, what its object may be part of
+    found = {}
+    for index, names in read.items():
+        before = {name: set() if name in names.kills else parts for name, parts in held.items()}
+        for _ in range(2):  # a cell may pass an object on
+            for name, parts in names.shares.items():
+                more = set().union(*(held.get(part, set()) for part in parts))
+                before[name] = before.get(name, set()) | parts | more
+            held = before
+        up = names.touches.union(*(held.get(name, set()) for name in names.touches))
+        down = {name for name, parts in held.items() if parts & up} if up else set()
+        found[index] = up | down
+    return found
 
 
 def _joined(read: Iterable[Names]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
