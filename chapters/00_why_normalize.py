@@ -614,6 +614,9 @@ class NoSkip(NoNorm):
         return f(x)
 
 
+inputs, targets = start.data.load().held_out["validation"][0]
+
+
 def by_block(seed, skips):
     """Gradient norm of every block's W² at the first step of a model without norms."""
     torch.manual_seed(seed)
@@ -621,7 +624,6 @@ def by_block(seed, skips):
     for block in model.blocks if not skips else ():
         block.attention = NoSkip(None, block.attention.sublayer)
         block.feed_forward = NoSkip(None, block.feed_forward.sublayer)
-    inputs, targets = Text(batch=16, time=32).load().held_out["validation"][0]
     F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()).backward()
     return [b.feed_forward.sublayer.down.weight.grad.norm().item() for b in model.blocks]
 
