@@ -14,17 +14,17 @@ seed = 0
 r"""
 # Why normalize at all
 
-**Question.** Ninety-six people stand in a row. The first whispers a number to the second, who passes
-it on, a mere ten per cent too large. So does everybody else. What the last one hears is the number times
-$1.1^{96} \approx 9{,}412$. Had they exaggerated by half, it would be $1.5^{96} \approx 8\cdot10^{16}$. GPT-3 has 96 blocks
-{cite:p}`brown2020`, and its signal travels the row twice: up, as activations, and down again, as
-gradients. How does anything so deep learn at all?
+**Question.** Ninety-six people stand in a row. The first whispers a number to the second, who passes it on,
+a mere ten per cent too large. So does everybody else. What the last one hears is the number times
+$1.1^{96} \approx 9{,}412$. Had they exaggerated by half, it would be $1.5^{96} \approx 8\cdot10^{16}$.
+GPT-3 has 96 blocks {cite:p}`brown2020`, and its signal travels the row twice: up, as activations, and down
+again, as gradients. How does anything so deep learn at all?
 
-Three repairs are known. Draw the first weights with care. Let the signal skip layers. Normalize it
-on the way. Each is said to solve the problem, and nearly every large model uses all three. So which of
-them does what? The inventors of the third had an explanation: it reduces *internal covariate
-shift* {cite:p}`ioffe2015`. Then four researchers put the shift back in, on purpose, and the network trained all the same
-{cite:p}`santurkar2018`. What, then, does a norm do?
+Three repairs are known. Draw the first weights with care. Let the signal skip layers. Normalize it on the
+way. Each is said to solve the problem, and nearly every large model uses all three. So which of them does
+what? The inventors of the third had an explanation: it reduces *internal covariate shift*
+{cite:p}`ioffe2015`. Then four researchers put the shift back in, on purpose, and the network trained all
+the same {cite:p}`santurkar2018`. What, then, does a norm do?
 """
 
 # %% [markdown]
@@ -36,7 +36,7 @@ r"""
 - skip connections that cure vanishing by causing explosion;
 - a network with norms that fails, a network with skips that fails, and both together at forty-eight layers;
 - a transformer of 96 sublayers without any norm, which explodes at once, or trains happily:
-  it depends on a single number;
+  it depends on how its weights were drawn;
 - covariate shift put back in, and the ground under a network with and without norms;
 - how to read the cards of this book: one that holds, one that was not seen, one that was contradicted.
 """
@@ -74,9 +74,9 @@ Depth multiplies. Here is the whole problem in one line of Python:
 
 # %% [markdown]
 r"""
-Gains of 0.99 and 1.01 are harmless; nothing else on this list is. The largest number that 16-bit floating point can
-hold is 65,504. (The 16-bit format *bfloat16* reaches $3\cdot10^{38}$, so $8\cdot10^{16}$ would fit, contrary to
-what one reads. Nothing could be learned with it all the same.)
+Gains of 0.99 and 1.01 are harmless; nothing else on this list is. The largest number that 16-bit floating
+point can hold is 65,504. (The 16-bit format *bfloat16* reaches $3\cdot10^{38}$, so $8\cdot10^{16}$ would
+fit, contrary to what one reads. Nothing could be learned with it all the same.)
 
 ### How to read this book
 
@@ -98,20 +98,21 @@ claim(
 
 # %% [markdown]
 r"""
-The verdict is the first word. **Contradicted here** means that our interval lies wholly outside the criterion.
-**Holds here**: wholly inside. **Not seen at this scale**: the interval reaches across the
-border, and the run cannot tell. *Weak* marks a verdict that hangs on a single seed. Cards of all three kinds stay in the book,
-and you will meet all three in this chapter.
+The verdict is the first word. **Contradicted here** means that our interval lies wholly outside the
+criterion. **Holds here**: wholly inside. **Not seen at this scale**: the interval reaches across the
+border, and the run cannot tell. *Weak* marks a verdict that hangs on a single seed. Cards of all three
+kinds stay in the book, and you will meet all three in this chapter.
 
-Where runs are random, a card gives a 95 % interval over seeds. It also names its **kind**, because a comparison
-is only as fair as its setting: *exact* (algebra or a count), *at* (one stated setting), *best* (each
-method at its own learning rate, chosen on validation data and reported on test data), *range* (over learning rates
-declared beforehand). And it depends on the **profile**: `smoke` only proves that everything runs,
-`cpu` is what you are reading, `full` and `gpu` run larger grids and models, and may overrule it.
+Where runs are random, a card gives a 95 % interval over seeds. It also names its **kind**, because a
+comparison is only as fair as its setting: *exact* (algebra or a count), *at* (one stated setting), *best*
+(each method at its own learning rate, chosen on validation data and reported on test data), *range* (over
+learning rates declared beforehand). And it depends on the **profile**: `smoke` only proves that everything
+runs, `cpu` is what you are reading, `full` and `gpu` run larger grids and models, and may overrule it.
 
 ### The row, twice
 
-Now replace people by random matrices. Let $W$ be $d \times d$, each entry with mean 0 and variance $g^2/d$. Then
+Now replace people by random matrices. Let $W$ be $d \times d$, each entry with mean 0 and variance $g^2/d$.
+Then
 
 $$\mathbb E\|Wx\|^2 = \sum_i \sum_j \tfrac{g^2}{d} x_j^2 = g^2\|x\|^2, \qquad\qquad \mathbb E\|W^\top\delta\|^2 = g^2\|\delta\|^2.$$
 
@@ -166,13 +167,13 @@ claim(
 
 # %% [markdown]
 r"""
-So vanishing and exploding are one disease with two signs. (Shrinking gradients beside growing activations do
-exist. They need something that divides, or that saturates; a norm is one such thing.)
+So vanishing and exploding are one disease with two signs. (Shrinking gradients beside growing activations need
+something that divides, or that saturates.)
 
-Look at the slider once more, at gain 0.9. Vanishing gradients are usually told as a story of two classes: layers near the output
-learn, early ones get next to nothing. But a *weight's* gradient is what comes down times what came up,
-$\partial L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$, and its size is $g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$, the same in every
-layer. Mirror images have a constant product:
+Look at the slider once more, at gain 0.9. Vanishing gradients are usually told as a story of two classes:
+layers near the output learn, early ones get next to nothing. But a *weight's* gradient is what comes down
+times what came up, $\partial L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$, and its size is
+$g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$, the same in every layer. Mirror images have a constant product:
 """
 
 
@@ -200,12 +201,12 @@ claim(
 
 # %% [markdown]
 r"""
-Everybody starves alike. The story of two classes needs a signal that keeps its size while the gradient fades: through
-saturation, biases, or a norm.
+Everybody starves alike. The story of two classes needs a signal that keeps its size while the gradient
+fades: through saturation, biases, or a norm.
 
-Another popular shortcut reads the gain off the *spectral norm*, the largest factor by which $W$ stretches any vector.
-That is a bound, and a loose one. A large random matrix of gain 1 has spectral norm near 2, and yet an ordinary
-signal keeps its size:
+Another popular shortcut reads the gain off the *spectral norm*, the largest factor by which $W$ stretches
+any vector. That is a bound, and a loose one. A large random matrix of gain 1 has spectral norm near 2, and
+yet an ordinary signal keeps its size:
 """
 
 # %%
@@ -229,9 +230,10 @@ r"""
 
 ### First repair: draw the weights with care
 
-A rectifier deletes half of the energy: for symmetric $x$, $\mathbb E[\mathrm{relu}(x)^2] = \frac12\mathbb E[x^2]$. So a layer
-$\mathrm{relu}(Wx)$ whose weights have variance $\sigma^2$ multiplies the mean square by $\frac12 n\sigma^2$, with $n$ inputs. Ninety-six
-times. Three rules are in use:
+A rectifier deletes half of the energy: for symmetric $x$,
+$\mathbb E[\mathrm{relu}(x)^2] = \frac12\mathbb E[x^2]$. So a layer $\mathrm{relu}(Wx)$ whose weights have
+variance $\sigma^2$ multiplies the mean square by $\frac12 n\sigma^2$, with $n$ inputs. Ninety-six times.
+Three rules are in use:
 
 | rule | variance of a weight | RMS factor per layer with ReLU | after 96 layers |
 | --- | --- | --- | --- |
@@ -239,30 +241,35 @@ times. Three rules are in use:
 | {cite:t}`glorot2010`, "Xavier" | $2/(n_{\rm in} + n_{\rm out})$, here $1/n$ | $\sqrt{1/2} \approx 0.71$ | $4\cdot10^{-15}$ |
 | {cite:t}`he2015` | $2/n_{\rm in}$ | 1 | 1 |
 
-Xavier's rule is a compromise: the signal asks for $1/n_{\rm in}$, the gradient for $1/n_{\rm out}$. He's repairs the
-rectifier. What does it *not* repair? It is a promise about one moment, before the first step. And it is
-about size, and size alone. Two inputs of the same size can come out of a hundred layers as *the same vector*. Nothing
-has exploded, nothing has vanished, and everything is lost.
+Xavier's rule is a compromise: the signal asks for $1/n_{\rm in}$, the gradient for $1/n_{\rm out}$. He's
+repairs the rectifier. What does it *not* repair? It is a promise about one moment, before the first step.
+And it is about size, and size alone. Two inputs of the same size can come out of a hundred layers as *the
+same vector*. Nothing has exploded, nothing has vanished, and everything is lost.
 
 ### Second repair: let the signal skip
 
-A **residual** step is $x \leftarrow x + f(x)$ {cite:p}`he2016deep`. Its Jacobian is $I + J_f$, and the product over the layers
-contains an identity: one path on which nothing is multiplied. The idea has ancestors. {cite:t}`schraudolph1998` combined
-shortcuts with centering. **Highway** networks {cite:p}`srivastava2015` mix, through a learned gate $T$ between 0 and 1:
-$x \leftarrow T(x)\odot f(x) + (1 - T(x))\odot x$. With $T = 0$ a highway layer is the identity, with $T = 1$ it has no skip at all. A residual step always has
-its skip, and learns nothing for it.
+A **residual** step is $x \leftarrow x + f(x)$ {cite:p}`he2016deep`. Its Jacobian is $I + J_f$, and the
+product over the layers contains an identity: one path on which nothing is multiplied. The idea has
+ancestors. {cite:t}`schraudolph1998` combined shortcuts with centering. **Highway** networks
+{cite:p}`srivastava2015` mix, through a learned gate $T$ between 0 and 1:
+$x \leftarrow T(x)\odot f(x) + (1 - T(x))\odot x$. With $T = 0$ a highway layer is the identity, with
+$T = 1$ it has no skip at all. A residual step always has its skip, and learns nothing for it.
 
-Why not simply learn the identity? {cite:t}`he2016deep` had found that 56 plain layers fit their *training* data worse than 20,
-although 36 layers that do nothing would have done. Copying through weights and rectifiers is hard; writing zero is easy.
+Why not simply learn the identity? {cite:t}`he2016deep` had found that 56 plain layers fit their *training*
+data worse than 20, although 36 layers that do nothing would have done. Copying through weights and
+rectifiers is hard; writing zero is easy.
 
-Now the catch. If $f$ preserves size and is unrelated to $x$, variances add: each step *doubles* the variance. After 48 steps
-the RMS has grown by $\sqrt2^{\,48} = 2^{24} \approx 1.7\cdot10^7$. The skip has turned vanishing into explosion. Unless the branches are small:
-scale each by $1/\sqrt S$ at initialization, for $S$ steps, and the variance grows by $(1 + \frac1S)^S < e$. GPT-2 does this
-{cite:p}`radford2019`; *Fixup* {cite:p}`zhang2019fixup` trains deep residual networks with a rule of this kind and a few scalars. It will return.
+Now the catch. If $f$ preserves size and is unrelated to $x$, variances add: each step *doubles* the
+variance. After 48 steps the RMS has grown by $\sqrt2^{\,48} = 2^{24} \approx 1.7\cdot10^7$. The skip has
+turned vanishing into explosion. Unless the branches are small: scale each by $1/\sqrt S$ at initialization,
+for $S$ steps, and the variance grows by $(1 + \frac1S)^S < e$. GPT-2 does this {cite:p}`radford2019`;
+*Fixup* {cite:p}`zhang2019fixup` trains deep residual networks with a rule of this kind and a few scalars.
+It will return.
 
-The place matters too. {cite:t}`he2016identity` write a step as $x \leftarrow \phi(h(x) + f(x))$. If the shortcut is scaled,
-$h(x) = \lambda x$, the direct path is multiplied by $\lambda^S$: our row of people once more. If $\phi$ is a rectifier (**ResNet v1**), it
-stands in the row as well. They moved it into the branch (**ResNet v2**), so that $h$ and $\phi$ are both the identity.
+The place matters too. {cite:t}`he2016identity` write a step as $x \leftarrow \phi(h(x) + f(x))$. If the
+shortcut is scaled, $h(x) = \lambda x$, the direct path is multiplied by $\lambda^S$: our row of people once
+more. If $\phi$ is a rectifier (**ResNet v1**), it stands in the row as well. They moved it into the branch
+(**ResNet v2**), so that $h$ and $\phi$ are both the identity.
 
 ### Third repair: normalize
 
@@ -272,8 +279,8 @@ invisible:
 
 $$N(cWx) = N(Wx), \qquad \nabla_W L\,(cW) = \tfrac1c\,\nabla_W L\,(W).$$
 
-Weights that have grown get smaller gradients. The initial scale no longer decides whether the signal survives. It has become
-a learning rate: the same gradient step turns a large $W$ less.
+Weights that have grown get smaller gradients. The initial scale no longer decides whether the signal
+survives. It has become a learning rate: the same gradient step turns a large $W$ less.
 """
 
 # %%
@@ -300,10 +307,10 @@ claim(
 
 # %% [markdown]
 r"""
-What must a useful norm offer? A bounded size, whatever comes in. A derivative. And for a transformer one thing more:
-an example must not depend on its neighbours in the batch, for they change, and at generation there may be none. That third
-wish decides the next chapter. (One thing a norm does not offer: a *normal distribution*. Subtracting a mean and dividing by a
-deviation changes two numbers, not a shape.)
+What must a useful norm offer? A bounded size, whatever comes in. A derivative. And for a transformer one
+thing more: an example must not depend on its neighbours in the batch, for they change, and at generation
+there may be none. That third wish decides the next chapter. (One thing a norm does not offer: a *normal
+distribution*. Subtracting a mean and dividing by a deviation changes two numbers, not a shape.)
 
 ## Implementation
 
@@ -318,8 +325,8 @@ for design in (NoNorm, ResNetV1, ResNetV2, Highway):
 
 # %% [markdown]
 r"""
-Are these the equations of the papers? We type those once more, from the text above, and let `labkit.check` hold both against a
-third version, in double precision. A wrong order of two words would show.
+Are these the equations of the papers? We type those once more, from the text above, and let `labkit.check`
+hold both against a third version, in double precision. A wrong order of two words would show.
 """
 
 # %%
@@ -346,9 +353,9 @@ claim(
 
 # %% [markdown]
 r"""
-Our experiments need something small and deep: a perceptron that reads handwritten digits, two matrices to a step.
-`StackConfig` builds it in any of these wirings, or "plain", without skips. Zeros in the last matrix of every branch make forty-eight
-layers the identity, to the bit:
+Our experiments need something small and deep: a perceptron that reads handwritten digits, two matrices to a
+step. `StackConfig` builds it in any of these wirings, or "plain", without skips. Zeros in the last matrix
+of every branch make forty-eight layers the identity, to the bit:
 """
 
 # %%
@@ -385,9 +392,11 @@ Numbers 3 and 4 surprised us.
 
 ## Measure
 
-**What was chosen, and when?** Pilot runs, one seed each, fixed depths, steps and rates. They showed how 3 to 5 would come out, so
-those cards are demonstrations rather than blind tests. Every criterion stood before the runs with seeds. After a first complete run
-some cards got more seeds and one arm was dropped for time; no criterion moved.
+**What was chosen, and when?** Pilot runs, one seed each, fixed depths, steps and rates. They showed how 3
+to 5 would come out, so those cards are demonstrations rather than blind tests. Every criterion stood before
+the runs with seeds. After a first complete run some cards got more seeds and one arm was dropped for time;
+no criterion moved. Two cards were added because that run had shown something unexpected:
+`00-vanishing-spares-no-layer` and `00-batch-norm-makes-gradients-explode`.
 
 ### Ninety-six rectified layers
 """
@@ -457,9 +466,9 @@ claim(
 
 # %% [markdown]
 r"""
-So much for "initialization solves it". Sizes are perfect, and the network sees one image. The gradient suffers too:
-{cite:t}`balduzzi2017` found that in deep plain networks the gradients at *neighbouring* inputs become as unrelated as
-white noise, and that skips help. Rank tells the story without rectifiers. A product of random
+So much for "initialization solves it". Sizes are perfect, and the network sees one image. The gradient
+suffers too: {cite:t}`balduzzi2017` found that in deep plain networks the gradients at *neighbouring* inputs
+become as unrelated as white noise, and that skips help. Even without rectifiers a product of random
 matrices stretches some directions and shrinks others, more with each factor:
 """
 
@@ -501,10 +510,11 @@ claim(
 
 # %% [markdown]
 r"""
-{cite:t}`orhan2018` name three ways in which a layer wastes units, and call them singularities: a unit that is never active, two
-units that always agree, units that depend on each other linearly. In each case some direction in the space of outgoing
-weights changes nothing, and learning along it stands still. A skip around the layer adds to every unit something of its
-own. Kill one unit, clone another, and count the directions that are left, without the skip and with it:
+{cite:t}`orhan2018` name three ways in which a layer wastes units, and call them singularities: a unit that
+is never active, two units that always agree, units that depend on each other linearly. In each case some
+direction in the space of outgoing weights changes nothing, and learning along it stands still. A skip
+around the layer adds to every unit something of its own. Kill one unit, clone another, and count the
+directions that are left, without the skip and with it:
 """
 
 # %%
@@ -527,10 +537,10 @@ claim(
 r"""
 ### A transformer without norms
 
-Now the real thing: attention and feed-forward steps, width 64, ReLU, text from State of the Union addresses. All skips in
-place, no norm anywhere. We read the gradient of the last feed-forward matrix before the first update. The second arm differs by
-one rule, the initialization `megatron`, which draws smaller and divides the matrices that write to the stream by $\sqrt{2L}$.
-The third has its norms.
+Now the real thing: attention and feed-forward steps, width 64, ReLU, text from State of the Union
+addresses. All skips in place, no norm anywhere. We read the gradient of the last feed-forward matrix before
+the first update. The second arm differs by one rule, the initialization `megatron`, which draws smaller and
+divides the matrices that write to the stream by $\sqrt{2L}$. The third has its norms.
 """
 
 # %%
@@ -591,7 +601,8 @@ claim(
 
 # %% [markdown]
 r"""
-Cut the skips out as well, and the sign turns. This is surgery on a built model; each step becomes $x \leftarrow f(x)$:
+Cut the skips out as well, and the sign turns. This is surgery on a built model; each step becomes
+$x \leftarrow f(x)$:
 """
 
 
@@ -603,6 +614,9 @@ class NoSkip(NoNorm):
         return f(x)
 
 
+inputs, targets = start.data.load().held_out["validation"][0]
+
+
 def by_block(seed, skips):
     """Gradient norm of every block's W² at the first step of a model without norms."""
     torch.manual_seed(seed)
@@ -610,7 +624,6 @@ def by_block(seed, skips):
     for block in model.blocks if not skips else ():
         block.attention = NoSkip(None, block.attention.sublayer)
         block.feed_forward = NoSkip(None, block.feed_forward.sublayer)
-    inputs, targets = Text(batch=16, time=32).load().held_out["validation"][0]
     F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()).backward()
     return [b.feed_forward.sublayer.down.weight.grad.norm().item() for b in model.blocks]
 
@@ -642,10 +655,10 @@ claim(
 r"""
 ### Does depth help? Seven ways to stack layers
 
-Now train. Digits, 150 steps of SGD, batches of 32. Seven designs: plain; plain with BatchNorm; skips alone, with He's rule; skips
-alone with small branches (each branch's last matrix divided by $\sqrt S$); the highway; and the two ResNets, which have both. Four,
-sixteen and forty-eight hidden matrices. Every design may choose among five learning rates, so here is the whole
-field first.
+Now train. Digits, 150 steps of SGD, batches of 32. Seven designs: plain; plain with BatchNorm; skips alone,
+with He's rule; skips alone with small branches (each branch's last matrix divided by $\sqrt S$); the
+highway; and the two ResNets, which have both. Four, sixteen and forty-eight hidden matrices. Every design
+may choose among five learning rates, so here is the whole field first.
 """
 
 # %%
@@ -784,20 +797,23 @@ claim(
 
 # %% [markdown]
 r"""
-**Norms alone are not enough.** BatchNorm holds the size at every layer, and forty-eight plain layers
-still learn next to nothing in these steps. This is He's *degradation*: the deeper network loses on its own training data, so
-overfitting is not the reason. **Skips alone are not enough** either, if the branches start large. Both together hardly
-mind depth. (The highway carries $1 - \sigma(-2) \approx 0.88$ of a channel per step; $0.88^{24} \approx 0.05$. Nobody's highway is closed.)
+**Norms alone are not enough.** BatchNorm holds the size at every layer, and forty-eight plain layers still
+learn next to nothing in these steps. This is He's *degradation*: the deeper network loses on its own
+training data, so overfitting is not the reason. **Skips alone are not enough** either, if the branches
+start large. Both together hardly mind depth. (The highway carries $1 - \sigma(-2) \approx 0.88$ of a
+channel per step; $0.88^{24} \approx 0.05$. Nobody's highway is closed.)
 
-Why do norms alone fail, when the size is right at every layer? Follow the gradient down one layer $y = \mathrm{BN}(W\,\mathrm{relu}(y'))$, with $y'$ standard normal. BatchNorm
-divides by the deviation of its input, and it has subtracted the mean first. A rectified normal variable has second moment $\frac12$, but variance
-only $\frac12 - \frac1{2\pi} = \frac{\pi-1}{2\pi}$. So the norm divides the gradient's energy by $n\sigma^2\frac{\pi-1}{2\pi}$, $W^\top$ multiplies it by $n\sigma^2$, and the
-rectifier lets half of it through:
+Why do norms alone fail, when the size is right at every layer? Follow the gradient down one layer
+$y = \mathrm{BN}(W\,\mathrm{relu}(y'))$, with units $y'$ independent and standard normal. BatchNorm divides
+by the deviation of its input, and it has subtracted the mean first. A rectified normal variable has second
+moment $\frac12$, but variance only $\frac12 - \frac1{2\pi} = \frac{\pi-1}{2\pi}$. So the norm divides the
+gradient's energy by $n\sigma^2\frac{\pi-1}{2\pi}$, $W^\top$ multiplies it by $n\sigma^2$, and the rectifier
+lets half of it through:
 
 $$\frac{\tfrac12\,n\sigma^2}{n\sigma^2\,\frac{\pi-1}{2\pi}} = \frac{\pi}{\pi-1} \approx 1.467, \qquad \sqrt{1.467} \approx 1.21 \text{ per layer.}$$
 
-The scale $\sigma$ has cancelled: *no* initialization helps. {cite:t}`yang2019` derive this explosion in general. The norm has parted the mirror images:
-the signal stays, the gradient grows.
+The scale $\sigma$ has cancelled: *no* initialization helps. {cite:t}`yang2019` derive this explosion in
+general. The norm has parted the mirror images: the signal stays, the gradient grows.
 """
 
 
@@ -823,8 +839,8 @@ claim(
 
 # %% [markdown]
 r"""
-(LayerNorm takes its mean over units, where there is little to subtract: the two halves cancel. Its plain stacks suffer from the first
-damage, merged inputs.)
+(LayerNorm takes its mean over units, where there is little to subtract: the two halves cancel. Its plain
+stacks suffer from the first damage, merged inputs.)
 
 And now the panel that most books leave out: skips with **small branches** and no norm at all.
 """
@@ -864,9 +880,9 @@ claim(
 
 # %% [markdown]
 r"""
-The best network without norms matches the one with them. What it lacks is *room*, as its panel shows. So a norm
-buys tolerance, here of the learning rate. How much tolerance is lost per layer? The same series states a law for networks without norms: the largest
-stable rate falls like $1/\sqrt L$.
+The best network without norms matches the one with them. What it lacks is *room*, as its panel shows. So a
+norm buys tolerance, here of the learning rate. How much tolerance is lost per layer? The same series states
+a law for networks without norms: the largest stable rate falls like $1/\sqrt L$.
 """
 
 # %%
@@ -914,14 +930,14 @@ claim(
 
 # %% [markdown]
 r"""
-The law is too kind to our perceptrons: their exponent lies nearer to $-1$. (SGD here; the sentence was about transformers, where
-Adam sets the size of a step.) Twice the depth, little more than half the rate.
+The law is too kind to our perceptrons: their exponent lies nearer to $-1$. (SGD here; the sentence was
+about transformers, where Adam sets the size of a step.) Twice the depth, little more than half the rate.
 
 ### Ninety-six sublayers without a norm
 
-"A 96-layer transformer trained without any normalization will diverge within the first few hundred steps", writes the same
-series, and elsewhere that it might survive at a rate of $10^{-5}$. Forty-eight blocks are 96 sublayers. Width 32, Adam, 60 steps, two
-initializations, and first a map of shallower models:
+A transformer of 96 layers without norms diverges in the first few hundred steps, says the same series, or
+at best creeps along at a rate of $10^{-5}$. We take forty-eight blocks, 96 sublayers (`full` has twice as
+many). Width 32, Adam, 60 steps, two initializations, and first a map of shallower models:
 """
 
 # %%
@@ -968,12 +984,13 @@ plots.grid_map(
     },
     row_label="blocks", col_label="learning rate", value_label="validation loss (nats)", limits=(2.3, 3.6),
     caption="Learning rate by depth. Without norms the initialization decides over life and death; "
-    "Pre-Norm lives in every cell. (2.94 nats: letter frequencies alone.)",
+    "Pre-Norm lives in every cell, and Post-Norm from Xavier lives but hardly learns (chapter 02).",
     provenance=lab.provenance(towers),
 )  # fmt: skip
 
 # %%
-sky = {"model.depth": [lab.pick(smoke=3, cpu=48, full=48)], "seed": few}
+tall = lab.pick(smoke=3, cpu=48, full=96)
+sky = {"model.depth": [tall], "seed": few}
 cases = {
     "none, xavier": {**bare, "model.init": "xavier", "train.lr": 3e-3},
     "none, megatron": {**bare, "model.init": "megatron", "train.lr": 3e-3},
@@ -1001,7 +1018,7 @@ plots.loss_curves(
 # %%
 claim(
     "00-xavier-tower-falls",
-    "96 sublayers without norms, from Xavier, rate 0.003: a share of {mean:.1f} of the runs diverges.",
+    f"{2 * tall} sublayers without norms, from Xavier, rate 0.003: a share of {{mean:.1f}} of the runs diverges.",
     fell["none, xavier"],
     source="an online series on the anatomy of the transformer, part 7",
     published="diverges within the first few hundred steps",
@@ -1032,17 +1049,21 @@ claim(
 
 # %% [markdown]
 r"""
-These are the cards of this chapter. One statement holds from one initialization and is contradicted from another, at the same depth,
-rate and task; what separates them is how the weights were drawn, the size of the branches above all. The norm shows its worth in the third card: turn
-the rate up, and the careful network falls while the normalized one stands.
+These are the cards of this chapter. One statement holds from one initialization and is contradicted from
+another, at the same depth, rate and task; what separates them is how the weights were drawn, the size of
+the branches above all. The norm shows its worth in the third card: turn the rate up, and the careful
+network falls while the normalized one stands.
 
-Sixty steps are a short life, and nothing renews the promise of a careful start. Whether such towers survive a long training is a question for `full` and `gpu`.
+Sixty steps are a short life, and nothing renews the promise of a careful start. Whether such towers survive
+a long training is a question for `full` and `gpu`.
 
 ### Putting the shift back
 
-**Internal covariate shift**: every layer learns on inputs whose distribution moves, because the layers below are learning too. Ioffe
-and Szegedy hoped to speed training up by holding means and variances still {cite:p}`ioffe2015`; whitening every layer would be the thorough way, at a prohibitive price.
-{cite:t}`santurkar2018` tested the idea as one should, by taking the supposed cause away. After each BatchNorm they added noise, with a new mean and scale for each channel and step:
+**Internal covariate shift**: every layer learns on inputs whose distribution moves, because the layers
+below are learning too. Ioffe and Szegedy hoped to speed training up by holding means and variances still
+{cite:p}`ioffe2015`; whitening every layer would be the thorough way, at a prohibitive price.
+{cite:t}`santurkar2018` tested the idea as one should, by taking the supposed cause away. After each
+BatchNorm they added noise, with a new mean and scale for each channel and step:
 """
 
 # %%
@@ -1050,8 +1071,9 @@ print(inspect.getsource(NoisyBatchNorm.forward))
 
 # %% [markdown]
 r"""
-The layers above now receive a distribution that jumps at every step. If shift is what
-slows training, this network must suffer most. Eight plain layers, He's rule, three rates. We watch the training loss, as they did.
+The layers above now receive a distribution that jumps at every step. If shift is what slows training, this
+network must suffer most. Eight plain layers, He's rule, three rates. We watch the training loss, as they
+did.
 """
 
 # %%
@@ -1148,12 +1170,14 @@ claim(
 
 # %% [markdown]
 r"""
-So the verdict hinges on the rate. Noise does cost something: the noisy curve lies above the quiet one everywhere, and at the lowest
-rate, where eight layers need no norm, it is the slowest of the three. But a violent shift at every step does not bring back
-the trouble of the bare network at the high rate. Whatever BatchNorm does there, keeping distributions still is not it.
+So the verdict hinges on the rate. Noise does cost something: the noisy curve lies above the quiet one
+everywhere, and at the lowest rate, where eight layers need no norm, it is the slowest of the three. But a
+violent shift at every step does not bring back the trouble of the bare network at the high rate. Whatever
+BatchNorm does there, it does without keeping distributions still.
 
-Their second test measures the shift where it matters, in the gradient: how far does the gradient of a matrix move when only the matrices *below*
-make their step? If norms worked by reducing this, it should be smaller with them. They report that it is not.
+Their second test measures the shift where it matters, in the gradient: how far does the gradient of a
+matrix move when only the matrices *below* make their step? If norms worked by reducing this, it should be
+smaller with them. They report that it is not.
 """
 
 
@@ -1178,14 +1202,15 @@ claim(
 
 # %% [markdown]
 r"""
-Contradicted, at our size: with BatchNorm the gradient moves *less* from below. Does covariate shift return by the back door? Look at the third of the
-printed numbers. The noisy network, whose inputs jump more than anybody's, has a gradient as calm as the quiet one's. The shift of inputs and the
-shift of gradients are two things, and the calm comes from somewhere else.
+Contradicted, at our size: with BatchNorm the gradient moves *less* from below. Does covariate shift return
+by the back door? Look at the third of the printed numbers. The noisy network, whose inputs jump more than
+anybody's, has a gradient as calm as the quiet one's. The shift of inputs and the shift of gradients are two
+things, and the calm comes from somewhere else.
 
 ### The ground underfoot
 
-Their own explanation: norms make the *landscape* smoother. Stand where training stands, look down the gradient, and walk. How much does the loss vary on
-the way, and how soon does the gradient point elsewhere?
+Their own explanation: norms make the *landscape* smoother. Stand where training stands, look down the
+gradient, and walk. How much does the loss vary on the way, and how soon does the gradient point elsewhere?
 """
 
 
@@ -1240,14 +1265,15 @@ claim(
 
 # %% [markdown]
 r"""
-Why should it be smoother? The Jacobian of BatchNorm is a projection divided by the deviation $\sigma$ of its inputs: it removes from a gradient the
-part along the constant direction and the part along $\hat y$, and shrinks the rest. That is their Theorem 4.1, and for one channel of $m$ values it is an
-equality:
+Why should it be smoother? The Jacobian of BatchNorm is a projection divided by the deviation $\sigma$ of
+its inputs: it removes from a gradient the part along the constant direction and the part along $\hat y$,
+and shrinks the rest. That is their Theorem 4.1, and for one channel of $m$ values it is an equality:
 
 $$\|\nabla_y L\|^2 = \frac{\gamma^2}{\sigma^2}\Big(\|g\|^2 - \frac1m\langle \mathbf 1, g\rangle^2 - \frac1m\langle g, \hat y\rangle^2\Big),$$
 
-where $g$ arrives at the norm's output and $\nabla_y L$ leaves at its input. (Exercise 6 asks for the proof.) Note the condition in it: the gradient shrinks where
-$\sigma > \gamma$, and grows where $\sigma$ is small.
+where $g$ arrives at the norm's output and $\nabla_y L$ leaves at its input. (Exercise 6 asks for the
+proof.) Note the condition in it: the gradient shrinks where $\sigma > \gamma$, and grows where $\sigma$ is
+small.
 """
 
 # %%
@@ -1272,9 +1298,10 @@ claim(
 r"""
 ### What the skips carry
 
-One more look at the stream itself. In a residual model the same vector runs from bottom to top, so one can read the answer off it early: apply the final norm
-and the output matrix after any block. {cite:t}`geva2021` did this with a language model and found that layers refine a running guess, and that even the last one
-may overturn it.
+One more look at the stream itself. In a residual model the same vector runs from bottom to top, so one can
+read the answer off it early: apply the final norm and the output matrix after any block. {cite:t}`geva2021`
+did this with a language model and found that layers refine a running guess, and that even the last one may
+overturn it.
 """
 
 # %%
@@ -1327,8 +1354,8 @@ claim(
 r"""
 With three seeds this card is the place to read an interval rather than a mean.
 
-Does the skip let a decoder peek at the future, past the causal mask? No: it carries a position's vector to the same position. Change the last token, and count what
-moves before it:
+Does the skip let a decoder peek at the future, past the causal mask? No: it carries a position's vector to
+the same position. Change the last token, and count what moves before it:
 """
 
 # %%
@@ -1358,14 +1385,13 @@ r"""
 | {cite:t}`santurkar2018`, Figure 2: VGG on CIFAR-10 | noisy BatchNorm trains about as fast as BatchNorm | `00-shift-does-not-slow-training`, `…-at-low-rates` |
 | the same, section 2.2 | BatchNorm does not reduce the shift of gradients from below | `00-norms-do-not-calm-the-gradient-from-below` |
 | the same, Figure 4 | smoother loss, more predictive gradients | `00-smoother-loss`, `00-gradients-predict-further` |
-| {cite:t}`zhang2019fixup` | residual networks of any depth train without norms | `00-small-branches-need-no-norm`, with one scaling rule out of theirs |
-| {cite:t}`orhan2018`, Figure 1 | skips lift singularities | `00-skips-lift-singularities` |
+| {cite:t}`zhang2019fixup` | residual networks train as well without norms | `00-small-branches-need-no-norm`, with one scaling rule out of theirs |
 
 And some sentences that travel without their conditions:
 
 | often said | but |
 | --- | --- |
-| "a 96-layer transformer without norms diverges" | from Xavier, yes; with small branches, not here |
+| "a 96-layer transformer without norms diverges" | from Xavier, yes; with small branches, not here, in 96 sublayers |
 | "with norms the learning rate no longer depends on depth, and initialization hardly matters" | the initial scale turns into a learning rate: `00-norm-hides-the-scale` |
 | "if activations grow, gradients shrink" | they grow together |
 | "without skips the gradient vanishes, with them it cannot" | with skips and without norms it explodes |
@@ -1373,8 +1399,10 @@ And some sentences that travel without their conditions:
 
 ## Where it goes wrong
 
-**A highway with a toll.** A [PyTorch port of Highway networks](https://github.com/kefirski/pytorch_Highway/blob/master/highway/highway.py) sends the carried signal through a
-matrix of its own. Its docstring says so. With the gate closed this is a row of people again. Rebuilt in four lines:
+**A highway with a toll.** A
+[PyTorch port of Highway networks](https://github.com/kefirski/pytorch_Highway/blob/master/highway/highway.py)
+sends the carried signal through a matrix of its own. Its docstring says so. With the gate closed this is a
+row of people again. Rebuilt in four lines:
 """
 
 
@@ -1399,8 +1427,9 @@ print([law.message for law in report.failed if law.name == "skip path"])
 r"""
 The law "skip path" silences the sublayer and asks what is left of $x$: not $x$.
 
-**The shortcut leaves too late.** In a much-copied repository of CIFAR models the pre-activation block took its shortcut *after* norm and rectifier
-([issue 9](https://github.com/kuangliu/pytorch-cifar/issues/9); the author agreed). Nothing crashes, and no path is free any more.
+**The shortcut leaves too late.** In a much-copied repository of CIFAR models the pre-activation block took
+its shortcut *after* norm and rectifier ([issue 9](https://github.com/kuangliu/pytorch-cifar/issues/9); the
+author agreed). Nothing crashes, and no path is free any more.
 """
 
 
@@ -1415,9 +1444,11 @@ print(report.summary, {law.cause for law in report.failed})
 
 # %% [markdown]
 r"""
-**The rectifier that reached back.** `nn.ReLU(inplace=True)` at the head of a branch overwrites its input. With a norm before it, this is harmless: the norm has
-made a copy. Take the norm away, and the *skip* is rectified too. It happened in a
-[VQ-VAE](https://github.com/rosinality/vq-vae-2-pytorch/issues/60) and in an [improved ResNet](https://github.com/iduta/iresnet/pull/2). The check notices that its input was overwritten:
+**The rectifier that reached back.** `nn.ReLU(inplace=True)` at the head of a branch overwrites its input.
+With a norm before it, this is harmless: the norm has made a copy. Take the norm away, and the *skip* is
+rectified too. It happened in a [VQ-VAE](https://github.com/rosinality/vq-vae-2-pytorch/issues/60) and in an
+[improved ResNet](https://github.com/iduta/iresnet/pull/2). The check notices that its input was
+overwritten:
 """
 
 # %%
@@ -1467,12 +1498,13 @@ plots.table(rows)
 
 # %% [markdown]
 r"""
-Read it by columns: size factors should be near 1, the cosine well below 1, the last column within a few powers of ten of 1.
+Read it by columns: size factors should be near 1, the cosine well below 1, the last column within a few
+powers of ten of 1.
 
 ## Exercises
 
-**1 (by hand).** A row of $L$ layers of gain $g$. (a) What is $1.02^{100}$, to three digits? (b) By how many per cent may each of 96 layers enlarge the
-signal, if it must not more than double in all?
+**1 (by hand).** A row of $L$ layers of gain $g$. (a) What is $1.02^{100}$, to three digits? (b) By how many
+per cent may each of 96 layers enlarge the signal, if it must not more than double in all?
 """
 
 # %% tags=["exercise"]
@@ -1491,12 +1523,14 @@ $\ln 1.02 \approx 0.0198$. For (b), $96\ln g = \ln 2 \approx 0.693$.
 </details>
 <details><summary>Solution</summary>
 
-(a) $e^{100 \cdot 0.0198} = e^{1.98} \approx 7.24$. (b) $2^{1/96} \approx 1.00725$: 0.725 per cent a layer. A person in the row must be very careful.
+(a) $e^{100 \cdot 0.0198} = e^{1.98} \approx 7.24$. (b) $2^{1/96} \approx 1.00725$: 0.725 per cent a layer.
+A person in the row must be very careful.
 
 </details>
 
-**2 (by hand).** A stream of variance 1 and forty-eight residual steps without norms. Each branch puts out an unrelated vector with the variance of
-what it reads. (a) The RMS at the end? (b) The same with every branch multiplied by $1/\sqrt{48}$?
+**2 (by hand).** A stream of variance 1 and forty-eight residual steps without norms. Each branch puts out
+an unrelated vector with the variance of what it reads. (a) The RMS at the end? (b) The same with every
+branch multiplied by $1/\sqrt{48}$?
 """
 
 # %% tags=["exercise"]
@@ -1515,12 +1549,14 @@ Variance after one step: $1 + 1$ in (a), $1 + \frac1{48}$ in (b).
 </details>
 <details><summary>Solution</summary>
 
-(a) $\sqrt{2^{48}} = 2^{24} = 16{,}777{,}216$. (b) $\sqrt{(1 + 1/48)^{48}} = (49/48)^{24} \approx 1.64$, close to $\sqrt e \approx 1.65$.
+(a) $\sqrt{2^{48}} = 2^{24} = 16{,}777{,}216$. (b) $\sqrt{(1 + 1/48)^{48}} = (49/48)^{24} \approx 1.64$,
+close to $\sqrt e \approx 1.65$.
 
 </details>
 
-**3 (by hand).** A highway's gate starts at $T = \sigma(b)$. Over fifty layers the carried signal is multiplied by $(1 - \sigma(b))^{50}$. (a) What is left for $b = -2$, a usual
-choice? (b) Which $b$ leaves one half?
+**3 (by hand).** A highway's gate starts at $T = \sigma(b)$. Over fifty layers the carried signal is
+multiplied by $(1 - \sigma(b))^{50}$. (a) What is left for $b = -2$, a usual choice? (b) Which $b$ leaves
+one half?
 """
 
 # %% tags=["exercise"]
@@ -1540,12 +1576,14 @@ $1 - \sigma(b) = 1/(1 + e^{b})$.
 </details>
 <details><summary>Solution</summary>
 
-(a) $0.8808^{50} \approx 0.0018$: even a highway that is "closed" forgets, by the arithmetic of the first page. (b) $1 - \sigma(b) = 2^{-1/50} \approx 0.98623$, so
-$e^{b} = 1/0.98623 - 1 \approx 0.01396$ and $b \approx -4.27$.
+(a) $0.8808^{50} \approx 0.0018$: even a highway that is "closed" forgets, by the arithmetic of the first
+page. (b) $1 - \sigma(b) = 2^{-1/50} \approx 0.98623$, so $e^{b} = 1/0.98623 - 1 \approx 0.01396$ and
+$b \approx -4.27$.
 
 </details>
 
-**4 (in code).** A *leaky* rectifier passes negative values times $a$. Which standard deviation must weights with `fan_in` inputs have, so that a layer keeps the mean square?
+**4 (in code).** A *leaky* rectifier passes negative values times $a$. Which standard deviation must weights
+with `fan_in` inputs have, so that a layer keeps the mean square?
 """
 
 
@@ -1589,8 +1627,8 @@ assert check_leaky(solved_leaky).ok
 
 # %% [markdown]
 r"""
-**5 (in code).** Write a step of ResNet v2. `f` is the sublayer, `norm` its norm; `torch.relu` is yours to place. The check compares with the paper's equation, and tells you which
-block you have written instead.
+**5 (in code).** Write a step of ResNet v2. `f` is the sublayer, `norm` its norm; `torch.relu` is yours to
+place. The check compares with the paper's equation, and tells you which block you have written instead.
 """
 
 
@@ -1628,31 +1666,42 @@ assert check_step(solved_step).ok
 
 # %% [markdown]
 r"""
-**6 (a proof).** Prove the theorem about BatchNorm. One channel, $m$ values $y_j$, their mean $\mu$ and deviation $\sigma$, $\hat y = (y - \mu)/\sigma$, output $\gamma\hat y$. The gradient $g$ arrives
-at the output. Show that the squared length of the gradient at the input is $\frac{\gamma^2}{\sigma^2}\big(\|g\|^2 - \frac1m\langle\mathbf 1,g\rangle^2 - \frac1m\langle g,\hat y\rangle^2\big)$. When is it larger than $\|g\|^2$?
+**6 (a proof).** Prove the theorem about BatchNorm. One channel, $m$ values $y_j$, their mean $\mu$ and
+deviation $\sigma$, $\hat y = (y - \mu)/\sigma$, output $\gamma\hat y$. The gradient $g$ arrives at the
+output. Show that the squared length of the gradient at the input is
+$\frac{\gamma^2}{\sigma^2}\big(\|g\|^2 - \frac1m\langle\mathbf 1,g\rangle^2 - \frac1m\langle g,\hat y\rangle^2\big)$.
+When is it larger than $\|g\|^2$?
 
 <details><summary>Hint</summary>
 
-Show first that the Jacobian of $\hat y$ is $\frac1\sigma P$ with $P = I - \frac1m\mathbf 1\mathbf 1^\top - \frac1m\hat y\hat y^\top$. Then ask what $P^2$ is.
+Show first that the Jacobian of $\hat y$ is $\frac1\sigma P$ with
+$P = I - \frac1m\mathbf 1\mathbf 1^\top - \frac1m\hat y\hat y^\top$. Then ask what $P^2$ is.
 
 </details>
 <details><summary>Solution</summary>
 
-$\partial\mu/\partial y_j = \frac1m$. From $\sigma^2 = \frac1m\sum_i (y_i - \mu)^2$ follows $2\sigma\,\partial\sigma/\partial y_j = \frac2m(y_j - \mu)$, the terms with $\partial\mu$ cancelling because
+$\partial\mu/\partial y_j = \frac1m$. From $\sigma^2 = \frac1m\sum_i (y_i - \mu)^2$ follows
+$2\sigma\,\partial\sigma/\partial y_j = \frac2m(y_j - \mu)$, the terms with $\partial\mu$ cancelling because
 $\sum_i(y_i - \mu) = 0$; so $\partial\sigma/\partial y_j = \frac1m\hat y_j$. Hence
 
 $$\frac{\partial\hat y_i}{\partial y_j} = \frac{\delta_{ij} - \frac1m}{\sigma} - \frac{y_i - \mu}{\sigma^2}\cdot\frac{\hat y_j}{m} = \frac1\sigma\Big(\delta_{ij} - \frac1m - \frac1m\hat y_i\hat y_j\Big) = \frac1\sigma P_{ij}.$$
 
-The vectors $\mathbf 1/\sqrt m$ and $\hat y/\sqrt m$ have length 1, since $\sum\hat y_i^2 = m$, and are orthogonal, since $\sum\hat y_i = 0$. So $P$ is the orthogonal projection that removes these two directions: $P = P^\top = P^2$.
-The gradient at the input is $\frac\gamma\sigma P g$, and $\|Pg\|^2 = g^\top P g = \|g\|^2 - \frac1m\langle\mathbf 1,g\rangle^2 - \frac1m\langle\hat y,g\rangle^2$, which proves the claim.
+The vectors $\mathbf 1/\sqrt m$ and $\hat y/\sqrt m$ have length 1, since $\sum\hat y_i^2 = m$, and are
+orthogonal, since $\sum\hat y_i = 0$. So $P$ is the orthogonal projection that removes these two directions:
+$P = P^\top = P^2$. The gradient at the input is $\frac\gamma\sigma P g$, and
+$\|Pg\|^2 = g^\top P g = \|g\|^2 - \frac1m\langle\mathbf 1,g\rangle^2 - \frac1m\langle\hat y,g\rangle^2$,
+which proves the claim.
 
-It is larger than $\|g\|^2$ when $\gamma/\sigma$ is large enough to outweigh what $P$ removes: a channel with tiny deviation has its gradients *enlarged*. "Smoother" is a statement about networks
-whose channels would otherwise be wide.
+It is larger than $\|g\|^2$ when $\gamma/\sigma$ is large enough to outweigh what $P$ removes: a channel
+with tiny deviation has its gradients *enlarged*. "Smoother" is a statement about networks whose channels
+would otherwise be wide.
 
 </details>
 
-**7 (open).** In the map of seven designs, plain networks with BatchNorm fail at forty-eight layers, and we blamed depth. Maybe they are only slow. Predict first: will four times as many steps close the gap to ResNet v2? Half of it? Then run it,
-at the rate chosen above, with three seeds. What result would make you change the sentence "norms alone are not enough"?
+**7 (open).** In the map of seven designs, plain networks with BatchNorm fail at forty-eight layers, and we
+blamed depth. Maybe they are only slow. Predict first: will four times as many steps close the gap to ResNet
+v2? Half of it? Then run it, at the rate chosen above, with three seeds. What result would make you change
+the sentence "norms alone are not enough"?
 """
 
 # %% tags=["exercise"]
@@ -1668,7 +1717,8 @@ print(len(my_experiment.runs()), "runs")
 r"""
 <details><summary>Hint</summary>
 
-The check-up table shows what the forty-eighth layer sees. Can more steps change what it is given to work with, and which layers would have to move?
+The check-up table shows what the forty-eighth layer sees. Can more steps change what it is given to work
+with, and which layers would have to move?
 
 </details>
 
@@ -1676,14 +1726,18 @@ The check-up table shows what the forty-eighth layer sees. Can more steps change
 
 - Depth multiplies. Signal and gradient share the gain, and explode or vanish together.
 - Initialization sets the size, at the first moment; it keeps neither inputs apart nor rank.
-- Skips give an identity path and the identity function for free, lift singularities, and make the stream grow. Where they lead matters: nothing may stand on them.
-- BatchNorm alone lets gradients explode; skips with large branches explode. Skips with small branches train without any norm, in a narrow range of rates.
-- "No norm diverges" is a sentence about an initialization. What the norm added, in our runs, is room in the learning rate.
-- Shift put back on purpose did not bring the trouble back at a high rate; the landscape of the normalized network is smoother.
+- Skips give an identity path and the identity function for free, lift singularities, and make the stream
+  grow. Where they lead matters: nothing may stand on them.
+- BatchNorm alone lets gradients explode; skips with large branches explode. Skips with small branches train
+  without any norm, in a narrow range of rates.
+- "No norm diverges" is a sentence about an initialization. What the norm added, in our runs, is room in the
+  learning rate.
+- Shift put back on purpose did not bring the trouble back at a high rate; the landscape of the normalized
+  network is smoother.
 - A card holds, was not seen, or is contradicted, at a stated setting. You have met all three.
 
 ## References
 
-{cite:p}`schraudolph1998,glorot2010,he2015,he2016deep,he2016identity,ioffe2015,srivastava2015,balduzzi2017,orhan2018,santurkar2018,zhang2019fixup,radford2019,brown2020,geva2021`. Full entries are on the
-book's page of references.
+{cite:p}`schraudolph1998,glorot2010,he2015,he2016deep,he2016identity,ioffe2015,srivastava2015,balduzzi2017,orhan2018,santurkar2018,zhang2019fixup,radford2019,brown2020,geva2021`.
+Full entries are on the book's page of references.
 """
