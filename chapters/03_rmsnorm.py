@@ -34,7 +34,7 @@ r"""
 - what the dropped mean saves, some published arithmetic corrected, and a CPU on which RMSNorm is *slower*;
 - RMSNorm against LayerNorm in loss, on text and on a language of known entropy;
 - an input on which the mean matters, and a model that learns to subtract it by itself;
-- bfloat16 variances of minus four, and a training run that dies of them;
+- bfloat16 variances of zero and of minus four, and a training run that such variances ruin;
 - six slips from public code, each caught by a check.
 """
 
@@ -357,9 +357,9 @@ roundings are there?
 - *Llama* {cite:p}`touvron2023`, *T5* {cite:p}`raffel2020`: round the normalized vector to bfloat16, **then**
   multiply by the gain and round **again**. (T5 does so when its gain is bfloat16 too.)
 
-The normalized value can be off by half an ulp, its product with the gain by half an ulp more. An ulp's relative
-size varies by a factor of two within a binade, so the first half may grow to a whole one. Prediction: a maximum
-of one half for the first group, up to one and a half for the second.
+The normalized value can be off by half an ulp, its product with the gain by half an ulp more. Relative to the
+number, an ulp shrinks by a factor of two from one power of two to the next, so the first half may grow to a
+whole one. Prediction: a maximum of one half for the first group, up to one and a half for the second.
 """
 
 
