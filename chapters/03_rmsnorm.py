@@ -34,7 +34,7 @@ r"""
 - what the dropped mean saves, some published arithmetic corrected, and a CPU on which RMSNorm is *slower*;
 - RMSNorm against LayerNorm in loss, on text and on a language of known entropy;
 - an input on which the mean matters, and a model that learns to subtract it by itself;
-- bfloat16 variances of minus four, and a training run that dies of them;
+- bfloat16 variances of zero and of minus four, and a training run that such variances ruin;
 - six slips from public code, each caught by a check.
 """
 
@@ -353,13 +353,13 @@ A bfloat16 number has 8 significant bits: one implicit, 7 stored. Its spacing be
 spacing is an **ulp**, a unit in the last place. Rounding correctly, once, costs at most half an ulp. How many
 roundings are there?
 
-- *torch, Gemma:* everything in float32, gain included; **one** rounding at the end.
-- *Llama, T5:* round the normalized vector to bfloat16, **then** multiply by the gain and round **again**. (T5
-  does so when its gain is bfloat16 too.)
+- *torch, Gemma* {cite:p}`gemma2024`: everything in float32, gain included; **one** rounding at the end.
+- *Llama* {cite:p}`touvron2023`, *T5* {cite:p}`raffel2020`: round the normalized vector to bfloat16, **then**
+  multiply by the gain and round **again**. (T5 does so when its gain is bfloat16 too.)
 
-The normalized value can be off by half an ulp, its product with the gain by half an ulp more. An ulp's relative
-size varies by a factor of two within a binade, so the first half may grow to a whole one. Prediction: a maximum
-of one half for the first group, up to one and a half for the second.
+The normalized value can be off by half an ulp, its product with the gain by half an ulp more. Relative to the
+number, an ulp shrinks by a factor of two from one power of two to the next, so the first half may grow to a
+whole one. Prediction: a maximum of one half for the first group, up to one and a half for the second.
 """
 
 
@@ -618,7 +618,7 @@ r"""
 the offset hurting RMSNorm and the one-pass variance failing at 10. The margin for "the same", 0.05 nats, was
 then set as a size that nobody would pick a norm for. After a first draft had run, three things changed: the
 rates for the Markov language, whose best one had been at the edge; the arm without a shift, added to explain a
-gap; and the offset's second card, at a fixed rate, because the verdict of the first hangs on the rate. No
+gap; and cards at one fixed rate beside those at the best one, because some verdicts hang on the rate. No
 criterion was moved.
 
 ### RMSNorm and LayerNorm in loss
@@ -1293,7 +1293,7 @@ Some statements travel without their conditions, or are plainly off. You have no
 | "it improves the final quality" | the paper says comparable; so do we |
 | "strictly the same quality, a free lunch" | no measurement can say "strictly"; ours says within 0.05 nats on text, not on the Markov language, and with an offset it is not the same at all |
 | "LlamaRMSNorm and the fp32-gain version are the same code" | they round differently (`03-cast-first-rounds-twice`) |
-| "bfloat16 has 8 bits of mantissa, three digits; FP8 has 3 to 4" | 7 stored and 1 implicit, 2.4 digits; the two FP8 formats store 3 and 2 (table of formats) |
+| "bfloat16 has 8 bits of mantissa, three digits; FP8 has 3 to 4" | 7 stored and 1 implicit, 2.4 digits; the two FP8 formats {cite:p}`micikevicius2022` store 3 and 2 (table of formats) |
 | "a norm in BF16 or FP16 reaches a fraction of the target quality" | a chart without a source; `03-bf16-layer-is-harmless-…` says what happens at our size |
 | "a norm below float32 is a bug" | the sum below float32 is one; bfloat16 in and out is common practice |
 
