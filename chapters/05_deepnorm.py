@@ -709,7 +709,7 @@ fifty += lab.run(Experiment(base, {"arm": usual, "seed": few}))
 
 # %% [markdown]
 r"""
-To know what a loss means, we compute what a model gets that knows the frequency of each character and nothing else.
+What does a model get that knows the frequency of each character and nothing else?
 """
 
 # %%
@@ -836,8 +836,7 @@ claim(
 # %% [markdown]
 r"""
 Read the figure from the right. What starts from Xavier's weights knows no more than letter frequencies after forty steps: Post-Norm with warm-up and without, Admin, and Pre-Norm, too. (Admin's authors report that it converges where Post-Norm diverges, after warm-up and
-thousands of steps {cite:p}`liu2020`; here it had neither.) What starts with small branches has learned more: DeepNorm, Post-Norm with $\beta$ and no $\alpha$, and Pre-Norm with the weights that Pre-Norm models really use. Pre-Norm lost the race above because it was given Xavier's
-weights, as in the pilot from which this section began.
+thousands of steps {cite:p}`liu2020`; here it had neither.) What starts with small branches has learned more: DeepNorm, Post-Norm with $\beta$ and no $\alpha$, and Pre-Norm with the weights that Pre-Norm models really use. Pre-Norm lost the race above because of Xavier's weights.
 
 So here is a fairer race: Pre-Norm from `megatron` against DeepNorm, each at the best of three rates (two seeds, validation data), reported on test data with five seeds.
 """
