@@ -649,13 +649,13 @@ reached = {name: {n: family(n, a) for n in grid} for name, a in exponents.items(
 
 def draw(name):
     """One picture of the family: three kinds of step over depth, relative to the shallowest."""
-    got = reached[name]
+    got, title = reached[name], f"α = (2N)^a, a = {name}"
+    kinds = {"SGD": "sgd", "random signs": "random", "Adam": "adam"}
     lines = {
-        f"{kind} step": {n: [at[kind] / got[grid[0]][kind]] for n, at in got.items()}
-        for kind in ("sgd", "random", "adam")
+        name: {n: [at[kind] / got[grid[0]][kind]] for n, at in got.items()}
+        for name, kind in kinds.items()
     }
     axes = {"xlabel": "depth N (blocks)", "ylabel": "‖ΔF‖ / η, relative", "ylim": (0.05, 100)}
-    title = f"α = (2N)^a, a = {name}"
     return plots.curves(lines, **axes, logx=True, logy=True, caption="One seed.", title=title)
 
 
@@ -709,7 +709,7 @@ fifty += lab.run(Experiment(base, {"arm": usual, "seed": few}))
 
 # %% [markdown]
 r"""
-To know what a loss means, we compute what a model gets that knows the frequency of each character and nothing else.
+What does a model get that knows the frequency of each character and nothing else?
 """
 
 # %%
@@ -836,8 +836,7 @@ claim(
 # %% [markdown]
 r"""
 Read the figure from the right. What starts from Xavier's weights knows no more than letter frequencies after forty steps: Post-Norm with warm-up and without, Admin, and Pre-Norm, too. (Admin's authors report that it converges where Post-Norm diverges, after warm-up and
-thousands of steps {cite:p}`liu2020`; here it had neither.) What starts with small branches has learned more: DeepNorm, Post-Norm with $\beta$ and no $\alpha$, and Pre-Norm with the weights that Pre-Norm models really use. Pre-Norm lost the race above because it was given Xavier's
-weights, as in the pilot from which this section began.
+thousands of steps {cite:p}`liu2020`; here it had neither.) What starts with small branches has learned more: DeepNorm, Post-Norm with $\beta$ and no $\alpha$, and Pre-Norm with the weights that Pre-Norm models really use. Pre-Norm lost the race above because of Xavier's weights.
 
 So here is a fairer race: Pre-Norm from `megatron` against DeepNorm, each at the best of three rates (two seeds, validation data), reported on test data with five seeds.
 """
@@ -1039,7 +1038,7 @@ r"""
 | source and setting | what it says | here |
 | --- | --- | --- |
 | {cite:t}`wang2022`, section 4 | one SGD step moves the model by the order of $\eta$ | `05-update-is-bounded`; not for Adam or gains: `05-step-adam`, `05-step-sgd-all` |
-| {cite:t}`wang2022`, Figure 5: widths 64–128, 2 heads, 6 + 6 to 100 + 100 layers, IWSLT14 | Post-LN's update grows with depth, DeepNet's stays | `05-post-update-is-larger` |
+| {cite:t}`wang2022`, Figure 5: width 64, hidden 128, 2 heads, 6 + 6 to 100 + 100 layers, IWSLT14 | Post-LN's update grows with depth, DeepNet's stays | `05-post-update-is-larger` |
 | {cite:t}`wang2022`, Figure 6: IWSLT14, 10 to 100 layers, 8,000 steps | DeepNet above 30 BLEU at 100 layers | `05-deepnorm-beats-post-from-xavier`, at the start of training |
 | {cite:t}`wang2022`, WMT17 En–De, 100 + 100 layers | 28.9 BLEU | `05-deepnorm-beats-pre-each-tuned` |
 | {cite:t}`wang2022`, OPUS-100, 500 + 500 layers | 4.4 BLEU above a 48-layer baseline | `05-very-deep-training`: our runs are too short to say |
