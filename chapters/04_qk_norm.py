@@ -1091,6 +1091,8 @@ claim(
 
 # %% [markdown]
 r"""
+All six predictions hold. That is less of a feat than it looks: pilots had shown the plateau, and who is ahead at either end.
+
 ### Does it depend on the initialization?
 
 The same comparison at the high rate from two smaller initializations (one seed a cell; `xavier` is the headline's).
@@ -1142,6 +1144,7 @@ softmax {cite:p}`chowdhery2023`. It keeps output logits from drifting and does n
 | [Command R+](https://github.com/huggingface/transformers/blob/main/src/transformers/models/cohere/modeling_cohere.py) | LayerNorm per head, no shift | each head its own | after |
 | HybridNorm {cite:p}`zhuo2025` | RMSNorm per head, on $v$ too | vector, shared by heads | after |
 | nGPT {cite:p}`loshchilov2025` | unit vectors | $s_{qk}$ on both; logits times $\sqrt{d_k}$ | **before** the norm |
+| [Hunyuan, dense](https://github.com/vllm-project/vllm-metal/issues/660) | RMSNorm per head | vector | **before** the norm |
 | [nanochat](https://github.com/karpathy/nanochat) | RMSNorm per head, then times 1.2 | none | **before** the norm |
 
 (After Gemma's reports and the models' code as released. "After" means that the rotation follows norm and gain.)
@@ -1236,7 +1239,7 @@ Four slips that public code has had. Each is rebuilt by spoiling one thing in th
 2. **The norm is skipped.** A port looked for attributes called `q_norm` and `k_norm`; one model calls them
    otherwise. It loaded, served and produced garbage
    ([vllm-metal 659](https://github.com/vllm-project/vllm-metal/pull/659)).
-3. **The wrong order.** The same port normalized before the rotation in all models; this one, Hunyuan's, is normalized after it
+3. **The wrong order.** The same port normalized before the rotation in all models; that one, Hunyuan's, wants it after
    ([issue 660](https://github.com/vllm-project/vllm-metal/issues/660)). In bf16 the first layer's queries were off by about a
    tenth of a per cent: small enough to ship. (We rebuild the mirror image.)
 4. **The cap is dropped.** Fused attention had no soft cap at first, so vLLM
