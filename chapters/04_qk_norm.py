@@ -18,7 +18,7 @@ r"""
 its loss diverges. The authors look inside and find attention weights that are almost one-hot: each token
 looks at a single other token and ignores the rest. The logits behind these weights had grown to extreme
 values {cite:p}`dehghani2023`. The cure was two more norms, one on the queries and one on the keys. Today
-Gemma 3, Qwen 3 and OLMo 2 have them.
+Gemma 3, Qwen 3 and OLMo 2 have them {cite:p}`gemma2025,qwen2025,olmo2024`.
 
 That leaves a puzzle. The model was a Pre-Norm model: what enters attention *is* normalized. Why is that not
 enough? And what should the new norm do? Make each query and key a unit vector, say some texts, then no
@@ -37,7 +37,7 @@ r"""
 - norm before or after the rotation, per head or over the full width, soft caps, QK-Clip;
 - a learning-rate sweep with and without QK-Norm: where it helps, where it costs, and how a coarse grid
   of rates crowns a winner that a finer one dethrones;
-- four slips of public code, each caught by a check, none by the loss.
+- four slips of public code, each caught by a check.
 """
 
 # %%
@@ -128,19 +128,20 @@ r"""
 
 ### Why logits grow
 
-Write out what a logit is under Pre-Norm, with the normalized stream $\hat x$ and the gain $g$ of the norm:
+Write out what a logit is under Pre-Norm, with the normalized stream $\hat x$ and the gain $g$ of the norm
+(shifts, biases and the rotation by position left out):
 
 $$\ell_{ij} = \tfrac1{\sqrt{d_k}}\,(g\odot\hat x_i)^\top\, W_q^\top W_k\, (g\odot\hat x_j).$$
 
 Pre-Norm fixes the size of $\hat x$. It does not fix $W_q$, $W_k$ or $g$. The factor $1/\sqrt{d_k}$ is
 itself a normalization, but one *on credit*: it makes the variance of a logit 1 if the entries of $q$ and
-$k$ are independent with variance 1. That is true at the first step, if the initialization is right.
+$k$ are independent with mean 0 and variance 1. That is about true at the first step, if the initialization is right.
 Nothing keeps it true.
 
-Adam moves each weight by about the learning rate $\eta$ in each step, whatever the gradient's size. If
+Adam moves each weight by up to about the learning rate $\eta$ in each step, whatever the gradient's size. If
 steps point the same way for a while, a weight has moved by up to $\eta t$ after $t$ steps. Once that
 exceeds its initial size, $W_q^\top W_k$ grows like $(\eta t)^2$. The gain $g$ enters twice and is trained
-too, so the power is anything up to four. A feed-forward layer also multiplies two matrices, but its output
+too; once it has left its initial 1 as far behind, the power is anything up to four. A feed-forward layer also multiplies two matrices, but its output
 is added to a stream and normalized there. Attention puts its product into an exponent.
 
 ### What saturation costs
@@ -151,7 +152,7 @@ $e^{-\delta}$, so $1 - p_{\max} \le (T-1)\,e^{-\delta}$, and
 
 $$\text{slope} = 1 - \sum_j p_j^2 \;\le\; 1 - p_{\max}^2 \;\le\; 2\,(1 - p_{\max}) \;\le\; 2\,(T-1)\,e^{-\delta}.$$
 
-The gradient that reaches queries and keys dies *exponentially* in the gap. Test it on random rows:
+What such a row passes on to its query and keys dies *exponentially* in the gap. Test it on random rows:
 """
 
 # %%
@@ -179,11 +180,13 @@ attention becomes spiky and training unstable. The first two follow from the for
 observation. {cite:t}`zhai2023` call it **entropy collapse**: low attention entropy goes with oscillating or
 diverging losses in many architectures.
 
-Two further conclusions sound natural and do not follow. *Saturated attention explodes.* It cannot: its output
-is an average of the values, however large the logits are. *Saturated attention is frozen, for it gets no
-gradient.* Under plain gradient descent, yes. Adam divides a small gradient by its own small size. While
-anything is left, steps keep their length $\eta$; only their *direction* now comes from the few rows that are not
-one-hot, and the others cannot object. Keep both for the predictions.
+Two further conclusions sound natural and do not follow. *Saturated attention explodes.* Its output cannot: it
+is an average of the values, however large the logits are. (Its gradient may still be large: where two logits tie, a
+row is not one-hot, and the gradient of its query is a multiple of keys that have grown.) *Saturated attention is
+frozen, for it gets no gradient.* Under plain gradient descent, nearly. Adam divides a small gradient by its own small
+size. While that is large against Adam's $\epsilon$ ($10^{-8}$ here), steps keep their length, about $\eta$ for a weight;
+only their *direction* now comes from the few rows that are not one-hot, and the others cannot object. Keep both
+for the predictions.
 
 ### Four bounds
 
@@ -232,7 +235,7 @@ plots.table(
 # %%
 claim(
     "04-unit-vectors-forbid-sharp-attention",
-    "Among 2,048 keys of width 64, unit vectors give no key a weight above {mean:.5f}; "
+    "Among 2,048 keys of width 64, unit vectors with 1/√d_k give no key a weight above {mean:.5f}; "
     "equal weights are {even:.5f}.",
     sharpest(l2_norm),
     even=1 / 2048,
@@ -264,18 +267,18 @@ no gradient leads back.
 ### Temperature
 
 Whoever wants cosines must multiply them by something. {cite:t}`henry2020`, the first QK-Norm, drop the
-$1/\sqrt{d_k}$ and learn one scalar $g$ per attention module, which starts at $\log_2(L^2 - L)$ for
-sequences of length $L$. Swin V2 learns one temperature per head, $\exp\tau_h$ capped at 100
+$1/\sqrt{d_k}$ and learn one scalar $g$ per attention module, which starts at $\log_2(L^2 - L)$, where $L$ is
+the length that 97.5 % of the training sequences do not exceed. Swin V2 learns one temperature per head, $\exp\tau_h$ capped at 100
 {cite:p}`liu2022`. RMSNorm and LayerNorm bring their own: the gains $\gamma_q, \gamma_k$ give
 $\ell = \frac1{\sqrt{d_k}}\sum_c \gamma_{q,c}\gamma_{k,c}\,\hat q_c \hat k_c$, so the bound is
 $\sqrt{d_k}\,\max_c|\gamma_{q,c}\gamma_{k,c}|$ (with a rotation in between,
 $\sqrt{d_k}\,\max_c|\gamma_{q,c}|\,\max_c|\gamma_{k,c}|$). Gains are trained. The guarantee that logits stay bounded
-"whatever happens in training" holds up to two gain vectors, which grow by about $\eta$ a step, where
-without the norm two *matrices and two gains* did.
+"whatever happens in training" holds up to two gain vectors, which grow by at most about $\eta$ a step. Without the
+norm, *two matrices and a gain that enters twice* do.
 
-(ScaleNorm and FixNorm are relatives: {cite:t}`nguyen2019` give every vector of the stream, or every word
-embedding, one fixed length times one learned number. They bound the *inputs* of $W_q$ and $W_k$ and, with
-tied embeddings, the output's logits; the matrices between stay free.)
+(ScaleNorm and FixNorm are relatives {cite:p}`nguyen2019`. ScaleNorm gives the input of every sublayer one learned
+length; FixNorm gives every word embedding the same length. Together, with tied embeddings, they make the *output's*
+logits cosines times a learned number. The matrices $W_q$ and $W_k$ stay free.)
 
 ### The gradient of a matrix whose scale does not matter
 
@@ -325,9 +328,9 @@ claim(
 
 # %% [markdown]
 r"""
-This is a brake. A larger matrix turns less with each step of the same size: it turns by an angle of about
-$\eta/\|W\|$. A high rate first inflates $W_q$, which then lowers its *effective* rate by itself. The norm
-does not stop the matrix from growing; it makes growth harmless. (Exercise 7 asks for the proof.)
+This is a brake. A step of length $s$ turns the matrix by an angle of about $s/\|W_q\|$, so a larger matrix turns
+less. A high rate first inflates $W_q$, which then lowers its *effective* rate by itself. The norm
+does not stop the matrix from growing; it keeps the growth out of the logits. (Exercise 7 asks for a proof, under plain gradient descent.)
 
 ### Per head or over the full width
 
@@ -445,7 +448,7 @@ claim(
 # %% [markdown]
 r"""
 LayerNorm's mean subtraction does not commute with rotations either. (nGPT's scale stands after the rotation
-too: {cite:t}`loshchilov2025`.)
+too: {cite:t}`loshchilov2025`. Such models train; they merely see absolute positions.)
 
 ### Caps and clips
 
@@ -462,7 +465,8 @@ and 30 on the output logits {cite:p}`gemma2`.
 **QK-Clip** acts on the weights {cite:p}`kimi2025`. After an optimizer step, a head whose largest logit
 $S_h$ exceeds $\tau$ has $W_q$ and $W_k$ multiplied by $\sqrt{\gamma_h}$ each, with
 $\gamma_h = \min(1, \tau/S_h)$. Kimi K2 used it with $\tau = 100$ and the optimizer
-Muon; a QK-Norm was no option there, because latent attention keeps no full keys that a norm could act on. The logits of the very batch that tripped it land on $\tau$:
+Muon. A QK-Norm was no option there: its latent attention (MLA) never forms the full keys at inference, so no norm can act on them. (There
+QK-Clip treats the shared rotary part of the keys apart; the rule above is that of ordinary heads.) The largest logit of the very batch that tripped it lands on $\tau$:
 """
 
 # %%
@@ -497,7 +501,7 @@ The next batch may exceed it again; the clip is a leash of one step.
 ### What it costs
 
 Per token and layer, the four projections of attention take $4\cdot 2d^2 = 8d^2$ floating-point operations for a width $d$. Two RMSNorms over
-$d$ numbers each take about four per number: square, add, scale, gain; together $8d$. The share is $1/d$, for $d = 4096$ that is 0.024 %. What a norm really
+$d$ numbers each take about four per number: square, add, scale, gain; together $8d$. The share is $1/d$; for $d = 4096$ that is $1/4096 \approx 0.024\,\%$. What a norm really
 costs is a trip through memory for $q$ and $k$ and a kernel launch, which one fused kernel for norm and rotation saves again; chapter 09 measures it. On a tiny
 model on a CPU, where launches are all there is, it is not negligible.
 
@@ -678,7 +682,7 @@ plots.curves(
     ylim=(1, 1e6),
     reference={"√d_k": (base.model.dim // base.model.heads) ** 0.5},
     caption="Without a norm the logits run away with the rate; under a soft cap too (drawn before "
-    "the cap). QK-Norm's stay within a few times √d_k, as far as the gains raise it.",
+    "the cap). QK-Norm's exceed √d_k only as far as the trained gains let them.",
     provenance=lab.provenance(every),
 )
 
@@ -693,12 +697,20 @@ def growth(arm):
 # %%
 claim(
     "04-logits-outgrow-the-rate",
-    "From rate 0.01 to 0.03 the largest logit grows like the rate to the power {mean:.2f} without a "
-    "norm, and to the power {normed:.2f} with QK-Norm.",
+    "From rate 0.01 to 0.03 the largest logit grows like the rate to the power {mean:.2f} without a norm.",
     growth("none"),
-    normed=float(np.mean(growth("qk"))),
-    source="this book: a product of two matrices and two gains",
+    source="this book: a product of two matrices and a gain that enters twice",
     criterion="in [1, 4]",
+    kind="at",
+)
+
+# %%
+claim(
+    "04-qk-norm-logits-lag-the-rate",
+    "From rate 0.01 to 0.03 the largest logit grows like the rate to the power {mean:.2f} with QK-Norm.",
+    growth("qk"),
+    source="this book: behind the norm only the gains grow",
+    criterion="< 1",
     kind="at",
 )
 
@@ -748,8 +760,8 @@ plots.explore(
     list(at_rate),
     "growth",
     label="learning rate",
-    caption="The largest logit by step (one seed). At low rates it creeps; at high ones it has left "
-    "the range of a softmax within the first hundred steps, unless queries and keys are normalized.",
+    caption="The largest logit by step, before any cap (one seed). At low rates it creeps; from 0.03 on it is "
+    "in the hundreds within a hundred steps, unless queries and keys are normalized.",
 )
 
 # %% [markdown]
@@ -764,7 +776,7 @@ plots.by_depth(
     {arm: part.values("attention.largest") for arm, part in at_high.items()},
     ylabel="largest attention logit",
     logy=True,
-    caption="Rate 0.03. The first layer, which reads embeddings, is spared; the others are not.",
+    caption="Rate 0.03. Without a norm the first layer, which reads embeddings, is spared; the others are not.",
     provenance=lab.provenance(*at_high.values()),
 )
 
@@ -784,8 +796,8 @@ collapsed = {
 }
 claim(
     "04-entropy-collapses",
-    "At rate 0.03 without a norm, the sharpest layer keeps {mean:.2f} of the largest possible entropy; "
-    "with QK-Norm it keeps {normed:.2f}.",
+    "At rate 0.03 without a norm, the sharpest layer keeps {mean:.3f} of the largest possible entropy "
+    "(with QK-Norm it keeps {normed:.3f}).",
     collapsed["none"],
     normed=float(np.mean(collapsed["qk"])),
     source="Zhai et al. 2023, arXiv 2303.06296 (entropy collapse)",
@@ -800,7 +812,7 @@ slopes = {
 }
 claim(
     "04-softmax-passes-less",
-    "At rate 0.03 without a norm the softmax's slope is {mean:.2f} of what it is with QK-Norm.",
+    "At rate 0.03 without a norm the slope, averaged over layers, is {mean:.2f} of that with QK-Norm.",
     quotient(slopes["none"], slopes["qk"]),
     source="'vanishing gradients through softmax'",
     criterion="< 0.8",
@@ -885,11 +897,12 @@ claim(
 
 # %% [markdown]
 r"""
-The cap touches nothing but the logits. That it helps as well says that the logits are the culprit.
+The cap touches nothing but the logits. That it helps as well speaks for the logits as the culprit; that it helps less is
+the third prediction. (One cap was tried. Another may do better.)
 
 The plateau is the second prediction, and it sets our small model apart from the large ones: there the
-loss diverges. We do not know what turns a plateau into an explosion; depth, length of training and low precision are
-candidates. What we can show is the mechanism and its price.
+loss diverges. We do not know what turns a plateau into an explosion; depth, length of training, low precision and the
+gradients of near-ties are candidates. What we can show is that the logits do not stop.
 """
 
 
@@ -911,7 +924,7 @@ claim(
 
 # %% [markdown]
 r"""
-So much for the frozen layer: with Adam, a small gradient does not stop a weight, only one that is exactly zero does.
+So much for the frozen layer. With Adam, a small gradient does not stop a weight, unless it is small against $\epsilon$ too.
 
 ### Over the whole range
 """
@@ -923,8 +936,8 @@ plots.curves(
     ylabel="test loss (nats)",
     logx=True,
     ylim=(2.0, 3.0) if profile == "cpu" else None,
-    caption="QK-Norm's valley is wider to the right and no deeper; at low rates it is no better. (Some "
-    "bars of two seeds leave the picture.)",
+    caption="QK-Norm's valley is wider to the right and hardly deeper; at the lowest rate it is no better. "
+    "(Two seeds make long bars; some leave the picture.)",
     provenance=lab.provenance(every),
 )
 
@@ -956,7 +969,7 @@ claim(
     "04-qk-norm-costs-at-a-low-rate",
     "At rate 0.003 QK-Norm's loss minus that without a norm is {mean:+.3f} nats.",
     minus(slow["qk"], slow["none"]),
-    source="a text that calls the cost of QK-Norm negligible",
+    source="a text calls the cost of QK-Norm negligible; it counts operations, not loss",
     criterion="> 0",
     kind="at",
 )
@@ -965,9 +978,9 @@ claim(
 r"""
 ### Each at its own rate
 
-The two claims pull in different directions, so the fair question is what is left when every arm may choose: on validation
-text, with two seeds, reported on test text with five. First from the three rates of the range, each about three times the
-one before.
+The two claims pull in different directions, so the fair question is what is left when every arm may choose its rate on validation
+text, to be judged on test text with five seeds. First from the three rates of the range, each about three times the
+one before (chosen with the same five seeds).
 """
 
 # %%
@@ -987,7 +1000,7 @@ claim(
 # %% [markdown]
 r"""
 A lead, then, with every arm tuned? Our first draft stopped here. But the two arms chose neighbouring rates of a coarse grid, and
-the best rate of each may lie between. The sweep has one more value there.
+the best rate of each may lie between. The sweep has one more value there (chosen with two seeds).
 """
 
 # %%
@@ -1030,8 +1043,8 @@ claim(
 r"""
 The lead is gone. Nothing about QK-Norm has changed between the cards, only the rates on offer: without a norm the best rate lay
 between two values of the coarse grid, where it could not be chosen. Now all three arms choose the same one. What QK-Norm
-buys at this size is room to the *right* of the optimum; the optimum itself is no better. And the cap's little lead? It is of
-the size that a coarse grid can fake. The profile `full` has more rates and longer runs; until then, do not build on it.
+buys at this size is room to the *right* of the optimum; the optimum itself is no better, as far as five seeds can tell. And the cap's
+little lead? It is smaller than the one that a coarse grid has just faked. The profile `full` has more rates and longer runs; until then, do not build on it.
 
 ### Unit vectors and their temperature
 
@@ -1051,7 +1064,7 @@ plots.dots(
         "qk": length_loss["qk"],
     },
     xlabel="test loss (nats)",
-    caption="Unit vectors need a temperature. With one, they do what RMSNorm does.",
+    caption="Unit vectors need a temperature. With one, they end close to RMSNorm.",
     provenance=lab.provenance(*lengths.values()),
 )
 
@@ -1078,6 +1091,8 @@ claim(
 
 # %% [markdown]
 r"""
+All six predictions hold. That is less of a feat than it looks: pilots had shown the plateau, and who is ahead at either end.
+
 ### Does it depend on the initialization?
 
 The same comparison at the high rate from two smaller initializations (one seed a cell; `xavier` is the headline's).
@@ -1094,7 +1109,7 @@ plots.grid_map(
     row_label="initialization",
     col_label="norm of queries and keys",
     value_label="test loss (nats) at rate 0.03",
-    caption="QK-Norm is ahead from all three initializations: what saturates attention here is the rate.",
+    caption="QK-Norm is ahead from all three (one seed): its lead does not hang on a large initialization.",
     provenance=lab.provenance(inits),
 )
 
@@ -1106,9 +1121,9 @@ r"""
 | --- | --- | --- |
 | {cite:t}`dehghani2023`: vision transformers of about 8B parameters | diverge after a few thousand steps with near one-hot attention; LayerNorm on $q$ and $k$ mends it | `04-entropy-collapses`, `04-qk-norm-holds-the-logits`; no divergence here: `04-failure-is-a-plateau` |
 | {cite:t}`wortsman2024`: small models at high rates | logit growth appears in small models too; QK-Norm lowers the sensitivity to the rate | `04-qk-norm-is-less-sensitive-to-the-rate` |
-| {cite:t}`zhai2023`: vision, speech, translation, language | low entropy goes with instability; proposes σReparam, spectral normalization of all matrices with a learned scale | `04-entropy-collapses`; σReparam is not run here |
+| {cite:t}`zhai2023`: vision, speech, translation, language | low entropy goes with instability; proposes σReparam: every matrix is divided by its largest singular value and multiplied by a learned number | `04-entropy-collapses`; σReparam is not run here |
 | {cite:t}`henry2020`: five low-resource translation pairs, on top of Pre-Norm, FixNorm and ScaleNorm | +0.928 BLEU on average | `04-coarse-grid-shows-a-lead`, gone in `04-each-tuned-qk-norm-is-ahead`; `04-temperature-mends-unit-vectors` |
-| {cite:t}`rybakov2024`: 830M parameters driven into divergence by high rates | outputs of QKV, projection and second feed-forward layers all grow; QK-Norm with soft-capping allows 1.5 times the rate of QK-Norm alone | alone: figures above; together: exercise 6 |
+| {cite:t}`rybakov2024`: 830M parameters driven into divergence by high rates | outputs of the QKV, projection and second feed-forward layers grow most; QK-Norm with soft-capping allows 1.5 times the rate of QK-Norm alone | alone: figures above; together: exercise 6 |
 | {cite:t}`gemma2` and {cite:t}`gemma2025` | cap of 50 on attention logits in Gemma 2, QK-Norm in its place in Gemma 3 | `04-qk-norm-beats-the-soft-cap` |
 | {cite:t}`kimi2025`: 1T parameters, 32B active, Muon | QK-Clip at $\tau = 100$, no loss spike in 15.5T tokens | profile `full` |
 
@@ -1129,6 +1144,7 @@ softmax {cite:p}`chowdhery2023`. It keeps output logits from drifting and does n
 | [Command R+](https://github.com/huggingface/transformers/blob/main/src/transformers/models/cohere/modeling_cohere.py) | LayerNorm per head, no shift | each head its own | after |
 | HybridNorm {cite:p}`zhuo2025` | RMSNorm per head, on $v$ too | vector, shared by heads | after |
 | nGPT {cite:p}`loshchilov2025` | unit vectors | $s_{qk}$ on both; logits times $\sqrt{d_k}$ | **before** the norm |
+| [Hunyuan, dense](https://github.com/vllm-project/vllm-metal/issues/660) | RMSNorm per head | vector | **before** the norm |
 | [nanochat](https://github.com/karpathy/nanochat) | RMSNorm per head, then times 1.2 | none | **before** the norm |
 
 (After Gemma's reports and the models' code as released. "After" means that the rotation follows norm and gain.)
@@ -1152,7 +1168,8 @@ r"""
 ## Symptoms
 
 Attention trouble has several faces, and one of them hides behind a cure. Read the probes of five kinds of runs:
-logits before the cap, entropy, slope, the growth of the stream from embedding to output, and test loss.
+logits before the cap, entropy, slope (through the cap, where there is one), the growth of the stream from embedding to
+output, and test loss.
 """
 
 
@@ -1189,19 +1206,20 @@ plots.table([{"run": name, **vital_signs(runs)} for name, runs in patients.items
 r"""
 | what you see in training | probe | cause | fix |
 | --- | --- | --- | --- |
-| a flat, high loss; no NaN | largest logit in the hundreds, entropy and slope near 0 in some layer | $q$ and $k$ have outgrown the softmax | QK-Norm; a lower rate; a cap |
+| a flat, high loss; no NaN | largest logit in the hundreds or above, entropy and slope near 0 in some layer | $q$ and $k$ have outgrown the softmax | QK-Norm; a lower rate; a cap |
 | the same *with* a cap | raw logits far above $c$, entropy high, slope near 0 | the cap is saturated: many keys tie at $\pm c$ and none gets a gradient | QK-Norm; a lower rate |
 | a loss that is too high from the start | entropy near 1, tiny logits | the bound forbids attention (bare unit vectors, a scale applied twice) | a learned temperature, or RMSNorm |
 | logits healthy, loss still above that of a lower rate | attention far from saturated, the stream grows fast | the rest of the network has no bound (or the rate is simply too noisy) | a lower rate; look at the stream and at the other matrices |
-| right on short texts, wrong further on | move the text by some places and compare logits | gain after the rotation | norm and gain first |
+| the same text is read differently further on | move the text by some places and compare logits | gain after the rotation | norm and gain first |
 
-The fourth row deserves its own card. QK-Norm is an intervention in attention, nothing more.
+The fourth row deserves its own card. QK-Norm is an intervention in attention, nothing more. The card says that something else is
+wrong at this rate, not what: other layers' outputs and the plain noise of a high constant rate both fit.
 """
 
 # %%
 claim(
     "04-another-instability-remains",
-    "QK-Norm at rate 0.03, with logits of at most {top:.0f}, still has a loss {mean:+.3f} nats above that at 0.01.",
+    "QK-Norm at rate 0.03, with logits of at most {top:.0f}, still has a loss {mean:.3f} nats above that at 0.01.",
     minus(test["qk"], length_loss["qk"]),
     top=max(at_high["qk"].values(largest)),
     source="Rybakov et al. 2024, arXiv 2410.16682: other layers' outputs grow too",
@@ -1216,16 +1234,16 @@ r"""
 Four slips that public code has had. Each is rebuilt by spoiling one thing in the attention of a whole block.
 
 1. **The norm runs across heads.** gpt-neox normalized over heads *and* channels by default. A
-   [pull request](https://github.com/EleutherAI/gpt-neox/pull/1367) noticed when with grouped keys the shapes no
-   longer fitted. (As OLMo 2's choice it is fine; in a port of a per-head model it is not.)
+   [pull request](https://github.com/EleutherAI/gpt-neox/pull/1367) noticed because the shapes no longer fitted where several
+   query heads share one key head. (As OLMo 2's choice it is fine; in a port of a per-head model it is not.)
 2. **The norm is skipped.** A port looked for attributes called `q_norm` and `k_norm`; one model calls them
    otherwise. It loaded, served and produced garbage
    ([vllm-metal 659](https://github.com/vllm-project/vllm-metal/pull/659)).
-3. **The wrong order.** The same port fixed one order of norm and rotation for all models
-   ([issue 660](https://github.com/vllm-project/vllm-metal/issues/660)). In half precision the queries were off by about a tenth of a per cent:
-   small enough to ship.
-4. **The cap is dropped.** Fused attention had no soft cap at first, so engines ran Gemma 2 without it until they
-   [added one](https://github.com/ggml-org/llama.cpp/pull/8197); another passed a constant 0 to a kernel that had it
+3. **The wrong order.** The same port normalized before the rotation in all models; that one, Hunyuan's, wants it after
+   ([issue 660](https://github.com/vllm-project/vllm-metal/issues/660)). In bf16 the first layer's queries were off by about a
+   tenth of a per cent: small enough to ship. (We rebuild the mirror image.)
+4. **The cap is dropped.** Fused attention had no soft cap at first, so vLLM
+   [ran Gemma 2 without it](https://github.com/vllm-project/vllm/pull/5908) for a while, and said so; another engine passed a constant 0 to a kernel that had it
    ([issue 665](https://github.com/vllm-project/vllm-metal/issues/665)).
 """
 
@@ -1292,15 +1310,16 @@ claim(
 
 # %% [markdown]
 r"""
-Would the loss have told? For the order it would not: nanochat's author
-[found no gain](https://github.com/karpathy/nanochat/issues/743) in exchanging the two, and a sweep of the
-[Marin project](https://github.com/marin-community/marin/issues/5114) found none either. A model learns with either order. Loading weights that were
-trained with the *other* order is what breaks.
+Would the loss have told? For the order, two projects tried: nanochat's author
+[saw no improvement](https://github.com/karpathy/nanochat/issues/743) from exchanging the two, and the
+[Marin project](https://github.com/marin-community/marin/issues/5114) no difference. Neither could: their norms have *no gain*, and then both orders are the same
+function, as shown above. With gains the question is open here; the profile `full` trains that arm. What certainly breaks is to load
+weights that were trained with the *other* order.
 
 One slip sits outside the block. The scale of the logits is $1/\sqrt{d_k}$ with the head's own width; a port that computes
 $d_k$ as width over heads is wrong where the two differ. Gemma 2's 9B model has heads of 256 while width over heads is
-224, and [several code bases](https://github.com/ggml-org/llama.cpp/pull/8444) first took the second number. With QK-Norm and gains
-nobody would notice in training: the gains absorb any constant.
+224, and [several code bases](https://github.com/ggml-org/llama.cpp/pull/8444) first took the second number. Trained from
+scratch with QK-Norm and gains nobody would notice: the gains can absorb any constant.
 """
 
 # %% [markdown]
@@ -1507,7 +1526,7 @@ r"""
 <details><summary>Hint</summary>
 
 Adam divides the gradient by its own running size, so a factor on the gradient changes little. Decay at rate $\eta$ with coefficient
-$\lambda$ shrinks a weight by $\eta\lambda$ a step: compare that with the growth of $\eta$ a step, at weights of size 0.1.
+$\lambda$ shrinks a weight $w$ by $\eta\lambda w$ a step. Compare that with a step of up to $\eta$, at weights of size $0.1$.
 
 </details>
 
@@ -1545,15 +1564,15 @@ start is forgotten, the angle of a step is $\eta\|\nabla\mathcal L\|/\|W_t\| = \
 r"""
 ## What you now know
 
-- A logit is a product of two trained matrices and two gains. Pre-Norm normalizes what they multiply, and the softmax exponentiates what comes out.
-- A saturated softmax passes a gradient that is exponentially small in the gap. Under Adam that does not stop the logits; it takes the information out
-  of their gradient. At our size the result is a plateau, no explosion.
-- Unit vectors bound logits by 1 and forbid attention unless a temperature is learned. RMSNorm and LayerNorm bound them by $\sqrt{d_k}$ times gains, over
+- A logit is a product of two trained matrices and a gain that enters twice. Pre-Norm normalizes what they multiply, and the softmax exponentiates what comes out.
+- A saturated softmax passes a gradient that is exponentially small in the gap. Under Adam that does not stop the logits; their
+  steps follow the few rows that are left. At our size the result is a plateau, no explosion.
+- Unit vectors bound logits by 1 and forbid sharp attention unless a temperature is learned. RMSNorm and LayerNorm bound them by $\sqrt{d_k}$ times gains, over
   the full width by $h$ times as much.
-- Behind a norm the gradient is orthogonal to the matrix and falls with its size: high rates brake themselves.
-- Norm and rotation commute, gain and rotation do not: gain first, or none.
+- Behind a norm the gradient is orthogonal to the matrix and falls with its size: as the matrix grows, its effective rate falls.
+- RMS and L2 norms commute with the rotation, gains and LayerNorm's mean do not: norm and gain first, or no gain.
 - QK-Norm widens the range of rates that work. At a low rate it costs a little; with every arm at its own rate, from a grid that is fine enough, no lead
-  is left. It protects attention alone: the rest of the network still suffers from a high rate.
+  is left. It protects attention alone: a high rate still has its price.
 - "Each arm tuned" is a statement about a grid. Where two arms choose neighbouring values, make it finer before you believe the difference.
 - Look at logits, entropy and slope, not at the loss; and compare a block with its equation.
 
