@@ -791,7 +791,7 @@ claim(
 
 # %% [markdown]
 r"""
-Post-Norm's function jumps, how far depends much on the seed. DeepNorm's moves less, even though Adam's step is not covered by the promise. A few steps later it has caught up. And look at the two Pre-Norm curves: they jump as far as
+Post-Norm's function jumps; how far depends much on the seed. DeepNorm's moves less, even though Adam's step is not covered by the promise. A few steps later it has caught up. And look at the two Pre-Norm curves: they jump as far as
 Post-Norm's, and the one from `megatron` learns as well as DeepNorm. So a bounded first step is not what separates the models that learn from those that do not. It may help; it does not decide.
 
 ### What wins: placement, α or β?
@@ -911,7 +911,7 @@ claim(
 
 # %% [markdown]
 r"""
-The same change of rate is worth much at twelve blocks and next to nothing at fifty. Two rates do not locate a best one, so this does not say that the best rate falls like $N^{-1/2}$. It says that a rate which is right at one depth
+The same change of rate is worth much at twelve blocks and, on average, next to nothing at fifty. Two rates do not locate a best one, so this does not say that the best rate falls like $N^{-1/2}$. It says that a rate which is right at one depth
 is not known to be right at another.
 
 ### Where it depends: initialization and rate
@@ -1004,7 +1004,7 @@ claim(
 
 # %% [markdown]
 r"""
-Chapter 02 saw no vanishing in Post-Norm over 48 sublayers. Over 2,000 the gradients do get lost, but not at an even rate per sublayer, as the law $2^{-S/2}$ has it: they fall in the upper half and wander up and down below it, and the seeds differ. Pre-Norm's gradients differ between the ends, most of it in the first blocks, where the stream is still small. DeepNorm's are level.
+Chapter 02 saw no vanishing in Post-Norm over 48 sublayers. Over 2,000 the gradients do get lost, but not at an even rate per sublayer, as the identity path's law $2^{-S/2}$ has it: they fall in the upper half and wander up and down below it, and the seeds differ. Pre-Norm's gradients differ between the ends, most of it in the first blocks, where the stream is still small. DeepNorm's are level.
 
 ### Does it train better there?
 
