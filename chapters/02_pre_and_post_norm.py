@@ -78,7 +78,7 @@ r"""
 Under Post-Norm the norms stand *on* the stream. Under Pre-Norm they stand on the branches, and the
 stream itself runs straight through. One more norm waits at its end; we shall see what it does.
 
-Now the smallest example. A token $x = (2, 0, -2, 0)$; a sublayer that proposes the update
+A token $x = (2, 0, -2, 0)$; a sublayer that proposes the update
 $(1, 1, -1, -1)$. The sum is $(3, 1, -3, -1)$, with mean 0 and variance $(9 + 1 + 9 + 1)/4 = 5$.
 Pre-Norm keeps the sum. Post-Norm divides it by $\sqrt5$:
 """
@@ -357,7 +357,7 @@ claim(
 r"""
 ### The stream as a highway
 
-Unroll the Pre-Norm equation and nothing is nested any more:
+Unroll the Pre-Norm equation, and no norm stands around the sum:
 
 $$x_S = x_0 + \sum_{s=1}^{S} f_s\big(N(x_{s-1})\big).$$
 
@@ -388,7 +388,7 @@ one, and pays with a memory that fades.
 r"""
 ## Predict
 
-Written down in advance:
+What does the derivation lead one to expect?
 
 1. **In Xiong's setting**, the gradient of the last feed-forward matrix, as a power $L^p$ of depth:
    $p = 0$ for Post-Norm, $p = -\tfrac12$ for Pre-Norm. If the fall is the final norm's doing, then Pre-Norm
@@ -1177,7 +1177,7 @@ This is the price of the highway:
 a late write is small beside the stream, and turns it little. (Much of that stream comes
 from the first block, not from even steps as in the derivation.)
 
-Is a deep Pre-Norm model then "shallow and wide", as one often reads? That does not follow: a layer may turn the
+Is a deep Pre-Norm model then "shallow and wide"? That does not follow: a layer may turn the
 stream little and still be needed. The second figure asks exactly that, and the seeds scatter too much for a
 verdict. The choice of blocks matters too: count the last one, whose norm Post-Norm's output needs, and Post-Norm's cost more.
 """
@@ -1219,7 +1219,7 @@ r"""
 
 Admin has a secret. At the start the denominator after sublayer $i$ is $\sqrt{\omega_i^2 + v_i} = \omega_{i+1}$, so the identity path keeps the share
 $\prod \omega_i/\omega_{i+1} = 1/\omega_{S+1}$: a root in place of an exponential, and just what Pre-Norm's final norm
-leaves of the embedding. Exercise 7 proves more: but for correlations, Admin *is* Pre-Norm at initialization. **Predict:** will it then train like Pre-Norm
+leaves of the embedding. Exercise 7 proves more: but for correlations, Admin *is* Pre-Norm at initialization. Will it then train like Pre-Norm
 where Post-Norm is stuck?
 
 Copy Pre-Norm's weights into the others; compare what the output matrix would read.
@@ -1482,7 +1482,7 @@ claim(
 
 # %% [markdown]
 r"""
-At six blocks and this rate the loss raises no alarm; the model without the norm is even the better one. It is another
+At six blocks and this rate the loss raises no alarm; the model without it is even better. It is another
 architecture all the same, whose logits grow with the stream. The tripling test sees it before the first step.
 
 **From symptom to probe.** Each probe of the table was run above or runs now.
