@@ -690,7 +690,8 @@ claim(
     "With two images a step LayerNorm's test accuracy exceeds BatchNorm's by {mean:.2f}.",
     gap(layer.where(size=2), batch.where(size=2)),
     source="Wu and He 2018",
-    published="10.6 points lower error for GroupNorm than for BatchNorm (ResNet-50, ImageNet, batch 2)",
+    published="10.6 points lower error for GroupNorm than for BatchNorm (ResNet-50, ImageNet, two "
+    "images per GPU)",
     criterion="> 0.2",
     kind="at",
 )
@@ -919,7 +920,7 @@ claim(
     "averaged over two learning rates.",
     [a - b for a, b in zip(by_norm["batch"], by_norm["group"], strict=True)],
     source="Wu and He 2018 report the opposite for ResNet-50 on ImageNet",
-    published="GroupNorm 10.6 points better at batch 2",
+    published="GroupNorm 10.6 points better at two images per GPU",
     criterion="> 0",
     kind="range",
 )
