@@ -17,9 +17,9 @@ r"""
 **Question.** Take a small network that reads handwritten digits, with BatchNorm after every hidden
 layer. Shown 32 images a step, it learns the task. Shown two images a step, as many images in all,
 it fails badly. Change one word, `batch` to `layer`, and batches of two work. So small batches are bad for BatchNorm, as everybody knows. Now make the network
-convolutional, keep two images a step, and after a short training BatchNorm *leads*. Both layers do the
-same thing: subtract a mean, divide by a standard deviation. Which numbers go into that mean? Why does the answer kill one
-network and help the other? And which should stand in a language model?
+convolutional, keep two images a step, and after a short training BatchNorm is *ahead* of a norm that ignores the batch. All
+these norms subtract a mean and divide by a standard deviation. Which numbers go into that mean? Why does the answer break one
+network and not the other? And which norm should stand in a language model?
 """
 
 # %% [markdown]
@@ -35,7 +35,7 @@ r"""
   reason, and a one-number repair that follows from it;
 - the same batches of two in a CNN, where the failure is gone;
 - both norms in a language model: what leaks, what does not, and which popular reasons we cannot confirm;
-- three norms that keep batch statistics and repair them, one of which vanishes when training is over;
+- three norms that keep batch statistics and repair them; two of them vanish when training is over;
 - three bugs from public code, caught by a check that compares with the formula.
 """
 
@@ -125,8 +125,8 @@ r"""
 ## One tensor, four averages
 
 Real activations have a third axis: the pixels of an image, or the positions of a text. Call the
-tensor $(N, C, L)$, with $N$ examples, $C$ channels, $L$ positions. There are now several sets of values
-that could share a mean, and most of them have a name.
+tensor $(N, C, L)$, with $N$ examples, $C$ channels (the table's features), $L$ positions. Several sets of values
+could now share a mean, and most that are used have a name.
 """
 
 # %%
@@ -134,8 +134,8 @@ plots.axes_cube(("batch", "layer", "token", "instance"))
 
 # %% [markdown]
 r"""
-(Or think of a shelf: $N$ books of $C$ pages with $L$ letters each. BatchNorm averages page 6 of all books,
-LayerNorm one book, InstanceNorm one page, GroupNorm a booklet of pages.)
+(A shelf of $N$ books with $C$ pages of $L$ letters: BatchNorm averages page 6 of all books,
+LayerNorm one book, InstanceNorm one page, GroupNorm a booklet.)
 
 | norm | averages over | number of values in one mean | one mean per | source |
 | --- | --- | --- | --- | --- |
@@ -245,7 +245,7 @@ norm(pairs).detach()
 
 # %% [markdown]
 r"""
-Look at that output: whatever the channels held, out came $\pm 1$. It is the answer to our puzzle.
+Look at that output: whatever the channels held, out came $\pm 1$. Keep it in mind, it will solve our puzzle.
 
 Now the buffers. Channel 0 holds 1 and 6: mean 3.5, and squared deviations $6.25 + 6.25$. The *biased*
 variance, $12.5/2 = 6.25$, normalizes the batch. The *unbiased* one, $12.5/(2 - 1) = 12.5$, goes into
@@ -255,7 +255,7 @@ $$\text{running} \leftarrow (1 - \text{momentum}) \cdot \text{running} + \text{m
 \qquad \text{momentum} = 0.1,$$
 
 so the mean becomes $0.35$ and the variance $0.9 + 1.25 = 2.15$. In PyTorch "momentum" is the weight of
-the **new** value. In Keras the word means the weight of the **old** one, with a default of 0.99: the
+the **new** value. In Keras the word means the weight of the **old** one, with a default of `0.99`: the
 same number, typed into the other framework, means the opposite.
 """
 
@@ -281,7 +281,7 @@ r"""
 The tutorial's other examples, against PyTorch's own modules. For a text-like $(N, C, L)$
 `BatchNorm1d` pools examples *and* positions: one mean per channel, and not one
 for the $n$-th position of every sentence. `BatchNorm2d` pools examples, rows and columns, `BatchNorm3d` also
-depth. Each line gives the number of means, and whether output and running variance equal PyTorch's.
+depth. Do output and running variance equal PyTorch's?
 """
 
 # %%
@@ -294,7 +294,8 @@ for data, theirs in ((temporal, nn.BatchNorm1d(2)), (images, nn.BatchNorm2d(2)))
         tuple(data.shape), "keeps", mine.running_mean.numel(), "means; equal to PyTorch:", end=" "
     )
     print(
-        torch.allclose(mine(data), theirs(data)), torch.equal(mine.running_var, theirs.running_var)
+        torch.allclose(mine(data), theirs(data)),
+        torch.allclose(mine.running_var, theirs.running_var),
     )
 
 # %% [markdown]
@@ -351,12 +352,12 @@ the gradient of one image contains the gradients of the others.
 Three things follow.
 
 1. A gradient that pushes all $m$ values the same way is removed ($\overline g$), and so is one that
-   would only stretch them ($\overline{g\hat x}$). The norm cannot see these changes, so it does not ask for them.
+   would only stretch them ($\overline{g\hat x}$; all but a trace that $\varepsilon$ leaves). The norm cannot see these changes, so it does not ask for them.
 2. The factor $1/r$: the larger the spread of the input, the smaller the gradient. Under plain SGD a
    layer whose weights grew learns more slowly.
 3. With $\varepsilon = 0$ the bracket is a projection that removes two directions. Its **rank is $m - 2$**.
 
-Below the matrix is checked against automatic differentiation for both norms; exercise 4 checks the backward pass.
+Automatic differentiation checks the matrix, exercise 4 the backward pass.
 """
 
 
@@ -411,7 +412,7 @@ $$\mathrm{LN}(x) = \sqrt C\; \frac{P x}{\|P x\|}.$$
 
 Every token lands on a sphere of radius $\sqrt C$ inside the plane of zero mean. Its direction in that
 plane survives; its length and its mean are gone. (The gain and the shift then stretch and move the
-whole sphere, for all tokens alike.) With three channels it can be drawn.
+whole sphere, for all tokens alike.)
 """
 
 # %%
@@ -420,7 +421,7 @@ plots.sphere_projection(cloud, layer_norm(cloud))
 
 # %% [markdown]
 r"""
-Dividing by one's own length is not linear, with a consequence that is easy to miss: **a stack of linear maps and LayerNorms is a nonlinear network** {cite:p}`ni2024`. The smallest
+Dividing by one's own length is not linear. So **a stack of linear maps and LayerNorms is a nonlinear network** {cite:p}`ni2024`. The smallest
 proof is XOR, four points that no straight line separates. Let $s = x_1 - x_2$, which is 0 for the two
 points of class 0 and $\pm1$ for the others. The linear map
 
@@ -435,7 +436,7 @@ corners = torch.tensor([[0.0, 0], [0, 1], [1, 0], [1, 1]])
 labels = [0, 1, 1, 0]
 features = corners @ torch.tensor([[1.0, -1, 0], [-1, 1, 0]]) + torch.tensor([1.0, 1, -2])
 after = layer_norm(features)
-plots.xor_points(
+figure = plots.xor_points(
     corners,
     after[:, [0, 2]],
     labels,
@@ -444,6 +445,9 @@ plots.xor_points(
     caption="Left: no straight line separates circles from squares. Right: feature 3 against feature 1, "
     "after one linear map and LayerNorm. The dashed line separates; the circles have become one point.",
 )
+figure.fig.axes[1].set_xlabel("feature 1")
+figure.fig.axes[1].texts[-1].set_text("feature 3")
+figure
 
 # %% [markdown]
 r"""
@@ -624,7 +628,7 @@ Write your answers down.
    A momentum of 0.1 is worth an average over about 19 batches. Which of the two gives the better accuracy?
 4. **A language model, 16 windows of 32 characters.** What is $m$? Should the noise of the statistics
    matter?
-5. **Leaks.** Change only the *last* token of every window. By how much do the logits at *earlier*
+5. **Leaks.** In training mode, change only the *last* token of every window. By how much do the logits at *earlier*
    positions move, with LayerNorm and with BatchNorm?
 """
 
@@ -669,8 +673,8 @@ plots.curves(
     logx=True,
     xlabel="images per step",
     ylabel="test accuracy",
-    caption="Follow BatchNorm from right to left: best where the batch is large and the steps are "
-    "few, broken at two. The others need no neighbours.",
+    caption="Follow BatchNorm from right to left: far ahead where the batch is large and the steps are "
+    "few, broken at two. The others need no neighbours, but more steps.",
     provenance=lab.provenance(by_size),
 )
 
@@ -686,7 +690,8 @@ claim(
     "With two images a step LayerNorm's test accuracy exceeds BatchNorm's by {mean:.2f}.",
     gap(layer.where(size=2), batch.where(size=2)),
     source="Wu and He 2018",
-    published="10.6 points lower error for GroupNorm than for BatchNorm (ResNet-50, ImageNet, batch 2)",
+    published="10.6 points lower error for GroupNorm than for BatchNorm (ResNet-50, ImageNet, two "
+    "images per GPU)",
     criterion="> 0.2",
     kind="at",
 )
@@ -697,15 +702,15 @@ claim(
     "With 128 images a step, and few steps, BatchNorm's accuracy exceeds LayerNorm's by {mean:.2f}.",
     gap(batch.where(size=128), layer.where(size=128)),
     source="Ioffe and Szegedy 2015",
-    published="the same accuracy with 14 times fewer steps (an Inception network, ImageNet)",
+    published="the accuracy of the network without it in 14 times fewer steps (Inception, ImageNet)",
     criterion="> 0",
     kind="at",
 )
 
 # %% [markdown]
 r"""
-In fairness: at 128 images a step there are few updates at a high rate, and LayerNorm may simply not have
-finished. This edge shows speed at one learning rate, no more.
+In fairness: the updates are few and the rate is high; LayerNorm may simply not have
+finished. This edge is speed at one learning rate, no more.
 
 Now question 3. BatchNorm is usually accused of a gap between training and evaluation, as if
 evaluation were the weak side. Here are the same trained networks, evaluated both ways.
@@ -782,7 +787,7 @@ plots.curves(
     logy=True,
     xlabel="images per step",
     ylabel="gradient of one channel's weights, first layer, at the start",
-    caption="Towards two images BatchNorm's median channel falls silent while its largest explodes.",
+    caption="At two images BatchNorm's median channel falls silent, and its largest has exploded.",
 )
 
 # %%
@@ -812,7 +817,7 @@ claim(
 
 # %% [markdown]
 r"""
-The prediction was wrong: the gradient is huge. The algebra is right; what was dropped is $\varepsilon$. Two values $\mu \pm a$ have variance $a^2$, so BatchNorm computes
+The prediction was wrong: the largest gradient is huge. The algebra is right; what was dropped is $\varepsilon$. Two values $\mu \pm a$ have variance $a^2$, so BatchNorm computes
 
 $$y = \pm\frac{a}{\sqrt{a^2 + \varepsilon}}, \qquad
 \frac{\mathrm dy}{\mathrm da} = \frac{\varepsilon}{(a^2 + \varepsilon)^{3/2}} .$$
@@ -826,7 +831,7 @@ few, picked by coincidence, are thrown far.
 An explanation should predict something new. If the steep step is the trouble, a wider step is the
 repair. $\varepsilon = 0.1$ instead of $10^{-5}$ lowers the largest slope from 316 to about 3 and lets $y$
 depend on *how much* the images differ. Nothing else changes: two images a step, same rate, same seeds.
-Criterion: test accuracy rises by more than 0.2. A wider step also makes all gradients smaller, so there
+Criterion: test accuracy rises by more than 0.2. Perhaps it is enough to tame the largest gradients, so there
 is a control: the old $\varepsilon$ with a tenth of the learning rate. Criterion: the wide step beats it by
 more than 0.1.
 """
@@ -862,8 +867,8 @@ claim(
 
 # %% [markdown]
 r"""
-The wide step beats the lower rate. (It is one lower rate, and the cards do not separate milder gradients from outputs
-that tell *how much*.)
+The wide step beats the lower rate. (It is one lower rate. And by the formula a wide step does three things, which the cards do not separate: it
+tames the largest gradients, wakes the silent channels, and lets outputs tell *how much*.)
 
 ## The same batch of two in a CNN
 
@@ -915,7 +920,7 @@ claim(
     "averaged over two learning rates.",
     [a - b for a, b in zip(by_norm["batch"], by_norm["group"], strict=True)],
     source="Wu and He 2018 report the opposite for ResNet-50 on ImageNet",
-    published="GroupNorm 10.6 points better at batch 2",
+    published="GroupNorm 10.6 points better at two images per GPU",
     criterion="> 0",
     kind="range",
 )
@@ -926,7 +931,7 @@ r"""
 independent values share a mean**, and in our CNN two images bring enough. *Independent* matters. In the
 ResNet-50 of {cite:t}`wu2018` two images still bring $2 \cdot 7 \cdot 7 = 98$ values to a channel of the last
 stage, and BatchNorm suffers; but the positions of one image resemble each other, and 98 values can be
-worth two. Below we measure how much they are worth here. (That network is also far deeper, and trained until it is done; our card compares speed. The noise of
+worth few. Below we measure what they are worth here. (That network is also far deeper, and trained until it is done; our card compares speed. The noise of
 small batches is also said to regularize, which a short training cannot show.)
 
 ## In a language model
@@ -934,7 +939,7 @@ small batches is also said to regularize, which a short training cannot show.)
 A small decoder on characters of presidential addresses {cite:p}`peters-woolley-presidency`,
 each norm in front of its sublayer. `norm="batch"` pools all tokens of all windows: question 4's
 $m$ is $16 \cdot 32 = 512$. A third arm has no norm at all. All three run at the same four learning rates
-with the same seeds, so that we can ask the question in two ways:
+with the same seeds. Criteria:
 
 - *range*: averaged over the four rates, BatchNorm's test loss is above LayerNorm's;
 - *best*: with each arm at its own best rate (chosen on validation with two seeds, reported on held-out
@@ -980,7 +985,7 @@ def over_rates(arm):
 arms = language.by("norm")
 claim(
     "01-lm-layer-beats-batch",
-    "Averaged over the learning rates, BatchNorm's test loss lies {mean:.3f} nats above LayerNorm's.",
+    "Averaged over the learning rates, BatchNorm's test loss minus LayerNorm's is {mean:+.3f} nats.",
     [a - b for a, b in zip(over_rates(arms["batch"]), over_rates(arms["layer"]), strict=True)],
     source="Shen et al. 2020",
     published="a naive use of BatchNorm significantly degrades transformers for language",
@@ -993,8 +998,8 @@ best = {name: arm.where(seed=five[:2]).best("lr") for name, arm in arms.items()}
 tuned = {name: arm.where(lr=best[name]) for name, arm in arms.items()}
 claim(
     "01-lm-gap-when-tuned",
-    "With each at its own best learning rate, BatchNorm's test loss lies {mean:.3f} nats above "
-    "LayerNorm's.",
+    "With each at its own best learning rate, BatchNorm's test loss lies more than 0.1 nats above "
+    "LayerNorm's: the difference is {mean:+.3f}.",
     gap(tuned["batch"], tuned["layer"], "test.loss"),
     source="our criterion: the size of the gap at one untuned rate",
     criterion="> 0.1",
@@ -1015,7 +1020,7 @@ claim(
 # %% [markdown]
 r"""
 Averaged over all four rates no winner is seen. The figure shows why: LayerNorm is ahead at the three lower
-rates, and behind at the highest, which is too high for both. Tuning closes a good part of BatchNorm's gap, and the
+rates, and behind at the highest, which is too high for both. Tuning closes a good part of the gap that the lowest rate shows, and the
 interval of what is left reaches down to zero: whoever compares at one rate measures the rate as well. At this depth, in a
 short training, *no* norm is needed. What a norm buys here are the high rates, at which the bare model diverges.
 
@@ -1069,22 +1074,21 @@ claim(
 
 # %% [markdown]
 r"""
-There is no net gain. A mean over 512 tokens is a poor spy. The leak is a defect all the same: it makes training-mode
-losses untrustworthy, and a model's answer depend on who else was asked.
+There is no net gain. A mean over 512 tokens is a poor spy. The leak is a defect all the same: a loss in training mode cannot be
+trusted, and a model left in training mode answers according to who else was asked.
 
 ## Do batch statistics fluctuate more in text?
 
-That is the reason that {cite:t}`shen2020` give for BatchNorm's trouble in language. We measure it on
-a scale with a reference. Take the mean of a feature over a batch of $m$ values and ask how much it
-varies from batch to batch:
+That is the reason that {cite:t}`shen2020` give for BatchNorm's trouble in language. Take the mean of a feature
+over a batch of $m$ values. How much does it vary from batch to batch?
 
 $$\text{fluctuation} = \frac{\operatorname{Var}(\text{batch mean})}{\operatorname{Var}(\text{feature})} \cdot m .$$
 
-Independent values give 1. Values that resemble each other within a batch give more. By this
-measure a batch of $m$ values is worth only $m / \text{fluctuation}$ independent ones. Two things
+Independent values give 1. Values that resemble each other within a batch give more; values mixed more evenly than by chance (every image has its
+borders) give less. By this measure a batch of $m$ values is worth only $m / \text{fluctuation}$ independent ones. Two things
 should raise it in text: windows cut from one place (`neighbours=True`), and attention, which mixes a window's tokens.
 Text is measured in the LayerNorm model, three times: from the small initialization of the models above, from the larger
-Xavier one ("random"), and from the latter with neighbouring windows.
+Xavier one ("random": windows from anywhere), and from the latter with neighbouring windows.
 Criteria, for the last layer and a Xavier start: text fluctuates more than twice as much as independent
 values, at the start and after training; it fluctuates more when
 windows are neighbours; and more than the CNN.
@@ -1126,7 +1130,12 @@ plots.by_depth(
 # %%
 start = {name: [row[-1] for row in fluctuation(r, "start")] for name, r in curves.items()}
 end = {name: [row[-1] for row in fluctuation(r, "end")] for name, r in curves.items()}
-rows = [{"last layer of": n, "start": np.mean(start[n]), "end": np.mean(end[n])} for n in curves]
+pooled = dict.fromkeys(curves, 16 * 32) | {"digits, perceptron": 32, "digits, small CNN": 2 * 64}
+rows = [
+    {"last layer of": n, "start": np.mean(start[n]), "end": np.mean(end[n]), "m": m,
+     "worth at the end": round(m / np.mean(end[n]))}
+    for n, m in pooled.items()
+]  # fmt: skip
 plots.table(rows)
 
 # %%
@@ -1176,26 +1185,27 @@ r"""
 How much text fluctuates depends on the initialization and on how
 the batch was cut, and a short training removes most of it. The strongest fluctuation sits in the last layer of the
 *CNN*, where the positions of one image agree with one another, and where BatchNorm did well. A ratio alone
-does not decide: 512 tokens at a fluctuation of 2 are still worth 256 independent values, eight times the 32 with
-which the perceptron was content. ({cite:t}`shen2020` also look at
+does not decide; look at the last column. There the CNN's 128 values are worth a handful: about as many as the perceptron was still content
+with, more than the two that broke it. Text has hundreds. ({cite:t}`shen2020` also look at
 variances and at the backward pass, in larger models.)
 
-So in our model we see no sign that the leak, the gap between the modes or noisy means make BatchNorm
-worse. One suspect that is left: BatchNorm never makes *tokens* comparable in size. The next section and exercise 6
-attack it.
+So in our model we see no sign that the leak, the gap between the modes or noisy means hurt BatchNorm
+at the rates where it is behind. One suspect that is left: BatchNorm never makes *tokens* comparable in size. The next section and exercise 6
+look at it.
 
 ## Batch statistics, repaired
 
 In evaluation BatchNorm is a fixed affine map, and costs nothing once it is merged into the next matrix. LayerNorm must pass
-over its input for a mean, for a variance, and to apply them. Three norms want the cheap end without the bad start.
+over every token for a mean, for a variance, and to apply them. Three norms keep batch statistics and want to lose their faults.
 
-- **PowerNorm** {cite:p}`shen2020` divides each feature by a *running* quadratic mean, $y = x/\sqrt{\phi}$, subtracts nothing, and
-  approximates the backward pass. In the authors' code each token is first divided by its own root mean square.
+- **PowerNorm** {cite:p}`shen2020` divides each feature by the root of a *running* mean square, $y = x/\sqrt{\phi}$, subtracts nothing, and
+  approximates the backward pass. In the authors' code each token is first divided by its own root mean square (theirs: one per
+  attention head; ours: one), so it does not fold.
 - **RepBN** {cite:p}`guo2024` is BatchNorm beside a skip, $\mathrm{BN}(x) + \eta x$, one learned number $\eta$.
 - **PRepBN** (same paper) walks from LayerNorm to RepBN while it trains: $\lambda\,\mathrm{LN} + (1 - \lambda)\,\mathrm{RepBN}$, with
   $\lambda$ from 1 to 0.
 
-All go through the language model as the others did: three rates, two seeds to choose one, five to report. (PowerNorm warms up
+All go through the language model as the others did, at three of the rates: two seeds to choose one, five to report. (PowerNorm warms up
 for a tenth of the training on the batch's own statistics; PRepBN arrives after three quarters.) A pilot with one seed put both
 below BatchNorm's loss. Criteria: PowerNorm ends below BatchNorm; PRepBN ends at most 0.02 nats above LayerNorm.
 """
@@ -1228,7 +1238,7 @@ claim(
     "Each at its own rate, PowerNorm's test loss lies {mean:.3f} nats below BatchNorm's.",
     gap(tuned["batch"], repaired["power"], "test.loss"),
     source="Shen et al. 2020",
-    published="against LayerNorm +0.4 BLEU on IWSLT14 and +0.6 on WMT14",
+    published="against LayerNorm +0.4 BLEU on IWSLT14 and +0.6 on WMT14 (in the encoder only)",
     criterion="> 0",
     kind="best",
 )
@@ -1241,7 +1251,7 @@ claim(
     gap(tuned["layer"], repaired["prep-batch"], "test.loss"),
     alone=np.mean(gap(repaired["rep-batch"], tuned["layer"], "test.loss")),
     source="Guo et al. 2024",
-    published="DeiT-Tiny with PRepBN: 73.6 % on ImageNet",
+    published="DeiT-Tiny with PRepBN: 73.6 % on ImageNet (their code's DeiT-Tiny has plain RepBN)",
     criterion="> -0.02",
     kind="best",
 )
@@ -1250,7 +1260,8 @@ claim(
 r"""
 PowerNorm gives all tokens one size first, PRepBN starts as LayerNorm: both touch the suspect, and both end below BatchNorm.
 (PowerNorm's card is weak: one seed decides.) But look at RepBN, which touches nothing: tuned, it comes level with LayerNorm by its
-skip alone. That fits a model which does best without any norm.
+skip alone. So the suspect is not convicted, in a model that can do without any norm. And PRepBN, which in evaluation *is* a RepBN, is
+lowest in the figure: the way there seems to count.
 
 **Gone when training is over.** In evaluation RepBN is $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
 $c = \beta - \gamma \mu / \sqrt{v + \varepsilon}$, and a linear map behind it swallows both: $W y + b = (W\,\mathrm{diag}(a))\,x + (W c + b)$. We train a
@@ -1302,7 +1313,7 @@ r"""
 | property | BatchNorm | LayerNorm | seen in |
 | --- | --- | --- | --- |
 | one mean per | channel, over examples and positions | token | the cubes |
-| depends on the batch | yes | no | `01-batch-norm-leaks-the-future`, `01-layer-norm-leaks-nothing` |
+| depends on the batch | in training mode | no | `01-batch-norm-leaks-the-future`, `01-layer-norm-leaks-nothing` |
 | running statistics | yes, and two modes | none | `01-running-statistics-help` |
 | ragged text | needs a mask | natural | the cell on padding |
 | one token at a time | only with running statistics | natural | the error above |
@@ -1314,14 +1325,14 @@ r"""
 | --- | --- | --- |
 | GroupNorm has 10.6 points lower error than BatchNorm at batch 2 | {cite:t}`wu2018`: ResNet-50, ImageNet | direction seen in the perceptron, where the card compares with LayerNorm (`01-bn-fails-at-batch-2`); reversed in our small CNN (`01-bn-wins-in-a-cnn-at-batch-2`) |
 | batch statistics of language fluctuate strongly throughout training | {cite:t}`shen2020`: transformers for language | for means, in our LayerNorm model: seen at a Xavier start, gone after training (`01-text-fluctuates-at-the-start`, `01-text-fluctuates-after-training`) |
-| BatchNorm works by reducing internal covariate shift | {cite:t}`ioffe2015` | disputed: networks with noise added after BatchNorm train about as well {cite:p}`santurkar2018`; not tested here |
+| BatchNorm works by reducing internal covariate shift | {cite:t}`ioffe2015` | disputed: networks with noise added after BatchNorm train about as well {cite:p}`santurkar2018`; chapter 00 runs it |
 | $G = C$ is LayerNorm, $G = 1$ is InstanceNorm | a survey | reversed (`01-group-norm-limits`) |
 | a gain of σ and a shift of μ recover the input | a blog series, on LayerNorm | true for BatchNorm, false for LayerNorm: first cell below |
 | LayerNorm in text is what InstanceNorm is in images | a survey | no: second cell below |
 | normalizing turns features into a standard normal distribution | a survey | mean and variance only; the shape stays: third cell below |
 | BatchNorm on text fixes the $n$-th position of every sentence | a survey | `BatchNorm1d` pools positions too: one mean per channel, see the buffers above |
 | PowerNorm is by Bhatt et al. | a blog series | by {cite:t}`shen2020` |
-| a bfloat16 tensor goes through a float32 `nn.LayerNorm` | a blog series | on a CPU, yes (cell four); on a GPU [PyTorch raises an error](https://github.com/pytorch/pytorch/issues/138128) |
+| a bfloat16 tensor goes through a float32 `nn.LayerNorm` | a blog series | on a CPU, yes (cell four); on a GPU [PyTorch raises an error](https://github.com/pytorch/pytorch/issues/138128), by report |
 | a norm must not couple examples, which rules BatchNorm out | a blog series | in evaluation it couples nothing |
 
 **Gain σ, shift μ.** BatchNorm's σ and μ belong to a channel, as do the gain and the shift, so they can undo
@@ -1384,7 +1395,7 @@ r"""
 
 Three bugs from public teaching code; the second and the third are retold from
 [labml.ai's annotated implementations](https://github.com/labmlai/annotated_deep_learning_paper_implementations).
-All look right on a random tensor, and `labkit.check` finds each.
+All look right at first sight, and `labkit.check` finds each.
 
 **1. Two silent differences.** The LayerNorm of the *Annotated Transformer* {cite:p}`huang2022` uses
 `Tensor.std`, which divides by $d - 1$, and adds $\varepsilon$ outside the root.
@@ -1420,7 +1431,7 @@ claim(
 
 # %% [markdown]
 r"""
-At $d = 512$ the factor is 0.999: training will hardly notice. A comparison with the other formula's outputs,
+At $d = 512$ the factor is $\sqrt{511/512} \approx 0.999$: training should hardly notice. A comparison with the other formula's outputs,
 or a test at $d = 8$, will.
 
 **2. One pass.** $\mathbb E[x^2] - \mathbb E[x]^2$ needs one trip over the data, and is the difference of
@@ -1442,9 +1453,8 @@ print("true    ", [round(v, 2) for v in x.double().var(-1, correction=0).tolist(
 
 # %% [markdown]
 r"""
-**3. The biased variance in the buffer.** In training mode the output of this one is right. It is wrong in
-evaluation mode only: the variance that it stores is too small by a factor $(n-1)/n$, and $n = 2$ is where it
-hurts.
+**3. The biased variance in the buffer.** Its training mode is right. In
+evaluation mode its variance is too small by a factor $(n-1)/n$, and $n = 2$ is where it hurts.
 """
 
 
@@ -1452,19 +1462,19 @@ hurts.
 def biased_buffer(x, running_mean, running_var, training=True, momentum=0.1, eps=1e-5):
     mean, var = running_mean, running_var
     axes, shape = [0, *range(2, x.ndim)], [1, -1, *[1] * (x.ndim - 2)]
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
     if training:
-        mean, var = x.mean(axes), x.var(axes, correction=0)
+        mean, var = wide.mean(axes), wide.var(axes, correction=0)
         running_mean.lerp_(mean.detach().to(running_mean), momentum)
         running_var.lerp_(var.detach().to(running_var), momentum)
-    return (x - mean.view(shape)) / (var.view(shape) + eps).sqrt()
+    return ((wide - mean.view(shape)) / (var.view(shape) + eps).sqrt()).to(x.dtype)
 
 
 [(law.name, law.cause) for law in check.batch_norm(biased_buffer).failed]
 
 # %% [markdown]
 r"""
-One entry of each list is a fault that all three share: they compute in the input's own precision, so half
-precision spoils their statistics.
+One law, and nothing else. (The first two also compute in the input's own precision; half precision spoils their statistics.)
 
 **From symptom to probe.** The column "reads" is computed now.
 """
@@ -1473,14 +1483,15 @@ precision spoils their statistics.
 leak, columns = tuned["batch"], ("symptom", "likely cause", "probe", "reads", "fix")
 laws = {f: [law.name for law in check.layer_norm(f).failed] for f in (annotated, one_pass)}
 rows = [
-    ("poor accuracy, fine with larger batches", "few values in a mean", "m", 2, "larger eps, another norm"),
+    ("poor accuracy, fine with larger batches", "few values in a mean", "accuracy at two images",
+     np.mean(batch.where(size=2).values("test.accuracy")), "larger eps, another norm"),
     ("answers depend on the rest of the batch", "training mode", "leakage.others",
      max(leak.values("leakage.others")), "model.eval()"),
-    ("a causal model does better on whole batches", "a norm pools over time", "leakage.earlier",
+    ("early logits move with later tokens", "a norm pools over time", "leakage.earlier",
      max(leak.values("leakage.earlier")), "LayerNorm"),
     ("a ported model is off by 0.1 %", "unbiased std, misplaced eps", "check.layer_norm",
      laws[annotated][0], "the definition"),
-    ("NaN at large offsets", "one-pass variance", "check.layer_norm", laws[one_pass][0], "centre first"),
+    ("wrong sizes or NaN at large offsets", "one-pass variance", "check.layer_norm", laws[one_pass][0], "centre first"),
     ("PRepBN validates badly at first", "evaluation is RepBN alone", "λ", norm.share, "wait for λ = 0"),
 ]  # fmt: skip
 plots.table([dict(zip(columns, row, strict=True)) for row in rows])
@@ -1537,7 +1548,7 @@ check.answer(yours, dict(zip(yours, truth, strict=True)), name="2", hint=hint)
 r"""
 <details><summary>Hint</summary>
 
-After one step the variance buffer holds 2.15. For the mean: the distance to 3.5 shrinks by the same
+After one step the variance buffer holds $2.15$. For the mean: the distance to 3.5 shrinks by the same
 factor at every step.
 
 </details>
@@ -1783,13 +1794,12 @@ r"""
   of rank $m - 2$ for $\varepsilon = 0$.
 - LayerNorm projects and then puts on a sphere. It is nonlinear enough for XOR, and leaves attention no key that
   cannot win; BatchNorm, given its statistics, is affine, and folds away.
-- Over two values a norm is a sign function: no gradient almost everywhere, a huge one at the step. A larger ε repairs most
+- Over two values a norm is nearly a sign function: hardly a gradient almost everywhere, a huge one at the step. A larger ε repairs most
   of the damage.
 - What seems to count is how many independent values share a mean. A CNN brings its own.
 - In a language model BatchNorm leaks the future while it trains, and LayerNorm does not. Here the
   model had no net gain from the leak, and tuning closed a good part of the gap.
-
-- Batch statistics can be repaired: PowerNorm runs them, PRepBN leaves LayerNorm step by step.
+- Batch statistics can be repaired: PowerNorm takes running ones, PRepBN leaves LayerNorm step by step.
 
 ## References
 

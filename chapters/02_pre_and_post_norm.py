@@ -14,13 +14,13 @@ seed = 0
 r"""
 # Pre-Norm and Post-Norm
 
-**Question.** Here are two ways to wrap a norm $N$ around a sublayer $f$:
+**Question.** Here are two ways to wrap a norm $N$ around a sublayer $f$, attention or feed-forward:
 
 $$\text{Post-Norm:}\quad x \leftarrow N(x + f(x)) \qquad\qquad \text{Pre-Norm:}\quad x \leftarrow x + f(N(x))$$
 
 The parts are the same, but for one norm at the very end of Pre-Norm. The norm has moved by one place. The
 Transformer of 2017 used the first form {cite:p}`vaswani2017` and came with an odd instruction: begin
-with a learning rate near zero and raise it over thousands of steps. The instruction was not
+with a learning rate near zero and raise it over thousands of steps. This *warm-up* was not
 decoration. On a German–English translation task, {cite:t}`xiong2020` report a BLEU score (higher is
 better) of about 34 with warm-up and of 8.45 without it. For Pre-Norm they need no warm-up at all. How
 can the place of one norm decide whether a network survives its first hundred steps? And if Pre-Norm is
@@ -34,13 +34,13 @@ r"""
 - what each placement does to one vector, to a constant offset, and to the size of the stream;
 - the Jacobians of both blocks, and two popular conclusions from them that do not follow;
 - Xiong's theorem in the setting of its proof, and the same measurement in a real model;
-- which part of Pre-Norm makes its last gradients small (it is not where most people look);
+- which part of Pre-Norm makes its last gradients small;
 - a Post-Norm model that cannot train without warm-up, what it is stuck *in*, and the settings in
   which the same model needs no warm-up, or is not helped by it;
 - late layers that turn the stream less under Pre-Norm, whether they are also cheaper to remove, and
   whether Post-Norm ends lower here;
 - seven answers to Post-Norm's trouble, side by side: what they change at the start, and whether they train;
-- three slips that public code really contains, each caught by a check that needs no training.
+- three traps from public code, each caught by a check that needs no training.
 """
 
 # %%
@@ -66,7 +66,7 @@ lab = Lab(
 r"""
 ## The idea: one block, two placements
 
-Draw one block of each kind. The thick line is the **residual stream**: the vector that every token
+The thick line is the **residual stream**: the vector that every token
 carries from the embedding to the output, and to which each sublayer adds.
 """
 
@@ -76,9 +76,9 @@ plots.placement_diagram("post", "pre")
 # %% [markdown]
 r"""
 Under Post-Norm the norms stand *on* the stream. Under Pre-Norm they stand on the branches, and the
-stream itself runs straight through. One more norm waits at its end; we shall see why it must.
+stream itself runs straight through. One more norm waits at its end; we shall see what it does.
 
-Now the smallest example. A token $x = (2, 0, -2, 0)$; a sublayer that proposes the update
+A token $x = (2, 0, -2, 0)$; a sublayer that proposes the update
 $(1, 1, -1, -1)$. The sum is $(3, 1, -3, -1)$, with mean 0 and variance $(9 + 1 + 9 + 1)/4 = 5$.
 Pre-Norm keeps the sum. Post-Norm divides it by $\sqrt5$:
 """
@@ -93,8 +93,8 @@ update = torch.tensor([1.0, 1.0, -1.0, -1.0])
 # %% [markdown]
 r"""
 Under Pre-Norm the old $x$ is still there, in full, with something added.
-Under Post-Norm both the old $x$ *and* the update have been shrunk by $\sqrt5$. The next block
-shrinks them again. After $S$ sublayers an early write (what one sublayer adds) has been divided by
+Under Post-Norm both the old $x$ *and* the update have been shrunk by $\sqrt5$. The next norm
+divides them again, by its own denominator. After $S$ sublayers an early write (what one sublayer adds) has been divided by
 every later denominator.
 
 ### A constant offset, traced
@@ -122,9 +122,9 @@ The column "mean" is the offset that is left, the column "rest" is what else has
 
 Post-Norm **sees the offset and forgets it**. The first $f$ reads the raw stream, offset included, so
 its output changes, and that change lives on. The offset itself is gone after the first norm. Pre-Norm
-**carries the offset and never sees it**: each $f$ reads $N(x)$, which is blind to a shift, so the
+**carries the offset and never sees it**: each $f$ reads $N(x)$, and LayerNorm is blind to a shift, so the
 offset of 10 arrives untouched and the rest does not change at all. Only a norm after the last block
-removes it. In one sentence: Post-Norm limits what
+removes it. Post-Norm limits what
 the *stream* may hold, Pre-Norm limits what a *sublayer* may see.
 """
 
@@ -183,13 +183,13 @@ claim(
 r"""
 ### Conclusion one that does not follow: "Post-Norm gradients vanish like $2^{-S/2}$"
 
-Suppose $f(x)$ is as large as $x$ and unrelated to it. Then the sum has twice the variance,
-$r = \sqrt2$, and the identity inside $J_{\text{post}}$ passes through with a factor $1/\sqrt2$. After
-$S$ sublayers that makes $2^{-S/2}$. This argument is often told as the reason why Post-Norm is hard
+The norm before leaves $x$ with variance 1. Suppose $f(x)$ is as large and unrelated to $x$. Then the sum
+has variance 2, $r = \sqrt2$, and the identity inside $J_{\text{post}}$ passes through with a factor $1/\sqrt2$. After
+$S$ sublayers that makes $2^{-S/2}$. It is often told as the reason why Post-Norm is hard
 to train.
 
 It follows one path out of $2^S$. The factor $I + J_f$ that stands beside $J_N$ has the identity *and*
-$J_f$. A ReLU layer without biases even satisfies $f(x) = J_f(x)\,x$: what it does to values, it does to
+$J_f$. A ReLU layer without biases even satisfies $f(x) = J_f(x)\,x$: the same matrix makes its value and passes on
 changes. So where adding $f$ doubles the variance, one expects $I + J_f$ to enlarge a random vector by
 about $\sqrt2$ too, and the two factors to cancel. Whether they do in a given network is a question for
 a measurement.
@@ -197,12 +197,12 @@ a measurement.
 ### Conclusion two that does not follow: "Pre-Norm gradients are bounded below"
 
 $J_{\text{pre}}$ contains an identity, and so a gradient "can always flow". It can flow, but nothing
-stops $J_f J_N$ from being $-I$. Take $f(y) = -r\,y$, a sublayer that erases what the stream says about
+stops $J_f J_N$ from being $-I$ in all directions but the two that $J_N$ deletes. Take $f(y) = -r\,y$, a sublayer that erases what the stream says about
 the token. Then
 
 $$J_{\text{pre}} = I - r J_N = \tfrac1d\mathbf 1\mathbf 1^\top + \tfrac1d\hat x\hat x^\top,$$
 
-and any gradient at right angles to these two directions dies in a single block:
+and any gradient at right angles to them dies in a single block:
 """
 
 # %%
@@ -249,27 +249,27 @@ The third point deserves its theorem.
 ### Xiong's theorem, in its own setting
 
 {cite:t}`xiong2020` study stacks of attention and feed-forward sublayers at initialization. The proofs
-assume: one attention head; every matrix $d\times d$ and drawn from $\mathcal N(0, 1/d)$; query and key
-matrices zero, so that attention is a plain average; ReLU; gains 1 and shifts 0; Gaussian inputs; and
+assume: one attention head; matrices $d\times d$, those of queries and keys zero, so that attention is a plain
+average, all others drawn from $\mathcal N(0, 1/d)$; ReLU; gains 1 and shifts 0; Gaussian inputs; and
 sizes $\|x\|^2$ that stay near their means.
 
 - **Lemma.** Post-Norm: the sum that enters a block's last norm has $\mathbb E\|x\|^2 = \tfrac32 d$ in
   every layer. Pre-Norm: after layer $l$ the stream has
   $(1 + \tfrac l2)\,d \le \mathbb E\|x_l\|^2 \le (1 + \tfrac{3l}2)\,d$.
-- **Theorem.** With high probability the gradient of the last feed-forward output matrix is at most
-  $O(d\sqrt{\ln d})$ under Post-Norm and $O(d\sqrt{\ln d / L})$ under Pre-Norm, for depth $L$.
+- **Theorem.** With high probability the gradient of the last feed-forward output matrix, their $W^2$ (a second matrix, not a
+  square), is at most $O(d\sqrt{\ln d})$ under Post-Norm and $O(d\sqrt{\ln d / L})$ under Pre-Norm, for depth $L$.
 
 Where does the $\tfrac32$ come from? The norm before gives $\|x\|^2 = d$. ReLU lets half of the energy
 through, so the feed-forward layer adds $\tfrac12 d$. With another initialization or another hidden
 width it is another number. And note what the theorem is: two *upper bounds*, for the *last* layer, at
-*initialization*. It says nothing yet about training.
+*initialization*. It says nothing yet about training. We shall measure the gradient itself, and only how it goes with $L$.
 """
 
 # %% [markdown]
 r"""
 ## Implementation
 
-In `labkit` a placement is a module that wraps a sublayer. Here are both, as the models use them:
+In `labkit` a placement is a module around a sublayer:
 """
 
 # %%
@@ -280,7 +280,7 @@ print(inspect.getsource(PreNorm))
 r"""
 `Step`, which both inherit, makes the norm and hands over three things: the stream `x`, the sublayer `f` and
 the norm `N`. So the same two lines serve LayerNorm, RMSNorm and all others. They have to pass two tests: against the equation, and against a stranger.
-The equation first, in double precision. The function names every equation that a block agrees with;
+The equation first. The function names every equation that a block agrees with;
 we shall need it again for the bugs.
 """
 
@@ -357,7 +357,7 @@ claim(
 r"""
 ### The stream as a highway
 
-Unroll the Pre-Norm equation and nothing is nested any more:
+Unroll the Pre-Norm equation, and no norm stands around the sum:
 
 $$x_S = x_0 + \sum_{s=1}^{S} f_s\big(N(x_{s-1})\big).$$
 
@@ -388,7 +388,7 @@ one, and pays with a memory that fades.
 r"""
 ## Predict
 
-With what we have derived, one can say in advance:
+What does the derivation lead one to expect?
 
 1. **In Xiong's setting**, the gradient of the last feed-forward matrix, as a power $L^p$ of depth:
    $p = 0$ for Post-Norm, $p = -\tfrac12$ for Pre-Norm. If the fall is the final norm's doing, then Pre-Norm
@@ -410,13 +410,12 @@ r"""
 **What was chosen, and when?** The settings come from pilot runs; the headline's rate was picked *because*
 Post-Norm fails there. After a first draft had run, the control from plain Xavier moved from rate 0.01 to the headline's, the claim on
 vanishing gradients became a loss per sublayer, the test of the stuck model was replaced, the tuned models went from twelve blocks
-to eight, and all runs from 250 steps to 150, to make room for the seven answers (whose pilots had two seeds). These cards are
-demonstrations rather than blind predictions. Each criterion stood before the run that you see.
+to eight, and all runs from 250 steps to 150, to make room for the seven answers (whose pilots had two seeds). So these cards
+demonstrate more than they predict. Each criterion stood before the run that you see.
 
 ### Xiong's setting
 
-The stack is made of `labkit`'s own wrappers and feed-forward layers. Only the uniform attention has to
-be written. For a $d\times d$ matrix, Xavier's variance $2/(d+d)$ is the $1/d$ of the proofs.
+Only the uniform attention has to be written. For a $d\times d$ matrix, Xavier's variance $2/(d+d)$ is the $1/d$ of the proofs.
 """
 
 # %%
@@ -473,14 +472,14 @@ size = {recipe: [sizes(recipe, s) for s in draws] for recipe in ("post", "pre")}
 # %%
 layers = range(1, 13)
 bounds = {
-    "lower bound": [1 + n / 2 for n in layers],
-    "upper bound": [1 + 3 * n / 2 for n in layers],
+    "lower bound": [[1 + n / 2 for n in layers]],
+    "upper bound": [[1 + 3 * n / 2 for n in layers]],
+    "post, lemma": [[1.5] * 12],
 }
-means = {recipe: np.mean(runs, axis=0).tolist() for recipe, runs in size.items()}
 plots.by_depth(
-    {**means, **bounds, "post, lemma": [1.5] * 12},
+    {**size, **bounds},
     ylabel="‖x‖² / d",
-    caption="Xiong's lemma in its own setting, means over all draws. Post-Norm's sum stays where the lemma puts it; "
+    caption="Xiong's lemma in its own setting. Post-Norm's sum stays where the lemma puts it; "
     "Pre-Norm's stream grows by a constant amount per block, between the two bounds.",
     provenance=lab.provenance(),
 )
@@ -637,8 +636,7 @@ for name, arm, criterion, published in (
 # %% [markdown]
 r"""
 So the famous fall comes through **one** norm, the last one: its Jacobian divides by the size of a stream that
-has grown. Take that norm away and the gradients rise instead, as nothing holds the logits back. (Post-Norm's
-criterion asks only that its gradient does not fall; here it rises a little.)
+has grown. Take that norm away and the gradients rise, probably because nothing holds the logits back. (Post-Norm's rises a little too.)
 
 And by layer, in one model?
 """
@@ -650,8 +648,8 @@ plots.by_depth(
     ylabel="gradient norm of W²",
     logy=True,
     caption="The same gradients by layer. Pre-Norm's fall towards the output: a late write meets a "
-    "stream that is already large. Post-Norm's shrink a little towards the input; an "
-    "exponential would look different.",
+    "stream that is already large. Post-Norm's shrink a little towards the input; the "
+    "law 2^(−S/2) would halve them in every block.",
     provenance=lab.provenance(by_layer),
 )
 
@@ -659,7 +657,7 @@ plots.by_depth(
 r"""
 Under Pre-Norm gradients are *larger at the bottom*: there the stream is small, and a change of it weighs more.
 ({cite:t}`xiong2020` expect roughly equal ones, in a preliminary argument.) And Post-Norm at initialization does
-not starve its first layers. So much for the law $2^{-S/2}$? Let us measure it.
+not starve its first layers. What of the law $2^{-S/2}$, then?
 
 ### The identity path is not the gradient
 
@@ -723,8 +721,8 @@ plots.curves(
     ylabel="gradient at the bottom over the top",
     logx=True,
     logy=True,
-    caption="The identity path decays exponentially, as the argument says. The gradient does not follow "
-    "it: in a model with causal attention it stays of the order of one.",
+    caption="The identity path decays exponentially (more slowly than 2^(−S/2), as writes are smaller than the "
+    "stream). The gradient does not follow it: with causal attention it stays of the order of one.",
     provenance=lab.provenance(),
 )
 
@@ -735,7 +733,7 @@ claim(
     f"Over {deepest} Post-Norm sublayers with causal attention, a random gradient loses "
     "{mean:.3f} powers of two per sublayer; the identity path's law says 0.5.",
     [-np.log2(share) / deepest for share in ways["post, causal attention"][deepest]],
-    source="against a law derived from the identity path",
+    source="against the law of the identity path, as argued in arXiv 2601.19895",
     published="2^(−S/2), that is 0.5",
     criterion="< 0.1",
     kind="at",
@@ -744,21 +742,22 @@ claim(
 
 # %% [markdown]
 r"""
-With uniform attention there is some decay, and for a reason that has nothing to do with norms: an average
-over tokens passes on only what the tokens share, and most of a random gradient is not shared. Decay needs
-sublayers that pass values on better than changes. Norms alone do not bring it.
+With uniform attention there is some decay, and probably not by the norms: an average over tokens passes on only
+what the tokens share, and most of a random gradient is not shared. {cite:t}`takase2023` do blame vanishing
+gradients, in deep translation models, whose decoders also have cross-attention. {cite:t}`liu2020` mended such gradients, and that alone did not
+make Post-Norm stable.
 
-So neither "vanishing" nor "bounded below" explains why Post-Norm needs care. What is left is Xiong's
+So neither "vanishing" nor "bounded below" explains why a Post-Norm stack like ours needs care. What is left is Xiong's
 observation, a last layer with large gradients, and one objection to it. Adam divides each gradient by its own
 size. A *large* gradient does not make a large step; every weight moves by about the learning rate either way.
 What can differ is how much the *function* changes when every weight moves that far. {cite:t}`liu2020` argue in
-these terms: under Post-Norm small changes of the weights are amplified through depth. That is for a later chapter.
+these terms: under Post-Norm small changes of the weights are amplified through depth. Chapter 05 takes that up.
 
 ### Post-Norm without warm-up
 
 Six blocks of width 32, LayerNorm, GELU, Xavier initialization with gain ½, Adam with
-$\beta = (0.9, 0.98)$, 150 steps of 16 windows of 32 characters, the rate falling linearly after its peak. The
-peak, 0.025, is deliberately high. (As everywhere in this book unless said otherwise: a decoder, rotary
+`betas=(0.9, 0.98)`, 150 steps of 16 windows of 32 characters, the rate falling linearly after its peak. The
+peak, `lr=0.025`, is deliberately high. (As everywhere in this book unless said otherwise: a decoder, rotary
 positions, four heads, no biases, no weight decay, no clipping.)
 
 What does "failing" mean? Before any run, we compute the loss of a model that knows the frequency of each
@@ -877,9 +876,9 @@ claim(
 r"""
 ### What is it stuck in?
 
-Letter frequencies are what a model predicts when it ignores its input. That can be tested. Train the first of
-these runs once more, here in the notebook, and one with warm-up beside it. Then feed both a batch of text and ask
-how much a logit changes from position to position, compared with how much the logits differ among themselves.
+Letter frequencies are what a model predicts when it ignores its input. So train the first of
+these runs once more, and one with warm-up beside it. Feed both a batch of text: how much does a logit change from
+position to position, compared with how much the logits differ among themselves?
 """
 
 # %%
@@ -913,14 +912,16 @@ claim(
 
 # %% [markdown]
 r"""
-The stuck model gives one answer to every text: different tokens reach its output as one and the same vector. The
-rest of the run polishes that constant.
+This stuck model gives one answer at every position: up to rounding, all tokens reach its output as one and the same
+vector. The rest of the run polishes that constant.
 
-So the failure is a quiet one. No NaN, no spike: a flat curve at a plausible value. Compare with the loss of letter
-frequencies; it costs a few lines. (Whether
-a stuck run would get away in the end is another question; the profile `full` trains far longer.)
+So the failure is quiet. No NaN, no spike: a flat curve at a plausible value. Compare it with the loss of letter
+frequencies. (Would
+a stuck run get away in the end? The profile `full` trains longer.)
 
 ### How much warm-up?
+
+Before you move the slider: would five steps do?
 """
 
 # %%
@@ -931,23 +932,22 @@ ramps = lab.run(Experiment(base, {"arm": {"post": post}, "train.warmup": lengths
 # %%
 by_hand = {0: headline.where(arm="post"), **ramps.by("warmup")}
 by_hand[slow["train.warmup"]] = headline.where(arm="post, warm-up")
+width = max(1, steps // 10)
 
 
+def smoothed(part):
+    """Average each run's training loss over tenths of the run."""
+    return {
+        n: [np.mean(run[n : n + width]) if n < len(run) else None for run in part.values(losses_of)]
+        for n in range(0, steps, width)
+    }
+
+
+# %%
 def training(length):
     losses = {"post": by_hand[length].where(seed=some), "pre": headline.where(arm="pre", seed=seed)}
-    width = max(1, steps // 10)
-
-    def average(run, step):
-        return np.mean(run[step : step + width]) if step < len(run) else None
-
     return plots.curves(
-        {
-            arm: {
-                n: [average(run, n) for run in part.values(losses_of)]
-                for n in range(0, steps, width)
-            }
-            for arm, part in losses.items()
-        },
+        {arm: smoothed(part) for arm, part in losses.items()},
         xlabel="step",
         ylabel="training loss (nats), average of a tenth of the run",
         ylim=(1.8, 4.6),
@@ -962,8 +962,8 @@ plots.explore(
     list(by_hand),
     "warm-up",
     label="steps of warm-up",
-    caption="Post-Norm with that warm-up, three seeds; one Pre-Norm without. Move the length: all seeds on the plateau, "
-    "then some, then none.",
+    caption="Post-Norm with that warm-up, three seeds; one Pre-Norm without. Move the length: "
+    "at which does Post-Norm leave the plateau?",
 )
 
 # %% [markdown]
@@ -1008,10 +1008,10 @@ plots.grid_map(
 
 # %% [markdown]
 r"""
-Read the map in three steps. On the left, at the low rate, Post-Norm trains with and without warm-up: **none is
+On the left, at the low rate, Post-Norm trains with and without warm-up: **none is
 needed** (though from plain Xavier it trails Pre-Norm either way). On the right, Post-Norm fails and warm-up
-rescues it, but **only from the smaller initializations**. With plain Xavier, Post-Norm fails at a lower rate
-already, and this warm-up does not bring it back. Pre-Norm trains everywhere. Each cell is one run, so two cells
+rescues it, but **only from the smaller initializations**. With plain Xavier, Post-Norm fails at the middle rate already; there this
+warm-up helps a little, at the high rate not at all. Pre-Norm trains everywhere. Each cell is one run, so two comparisons
 get more seeds and a verdict.
 """
 
@@ -1100,13 +1100,14 @@ claim(
 
 # %% [markdown]
 r"""
-So the second half of the puzzle is not seen here. The seeds even lean towards Pre-Norm, whose best rate is the highest
-tried; the verdict hangs on one of them. Do not read it as a refutation. The published advantage of Post-Norm is about where long
-training ends, and a race of a few hundred steps may favour what starts easily.
+So the second half of the puzzle is not seen here. All seeds lean towards Pre-Norm, whose best rate is the highest
+tried: a higher one might widen the gap. The card is weak because one Post-Norm run stands apart; without that seed it
+would read "contradicted". Do not read it as a refutation. The published advantage of Post-Norm is about where long
+training ends, and a race as short as ours may favour what starts easily.
 
 ### The stream grows, and late layers turn it less
 
-The same trained models test the last prediction. How large is the stream at the end, how much does
+In the same trained models: how large is the stream at the end, how much does
 a block turn it, and what does it cost to leave a block out?
 """
 
@@ -1172,13 +1173,13 @@ claim(
 
 # %% [markdown]
 r"""
-(The last block is left out of both averages; see the caption.) This is the price of the highway:
-a late write is small beside what the stream already carries, and turns it little. (Much of that stream comes
+This is the price of the highway:
+a late write is small beside the stream, and turns it little. (Much of that stream comes
 from the first block, not from even steps as in the derivation.)
 
-Is a deep Pre-Norm model then "shallow and wide", as one often reads? That does not follow: a layer may turn the
-stream little and still be needed. The second figure asks exactly that, and its card is cautious. Single late blocks
-are cheap in both models, and the seeds scatter too much for a verdict.
+Is a deep Pre-Norm model then "shallow and wide"? That does not follow: a layer may turn the
+stream little and still be needed. The second figure asks exactly that, and the seeds scatter too much for a
+verdict. The choice of blocks matters too: count the last one, whose norm Post-Norm's output needs, and Post-Norm's cost more.
 """
 
 # %% [markdown]
@@ -1186,7 +1187,8 @@ r"""
 ## Seven answers
 
 Post-Norm's trouble has many answers, and most move or add a norm. In `labkit` a recipe is a row of a table, so their
-equations stand side by side. ($X$ enters the block, $Y$ lies between its halves; $N$, $M$ are norms.)
+equations stand side by side. ($X$ enters the block, $Y$ lies between its halves; MHA is attention; $N$, $M$ are norms. Mix-LN's row shows
+its later blocks.)
 """
 
 # %%
@@ -1209,15 +1211,15 @@ plots.table(
 r"""
 - **Output norm** limits the *write*; **Sandwich** limits what a sublayer reads and what it writes (CogView; Gemma 2 has
   the same four norms). **Peri** is Sandwich with a norm on the embedding.
-- **Mix-LN** makes the first quarter of the blocks Post-Norm, the others Pre-Norm, so that neither end is weak.
-- **ResiDual** keeps a Post-Norm stream and, beside it, the plain sum of all writes; the output reads $x + N(r)$.
+- **Mix-LN** makes the first quarter of the blocks Post-Norm, the others Pre-Norm, meant to leave neither end weak.
+- **ResiDual** keeps a Post-Norm stream and, beside it, the plain sum $r$ of embedding and writes; the output reads $x + N(r)$.
 - **B2T** adds the block's input once more before the block's last norm: a skip around all norms but one.
 - **Admin** weighs the skip by $\omega_i = \sqrt{1 + \sum_{j<i} v_j}$, with $v_j$ the variance of write $j$, measured once before
-  training and then learned.
+  training; then $\omega$ is learned.
 
-Admin has a secret. The denominator after sublayer $i$ is $\sqrt{\omega_i^2 + v_i} = \omega_{i+1}$, so the identity path keeps the share
+Admin has a secret. At the start the denominator after sublayer $i$ is $\sqrt{\omega_i^2 + v_i} = \omega_{i+1}$, so the identity path keeps the share
 $\prod \omega_i/\omega_{i+1} = 1/\omega_{S+1}$: a root in place of an exponential, and just what Pre-Norm's final norm
-leaves of the embedding. Exercise 7 proves more: at initialization Admin *is* Pre-Norm. **Predict:** will it then train like Pre-Norm
+leaves of the embedding. Exercise 7 proves more: but for correlations, Admin *is* Pre-Norm at initialization. Will it then train like Pre-Norm
 where Post-Norm is stuck?
 
 Copy Pre-Norm's weights into the others; compare what the output matrix would read.
@@ -1235,7 +1237,7 @@ def read_by_output(recipe, weights, text):
 
 
 # %%
-alike = {"post": [], "b2t": [], "admin": []}
+alike = {"post": [], "admin": []}
 for s in many:
     torch.manual_seed(s)
     model = ModelConfig(
@@ -1305,7 +1307,7 @@ claim(
 # %% [markdown]
 r"""
 Two camps. And in training? The setting is that of the headline, *without* warm-up, where
-Post-Norm is stuck; 60 steps are enough to tell. (With warm-up and rates of their own the nine meet in the profile `full`.)
+Post-Norm is stuck. We look after 60 steps.
 """
 
 # %%
@@ -1350,10 +1352,10 @@ claim(
 
 # %% [markdown]
 r"""
-The equality at the start is gone a few steps later. A likely reason, which we did not test: Pre-Norm's shares are
+The equality at the start does not last. A likely reason, which we did not test: Pre-Norm's shares are
 *relative*. If all writes grow tenfold, each keeps its share of the sum. Admin's $\omega$ was measured once; if the writes grow
 tenfold, every denominator does, and the skip fades layer by layer, as under Post-Norm. B2T looks most like Post-Norm and
-trains well: one skip in each block passes by all norms but one.
+trains well; its extra skip passes all norms of a block but one.
 
 ### Who uses what
 
@@ -1365,35 +1367,33 @@ trains well: one skip in each block passes by all norms but one.
 | Sandwich | CogView {cite:p}`ding2021`; Gemma 2 and 3 |
 | Peri | named and studied by {cite:t}`kim2025` |
 
-"Every open model uses Pre-Norm" is thus too short.
+So it is not true that every open model uses Pre-Norm.
 
 ## What the sources say, and what we measured
 
 | source and setting | what it says | here |
 | --- | --- | --- |
-| {cite:t}`vaswani2017`, translation | Post-Norm, warm-up of 4,000 steps | `02-post-needs-warm-up`, at a high rate |
 | {cite:t}`radford2019`, GPT-2 | moves the norm to the input of each sublayer, adds one after the last block | the recipe `pre` |
 | {cite:t}`xiong2020`, Figure 2: IWSLT14 De–En, 6 + 6 layers, Adam | Post-Norm: BLEU 8.45 without warm-up, about 34 with 4,000 steps; with 500 steps 31.16 at rate 5e-4 but 2.77 at 1e-3 | `02-post-needs-warm-up`; their own numbers show the dependence on the rate |
 | {cite:t}`xiong2020`, Figure 3: 6 + 6 to 14 + 14 layers, 10 seeds | last gradient about 1.6 for Post-Norm at every depth, falling for Pre-Norm | `02-last-gradient-…` |
 | {cite:t}`nguyen2019`, Table 5: en→vi, 133k pairs, no warm-up | Post-Norm 18.31 BLEU at 4 layers, fails at 5 and 6; Pre-Norm about 28.3 at each | `02-pre-trains-without-warm-up` |
 | {cite:t}`nguyen2019`, WMT14 En–De | Post-Norm 27.58, Pre-Norm 26.83 BLEU | `02-post-ends-lower`: not seen |
-| {cite:t}`zhuo2025`, introduction | Pre-Norm trains more easily, Post-Norm ends better | the first half seen here, the second not |
-| {cite:t}`li2025`, Mix-LN, C4, 71M parameters | perplexity Post 35.18, Pre 34.77, Mix-LN 33.12 | trains without warm-up: `02-six-answers-…` |
-| {cite:t}`takase2023`, B2T, WMT En–De, 18 + 18 layers | B2T 27.30 BLEU, Pre-Norm 26.57, Post-Norm fails | `02-six-answers-…` |
-| {cite:t}`kim2025`, Peri, 400M parameters, 5 seeds | average score Post 42.45, Pre 49.69, Peri 51.57 | trains without warm-up, but slowly: the figure above |
+| {cite:t}`li2025`, Mix-LN, C4, 71M parameters | perplexity Post 35.18, Pre 34.77, Mix-LN 33.12 (its README clips Pre-Norm's gradients, not Mix-LN's) | trains without warm-up: `02-six-answers-…` |
+| {cite:t}`takase2023`, B2T, WMT En–De, 18 + 18 layers | B2T 27.30 BLEU, Pre-Norm 26.57, Post-Norm fails (B2T's code also shrinks initial weights, ours does not) | `02-six-answers-…` |
+| {cite:t}`kim2025`, Peri, 400M parameters, 5 seeds | average score Post 42.45, Pre 49.69, Peri 51.57 | trains without warm-up, more slowly than Pre-Norm |
 
-A few statements travel without their conditions:
+Some statements travel without their conditions:
 
 | often said | but |
 | --- | --- |
 | "Pre-Norm gradients are bounded below" | no: `02-pre-gradient-has-no-floor` |
 | "Post-Norm gradients vanish like $2^{-S/2}$" | one path out of many: `02-post-gradient-does-not-vanish` |
-| "with 0.75 for the norm and 0.1 for $J_f$, twelve blocks shrink to a tenth" | the numbers do not fit: a norm that divides by 1/0.75 follows an $f$ about as large as $x$, whose Jacobian is seldom 0.1 |
+| "with $0.75$ for the norm and 0.1 for $J_f$, twelve blocks shrink to a tenth" | the numbers do not fit: a norm that divides by $1/0.75$ follows an $f$ about as large as $x$, whose Jacobian is seldom 0.1 |
 | "vanishing gradients spare the early layers, so Post-Norm fine-tunes better" | the vanishing is not seen here; fine-tuning we did not run |
 | "Xiong et al. train 100 layers and more" | the deepest models in that paper have 14 + 14 layers |
 | "Pre-Norm is strictly superior" | on WMT14 it was worse {cite:p}`nguyen2019`; at our size no winner was seen (`02-post-ends-lower`) |
 | "Post-Norm without warm-up diverges" | here it sits still, and only at high rates |
-| a table of "maximal stable depth: 6, 24, 96+" that travels through blogs | its own source calls the model hypothetical |
+| a blog's table of "max stable depth: 6, 24, 96+ layers" | its own note calls the model hypothetical |
 """
 
 # %% [markdown]
@@ -1482,7 +1482,7 @@ claim(
 
 # %% [markdown]
 r"""
-At this size and rate the loss raises no alarm; the model without the norm is even the better one. It is another
+At six blocks and this rate the loss raises no alarm; the model without it is even better. It is another
 architecture all the same, whose logits grow with the stream. The tripling test sees it before the first step.
 
 **From symptom to probe.** Each probe of the table was run above or runs now.
@@ -1500,8 +1500,8 @@ symptoms = [
      equations_of(SaysPost)[0], "the right equation"),
     ("logits grow with depth", "final norm is missing", "tripling test",
      has_final_norm(bare_pre, text), "final_norm=True"),
-    ("late blocks do little", "the stream has outgrown the writes", "cosine, second half",
-     np.mean(late("pre", "layer-cosine")), "fewer blocks; chapter 05"),
+    ("late blocks turn the stream little", "the stream has outgrown the writes", "cosine, second half",
+     np.mean(late("pre", "layer-cosine")), "fewer blocks, or Mix-LN"),
 ]  # fmt: skip
 plots.table([dict(zip(columns, row, strict=True)) for row in symptoms], digits=2)
 
@@ -1760,7 +1760,7 @@ $y_S = N(x_S)$. $\square$ A real model meets the assumption on average over toke
 
 </details>
 
-**8 (change the experiment).** Two questions of a teaching article. Swap LayerNorm for RMSNorm: does the exponent of the last gradient
+**8 (change the experiment).** Swap LayerNorm for RMSNorm: does the exponent of the last gradient
 change? Double the depth from 6 to 12: by what factor do Post-Norm's and Pre-Norm's last gradients change? Predict from the claims, write the
 factors down (answers within 30 % count), and let the check run the experiment.
 """
@@ -1803,13 +1803,13 @@ Near 1 and near $2^{-1/2} \approx 0.7$: a mean that is nearly 0 is not missed, s
 - Without warm-up a Post-Norm model can get stuck at the loss of letter frequencies, quietly. Whether it does hangs on
   initialization and learning rate; at the low rate it needed no warm-up, and from plain Xavier at a
   high rate ours was not enough.
-- Late Pre-Norm layers turn the stream less. For two published statements, cheaper removal and a lower end of Post-Norm, read
-  the cards: short runs with each placement at its own rate.
-- Most answers train where Post-Norm is stuck. Admin starts as Pre-Norm and does not stay it.
+- Late Pre-Norm layers turn the stream less. Two published statements, cheaper removal and a lower end of Post-Norm, were
+  not seen in short runs with each placement at its own rate.
+- Most answers train where Post-Norm is stuck. Admin starts close to Pre-Norm and does not stay there.
 - A wrong placement often trains. Compare blocks with their equation, and triple the last block's output.
 
 ## References
 
-{cite:p}`vaswani2017,radford2019,nguyen2019,xiong2020,liu2020,ding2021,huang2022,takase2023,xie2023,olmo2024,kim2025,li2025,zhuo2025`.
+{cite:p}`vaswani2017,radford2019,nguyen2019,xiong2020,liu2020,ding2021,huang2022,takase2023,xie2023,olmo2024,kim2025,li2025`.
 Full entries are on the book's page of references.
 """
