@@ -571,7 +571,6 @@ Sub-LN (Magneto, arXiv 2210.06423), by DeepNorm's group: Pre-Norm with a second 
 ### Steps that the promise does not cover
 
 The same models under other steps:
-
 """
 
 # %%
