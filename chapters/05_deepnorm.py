@@ -610,7 +610,7 @@ for name, words, expected, criterion in (
     claim(
         name,
         f"{words} moves a DeepNorm model by depth to the power {{mean:+.2f}}.",
-        powers(response("deepnorm", name.removeprefix("05-step-"))),
+        powers(response("deepnorm", name.partition("step-")[2])),
         source="this chapter's prediction; outside what Wang et al. 2022 promise",
         published=f"predicted: {expected}",
         criterion=criterion,
