@@ -548,9 +548,12 @@ plots.curves(
 )
 
 # %%
-for arm, name in (("α alone", "alpha"), ("β alone", "beta")):
+for arm, name in (
+    ("α alone", "05-alpha-alone-is-not-enough"),
+    ("β alone", "05-beta-alone-is-not-enough"),
+):
     claim(
-        f"05-{name}-alone-is-not-enough",
+        name,
         f"With {arm} the SGD step moves the model by depth to the power {{mean:.2f}}.",
         powers(response(arm, "sgd")),
         source="steps 1 to 4 of this chapter, after Wang et al. 2022",
@@ -571,7 +574,6 @@ Sub-LN (Magneto, arXiv 2210.06423), by DeepNorm's group: Pre-Norm with a second 
 ### Steps that the promise does not cover
 
 The same models under other steps:
-
 """
 
 # %%
@@ -600,17 +602,17 @@ plots.curves(
 )
 
 # %%
-for kind, name, wanted, criterion in (
-    ("adam", "Adam's first step", "1/2", "in [0.35, 0.65]"),
-    ("random", "A step of random signs", "0", "in [-0.15, 0.15]"),
-    ("sgd-all", "An SGD step on gains and shifts too", "1", "> 0.6"),
+for name, words, expected, criterion in (
+    ("05-step-adam", "Adam's first step", "1/2", "in [0.35, 0.65]"),
+    ("05-step-random", "A step of random signs", "0", "in [-0.15, 0.15]"),
+    ("05-step-sgd-all", "An SGD step on gains and shifts too", "1", "> 0.6"),
 ):
     claim(
-        f"05-step-{kind}",
-        f"{name} moves a DeepNorm model by depth to the power {{mean:+.2f}}.",
-        powers(response("deepnorm", kind)),
+        name,
+        f"{words} moves a DeepNorm model by depth to the power {{mean:+.2f}}.",
+        powers(response("deepnorm", name.partition("step-")[2])),
         source="this chapter's prediction; outside what Wang et al. 2022 promise",
-        published=f"predicted: {wanted}",
+        published=f"predicted: {expected}",
         criterion=criterion,
         kind="at",
     )
@@ -742,9 +744,12 @@ def minus(a, b):
 
 
 test = {arm: part.values("test.loss") for arm, part in fifty.by("arm").items()}
-for arm, named, criterion in (("post", "Post-Norm", "> 0.2"), ("pre", "Pre-Norm", "> 0.05")):
+for arm, named, name, criterion in (
+    ("post", "Post-Norm", "05-deepnorm-beats-post-from-xavier", "> 0.2"),
+    ("pre", "Pre-Norm", "05-deepnorm-beats-pre-from-xavier", "> 0.05"),
+):
     claim(
-        f"05-deepnorm-beats-{arm}-from-xavier",
+        name,
         f"Fifty blocks, one rate: {named} from Xavier's weights ends {{mean:.2f}} nats above DeepNorm.",
         minus(test[arm], test["deepnorm"]),
         source="Wang et al. 2022, arXiv 2203.00555, Figure 6 (IWSLT14, 10 to 100 layers)",
