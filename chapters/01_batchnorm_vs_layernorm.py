@@ -134,9 +134,6 @@ plots.axes_cube(("batch", "layer", "token", "instance"))
 
 # %% [markdown]
 r"""
-(A shelf of $N$ books with $C$ pages of $L$ letters: BatchNorm averages page 6 of all books,
-LayerNorm one book, InstanceNorm one page, GroupNorm a booklet.)
-
 | norm | averages over | number of values in one mean | one mean per | source |
 | --- | --- | --- | --- | --- |
 | BatchNorm | $N, L$ | $N L$ | channel | {cite:t}`ioffe2015` |
@@ -1323,9 +1320,9 @@ r"""
 
 | statement | where | what is right |
 | --- | --- | --- |
-| GroupNorm has 10.6 points lower error than BatchNorm at batch 2 | {cite:t}`wu2018`: ResNet-50, ImageNet | direction seen in the perceptron, where the card compares with LayerNorm (`01-bn-fails-at-batch-2`); reversed in our small CNN (`01-bn-wins-in-a-cnn-at-batch-2`) |
+| GroupNorm has 10.6 points lower error than BatchNorm at batch 2 | {cite:t}`wu2018`: ResNet-50, ImageNet | seen in the perceptron, against LayerNorm (`01-bn-fails-at-batch-2`); reversed in our small CNN (`01-bn-wins-in-a-cnn-at-batch-2`) |
 | batch statistics of language fluctuate strongly throughout training | {cite:t}`shen2020`: transformers for language | for means, in our LayerNorm model: seen at a Xavier start, gone after training (`01-text-fluctuates-at-the-start`, `01-text-fluctuates-after-training`) |
-| BatchNorm works by reducing internal covariate shift | {cite:t}`ioffe2015` | disputed: networks with noise added after BatchNorm train about as well {cite:p}`santurkar2018`; chapter 00 runs it |
+| BatchNorm works by reducing internal covariate shift | {cite:t}`ioffe2015` | disputed {cite:p}`santurkar2018`; chapter 00 runs their test |
 | $G = C$ is LayerNorm, $G = 1$ is InstanceNorm | a survey | reversed (`01-group-norm-limits`) |
 | a gain of σ and a shift of μ recover the input | a blog series, on LayerNorm | true for BatchNorm, false for LayerNorm: first cell below |
 | LayerNorm in text is what InstanceNorm is in images | a survey | no: second cell below |
@@ -1333,7 +1330,6 @@ r"""
 | BatchNorm on text fixes the $n$-th position of every sentence | a survey | `BatchNorm1d` pools positions too: one mean per channel, see the buffers above |
 | PowerNorm is by Bhatt et al. | a blog series | by {cite:t}`shen2020` |
 | a bfloat16 tensor goes through a float32 `nn.LayerNorm` | a blog series | on a CPU, yes (cell four); on a GPU [PyTorch raises an error](https://github.com/pytorch/pytorch/issues/138128), by report |
-| a norm must not couple examples, which rules BatchNorm out | a blog series | in evaluation it couples nothing |
 
 **Gain σ, shift μ.** BatchNorm's σ and μ belong to a channel, as do the gain and the shift, so they can undo
 it. LayerNorm's belong to a token. The tokens $x$ and $2x + 1$ have the same LayerNorm, so no gain and
