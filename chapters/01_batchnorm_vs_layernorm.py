@@ -142,8 +142,7 @@ r"""
 | InstanceNorm | $L$ | $L$ | example and channel | {cite:t}`ulyanov2016` |
 | GroupNorm, $G$ groups | $C/G$ channels, and $L$ | $C L / G$ | example and group | {cite:t}`wu2018` |
 
-"LayerNorm" names two averages, and mixing them up is a common mistake. In a
-transformer, and below unless images are on the table, it is the narrow one: each token over its features.
+"LayerNorm" names two averages. In a transformer, and below unless images are on the table, it is the narrow one: each token over its features.
 
 All rows are one function with another list of axes (GroupNorm splits the channel axis first). We write it
 once, and hold it against PyTorch
@@ -1327,7 +1326,7 @@ r"""
 | a gain of σ and a shift of μ recover the input | a blog series, on LayerNorm | true for BatchNorm, false for LayerNorm: first cell below |
 | LayerNorm in text is what InstanceNorm is in images | a survey | no: second cell below |
 | normalizing turns features into a standard normal distribution | a survey | mean and variance only; the shape stays: third cell below |
-| BatchNorm on text fixes the $n$-th position of every sentence | a survey | `BatchNorm1d` pools positions too: one mean per channel, see the buffers above |
+| BatchNorm on text fixes the $n$-th position of every sentence | a survey | `BatchNorm1d` pools positions too: one mean per channel |
 | PowerNorm is by Bhatt et al. | a blog series | by {cite:t}`shen2020` |
 | a bfloat16 tensor goes through a float32 `nn.LayerNorm` | a blog series | on a CPU, yes (cell four); on a GPU [PyTorch raises an error](https://github.com/pytorch/pytorch/issues/138128), by report |
 
