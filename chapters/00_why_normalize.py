@@ -239,9 +239,8 @@ r"""
 
 A rectifier (ReLU) replaces negative numbers by zero, and half of the energy is gone: for symmetric $x$,
 $\mathbb E[\mathrm{relu}(x)^2] = \frac12\mathbb E[x^2]$. So a layer $\mathrm{relu}(Wx)$ whose weights have
-variance $\sigma^2$ multiplies the mean square by $\frac12 n\sigma^2$, with $n$ inputs, and the size of a
-vector's entries, the root of the mean square (RMS), by the root of that. Ninety-six times. Three rules are
-in use:
+variance $\sigma^2$ multiplies the mean square by $\frac12 n\sigma^2$, with $n$ inputs, and its root, the RMS,
+by $\sqrt{n\sigma^2/2}$. Ninety-six times. Three rules are in use:
 
 | rule | variance of a weight | RMS factor per layer with ReLU | after 96 layers |
 | --- | --- | --- | --- |
@@ -1095,8 +1094,8 @@ long training is a question for `full` and `gpu`.
 **Internal covariate shift**: every layer learns on inputs whose distribution moves, because the layers
 below are learning too. Ioffe and Szegedy hoped to speed training up by holding means and variances still
 {cite:p}`ioffe2015`; whitening every layer would be the thorough way, at a prohibitive price.
-{cite:t}`santurkar2018` tested the idea as one should, by taking the supposed cause away. After each
-BatchNorm they added noise, with a new mean and scale for each channel and step:
+{cite:t}`santurkar2018` tested the idea as one should, by spoiling just what was supposed to help. After
+each BatchNorm they added noise, with a new mean and scale for each channel and step:
 """
 
 # %%
@@ -1352,8 +1351,8 @@ r"""
 
 One more look at the stream itself. In a residual model the same vector runs from bottom to top, so one can
 read the answer off it early: apply the final norm and the output matrix after any block. {cite:t}`geva2021`
-did much the same with a large language model and found that layers refine a running guess, and that even the last one may
-overturn it.
+did much the same with a trained language model and found that layers refine a running guess, and that even
+the last one may overturn it.
 """
 
 # %%
@@ -1445,6 +1444,7 @@ And some sentences that travel without their conditions:
 | often said | but |
 | --- | --- |
 | "a 96-layer transformer without norms diverges" | from Xavier, at once; with small branches not here, in 96 sublayers and 60 steps |
+| "with norms the learning rate no longer depends on depth" | GPT-3 has norms; its rate falls from $6\cdot10^{-4}$ at 12 layers to $0.6\cdot10^{-4}$ at 96, which are also wider {cite:p}`brown2020` |
 | "with norms initialization hardly matters" | the initial scale turns into a learning rate: `00-norm-hides-the-scale` |
 | "if activations grow, gradients shrink" | they grow together |
 | "without skips the gradient vanishes, with them it cannot" | with skips and large branches it explodes; and $I + J_f$ can shrink too: take $f(x) = -x$ |
