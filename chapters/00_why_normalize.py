@@ -1771,8 +1771,9 @@ print(len(my_experiment.runs()), "runs")
 r"""
 <details><summary>Hint</summary>
 
-The check-up table shows what the forty-eighth layer sees. Can more steps change what it is given to work
-with, and which layers would have to move?
+In the check-up table its inputs are kept apart, but the first matrix has a far larger gradient than the last,
+and one rate must serve both. Can time mend that? Remember what a norm does to the gradient of weights that
+have grown.
 
 </details>
 
