@@ -14,15 +14,16 @@ seed = 0
 r"""
 # Why normalize at all
 
-**Question.** Ninety-six people stand in a row. The first whispers a number to the second, who passes it on,
-a mere ten per cent too large. So does everybody else. What the last one hears is the number times
+**Question.** Ninety-six people stand in a row. A number is whispered to the first, who passes it on, a mere
+ten per cent too large. So does everybody else. What leaves the row is the number times
 $1.1^{96} \approx 9{,}412$. Had they exaggerated by half, it would be $1.5^{96} \approx 8\cdot10^{16}$.
 GPT-3 has 96 blocks {cite:p}`brown2020`, and its signal travels the row twice: up, as activations, and down
 again, as gradients. How does anything so deep learn at all?
 
 Three repairs are known. Draw the first weights with care. Let the signal skip layers. Normalize it on the
 way. Each is said to solve the problem, and nearly every large model uses all three. So which of them does
-what? The inventors of the third had an explanation: it reduces *internal covariate shift*
+what? The inventors of the third had an explanation. While the lower layers learn, the inputs of the upper
+ones wander; a norm holds them still. They called the wandering *internal covariate shift*
 {cite:p}`ioffe2015`. Then four researchers put the shift back in, on purpose, and the network trained all
 the same {cite:p}`santurkar2018`. What, then, does a norm do?
 """
@@ -35,8 +36,8 @@ r"""
 - what careful initialization repairs, and two kinds of damage that it cannot see;
 - skip connections that cure vanishing by causing explosion;
 - a network with norms that fails, a network with skips that fails, and both together at forty-eight layers;
-- a transformer of 96 sublayers without any norm, which explodes at once, or trains happily:
-  it depends on how its weights were drawn;
+- a transformer of forty-eight blocks, 96 sublayers, without any norm. It explodes at once, or it trains:
+  that depends on how its weights were drawn;
 - covariate shift put back in, and the ground under a network with and without norms;
 - how to read the cards of this book: one that holds, one that was not seen, one that was contradicted.
 """
@@ -74,15 +75,17 @@ Depth multiplies. Here is the whole problem in one line of Python:
 
 # %% [markdown]
 r"""
-Gains of 0.99 and 1.01 are harmless; nothing else on this list is. The largest number that 16-bit floating
-point can hold is 65,504. (The 16-bit format *bfloat16* reaches $3\cdot10^{38}$, so $8\cdot10^{16}$ would
-fit, contrary to what one reads. Nothing could be learned with it all the same.)
+Gains of $0.99$ and $1.01$ are harmless; nothing else on this list is. The largest number that 16-bit
+floating point can hold is 65,504. (The other 16-bit format, *bfloat16*, reaches $3\cdot10^{38}$. So
+$8\cdot10^{16}$ would fit, contrary to what one reads, and no less precisely than 8: floating point rounds in
+proportion. Whether anything could be learned from it is another question.)
 
 ### How to read this book
 
 You have just checked a published number without noticing: an online series on the transformer gives
-$1.1^{96} \approx 8{,}916$. In this book such a check is a **claim**: a sentence, the number that our run
-produced, and a criterion that was written down before. The build compares the two and prints a card:
+$1.1^{96} \approx 8{,}916$. In this book such a check is a **claim**: a sentence with the number that our
+run produced, and a criterion that was written down before. The build compares the number with the criterion
+and prints a card:
 """
 
 # %%
@@ -98,10 +101,13 @@ claim(
 
 # %% [markdown]
 r"""
-The verdict is the first word. **Contradicted here** means that our interval lies wholly outside the
-criterion. **Holds here**: wholly inside. **Not seen at this scale**: the interval reaches across the
-border, and the run cannot tell. *Weak* marks a verdict that hangs on a single seed. Cards of all three
-kinds stay in the book, and you will meet all three in this chapter.
+The verdict comes first. **Contradicted here** means that our number, with its whole interval, lies outside
+the criterion. **Holds here**: inside. **Not seen at this scale**: the interval reaches across the border,
+and the run cannot tell. *Weak* marks a verdict that would change if one seed were left out. Cards of all
+three kinds stay in the book, and you will meet all three in this chapter.
+
+Mind whose expectation a criterion is. On this card it is the source's, and it fails. On the next three it
+is ours: we say the opposite of what is published, and the card shows both.
 
 Where runs are random, a card gives a 95 % interval over seeds. It also names its **kind**, because a
 comparison is only as fair as its setting: *exact* (algebra or a count), *at* (one stated setting), *best*
@@ -111,8 +117,8 @@ runs, `cpu` is what you are reading, `full` and `gpu` run larger grids and model
 
 ### The row, twice
 
-Now replace people by random matrices. Let $W$ be $d \times d$, each entry with mean 0 and variance $g^2/d$.
-Then
+Now replace people by random matrices. Let $W$ be $d \times d$, each entry with mean 0 and variance $g^2/d$;
+let $x$ be the signal on its way up, and $\delta$ the gradient on its way down. Then
 
 $$\mathbb E\|Wx\|^2 = \sum_i \sum_j \tfrac{g^2}{d} x_j^2 = g^2\|x\|^2, \qquad\qquad \mathbb E\|W^\top\delta\|^2 = g^2\|\delta\|^2.$$
 
@@ -167,13 +173,14 @@ claim(
 
 # %% [markdown]
 r"""
-So vanishing and exploding are one disease with two signs. (Shrinking gradients beside growing activations need
-something that divides, or that saturates.)
+So vanishing and exploding are one disease with two signs. (Shrinking gradients beside growing activations
+need something that divides, or that saturates.)
 
 Look at the slider once more, at gain 0.9. Vanishing gradients are usually told as a story of two classes:
 layers near the output learn, early ones get next to nothing. But a *weight's* gradient is what comes down
-times what came up, $\partial L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$, and its size is
-$g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$, the same in every layer. Mirror images have a constant product:
+times what came up, $\partial\mathcal L/\partial W_\ell = \delta_\ell\,x_{\ell-1}^\top$ for a loss
+$\mathcal L$, and in layer $\ell$ of $L$ its size is proportional to $g^{L-\ell}\cdot g^{\ell-1} = g^{L-1}$,
+the same everywhere. Mirror images have a constant product:
 """
 
 
@@ -192,7 +199,7 @@ torch.manual_seed(seed)
 claim(
     "00-vanishing-spares-no-layer",
     "At gain 0.9 the weight gradient changes by a factor {mean:.3f} per layer on the way down.",
-    [first_over_last(0.9) ** (1 / 96) for _ in lab.seeds(smoke=5, cpu=10, full=40)],
+    [first_over_last(0.9) ** (1 / 95) for _ in lab.seeds(smoke=5, cpu=10, full=40)],
     source="Exploring the Transformer, part 14 (an article on residual networks)",
     published="early layers receive almost no updates, layers near the output are updated well",
     criterion="in [0.97, 1.03]",
@@ -215,10 +222,10 @@ wide = torch.randn(512, 512) / 512**0.5
 rows = [row_of_matrices(1.0) for _ in lab.seeds(smoke=5, cpu=10, full=40)]
 claim(
     "00-spectral-norm-is-a-bound",
-    "Random matrices of gain 1: the largest stretch is {spectral:.2f}, the signal grows by {mean:.3f} per layer.",
+    "Random matrices of gain 1: the largest stretch is {spectral:.2f}, a signal's factor per layer is {mean:.3f}.",
     [(up[-1] / up[0]) ** (1 / 96) for up, _ in rows],
     spectral=torch.linalg.matrix_norm(wide, 2).item(),
-    source="the same series",
+    source="an online series on the anatomy of the transformer, part 7",
     published="spectral norm 1.01 means growth like 1.01 to the power L",
     criterion="in [0.95, 1.05]",
     kind="at",
@@ -230,14 +237,14 @@ r"""
 
 ### First repair: draw the weights with care
 
-A rectifier deletes half of the energy: for symmetric $x$,
+A rectifier (ReLU) replaces negative numbers by zero, and half of the energy is gone: for symmetric $x$,
 $\mathbb E[\mathrm{relu}(x)^2] = \frac12\mathbb E[x^2]$. So a layer $\mathrm{relu}(Wx)$ whose weights have
-variance $\sigma^2$ multiplies the mean square by $\frac12 n\sigma^2$, with $n$ inputs. Ninety-six times.
-Three rules are in use:
+variance $\sigma^2$ multiplies the mean square by $\frac12 n\sigma^2$, with $n$ inputs, and its root, the RMS,
+by $\sqrt{n\sigma^2/2}$. Ninety-six times. Three rules are in use:
 
 | rule | variance of a weight | RMS factor per layer with ReLU | after 96 layers |
 | --- | --- | --- | --- |
-| PyTorch's `nn.Linear` as it comes | $1/(3n)$ | $\sqrt{1/6} \approx 0.41$ | $4\cdot10^{-38}$ |
+| PyTorch's `nn.Linear`, its biases left out | $1/(3n)$ | $\sqrt{1/6} \approx 0.41$ | $4\cdot10^{-38}$ |
 | {cite:t}`glorot2010`, "Xavier" | $2/(n_{\rm in} + n_{\rm out})$, here $1/n$ | $\sqrt{1/2} \approx 0.71$ | $4\cdot10^{-15}$ |
 | {cite:t}`he2015` | $2/n_{\rm in}$ | 1 | 1 |
 
@@ -262,9 +269,10 @@ rectifiers is hard; writing zero is easy.
 Now the catch. If $f$ preserves size and is unrelated to $x$, variances add: each step *doubles* the
 variance. After 48 steps the RMS has grown by $\sqrt2^{\,48} = 2^{24} \approx 1.7\cdot10^7$. The skip has
 turned vanishing into explosion. Unless the branches are small: scale each by $1/\sqrt S$ at initialization,
-for $S$ steps, and the variance grows by $(1 + \frac1S)^S < e$. GPT-2 does this {cite:p}`radford2019`;
-*Fixup* {cite:p}`zhang2019fixup` trains deep residual networks with a rule of this kind and a few scalars.
-It will return.
+for $S$ steps, and the variance grows by $(1 + \frac1S)^S < e$. GPT-2 does this {cite:p}`radford2019`.
+*Fixup* {cite:p}`zhang2019fixup` goes further: the last matrix of a branch starts at zero, the others are
+divided by a power of the depth ($\sqrt S$ where a branch has two), so that the first *updates* are small as
+well, and a few scalars are added. Small branches will return.
 
 The place matters too. {cite:t}`he2016identity` write a step as $x \leftarrow \phi(h(x) + f(x))$. If the
 shortcut is scaled, $h(x) = \lambda x$, the direct path is multiplied by $\lambda^S$: our row of people once
@@ -273,11 +281,13 @@ more. If $\phi$ is a rectifier (**ResNet v1**), it stands in the row as well. Th
 
 ### Third repair: normalize
 
-A norm measures the size and divides by it. Whatever gain the weights have, its result has size one. This is
-stronger than a good initialization, for it is renewed at every step of training. In $N(Wx)$ the scale of $W$ is
-invisible:
+A norm measures the size and divides by it. *BatchNorm* takes one channel, and its mean and deviation over
+the batch; *LayerNorm* takes one example (one token), and its mean and deviation over the channels. (The
+next chapter is about the difference.) Whatever gain the weights have, the result has size one. This is
+stronger than a good initialization, for it is renewed at every step of training. In $N(Wx)$ the scale of
+$W$ is invisible: for $c > 0$,
 
-$$N(cWx) = N(Wx), \qquad \nabla_W L\,(cW) = \tfrac1c\,\nabla_W L\,(W).$$
+$$N(cWx) = N(Wx), \qquad \nabla_W \mathcal L\,(cW) = \tfrac1c\,\nabla_W \mathcal L\,(W).$$
 
 Weights that have grown get smaller gradients. The initial scale no longer decides whether the signal
 survives. It has become a learning rate: the same gradient step turns a large $W$ less.
@@ -381,7 +391,7 @@ r"""
 Write your answers down before you scroll.
 
 1. **Rectified layers.** Ninety-six of them, He's rule, two different images. The size survives. What is the
-   cosine between the two at the end?
+   cosine of the angle between the two at the end?
 2. **A transformer without norms**, skips in place, Xavier's rule. By what factor per block does the last gradient grow?
 3. **Forty-eight layers on digits**: with norms and no skips; with skips and no norms; with both. Which train, if each may choose
    its learning rate?
@@ -466,10 +476,14 @@ claim(
 
 # %% [markdown]
 r"""
-So much for "initialization solves it". Sizes are perfect, and the network sees one image. The gradient
+(The two factors come out a little low. The table is about *mean* squares; a single network of finite width
+fluctuates about them, and the typical one lies below the mean.)
+
+So much for "initialization solves it". The size is kept, and the network sees one image. The gradient
 suffers too: {cite:t}`balduzzi2017` found that in deep plain networks the gradients at *neighbouring* inputs
 become as unrelated as white noise, and that skips help. Even without rectifiers a product of random
-matrices stretches some directions and shrinks others, more with each factor:
+matrices stretches some directions and shrinks others, more with each factor. The table counts what is left,
+as an effective rank; one is the least:
 """
 
 
@@ -537,10 +551,14 @@ claim(
 r"""
 ### A transformer without norms
 
-Now the real thing: attention and feed-forward steps, width 64, ReLU, text from State of the Union
-addresses. All skips in place, no norm anywhere. We read the gradient of the last feed-forward matrix before
-the first update. The second arm differs by one rule, the initialization `megatron`, which draws smaller and
-divides the matrices that write to the stream by $\sqrt{2L}$. The third has its norms.
+Now the real thing: blocks of two sublayers, attention and feed-forward, width 64, ReLU, text from State of
+the Union addresses. All skips in place, no norm anywhere. We read the gradient of the last feed-forward
+matrix before the first update. The second arm differs in its initialization, `megatron`: it divides the
+matrices that write to the stream by $\sqrt{2L}$, and draws some others a little smaller. The third, `pre`,
+has Xavier's rule again, and a norm at the head of every branch (chapter 02).
+
+Why the *last* matrix? The error that reaches it from the loss is bounded. What can make its gradient
+explode is the signal that came up.
 """
 
 # %%
@@ -582,7 +600,7 @@ def per_block(arm):
 
 claim(
     "00-gradient-explodes-without-norms",
-    "Without norms, from Xavier, the last gradient grows by {mean:.2f} with each block.",
+    "Without norms, from Xavier, the last gradient grows by a factor {mean:.2f} with each block.",
     per_block("none"),
     source="this book; the row of people",
     criterion="> 1.3",
@@ -592,7 +610,7 @@ claim(
 # %%
 claim(
     "00-small-branches-keep-the-gradient",
-    "Without norms but with small branches it changes by {mean:.3f} with each block.",
+    "Without norms but with small branches the last gradient changes by a factor {mean:.3f} with each block.",
     per_block("none, small branches"),
     source="Zhang et al. 2019 (Fixup), arXiv 1901.09321; Radford et al. 2019 (GPT-2)",
     criterion="in [0.97, 1.03]",
@@ -653,12 +671,15 @@ claim(
 
 # %% [markdown]
 r"""
+Mind the denominator: the arm with skips has exploded. Measured against the model with norms, in the picture,
+the distance is smaller. It is large all the same, and again it spares no layer.
+
 ### Does depth help? Seven ways to stack layers
 
-Now train. Digits, 150 steps of SGD, batches of 32. Seven designs: plain; plain with BatchNorm; skips alone,
-with He's rule; skips alone with small branches (each branch's last matrix divided by $\sqrt S$); the
-highway; and the two ResNets, which have both. Four, sixteen and forty-eight hidden matrices. Every design
-may choose among five learning rates, so here is the whole field first.
+Now train. Digits, 150 steps of SGD with momentum, batches of 32. Seven designs: plain; plain with
+BatchNorm; skips alone, with He's rule; skips alone with small branches (each branch's last matrix divided
+by $\sqrt S$); the highway; and the two ResNets, which have both. Four, sixteen and forty-eight hidden
+matrices. Every design may choose among five learning rates, so here is the whole field first.
 """
 
 # %%
@@ -705,7 +726,7 @@ plots.grid_map(
     },
     row_label="hidden matrices", col_label="learning rate", value_label="validation loss (nats)",
     limits=(0.0, 2.4),
-    caption="Guessing one of ten digits costs 2.3 nats. Read each panel downwards: what does depth cost? "
+    caption="Loss in nats (natural logarithms): guessing one of ten digits costs ln 10, or 2.3. Read each panel downwards: what does depth cost? "
     "Then sideways: how wide is the range of rates that work?",
     provenance=lab.provenance(tuning),
 )  # fmt: skip
@@ -753,7 +774,7 @@ def end_of_training(name, depth):
 
 claim(
     "00-deeper-plain-networks-fit-worse",
-    f"With BatchNorm but no skips, {high} layers end {{mean:.2f}} nats above {low} on their own *training* data.",
+    f"With BatchNorm but no skips, {high} layers end {{mean:.2f}} nats above {low} on their own training data.",
     minus(end_of_training("plain, BatchNorm", high), end_of_training("plain, BatchNorm", low)),
     source="He et al. 2015, arXiv 1512.03385, Figure 1 (CIFAR-10, 56 against 20 layers)",
     published="higher training error for the deeper network",
@@ -800,8 +821,9 @@ r"""
 **Norms alone are not enough.** BatchNorm holds the size at every layer, and forty-eight plain layers still
 learn next to nothing in these steps. This is He's *degradation*: the deeper network loses on its own
 training data, so overfitting is not the reason. **Skips alone are not enough** either, if the branches
-start large. Both together hardly mind depth. (The highway carries $1 - \sigma(-2) \approx 0.88$ of a
-channel per step; $0.88^{24} \approx 0.05$. Nobody's highway is closed.)
+start large. Both together mind depth far less, v2 least. (The highway's gates start at $\sigma(-2)$, nearly
+shut, and yet a step carries only $1 - \sigma(-2) \approx 0.88$ of a channel; $0.88^{24} \approx 0.05$. That
+may be why it fails at forty-eight.)
 
 Why do norms alone fail, when the size is right at every layer? Follow the gradient down one layer
 $y = \mathrm{BN}(W\,\mathrm{relu}(y'))$, with units $y'$ independent and standard normal. BatchNorm divides
@@ -812,8 +834,9 @@ lets half of it through:
 
 $$\frac{\tfrac12\,n\sigma^2}{n\sigma^2\,\frac{\pi-1}{2\pi}} = \frac{\pi}{\pi-1} \approx 1.467, \qquad \sqrt{1.467} \approx 1.21 \text{ per layer.}$$
 
-The scale $\sigma$ has cancelled: *no* initialization helps. {cite:t}`yang2019` derive this explosion in
-general. The norm has parted the mirror images: the signal stays, the gradient grows.
+The scale $\sigma$ has cancelled: no choice of it helps. {cite:t}`yang2019` derive this explosion in general.
+The norm has parted the mirror images: the signal stays, the gradient grows. ({cite:t}`he2016deep` saw healthy
+gradients in their plain networks with BatchNorm, and left the cause of the degradation open.)
 """
 
 
@@ -839,8 +862,9 @@ claim(
 
 # %% [markdown]
 r"""
-(LayerNorm takes its mean over units, where there is little to subtract: the two halves cancel. Its plain
-stacks suffer from the first damage, merged inputs.)
+(A little more than on paper: units of a real stack are neither independent nor normal. LayerNorm takes its
+mean over units, where there is little to subtract: the two halves cancel. Its plain stacks suffer from the
+first damage, merged inputs.)
 
 And now the panel that most books leave out: skips with **small branches** and no norm at all.
 """
@@ -880,9 +904,10 @@ claim(
 
 # %% [markdown]
 r"""
-The best network without norms matches the one with them. What it lacks is *room*, as its panel shows. So a
-norm buys tolerance, here of the learning rate. How much tolerance is lost per layer? The same series states
-a law for networks without norms: the largest stable rate falls like $1/\sqrt L$.
+The best network without norms matches the one with them. What it lacks is *room*, as its panel shows: it
+trains at the lowest rate we offered and no other, while ResNet v2 likes the highest. So a norm buys
+tolerance, here of the learning rate. How much tolerance is lost per layer? The same series states a law for
+networks without norms: the largest stable rate falls like $1/\sqrt L$.
 """
 
 # %%
@@ -895,20 +920,21 @@ careful = {"skips, small branches": designs["skips, small branches"]}
 climbs = lab.run(
     Experiment(digits, {"design": careful, "model.depth": heights, "train.lr": ladder, "seed": few})
 )
+
+
+# %%
+def largest_rate(runs):
+    """Climb no further than the last rung at which the loss ends below one nat."""
+    ends = {lr: run.values("validation.loss")[0] or 9.9 for lr, run in runs.by("lr").items()}
+    return max([lr for lr, loss in ends.items() if loss < 1] or [min(ladder)])
+
+
 largest = {
-    depth: [
-        max(
-            [
-                lr
-                for lr, run in runs.by("lr").items()
-                if (run.values("validation.loss")[0] or 9.9) < 1
-            ]
-            or [min(ladder)]
-        )
-        for runs in part.by("seed").values()
-    ]
+    depth: [largest_rate(runs) for runs in part.by("seed").values()]
     for depth, part in climbs.by("depth").items()
 }
+print(f"top of the ladder: {max(ladder):.3f}")
+print({depth: [round(lr, 4) for lr in found] for depth, found in largest.items()})
 
 
 def exponents(points):
@@ -920,9 +946,9 @@ def exponents(points):
 # %%
 claim(
     "00-largest-rate-falls-with-depth",
-    "Without norms the largest rate that trains goes like L to the power {mean:.2f}.",
+    "Small branches, no norms: the largest rate that trains goes like L to the power {mean:.2f}, or more steeply.",
     exponents(largest),
-    source="an online series on the anatomy of the transformer, part 7 (about transformers)",
+    source="an online series on the anatomy of the transformer, part 7 (on unnormalized networks)",
     published="L to the power −1/2",
     criterion="in [-0.65, -0.35]",
     kind="at",
@@ -930,14 +956,17 @@ claim(
 
 # %% [markdown]
 r"""
-The law is too kind to our perceptrons: their exponent lies nearer to $-1$. (SGD here; the sentence was
-about transformers, where Adam sets the size of a step.) Twice the depth, little more than half the rate.
+The law is too kind to our perceptrons: their exponent lies nearer to $-1$. And it is a bound, for the
+shallowest networks still trained on the top rung; a longer ladder could only make it steeper. (SGD and an
+initialization that knows the depth, here; the sentence stands in a text about transformers, where Adam sets
+the size of a step.) Twice the depth, about half the rate.
 
 ### Ninety-six sublayers without a norm
 
 A transformer of 96 layers without norms diverges in the first few hundred steps, says the same series, or
-at best creeps along at a rate of $10^{-5}$. We take forty-eight blocks, 96 sublayers (`full` has twice as
-many). Width 32, Adam, 60 steps, two initializations, and first a map of shallower models:
+at best creeps along at a rate of $10^{-5}$. We take half of that, forty-eight blocks or 96 sublayers, and 60
+steps (`full` has 96 blocks and 300 steps). Width 32, Adam, two initializations, and first a map of shallower
+models:
 """
 
 # %%
@@ -953,6 +982,8 @@ tower = Run(
     ),
     probes=("validation",),
 )
+
+# %%
 names = lab.pick(
     smoke=["none"], cpu=["none", "pre"], full=["none", "pre", "post", "deepnorm", "sandwich"]
 )
@@ -983,8 +1014,8 @@ plots.grid_map(
         for name, part in towers.by("arm").items()
     },
     row_label="blocks", col_label="learning rate", value_label="validation loss (nats)", limits=(2.3, 3.6),
-    caption="Learning rate by depth. Without norms the initialization decides over life and death; "
-    "Pre-Norm lives in every cell, and Post-Norm from Xavier lives but hardly learns (chapter 02).",
+    caption="Learning rate by depth. Without norms the initialization decides which cells train; "
+    "with `pre` every cell does. Post-Norm from Xavier survives but hardly learns (chapter 02).",
     provenance=lab.provenance(towers),
 )  # fmt: skip
 
@@ -1018,10 +1049,10 @@ plots.loss_curves(
 # %%
 claim(
     "00-xavier-tower-falls",
-    f"{2 * tall} sublayers without norms, from Xavier, rate 0.003: a share of {{mean:.1f}} of the runs diverges.",
+    f"{2 * tall} sublayers without norms, from Xavier, rate 0.003, {tower.train.steps} steps: a share of {{mean:.1f}} diverges.",
     fell["none, xavier"],
     source="an online series on the anatomy of the transformer, part 7",
-    published="diverges within the first few hundred steps",
+    published="96 layers without norms diverge within the first few hundred steps",
     criterion="> 0.5",
     kind="at",
 )
@@ -1029,10 +1060,10 @@ claim(
 # %%
 claim(
     "00-megatron-tower-falls",
-    "The same with small branches at initialization: a share of {mean:.1f} diverges.",
+    f"{2 * tall} sublayers without norms, small branches, rate 0.003, {tower.train.steps} steps: a share of {{mean:.1f}} diverges.",
     fell["none, megatron"],
     source="an online series on the anatomy of the transformer, part 7",
-    published="diverges within the first few hundred steps",
+    published="96 layers without norms diverge within the first few hundred steps",
     criterion="> 0.5",
     kind="at",
 )
@@ -1040,7 +1071,7 @@ claim(
 # %%
 claim(
     "00-the-norm-holds-at-ten-times-the-rate",
-    "At ten times the rate, of the same initialization, the share that diverges is {mean:+.1f} higher without norms than with.",
+    "The same tower, small branches, at rate 0.03: the share that diverges is {mean:+.1f} higher without norms than with.",
     minus(fell["none, megatron, fast"], fell["pre, megatron, fast"]),
     source="this book",
     criterion="> 0.5",
@@ -1049,21 +1080,22 @@ claim(
 
 # %% [markdown]
 r"""
-These are the cards of this chapter. One statement holds from one initialization and is contradicted from
-another, at the same depth, rate and task; what separates them is how the weights were drawn, the size of
-the branches above all. The norm shows its worth in the third card: turn the rate up, and the careful
-network falls while the normalized one stands.
+One statement holds from one initialization and is contradicted from another, at the same depth, rate and
+task. What separates them is how the weights were drawn, the size of the branches above all: at forty-eight
+blocks the matrices that write are divided by $\sqrt{96} \approx 9.8$. The norm shows its worth in the third
+card: turn the rate up, and the careful network falls while the normalized one stands.
 
-Sixty steps are a short life, and nothing renews the promise of a careful start. Whether such towers survive
-a long training is a question for `full` and `gpu`.
+Sixty steps are a short life, and less than the "few hundred" of the source; nothing renews the promise of a
+careful start. The second card contradicts "diverges at once", and no more. Whether such towers survive a
+long training is a question for `full` and `gpu`.
 
 ### Putting the shift back
 
 **Internal covariate shift**: every layer learns on inputs whose distribution moves, because the layers
 below are learning too. Ioffe and Szegedy hoped to speed training up by holding means and variances still
 {cite:p}`ioffe2015`; whitening every layer would be the thorough way, at a prohibitive price.
-{cite:t}`santurkar2018` tested the idea as one should, by taking the supposed cause away. After each
-BatchNorm they added noise, with a new mean and scale for each channel and step:
+{cite:t}`santurkar2018` tested the idea as one should, by spoiling just what was supposed to help. After
+each BatchNorm they added noise, with a new mean and scale for each channel and step:
 """
 
 # %%
@@ -1072,8 +1104,8 @@ print(inspect.getsource(NoisyBatchNorm.forward))
 # %% [markdown]
 r"""
 The layers above now receive a distribution that jumps at every step. If shift is what slows training, this
-network must suffer most. Eight plain layers, He's rule, three rates. We watch the training loss, as they
-did.
+network must suffer most. Eight plain layers, He's rule, three rates. We watch the training loss: the
+question is about speed.
 """
 
 # %%
@@ -1161,7 +1193,7 @@ plots.curves(
 slowest, quickest = min(speeds), max(speeds)
 claim(
     "00-shift-does-not-slow-training-at-low-rates",
-    "At rate 0.01 it is {mean:+.2f} nats below.",
+    "At rate 0.01 the mean training loss without norms, minus the noisy network's, is {mean:+.2f} nats.",
     minus(fast["none"][slowest], fast["batch, noisy"][slowest]),
     source="Santurkar et al. 2018, arXiv 1805.11604, Figure 2",
     criterion="> 0",
@@ -1170,14 +1202,16 @@ claim(
 
 # %% [markdown]
 r"""
-So the verdict hinges on the rate. Noise does cost something: the noisy curve lies above the quiet one
-everywhere, and at the lowest rate, where eight layers need no norm, it is the slowest of the three. But a
-violent shift at every step does not bring back the trouble of the bare network at the high rate. Whatever
-BatchNorm does there, it does without keeping distributions still.
+So the verdict hinges on the rate. (The first card of this section says how far inputs move; BatchNorm's can
+hardly move at all where we measure, right behind the norm.) Noise does cost something: the noisy curve lies
+above the quiet one everywhere, and at the lowest rate, where eight layers need no norm, it is the slowest
+of the three. But a violent shift at every step does not bring back the trouble of the bare network at the
+high rate. Whatever BatchNorm does there, it does without keeping distributions still.
 
 Their second test measures the shift where it matters, in the gradient: how far does the gradient of a
 matrix move when only the matrices *below* make their step? If norms worked by reducing this, it should be
-smaller with them. They report that it is not.
+smaller with them. They report that it is not. (They compare lengths of differences, and angles. We divide by
+the length of the gradient.)
 """
 
 
@@ -1189,7 +1223,15 @@ def moved(record):
 
 best = {arm: part.best("lr") for arm, part in noise.by("arm").items()}
 own = {arm: part.where(lr=best[arm]) for arm, part in noise.by("arm").items()}
-print({arm: round(float(np.mean(own[arm].values(moved))), 2) for arm in norms})
+rows = []
+for arm, part in noise.by("arm").items():
+    by_rate = {f"moved, rate {lr:g}": cell.values(moved) for lr, cell in part.by("lr").items()}
+    loss = mean_or_none(own[arm].values("validation.loss"))
+    averages = {head: float(np.mean(found)) for head, found in by_rate.items()}
+    rows.append({"norm": arm, **averages, "own rate": best[arm], "validation loss there": loss})
+plots.table(rows)
+
+# %%
 claim(
     "00-norms-do-not-calm-the-gradient-from-below",
     "Relative move of the gradient caused from below, each at its own rate: BatchNorm's minus none's is {mean:+.2f}.",
@@ -1202,15 +1244,22 @@ claim(
 
 # %% [markdown]
 r"""
-Contradicted, at our size: with BatchNorm the gradient moves *less* from below. Does covariate shift return
-by the back door? Look at the third of the printed numbers. The noisy network, whose inputs jump more than
-anybody's, has a gradient as calm as the quiet one's. The shift of inputs and the shift of gradients are two
-things, and the calm comes from somewhere else.
+Contradicted, at our size, by our measure, and at every rate of the table: with BatchNorm the gradient
+moves *less* from below. They looked at a VGG and at a deep linear network; this is a small perceptron. Does covariate shift
+return by the back door? In part, perhaps. Look at the noisy row: the steps of the noisy network disturb the
+layers above as little as the quiet one's. But mind what that row leaves out. To see the effect of the step
+alone, the probe draws the same noise before and after it, so the jumps are not in it. What the noise has
+shown is that *inputs* need not hold still. Calm gradients may be part of what a norm gives; the next
+measurement says more about them.
+
+The last column tells a price of the noise that training hides: on validation images, where it is switched
+off, the noisy network is far behind.
 
 ### The ground underfoot
 
 Their own explanation: norms make the *landscape* smoother. Stand where training stands, look down the
 gradient, and walk. How much does the loss vary on the way, and how soon does the gradient point elsewhere?
+(Again the noise, where there is some, is held fixed.)
 """
 
 
@@ -1234,7 +1283,7 @@ plots.curves(
     {arm: over_seeds(arm, "loss", start=1) for arm in norms},
     xlabel="step along the gradient, η", ylabel="change of the loss (nats)", logx=True, logy=True,
     caption="How far the loss moves when one walks η times the gradient, averaged over the run. "
-    "Each network at its own best rate.",
+    "Each network was trained at its own best rate (above), so the same η is more of its own steps for one than for another.",
     provenance=lab.provenance(*own.values()),
 )  # fmt: skip
 
@@ -1256,7 +1305,7 @@ claim(
 # %%
 claim(
     "00-gradients-predict-further",
-    "At the same distance the gradient has changed 10 to the power {mean:.2f} times as much without norms.",
+    "Walking η = 0.1, the gradient's relative change is 10 to the power {mean:.1f} times as large without norms.",
     minus(at_distance("none", "change", 0.1), at_distance("batch", "change", 0.1)),
     source="Santurkar et al. 2018, arXiv 1805.11604, Figure 4b",
     criterion="> 0.1",
@@ -1265,15 +1314,17 @@ claim(
 
 # %% [markdown]
 r"""
-Why should it be smoother? The Jacobian of BatchNorm is a projection divided by the deviation $\sigma$ of
-its inputs: it removes from a gradient the part along the constant direction and the part along $\hat y$,
-and shrinks the rest. That is their Theorem 4.1, and for one channel of $m$ values it is an equality:
+Why should it be smoother? Take one channel, $m$ values $y$ in a batch, their deviation $\sigma$, the
+standardized values $\hat y$ and the norm's gain $\gamma$. The Jacobian of BatchNorm is $\gamma/\sigma$
+times a projection: it removes from a gradient the part along the constant direction and the part along
+$\hat y$, and scales the rest. That is the heart of their Theorem 4.1, here as an equality:
 
-$$\|\nabla_y L\|^2 = \frac{\gamma^2}{\sigma^2}\Big(\|g\|^2 - \frac1m\langle \mathbf 1, g\rangle^2 - \frac1m\langle g, \hat y\rangle^2\Big),$$
+$$\|\nabla_y \mathcal L\|^2 = \frac{\gamma^2}{\sigma^2}\Big(\|g\|^2 - \frac1m\langle \mathbf 1, g\rangle^2 - \frac1m\langle g, \hat y\rangle^2\Big),$$
 
-where $g$ arrives at the norm's output and $\nabla_y L$ leaves at its input. (Exercise 6 asks for the
-proof.) Note the condition in it: the gradient shrinks where $\sigma > \gamma$, and grows where $\sigma$ is
-small.
+where $g$ arrives at the norm's output and $\nabla_y \mathcal L$ leaves at its input. (Exercise 6 asks for the
+proof. They state it as a bound between two networks, with and without the norm; that takes the same $g$ in
+both.) Note the condition in it: the gradient surely shrinks where $\sigma \ge \gamma$, and it can grow where
+$\sigma$ is small.
 """
 
 # %%
@@ -1286,7 +1337,7 @@ hat = ((y - y.mean()) / y.std(correction=0)).detach()
 right = g.square().sum() - g.sum() ** 2 / 50 - (g * hat).sum() ** 2 / 50
 claim(
     "00-batch-norm-theorem",
-    "The two sides of the theorem differ by {mean:.0e} of their size.",
+    "The two sides of the equality behind the theorem differ by {mean:.0e} of their size.",
     (left / (0.7**2 / y.var(correction=0) * right) - 1).abs().item(),
     source="Santurkar et al. 2018, arXiv 1805.11604, Theorem 4.1",
     criterion="< 1e-9",
@@ -1300,8 +1351,8 @@ r"""
 
 One more look at the stream itself. In a residual model the same vector runs from bottom to top, so one can
 read the answer off it early: apply the final norm and the output matrix after any block. {cite:t}`geva2021`
-did this with a language model and found that layers refine a running guess, and that even the last one may
-overturn it.
+did much the same with a trained language model and found that layers refine a running guess, and that even
+the last one may overturn it.
 """
 
 # %%
@@ -1352,7 +1403,8 @@ claim(
 
 # %% [markdown]
 r"""
-With three seeds this card is the place to read an interval rather than a mean.
+Here is the third kind of card. The mean lies well inside the criterion, but three seeds differ so much that
+the interval reaches below zero, where no share can be. It says: too few.
 
 Does the skip let a decoder peek at the future, past the causal mask? No: it carries a position's vector to
 the same position. Change the last token, and count what moves before it:
@@ -1378,23 +1430,24 @@ r"""
 
 | source and setting | what it says | here |
 | --- | --- | --- |
-| {cite:t}`he2015`, section 2.2 | with ReLU, variance $2/n$ keeps the signal, Xavier's loses half a layer | `00-he-keeps-the-size`, `00-xavier-loses-half-the-energy` |
+| {cite:t}`he2015`, section 2.2 | with ReLU, variance $2/n$ keeps the signal, Xavier's loses half of its energy per layer | `00-he-keeps-the-size`, `00-xavier-loses-half-the-energy` |
 | {cite:t}`he2016deep`, Figure 1: CIFAR-10, 20 and 56 layers | the deeper plain network has the higher *training* error | `00-deeper-plain-networks-fit-worse` |
 | {cite:t}`he2016identity`, Table 3: CIFAR-10, 1,001 layers | v1 7.61 %, v2 4.92 % error | `00-v2-beats-v1-when-deep`, at 48 layers |
-| the same | beyond a hundred layers only identity shortcuts train well | not tested at that depth |
+| the same, section 3: CIFAR-10, 110 layers | every other shortcut that they tried ends with a higher error than the identity | not tested |
 | {cite:t}`santurkar2018`, Figure 2: VGG on CIFAR-10 | noisy BatchNorm trains about as fast as BatchNorm | `00-shift-does-not-slow-training`, `…-at-low-rates` |
 | the same, section 2.2 | BatchNorm does not reduce the shift of gradients from below | `00-norms-do-not-calm-the-gradient-from-below` |
 | the same, Figure 4 | smoother loss, more predictive gradients | `00-smoother-loss`, `00-gradients-predict-further` |
-| {cite:t}`zhang2019fixup` | residual networks train as well without norms | `00-small-branches-need-no-norm`, with one scaling rule out of theirs |
+| {cite:t}`zhang2019fixup` | residual networks train as well without norms | `00-small-branches-need-no-norm`, with a simpler rule than theirs |
 
 And some sentences that travel without their conditions:
 
 | often said | but |
 | --- | --- |
-| "a 96-layer transformer without norms diverges" | from Xavier, yes; with small branches, not here, in 96 sublayers |
-| "with norms the learning rate no longer depends on depth, and initialization hardly matters" | the initial scale turns into a learning rate: `00-norm-hides-the-scale` |
+| "a 96-layer transformer without norms diverges" | from Xavier, at once; with small branches not here, in 96 sublayers and 60 steps |
+| "with norms the learning rate no longer depends on depth" | GPT-3 has norms; its rate falls from $6\cdot10^{-4}$ at 12 layers to $0.6\cdot10^{-4}$ at 96, which are also wider {cite:p}`brown2020` |
+| "with norms initialization hardly matters" | the initial scale turns into a learning rate: `00-norm-hides-the-scale` |
 | "if activations grow, gradients shrink" | they grow together |
-| "without skips the gradient vanishes, with them it cannot" | with skips and without norms it explodes |
+| "without skips the gradient vanishes, with them it cannot" | with skips and large branches it explodes; and $I + J_f$ can shrink too: take $f(x) = -x$ |
 | "norms reduce covariate shift, and therefore help" | `00-shift-does-not-slow-training` |
 
 ## Where it goes wrong
@@ -1463,7 +1516,8 @@ for name, step in {
 r"""
 ### A check-up for a sick network
 
-Before you blame data or optimizer, take three numbers at initialization. They cost one batch.
+Before you blame data or optimizer, take three numbers at initialization. They cost one batch. (The first
+row was not trained in this chapter; the others are in the map of seven designs.)
 """
 
 
@@ -1484,7 +1538,7 @@ def check_up(config):
 # %%
 SICK = [
     ("loss stays at guessing", "default weights, no norm", "He's rule, or a norm", StackConfig("plain", init="torch", depth=48)),
-    ("loss stays at guessing", "all inputs merged", "skips", StackConfig("plain", depth=48)),
+    ("loss falls slowly, if at all", "all inputs merged", "skips", StackConfig("plain", depth=48)),
     ("NaN in the first steps", "large branches on a stream", "small branches, or a norm", StackConfig("none", depth=48)),
     ("loss stays at guessing", "norms, no skips: gradients explode", "skips", StackConfig("plain", "batch", depth=48)),
     ("none", "healthy", "—", StackConfig("resnet-v2", "batch", depth=48)),
@@ -1498,7 +1552,7 @@ plots.table(rows)
 
 # %% [markdown]
 r"""
-Read it by columns: size factors should be near 1, the cosine well below 1, the last column within a few
+Read it by columns: size factors should be near 1, the cosine well below 1, the last column within two
 powers of ten of 1.
 
 ## Exercises
@@ -1523,8 +1577,8 @@ $\ln 1.02 \approx 0.0198$. For (b), $96\ln g = \ln 2 \approx 0.693$.
 </details>
 <details><summary>Solution</summary>
 
-(a) $e^{100 \cdot 0.0198} = e^{1.98} \approx 7.24$. (b) $2^{1/96} \approx 1.00725$: 0.725 per cent a layer.
-A person in the row must be very careful.
+(a) $e^{100 \cdot 0.0198} = e^{1.98} \approx 7.24$. (b) $2^{1/96} \approx 1.00725$: $0.725$ per cent a
+layer. A person in the row must be very careful.
 
 </details>
 
@@ -1576,7 +1630,7 @@ $1 - \sigma(b) = 1/(1 + e^{b})$.
 </details>
 <details><summary>Solution</summary>
 
-(a) $0.8808^{50} \approx 0.0018$: even a highway that is "closed" forgets, by the arithmetic of the first
+(a) $0.8808^{50} \approx 0.0018$: even a highway whose gates are nearly shut forgets, by the arithmetic of the first
 page. (b) $1 - \sigma(b) = 2^{-1/50} \approx 0.98623$, so $e^{b} = 1/0.98623 - 1 \approx 0.01396$ and
 $b \approx -4.27$.
 
@@ -1692,7 +1746,7 @@ $P = P^\top = P^2$. The gradient at the input is $\frac\gamma\sigma P g$, and
 $\|Pg\|^2 = g^\top P g = \|g\|^2 - \frac1m\langle\mathbf 1,g\rangle^2 - \frac1m\langle\hat y,g\rangle^2$,
 which proves the claim.
 
-It is larger than $\|g\|^2$ when $\gamma/\sigma$ is large enough to outweigh what $P$ removes: a channel
+It is larger than $\|g\|^2$ when $\gamma/\sigma > \|g\|/\|Pg\|$, enough to outweigh what $P$ removes: a channel
 with tiny deviation has its gradients *enlarged*. "Smoother" is a statement about networks whose channels
 would otherwise be wide.
 
@@ -1717,8 +1771,9 @@ print(len(my_experiment.runs()), "runs")
 r"""
 <details><summary>Hint</summary>
 
-The check-up table shows what the forty-eighth layer sees. Can more steps change what it is given to work
-with, and which layers would have to move?
+In the check-up table its inputs are kept apart, but the first matrix has a far larger gradient than the last,
+and one rate must serve both. Can time mend that? Remember what a norm does to the gradient of weights that
+have grown.
 
 </details>
 
@@ -1730,14 +1785,14 @@ with, and which layers would have to move?
   grow. Where they lead matters: nothing may stand on them.
 - BatchNorm alone lets gradients explode; skips with large branches explode. Skips with small branches train
   without any norm, in a narrow range of rates.
-- "No norm diverges" is a sentence about an initialization. What the norm added, in our runs, is room in the
-  learning rate.
-- Shift put back on purpose did not bring the trouble back at a high rate; the landscape of the normalized
-  network is smoother.
+- "No norm diverges" is a sentence about an initialization and a rate. What the norm added, in our runs, is
+  room in the learning rate.
+- Shift put back on purpose did not bring the trouble back at a high rate; at a low one the noise cost more
+  than the norm gave. The landscape of the normalized network is smoother.
 - A card holds, was not seen, or is contradicted, at a stated setting. You have met all three.
 
 ## References
 
-{cite:p}`schraudolph1998,glorot2010,he2015,he2016deep,he2016identity,ioffe2015,srivastava2015,balduzzi2017,orhan2018,santurkar2018,zhang2019fixup,radford2019,brown2020,geva2021`.
+{cite:p}`schraudolph1998,glorot2010,he2015,he2016deep,he2016identity,ioffe2015,srivastava2015,balduzzi2017,orhan2018,santurkar2018,zhang2019fixup,yang2019,radford2019,brown2020,geva2021`.
 Full entries are on the book's page of references.
 """
