@@ -913,7 +913,7 @@ networks without norms: the largest stable rate falls like $1/\sqrt L$.
 # %%
 ladder = lab.pick(
     smoke=[1e-2, 2e-2],
-    cpu=[2e-3 * 2 ** (k / 2) for k in range(10)],
+    cpu=[2e-3 * 2 ** (k / 2) for k in range(13)],
     full=[5e-4 * 2 ** (k / 4) for k in range(32)],
 )
 careful = {"skips, small branches": designs["skips, small branches"]}
