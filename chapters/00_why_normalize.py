@@ -946,7 +946,7 @@ def exponents(points):
 # %%
 claim(
     "00-largest-rate-falls-with-depth",
-    "Small branches, no norms: the largest rate that trains goes like L to the power {mean:.2f}, or more steeply.",
+    "Small branches, no norms: the largest rate that trains goes like L to the power {mean:.2f}.",
     exponents(largest),
     source="an online series on the anatomy of the transformer, part 7 (on unnormalized networks)",
     published="L to the power −1/2",
@@ -956,10 +956,9 @@ claim(
 
 # %% [markdown]
 r"""
-The law is too kind to our perceptrons: their exponent lies nearer to $-1$. And it is a bound, for the
-shallowest networks still trained on the top rung; a longer ladder could only make it steeper. (SGD and an
-initialization that knows the depth, here; the sentence stands in a text about transformers, where Adam sets
-the size of a step.) Twice the depth, about half the rate.
+The law is too kind to our perceptrons: their exponent lies near $-1$. Twice the depth, half the rate. (SGD and
+an initialization that knows the depth, here; the sentence stands in a text about transformers, where Adam sets
+the size of a step.)
 
 ### Ninety-six sublayers without a norm
 
