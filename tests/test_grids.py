@@ -189,6 +189,14 @@ def test_batches_move_with_their_corpus():
     assert moved.floor == corpus.floor and next(corpus.train(0))[0].device.type == "cpu"
 
 
+def test_a_look_trains_no_model_of_a_cell_either(book):
+    chapter = chapters.find(book)[0]
+    trains = "# %%\nfrom labkit import train\n\ntrain(...)\nbase = base\n\n# %%\nseeds ="
+    chapter.source.write_text(TEXT.replace("# %%\nseeds =", trains, 1))
+    found = look(chapter, "cpu")
+    assert found.faults == () and found.wanted == 4
+
+
 def test_each_gpu_has_a_ledger(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_DEVICE", "NVIDIA H200 (80 GB)")
     path = ledger.recorded_path(tmp_path, "gpu")

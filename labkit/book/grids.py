@@ -50,14 +50,16 @@ def runs_cells(chapter: Chapter) -> list[Cell]:
 def look(chapter: Chapter, profile: str, seed: int = 0) -> Found:
     """Execute what leads to a chapter's runs, without training one."""
     import labkit.experiments
+    from labkit import training
     from labkit.experiments import claims, lab
-    from labkit.experiments.dry import DryLab, NotTrained
+    from labkit.experiments.dry import DryLab, NotTrained, no_training
 
     DryLab.wanted, DryLab.missing = {}, {}
     wanted = runs_cells(chapter)
     if not wanted:
         return Found(0, ())
     kept = labkit.experiments.Lab, claims.claim, sys.modules.get("labkit.plots")
+    kept_train, training.train = training.train, no_training
     labkit.experiments.Lab = lab.Lab = DryLab  # pyright: ignore[reportAttributeAccessIssue]
     labkit.experiments.claim = claims.claim = lambda *words, **options: None  # pyright: ignore
     sys.modules["labkit.plots"] = Silent("labkit.plots")
@@ -77,6 +79,7 @@ def look(chapter: Chapter, profile: str, seed: int = 0) -> Found:
                 namespace |= {"profile": profile, "seed": seed}
     finally:
         labkit.experiments.Lab, labkit.experiments.claim = kept[:2]
+        training.train = kept_train
         lab.Lab, claims.claim = kept[:2]  # pyright: ignore[reportAttributeAccessIssue]
         sys.modules.pop("labkit.plots")
         if kept[2] is not None:

@@ -1,6 +1,7 @@
 """A Lab that trains nothing: it notes which runs a chapter wants and the store lacks."""
 
 from collections.abc import Mapping
+from typing import Any, NoReturn
 
 from labkit.experiments.experiment import Experiment, Results
 from labkit.experiments.lab import Lab
@@ -9,6 +10,11 @@ from labkit.experiments.run import Run
 
 class NotTrained(Exception):
     """What a cell gets that asks for results which are not there yet."""
+
+
+def no_training(*words: Any, **options: Any) -> NoReturn:
+    """Stand in for labkit.train, where a cell trains a model of its own."""
+    raise NotTrained("a cell's own model")
 
 
 class DryLab(Lab):
