@@ -864,9 +864,12 @@ plots.by_depth(
 )
 
 # %%
-for arm, who in (("layer", "LayerNorm"), ("rms", "RMSNorm")):
+for name, arm, who in (
+    ("03-token-mean-is-small-layer", "layer", "LayerNorm"),
+    ("03-token-mean-is-small-rms", "rms", "RMSNorm"),
+):
     claim(
-        f"03-token-mean-is-small-{arm}",
+        name,
         f"Trained with {who}, the stream's mean holds on average {{mean:.1%}} of its energy; a random "
         "direction would hold {random:.1%}.",
         [np.mean(run) for run in shares[arm]],
@@ -1239,11 +1242,15 @@ plots.dots(
 
 # %%
 for name, low_arm, arm in (
-    ("layer", "one-pass, bf16", "layer, float32"),
-    ("rms", "rms, bf16", "rms, float32"),
+    (
+        "03-bf16-layer-is-harmless-on-ordinary-activations",
+        "one-pass, bf16",
+        "layer, float32",
+    ),
+    ("03-bf16-rms-is-harmless-on-ordinary-activations", "rms, bf16", "rms, float32"),
 ):
     claim(
-        f"03-bf16-{name}-is-harmless-on-ordinary-activations",
+        name,
         f"Without the offset, “{low_arm}” ends {{mean:+.4f}} nats from “{arm}”.",
         minus(calm[low_arm], calm[arm]),
         source="against 'norms in BF16 destroy training', without a condition",
