@@ -386,8 +386,10 @@ Rotary positions turn pairs of channels of $q$ and $k$ by an angle proportional 
 $N(R_i q) = R_i N(q)$. A gain does. It multiplies channels by different numbers, and a rotation mixes
 channels. With $D = \mathrm{diag}(\gamma_q\odot\gamma_k)$,
 
-$$\text{gain, then rotation:}\quad (R_i\gamma_q\hat q)^\top (R_j\gamma_k\hat k) = (\gamma_q\hat q)^\top R_{j-i}\,(\gamma_k\hat k), \qquad
-\text{rotation, then gain:}\quad \hat q^\top R_i^\top D\, R_j\hat k.$$
+$$\begin{aligned}
+\text{gain, then rotation:}&\quad (R_i\gamma_q\hat q)^\top (R_j\gamma_k\hat k) = (\gamma_q\hat q)^\top R_{j-i}\,(\gamma_k\hat k), \\
+\text{rotation, then gain:}&\quad \hat q^\top R_i^\top D\, R_j\hat k.
+\end{aligned}$$
 
 The first depends on the distance $j - i$ alone. In the second $R_i^\top D R_j$ becomes $D R_{j-i}$ only if
 $D$ commutes with rotations, that is if the two channels of each pair have equal entries. Otherwise the

@@ -134,8 +134,9 @@ def readable_signature(app, what, name, obj, options, signature, returns):
 
 # -- what a screen reader hears -----------------------------------------------------------------
 # The arrow that opens a part of the list of pages has no words, and the parameters of a long
-# signature are a list of definitions of nothing.
+# signature are a list of definitions of nothing. A list of works has works as its items.
 WORDS = {
+    ' role="doc-biblioentry">': ' role="listitem">',
     "<details><summary><span": '<details><summary aria-label="Pages of this part"><span',
     "<details open><summary><span": '<details open><summary aria-label="Pages of this part"><span',
     '<details open="open"><summary><span': (
