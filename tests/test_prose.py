@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import jupytext
 import pytest
 
 from labkit.book import chapters
@@ -167,3 +168,13 @@ def test_a_claims_value_is_found_even_in_math(text, found):
 
 def test_words_are_counted_without_code_and_math():
     assert words("Two words, $x^2$ and 3.\n\n```python\nnot these\n```") == 4
+
+
+@BOOK
+def test_saving_it_in_jupyterlab_would_change_nothing(chapter):
+    def after_the_header(text: str) -> str:
+        return text.split("# ---\n", 2)[2]
+
+    text = chapter.source.read_text(encoding="utf-8")
+    saved = jupytext.writes(jupytext.read(chapter.source), fmt="py:percent")
+    assert after_the_header(saved) == after_the_header(text)
