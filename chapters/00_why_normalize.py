@@ -52,7 +52,7 @@ from torch import nn
 
 from labkit import ModelConfig, TrainConfig, check, plots
 from labkit.corpora import Digits, Text
-from labkit.experiments import Experiment, Lab, Run, claim
+from labkit.experiments import Experiment, Lab, Run, claim, exponents, minus
 from labkit.norms import BatchNorm, layer_norm
 from labkit.stacks import NoisyBatchNorm, StackConfig, signal
 
@@ -767,11 +767,6 @@ plots.curves(
 low, high = min(heights), max(heights)
 
 
-def minus(a, b):
-    """Subtract seed by seed."""
-    return [float(x) - float(y) for x, y in zip(a, b, strict=True)]
-
-
 def end_of_training(name, depth):
     """Mean loss of the last twenty training batches."""
     return final[f"{name} | {depth}"].values(lambda record: float(np.mean(record.losses[-20:])))
@@ -940,12 +935,6 @@ largest = {
 }
 print(f"top of the ladder: {max(ladder):.3f}")
 print({depth: [round(lr, 4) for lr in found] for depth, found in largest.items()})
-
-
-def exponents(points):
-    """Fit value ~ depth^p for each seed and return the p."""
-    slopes = np.polyfit(np.log(list(points)), np.log(list(points.values())), 1)[0]
-    return [float(p) for p in slopes]
 
 
 # %%

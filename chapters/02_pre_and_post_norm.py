@@ -53,7 +53,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from labkit import RECIPES, ModelConfig, TrainConfig, check, plots
-from labkit.experiments import Experiment, Lab, Run, claim
+from labkit.experiments import Experiment, Lab, Run, claim, exponents, minus
 
 lab = Lab(
     "02_pre_and_post_norm",
@@ -543,11 +543,6 @@ plots.curves(
 
 
 # %%
-def exponents(points):
-    """Fit value ~ depth^p for each seed and return the p."""
-    slope = np.polyfit(np.log(list(points)), np.log(list(points.values())), 1)[0]
-    return [float(p) for p in slope]
-
 
 # %%
 claim(
@@ -830,10 +825,6 @@ stays. The outcome is yes or no rather than a little worse, so we count, seed by
 
 
 # %%
-def minus(a, b):
-    """Subtract seed by seed."""
-    return [float(x) - float(y) for x, y in zip(a, b, strict=True)]
-
 
 stuck = {arm: part.values(is_stuck) for arm, part in headline.by("arm").items()}
 test = {arm: part.values("test.loss") for arm, part in headline.by("arm").items()}

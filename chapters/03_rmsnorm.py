@@ -47,7 +47,7 @@ from torch import nn
 
 from labkit import ModelConfig, TrainConfig, check, plots
 from labkit.corpora import Markov, Text
-from labkit.experiments import Experiment, Lab, Run, claim
+from labkit.experiments import Experiment, Lab, Run, claim, minus
 from labkit.norms import layer_norm, rms_norm
 from labkit.source import show
 
@@ -708,10 +708,6 @@ plots.dots(
 
 
 # %%
-def minus(a, b):
-    """Subtract seed by seed."""
-    return [float(x) - float(y) for x, y in zip(a, b, strict=True)]
-
 
 test = {arm: part.values("test.loss") for arm, part in final.items()}
 claim(

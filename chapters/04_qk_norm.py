@@ -50,7 +50,7 @@ import torch.nn.functional as F
 from labkit import ModelConfig, TrainConfig, check, plots
 from labkit.attention import Attention, attention_norms, qk_norm_rope, rotary_angles
 from labkit.context import Context
-from labkit.experiments import Experiment, Lab, Results, Run, claim
+from labkit.experiments import Experiment, Lab, Results, Run, claim, minus
 from labkit.norms import l2_norm, layer_norm, rms_norm
 from labkit.source import show
 
@@ -833,13 +833,6 @@ plots.loss_curves(
     caption="Rate 0.03. Nothing diverges and nothing spikes; the arm without a norm is simply slow.",
     provenance=lab.provenance(*at_high.values()),
 )
-
-
-# %%
-def minus(a, b):
-    """Subtract seed by seed."""
-    return [float(x) - float(y) for x, y in zip(a, b, strict=True)]
-
 
 # %%
 test = {arm: part.values("test.loss") for arm, part in at_high.items()}

@@ -47,7 +47,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from labkit import ModelConfig, TrainConfig, check, plots
-from labkit.experiments import Experiment, Lab, Run, claim
+from labkit.experiments import Experiment, Lab, Run, claim, minus
 from labkit.source import show
 
 lab = Lab(
@@ -738,10 +738,6 @@ plots.loss_curves(
 
 
 # %%
-def minus(a, b):
-    """Subtract seed by seed."""
-    return [float(x) - float(y) for x, y in zip(a, b, strict=True)]
-
 
 test = {arm: part.values("test.loss") for arm, part in fifty.by("arm").items()}
 for arm, named, name, criterion in (

@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 from scipy import stats
 
 from labkit.experiments.claims import KINDS, VERDICTS, claim
-from labkit.experiments.statistics import is_weak, t_interval, verdict
+from labkit.experiments.statistics import exponents, is_weak, minus, t_interval, verdict
 
 REST = {"source": "a paper", "criterion": "> 0", "kind": "at"}
 
@@ -20,8 +21,6 @@ def test_the_interval_is_student_s():
 
 
 def test_the_interval_covers_as_often_as_it_says():
-    import numpy as np
-
     samples = np.random.default_rng(0).normal(size=(2000, 5))
     covered = sum(low <= 0 <= high for low, high in map(t_interval, samples.tolist()))
     # 2,000 trials at 95 %: a standard error of 0.5 points
@@ -113,3 +112,14 @@ def test_the_tolerance_follows_the_interval_unless_told():
 def test_a_claim_refuses_nonsense(change, message):
     with pytest.raises(ValueError, match=message):
         claim(**{"id": "x", "statement": "s", "values": [1.0], **REST, **change})
+
+
+def test_differences_pair_and_powers_are_fitted_seed_by_seed():
+    assert minus([3.0, 1], [1.0, 4]) == [2.0, -3.0]
+    with pytest.raises(ValueError):
+        minus([1.0], [1.0, 2.0])
+    points = {n: [5.0 * n**-0.5, 2.0 * n**3.0] for n in (2, 7, 30)}
+    assert exponents(points) == pytest.approx([-0.5, 3.0])
+    bent = {2: [3.0], 4: [4.0], 16: [30.0]}
+    fit = np.polyfit(np.log([*bent]), np.log([v for (v,) in bent.values()]), 1)
+    assert exponents(bent) == pytest.approx([fit[0]])

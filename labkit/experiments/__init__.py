@@ -4,7 +4,7 @@ run.py         Run: model, data, training, seed; its key; `execute` trains it
 store.py       the records on disk, written whole, with a checksum
 engine.py      worker processes that train what the store lacks
 experiment.py  Experiment: a grid of runs; Results: its records, by label
-statistics.py  Student t intervals, verdicts, what leaving out a seed does
+statistics.py  Student t intervals, verdicts, what leaving out a seed does, differences, powers
 claims.py      claim(…): a sentence with numbers, judged
 lab.py         Lab: what a chapter opens
 """
@@ -13,5 +13,6 @@ from labkit.experiments.claims import Claim, claim
 from labkit.experiments.experiment import Experiment, Results
 from labkit.experiments.lab import Lab
 from labkit.experiments.run import Run, execute
+from labkit.experiments.statistics import exponents, minus
 
-__all__ = ["Claim", "Experiment", "Lab", "Results", "Run", "claim", "execute"]
+__all__ = ["Claim", "Experiment", "Lab", "Results", "Run", "claim", "execute", "exponents", "minus"]

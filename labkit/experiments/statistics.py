@@ -8,7 +8,7 @@ verdict  = holds          where the whole interval meets the criterion
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _BOUND = re.compile(rf"^\s*(>=|<=|>|<)\s*({_NUMBER})\s*$")
@@ -69,3 +69,22 @@ def is_weak(values: Sequence[float], criterion: str) -> bool:
         verdict(t_interval([*values[:i], *values[i + 1 :]]), criterion) != whole
         for i in range(len(values))
     )
+
+
+def minus(a: Sequence[float], b: Sequence[float]) -> list[float]:
+    """Subtract seed by seed: a[i] − b[i]."""
+    return [float(x) - float(y) for x, y in zip(a, b, strict=True)]
+
+
+def exponents(points: Mapping[float, Sequence[float]]) -> list[float]:
+    """Fit value ~ position^p for each seed and return the p: slopes of log value on log position.
+
+    `points` maps a position (a depth, say) to one value a seed.
+    """
+    x = [math.log(position) for position in points]
+    middle = math.fsum(x) / len(x)
+    spread = math.fsum((a - middle) ** 2 for a in x)
+    return [
+        math.fsum((a - middle) * math.log(v) for a, v in zip(x, values, strict=True)) / spread
+        for values in zip(*points.values(), strict=True)
+    ]
