@@ -543,8 +543,6 @@ plots.curves(
 
 
 # %%
-
-# %%
 claim(
     "02-xiong-theorem-post",
     "Xiong's setting, Post-Norm: the last gradient goes like L to the power {mean:.2f}.",
@@ -825,7 +823,6 @@ stays. The outcome is yes or no rather than a little worse, so we count, seed by
 
 
 # %%
-
 stuck = {arm: part.values(is_stuck) for arm, part in headline.by("arm").items()}
 test = {arm: part.values("test.loss") for arm, part in headline.by("arm").items()}
 

@@ -708,7 +708,6 @@ plots.dots(
 
 
 # %%
-
 test = {arm: part.values("test.loss") for arm, part in final.items()}
 claim(
     "03-rms-equals-layer-on-text",

@@ -738,7 +738,6 @@ plots.loss_curves(
 
 
 # %%
-
 test = {arm: part.values("test.loss") for arm, part in fifty.by("arm").items()}
 for arm, named, name, criterion in (
     ("post", "Post-Norm", "05-deepnorm-beats-post-from-xavier", "> 0.2"),

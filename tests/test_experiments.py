@@ -16,7 +16,7 @@ import labkit
 from labkit import ModelConfig, Record, TrainConfig
 from labkit.corpora import Digits, Markov, Text
 from labkit.experiments import Experiment, Lab, Results, Run, execute
-from labkit.experiments.engine import Engine
+from labkit.experiments.engines.processes import Processes
 from labkit.experiments.store import Store
 from labkit.pool import Pool
 from labkit.vision import CNNConfig, MLPConfig
@@ -120,6 +120,15 @@ def test_a_damaged_record_is_noticed_and_said(damage):
         assert store.get(TINY) is None
 
 
+def test_a_record_under_another_run_s_name_is_refused():
+    store, other = Store(Path.cwd()), replace(TINY, seed=1)
+    store.put(TINY, Record(losses=[1.0], steps=1))
+    store.path(other).write_text(store.path(TINY).read_text())
+    with pytest.warns(UserWarning, match="it belongs to another run"):
+        assert store.get(other) is None
+    assert store.get(TINY) is not None
+
+
 def test_a_kill_while_writing_leaves_the_old_record():
     store = Store(Path.cwd())
     store.put(TINY, Record(losses=[1.0], steps=1))
@@ -184,9 +193,9 @@ def test_slots_must_be_a_number(monkeypatch):
 
 
 def test_the_engine_trains_as_this_process_does():
-    engine = Engine(Path.cwd())
+    engine = Processes(Path.cwd())
     try:
-        engine.train([TINY, LANGUAGE])
+        engine.train([(TINY,), (LANGUAGE,)])
     finally:
         engine.close()
     for run in (TINY, LANGUAGE):
@@ -198,10 +207,10 @@ def test_the_engine_trains_as_this_process_does():
 
 def test_a_run_that_fails_is_reported_and_the_others_finish():
     bad = replace(TINY, probes=("residual-rms",))
-    engine = Engine(Path.cwd())
+    engine = Processes(Path.cwd())
     try:
-        with pytest.raises(RuntimeError, match=r"1 of 2 runs failed(?s:.)*needs a Transformer"):
-            engine.train([bad, TINY])
+        with pytest.raises(RuntimeError, match=r"1 of 2 tasks failed(?s:.)*needs a Transformer"):
+            engine.train([(bad,), (TINY,)])
     finally:
         engine.close()
     assert Store(Path.cwd()).get(TINY) is not None

@@ -18,7 +18,7 @@ from labkit.book.percent import cells_of
 from labkit.book.slices import book_chapter, code_cells, slice_of
 from labkit.corpora import Digits, Markov
 from labkit.experiments import Lab, Run, execute
-from labkit.experiments.engine import Engine
+from labkit.experiments.engines.processes import Processes
 from labkit.experiments.run import gpu
 from labkit.experiments.store import Store
 from labkit.vision import MLPConfig
@@ -112,11 +112,11 @@ def test_a_cell_that_fails_by_itself_is_red(book):
 
 
 def test_no_time_no_run(book):
-    engine = Engine(book)
+    engine = Processes(book)
     try:
-        engine.train([TINY], until=time.monotonic() - 1)
+        engine.train([(TINY,)], until=time.monotonic() - 1)
         assert Store(book).get(TINY) is None
-        engine.train([TINY, replace(TINY, seed=1)], until=time.monotonic() + 0.01)
+        engine.train([(TINY,), (replace(TINY, seed=1),)], until=time.monotonic() + 0.01)
         trained = [Store(book).get(replace(TINY, seed=seed)) for seed in (0, 1)]
         assert trained[0] is not None, "what is begun is finished"
     finally:

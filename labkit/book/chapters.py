@@ -26,7 +26,7 @@ class Chapter:
     twin: Path
 
 
-def find_root(start: Path) -> Path:
+def find_root(start: Path = Path()) -> Path:
     """Find the book that a folder belongs to: the nearest parent with chapters and a project."""
     for folder in (start.resolve(), *start.resolve().parents):
         if (folder / "chapters").is_dir() and (folder / "pyproject.toml").is_file():

@@ -108,17 +108,18 @@ def train(
     """Train what is missing for so many minutes; 0 when all went well, with more left or not."""
     until = time.monotonic() + 60 * minutes
     prepare(root)
-    from labkit.experiments.engine import Engine
+    from labkit.experiments.engines import make_engine
     from labkit.experiments.lab import device_of
+    from labkit.experiments.replicates import tasks
 
     device, left, faults = device_of(profile), 0, []
     print(f"runs ({profile}, on {device}): at most {minutes:g} minutes", flush=True)
-    engine = Engine(root, device)
+    engine = make_engine(root, device)
     try:
         for chapter in chosen:
             found = look(chapter, profile, seed)
             while found.missing and not only_list and time.monotonic() < until:
-                engine.train(found.missing, until=until)
+                engine.train(tasks(found.missing, device), until=until)
                 again = look(chapter, profile, seed)
                 if {run.key() for run in again.missing} >= {run.key() for run in found.missing}:
                     break  # no time for one more

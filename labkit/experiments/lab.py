@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 from tqdm.auto import tqdm
 
-from labkit.experiments.engine import Engine
+from labkit.experiments.engines import make_engine
 from labkit.experiments.experiment import Experiment, Results
+from labkit.experiments.replicates import tasks
 from labkit.experiments.run import CPU, Run, gpu
 from labkit.experiments.store import Store
 from labkit.pool import Pool
@@ -56,7 +57,7 @@ class Lab:
         self.device = device_of(profile)
         root = project_root()
         self.store, self._pool = Store(root, self.device), Pool(root)
-        self._engine = Engine(root, self.device)
+        self._engine = make_engine(root, self.device)
         # Under a build the kernel counts as one of the pool; a reader's idle kernel must not.
         self._slot = self._pool.acquire() if os.environ.get("LABKIT_POOL") else None
 
@@ -109,7 +110,7 @@ class Lab:
             self._pool.release(self._slot)
         try:
             with tqdm(total=len(missing), desc="runs", unit="run", delay=3) as bar:
-                self._engine.train(missing, done=bar.update)
+                self._engine.train(tasks(missing, self.device), done=bar.update)
         finally:
             if self._slot is not None:
                 self._slot = self._pool.acquire()

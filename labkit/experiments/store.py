@@ -1,8 +1,12 @@
 """The records on disk: one file a run, named by its key, whole or absent.
 
+    {"schema": 2, "checksum": …, "key": …, "run": {…}, "record": {…}, "made": {…}}
+
 A file is written beside its place and moved there at once, so that a kill leaves either the old
-state or the new. It carries a checksum of its own content: a truncated or edited file is noticed,
-said, and treated as absent, so that its run trains again.
+state or the new. It carries its key and a checksum of its own content: a file that is truncated,
+edited, or copied under another run's name is noticed, said, and treated as absent, so that its run
+trains again. `made` says how the record came about (engine, device, code, memory); no number of a
+chapter depends on it.
 """
 
 import hashlib
@@ -11,9 +15,15 @@ import os
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from labkit.experiments.run import CPU, Run
+from labkit.fingerprint import fingerprint_of
 from labkit.training import Record
+
+SCHEMA = 2
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -46,27 +56,42 @@ class Store:
         """Read a run's record; None where there is none, or none that is whole."""
         path = self.path(run)
         try:
-            text = path.read_text(encoding="utf-8")
+            return Record.from_json(json.dumps(read_entry(path)["record"]))
         except FileNotFoundError:
             return None
-        try:
-            entry = json.loads(text)
-            if entry["checksum"] != _checksum(entry["run"], entry["record"]):
-                raise ValueError("its checksum differs from its content")
-            return Record.from_json(json.dumps(entry["record"]))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, TypeError) as error:
             warnings.warn(
                 f"the stored record {path.name} is damaged ({error}); its run trains again",
                 stacklevel=2,
             )
             return None
 
-    def put(self, run: Run, record: Record) -> None:
-        """Keep a run's record."""
-        described, kept = json.loads(json.dumps(run.to_dict())), json.loads(record.to_json())
-        entry = {"checksum": _checksum(described, kept), "run": described, "record": kept}
-        write_whole(self.path(run), json.dumps(entry))
+    def put(self, run: Run, record: Record, **made: Any) -> None:
+        """Keep a run's record, and how it was made."""
+        key = run.key(self.device)
+        code = fingerprint_of("labkit.experiments.run")
+        entry = {
+            "schema": SCHEMA,
+            "key": key,
+            "run": run.to_dict(),
+            "record": json.loads(record.to_json()),
+            "made": {"device": self.device, "code": code, "torch": torch.__version__, **made},
+        }
+        entry = json.loads(json.dumps(entry))  # as it will be read: tuples are lists
+        write_whole(self.folder / f"{key}.json", json.dumps({"checksum": _sum(entry), **entry}))
 
 
-def _checksum(run: dict, record: dict) -> str:
-    return hashlib.sha256(json.dumps([run, record], sort_keys=True).encode()).hexdigest()
+def read_entry(path: Path) -> dict[str, Any]:
+    """Read a stored file; ValueError where it is not what was put there."""
+    entry = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(entry, dict) or entry.get("schema") != SCHEMA:
+        raise ValueError(f"it is no entry of schema {SCHEMA}")
+    if entry.pop("checksum", None) != _sum(entry):
+        raise ValueError("its checksum differs from its content")
+    if entry.get("key") != path.stem:
+        raise ValueError("it belongs to another run")
+    return entry
+
+
+def _sum(entry: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()

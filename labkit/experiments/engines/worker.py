@@ -1,6 +1,6 @@
-"""A worker process: reads runs as JSON lines, trains each in a slot of the pool, stores it.
+"""A worker process: reads tasks as JSON lines, trains each in a slot of the pool, stores it.
 
-It ends when its input does, that is when the process that started it is gone; the run in hand is
+It ends when its input does, that is when the process that started it is gone; the task in hand is
 finished and stored first.
 """
 
@@ -12,13 +12,14 @@ from pathlib import Path
 
 import torch
 
-from labkit.experiments.run import CPU, Run, execute
+from labkit.experiments.engines.task import complete
+from labkit.experiments.run import CPU, Run
 from labkit.experiments.store import Store
 from labkit.pool import Pool
 
 
 def main(root: Path, device: str = CPU) -> None:
-    """Answer each line with {"ok": true} or {"error": traceback}."""
+    """Answer each line, a list of runs, with {"ok": true} or {"error": traceback}."""
     torch.set_num_threads(1)
     store, pool = Store(root, device), Pool(root)
     answers = sys.stdout
@@ -26,9 +27,7 @@ def main(root: Path, device: str = CPU) -> None:
         try:
             # What training prints must not be taken for an answer.
             with contextlib.redirect_stdout(sys.stderr), pool.slot():
-                run = Run.from_dict(json.loads(line))
-                if store.get(run) is None:
-                    store.put(run, execute(run, device=device))
+                complete(tuple(map(Run.from_dict, json.loads(line))), store)
             answer = {"ok": True}
         except Exception:
             answer = {"error": traceback.format_exc()}

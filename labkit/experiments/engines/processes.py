@@ -12,16 +12,19 @@ from pathlib import Path
 
 import torch
 
-from labkit.experiments.run import CPU, Run
+from labkit.experiments.engines.base import Task
+from labkit.experiments.run import CPU
 from labkit.pool import Pool
 
 ON_A_GPU = 4  # processes that train on it at once
 
 
-class Engine:
+class Processes:
     """Worker processes that stay for the life of a chapter."""
 
-    def __init__(self, root: Path, device: str = CPU):
+    name = "processes"
+
+    def __init__(self, root: Path, device: str = CPU, address: str | None = None):
         self.root, self.device, self.slots = Path(root), device, Pool(root).slots
         if device != CPU and "LABKIT_SLOTS" not in os.environ:
             self.slots = min(self.slots, ON_A_GPU)  # it may be shared
@@ -29,24 +32,19 @@ class Engine:
 
     def train(
         self,
-        runs: Sequence[Run],
-        done: Callable[[], object] = lambda: None,
+        tasks: Sequence[Task],
+        done: Callable[[int], object] = lambda runs: None,
         until: float | None = None,
     ) -> None:
-        """Train every run that the store lacks; call `done` after each.
-
-        A run that fails does not stop the others; at the end the first failure is raised. None is
-        begun that would end after `until` (as time.monotonic counts), were it as long as the
-        longest so far.
-        """
+        """Train every run that the store lacks; see Engine.train."""
         self._until, self._longest = until, 0.0
-        waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
-        for run in runs:
-            waiting.put(run)
+        waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
+        for task in tasks:
+            waiting.put(task)
         failures: list[str] = []
         threads = [
             threading.Thread(target=self._feed, args=(i, waiting, failures, done), daemon=True)
-            for i in range(min(self.slots, len(runs)))
+            for i in range(min(self.slots, len(tasks)))
         ]
         for thread in threads:
             thread.start()
@@ -54,22 +52,24 @@ class Engine:
             thread.join()
         if failures:
             raise RuntimeError(
-                f"{len(failures)} of {len(runs)} runs failed; the first:\n{failures[0]}"
+                f"{len(failures)} of {len(tasks)} tasks failed; the first:\n{failures[0]}"
             )
 
-    def _feed(self, index: int, waiting, failures: list[str], done: Callable[[], object]) -> None:
+    def _feed(
+        self, index: int, waiting, failures: list[str], done: Callable[[int], object]
+    ) -> None:
         while True:
             began = time.monotonic()
             if self._until is not None and began + self._longest > self._until:
                 return
             try:
-                run = waiting.get_nowait()
+                task = waiting.get_nowait()
             except queue.Empty:
                 return
             worker = self._worker(index)
             assert worker.stdin and worker.stdout
             try:
-                worker.stdin.write(json.dumps(run.to_dict()) + "\n")
+                worker.stdin.write(json.dumps([run.to_dict() for run in task]) + "\n")
                 worker.stdin.flush()
                 line = worker.stdout.readline()
             except OSError:
@@ -77,13 +77,13 @@ class Engine:
             if not line:
                 code = worker.wait()
                 failures.append(
-                    f"a worker ended (code {code}) while it trained {run}; if it was killed for "
+                    f"a worker ended (code {code}) while it trained {task}; if it was killed for "
                     "memory, lower LABKIT_SLOTS; what finished is stored: build again"
                 )
             elif "error" in (answer := json.loads(line)):
-                failures.append(f"{run}\n{answer['error']}")
+                failures.append(f"{task}\n{answer['error']}")
             self._longest = max(self._longest, time.monotonic() - began)
-            done()
+            done(len(task))
 
     def _worker(self, index: int) -> subprocess.Popen:
         while len(self._workers) <= index:
@@ -98,7 +98,13 @@ class Engine:
             count = max(1, torch.cuda.device_count())
             alone["CUDA_VISIBLE_DEVICES"] = str(len(self._workers) % count)
         return subprocess.Popen(
-            [sys.executable, "-m", "labkit.experiments.worker", str(self.root), self.device],
+            [
+                sys.executable,
+                "-m",
+                "labkit.experiments.engines.worker",
+                str(self.root),
+                self.device,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

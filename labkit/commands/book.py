@@ -1,0 +1,112 @@
+"""`labkit book`: execute, check and record the book."""
+
+import argparse
+
+from labkit.book import chapters
+from labkit.book.chapters import PROFILES, find_root
+
+
+def add(commands) -> None:
+    """Describe the verbs."""
+    book = commands.add_parser("book", help="build and check the book")
+    verbs = book.add_subparsers(title="verbs", required=True, metavar="VERB")
+
+    verb = _verb(verbs, "build", _build, "execute what changed, write twins, check claims")
+    verb.add_argument("--seed", type=int, default=0, help="the chapters' seed (default: 0)")
+    verb.add_argument("--only", nargs="+", metavar="NAME", help="these chapters, by name or number")
+    _verb(verbs, "site", _site, "make the web site from the executed chapters")
+    _verb(verbs, "check", _check, "compare the chapters' claims with the ledger")
+    verb = _verb(verbs, "accept", _accept, "record claims as they are now")
+    verb.add_argument("ids", nargs="*", metavar="ID", help="the claims to record")
+    verb.add_argument("--all", action="store_true", help="every claim that differs")
+    verb.add_argument("--why", required=True, help="the reason, kept in the ledger")
+    verb = verbs.add_parser("runs", help="train what a profile lacks, in slices, without Jupyter")
+    verb.set_defaults(run=_runs)
+    verb.add_argument("--profile", choices=PROFILES, default="gpu", help="default: gpu")
+    verb.add_argument("--only", nargs="+", metavar="NAME", help="these chapters, by name or number")
+    verb.add_argument("--seed", type=int, default=0, help="the chapters' seed (default: 0)")
+    verb.add_argument("--minutes", type=float, default=8, help="then stop; call again to go on")
+    verb.add_argument("--list", action="store_true", help="say what is missing; train nothing")
+    _verb(verbs, "pairs", _pairs, "check that every chapter and its twin have the same cells")
+
+    verb = verbs.add_parser("tables", help="write README's tables from NORMS and RECIPES")
+    verb.add_argument("--check", action="store_true", help="write nothing; red where they differ")
+    verb.set_defaults(run=_tables)
+
+
+def _verb(verbs, name: str, run, summary: str) -> argparse.ArgumentParser:
+    verb = verbs.add_parser(name, help=summary, description=summary)
+    verb.set_defaults(run=run)
+    if name != "pairs":
+        verb.add_argument(
+            "--profile", choices=PROFILES, default="cpu", help="the size of the runs (default: cpu)"
+        )
+    return verb
+
+
+def _build(args: argparse.Namespace) -> int:
+    from labkit.book.build import build
+
+    return build(find_root(), args.profile, args.seed, args.only)
+
+
+def _site(args: argparse.Namespace) -> int:
+    from labkit.book.site import build_site
+
+    print(build_site(find_root(), args.profile))
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    from labkit.book import ledger
+
+    return ledger.check(find_root(), args.profile)
+
+
+def _accept(args: argparse.Namespace) -> int:
+    from labkit.book import ledger
+
+    if bool(args.ids) == args.all:
+        raise ValueError("accept takes either claims by their ids or --all, not both or neither")
+    return ledger.accept(find_root(), args.profile, None if args.all else args.ids, args.why)
+
+
+def _runs(args: argparse.Namespace) -> int:
+    from labkit.book.grids import train  # needs torch
+
+    root = find_root()
+    chosen = chapters.choose(chapters.find(root), args.only)
+    if args.minutes <= 0:
+        raise ValueError(f"--minutes must be above 0, got {args.minutes:g}")
+    return train(
+        root, chosen, args.profile, seed=args.seed, minutes=args.minutes, only_list=args.list
+    )
+
+
+def _pairs(args: argparse.Namespace) -> int:
+    from labkit.book.twins import pairs
+
+    problems = pairs(find_root())
+    for problem in problems:
+        print(f"red     {problem}")
+    if problems:
+        print("    bring them together: `make book` executes the texts and writes the twins")
+        return 1
+    print(f"pairs: {len(chapters.find(find_root()))} chapters in sync")
+    return 0
+
+
+def _tables(args: argparse.Namespace) -> int:
+    from labkit.book.tables import write_tables
+
+    stale = write_tables(find_root(), check=args.check)
+    if args.check and stale:
+        print(f"red     README's table of {' and of '.join(stale)} is not what labkit has")
+        print("    write it anew: `labkit book tables`")
+        return 1
+    print(
+        f"tables: {', '.join(stale) if stale else 'nothing'} written"
+        if not args.check
+        else "tables: as labkit has them"
+    )
+    return 0
