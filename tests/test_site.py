@@ -8,11 +8,12 @@ import fake_book
 import pytest
 
 from labkit.book import site as site_module
+from labkit.book.claims_table import number
 from labkit.book.facts import provenance_line, spans
 from labkit.book.files import Red
 from labkit.book.holm import holm, p_value
 from labkit.book.page import page
-from labkit.book.scoreboard import number, scoreboard
+from labkit.book.scoreboard import scoreboard
 from labkit.book.site import build_site
 from labkit.book.stage import api_pages, public_modules, staged_files
 
@@ -128,6 +129,16 @@ def test_recorded_claims_say_when_and_where():
     assert "No chapter has stated a claim yet" in out
     assert "*recorded*: 2026-05-01, Example GPU." in out
     assert f"{TWO}.html" not in out, "no link into a chapter that is not there"
+
+
+def test_what_is_not_recorded_says_so():
+    titles = {ONE: "One", TWO: "Two", "03_three": "Three"}
+    out = scoreboard({"claims": {}}, titles, [{"profile": "full", "claims": fake_book.CLAIMS}])
+    assert "Not recorded with this profile: Three." in out
+    assert "Nothing is recorded" not in out
+    out = scoreboard({"claims": {}}, titles)
+    assert "## Recorded with profile full\n\nNothing is recorded with this profile yet." in out
+    assert "profile full" not in scoreboard({"profile": "full", "claims": {}}, titles)
 
 
 def test_only_long_profiles_come_from_the_ledger(book: Path):
