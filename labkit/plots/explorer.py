@@ -1,5 +1,6 @@
 """explore: one value to move by hand; a widget in JupyterLab, a slider on the site."""
 
+import html
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,7 +23,7 @@ class Explorer:
 
     def _widget(self) -> None:
         from IPython.display import display
-        from ipywidgets import Image, Label, SelectionSlider, VBox
+        from ipywidgets import HTML, Image, SelectionSlider, VBox
 
         figures = self.slider.figures
         choice = SelectionSlider(
@@ -31,10 +32,10 @@ class Explorer:
             style={"description_width": "initial"},
             layout={"width": "95%"},
         )
-        picture, words = Image(format="png", width=720), Label()
+        picture, words = Image(format="png", width=720), HTML()
 
         def draw(name: str) -> None:
-            picture.value, words.value = figures[name].png(), figures[name].alt
+            picture.value, words.value = figures[name].png(), html.escape(figures[name].alt)
 
         choice.observe(lambda change: draw(change["new"]), names="value")
         draw(choice.value)

@@ -18,7 +18,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = pytest.mark.site
 
@@ -168,17 +168,30 @@ def run_all(page: Page, lab: Lab, name: str) -> tuple[dict, float | None]:
     pytest.fail(f"{name} did not finish within {PATIENCE} s")
 
 
-def show_first_image(page: Page) -> None:
-    """Scroll down until a figure is in view: JupyterLab draws only the cells near the viewport."""
+def show_first(page: Page, what: str) -> Locator:
+    """Scroll down until it is in view: JupyterLab draws only the cells near the viewport."""
     panel = page.locator(f"{NOTEBOOK} .jp-WindowedPanel-outer")
     panel.evaluate("box => box.scrollTop = 0")
-    for _ in range(60):
-        image = page.locator(f"{NOTEBOOK} .jp-OutputArea-output img").first
-        if image.count():
-            image.scroll_into_view_if_needed()
-            return
+    found = page.locator(f"{NOTEBOOK} .jp-OutputArea-output {what}").first
+    for _ in range(120):
+        if found.count():
+            found.scroll_into_view_if_needed()
+            return found
         panel.evaluate("box => box.scrollBy(0, 700)")
         page.wait_for_timeout(100)
+    pytest.fail(f"no {what} in any output of the notebook")
+
+
+def move_the_widget(page: Page) -> None:
+    """Move the chapter's interactive figure by a key, and see its picture change."""
+    picture = show_first(page, ".widget-vbox img")
+    before = picture.get_attribute("src")
+    handle = page.locator(f"{NOTEBOOK} .widget-vbox .noUi-handle").first
+    handle.focus()
+    handle.press("ArrowRight")
+    page.wait_for_function(
+        "([picture, before]) => picture.src !== before", arg=[picture.element_handle(), before]
+    )
 
 
 def test_the_server_asks_for_a_token_and_listens_on_this_machine_only(lab: Lab):
@@ -201,10 +214,12 @@ def test_a_chapter_opens_as_a_notebook_and_runs_to_its_end(
 
     notebook, first = run_all(page, lab, name)
     finished = time.monotonic()
-    show_first_image(page)
     pictures = ROOT / "build" / "pictures"
     pictures.mkdir(parents=True, exist_ok=True)
+    show_first(page, "img")
     page.screenshot(path=pictures / f"lab-{name}.png")
+    move_the_widget(page)
+    page.screenshot(path=pictures / f"lab-{name}-widget.png")
     with capsys.disabled():
         print(f"\n{name} in JupyterLab: done {finished - opened:.0f} s after the double click")
         if name == CHAPTERS[0] and first:
