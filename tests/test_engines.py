@@ -133,9 +133,9 @@ def test_a_worker_that_waits_is_not_taken_for_one_that_hangs(engine, monkeypatch
 
 
 def test_workers_that_cannot_start_end_the_sweep(engine, monkeypatch):
-    become(monkeypatch, body="sys.exit('no torch')")
+    become(monkeypatch, body="os._exit(4)")
     said = failure(engine)
-    assert "ended with code" in said and "before it was ready" in said
+    assert "ended with code 4" in said and "before it was ready" in said
     assert "more were not begun: no worker starts here" in said
 
 
@@ -162,9 +162,12 @@ def test_a_worker_that_leaks_is_ended_with_its_peak(engine, monkeypatch):
 
 
 def test_an_interrupted_sweep_begins_nothing_more_and_closes_at_once(engine, monkeypatch, root):
-    become(monkeypatch, before='first("one") or (time.sleep(3), first("ended"))')
+    slow = 'first("one") or (first("begun"), time.sleep(3), first("ended"))'
+    become(monkeypatch, before=slow)
 
     def interrupt(count: int) -> None:
+        while not (root / "begun").exists():
+            time.sleep(0.01)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -96,8 +96,8 @@ def main(root: Path, device: str = CPU) -> None:
     answers = Answers()
     torch.set_num_threads(1)
     store, pool = Store(root, device), Pool(root)
-    answers.say(ready=True)
     with contextlib.suppress(BrokenPipeError):  # the parent is gone; what was in hand is stored
+        answers.say(ready=True)
         for line in sys.stdin:
             perform(json.loads(line), store, pool, answers)
 

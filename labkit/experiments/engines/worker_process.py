@@ -88,6 +88,8 @@ class WorkerProcess:
                 now = time.monotonic()
                 if let_go.is_set():
                     self.let_go()
+                    # Somebody must wait for a process that ended.
+                    threading.Thread(target=self._process.wait, daemon=True).start()
                     raise LetGo
                 if now - heard > (seconds if self._ready else max(START, seconds)):
                     raise self._hung(now - heard)

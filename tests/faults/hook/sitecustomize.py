@@ -125,7 +125,9 @@ if os.environ.get("FAULT_CLOCK"):
     jumps, clock = itertools.cycle((0, 3600, -3600, 1e6, -1e9)), time.time
     time.time = lambda: clock() + next(jumps)
 if WORKER in sys.orig_argv and os.environ.get("FAKE_WORKER"):
-    exec(os.environ["FAKE_WORKER"])
-    os._exit(0)
+    try:
+        exec(os.environ["FAKE_WORKER"])
+    finally:
+        os._exit(0)
 if os.environ.get("FAULT_LOG"):
     disturb()
