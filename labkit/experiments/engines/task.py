@@ -1,6 +1,7 @@
 """Train a task and store its records: what every engine does in the end, wherever it does it."""
 
 from labkit.experiments.engines.base import Task
+from labkit.experiments.memory import watched
 from labkit.experiments.run import execute
 from labkit.experiments.store import Store
 from labkit.training import Record
@@ -14,6 +15,8 @@ def perform(task: Task, device: str) -> list[Record]:
 def complete(task: Task, store: Store) -> int:
     """Train the runs of a task that the store lacks and store each; return how many trained."""
     missing = tuple(run for run in task if store.get(run) is None)
-    for run, record in zip(missing, perform(missing, store.device), strict=True):
-        store.put(run, record)
+    with watched(store.device) as taken:
+        records = perform(missing, store.device)
+    for run, record in zip(missing, records, strict=True):
+        store.put(run, record, **taken)
     return len(missing)
