@@ -124,7 +124,7 @@ def within(
             )
             return kept
     raise ValueError(
-        f"this sweep {needs}; with one seed an arm it is still too long. Raise it, or shrink the grid"
+        f"this sweep {needs}, too little even for one seed an arm. Raise it, or shrink the grid"
     )
 
 

@@ -7,7 +7,7 @@ CUDA  the most that torch had allocated on the device
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,22 +34,19 @@ def reset_peak(device: str = CPU) -> None:
     if _on_cuda(device):
         torch.cuda.reset_peak_memory_stats()
         return
-    try:
+    # Where this is no Linux, or a container forbids it, the process' own peak stands.
+    with suppress(OSError):
         _CLEAR.write_text("5")
-    except OSError:  # no Linux, or a container that forbids it: the process' own peak stands
-        pass
 
 
 def peak_bytes(device: str = CPU) -> int:
     """Give the largest memory since `reset_peak`."""
     if _on_cuda(device):
         return torch.cuda.max_memory_allocated()
-    try:
+    with suppress(OSError):
         for line in _STATUS.read_text(encoding="utf-8").splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
-    except OSError:
-        pass
     import resource  # POSIX only, as the pool is
     import sys
 

@@ -15,7 +15,7 @@ import math
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -26,6 +26,9 @@ from labkit.experiments.run import CONFIGS, CPU, Run, execute
 
 NEWEST = 15  # of alike runs: code, machine and load change
 NEIGHBOURS = 5  # whose spread is the range of a guess
+# The least range of an expectation, as its factor: few neighbours may agree by chance. Measured
+# over the book's store by leaving out a run (alike) or all runs of a kind (nearest).
+LEAST = {"alike": (0.85, 1.15), "nearest": (0.7, 1.4)}
 FAR = math.log(30)  # a neighbour whose scale differs by more says nothing
 TRAIN = ("steps", "optimizer", "clip")  # what of TrainConfig costs time
 
@@ -115,8 +118,7 @@ class Timings:
     def of(self, kind: Kind) -> Time | None:
         """Expect a time from alike runs, else from the nearest; None where none is near."""
         if took := self._alike.get(kind.alike):
-            middle = statistics.median(took)
-            return Time(middle, min(took), max(took), "alike")
+            return _spread(statistics.median(took), took, "alike")
         near = sorted(
             (kind.distance(other), other.alike, other)
             for other in self._took
@@ -125,16 +127,24 @@ class Timings:
         if not near:
             return None
         guesses = [
-            (statistics.median(self._took[other]) * math.exp(kind.scale - other.scale), 1 / (d + 0.1))
+            (
+                statistics.median(self._took[other]) * math.exp(kind.scale - other.scale),
+                1 / (d + 0.1),
+            )
             for d, _, other in near
         ]
         whole = sum(weight for _, weight in guesses)
         middle = math.exp(sum(math.log(guess) * weight for guess, weight in guesses) / whole)
-        return Time(middle, min(g for g, _ in guesses), max(g for g, _ in guesses), "nearest")
+        return _spread(middle, [guess for guess, _ in guesses], "nearest")
 
     def add(self, kind: Kind, seconds: float) -> None:
         """Count what was timed just now."""
         self._took[kind] = self._alike[kind.alike] = [seconds]
+
+
+def _spread(middle: float, seen: Sequence[float], basis: str) -> Time:
+    less, more = LEAST[basis]
+    return Time(middle, min(less * middle, *seen), max(more * middle, *seen), basis)
 
 
 def taken(entry: Entry) -> float | None:

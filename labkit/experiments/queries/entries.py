@@ -182,5 +182,3 @@ def _state(key: str, run: dict[str, Any], made: dict[str, Any]) -> tuple[str, st
     if made.get("torch") != torch.__version__:
         changed.append(f"torch {made.get('torch')}")
     return "stale", " and ".join(changed) or "its key does not follow from its run"
-
-

@@ -1,10 +1,10 @@
 """An entry as one flat row: what was trained, how, what came out, and where that was.
 
-    model.recipe  data.batch  train.lr  seed  probes      the run, config by config
-    loss  loss.first  loss.lowest  steps.done             its training loss, nats per prediction
-    test.loss  drift.1                                    probes, where they are one value
-    seconds  cpu_seconds  predictions_per_second          of the training loop
-    provenance.commit  made.engine                        where and how it was made
+model.recipe  data.batch  train.lr  seed  probes      the run, config by config
+loss  loss.first  loss.lowest  steps.done             its training loss, nats per prediction
+test.loss  drift.1                                    probes, where they are one value
+seconds  cpu_seconds  predictions_per_second          of the training loop
+provenance.commit  made.engine                        where and how it was made
 """
 
 from collections.abc import Iterable, Mapping
