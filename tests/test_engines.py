@@ -11,9 +11,10 @@ from dataclasses import replace
 
 import pytest
 
+from labkit import Record
 from labkit.book.keys import key_of, parts_of
 from labkit.book.slices import book_chapter
-from labkit.experiments import filling
+from labkit.experiments import filling, sweep
 from labkit.experiments.engines import base, limits, make_engine, worker_process
 from labkit.experiments.engines.locks import alone
 from labkit.experiments.engines.processes import Processes
@@ -352,6 +353,30 @@ def test_the_serial_engine_reports_failures_and_stops_at_a_full_disk(root, monke
     monkeypatch.setattr(os, "fsync", full)
     said = failure(engine, TASKS[1:4])
     assert said.startswith("1 of 3 tasks failed") and said.endswith(f"2 more were not begun: {base.FULL}")
+
+
+def test_a_sweep_trains_each_run_once_and_returns_records_in_order(root, capsys):
+    runs = [RUNS[1], RUNS[0], RUNS[1]]
+    Store(root).put(RUNS[1], Record(losses=[1.0], steps=1))
+    records = sweep(runs, "serial", root=root)
+    assert [record.losses for record in records][::2] == [[1.0], [1.0]]
+    assert records[1] == Store(root).get(RUNS[0]) and records.runs == runs
+    said = capsys.readouterr().err
+    assert said.startswith("1 runs are stored; the others: about") and "for 1 runs" in said
+    assert sweep(runs, "serial", root=root) == records and capsys.readouterr().err == ""
+
+
+def test_a_sweep_keeps_to_its_budget_or_says_what_it_leaves_out(root, capsys):
+    store = Store(root)
+    for seed in (10, 11):
+        took = Record(losses=[1.0], steps=3, cpu_seconds=100.0)
+        store.put(replace(RUNS[0], seed=seed), took)
+    with pytest.raises(ValueError, match=r"this sweep needs about .* the budget is 2 min 30 s"):
+        sweep(RUNS[:3], "serial", root=root, budget="150")
+    assert store.get(RUNS[0]) is None, "nothing was begun"
+    records = sweep(RUNS[:3], "serial", root=root, budget="150", shrink=True)
+    assert records.runs == RUNS[:1] and len(records) == 1
+    assert "2 of 3 runs left out" in capsys.readouterr().out
 
 
 # -- the command --------------------------------------------------------------------------------

@@ -66,19 +66,10 @@ def sweep(
             missing = within(missing, store, trains.slots, budget, shrink)
         if missing:
             if progress:
-                print(_plan(runs, found, missing, store, trains.slots), file=sys.stderr)
+                expected = estimate(missing, store, trains.slots)
+                print(f"{len(found)} runs are stored; the others: {expected}", file=sys.stderr)
             found |= fill(missing, store, trains, replicates=replicates, progress=progress)
     finally:
         trains.close()
     kept = [run for run in runs if run.key(device) in found]
     return Records(kept, [found[run.key(device)] for run in kept])
-
-
-def _plan(
-    runs: Sequence[Run], found: dict[str, Record], missing: list[Run], store: Store, slots: int
-) -> str:
-    expected = estimate(missing, store, slots)
-    return (
-        f"{len(runs)} runs: {len(found)} in the store, {len(missing)} to train; about "
-        f"{expected.seconds:.0f} s ({expected.basis})"
-    )

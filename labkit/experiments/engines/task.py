@@ -7,6 +7,7 @@ from typing import Any
 
 from labkit.experiments.engines.base import Task
 from labkit.experiments.engines.locks import alone
+from labkit.experiments.memory import watched
 from labkit.experiments.run import execute
 from labkit.experiments.store import Store
 from labkit.training import Record
@@ -32,8 +33,8 @@ def complete(
         missing = tuple(run for run in task if store.get(run) is None)
         if not missing:
             return 0
-        with slot():
+        with slot(), watched(store.device) as taken:
             records = perform(missing, store.device)
         for run, record in zip(missing, records, strict=True):
-            store.put(run, record, together=len(missing), **made)
+            store.put(run, record, together=len(missing), **taken, **made)
     return len(missing)
