@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import pytest
 
-from labkit import Record
+from labkit import Record, cli
 from labkit.book.keys import key_of, parts_of
 from labkit.book.slices import book_chapter
 from labkit.experiments import filling, sweep
 from labkit.experiments.engines import base, limits, make_engine, worker_process
+from labkit.experiments.engines import bench as engines_bench
 from labkit.experiments.engines.locks import alone
 from labkit.experiments.engines.processes import Processes
 from labkit.experiments.engines.serial import Serial
@@ -121,7 +122,9 @@ def test_a_worker_that_takes_no_order_blocks_nobody(engine, monkeypatch, root):
 
 
 def test_a_worker_that_floods_its_pipe_is_ended(engine, monkeypatch):
-    become(monkeypatch, before='while first("flood"):\n        while True: os.write(1, b"x" * 9999)')
+    become(
+        monkeypatch, before='while first("flood"):\n        while True: os.write(1, b"x" * 9999)'
+    )
     engine.timeout = 1.0
     assert failure(engine, TASKS[:2]).startswith("1 of 2 tasks failed")
 
@@ -352,7 +355,9 @@ def test_the_serial_engine_reports_failures_and_stops_at_a_full_disk(root, monke
 
     monkeypatch.setattr(os, "fsync", full)
     said = failure(engine, TASKS[1:4])
-    assert said.startswith("1 of 3 tasks failed") and said.endswith(f"2 more were not begun: {base.FULL}")
+    assert said.startswith("1 of 3 tasks failed") and said.endswith(
+        f"2 more were not begun: {base.FULL}"
+    )
 
 
 def test_a_sweep_trains_each_run_once_and_returns_records_in_order(root, capsys):
@@ -394,3 +399,21 @@ def test_the_engine_of_a_build_is_told_to_its_chapters_and_changes_none(root, mo
     assert status == 2 and "choose one of processes, serial" in said
     status, said = run(book, "book", "build", "--engine", "serial", "--address", "here:1")
     assert status == 2 and "leave it out, or name another engine" in said
+
+
+def test_the_bench_of_engines_prints_its_tables(root, monkeypatch, capsys):
+    monkeypatch.setenv("LABKIT_ROOT", str(root))
+    monkeypatch.setattr(engines_bench, "BASE", RUNS[0])
+    monkeypatch.setattr(engines_bench, "TINY", RUNS[0])
+    monkeypatch.setattr(
+        engines_bench, "seconds_of", lambda name, runs, place: len(runs) / len(name)
+    )
+    become(monkeypatch)
+    assert cli.main(["bench", "engines", "processes", "--turns", "2", "--runs", "4"]) == 0
+    said = capsys.readouterr().out
+    assert "sweep of 4 runs" in said and "store: " in said and "start of a worker: " in said
+    rows = [line.split() for line in said.splitlines()]
+    assert [row[-2] for row in rows if row[0] in ("serial", "processes")] == ["1.00", "1.50"]
+    assert list((root / ".labkit").iterdir()) == [], "what it stored is gone"
+    assert cli.main(["bench", "engines", "threads"]) == 2
+    assert cli.main(["bench", "engines", "--turns", "0"]) == 2

@@ -19,7 +19,6 @@ from labkit.experiments.run import Run, execute
 from labkit.experiments.statistics import exponents, minus
 from labkit.experiments.sweep import sweep
 
-
 __all__ = [
     "Claim",
     "Experiment",

@@ -112,6 +112,7 @@ class Bench:
         debris = [p.name for p in self.store.folder.iterdir() if not p.name.endswith(".json")]
         assert [n for n in debris if n.endswith(".lock")] == []
 
+
 _TRUTH: dict[int, list[float]] = {}
 
 

@@ -34,9 +34,9 @@ def test_a_full_disk_stops_the_sweep_and_leaves_nothing_half_written(
         assert "No space left on device" in str(caught.value)
         assert "more were not begun" in str(caught.value), "it trains nothing that it cannot keep"
         assert bench.stored() == before
-        assert [p.name for p in bench.store.folder.iterdir()] == [
-            bench.store.path(RUNS[0]).name
-        ], "nothing half-written, no lock left"
+        assert [p.name for p in bench.store.folder.iterdir()] == [bench.store.path(RUNS[0]).name], (
+            "nothing half-written, no lock left"
+        )
     full.unlink()
     fill(RUNS[1:], bench.store, engine)
     assert before.items() <= bench.stored().items() and len(bench.stored()) == len(RUNS)

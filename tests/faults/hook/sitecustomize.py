@@ -4,6 +4,7 @@ FAKE_WORKER  a program that a worker process is instead of labkit's
 FAULT_LOG    a file that learns what begins, what is stored and which faults are injected
 FAULTS       {"seed of a run": [kind of fault, how often]}, as JSON
 FAULT_PACE   seconds that each training step sleeps
+FAULT_GATE   the first seed whose runs wait, in the middle, for the file `<FAULT_LOG>.go`
 FAULT_CLOCK  makes time.time jump, an hour to and fro
 
 While `<FAULT_LOG>.full` exists the disk is full: it names where a write finds out.
@@ -69,11 +70,14 @@ def disturb():
         os.fsync,
     )
     pace = float(os.environ.get("FAULT_PACE", "0"))
+    gate = int(os.environ.get("FAULT_GATE", "1000"))
 
     def disturbed(batches, seed):
         for step, batch in enumerate(batches):
             if step == 1:
                 misbehave(seed)
+                while seed >= gate and not os.path.exists(os.environ["FAULT_LOG"] + ".go"):
+                    time.sleep(0.02)
             time.sleep(pace)
             yield batch
 
