@@ -1,4 +1,4 @@
-"""`labkit bench`: time labkit beside plain PyTorch, and engines; show what kernels were measured."""
+"""`labkit bench`: time labkit beside plain PyTorch, and engines; show measured kernels."""
 
 import argparse
 from importlib.util import find_spec
