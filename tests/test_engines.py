@@ -122,9 +122,8 @@ def test_a_worker_that_takes_no_order_blocks_nobody(engine, monkeypatch, root):
 
 
 def test_a_worker_that_floods_its_pipe_is_ended(engine, monkeypatch):
-    become(
-        monkeypatch, before='while first("flood"):\n        while True: os.write(1, b"x" * 9999)'
-    )
+    flood = 'while first("flood"):\n        while True: os.write(1, b"x" * 9999)'
+    become(monkeypatch, before=flood)
     engine.timeout = 1.0
     assert failure(engine, TASKS[:2]).startswith("1 of 2 tasks failed")
 
@@ -219,7 +218,7 @@ def test_each_worker_has_its_share_of_the_machine():
 @pytest.mark.parametrize("seconds", ["0", "-3", "soon", "inf", "nan"])
 def test_a_timeout_is_seconds(seconds, monkeypatch, root):
     monkeypatch.setenv("LABKIT_RUN_TIMEOUT", seconds)
-    with pytest.raises(ValueError, match="LABKIT_RUN_TIMEOUT.* must be seconds above 0"):
+    with pytest.raises(ValueError, match=r"LABKIT_RUN_TIMEOUT.* must be seconds above 0"):
         make_engine(root)
 
 
@@ -405,9 +404,8 @@ def test_the_bench_of_engines_prints_its_tables(root, monkeypatch, capsys):
     monkeypatch.setenv("LABKIT_ROOT", str(root))
     monkeypatch.setattr(engines_bench, "BASE", RUNS[0])
     monkeypatch.setattr(engines_bench, "TINY", RUNS[0])
-    monkeypatch.setattr(
-        engines_bench, "seconds_of", lambda name, runs, place: len(runs) / len(name)
-    )
+    seconds = {"serial": 6.0, "processes": 4.0}
+    monkeypatch.setattr(engines_bench, "seconds_of", lambda name, *words: seconds[name])
     become(monkeypatch)
     assert cli.main(["bench", "engines", "processes", "--turns", "2", "--runs", "4"]) == 0
     said = capsys.readouterr().out

@@ -15,7 +15,7 @@ from labkit.training import Record
 
 
 def read(runs: Sequence[Run], store: Store) -> tuple[dict[str, Record], list[Run]]:
-    """Read the records that are there, by key, and list the runs whose records are not, each once."""
+    """Read the records that are there, by key, and list the runs that lack one, each once."""
     distinct = {run.key(store.device): run for run in runs}
     records = {key: store.get(run) for key, run in distinct.items()}
     found = {key: record for key, record in records.items() if record is not None}

@@ -23,7 +23,7 @@ BASE = Run(
     probes=(),
 )
 RUNS = [replace(BASE, seed=seed) for seed in range(8)]
-PATIENCE = 120  # seconds, on a starved machine
+PATIENCE = 300  # seconds, on a starved machine
 DRIVER = """
 import json, sys
 from labkit.experiments import Run

@@ -97,9 +97,7 @@ def bench(names: Sequence[str], runs: int = 16, steps: int = 100, turns: int = 3
     sweeps(list(dict.fromkeys(["serial", *names])), grid, turns, place)
     print(f"store: {store_milliseconds(place):.2f} ms a run")
     first, later = start_seconds(place)
-    print(
-        f"start of a worker: {first:.2f} s with its first run of one step, then {later:.3f} s a run"
-    )
+    print(f"start of a worker: {first:.2f} s with a first run of one step; {later:.3f} s the next")
     print(_load())
 
 

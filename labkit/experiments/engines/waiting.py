@@ -51,5 +51,5 @@ class Waiting:
 
 def name_of(task: Task) -> str:
     """Name a task in a message by its first run."""
-    more = f" and {len(task) - 1} more that train with it" if len(task) > 1 else ""
-    return f"{task[0]}{more}"
+    first, *others = task
+    return f"{first} and {len(others)} more that train with it" if others else str(first)

@@ -4,6 +4,7 @@ Nothing that a worker does blocks its parent: it may die, hang, leak, write garb
 nothing. Time is time.monotonic's, so that a clock that jumps does no harm.
 """
 
+import contextlib
 import json
 import os
 import selectors
@@ -169,10 +170,9 @@ class WorkerProcess:
         """End the process now, whatever it does."""
         self._process.kill()
         self.let_go()
-        try:
+        # Else it sits in the system's hands, and dies when those let it.
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GOODBYE)
-        except subprocess.TimeoutExpired:  # it sits in the kernel, and dies when that lets it
-            pass
 
     def close(self) -> None:
         """Let an idle worker end by itself; end it when it does not."""
