@@ -3,6 +3,8 @@
 PYTHON ?= python3
 PROFILE ?= cpu
 ONLY ?=
+ENGINE ?=
+ADDRESS ?=
 
 PY := .venv/bin/python
 LABKIT := $(PY) -m labkit
@@ -24,6 +26,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
 	@echo
 	@echo "Variables: PROFILE=smoke|cpu|full|gpu (now $(PROFILE)), ONLY=\"chapter ...\" for book, PYTHON=python3.12 for setup"
+	@echo "           ENGINE=processes|serial|ray, ADDRESS=host:port for book: what trains its runs, and where"
 
 setup: ## Make .venv with the pinned versions (every verb does this first)
 	@$(PYTHON) -I labkit/book/setup.py $(if $(filter file,$(origin PYTHON)),,--chosen)
@@ -32,7 +35,8 @@ lab: setup ## Open the chapters as notebooks in JupyterLab
 	@$(PY) -I labkit/book/lab.py
 
 book: setup ## Execute what changed, check the claims, build the site
-	@$(LABKIT) book build --profile $(PROFILE) $(if $(ONLY),--only $(ONLY)); built=$$?; \
+	@$(LABKIT) book build --profile $(PROFILE) $(if $(ONLY),--only $(ONLY)) \
+	$(if $(ENGINE),--engine $(ENGINE)) $(if $(ADDRESS),--address $(ADDRESS)); built=$$?; \
 	if [ $$built -le 1 ]; then $(LABKIT) book site --profile $(PROFILE) || built=1; fi; \
 	exit $$built
 

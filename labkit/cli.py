@@ -6,13 +6,14 @@ import sys
 from typing import NoReturn
 
 from labkit.book.files import Red
-from labkit.commands import bench, book, show
+from labkit.commands import bench, book, runs, show
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command."""
     argv = sys.argv[1:] if argv is None else argv
-    if argv[:1] == ["bench"] and argv[1:2] != ["kernels"]:  # its own parser knows the rest
+    # What is timed beside plain PyTorch has a parser of its own.
+    if argv[:1] == ["bench"] and (not argv[1:] or argv[1].startswith(("norms", "train", "--"))):
         from labkit.bench import main as time_it  # needs torch
 
         return time_it(argv[1:])
@@ -37,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     """Describe the commands."""
     top = _Parser(prog="labkit", description="The lab book's command.")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for group in (book, show, bench):
+    for group in (book, runs, show, bench):
         group.add(commands)
     return top
 

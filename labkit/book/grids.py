@@ -108,18 +108,19 @@ def train(
     """Train what is missing for so many minutes; 0 when all went well, with more left or not."""
     until = time.monotonic() + 60 * minutes
     prepare(root)
+    from labkit.experiments import filling
     from labkit.experiments.engines import make_engine
     from labkit.experiments.lab import device_of
-    from labkit.experiments.replicates import tasks
+    from labkit.experiments.store import Store
 
     device, left, faults = device_of(profile), 0, []
     print(f"runs ({profile}, on {device}): at most {minutes:g} minutes", flush=True)
-    engine = make_engine(root, device)
+    engine, store, bar = make_engine(root, device), Store(root, device), sys.stderr.isatty()
     try:
         for chapter in chosen:
             found = look(chapter, profile, seed)
             while found.missing and not only_list and time.monotonic() < until:
-                engine.train(tasks(found.missing, device), until=until)
+                filling.train(found.missing, store, engine, until=until, progress=bar)
                 again = look(chapter, profile, seed)
                 if {run.key() for run in again.missing} >= {run.key() for run in found.missing}:
                     break  # no time for one more

@@ -1,6 +1,7 @@
-"""`labkit bench`: time labkit beside plain PyTorch, show what kernels were measured."""
+"""`labkit bench`: time labkit beside plain PyTorch, and engines; show measured kernels."""
 
 import argparse
+from importlib.util import find_spec
 from pathlib import Path
 
 from labkit.book.chapters import find_root
@@ -9,11 +10,18 @@ from labkit.book.chapters import find_root
 def add(commands) -> None:
     """Describe the command; `labkit.cli` hands what is timed to labkit.bench, which parses it."""
     bench = commands.add_parser(
-        "bench", help="time labkit beside plain PyTorch [train|norms]; show kernels [kernels]"
+        "bench",
+        help="time labkit beside plain PyTorch [train|norms], time engines [engines]; "
+        "show kernels [kernels]",
     ).add_subparsers(required=True, metavar="WHAT")
     kernels = bench.add_parser("kernels", help="table and figure of recorded kernel benchmarks")
     kernels.add_argument("files", nargs="*", type=Path, help="default: all of data/bench")
     kernels.set_defaults(run=_bench_kernels)
+    engines = bench.add_parser("engines", help="seconds of a sweep by engine, as ratios to serial")
+    engines.add_argument("names", nargs="*", help="default: every engine that can be imported")
+    for name, value in (("runs", 16), ("steps", 100), ("turns", 3)):
+        engines.add_argument(f"--{name}", type=int, default=value, help=f"default: {value}")
+    engines.set_defaults(run=_bench_engines)
 
 
 def _bench_kernels(args: argparse.Namespace) -> int:
@@ -24,4 +32,17 @@ def _bench_kernels(args: argparse.Namespace) -> int:
         raise ValueError("nothing is recorded in data/bench; on a GPU: `make bench-kernels`")
     for file in files:
         print(publish(file))
+    return 0
+
+
+def _bench_engines(args: argparse.Namespace) -> int:
+    from labkit.experiments.engines.base import ENGINES, check_engine
+    from labkit.experiments.engines.bench import bench
+
+    found = [name for name in ENGINES if name != "ray" or find_spec("ray")]
+    names = [check_engine(name) for name in args.names] or found
+    for name in ("runs", "steps", "turns"):
+        if getattr(args, name) < 1:
+            raise ValueError(f"--{name} must be at least 1, got {getattr(args, name)}")
+    bench(names, args.runs, args.steps, args.turns)
     return 0

@@ -1,6 +1,7 @@
 """`labkit book`: execute, check and record the book."""
 
 import argparse
+import os
 
 from labkit.book import chapters
 from labkit.book.chapters import PROFILES, find_root
@@ -14,6 +15,7 @@ def add(commands) -> None:
     verb = _verb(verbs, "build", _build, "execute what changed, write twins, check claims")
     verb.add_argument("--seed", type=int, default=0, help="the chapters' seed (default: 0)")
     verb.add_argument("--only", nargs="+", metavar="NAME", help="these chapters, by name or number")
+    _engine(verb)
     _verb(verbs, "site", _site, "make the web site from the executed chapters")
     _verb(verbs, "check", _check, "compare the chapters' claims with the ledger")
     verb = _verb(verbs, "accept", _accept, "record claims as they are now")
@@ -27,6 +29,7 @@ def add(commands) -> None:
     verb.add_argument("--seed", type=int, default=0, help="the chapters' seed (default: 0)")
     verb.add_argument("--minutes", type=float, default=8, help="then stop; call again to go on")
     verb.add_argument("--list", action="store_true", help="say what is missing; train nothing")
+    _engine(verb)
     _verb(verbs, "pairs", _pairs, "check that every chapter and its twin have the same cells")
 
     verb = verbs.add_parser("tables", help="write README's tables from NORMS and RECIPES")
@@ -44,9 +47,26 @@ def _verb(verbs, name: str, run, summary: str) -> argparse.ArgumentParser:
     return verb
 
 
+def _engine(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--engine", help="what trains: processes (default), serial, ray")
+    verb.add_argument("--address", help="the cluster's, for an engine that knows one")
+
+
+def _choose_engine(args: argparse.Namespace) -> None:
+    """Tell the chapters' processes which engine is meant; no key depends on it."""
+    if args.engine is None and args.address is None:
+        return
+    from labkit.experiments.engines.base import check_engine  # needs torch
+
+    os.environ["LABKIT_ENGINE"] = check_engine(args.engine, args.address)
+    if args.address is not None:
+        os.environ["LABKIT_ENGINE_ADDRESS"] = args.address
+
+
 def _build(args: argparse.Namespace) -> int:
     from labkit.book.build import build
 
+    _choose_engine(args)
     return build(find_root(), args.profile, args.seed, args.only)
 
 
@@ -78,6 +98,7 @@ def _runs(args: argparse.Namespace) -> int:
     chosen = chapters.choose(chapters.find(root), args.only)
     if args.minutes <= 0:
         raise ValueError(f"--minutes must be above 0, got {args.minutes:g}")
+    _choose_engine(args)
     return train(
         root, chosen, args.profile, seed=args.seed, minutes=args.minutes, only_list=args.list
     )

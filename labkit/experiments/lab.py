@@ -1,16 +1,16 @@
 """Lab: what a chapter opens. It knows the profile, the seed and the store, and runs experiments."""
 
+import contextlib
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tqdm.auto import tqdm
-
 from labkit.experiments.engines import make_engine
 from labkit.experiments.experiment import Experiment, Results
-from labkit.experiments.replicates import tasks
-from labkit.experiments.run import CPU, Run, gpu
+from labkit.experiments.filling import fill, read
+from labkit.experiments.run import CPU, gpu
 from labkit.experiments.store import Store
 from labkit.pool import Pool
 from labkit.provenance import provenance
@@ -74,20 +74,13 @@ class Lab:
     def run(self, experiment: Experiment) -> Results:
         """Train the runs that the store lacks, on the one pool, and return all records."""
         rows = experiment.runs()
-        runs = {run.key(): run for _, run in rows}
-        records = {key: self.store.get(run) for key, run in runs.items()}
-        missing = [run for key, run in runs.items() if records[key] is None]
+        found, missing = read([run for _, run in rows], self.store)
         began = time.perf_counter()
         if missing:
-            self._train(missing)
-            records = {key: records[key] or self.store.get(run) for key, run in runs.items()}
-        found = {key: record for key, record in records.items() if record is not None}
-        if len(found) < len(runs):
-            raise RuntimeError(
-                "a record vanished, or labkit was edited meanwhile; run the cell again"
-            )
+            with self._slot_lent():
+                found |= fill(missing, self.store, self._engine)
         self._say(found, len(missing), time.perf_counter() - began)
-        return Results(tuple((labels, found[run.key()]) for labels, run in rows))
+        return Results(tuple((labels, found[run.key(self.device)]) for labels, run in rows))
 
     def provenance(self, *results: Results) -> dict[str, Any]:
         """Say where the numbers of a figure come from; without results, this process."""
@@ -105,12 +98,13 @@ class Lab:
         """Let the worker processes go; they also go by themselves when this process ends."""
         self._engine.close()
 
-    def _train(self, missing: list[Run]) -> None:
-        if self._slot is not None:  # let the workers have it
+    @contextlib.contextmanager
+    def _slot_lent(self) -> Iterator[None]:
+        """Let the workers have this process' slot for the length of a block."""
+        if self._slot is not None:
             self._pool.release(self._slot)
         try:
-            with tqdm(total=len(missing), desc="runs", unit="run", delay=3) as bar:
-                self._engine.train(tasks(missing, self.device), done=bar.update)
+            yield
         finally:
             if self._slot is not None:
                 self._slot = self._pool.acquire()

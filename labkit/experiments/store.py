@@ -14,6 +14,7 @@ import json
 import os
 import tempfile
 import warnings
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,15 @@ from labkit.fingerprint import fingerprint_of
 from labkit.training import Record
 
 SCHEMA = 2
+WRITING = ".writing-"  # how the name of a file begins that is not yet whole
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file so that a reader, or a kill, at any moment sees all of it or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=".writing-", delete=False
-    ) as file:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=WRITING, delete=False) as file:
         try:
-            file.write(text)
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
             os.replace(file.name, path)
@@ -59,7 +59,7 @@ class Store:
             return Record.from_json(json.dumps(read_entry(path)["record"]))
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             warnings.warn(
                 f"the stored record {path.name} is damaged ({error}); its run trains again",
                 stacklevel=2,
@@ -67,15 +67,22 @@ class Store:
             return None
 
     def put(self, run: Run, record: Record, **made: Any) -> None:
-        """Keep a run's record, and how it was made."""
+        """Keep a run's record, and how and when (UTC) it was made."""
         key = run.key(self.device)
         code = fingerprint_of("labkit.experiments.run")
+        now = datetime.now(UTC).isoformat(timespec="seconds")
         entry = {
             "schema": SCHEMA,
             "key": key,
             "run": run.to_dict(),
             "record": json.loads(record.to_json()),
-            "made": {"device": self.device, "code": code, "torch": torch.__version__, **made},
+            "made": {
+                "device": self.device,
+                "code": code,
+                "torch": torch.__version__,
+                "at": now,
+                **made,
+            },
         }
         entry = json.loads(json.dumps(entry))  # as it will be read: tuples are lists
         write_whole(self.folder / f"{key}.json", json.dumps({"checksum": _sum(entry), **entry}))
@@ -83,12 +90,16 @@ class Store:
 
 def read_entry(path: Path) -> dict[str, Any]:
     """Read a stored file; ValueError where it is not what was put there."""
-    entry = json.loads(path.read_text(encoding="utf-8"))
+    return checked(json.loads(path.read_text(encoding="utf-8")), path.stem)
+
+
+def checked(entry: Any, key: str) -> dict[str, Any]:
+    """Take the checksum off what was read; ValueError where it is not what was put under `key`."""
     if not isinstance(entry, dict) or entry.get("schema") != SCHEMA:
         raise ValueError(f"it is no entry of schema {SCHEMA}")
     if entry.pop("checksum", None) != _sum(entry):
         raise ValueError("its checksum differs from its content")
-    if entry.get("key") != path.stem:
+    if entry.get("key") != key:
         raise ValueError("it belongs to another run")
     return entry
 

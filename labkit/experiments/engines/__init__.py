@@ -1,10 +1,15 @@
 """Engines: what trains the runs that a store lacks. One protocol, one file an engine.
 
-base.py       Engine, the protocol; Task, runs that train together
-task.py       train a task and store its records: what every engine does in the end
-serial.py     in this process, one after another
-processes.py  one worker process a core, the default
-worker.py     such a process
+base.py            Engine, the protocol; Task, runs that train together
+task.py            train a task and store its records: what every engine does in the end
+locks.py           one trainer a run, also when two sweeps share a store
+limits.py          seconds and bytes that a run may take
+waiting.py         the tasks of one call, and what became of them
+serial.py          in this process, one after another
+processes.py       one worker process a core, the default
+worker_process.py  such a process as its parent sees it: asked, watched, ended
+worker.py          such a process from within
+bench.py           a program: engines beside each other, `labkit bench engines`
 """
 
 from labkit.experiments.engines.base import ENGINES, Engine, Task, make_engine

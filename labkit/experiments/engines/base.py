@@ -1,11 +1,13 @@
 """What an engine is, and which there are."""
 
+import errno
 import importlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from labkit.experiments.engines.limits import run_timeout
 from labkit.experiments.run import CPU, Run
 
 # Runs that train together, as one batched model where they are more than one.
@@ -16,12 +18,16 @@ ENGINES = {
     "processes": "labkit.experiments.engines.processes:Processes",
     "serial": "labkit.experiments.engines.serial:Serial",
 }
+LOCAL = ("processes", "serial")  # those of this machine, which know no address
+FULL = "the disk is full; free some space, and the same command goes on: what finished is stored"
 
 
 class Engine(Protocol):
     """Trains tasks and stores their records."""
 
     name: str
+    slots: int  # how many tasks train at the same time
+    timeout: float  # seconds that a run may take, where the engine can end one
 
     def train(
         self,
@@ -43,15 +49,38 @@ class Engine(Protocol):
 
 
 def make_engine(
-    root: Path, device: str = CPU, name: str | None = None, address: str | None = None
+    root: Path,
+    device: str = CPU,
+    name: str | None = None,
+    address: str | None = None,
+    timeout: float | None = None,
 ) -> Engine:
     """Make an engine by name: the one asked for, else LABKIT_ENGINE, else processes.
 
-    `address` is a cluster's, for the engines that know one; else LABKIT_ENGINE_ADDRESS.
+    `address` is a cluster's, for the engines that know one; else LABKIT_ENGINE_ADDRESS. `timeout`
+    is how many seconds a run may take; else LABKIT_RUN_TIMEOUT, else an hour.
     """
-    name = name or os.environ.get("LABKIT_ENGINE") or "processes"
+    name = check_engine(name, address)
     address = address or os.environ.get("LABKIT_ENGINE_ADDRESS")
+    module, _, kind = ENGINES[name].partition(":")
+    engine = getattr(importlib.import_module(module), kind)(Path(root), device, address)
+    engine.timeout = run_timeout(timeout)
+    return engine
+
+
+def check_engine(name: str | None = None, address: str | None = None) -> str:
+    """Say which engine is meant; ValueError where there is none, or none with an address."""
+    name = name or os.environ.get("LABKIT_ENGINE") or "processes"
     if name not in ENGINES:
         raise ValueError(f"unknown engine {name!r}; choose one of {', '.join(ENGINES)}")
-    module, _, kind = ENGINES[name].partition(":")
-    return getattr(importlib.import_module(module), kind)(Path(root), device, address)
+    if address and name in LOCAL:
+        raise ValueError(
+            f"an address goes with an engine that knows one; {name!r} trains on this machine, "
+            f"but the address {address!r} came: leave it out, or name another engine"
+        )
+    return name
+
+
+def disk_full(error: BaseException) -> bool:
+    """Tell whether an error says that there is no space left to write to."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -1,10 +1,8 @@
 """The process engine: one worker a core, one thread each, that train what the store lacks."""
 
-import json
+import logging
 import os
 import queue
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,15 +10,24 @@ from pathlib import Path
 
 import torch
 
-from labkit.experiments.engines.base import Task
+from labkit.experiments.engines.base import FULL, Task
+from labkit.experiments.engines.limits import run_memory, run_timeout
+from labkit.experiments.engines.waiting import Waiting, name_of
+from labkit.experiments.engines.worker_process import Died, LetGo, Lost, WorkerProcess
 from labkit.experiments.run import CPU
 from labkit.pool import Pool
 
 ON_A_GPU = 4  # processes that train on it at once
+KEPT = "what finished is stored: the same command goes on"
+LOG = logging.getLogger(__name__)
 
 
 class Processes:
-    """Worker processes that stay for the life of a chapter."""
+    """Worker processes that stay for the life of a chapter.
+
+    A task whose worker dies is trained once more by another. A run that takes longer than
+    `timeout` seconds, or holds more than `memory` bytes, is ended and reported.
+    """
 
     name = "processes"
 
@@ -28,7 +35,10 @@ class Processes:
         self.root, self.device, self.slots = Path(root), device, Pool(root).slots
         if device != CPU and "LABKIT_SLOTS" not in os.environ:
             self.slots = min(self.slots, ON_A_GPU)  # it may be shared
-        self._workers: list[subprocess.Popen] = []
+        self.timeout, self.memory = run_timeout(), run_memory(self.slots)
+        self._idle: dict[int, WorkerProcess] = {}  # by the place at which it works
+        self._busy: dict[int, threading.Thread] = {}
+        self._let_go = threading.Event()
 
     def train(
         self,
@@ -37,85 +47,85 @@ class Processes:
         until: float | None = None,
     ) -> None:
         """Train every run that the store lacks; see Engine.train."""
-        self._until, self._longest = until, 0.0
-        waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
-        for task in tasks:
-            waiting.put(task)
-        failures: list[str] = []
-        threads = [
-            threading.Thread(target=self._feed, args=(i, waiting, failures, done), daemon=True)
-            for i in range(min(self.slots, len(tasks)))
-        ]
-        for thread in threads:
+        waiting, ended = Waiting(tasks, until), queue.SimpleQueue[int | None]()
+        # A thread of a call that was interrupted may still watch over its last task.
+        busy = [place for place, thread in self._busy.items() if thread.is_alive()]
+        places = [place for place in range(self.slots + len(busy)) if place not in busy]
+        threads = {
+            place: threading.Thread(target=self._feed, args=(place, waiting, ended), daemon=True)
+            for place in places[: min(self.slots, len(tasks))]
+        }
+        self._busy |= threads
+        for thread in threads.values():
             thread.start()
-        for thread in threads:
-            thread.join()
-        if failures:
-            raise RuntimeError(
-                f"{len(failures)} of {len(tasks)} tasks failed; the first:\n{failures[0]}"
-            )
+        try:
+            working = len(threads)
+            while working:
+                if (count := ended.get()) is None:
+                    working -= 1
+                else:
+                    done(count)
+        except BaseException:
+            waiting.stop("the sweep was interrupted")
+            raise
+        waiting.check()
 
-    def _feed(
-        self, index: int, waiting, failures: list[str], done: Callable[[int], object]
-    ) -> None:
-        while True:
-            began = time.monotonic()
-            if self._until is not None and began + self._longest > self._until:
-                return
+    def _feed(self, place: int, waiting: Waiting, ended: queue.SimpleQueue[int | None]) -> None:
+        let_go = self._let_go
+        try:
+            while not let_go.is_set() and (task := waiting.next()) is not None:
+                began, failure = time.monotonic(), None
+                try:
+                    answer = self._ask(place, task, let_go)
+                    if "error" in answer:
+                        failure = answer["error"]
+                    if answer.get("full"):
+                        waiting.stop(FULL)
+                except LetGo:
+                    return
+                except Lost as lost:
+                    twice = "twice, the last time: " if isinstance(lost, Died) else ""
+                    failure = f"{twice}{lost}; {KEPT}"
+                    if isinstance(lost, Died) and not lost.ready:
+                        waiting.stop("no worker starts here; its last words are above")
+                except OSError as error:
+                    failure = f"no worker could be started ({error}); {KEPT}"
+                    waiting.stop("no worker starts here")
+                failure = failure and f"{name_of(task)}\n{failure}"
+                waiting.ended(time.monotonic() - began, failure)
+                ended.put(len(task))
+        finally:
+            ended.put(None)
+
+    def _ask(self, place: int, task: Task, let_go: threading.Event) -> dict:
+        """Have a task trained, a second time when the first worker died of it."""
+        limit = self.timeout * len(task)
+        for last in (False, True):
+            worker = self._idle.pop(place, None) or self._start(place)
             try:
-                task = waiting.get_nowait()
-            except queue.Empty:
-                return
-            worker = self._worker(index)
-            assert worker.stdin and worker.stdout
-            try:
-                worker.stdin.write(json.dumps([run.to_dict() for run in task]) + "\n")
-                worker.stdin.flush()
-                line = worker.stdout.readline()
-            except OSError:
-                line = ""
-            if not line:
-                code = worker.wait()
-                failures.append(
-                    f"a worker ended (code {code}) while it trained {task}; if it was killed for "
-                    "memory, lower LABKIT_SLOTS; what finished is stored: build again"
-                )
-            elif "error" in (answer := json.loads(line)):
-                failures.append(f"{task}\n{answer['error']}")
-            self._longest = max(self._longest, time.monotonic() - began)
-            done(len(task))
+                answer = worker.train(task, limit, self.memory, let_go)
+            except Died as died:
+                if last:
+                    raise
+                LOG.warning("%s; %s is trained once more", died, name_of(task))
+            else:
+                self._idle[place] = worker
+                return answer
+        raise AssertionError("the second attempt either returns or raises")
 
-    def _worker(self, index: int) -> subprocess.Popen:
-        while len(self._workers) <= index:
-            self._workers.append(self._start())
-        if self._workers[index].poll() is not None:
-            self._workers[index] = self._start()
-        return self._workers[index]
-
-    def _start(self) -> subprocess.Popen:
+    def _start(self, place: int) -> WorkerProcess:
         alone = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
         if self.device != CPU and "CUDA_VISIBLE_DEVICES" not in os.environ:
-            count = max(1, torch.cuda.device_count())
-            alone["CUDA_VISIBLE_DEVICES"] = str(len(self._workers) % count)
-        return subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "labkit.experiments.engines.worker",
-                str(self.root),
-                self.device,
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **alone},
-        )
+            alone["CUDA_VISIBLE_DEVICES"] = str(place % max(1, torch.cuda.device_count()))
+        return WorkerProcess(self.root, self.device, alone)
 
     def close(self) -> None:
-        """Let the workers go; each finishes the run in hand."""
-        for worker in self._workers:
-            assert worker.stdin and worker.stdout
-            worker.stdin.close()
-            worker.stdout.close()
-            worker.wait()
-        self._workers = []
+        """Let the workers go; one that trains finishes the task in hand, and is not waited for."""
+        self._let_go.set()
+        for thread in self._busy.values():
+            thread.join()  # soon: they look for this every tick
+        for worker in self._idle.values():
+            worker.let_go()
+        for worker in self._idle.values():
+            worker.close()
+        self._idle, self._busy, self._let_go = {}, {}, threading.Event()

@@ -5,20 +5,26 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from labkit.experiments.engines.base import Task
+from labkit.experiments.engines.base import FULL, Task, disk_full
+from labkit.experiments.engines.limits import run_timeout
 from labkit.experiments.engines.task import complete
+from labkit.experiments.engines.waiting import Waiting, name_of
 from labkit.experiments.run import CPU
 from labkit.experiments.store import Store
 from labkit.pool import Pool
 
 
 class Serial:
-    """No processes: a debugger's breakpoint in a training step stops here."""
+    """No processes: a debugger's breakpoint in a training step stops here.
+
+    Nobody watches this process: a run that hangs or leaks here is yours to stop.
+    """
 
     name = "serial"
 
     def __init__(self, root: Path, device: str = CPU, address: str | None = None):
-        self.store, self._pool = Store(root, device), Pool(root)
+        self.store, self._pool, self.slots = Store(root, device), Pool(root), 1
+        self.timeout = run_timeout()
 
     def train(
         self,
@@ -27,22 +33,18 @@ class Serial:
         until: float | None = None,
     ) -> None:
         """Train every run that the store lacks; see Engine.train."""
-        longest, failures = 0.0, []
-        for task in tasks:
-            began = time.monotonic()
-            if until is not None and began + longest > until:
-                break
+        waiting = Waiting(tasks, until)
+        while (task := waiting.next()) is not None:
+            began, failure = time.monotonic(), None
             try:
-                with self._pool.slot():
-                    complete(task, self.store)
-            except Exception:
-                failures.append(f"{task}\n{traceback.format_exc()}")
-            longest = max(longest, time.monotonic() - began)
+                complete(task, self.store, self._pool.slot, engine=self.name)
+            except Exception as error:
+                failure = f"{name_of(task)}\n{traceback.format_exc()}"
+                if disk_full(error):
+                    waiting.stop(FULL)
+            waiting.ended(time.monotonic() - began, failure)
             done(len(task))
-        if failures:
-            raise RuntimeError(
-                f"{len(failures)} of {len(tasks)} tasks failed; the first:\n{failures[0]}"
-            )
+        waiting.check()
 
     def close(self) -> None:
         """Nothing is held."""

@@ -1,6 +1,13 @@
 """Train a task and store its records: what every engine does in the end, wherever it does it."""
 
+import contextlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
 from labkit.experiments.engines.base import Task
+from labkit.experiments.engines.locks import alone
+from labkit.experiments.memory import watched
 from labkit.experiments.run import execute
 from labkit.experiments.store import Store
 from labkit.training import Record
@@ -11,9 +18,23 @@ def perform(task: Task, device: str) -> list[Record]:
     return [execute(run, device=device) for run in task]
 
 
-def complete(task: Task, store: Store) -> int:
-    """Train the runs of a task that the store lacks and store each; return how many trained."""
-    missing = tuple(run for run in task if store.get(run) is None)
-    for run, record in zip(missing, perform(missing, store.device), strict=True):
-        store.put(run, record)
+def complete(
+    task: Task,
+    store: Store,
+    slot: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext,
+    **made: Any,
+) -> int:
+    """Train the runs of a task that the store lacks and store each; return how many trained.
+
+    Waits for whoever trains one of them already, and trains within `slot()`. `made` is kept with
+    the records: it says how they came about.
+    """
+    with alone(task, store):
+        missing = tuple(run for run in task if store.get(run) is None)
+        if not missing:
+            return 0
+        with slot(), watched(store.device) as taken:
+            records = perform(missing, store.device)
+        for run, record in zip(missing, records, strict=True):
+            store.put(run, record, together=len(missing), **taken, **made)
     return len(missing)

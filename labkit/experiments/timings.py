@@ -1,0 +1,198 @@
+"""How long a run will take, from what runs took before.
+
+alike     equal but for seed, learning rates and the like: the median of what those took
+nearest   same kind of network and optimizer; the nearest in size, each scaled by
+              steps · depth · sqrt(width² · predictions a step)
+          because a block of a small network costs its calls as much as its arithmetic
+timed     no such run is stored: a few steps of it, here and now
+
+Runs of older code count too: an edit of one norm does not change what training costs. All are
+seconds on one idle slot: processor time where that is less than wall time.
+"""
+
+import json
+import math
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+
+from labkit.experiments.queries.entries import Entry
+from labkit.experiments.run import CONFIGS, CPU, Run, execute
+
+NEWEST = 15  # of alike runs: code, machine and load change
+NEIGHBOURS = 5  # whose spread is the range of a guess
+# The least range of an expectation, as its factor: few neighbours may agree by chance. Measured
+# over the book's store by leaving out a run (alike) or all runs of a kind (nearest).
+LEAST = {"alike": (0.85, 1.15), "nearest": (0.7, 1.4)}
+FAR = math.log(30)  # a neighbour whose scale differs by more says nothing
+TRAIN = ("steps", "optimizer", "clip")  # what of TrainConfig costs time
+
+
+@dataclass(frozen=True)
+class Time:
+    """What one run took, or is expected to."""
+
+    seconds: float
+    low: float  # nine of ten lie between low and high
+    high: float
+    basis: str  # alike, nearest or timed
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What decides the time of a run."""
+
+    alike: str  # the same for runs that take the same
+    family: tuple[str, str, str]  # model, data, optimizer: others are not compared
+    sizes: tuple[float, ...]  # log of steps, depth, width, predictions a step
+    traits: frozenset[tuple[str, str]]  # everything else that was chosen, probes too
+
+    @property
+    def scale(self) -> float:
+        """Give the logarithm of the time, but for a factor of the machine."""
+        steps, depth, width, predictions = self.sizes
+        return steps + depth + width + predictions / 2
+
+    def distance(self, other: "Kind") -> float:
+        """Say how unlike two kinds are: sizes by their ratio, other fields by their number."""
+        sizes = sum(abs(a - b) for a, b in zip(self.sizes, other.sizes, strict=True))
+        return sizes + 0.2 * len(self.traits ^ other.traits)
+
+
+def kind_of(run: Mapping[str, Any]) -> Kind:
+    """Read the kind off a run as it is stored; fields at their default do not count.
+
+    So an entry of older code, which lacks a newer field, is still alike.
+    """
+    model, data, train = (_chosen(run[part]) for part in ("model", "data", "train"))
+    whole = {part: _defaults(run[part]) | run[part] for part in ("model", "data", "train")}
+    train = {name: value for name, value in train.items() if name in TRAIN}
+    probes = run.get("probes") or []
+    get = whole["model"].get
+    sizes = (
+        whole["train"].get("steps", 1),
+        get("depth", 1),
+        get("dim") or get("width") or 1,
+        whole["data"].get("batch", 1) * whole["data"].get("time", 1),
+    )
+    sized = ("steps", "depth", "dim", "width", "batch", "time", "context")
+    traits = {
+        (name, json.dumps(value))
+        for part in (model, data, train)
+        for name, value in part.items()
+        if name not in sized
+    }
+    return Kind(
+        json.dumps([model, data, train, probes], sort_keys=True),
+        (run["model"]["type"], run["data"]["type"], whole["train"].get("optimizer", "")),
+        tuple(math.log(max(1, size)) for size in sizes),
+        frozenset(traits | {("probe", name) for name in probes}),
+    )
+
+
+class Timings:
+    """What stored runs took, by kind."""
+
+    def __init__(self, entries: Iterable[Entry], device: str = CPU):
+        """Take what was trained on this class of devices, newest first."""
+        self._took: dict[Kind, list[float]] = defaultdict(list)
+        for entry in entries:
+            here = entry.made.get("device", entry.record.get("provenance", {}).get("device"))
+            seconds = taken(entry)
+            if here == device and seconds is not None:
+                try:
+                    took = self._took[kind_of(entry.run)]
+                except (KeyError, TypeError, ValueError, AttributeError):
+                    continue  # a run as only other code can read it
+                if len(took) < NEWEST:
+                    took.append(seconds)
+        self._alike: dict[str, list[float]] = {}
+        for kind, took in self._took.items():
+            self._alike[kind.alike] = took
+
+    def of(self, kind: Kind) -> Time | None:
+        """Expect a time from alike runs, else from the nearest; None where none is near."""
+        if took := self._alike.get(kind.alike):
+            return _spread(statistics.median(took), took, "alike")
+        near = sorted(
+            (kind.distance(other), other.alike, other)
+            for other in self._took
+            if other.family == kind.family and abs(other.scale - kind.scale) < FAR
+        )[:NEIGHBOURS]
+        if not near:
+            return None
+        guesses = [
+            (
+                statistics.median(self._took[other]) * math.exp(kind.scale - other.scale),
+                1 / (d + 0.1),
+            )
+            for d, _, other in near
+        ]
+        whole = sum(weight for _, weight in guesses)
+        middle = math.exp(sum(math.log(guess) * weight for guess, weight in guesses) / whole)
+        return _spread(middle, [guess for guess, _ in guesses], "nearest")
+
+    def add(self, kind: Kind, seconds: float) -> None:
+        """Count what was timed just now."""
+        self._took[kind] = self._alike[kind.alike] = [seconds]
+
+
+def _spread(middle: float, seen: Sequence[float], basis: str) -> Time:
+    less, more = LEAST[basis]
+    return Time(middle, min(less * middle, *seen), max(more * middle, *seen), basis)
+
+
+def taken(entry: Entry) -> float | None:
+    """Say what a stored run took; None where it diverged and so stopped early."""
+    record, made = entry.record, entry.made
+    if record.get("diverged_at") is not None:
+        return None
+    together = made.get("together", 1)
+    wall = made["seconds"] / together if "seconds" in made else None
+    on_cpu = made.get("device", CPU) == CPU
+    used = record.get("cpu_seconds") if on_cpu else wall or record.get("seconds")
+    if not isinstance(used, int | float) or used <= 0:
+        return None
+    return min(used, wall) if wall else used
+
+
+def timed(run: Run, device: str = CPU, limit: float = 1.0) -> float:
+    """Train a few steps of a run, for about `limit` seconds, and say what all of them would take.
+
+    The first step is not counted, unless it alone takes too long; a probe's measuring is.
+    """
+    threads = torch.get_num_threads()
+    with torch.random.fork_rng(devices=[]):
+        try:
+            torch.set_num_threads(1)  # as a worker does
+            began = time.perf_counter()
+            record = execute(_of(run, 1), device=device)
+            first = time.perf_counter() - began
+            if first < limit / 4:
+                steps = max(2, min(run.train.steps, int(limit / 2 / max(record.seconds, 1e-3))))
+                record = execute(_of(run, min(steps, 20)), device=device)
+        finally:
+            torch.set_num_threads(threads)
+    done = max(1, len(record.losses))
+    measuring = max(0.0, record.cpu_seconds - record.seconds)
+    return record.seconds / done * run.train.steps + measuring
+
+
+def _of(run: Run, steps: int) -> Run:
+    return replace(run, train=replace(run.train, steps=steps))
+
+
+def _defaults(part: Mapping[str, Any]) -> dict[str, Any]:
+    kind = CONFIGS.get(part["type"])
+    return {f.name: f.default for f in fields(kind)} if kind else {}
+
+
+def _chosen(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the fields at their default."""
+    default = json.loads(json.dumps(_defaults(part), default=str))
+    return {k: v for k, v in part.items() if k == "type" or k not in default or default[k] != v}
