@@ -6,7 +6,7 @@ import sys
 from typing import NoReturn
 
 from labkit.book.files import Red
-from labkit.commands import bench, book, show
+from labkit.commands import bench, book, show, train
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     """Describe the commands."""
     top = _Parser(prog="labkit", description="The lab book's command.")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for group in (book, show, bench):
+    for group in (book, show, train, bench):
         group.add(commands)
     return top
 
