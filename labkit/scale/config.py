@@ -73,8 +73,8 @@ class ScaleConfig:
             if not getattr(self, name):
                 raise ValueError(f"--{name} must name a folder, got nothing")
         for name, low in (
-            ("batch", 1), ("micro_batch", 1), ("context", 1), ("seed", 0), ("warmup", 0), ("keep", 1),
-            ("eval_every", 0), ("eval_sequences", 1), ("save_every", 0),
+            ("batch", 1), ("micro_batch", 1), ("context", 1), ("seed", 0), ("warmup", 0),
+            ("keep", 1), ("eval_every", 0), ("eval_sequences", 1), ("save_every", 0),
         ):  # fmt: skip
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < low):

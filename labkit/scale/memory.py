@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from labkit.model import ModelConfig
 from labkit.training import loss_of
@@ -19,14 +19,14 @@ class Memory:
     """Bytes of one process."""
 
     states: int
-    activations: int
+    activations: int | None  # None: the model looks at values, and cannot be run without them
 
     def __str__(self) -> str:
-        total = self.states + self.activations
-        return (
-            f"{size(total)} a process: {size(self.states)} weights, gradients and optimizer, "
-            f"{size(self.activations)} activations"
-        )
+        states = f"{size(self.states)} weights, gradients and optimizer"
+        if self.activations is None:
+            return f"{states} a process; activations unknown with this norm"
+        total = size(self.states + self.activations)
+        return f"{total} a process: {states}, {size(self.activations)} activations"
 
 
 def estimate(
@@ -46,7 +46,10 @@ def estimate(
     with FakeTensorMode(allow_non_fake_inputs=True):
         model = model.to_empty(device="cpu")
         tokens = torch.zeros(micro_batch, config.context, dtype=torch.int64)
-        kept = saved_bytes(model, tokens, half)
+        try:
+            kept = saved_bytes(model, tokens, half)
+        except DataDependentOutputException:  # PowerNorm reads how often it was called
+            kept = None
     return Memory(4 * (2 + moments) * count // shards, kept)
 
 

@@ -1,11 +1,11 @@
-"""What a run will be, settled before it starts: how a step is divided, what it takes, what forbids it.
+"""What a run will be, settled before it starts: how a step is divided, what it takes or forbids.
 
 batch = processes × micro-batch × accumulated passes, in sequences
 """
 
 import json
-import shutil
 import os
+import shutil
 from dataclasses import asdict, dataclass
 
 from labkit.model import ModelConfig
@@ -48,7 +48,7 @@ class Plan:
         total = self.tokens_per_step * config.steps
         epochs = total / self.train_tokens
         rows = {
-            "model": f"{model.recipe}, norm {model.norm_name}, size {config.size}: dim {model.dim}, "
+            "model": f"{model.recipe}, {model.norm_name}, size {config.size}: dim {model.dim}, "
             f"{model.depth} blocks, {model.heads} heads ({model.kv_heads or model.heads} for keys "
             f"and values), hidden {model.hidden_dim}, initialization {model.init_name}",
             "parameters": f"{self.parameters:,} ({model.vocab:,} tokens in the vocabulary, "

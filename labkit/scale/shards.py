@@ -1,4 +1,4 @@
-"""Token shards: flat files of numbers, read through memory maps, and an index that vouches for them.
+"""Token shards: flat files of numbers, read as memory maps, and an index that vouches for them.
 
     DIR/index.json               tokenizer, vocabulary, dtype; per file: split, tokens, sha256
     DIR/train-00000.bin …        tokens, little-endian uint16, or uint32 above 65,536 tokens

@@ -69,7 +69,7 @@ class TikToken:
             self._encoding = tiktoken.get_encoding(name)
         except FileNotFoundError as error:
             raise ValueError(
-                f"the vocabulary {name!r} must be on the disk, but tiktoken would download {error}; "
+                f"the vocabulary {name!r} must be on the disk; tiktoken would download {error}; "
                 "copy it into TIKTOKEN_CACHE_DIR as tiktoken's documentation says, or take "
                 "--tokenizer byte"
             ) from error
