@@ -113,9 +113,10 @@ def test_nothing_appears_where_writing_failed(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"fine\n" * 100 + b"\xff\n")
     with pytest.raises(ValueError, match="must be text in UTF-8"):
         prepare(tmp_path / "t", [tmp_path / "a.txt"])
-    with pytest.raises(ValueError, match=r"tokens must be in 0 … 9, got 10"), writing(
-        tmp_path / "t", 10
-    ) as writer:
+    with (
+        pytest.raises(ValueError, match=r"tokens must be in 0 … 9, got 10"),
+        writing(tmp_path / "t", 10) as writer,
+    ):
         writer.add("train", np.array([10]))
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
@@ -199,7 +200,9 @@ def test_the_built_in_corpora_become_shards(tmp_path):
 def sampler(seed: int = 0, lengths: tuple[int, ...] = (41, 101, 8)) -> Sampler:
     starts = np.cumsum([0, *lengths[:-1]])
     return Sampler(
-        [np.arange(a, a + n, dtype=np.uint16) for a, n in zip(starts, lengths, strict=True)], 10, seed
+        [np.arange(a, a + n, dtype=np.uint16) for a, n in zip(starts, lengths, strict=True)],
+        10,
+        seed,
     )
 
 

@@ -1,6 +1,7 @@
 """`labkit train` and `labkit tokens`: one big run, and what it reads."""
 
 import argparse
+import os
 from dataclasses import fields
 from pathlib import Path
 from typing import get_args, get_type_hints
@@ -82,7 +83,9 @@ def _train(args: argparse.Namespace) -> int:
         )
     from labkit.scale.start import train  # needs torch
 
-    print(train(given, args.resume))
+    ended = train(given, args.resume)
+    if os.environ.get("RANK", "0") == "0":
+        print(ended)
     return 0
 
 
