@@ -183,7 +183,7 @@ def test_the_log_and_the_plan_say_what_was_done(big):
     assert looked[0]["residual_rms"] > 0.5
     plan = "\n".join(big.said)
     count = parameters(model_config("tiny", "pre", "rms", 32, 16))
-    for words in (f"{count:,}", "128 tokens = 8 sequences × 16", "× 4 sequences × 2 passes", "kB"):
+    for words in (f"{count:,}", "128 tokens = 8 sequences × 16", "× 4 sequences × 2 passes", " MB a process"):
         assert words in plan, words
     assert str(big.outcome) == "finished: 8 steps"
 

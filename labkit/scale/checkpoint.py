@@ -54,13 +54,17 @@ def save(
     """
     shared = set(_ties(model))
     tensors = get_model_state_dict(model, options=_WHOLE)
-    moments = get_optimizer_state_dict(model, optimizer, options=_WHOLE)["state"]
+    moments = get_optimizer_state_dict(model, optimizer, options=_WHOLE)
     if not writes:
         return
     path = folder / f"step-{state['step']:08d}"
     if path.exists():  # the run stopped here before
         return
-    flat = {f"{name}/{key}": value for name, one in moments.items() for key, value in one.items()}
+    flat = {
+        f"{name}/{key}": value
+        for name, one in moments["state"].items()
+        for key, value in one.items()
+    }
     with whole_folder(path) as part:
         kept = {name: value.contiguous() for name, value in tensors.items() if name not in shared}
         save_file(kept, part / "model.safetensors")
