@@ -1,10 +1,13 @@
 """One big run in one process: sizes, settings, the loop, checkpoints and how a run goes on."""
 
+import errno
 import itertools
 import json
 import os
 import shutil
 import signal
+import sys
+import types
 
 import pytest
 import torch
@@ -42,6 +45,7 @@ def big(tokens, tmp_path):
         return out
 
     go.said = said = []
+    go.folder = tmp_path.joinpath
     return go
 
 
@@ -183,7 +187,12 @@ def test_the_log_and_the_plan_say_what_was_done(big):
     assert looked[0]["residual_rms"] > 0.5
     plan = "\n".join(big.said)
     count = parameters(model_config("tiny", "pre", "rms", 32, 16))
-    for words in (f"{count:,}", "128 tokens = 8 sequences × 16", "× 4 sequences × 2 passes", " MB a process"):
+    for words in (
+        f"{count:,}",
+        "128 tokens = 8 sequences × 16",
+        "1 process (none) × 4 × 2 passes",
+        " MB a process",
+    ):
         assert words in plan, words
     assert str(big.outcome) == "finished: 8 steps"
 
@@ -240,7 +249,7 @@ def test_admin_is_profiled_on_the_same_sequences_however_a_step_is_divided(big):
     )
     assert losses(parts) == pytest.approx(losses(whole), rel=1e-5)
     kept = load_file(checkpoint.steps(whole / "checkpoints")[-1] / "model.safetensors")
-    assert kept["blocks.3.attention.omega"].mean() > 1.05
+    assert kept["blocks.3.attention.omega"].mean() > 1.01  # Adam moves it by 0.006 at most
 
 
 # --- checkpoints ---
@@ -321,6 +330,47 @@ def test_a_run_keeps_what_decides_its_curve(big, tokens, tmp_path):
     with pytest.raises(ValueError, match="was trained on other tokens than those in"):
         big(resume=True, data=str(other))
     assert not {"seed", "batch", "steps", "precision", "recipe", "optimizer"} & set(FREE)
+
+
+def test_a_full_disk_leaves_the_checkpoints_before_it(big, monkeypatch):
+    whole = big("whole", save_every=2)
+
+    def full(tensors, path):
+        if path.name == "optimizer.safetensors" and path.parent.name.endswith("6"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save_file(tensors, path)
+
+    save_file = checkpoint.save_file
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(checkpoint, "save_file", full)
+        big("full", save_every=2)
+    folder = big.folder("full") / "checkpoints"
+    assert sorted(path.name for path in folder.iterdir()) == ["step-00000002", "step-00000004"]
+    big("full", resume=True)
+    assert losses(big.folder("full")) == losses(whole)
+
+
+def test_tensorboard_gets_the_numbers_of_the_log(big, monkeypatch):
+    written = []
+
+    class Writer:
+        def __init__(self, folder, purge_step):
+            written.append((folder, purge_step))
+
+        def add_scalar(self, *row):
+            written.append(row)
+
+        def close(self):
+            written.append("closed")
+
+    fake = types.SimpleNamespace(SummaryWriter=Writer)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
+    monkeypatch.setattr("labkit.scale.log.check_tensorboard", lambda folder: None)
+    monkeypatch.setattr("labkit.scale.start.check_tensorboard", lambda folder: None)
+    out = big(steps=2, tensorboard="board")
+    assert written[0] == ("board", 0) and written[-1] == "closed"
+    assert [row[1] for row in written if row[0] == "loss"] == losses(out)
+    assert [row[2] for row in written if row[0] == "validation_loss"] == [2]
 
 
 def test_two_trainings_never_share_a_folder(big, tmp_path):

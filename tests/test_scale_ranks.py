@@ -143,6 +143,6 @@ def test_torchrun_trains_and_the_command_says_so(pair, tmp_path):
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path},
     )
     assert done.returncode == 0, done.stderr
-    assert "2 processes (ddp) × 4 sequences × 1 passes" in done.stdout
+    assert "2 processes (ddp) × 4 × 1 pass" in done.stdout
     assert done.stdout.count("finished: 8 steps") == 1
     assert losses(tmp_path / "run") == pytest.approx(losses(folder / "whole"), **CLOSE)

@@ -54,8 +54,8 @@ class Plan:
             "parameters": f"{self.parameters:,} ({model.vocab:,} tokens in the vocabulary, "
             f"{'tied' if model.tie else 'output matrix of its own'})",
             "a step": f"{self.tokens_per_step:,} tokens = {config.batch} sequences × "
-            f"{model.context:,}: {self.world} processes ({self.parallel}) × {self.micro_batch} "
-            f"sequences × {self.accumulate} passes",
+            f"{model.context:,}: {self.world} process{'es' * (self.world > 1)} ({self.parallel}) × "
+            f"{self.micro_batch} × {self.accumulate} pass{'es' * (self.accumulate > 1)}",
             "all steps": f"{config.steps:,}: {total:,} tokens, {epochs:.3g} × the training tokens",
             "precision": f"{config.precision} matrix products, float32 weights",
             "memory": f"about {self.memory}",

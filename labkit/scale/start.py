@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,9 @@ def train(
         # The first process reads and hashes every file; that is once a run.
         shards = group.together(lambda: open_shards(Path(config.data), verify=group.first))
         plan = group.together(lambda: settle(config, group, shards))
-        with folder.held(Path(config.out)) if group.first else nullcontext():
+        with ExitStack() as stack:
+            lock = folder.held(Path(config.out)) if group.first else nullcontext()
+            group.together(lambda: stack.enter_context(lock))
             return _train(plan, group, shards, say if group.first else lambda text: None)
 
 
