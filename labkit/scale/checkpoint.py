@@ -53,8 +53,8 @@ def save(
     Then only the `keep` newest stay.
     """
     shared = set(_ties(model))
-    tensors = get_model_state_dict(model, options=_WHOLE)
-    moments = get_optimizer_state_dict(model, optimizer, options=_WHOLE)
+    tensors: dict[str, Any] = get_model_state_dict(model, options=_WHOLE)
+    moments: dict[str, Any] = get_optimizer_state_dict(model, optimizer, options=_WHOLE)
     if not writes:
         return
     path = folder / f"step-{state['step']:08d}"
@@ -82,19 +82,20 @@ def load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict
     ValueError where it is damaged or belongs to another model.
     """
     state = read_state(path)
-    tensors, flat = (_read(path, name, state) for name in ("model", "optimizer"))
+    tensors: dict[str, Any] = _read(path, "model", state)
+    flat = _read(path, "optimizer", state)
     ties = _ties(model)
     tensors |= {name: tensors[first] for name, first in ties.items() if first in tensors}
     due = {name: value.shape for name, value in model.state_dict().items()}
     if {name: value.shape for name, value in tensors.items()} != due:
         raise ValueError(f"{path} holds another model than this run's; name its own --out")
     # Its settings come from the run, its tensors from the file.
-    whole = get_optimizer_state_dict(model, optimizer)
+    whole: dict[str, Any] = get_optimizer_state_dict(model, optimizer)
     moments: dict[str, dict[str, Tensor]] = {}
     for key, value in flat.items():
         name, _, moment = key.rpartition("/")
         moments.setdefault(name, {})[moment] = value
-    whole["state"] = moments  # pyright: ignore[reportArgumentType]
+    whole["state"] = moments
     set_model_state_dict(model, tensors, options=_READ)
     set_optimizer_state_dict(model, optimizer, whole, options=_READ)
     _set_random_state(state["random"])

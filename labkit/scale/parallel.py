@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from inspect import signature
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -19,6 +19,7 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
+from labkit.context import Context
 from labkit.model import Transformer
 
 T = TypeVar("T")
@@ -74,8 +75,9 @@ def processes(device: str = "auto") -> Iterator[Group]:
         raise ValueError("--device cuda needs a GPU that torch sees, got none; leave it out")
     kind = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
     world = int(os.environ.get("WORLD_SIZE", "1"))
-    here = torch.device(kind, int(os.environ.get("LOCAL_RANK", "0")) if kind == "cuda" else None)
+    here = torch.device(kind)
     if kind == "cuda":
+        here = torch.device(kind, int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(here)
     if world == 1:
         yield Group(0, 1, here)
@@ -98,7 +100,7 @@ def choose(parallel: str, world: int) -> str:
     if parallel != "none" and world == 1:
         raise ValueError(
             f"--parallel {parallel} is for several processes, got one; start them with "
-            "torchrun --nproc-per-node=N -m labkit train …, or leave the option out"
+            "torchrun --nproc-per-node=N -m labkit train …, or say --parallel none"
         )
     return parallel
 
@@ -111,7 +113,8 @@ def wrap(model: Transformer, how: str, group: Group, half: bool = False) -> nn.M
     if how == "ddp":
         ids = [group.device.index] if group.device.type == "cuda" else None
         # Buffers are positions, which no step changes: norms over the batch are refused before.
-        return DistributedDataParallel(model, device_ids=ids, **{_BUFFERS: False})
+        quiet: dict[str, Any] = {_BUFFERS: False}
+        return DistributedDataParallel(model, device_ids=ids, **quiet)
     if how == "fsdp2":
         if lone := [name for name, p in model.named_parameters() if p.ndim == 0]:
             raise ValueError(
@@ -126,8 +129,23 @@ def wrap(model: Transformer, how: str, group: Group, half: bool = False) -> nn.M
         )
         for block in model.blocks:
             fully_shard(block, mesh=mesh, mp_policy=narrow)
+            _share_context(block)
         fully_shard(model, mesh=mesh, mp_policy=wide)
     return model
+
+
+def _share_context(block: nn.Module) -> None:
+    """Bring back what a block writes into its context: FSDP2 hands it a copy of the dataclass."""
+    given: list[Context] = []
+
+    def before(block: nn.Module, args: tuple) -> None:
+        given.append(args[1])
+
+    def after(block: nn.Module, args: tuple, output: Tensor) -> None:
+        vars(given.pop()).update(vars(args[1]))
+
+    block.register_forward_pre_hook(before, prepend=True)
+    block.register_forward_hook(after)
 
 
 @contextmanager
