@@ -64,7 +64,7 @@ def _watching(model: nn.Module, residual: bool) -> Iterator[Tensor]:
 
     def adder(number: int):
         def add(block: nn.Module, args: tuple, output: Tensor) -> None:
-            squares[number] += output.double().square().sum()
+            squares[number].add_(output.double().square().sum())
 
         return add
 

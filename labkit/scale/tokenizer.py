@@ -4,6 +4,7 @@ A tokenizer ends a document with one token of its own, `end`.
 """
 
 import hashlib
+import importlib
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,8 +53,8 @@ class TikToken:
 
     def __init__(self, name: str):
         try:
-            import tiktoken
-            import tiktoken.load
+            tiktoken = importlib.import_module("tiktoken")  # optional
+            loading = importlib.import_module("tiktoken.load")
         except ImportError as error:
             raise ValueError(
                 f"the tokenizer {name!r} needs the package tiktoken, which is not installed; "
@@ -64,7 +65,7 @@ class TikToken:
             raise FileNotFoundError(path)
 
         # tiktoken reads this way only what its cache on the disk lacks: from the network.
-        read, tiktoken.load.read_file = tiktoken.load.read_file, refuse
+        read, loading.read_file = loading.read_file, refuse
         try:
             self._encoding = tiktoken.get_encoding(name)
         except FileNotFoundError as error:
@@ -77,7 +78,7 @@ class TikToken:
             names = ", ".join(["byte", *tiktoken.list_encoding_names()])
             raise ValueError(f"unknown tokenizer {name!r}; choose one of {names}") from error
         finally:
-            tiktoken.load.read_file = read
+            loading.read_file = read
         self.name, self.vocab = name, self._encoding.n_vocab
         self.end, self.version = self._encoding.eot_token, tiktoken.__version__
 
