@@ -1,0 +1,76 @@
+"""The loss on held-out windows, the same ones whatever the number of processes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from labkit.probes.look import untouched
+from labkit.scale.parallel import Group, bare
+from labkit.scale.sampler import Sampler
+
+
+class Evaluation:
+    """Measure a model on the first windows of a held-out split."""
+
+    def __init__(
+        self, sampler: Sampler, sequences: int, micro_batch: int, group: Group, half: bool
+    ):
+        self.sampler, self.micro_batch = sampler, micro_batch
+        self.group, self.half = group, half
+        self.sequences = min(sequences, sampler.windows)
+        shares = np.array_split(np.arange(self.sequences), group.world)
+        self._mine = shares[group.rank]
+        # FSDP2's processes must run equally many forward passes.
+        self._passes = -(-len(shares[0]) // micro_batch)
+
+    def measure(self, model: nn.Module, residual: bool = False) -> dict[str, float]:
+        """Give the mean loss in nats per token, and the largest block's RMS of the stream."""
+        total = torch.zeros((), dtype=torch.float64, device=self.group.device)
+        with untouched(model, training=False), _watching(model, residual) as squares:
+            for number in range(self._passes):
+                places = self._mine[number * self.micro_batch :][: self.micro_batch]
+                if len(places):
+                    total += self._loss(model, *self.sampler.read(places))
+                else:  # only to keep step with the others
+                    before = squares.clone()
+                    self._loss(model, *self.sampler.read(np.array([0])))
+                    squares.copy_(before)
+        loss, *sums = self.group.sum(total, *squares)
+        tokens = self.sequences * self.sampler.time
+        measured = {"validation_loss": loss / tokens}
+        if residual:
+            dim = bare(model).config.dim  # pyright: ignore[reportAttributeAccessIssue]
+            measured["residual_rms"] = (max(sums) / (tokens * dim)) ** 0.5  # pyright: ignore[reportOperatorIssue]
+        return measured
+
+    def _loss(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+        device = self.group.device
+        with torch.autocast(device.type, torch.bfloat16, enabled=self.half):
+            logits = model(inputs.to(device)).flatten(0, -2)
+        flat = targets.to(device).flatten()
+        return F.cross_entropy(logits.float(), flat, reduction="sum").double()
+
+
+@contextmanager
+def _watching(model: nn.Module, residual: bool) -> Iterator[Tensor]:
+    """Add up the squares of what each block puts out; nothing where `residual` is off."""
+    blocks = list(bare(model).blocks) if residual else []  # pyright: ignore[reportArgumentType]
+    device = next(model.parameters()).device
+    squares = torch.zeros(len(blocks), dtype=torch.float64, device=device)
+
+    def adder(number: int):
+        def add(block: nn.Module, args: tuple, output: Tensor) -> None:
+            squares[number].add_(output.double().square().sum())
+
+        return add
+
+    hooks = [block.register_forward_hook(adder(i)) for i, block in enumerate(blocks)]
+    try:
+        yield squares
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,105 @@
+"""What a run writes down: JSON lines, and TensorBoard's files where they are asked for.
+
+{"step": 7, "loss": …, "lr": …, "grad_norm": …, "tokens": …, "tokens_per_second": …,
+ "peak_memory": …}                       step from 0; tokens so far; bytes of this process
+{"after": 100, "validation_loss": …, "residual_rms": …}              after that many steps
+{"diverged_at": 37}                      the loss of that step was not finite
+"""
+
+import importlib.util
+import json
+import math
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+class Log:
+    """Append to `log.jsonl`; a process that does not write is silent."""
+
+    def __init__(self, folder: Path, tensorboard: str | None, writes: bool, done: int):
+        check_tensorboard(tensorboard)
+        self._file = self._board = None
+        if not writes:
+            return
+        path = folder / "log.jsonl"
+        _rewind(path, done)
+        self._file = path.open("a", encoding="utf-8")
+        if tensorboard is not None:
+            from torch.utils.tensorboard import SummaryWriter  # optional, and slow to import
+
+            self._board = SummaryWriter(tensorboard, purge_step=done)
+
+    def write(self, **values: Any) -> None:
+        """Write one line; a number that is not finite becomes null."""
+        if self._file is None:
+            return
+        plain = {
+            key: None if isinstance(v, float) and not math.isfinite(v) else v
+            for key, v in values.items()
+        }
+        self._file.write(json.dumps(plain) + "\n")
+        self._file.flush()
+        if self._board is not None:
+            at = values.get("step", values.get("after", values.get("diverged_at")))
+            for key, value in plain.items():
+                if value is not None and key not in ("step", "after"):
+                    self._board.add_scalar(key, value, at)
+
+    def close(self) -> None:
+        """Write what is left to the disk."""
+        if self._file is not None:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """Read a run's lines; one that a kill cut off is left out."""
+    path = folder / "log.jsonl"
+    if not path.is_file():
+        return []
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def losses(folder: Path) -> list[float | None]:
+    """Give a run's loss curve, nats per token; None for a loss that was not finite."""
+    return [line["loss"] for line in read_log(folder) if "step" in line]
+
+
+def _rewind(path: Path, done: int) -> None:
+    """Drop the lines of steps that will be trained again."""
+    kept = [
+        line
+        for line in read_log(path.parent)
+        if line.get("step", -1) < done
+        and line.get("after", 0) <= done
+        and "diverged_at" not in line
+    ]
+    part = path.with_name(".writing-" + path.name)
+    part.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+    os.replace(part, path)
+
+
+def check_tensorboard(folder: str | None) -> None:
+    """Refuse --tensorboard where its package is missing."""
+    if folder is not None and importlib.util.find_spec("tensorboard") is None:
+        raise ValueError(
+            "--tensorboard needs the package tensorboard, which is not installed; install it "
+            "(labkit's extra `tensorboard`), or read log.jsonl, which has the same numbers"
+        )
+
+
+def peak_memory(device: torch.device) -> int:
+    """Give the most memory that this process has held, in bytes: the GPU's, where it has one."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

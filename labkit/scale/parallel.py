@@ -1,0 +1,174 @@
+"""Processes that train one model together: alone, DDP, or FSDP2.
+
+torchrun starts them and says who is who; gloo talks between CPUs, nccl between GPUs. Gradients are
+averaged over processes, so each minimizes the mean loss of its own share of the batch.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, TypeVar, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
+
+from labkit.context import Context
+from labkit.model import Transformer
+
+T = TypeVar("T")
+# What DDP calls the exchange of buffers before a pass: the first since torch 2.13.
+_BUFFERS = next(
+    name
+    for name in ("forward_sync_buffers", "broadcast_buffers")
+    if name in signature(DistributedDataParallel.__init__).parameters
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The processes of a run, seen from one of them."""
+
+    rank: int
+    world: int
+    device: torch.device
+
+    @property
+    def first(self) -> bool:
+        """Say whether this process is the one that writes."""
+        return self.rank == 0
+
+    def sum(self, *values: float | Tensor) -> list[float]:
+        """Add numbers up over all processes, in float64."""
+        stacked = torch.stack(
+            [torch.as_tensor(v, dtype=torch.float64, device=self.device) for v in values]
+        )
+        if self.world > 1:
+            dist.all_reduce(stacked)
+        return stacked.tolist()
+
+    def together(self, work: Callable[[], T]) -> T:
+        """Do something in every process; where one of them refuses, all end with ValueError."""
+        error = result = None
+        try:
+            result = work()
+        except ValueError as refusal:
+            error = refusal
+        (failed,) = self.sum(float(error is not None))
+        if error is not None:
+            raise error
+        if failed:
+            raise ValueError("another process refused; its message says why")
+        return cast(T, result)
+
+
+@contextmanager
+def processes(device: str = "auto") -> Iterator[Group]:
+    """Join the processes that torchrun started; without it, be alone."""
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("--device cuda needs a GPU that torch sees, got none; leave it out")
+    kind = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    here = torch.device(kind)
+    if kind == "cuda":
+        here = torch.device(kind, int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(here)
+    if world == 1:
+        yield Group(0, 1, here)
+        return
+    dist.init_process_group(
+        "nccl" if kind == "cuda" else "gloo", device_id=here if kind == "cuda" else None
+    )
+    try:
+        yield Group(dist.get_rank(), world, here)
+    finally:
+        dist.destroy_process_group()
+
+
+def choose(parallel: str, world: int) -> str:
+    """Settle how the processes train together: none, ddp or fsdp2."""
+    if parallel == "auto":
+        return "none" if world == 1 else "ddp"
+    if parallel == "none" and world > 1:
+        raise ValueError(f"--parallel none is for one process, got {world}; take ddp or fsdp2")
+    if parallel != "none" and world == 1:
+        raise ValueError(
+            f"--parallel {parallel} is for several processes, got one; start them with "
+            "torchrun --nproc-per-node=N -m labkit train …, or say --parallel none"
+        )
+    return parallel
+
+
+def wrap(model: Transformer, how: str, group: Group, half: bool = False) -> nn.Module:
+    """Make a model train over the processes, as `choose` settled.
+
+    Under FSDP2 with `half`, the blocks' weights travel in bfloat16; gradients are added in float32.
+    """
+    if how == "ddp":
+        ids = [group.device.index] if group.device.type == "cuda" else None
+        # Buffers are positions, which no step changes: norms over the batch are refused before.
+        quiet: dict[str, Any] = {_BUFFERS: False}
+        return DistributedDataParallel(model, device_ids=ids, **quiet)
+    if how == "fsdp2":
+        if lone := [name for name, p in model.named_parameters() if p.ndim == 0]:
+            raise ValueError(
+                f"FSDP2 shards vectors and matrices, but {lone[0]} is one number; "
+                "take --parallel ddp for this recipe"
+            )
+        mesh = init_device_mesh(group.device.type, (group.world,))
+        # The stream stays float32, as autocast has it without FSDP2: nothing is cast on the way.
+        wide = MixedPrecisionPolicy(reduce_dtype=torch.float32, cast_forward_inputs=False)
+        narrow = MixedPrecisionPolicy(
+            torch.bfloat16 if half else None, torch.float32, cast_forward_inputs=False
+        )
+        for block in model.blocks:
+            fully_shard(block, mesh=mesh, mp_policy=narrow)
+            _share_context(block)
+        fully_shard(model, mesh=mesh, mp_policy=wide)
+    return model
+
+
+def _share_context(block: nn.Module) -> None:
+    """Bring back what a block writes into its context: FSDP2 hands it a copy of the dataclass."""
+    given: list[Context] = []
+
+    def before(block: nn.Module, args: tuple) -> None:
+        given.append(args[1])
+
+    def after(block: nn.Module, args: tuple, output: Tensor) -> None:
+        vars(given.pop()).update(vars(args[1]))
+
+    block.register_forward_pre_hook(before, prepend=True)
+    block.register_forward_hook(after)
+
+
+@contextmanager
+def gradients(model: nn.Module, last: bool) -> Iterator[None]:
+    """Run one forward and backward pass; processes exchange gradients in the `last` of a step."""
+    if isinstance(model, FSDPModule):
+        model.set_requires_gradient_sync(last)
+    quiet = isinstance(model, DistributedDataParallel) and not last
+    with model.no_sync() if quiet else nullcontext():  # pyright: ignore[reportCallIssue]
+        yield
+
+
+def clip(model: nn.Module, largest: float | None) -> float:
+    """Measure the norm of the whole gradient over all shards; scale it down where it is larger."""
+    found = [p.grad for p in model.parameters() if p.grad is not None]
+    norm = nn.utils.get_total_norm(found)
+    if isinstance(norm, DTensor):
+        norm = norm.full_tensor()
+    if largest is not None:
+        nn.utils.clip_grads_with_norm_(model.parameters(), largest, norm)
+    return float(norm)
+
+
+def bare(model: nn.Module) -> nn.Module:
+    """Take DDP's wrapper off; the parameters stay the same."""
+    return model.module if isinstance(model, DistributedDataParallel) else model

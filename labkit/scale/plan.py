@@ -1,0 +1,130 @@
+"""What a run will be, settled before it starts: how a step is divided, what it takes or forbids.
+
+batch = processes × micro-batch × accumulated passes, in sequences
+"""
+
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+
+from labkit.model import ModelConfig
+from labkit.norms import NORMS
+from labkit.scale.config import ScaleConfig
+from labkit.scale.memory import Memory, estimate
+from labkit.scale.parallel import Group, choose
+from labkit.scale.shards import Shards
+from labkit.scale.sizes import parameters
+from labkit.training import TrainConfig
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run as it will be trained here."""
+
+    config: ScaleConfig
+    model: ModelConfig
+    training: TrainConfig
+    parallel: str  # none, ddp or fsdp2
+    world: int
+    micro_batch: int
+    accumulate: int
+    parameters: int
+    memory: Memory
+    train_tokens: int
+
+    @property
+    def half(self) -> bool:
+        """Say whether matrix products are in bfloat16."""
+        return self.config.precision == "bfloat16"
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Count the tokens of a global batch."""
+        return self.config.batch * self.model.context
+
+    def __str__(self) -> str:
+        config, model = self.config, self.model
+        total = self.tokens_per_step * config.steps
+        epochs = total / self.train_tokens
+        rows = {
+            "model": f"{model.recipe}, {model.norm_name}, size {config.size}: dim {model.dim}, "
+            f"{model.depth} blocks, {model.heads} heads ({model.kv_heads or model.heads} for keys "
+            f"and values), hidden {model.hidden_dim}, initialization {model.init_name}",
+            "parameters": f"{self.parameters:,} ({model.vocab:,} tokens in the vocabulary, "
+            f"{'tied' if model.tie else 'output matrix of its own'})",
+            "a step": f"{self.tokens_per_step:,} tokens = {config.batch} sequences × "
+            f"{model.context:,}: {self.world} process{'es' * (self.world > 1)} ({self.parallel}) × "
+            f"{self.micro_batch} × {self.accumulate} pass{'es' * (self.accumulate > 1)}",
+            "all steps": f"{config.steps:,}: {total:,} tokens, {epochs:.3g} × the training tokens",
+            "precision": f"{config.precision} matrix products, float32 weights",
+            "memory": f"about {self.memory}",
+            "settings": json.dumps({**asdict(config), "warmup": self.training.warmup}),
+        }
+        return "\n".join(f"{name:<11} {text}" for name, text in rows.items())
+
+
+def settle(config: ScaleConfig, group: Group, shards: Shards) -> Plan:
+    """Divide a step among the processes; ValueError says which settings contradict one another."""
+    parallel, training = choose(config.parallel, group.world), config.training()
+    model = config.model(shards.vocab)
+    micro, accumulate = _divided(config, group.world)
+    batch_norm = getattr(NORMS[model.norm_name], "takes_mask", False)
+    if batch_norm and group.world * accumulate > 1:
+        raise ValueError(
+            f"norm {model.norm_name!r} takes statistics over the batch, which {group.world} "
+            f"processes × {accumulate} passes would cut up; take one process and leave "
+            "--micro-batch out, or another norm"
+        )
+    if config.deterministic and group.device.type != "cuda":
+        raise ValueError("--deterministic is for CUDA; on the CPU every run is; leave it out")
+    if config.formulas and group.device.type != "cuda":
+        raise ValueError("--formulas is for CUDA; on the CPU there are no kernels; leave it out")
+    if config.compile and not _compiler(group.device.type):
+        raise ValueError(
+            "--compile needs a C++ compiler (CXX, g++ or clang++) on the CPU, found none; leave "
+            "it out: nothing depends on it"
+        )
+    count = parameters(model)
+    return Plan(
+        config,
+        model,
+        training,
+        parallel,
+        group.world,
+        micro,
+        accumulate,
+        count,
+        estimate(
+            model,
+            count,
+            micro,
+            config.precision == "bfloat16",
+            group.world if parallel == "fsdp2" else 1,
+            moments=2 if config.optimizer == "adamw" else 1,
+        ),
+        shards.tokens("train"),
+    )
+
+
+def _divided(config: ScaleConfig, world: int) -> tuple[int, int]:
+    """Give the sequences of one pass, and the passes of one step."""
+    if config.batch % world:
+        raise ValueError(
+            f"--batch ({config.batch} sequences) must be a multiple of the {world} processes; "
+            f"take {max(1, round(config.batch / world)) * world}"
+        )
+    share = config.batch // world
+    micro = share if config.micro_batch is None else config.micro_batch
+    if share % micro:
+        fits = [n for n in range(1, share + 1) if share % n == 0]
+        raise ValueError(
+            f"--micro-batch ({micro}) must divide the {share} sequences of a process (--batch "
+            f"{config.batch} over {world}); take one of {', '.join(map(str, fits))}"
+        )
+    return micro, share // micro
+
+
+def _compiler(device: str) -> bool:
+    names = (os.environ.get("CXX", ""), "g++", "clang++")
+    return device == "cuda" or any(name and shutil.which(name) for name in names)

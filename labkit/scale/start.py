@@ -1,0 +1,106 @@
+"""Put a run together and train it: settings, processes, tokens, model, optimizer, checkpoint."""
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from labkit.fused import fuse
+from labkit.model import Transformer
+from labkit.scale import checkpoint, folder
+from labkit.scale.evaluate import Evaluation
+from labkit.scale.log import Log, check_tensorboard
+from labkit.scale.loop import Outcome, Training
+from labkit.scale.parallel import Group, bare, processes, wrap
+from labkit.scale.plan import Plan, settle
+from labkit.scale.sampler import Sampler
+from labkit.scale.shards import Shards, open_shards
+from labkit.training import make_optimizer
+
+_PROFILED = 32  # sequences that Admin sees before training, whatever the number of processes
+
+
+def train(
+    given: dict[str, Any], resume: bool = False, say: Callable[[str], object] = print
+) -> Outcome:
+    """Train a run, in all processes that torchrun started; `given` are fields of ScaleConfig.
+
+    With `resume`, what is not given is as the run's folder has it. ValueError where settings,
+    tokens or the folder do not fit.
+    """
+    with processes(given.get("device", "auto")) as group:
+        config = group.together(lambda: folder.settings(given, resume))
+        group.together(lambda: check_tensorboard(config.tensorboard))
+        # The first process reads and hashes every file; that is once a run.
+        shards = group.together(lambda: open_shards(Path(config.data), verify=group.first))
+        plan = group.together(lambda: settle(config, group, shards))
+        with ExitStack() as stack:
+            lock = folder.held(Path(config.out)) if group.first else nullcontext()
+            group.together(lambda: stack.enter_context(lock))
+            return _train(plan, group, shards, say if group.first else lambda text: None)
+
+
+def _train(plan: Plan, group: Group, shards: Shards, say: Callable[[str], object]) -> Outcome:
+    config, out = plan.config, Path(plan.config.out)
+    sampler, held_out = group.together(lambda: _samplers(plan, shards))
+    if config.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+
+    def describe() -> None:
+        if group.first:
+            folder.describe(config, plan.parameters, shards.digest)
+            checkpoint.clean(out / "checkpoints")
+
+    group.together(describe)
+    say(str(plan))
+    found = checkpoint.steps(out / "checkpoints")
+    model = group.together(lambda: _model(plan, group, sampler, fresh=not found, say=say))
+    optimizer = make_optimizer(bare(model), plan.training)
+    done = 0
+    if found:
+        state = group.together(lambda: checkpoint.load(found[-1], bare(model), optimizer))
+        done = state["step"]
+        if state["diverged_at"] is not None:
+            return Outcome("diverged", done, state["diverged_at"])
+        say(f"{'from':<11} {found[-1].name}: {done} steps are done")
+    log = Log(out, config.tensorboard, group.first, done)
+    evaluation = Evaluation(held_out, config.eval_sequences, plan.micro_batch, group, plan.half)
+    try:
+        return Training(
+            plan, group, model, optimizer, sampler, evaluation, log, shards.digest, done
+        ).run()
+    finally:
+        log.close()
+
+
+def _samplers(plan: Plan, shards: Shards) -> tuple[Sampler, Sampler]:
+    for split in ("train", "validation"):
+        if split not in shards.splits:
+            raise ValueError(f"{shards.folder} has no split {split!r}; write it again, with more")
+    time, seed = plan.model.context, plan.config.seed
+    return Sampler(shards.splits["train"], time, seed), Sampler(
+        shards.splits["validation"], time, seed
+    )
+
+
+def _model(
+    plan: Plan, group: Group, sampler: Sampler, fresh: bool, say: Callable[[str], object]
+) -> nn.Module:
+    """Draw the weights on the CPU, where a seed means the same everywhere; then spread them."""
+    config = plan.config
+    torch.manual_seed(config.seed)
+    model: Transformer = plan.model.build().to(group.device)
+    if group.device.type == "cuda" and not config.formulas:
+        say(f"{'kernels':<11} {fuse(model)}")
+    if fresh:
+        inputs, _ = sampler.read(sampler.places(0, config.batch)[:_PROFILED])
+        model.before_training(inputs.to(group.device))
+    if config.compile:
+        for block in model.blocks:
+            block.compile()
+    return wrap(model.train(), plan.parallel, group, plan.half)
