@@ -12,7 +12,8 @@ from labkit.commands import bench, book, show
 def main(argv: list[str] | None = None) -> int:
     """Run one command."""
     argv = sys.argv[1:] if argv is None else argv
-    if argv[:1] == ["bench"] and argv[1:2] != ["kernels"]:  # its own parser knows the rest
+    if argv[:1] == ["bench"] and argv[1:2] not in (["kernels"], ["replicates"]):
+        # its own parser knows the rest
         from labkit.bench import main as time_it  # needs torch
 
         return time_it(argv[1:])

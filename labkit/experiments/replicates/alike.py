@@ -39,7 +39,7 @@ FIRST_VALUES = {
 }
 
 
-def structure(config: Any) -> Hashable:
+def structure(config: Any) -> Any:
     """Give what must be equal for two runs (or two configs) to train together."""
     if not is_dataclass(config):
         return config

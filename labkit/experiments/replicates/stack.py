@@ -7,6 +7,7 @@ tensors, so that a probe that looks at one of them sees a row as it is. Rows mee
 becomes of one, a NaN even, stays in it.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import is_dataclass
@@ -147,12 +148,15 @@ class Stack:
         weights = {name: part.detach().clone() for name, part in self.parameters.items()}
         buffers = {name: buffer.clone() for name, buffer in self.buffers.items()}
         try:
-            _, total, made = self.losses(inputs, targets, buffers)
-            found = torch.autograd.grad(
-                total.sum(), list(self.parameters.values()), allow_unused=True
-            )
-            self.after_step(weights, {**buffers, **made})
-        except (RuntimeError, TypeError, ValueError) as error:
+            with warnings.catch_warnings():
+                # An operation for which vmap has no rule would run row by row.
+                warnings.filterwarnings("error", "There is a performance drop")
+                _, total, made = self.losses(inputs, targets, buffers)
+                found = torch.autograd.grad(
+                    total.sum(), list(self.parameters.values()), allow_unused=True
+                )
+                self.after_step(weights, {**buffers, **made})
+        except (RuntimeError, TypeError, ValueError, UserWarning) as error:
             reason = str(error).strip().partition("\n")[0]
             raise NotTogether(f"vmap does not take this model: {reason}") from error
         for name, gradient in zip(self.parameters, found, strict=True):
@@ -172,11 +176,11 @@ def _refuse_differences(models: Sequence[nn.Module]) -> None:
     first = _described(models[0])
     for model in models[1:]:
         other = _described(model)
+        for what, value in first.items():
+            if what in other and other[what] != value:
+                raise NotTogether(f"{what} is {value!r} in one and {other[what]!r} in another")
         if first.keys() != other.keys():
             raise NotTogether(f"one has {min(first.keys() ^ other.keys())}, another has not")
-        for what, value in first.items():
-            if other[what] != value:
-                raise NotTogether(f"{what} is {value!r} in one and {other[what]!r} in another")
     parameters = list(models[0].parameters())
     kinds = {(p.dtype, p.device, p.requires_grad) for p in parameters}
     if len(kinds) != 1 or not parameters[0].requires_grad:
@@ -189,8 +193,11 @@ def _described(model: nn.Module) -> dict[str, Any]:
     for path, module in _paths(model):
         found[f"{path}class"] = type(module).__name__
         for key, value in vars(module).items():
-            if is_dataclass(value) or isinstance(value, bool | int | float | str | tuple):
-                found[path + key] = structure(value)
+            if is_dataclass(value):
+                parts = dict(structure(value)[1:])
+                found |= {f"{path}{key}.{name}": part for name, part in parts.items()}
+            elif value is None or isinstance(value, bool | int | float | str | tuple):
+                found[path + key] = value
         for key, tensor in (*module._parameters.items(), *module._buffers.items()):
             found[path + key] = None if tensor is None else (tuple(tensor.shape), tensor.dtype)
     return found
