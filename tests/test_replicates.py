@@ -258,7 +258,9 @@ def measured():
     }
 
 
-@pytest.mark.parametrize("run, probe", [(run, name) for run in (SPOKEN, DRAWN) for name in run.probes])
+@pytest.mark.parametrize(
+    "run, probe", [(run, name) for run in (SPOKEN, DRAWN) for name in run.probes]
+)
 def test_every_probe_sees_each_replicate_as_it_is_alone(measured, run, probe):
     for record, other in zip(*measured[run], strict=True):
         assert_close(other.probes[probe], record.probes[probe])
@@ -291,7 +293,7 @@ def test_a_record_has_the_same_fields_and_says_how_many_trained(measured):
             assert other.seconds == together[0].seconds > 0  # as many steps: equal shares
             drawn = run.data.batch * getattr(run.data, "time", 1) * run.train.steps
             assert other.predictions_per_second == pytest.approx(drawn / other.seconds)
-            assert 0 < other.cpu_seconds
+            assert other.cpu_seconds > 0
 
 
 class Nosy(Observer):

@@ -101,7 +101,9 @@ def test_of_every_field_it_is_known_whether_it_parts_runs(kind):
     assert set(NUMBERS.get(kind, ())) == set(JOIN[kind])
     for table, same in ((JOIN, True), (PART, False)):
         for name, value in table[kind].items():
-            base = replace(BASES[kind], **NEED.get(name, {})) if kind is ModelConfig else BASES[kind]
+            base = (
+                replace(BASES[kind], **NEED.get(name, {})) if kind is ModelConfig else BASES[kind]
+            )
             other = replace(base, **{name: value})
             assert (structure(other) == structure(base)) is same, name
 

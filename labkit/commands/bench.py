@@ -42,7 +42,5 @@ def _bench_replicates(args: argparse.Namespace) -> int:
     if min(*args.replicates, args.turns, args.steps or 1) < 1:
         raise ValueError("replicates, turns and steps must be 1 or more")
     sizes = [SIZES[i] for i in args.sizes]
-    table(
-        CPU if args.cpu else gpu(), sizes, args.replicates, args.turns, args.steps, args.recipe
-    )
+    table(CPU if args.cpu else gpu(), sizes, args.replicates, args.turns, args.steps, args.recipe)
     return 0

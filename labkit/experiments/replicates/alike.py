@@ -5,7 +5,6 @@ multiplies by. What a forward pass reads as a Python number (an eps, a bound, a 
 keeps runs apart, as what changes shapes, layers or the number of steps does.
 """
 
-from collections.abc import Hashable
 from dataclasses import fields, is_dataclass
 from typing import Any
 

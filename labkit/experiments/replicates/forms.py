@@ -71,7 +71,5 @@ class _Attend(torch.autograd.Function):
             for x, dim in zip((q, k, v), in_dims[:3], strict=True)
         ]
         flat = [x.flatten(0, 1) for x in rows]
-        mixed = F.scaled_dot_product_attention(
-            *flat, is_causal=causal, scale=scale, enable_gqa=gqa
-        )
+        mixed = F.scaled_dot_product_attention(*flat, is_causal=causal, scale=scale, enable_gqa=gqa)
         return mixed.unflatten(0, rows[0].shape[:2]), 0

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Hashable, Sequence
+from itertools import pairwise
 from math import ceil
 
 from labkit.experiments.engines.base import Task
@@ -44,5 +45,5 @@ def tasks(runs: Sequence[Run], device: str = CPU, replicates: int | None = None)
         size = 1 if len(group) == 1 else min(most, fitting(group[0], device))
         parts = ceil(len(group) / size)
         ends = [len(group) * i // parts for i in range(parts + 1)]
-        found += [tuple(group[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
+        found += [tuple(group[a:b]) for a, b in pairwise(ends)]
     return found

@@ -9,7 +9,7 @@ up to what all took together. A record's provenance says how many those were (`t
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -76,7 +76,9 @@ def train_together(
     """
     if len({structure(config) for config in configs}) > 1:
         raise NotTogether("the optimizers are two kinds, or train for different steps")
-    records = [_record(model, config, len(models)) for model, config in zip(models, configs)]
+    records = [
+        _record(model, config, len(models)) for model, config in zip(models, configs, strict=True)
+    ]
     for model, watching in zip(models, observers, strict=True):
         for observer in watching:
             observer.start(model)
@@ -85,8 +87,8 @@ def train_together(
     wall, cpu = time.perf_counter(), time.process_time()
     step, history = _train(models, batches, configs, observers)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    taken = [_finish(record, losses) for record, losses in zip(records, history.T.tolist())]
-    for row, (record, model) in enumerate(zip(records, models)):
+    taken = [_finish(record, losses) for record, losses in zip(records, history.T, strict=True)]
+    for row, (record, model) in enumerate(zip(records, models, strict=True)):
         share = taken[row] / sum(taken)
         record.seconds = wall * share
         predictions = len(record.losses) * step.targets[row].numel()
@@ -105,22 +107,28 @@ def _record(model: nn.Module, config: TrainConfig, rows: int) -> Record:
     return Record(losses=[], steps=config.steps, provenance=origin)
 
 
-def _train(models, streams, configs, observers) -> tuple[Step, Tensor]:
+def _train(
+    models: Sequence[nn.Module],
+    streams: Sequence[Iterator[Batch]],
+    configs: Sequence[TrainConfig],
+    observers: Sequence[Sequence[Observer]],
+) -> tuple[Step, Tensor]:
     """Make all steps; give every loss, (steps, N), those of rows that had stopped included."""
     batches = [next(stream) for stream in streams]
-    for model, (inputs, _) in zip(models, batches):
+    for model, (inputs, _) in zip(models, batches, strict=True):
         if (prepare := getattr(model, "before_training", None)) is not None:
-            prepare(*(inputs if isinstance(inputs, tuple) else (inputs,)))
+            place = next(model.parameters()).device
+            parts = inputs if isinstance(inputs, tuple) else (inputs,)
+            prepare(*(None if part is None else part.to(place) for part in parts))
     decays = [
         config.weight_decay if getattr(model, "weight_decay_allowed", lambda: True)() else 0.0
-        for model, config in zip(models, configs)
+        for model, config in zip(models, configs, strict=True)
     ]
     step = Step(Stack(models), configs, decays, batches)
     device = step.losses.device
     look, move = Captured(step.look, device), Captured(step.move, device)
     watching = [[one for one in group if _watches(one)] for group in observers]
-    history = torch.full((configs[0].steps, len(models)), torch.nan, device=device)
-    history = history.to(step.losses.dtype)
+    history = step.losses.new_full((configs[0].steps, len(models)), torch.nan)
     for i in range(configs[0].steps):
         step.put(i, batches if i == 0 else [next(stream) for stream in streams])
         look()
@@ -132,17 +140,16 @@ def _train(models, streams, configs, observers) -> tuple[Step, Tensor]:
         move()
         if i % LOOK_EVERY == 0 and not step.alive.any():
             break
-    return step, history
+    return step, history.cpu()  # waits for the GPU
 
 
 def _watches(observer: Observer) -> bool:
     return type(observer).after_backward is not Observer.after_backward
 
 
-def _finish(record: Record, losses: list[float]) -> int:
+def _finish(record: Record, losses: Tensor) -> int:
     """Cut a row's losses where it stopped; give the steps that it took, the last one included."""
-    finite = [abs(loss) < float("inf") for loss in losses]
-    steps = finite.index(False) if False in finite else len(losses)
-    record.losses = losses[:steps]
+    steps = int(losses.isfinite().long().cumprod(dim=0).sum())
+    record.losses = losses[:steps].tolist()
     record.diverged_at = steps if steps < len(losses) else None
     return min(steps + 1, len(losses))
