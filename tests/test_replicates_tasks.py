@@ -90,6 +90,7 @@ BASES = {
 NEED = {
     "encoder_depth": {"kind": "encoder-decoder"},
     "norm_arithmetic": {"norm": "layer"},
+    "norm_eps": {"norm": "layer"},
     "alpha": {"norm": "dyt"},
     "hidden": {"activation": "gelu"},
 }
