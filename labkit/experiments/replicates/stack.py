@@ -34,7 +34,7 @@ class Template:
     def __init__(self, model: nn.Module):
         self.model = adapt(deepcopy(model).requires_grad_(False))
         known = {id(tensor): name for name, tensor in self._tensors()}  # a tied one has one name
-        self._slots = [
+        self._slots: list[tuple[dict[str, Any], str, str, str]] = [
             (table, key, path + key, known.get(id(tensor), path + key))
             for path, module in _paths(self.model)
             for table in (module._parameters, module._buffers)
@@ -112,10 +112,11 @@ class Stack:
 
         def one(parameters: Named, buffers: Named, given: list[Tensor], targets: Tensor):
             left = iter(given)
-            put = tuple(None if part is None else next(left) for part in parts)
+            put: Any = tuple(None if part is None else next(left) for part in parts)
+            put = put if several else put[0]
 
             def call(model: nn.Module) -> tuple[Tensor, Tensor]:
-                loss = loss_of(model, put if several else put[0], targets)
+                loss = loss_of(model, put, targets)
                 ask = getattr(model, "auxiliary_loss", None)
                 extra = None if ask is None else ask()
                 return loss, loss if extra is None else loss + extra
