@@ -11,8 +11,8 @@ def add(commands) -> None:
     """Describe the command; `labkit.cli` hands what is timed to labkit.bench, which parses it."""
     bench = commands.add_parser(
         "bench",
-        help="time labkit beside plain PyTorch [train|norms], time engines [engines]; "
-        "show kernels [kernels]",
+        help="time labkit beside plain PyTorch [train|norms], engines [engines], runs that train "
+        "together [replicates]; show kernels [kernels]",
     ).add_subparsers(required=True, metavar="WHAT")
     kernels = bench.add_parser("kernels", help="table and figure of recorded kernel benchmarks")
     kernels.add_argument("files", nargs="*", type=Path, help="default: all of data/bench")
@@ -22,6 +22,14 @@ def add(commands) -> None:
     for name, value in (("runs", 16), ("steps", 100), ("turns", 3)):
         engines.add_argument(f"--{name}", type=int, default=value, help=f"default: {value}")
     engines.set_defaults(run=_bench_engines)
+    together = bench.add_parser("replicates", help="time replicates that train together")
+    together.add_argument("--replicates", type=int, nargs="+", metavar="N", default=[1, 4, 16, 64])
+    together.add_argument("--sizes", type=int, nargs="+", choices=(0, 1, 2), default=[0, 1, 2])
+    together.add_argument("--turns", type=int, default=5, help="pairs to time for each line")
+    together.add_argument("--steps", type=int, help="of each training (default: 4, on a GPU 100)")
+    together.add_argument("--recipe", default="pre", help="default: pre")
+    together.add_argument("--cpu", action="store_true", help="here, though torch sees a GPU")
+    together.set_defaults(run=_bench_replicates)
 
 
 def _bench_kernels(args: argparse.Namespace) -> int:
@@ -45,4 +53,15 @@ def _bench_engines(args: argparse.Namespace) -> int:
         if getattr(args, name) < 1:
             raise ValueError(f"--{name} must be at least 1, got {getattr(args, name)}")
     bench(names, args.runs, args.steps, args.turns)
+    return 0
+
+
+def _bench_replicates(args: argparse.Namespace) -> int:
+    from labkit.experiments.replicates.bench import SIZES, table
+    from labkit.experiments.run import CPU, gpu
+
+    if min(*args.replicates, args.turns, args.steps or 1) < 1:
+        raise ValueError("replicates, turns and steps must be 1 or more")
+    sizes = [SIZES[i] for i in args.sizes]
+    table(CPU if args.cpu else gpu(), sizes, args.replicates, args.turns, args.steps, args.recipe)
     return 0

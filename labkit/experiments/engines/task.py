@@ -8,6 +8,7 @@ from typing import Any
 from labkit.experiments.engines.base import Task
 from labkit.experiments.engines.locks import alone
 from labkit.experiments.memory import watched
+from labkit.experiments.replicates import execute_together
 from labkit.experiments.run import execute
 from labkit.experiments.store import Store
 from labkit.training import Record
@@ -15,6 +16,8 @@ from labkit.training import Record
 
 def perform(task: Task, device: str) -> list[Record]:
     """Train the runs of a task, together where they are several; one record a run, in order."""
+    if len(task) > 1:
+        return execute_together(task, device)
     return [execute(run, device=device) for run in task]
 
 

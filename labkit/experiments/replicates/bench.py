@@ -1,0 +1,114 @@
+"""Time replicates that train together beside the same ones, one after another.
+
+    labkit bench replicates            a Markdown table; on the GPU that torch sees, else here
+
+    time    of one replicate's step: batches, loss, gradient, update; no probes
+    ratio   one after another / together (above 1: together is faster), median over paired turns
+
+Both sides run in one process, turn about. On a CPU they are timed in processor time, which other
+programs on the machine spoil less; on a GPU in wall time. A program to look at, not a test.
+"""
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+import torch
+
+from labkit.bench import spread
+from labkit.corpora import Text
+from labkit.experiments.replicates.memory import need
+from labkit.experiments.replicates.together import train_together
+from labkit.experiments.run import CPU, Run
+from labkit.model import ModelConfig
+from labkit.training import TrainConfig, train
+
+# Widths, depths and windows that chapters train, the smallest to the largest of profile cpu.
+SIZES = ((32, 4, 16, 32), (64, 4, 16, 32), (128, 6, 16, 64))
+REPLICATES = (1, 4, 16, 64)
+STEPS, STEPS_ON_A_GPU = 4, 100  # of each training; there, graphs are captured in the first few
+
+
+def table(
+    device: str,
+    sizes: Sequence[tuple[int, int, int, int]] = SIZES,
+    replicates: Sequence[int] = REPLICATES,
+    turns: int = 5,
+    steps: int | None = None,
+    recipe: str = "pre",
+) -> None:
+    """Print the table in Markdown, a line as soon as it is measured."""
+    torch.set_num_threads(1)
+    steps = steps or (STEPS if device == CPU else STEPS_ON_A_GPU)
+    clock = "processor time" if device == CPU else "wall time"
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    print(f"One replicate's step in milliseconds of {clock} (recipe {recipe}, {device}, torch")
+    print(f"{torch.__version__}, {torch.get_num_threads()} threads, {steps} steps a turn,")
+    print(f"{turns} turns; load of the machine {load}): median (quartiles).\n")
+    print("| model | replicates | MB each | one after another | together | ratio |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for size in sizes:
+        run = _run(*size, steps, recipe)
+        asked = need(run)
+        for many in replicates:
+            pairs = _pairs(run, many, device, turns)
+            cells = [_cell([1e3 * pair[side] / steps for pair in pairs]) for side in (0, 1)]
+            ratio = _cell([a / b for a, b in pairs])
+            label = "dim {}, depth {}, batch {} × {}".format(*size)
+            print(f"| {label} | {many} | {asked.each / 1e6:.1f} | {' | '.join(cells)} | {ratio} |")
+            if asked.reason:
+                print(f"\nnot together: {asked.reason}")
+
+
+def _run(dim: int, depth: int, batch: int, time: int, steps: int, recipe: str) -> Run:
+    model = ModelConfig(recipe, dim=dim, depth=depth, context=time)
+    return Run(model, Text(batch=batch, time=time), TrainConfig(steps, clip=1.0), probes=())
+
+
+def _pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[float, float]]:
+    """Time both sides turn about: seconds for all steps of one replicate."""
+    few = min(many, 4)  # alone each costs the same: time some of them
+    corpus = run.data.load()
+    batches = [list(islice(corpus.train(seed), run.train.steps)) for seed in range(many)]
+    place = CPU if device == CPU else "cuda"
+
+    def models(count: int) -> list:
+        return [run.model.build().to(place) for _ in range(count)]
+
+    def one_after_another(made: list) -> None:
+        for model, own in zip(made, batches, strict=False):
+            moved = ((x.to(place), y.to(place)) for x, y in own)
+            train(model, moved, run.train, progress=False)
+
+    def together(made: list) -> None:
+        train_together(made, batches, [run.train] * many, [()] * many)
+
+    sides: tuple[tuple[Callable[[list], None], int], ...]
+    sides = (one_after_another, few), (together, many)
+    pairs = []
+    for turn in range(turns + 1):
+        seconds = {}
+        for call, count in sides if turn % 2 else sides[::-1]:
+            made = models(count)
+            seconds[call] = _timed(lambda call=call, made=made: call(made), device) / count
+        if turn:  # the first warms up
+            pairs.append((seconds[one_after_another], seconds[together]))
+    return pairs
+
+
+def _timed(call: Callable[[], None], device: str) -> float:
+    clock = time.process_time if device == CPU else time.perf_counter
+    if device != CPU:
+        torch.cuda.synchronize()
+    began = clock()
+    call()
+    if device != CPU:
+        torch.cuda.synchronize()
+    return clock() - began
+
+
+def _cell(values: Sequence[float]) -> str:
+    low, _, high = spread(values)
+    return f"{statistics.median(values):.2f} ({low:.2f}–{high:.2f})"

@@ -1,0 +1,53 @@
+"""A step as a CUDA graph: its kernels are launched once, and replayed.
+
+A small model's step is hundreds of kernels of a few microseconds each, and Python needs longer to
+ask for one. After `WARM` ordinary calls, which let libraries choose and allocate, the call is
+recorded; from then on one launch replays it on the same memory. So the call must work on tensors
+that stay where they are and must not ask what they hold, as `Step.look` and `Step.move` do.
+
+Not tried on a GPU yet: nothing but the code around the capture has run, on a CPU. A call that
+cannot be captured goes on as it is, and `reason` says why.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+WARM = 3
+
+
+class Captured:
+    """A call that becomes a CUDA graph; on a CPU it stays a call."""
+
+    def __init__(self, call: Callable[[], None], device: torch.device):
+        self.call, self.calls, self.graph = call, 0, None
+        self.reason = "" if device.type == "cuda" else "graphs are CUDA's"
+        self._stream = torch.cuda.Stream(device) if not self.reason else None
+
+    def __call__(self) -> None:
+        """Do what the call does."""
+        if self._stream is None:
+            return self.call()
+        if self.graph is None and self.calls >= WARM and not self.reason:
+            self._capture(self._stream)
+        self.calls += 1
+        if self.graph is not None:
+            return self.graph.replay()
+        if self.reason:
+            return self.call()
+        # Warm-up belongs on another stream than the default one, which cannot be captured.
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            self.call()
+        torch.cuda.current_stream().wait_stream(self._stream)
+        return None
+
+    def _capture(self, stream: torch.cuda.Stream) -> None:
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, stream=stream):
+                self.call()
+        except RuntimeError as error:
+            self.reason = f"not captured: {str(error).strip().partition(chr(10))[0]}"
+        else:
+            self.graph = graph

@@ -1,0 +1,116 @@
+"""One step of training for N rows: everything it reads and writes stays where it is.
+
+    before   batches and numbers are copied into their places
+    look     a loss and a gradient for each row; a row whose loss is not finite stops here
+    move     clipping, the optimizer, the models' own `after_step`; rows that stopped stay
+
+No line of `look` and `move` asks a tensor what it holds: rows that have stopped are computed like
+all others, and what they were is put back. So both can be CUDA graphs (`graph.py`).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from labkit.experiments.replicates.optimizer import Optimizer, numbers_of
+from labkit.experiments.replicates.stack import Stack
+from labkit.training import Inputs, TrainConfig
+
+Batch = tuple[Inputs, Tensor]
+
+
+class Step:
+    """A stack of models, the state of its optimizers, and a place for each step's batches."""
+
+    def __init__(
+        self,
+        stack: Stack,
+        configs: Sequence[TrainConfig],
+        decays: Sequence[float],
+        batches: Sequence[Batch],
+    ):
+        self.stack, weights = stack, stack.weights
+        self.inputs, self.targets = _stacked(batches, weights.device)
+        stack.rehearse(self.inputs, self.targets)
+        self.optimizer = Optimizer(weights, stack.gradients, configs)
+        self.table = numbers_of(configs, decays).to(weights)
+        self.numbers = torch.empty_like(self.table[0])
+        self.losses = weights.new_zeros(len(weights))
+        self.alive = torch.ones(len(weights), dtype=torch.bool, device=weights.device)
+        self._weights = _Kept([weights])
+        self._buffers = _Kept(list(stack.buffers.values()))
+
+    def put(self, step: int, batches: Sequence[Batch]) -> None:
+        """Bring the batches and the numbers of a step to their places."""
+        inputs, targets = _stacked(batches, self.targets.device)
+        for place, new in zip(_parts(self.inputs), _parts(inputs), strict=True):
+            if place is not None and new is not None:
+                place.copy_(new)
+        self.targets.copy_(targets)
+        self.numbers.copy_(self.table[step])
+
+    def look(self) -> None:
+        """Compute losses and gradients; note which rows go on."""
+        stack = self.stack
+        self._buffers.keep()
+        losses, totals, made = stack.losses(self.inputs, self.targets)
+        slopes = torch.autograd.grad(totals.sum(), list(stack.parameters.values()))
+        with torch.no_grad():
+            for place, slope in zip(stack.slopes.values(), slopes, strict=True):
+                place.copy_(slope)
+            for name, buffer in made.items():
+                stack.buffers[name].copy_(buffer)
+            self._buffers.put_back(self.alive)
+            self.losses.copy_(losses)
+            self.alive.logical_and_(losses.isfinite())
+
+    @torch.no_grad()
+    def move(self) -> None:
+        """Update the rows that go on."""
+        self._weights.keep()
+        self._buffers.keep()
+        self.optimizer(self.numbers)
+        self.stack.after_step()
+        self._weights.put_back(self.alive)
+        self._buffers.put_back(self.alive)
+
+
+class _Kept:
+    """Copies of tensors, to put back what rows that stopped were."""
+
+    def __init__(self, tensors: list[Tensor]):
+        self.tensors, self.copies = tensors, [torch.empty_like(tensor) for tensor in tensors]
+
+    def keep(self) -> None:
+        for copy, tensor in zip(self.copies, self.tensors, strict=True):
+            copy.copy_(tensor)
+
+    def put_back(self, alive: Tensor) -> None:
+        for copy, tensor in zip(self.copies, self.tensors, strict=True):
+            rows = alive.view(-1, *[1] * (tensor.ndim - 1))
+            torch.where(rows, tensor, copy, out=tensor)
+
+
+def _parts(inputs: Inputs) -> tuple[Tensor | None, ...]:
+    return inputs if isinstance(inputs, tuple) else (inputs,)
+
+
+def _stacked(batches: Sequence[Batch], device: torch.device) -> tuple[Inputs, Tensor]:
+    """Stack one batch a row, in memory from which a GPU copies while others compute."""
+
+    def stack(parts: Sequence[Tensor | None]) -> Tensor | None:
+        if any(part is None for part in parts):
+            return None
+        whole = torch.stack([part for part in parts if part is not None])
+        if device.type == "cuda" and whole.device.type == "cpu":
+            return whole.pin_memory().to(device, non_blocking=True)
+        return whole.to(device)
+
+    columns = [stack(column) for column in zip(*(_parts(x) for x, _ in batches), strict=True)]
+    several = isinstance(batches[0][0], tuple)
+    targets = stack([y for _, y in batches])
+    assert targets is not None
+    inputs = tuple(columns) if several else columns[0]
+    assert inputs is not None
+    return inputs, targets

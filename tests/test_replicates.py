@@ -1,0 +1,433 @@
+"""Runs that train together leave the records that each leaves alone."""
+
+import copy
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from labkit.corpora import Digits, Markov
+from labkit.experiments import Run, execute
+from labkit.experiments.engines.task import perform
+from labkit.experiments.replicates import NotTogether, execute_together, train_together
+from labkit.model import ModelConfig
+from labkit.probes import PROBES
+from labkit.stacks import StackConfig
+from labkit.training import Observer, TrainConfig, train
+from labkit.vision import CNNConfig, MLPConfig
+
+SMALL = ModelConfig(dim=16, depth=2, heads=2, vocab=11, context=8)
+TRAIN = TrainConfig(steps=6, lr=3e-3)
+# Three replicates that differ in every number that may differ.
+THREE = (
+    replace(TRAIN, lr=1e-2, weight_decay=0.1, warmup=2),
+    replace(TRAIN, lr=3e-3, clip=0.5, schedule="linear"),
+    replace(TRAIN, betas=(0.8, 0.95), clip=1e6, schedule="constant", final_lr=0.0),
+)
+MODELS = {
+    **{name: {"recipe": name} for name in ("post", "sandwich", "hybrid*", "ngpt", "dyt", "admin")},
+    "pre, alpha": {"norm": "derf"},
+    "deepnorm": {"recipe": "deepnorm", "norm": "layer", "activation": "gelu"},
+    "realformer": {"recipe": "realformer", "kv_heads": 1},
+    "resi-dual": {"recipe": "resi-dual", "norm": "rms-gemma", "tie": True},
+    "batch": {"norm": "batch", "kind": "encoder"},
+    "rep-batch": {"norm": "rep-batch"},
+    "soft caps": {"recipe": "gemma2"},
+    "QK-Clip": {"qk_clip": 0.05},
+    "temperature": {"qk_norm": "henry", "norm": "instance"},
+    "encoder-decoder": {"kind": "encoder-decoder", "recipe": "sub-ln"},
+}
+
+
+def stream(shape, vocab=11, seed=0, source=None):
+    torch.manual_seed(seed)
+    while True:
+        tokens = torch.randint(vocab, (2, *shape))
+        inputs = tokens[0] if source is None else (tokens[0], tokens[1], None)
+        yield inputs, tokens[1]
+
+
+def three(config, dtype=torch.float32):
+    made = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        made.append(config.build().to(dtype))
+    return made
+
+
+def streams(config, shape=(4, 8)):
+    both = getattr(config, "kind", "") == "encoder-decoder"
+    made = [stream(shape, seed=seed, source=both or None) for seed in range(3)]
+    return [[next(one) for _ in range(30)] for one in made]
+
+
+def compare(models, others, records, together, rtol, atol=0.0):
+    for record, other in zip(records, together, strict=True):
+        assert other.diverged_at == record.diverged_at and other.steps == record.steps
+        assert other.losses == pytest.approx(record.losses, rel=rtol)
+    for model, other in zip(models, others, strict=True):
+        a, b = model.state_dict(), other.state_dict()
+        assert a.keys() == b.keys()
+        for name in a:
+            torch.testing.assert_close(b[name], a[name], rtol=100 * rtol, atol=atol, equal_nan=True)
+
+
+def alone(models, batches, configs):
+    return [train(*three, progress=False) for three in zip(models, batches, configs, strict=True)]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_trains_as_it_does_alone(name):
+    config = replace(SMALL, **MODELS[name])
+    models, others = three(config), three(config)
+    batches = streams(config)
+    records = alone(models, batches, THREE)
+    together = train_together(others, batches, THREE, [[], [], []])
+    compare(models, others, records, together, rtol=2e-6, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", ["post", "batch", "ngpt", "encoder-decoder"])
+def test_in_float64_only_the_last_digits_differ(name):
+    config = replace(SMALL, **MODELS[name])
+    models, others = three(config, torch.float64), three(config, torch.float64)
+    batches, longer = streams(config), [replace(c, steps=12) for c in THREE]
+    records = alone(models, batches, longer)
+    together = train_together(others, batches, longer, [[], [], []])
+    compare(models, others, records, together, rtol=1e-11, atol=1e-8)
+
+
+SGD = TrainConfig(steps=4, lr=0.05, optimizer="sgd")
+PICTURES = {
+    "perceptron, batch": MLPConfig(width=16),
+    "perceptron, layer": MLPConfig(width=16, norm="layer"),
+    "convolutions, group": CNNConfig(width=8, depth=2, norm="group"),
+    "convolutions, batch": CNNConfig(width=4, depth=1, residual="resnet-v1"),
+    "highway": CNNConfig(width=4, depth=1, residual="highway", norm="instance"),
+    "stack": StackConfig("pre", "batch", width=16),
+    "stack, scaled": StackConfig("resnet-v2", "none", "scaled", width=16),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_networks_for_images_train_as_they_do_alone(name):
+    configs = [SGD, replace(SGD, momentum=0.0, weight_decay=0.01), replace(SGD, lr=0.2, clip=0.1)]
+    models, others = three(PICTURES[name]), three(PICTURES[name])
+    corpus = Digits(batch=8).load()
+    records = alone(models, [corpus.train(seed) for seed in range(3)], configs)
+    drawn = [corpus.train(seed) for seed in range(3)]
+    together = train_together(others, drawn, configs, [[], [], []])
+    compare(models, others, records, together, rtol=5e-6, atol=1e-4)
+
+
+def test_large_batches_take_another_way_through_rmsnorm_and_agree():
+    config = replace(SMALL, dim=64, depth=1, context=32)  # 2¹⁵ values: labkit's own operation
+    models, others = three(config), three(config)
+    batches, short = streams(config, (16, 32)), [replace(c, steps=2) for c in THREE]
+    records = alone(models, batches, short)
+    together = train_together(others, batches, short, [[], [], []])
+    compare(models, others, records, together, rtol=1e-5, atol=1e-4)
+
+
+# --- divergence ---
+
+WILD = replace(TRAIN, lr=1e30)
+
+
+@pytest.mark.parametrize("norm", ["rms", "batch"])
+def test_a_row_that_diverges_stops_where_it_stops_alone(norm):
+    config = replace(SMALL, norm=norm, recipe="none" if norm == "rms" else "post")
+    configs = [THREE[0], WILD, replace(WILD, lr=1e20)]
+    models, others = three(config), three(config)
+    batches = streams(config)
+    records = alone(models, batches, configs)
+    together = train_together(others, batches, configs, [[], [], []])
+    assert [record.diverged_at is None for record in records] == [True, False, False]
+    compare(models, others, records, together, rtol=2e-6, atol=2e-4)
+
+
+def poisoned(batch, seed, at):
+    """Hand out batches; the inputs of one step are not finite."""
+    own = torch.Generator().manual_seed(seed)
+    for step in range(10):
+        x = torch.randn(batch, 4, generator=own)
+        yield x * math.inf if step == at else x, torch.randint(3, (batch,), generator=own)
+
+
+class Little(nn.Module):
+    """Two layers, BatchNorm between, and every hook that a model may have."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)
+        self.before = 0.0
+
+    def forward(self, x):
+        self.width = self.first(x)
+        return self.last(self.norm(self.width))
+
+    def before_training(self, x):
+        with torch.no_grad():
+            self.first.bias.copy_(x[0, 0].expand(5))
+
+    def auxiliary_loss(self):
+        return 0.1 * self.width.square().mean()
+
+    @torch.no_grad()
+    def after_step(self):
+        self.last.weight.copy_(self.last.weight.clamp(-0.3, 0.3))
+
+    def weight_decay_allowed(self):
+        return False
+
+
+class Littles:
+    build = staticmethod(Little)
+
+
+DECAYING = [replace(TRAIN, weight_decay=0.5, lr=0.05, steps=8)] * 3
+
+
+@pytest.mark.parametrize("at", [0, 3, None])
+def test_a_row_that_stops_keeps_its_weights_and_statistics(at):
+    models, others = three(Littles), three(Littles)
+    alone_ = [train(m, poisoned(6, s, at if s == 1 else None), c, progress=False)
+              for m, s, c in zip(models, range(3), DECAYING, strict=True)]  # fmt: skip
+    drawn = [poisoned(6, s, at if s == 1 else None) for s in range(3)]
+    together = train_together(others, drawn, DECAYING, [[], [], []])
+    assert together[1].diverged_at == at
+    compare(models, others, alone_, together, rtol=1e-5, atol=1e-5)
+    assert all(p.grad is None for p in others[1].parameters()) is (at is not None)
+
+
+def test_a_row_that_diverges_touches_no_other():
+    config = replace(SMALL, norm="batch", recipe="none")
+    good, bad = three(config), three(config)
+    batches = streams(config)
+    bad[1].get_parameter("embedding.weight").data.fill_(math.nan)
+    kept = train_together(good, batches, THREE, [[], [], []])
+    spoilt = train_together(bad, batches, THREE, [[], [], []])
+    assert spoilt[1].diverged_at == 0 and spoilt[1].losses == []
+    for row in (0, 2):
+        assert spoilt[row].losses == kept[row].losses
+        for a, b in zip(good[row].parameters(), bad[row].parameters(), strict=True):
+            assert torch.equal(a, b)
+
+
+def test_a_model_s_own_hooks_are_honoured():
+    models, others = three(Littles), three(Littles)
+    start = copy.deepcopy(others[0].state_dict())
+    records = [train(m, poisoned(6, s, None), c, progress=False)
+               for m, s, c in zip(models, range(3), DECAYING, strict=True)]  # fmt: skip
+    together = train_together(others, [poisoned(6, s, None) for s in range(3)], DECAYING, [[]] * 3)
+    compare(models, others, records, together, rtol=1e-5, atol=1e-5)
+    assert others[0].last.weight.abs().max() <= 0.3
+    assert not torch.equal(others[0].first.bias, start["first.bias"])
+
+
+# --- probes ---
+
+SPOKEN = Run(
+    replace(SMALL, vocab=96, norm="layer"),
+    Markov(batch=4, time=8, symbols=6),
+    replace(TRAIN, steps=4),
+    probes=tuple(
+        name for name in PROBES if name not in ("landscape", "gradient-shift", "input-shift")
+    ),
+)
+DRAWN = Run(
+    StackConfig("pre", "batch", width=8, depth=2),
+    Digits(batch=16),
+    TrainConfig(steps=23, lr=0.05, optimizer="sgd"),
+    probes=("landscape", "gradient-shift", "input-shift", "fluctuation", "test-batch-statistics"),
+)
+
+
+def of(run):
+    faster = replace(run.train, lr=2 * run.train.lr)
+    return [run, replace(run, seed=1), replace(run, seed=2, train=faster)]
+
+
+@pytest.fixture(scope="module")
+def measured():
+    torch.set_num_threads(1)
+    return {
+        run: ([execute(one) for one in of(run)], execute_together(of(run)))
+        for run in (SPOKEN, DRAWN)
+    }
+
+
+@pytest.mark.parametrize(
+    "run, probe", [(run, name) for run in (SPOKEN, DRAWN) for name in run.probes]
+)
+def test_every_probe_sees_each_replicate_as_it_is_alone(measured, run, probe):
+    for record, other in zip(*measured[run], strict=True):
+        assert_close(other.probes[probe], record.probes[probe])
+
+
+def assert_close(a, b):
+    if isinstance(b, dict):
+        assert a.keys() == b.keys()
+        for key in b:
+            assert_close(a[key], b[key])
+    elif isinstance(b, list):
+        assert len(a) == len(b)
+        for one, other in zip(a, b, strict=True):
+            assert_close(one, other)
+    else:
+        assert a == pytest.approx(b, rel=1e-4, abs=1e-6)
+
+
+def test_every_probe_is_compared():
+    assert {*SPOKEN.probes, *DRAWN.probes} == set(PROBES)
+
+
+def test_a_record_has_the_same_fields_and_says_how_many_trained(measured):
+    for run, (records, together) in measured.items():
+        for seed, (record, other) in enumerate(zip(records, together, strict=True)):
+            assert other.losses == pytest.approx(record.losses, rel=1e-5)
+            assert other.probes.keys() == record.probes.keys()
+            assert {*other.provenance} == {*record.provenance, "together"}
+            assert other.provenance["together"] == 3 and other.provenance["seed"] == seed
+            assert other.seconds == together[0].seconds > 0  # as many steps: equal shares
+            drawn = run.data.batch * getattr(run.data, "time", 1) * run.train.steps
+            assert other.predictions_per_second == pytest.approx(drawn / other.seconds)
+            assert other.cpu_seconds > 0
+
+
+class Nosy(Observer):
+    """Look at everything, at every point, and change nothing."""
+
+    def __init__(self, name):
+        self.name, self.seen = name, []
+
+    def start(self, model):
+        self.seen.append((-1, model.training, self._sum(model)))
+
+    def after_backward(self, step, model):
+        slope = sum(p.grad.double().square().sum().item() for p in model.parameters())
+        self.seen.append((step, model.training, self._sum(model), slope))
+        with torch.no_grad():
+            model(torch.zeros(2, 4))  # BatchNorm's buffers are the observer's to put back
+
+    def result(self, model):
+        some = [p.grad is None for p in model.parameters()]
+        return [*self.seen, (-2, model.training, self._sum(model), all(some), any(some))]
+
+    @staticmethod
+    def _sum(model):
+        return sum(v.double().sum().item() for v in model.state_dict().values())
+
+
+def test_observers_see_weights_and_gradients_at_the_same_points():
+    models, others = three(Littles), three(Littles)
+    seen, watching = ([[Nosy("nosy")] for _ in range(3)] for _ in range(2))
+    for s in range(3):
+        bad = 3 if s == 1 else None
+        one = train(models[s], poisoned(6, s, bad), DECAYING[s], seen[s], progress=False)
+        seen[s] = one.probes["nosy"]
+    drawn = [poisoned(6, s, 3 if s == 1 else None) for s in range(3)]
+    together = train_together(others, drawn, DECAYING, watching)
+    for record, one in zip(together, seen, strict=True):
+        assert len(record.probes["nosy"]) == len(one)
+        for a, b in zip(record.probes["nosy"], one, strict=True):
+            assert a == pytest.approx(b, rel=1e-4, nan_ok=True)
+
+
+# --- what cannot train together ---
+
+ALONE = {
+    "experts": (replace(SMALL, experts=2), "vmap does not take this model"),
+    "power": (replace(SMALL, norm="power"), r"calling \.item\(\)"),
+    "prep-batch": (replace(SMALL, norm="prep-batch"), r"calling \.item\(\)"),
+    "noisy-batch": (StackConfig("plain", "noisy-batch", width=8), "random"),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_models_that_vmap_refuses_train_one_after_another_and_say_why(name):
+    model, reason = ALONE[name]
+    data = Digits(batch=8) if isinstance(model, StackConfig) else Markov(4, 8, 6)
+    runs = of(Run(model, data, replace(TRAIN, steps=2), probes=()))
+    for record, run in zip(execute_together(runs), runs, strict=True):
+        one = execute(run)
+        assert record.losses == one.losses and record.probes == one.probes
+        with pytest.raises(AssertionError, match=reason):
+            raise AssertionError(record.provenance["alone"])
+
+
+class Idle(Little):
+    """Little, with a layer that no output depends on."""
+
+    def __init__(self):
+        super().__init__()
+        self.idle = nn.Linear(2, 2)
+
+
+class Dropping(Little):
+    """Little, with dropout."""
+
+    def forward(self, x):
+        return F.dropout(super().forward(x), 0.5, self.training)
+
+
+class Idles:
+    build = staticmethod(Idle)
+
+
+class Droppings:
+    build = staticmethod(Dropping)
+
+
+@pytest.mark.parametrize(
+    "kind, reason", [(Idles, "does not depend on idle.weight"), (Droppings, "random")]
+)
+def test_what_would_differ_is_refused(kind, reason):
+    models = three(kind)
+    kept = [copy.deepcopy(model.state_dict()) for model in models]
+    with pytest.raises(NotTogether, match=reason):
+        train_together(models, [poisoned(6, s, None) for s in range(3)], DECAYING, [[]] * 3)
+    for model, was in zip(models, kept, strict=True):  # but for before_training, nothing moved
+        torch.testing.assert_close(model.last.state_dict(), {k[5:]: v for k, v in was.items()
+                                                             if k.startswith("last.")})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "changes, reason",
+    [
+        ({"norm_eps": 1e-3}, "config.norm_eps is None in one and 0.001 in another"),
+        ({"embedding_offset": 0.5}, "config.embedding_offset is"),
+        ({"hidden": 20}, "config.hidden is"),
+        ({"recipe": "post"}, "config.recipe is"),
+        ({"softcap": 5.0}, "config.softcap is"),
+    ],
+)
+def test_models_of_two_structures_are_refused(changes, reason):
+    models = [SMALL.build(), replace(SMALL, **changes).build()]
+    with pytest.raises(NotTogether, match=reason):
+        train_together(models, streams(SMALL)[:2], THREE[:2], [[], []])
+
+
+def test_a_task_of_several_runs_trains_together():
+    runs = of(replace(SPOKEN, probes=()))
+    assert [r.provenance.get("together") for r in perform(tuple(runs), "cpu")] == [3, 3, 3]
+    assert "together" not in perform((runs[0],), "cpu")[0].provenance
+    with pytest.raises(ValueError, match="differ only in seeds"):
+        execute_together([SPOKEN, replace(SPOKEN, model=replace(SPOKEN.model, depth=1))])
+    with pytest.raises(ValueError, match="these runs train on 'Great GPU'"):
+        execute_together(runs, "Great GPU")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["post", "pre", "hybrid", "ngpt", "deepnorm"])
+def test_over_fifty_steps_losses_agree_to_a_ten_thousandth(recipe):
+    config = replace(SMALL, recipe=recipe, dim=32)
+    longer = [replace(c, steps=50) for c in THREE]
+    models, others = three(config), three(config)
+    batches = [[next(one) for _ in range(50)] for one in (stream((8, 8), seed=s) for s in range(3))]
+    records = alone(models, batches, longer)
+    together = train_together(others, batches, longer, [[], [], []])
+    for record, other in zip(records, together, strict=True):
+        assert other.losses == pytest.approx(record.losses, rel=1e-4)

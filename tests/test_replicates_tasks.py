@@ -1,0 +1,200 @@
+"""Which runs become one task, in what order, and how many fit into memory."""
+
+from dataclasses import fields, replace
+
+import pytest
+import torch
+
+from labkit.corpora import Digits, Markov, Text
+from labkit.experiments import Run
+from labkit.experiments.replicates import memory, need, structure, tasks
+from labkit.experiments.replicates.alike import NUMBERS
+from labkit.experiments.replicates.stack import Stack
+from labkit.model import ModelConfig
+from labkit.stacks import StackConfig
+from labkit.training import TrainConfig
+from labkit.vision import CNNConfig, MLPConfig
+
+GPU = "Great GPU"
+RUN = Run(ModelConfig(dim=16, depth=1, context=8), Markov(4, 8, 6), TrainConfig(3))
+# For every field of every config another value than its default's: does it join or part runs?
+JOIN = {
+    Run: {"seed": 1, "probes": ()},
+    ModelConfig: {"init": "xavier", "alpha": (0.7, 0.9)},
+    StackConfig: {"init": "scaled"},
+    MLPConfig: {},
+    CNNConfig: {},
+    TrainConfig: {
+        "lr": 0.1,
+        "betas": (0.5, 0.6),
+        "momentum": 0.5,
+        "weight_decay": 0.1,
+        "warmup": 2,
+        "schedule": "linear",
+        "final_lr": 0.5,
+        "clip": 1.0,
+    },
+}
+PART = {
+    Run: {"model": MLPConfig(), "data": Digits(), "train": TrainConfig(7)},
+    ModelConfig: {
+        "recipe": "post",
+        "norm": "derf",
+        "dim": 32,
+        "depth": 2,
+        "heads": 2,
+        "kv_heads": 2,
+        "vocab": 97,
+        "hidden": 24,
+        "context": 16,
+        "kind": "encoder",
+        "activation": "gelu",
+        "qk_norm": "qk rms",
+        "softcap": 5.0,
+        "tie": True,
+        "norm_eps": 1e-3,
+        "final_norm": False,
+        "encoder_depth": 1,
+        "logit_softcap": 5.0,
+        "qk_clip": 1.0,
+        "norm_kw": (("bias", False),),
+        "experts": 2,
+        "experts_per_token": 1,
+        "balance": 0.1,
+        "router_z": 0.1,
+        "norm_arithmetic": "float32",
+        "embedding_offset": 0.5,
+    },
+    StackConfig: {
+        "step": "pre", "norm": "batch", "width": 8, "depth": 6, "pixels": 9, "classes": 3,
+    },
+    MLPConfig: {
+        "norm": "layer", "width": 8, "depth": 4, "groups": 4, "classes": 3, "norm_eps": 1e-3,
+        "pixels": 9,
+    },
+    CNNConfig: {
+        "norm": "layer", "width": 8, "depth": 2, "groups": 4, "classes": 3, "norm_eps": 1e-3,
+        "residual": "highway",
+    },
+    TrainConfig: {"steps": 9, "optimizer": "sgd"},
+}  # fmt: skip
+BASES = {
+    Run: RUN,
+    ModelConfig: ModelConfig(dim=16, depth=1, norm="dyt"),
+    StackConfig: StackConfig(),
+    MLPConfig: MLPConfig(),
+    CNNConfig: CNNConfig(),
+    TrainConfig: TrainConfig(),
+}
+# Fields that fit a few models only.
+NEED = {
+    "encoder_depth": {"kind": "encoder-decoder"},
+    "norm_arithmetic": {"norm": "layer"},
+    "norm_eps": {"norm": "layer"},
+    "alpha": {"norm": "dyt"},
+    "hidden": {"activation": "gelu"},
+}
+
+
+@pytest.mark.parametrize("kind", BASES)
+def test_of_every_field_it_is_known_whether_it_parts_runs(kind):
+    assert {*JOIN[kind], *PART[kind]} == {field.name for field in fields(kind)}
+    assert set(NUMBERS.get(kind, ())) == set(JOIN[kind])
+    for table, same in ((JOIN, True), (PART, False)):
+        for name, value in table[kind].items():
+            base = (
+                replace(BASES[kind], **NEED.get(name, {})) if kind is ModelConfig else BASES[kind]
+            )
+            other = replace(base, **{name: value})
+            assert (structure(other) == structure(base)) is same, name
+
+
+@pytest.mark.parametrize("kind", [ModelConfig, StackConfig])
+def test_what_joins_runs_changes_tensors_only(kind):
+    for name, value in JOIN[kind].items():
+        base = BASES[kind]
+        Stack([base.build(), replace(base, **{name: value}).build()])  # refuses differences
+    more = (("alpha", 0.3),), (("alpha", 0.3), ("bias", False)), ()
+    first, second, third = (replace(BASES[ModelConfig], norm_kw=kw) for kw in more)
+    Stack([first.build(), third.build()])
+    assert structure(first) == structure(third) != structure(second)
+
+
+def test_runs_stand_in_order_and_parts_are_even():
+    runs = [replace(RUN, seed=seed, train=TrainConfig(n)) for seed in range(5) for n in (3, 4)]
+    found = tasks(runs, GPU, replicates=3)
+    assert [len(task) for task in found] == [2, 3, 2, 3]
+    assert [run.seed for run in found[0] + found[1]] == list(range(5))
+    assert {run.train.steps for run in found[0] + found[1]} == {3}
+    assert sorted(map(repr, sum(found, ()))) == sorted(map(repr, runs))
+    assert tasks(runs, GPU, replicates=3) == found
+    assert tasks(runs, "cpu", replicates=1) == [(run,) for run in runs]
+
+
+def test_together_on_a_gpu_alone_on_a_cpu_unless_somebody_says_otherwise(monkeypatch):
+    runs = [replace(RUN, seed=seed) for seed in range(70)]
+    assert [len(t) for t in tasks(runs, GPU)] == [35, 35]
+    assert [len(t) for t in tasks(runs[:3])] == [1, 1, 1]
+    monkeypatch.setenv("LABKIT_REPLICATES", "2")
+    assert [len(t) for t in tasks(runs[:4])] == [len(t) for t in tasks(runs[:4], GPU)] == [2, 2]
+    assert len(tasks(runs[:4], GPU, replicates=4)) == 1
+    monkeypatch.setenv("LABKIT_REPLICATES", "auto")
+    assert len(tasks(runs[:3])) == 3
+    monkeypatch.setenv("LABKIT_REPLICATES", "many")
+    with pytest.raises(ValueError, match="LABKIT_REPLICATES must be a number, 1 or more, or auto"):
+        tasks(runs)
+    with pytest.raises(ValueError, match="replicates must be at least 1"):
+        tasks(runs, replicates=0)
+
+
+def test_memory_bounds_how_many_train_together(monkeypatch):
+    runs = [replace(RUN, seed=seed) for seed in range(6)]
+    monkeypatch.setattr(memory, "free", lambda device: 2.5 * need(RUN).each)
+    assert [len(task) for task in tasks(runs, GPU)] == [2, 2, 2]
+    monkeypatch.setattr(memory, "free", lambda device: 0.0)
+    assert [len(task) for task in tasks(runs, GPU)] == [1] * 6
+    assert memory.free.__name__ == "<lambda>"
+
+
+def test_free_memory_is_a_share_of_what_there_is():
+    assert 2**20 < memory.free() < 2**45
+
+
+@pytest.mark.parametrize("changes", [{"experts": 2}, {"norm": "power"}, {"norm": "prep-batch"}])
+def test_models_that_cannot_be_batched_are_tasks_of_their_own(changes):
+    run = replace(RUN, model=replace(RUN.model, **changes))
+    assert need(run).reason.startswith("vmap does not take this model")
+    assert len(tasks([run, replace(run, seed=1)], GPU)) == 2
+
+
+def test_the_estimate_counts_parameters_and_what_the_backward_pass_needs():
+    state = torch.get_rng_state()
+    small, wide = need(RUN), need(replace(RUN, model=replace(RUN.model, dim=32)))
+    parameters = sum(p.numel() for p in RUN.model.build().parameters())
+    assert small.each > 6 * 4 * parameters and small.of(3) == 3 * small.each
+    assert 1.5 * small.each < wide.each < 4 * small.each
+    longer = need(replace(RUN, data=Markov(16, 8, 6)))
+    assert small.each < longer.each < 4 * small.each
+    torch.set_rng_state(state)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        RUN,
+        replace(RUN, model=replace(RUN.model, recipe="ngpt")),
+        replace(RUN, model=replace(RUN.model, qk_clip=1.0)),
+        Run(CNNConfig(width=4, depth=1), Digits(4), TrainConfig(2, optimizer="sgd")),
+        Run(StackConfig("pre", "batch", width=8), Digits(4), TrainConfig(2)),
+    ],
+)
+def test_every_model_of_the_book_can_be_rehearsed_without_numbers(run):
+    state = torch.get_rng_state()
+    found = need(run)
+    assert found.reason == "" and found.each > 0
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_the_corpus_need_not_be_the_same_kind():
+    text = replace(RUN, data=Text(batch=4, time=8))
+    assert len(tasks([RUN, text, replace(RUN, seed=1)], GPU, replicates=2)) == 2
