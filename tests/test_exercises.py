@@ -97,6 +97,7 @@ def test_every_exercise_has_its_answers(chapter):
     assert unchecked == [], "a typical wrong answer, and the words it must get, for each of these"
 
 
+@pytest.mark.slow
 @BOOK
 def test_starters_fail_right_answers_pass_and_wrong_ones_get_their_hint(chapter):
     assert try_all(ROOT, chapter, rows_of(chapter), "smoke") == []
