@@ -49,6 +49,10 @@ for line in sys.stdin:
     say(task=order["task"], ok=True)
 AFTER
 """
+# Note each task, and wait for the other worker before the first.
+BOTH = """open(f"{os.getpid()}.pid", "a").write("+")
+    while sum(name.endswith(".pid") for name in os.listdir()) < 2:
+        time.sleep(0.01)"""
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +87,7 @@ def failure(engine, tasks=TASKS, **options) -> str:
 
 # -- workers ------------------------------------------------------------------------------------
 def test_workers_share_the_tasks_and_stay_for_the_next_call(engine, monkeypatch, root):
-    become(monkeypatch, before='open(f"{os.getpid()}.pid", "a").write("+")')
+    become(monkeypatch, before=BOTH)
     done = []
     engine.train(TASKS, done=done.append)
     engine.train([TASKS[0] + TASKS[1]], done=done.append)
@@ -209,7 +213,7 @@ def test_closing_waits_for_no_run(engine, monkeypatch, root):
 
 def test_closing_never_hangs(engine, monkeypatch):
     monkeypatch.setattr(worker_process, "GOODBYE", 0.3)
-    become(monkeypatch, after="time.sleep(1e6)")
+    become(monkeypatch, before=BOTH, after="time.sleep(1e6)")
     engine.train(TASKS[:2])
     workers = [worker._process for worker in engine._idle.values()]
     engine.close()
