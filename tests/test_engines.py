@@ -49,6 +49,10 @@ for line in sys.stdin:
     say(task=order["task"], ok=True)
 AFTER
 """
+# Note each task, and wait for the other worker before the first.
+BOTH = """open(f"{os.getpid()}.pid", "a").write("+")
+    while sum(name.endswith(".pid") for name in os.listdir()) < 2:
+        time.sleep(0.01)"""
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +87,7 @@ def failure(engine, tasks=TASKS, **options) -> str:
 
 # -- workers ------------------------------------------------------------------------------------
 def test_workers_share_the_tasks_and_stay_for_the_next_call(engine, monkeypatch, root):
-    become(monkeypatch, before='open(f"{os.getpid()}.pid", "a").write("+")')
+    become(monkeypatch, before=BOTH)
     done = []
     engine.train(TASKS, done=done.append)
     engine.train([TASKS[0] + TASKS[1]], done=done.append)
@@ -130,10 +134,18 @@ def test_a_worker_that_floods_its_pipe_is_ended(engine, monkeypatch):
 
 
 def test_a_worker_that_waits_is_not_taken_for_one_that_hangs(engine, monkeypatch):
+    send, sent = worker_process.WorkerProcess._send, []
+
+    def counted(self, unsent):
+        sent.append(len(unsent))
+        return send(self, unsent)
+
+    monkeypatch.setattr(worker_process.WorkerProcess, "_send", counted)
     waits = 'for _ in range(4): time.sleep(0.5); say(task=order["task"], waits=True)'
     become(monkeypatch, before=waits)
     engine.timeout = 1.5
     engine.train(TASKS[:1])
+    assert len(sent) < 5, "its parent waits with it, and does not spin"
 
 
 def test_workers_that_cannot_start_end_the_sweep(engine, monkeypatch):
@@ -166,7 +178,21 @@ def test_a_worker_that_leaks_is_ended_with_its_peak(engine, monkeypatch):
     assert "LABKIT_RUN_MEMORY" in said and "LABKIT_SLOTS" in said
 
 
-def test_an_interrupted_sweep_begins_nothing_more_and_closes_at_once(engine, monkeypatch, root):
+def test_an_interrupted_sweep_begins_nothing_more(engine, monkeypatch, root):
+    become(monkeypatch, before='open("log", "a").write("+"); time.sleep(0.3)')
+
+    def interrupt(count: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.train(TASKS, done=interrupt)
+    for thread in engine._busy.values():
+        thread.join(60)
+    assert len((root / "log").read_text()) <= 5, "two ended, two in hand, one in between"
+    engine.train(TASKS[:1])  # and it can be used again
+
+
+def test_closing_waits_for_no_run(engine, monkeypatch, root):
     slow = 'first("one") or (first("begun"), time.sleep(3), first("ended"))'
     become(monkeypatch, before=slow)
 
@@ -187,7 +213,7 @@ def test_an_interrupted_sweep_begins_nothing_more_and_closes_at_once(engine, mon
 
 def test_closing_never_hangs(engine, monkeypatch):
     monkeypatch.setattr(worker_process, "GOODBYE", 0.3)
-    become(monkeypatch, after="time.sleep(1e6)")
+    become(monkeypatch, before=BOTH, after="time.sleep(1e6)")
     engine.train(TASKS[:2])
     workers = [worker._process for worker in engine._idle.values()]
     engine.close()
@@ -263,6 +289,18 @@ def test_two_trainers_of_one_run_take_turns_and_leave_no_lock(root):
     for thread in threads:
         thread.join(10)
     assert order[2:] == ["same in", "same out"] * 2
+    assert list(store.folder.iterdir()) == []
+
+    # One who waited holds a lock that its last holder removed; a newcomer must not pass by it.
+    with alone(TASKS[0], store):
+        waiter = threading.Thread(target=trainer, args=("waiter", TASKS[0], 0.5))
+        waiter.start()
+        time.sleep(0.2)
+    while order[-1] != "waiter in":
+        time.sleep(0.01)
+    with alone(TASKS[0], store):
+        assert order[-1] == "waiter out"
+    waiter.join()
     assert list(store.folder.iterdir()) == []
 
 
