@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_runs import TINY, filled, make_older, make_stale, record, rewrite, said, variants
 
@@ -106,6 +106,7 @@ def test_an_option_that_makes_no_sense_is_misuse(store, capsys, words):
 numbers = st.none() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False)
 
 
+@settings(deadline=None, derandomize=True)  # a busy machine
 @given(
     st.lists(numbers),
     numbers.filter(lambda x: x is not None),
@@ -123,6 +124,7 @@ def test_a_number_is_compared_as_python_does(values, limit, sign):
     assert where.select(rows, [f"x{sign}{limit!r}"]) == expected
 
 
+@settings(deadline=None, derandomize=True)
 @given(st.lists(numbers), st.booleans())
 def test_sorting_keeps_every_row_and_puts_nulls_last(values, descending):
     rows = where.order([{"x": value} for value in values], "x", descending)

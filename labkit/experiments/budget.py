@@ -124,7 +124,8 @@ def within(
             )
             return kept
     raise ValueError(
-        f"this sweep {needs}, too little even for one seed an arm. Raise it, or shrink the grid"
+        f"this sweep {needs}, and no more seeds can be left out of every arm. Raise it, or shrink "
+        "the grid"
     )
 
 
@@ -159,8 +160,8 @@ def _calibrate(
             break  # the rest is near one of these, or stays unknown
         try:
             seconds = timed(missing[keys[0]], device)
-        except (ValueError, RuntimeError):
-            continue  # not on this machine, or not at all: the sweep will say so
+        except Exception:
+            continue  # not on this machine, or not at all: the sweep will say why
         timings.add(kinds[keys[0]], seconds)
         fresh.add(alike)
     return fresh
