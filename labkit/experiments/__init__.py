@@ -2,6 +2,10 @@
 
 run.py         Run: model, data, training, seed; its key; `execute` trains it
 store.py       the records on disk, written whole, with a checksum
+memory.py      what a task took: seconds and the largest memory
+queries/       questions to the store: list, compare, export, clean up, train again
+timings.py     how long a run will take, from what stored runs took
+budget.py      how long a sweep will take, and what of it fits
 engine.py      worker processes that train what the store lacks
 experiment.py  Experiment: a grid of runs; Results: its records, by label
 statistics.py  Student t intervals, verdicts, what leaving out a seed does, differences, powers
