@@ -168,7 +168,7 @@ def test_what_is_no_entry_is_skipped_and_counted(store, capsys, damage):
     text = said(capsys)
     assert "8 of 8 runs" in text
     assert "besides: 1 damaged, 1 not finished writing, 4 no entries of a store" in text
-    assert "is damaged" in said(capsys, "show", path.stem, status=1)
+    assert "cannot be read" in said(capsys, "show", path.stem, status=1)
 
 
 def test_a_copy_under_another_run_s_name_is_damaged(store):
@@ -177,6 +177,15 @@ def test_a_copy_under_another_run_s_name_is_damaged(store):
     assert [file.path for file in scan(store.folder).damaged] == [store.path(other)]
     with pytest.raises(Unreadable, match="it belongs to another run"):
         find(store.folder, key(store, other))
+
+
+def test_an_entry_of_a_later_schema_is_left_alone(store, capsys):
+    path = store.path(TINY)
+    path.write_text(path.read_text().replace('"schema": 2', '"schema": 3'))
+    assert "1 no entries of a store" in said(capsys)
+    said(capsys, "gc", "--damaged")
+    assert path.exists()
+    assert "a later labkit wrote it" in said(capsys, "show", path.stem, status=1)
 
 
 def test_an_entry_is_current_stale_or_elsewhere(store, capsys):

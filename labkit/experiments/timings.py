@@ -17,6 +17,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -70,7 +71,7 @@ def kind_of(run: Mapping[str, Any]) -> Kind:
     So an entry of older code, which lacks a newer field, is still alike.
     """
     model, data, train = (_chosen(run[part]) for part in ("model", "data", "train"))
-    whole = {part: _defaults(run[part]) | run[part] for part in ("model", "data", "train")}
+    whole = {part: _defaults(run[part]["type"]) | run[part] for part in ("model", "data", "train")}
     train = {name: value for name, value in train.items() if name in TRAIN}
     probes = run.get("probes") or []
     get = whole["model"].get
@@ -102,15 +103,13 @@ class Timings:
         """Take what was trained on this class of devices, newest first."""
         self._took: dict[Kind, list[float]] = defaultdict(list)
         for entry in entries:
-            here = entry.made.get("device", entry.record.get("provenance", {}).get("device"))
-            seconds = taken(entry)
-            if here == device and seconds is not None:
-                try:
-                    took = self._took[kind_of(entry.run)]
-                except (KeyError, TypeError, ValueError, AttributeError):
-                    continue  # a run as only other code can read it
-                if len(took) < NEWEST:
-                    took.append(seconds)
+            here = entry.made.get("device") or entry.record.get("provenance", {}).get("device")
+            try:
+                kind, seconds = kind_of(entry.run), taken(entry)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                continue  # a run as only other code can read it
+            if here == device and seconds is not None and len(self._took[kind]) < NEWEST:
+                self._took[kind].append(seconds)
         self._alike: dict[str, list[float]] = {}
         for kind, took in self._took.items():
             self._alike[kind.alike] = took
@@ -187,12 +186,16 @@ def _of(run: Run, steps: int) -> Run:
     return replace(run, train=replace(run.train, steps=steps))
 
 
-def _defaults(part: Mapping[str, Any]) -> dict[str, Any]:
-    kind = CONFIGS.get(part["type"])
-    return {f.name: f.default for f in fields(kind)} if kind else {}
+@cache
+def _defaults(kind: str) -> dict[str, Any]:
+    """Give a config's defaults as JSON reads them."""
+    if kind not in CONFIGS:
+        return {}
+    return json.loads(json.dumps({f.name: f.default for f in fields(CONFIGS[kind])}, default=str))
 
 
 def _chosen(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the fields at their default."""
-    default = json.loads(json.dumps(_defaults(part), default=str))
-    return {k: v for k, v in part.items() if k == "type" or k not in default or default[k] != v}
+    """Leave out the fields at their default; a run of now has tuples where a stored one has lists."""
+    default = _defaults(part["type"])
+    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in part.items()}
+    return {k: v for k, v in plain.items() if k not in default or default[k] != v}
