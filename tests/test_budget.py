@@ -170,6 +170,16 @@ def test_timing_is_bounded(store, monkeypatch):
     ]
     found = estimate(kinds, store, 1)
     assert found.basis.endswith("2 scaled from the nearest, 1 timed for a few steps")
+
+
+def test_runs_with_other_probes_or_far_other_sizes_are_only_guessed_from(store):
+    for unlike in (
+        replace(TINY, probes=("test",)),
+        replace(TINY, train=replace(TINY.train, steps=300)),
+    ):
+        found = estimate([unlike], store, 1)
+        assert found.basis.endswith("1 guessed from unlike runs")
+        assert found.high >= 10 * found.seconds and found.low <= 0.1 * found.seconds
     assert found.unknown == 0
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from labkit.experiments.queries.entries import scan
 from labkit.experiments.run import Run
 from labkit.experiments.store import Store
-from labkit.experiments.timings import Kind, Time, Timings, kind_of, timed
+from labkit.experiments.timings import LEAST, Kind, Time, Timings, kind_of, timed
 
 UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([dhms])\s*")
@@ -24,6 +24,7 @@ BASES = {
     "alike": "as alike runs took",
     "nearest": "scaled from the nearest",
     "timed": "timed for a few steps",
+    "guessed": "guessed from unlike runs",
 }
 
 
@@ -141,8 +142,7 @@ def _times(runs: Sequence[Run], store: Store) -> tuple[dict[str, Time], dict[str
     times: dict[str, Time] = {}
     for key, kind in kinds.items():
         if time_of := timings.of(kind):
-            known = time_of.basis == "alike" and kind.alike in fresh
-            times[key] = replace(time_of, basis="timed") if known else time_of
+            times[key] = _as_timed(time_of) if kind.alike in fresh else time_of
     return times, missing
 
 
@@ -152,12 +152,14 @@ def _calibrate(
     """Time one run of each kind that nothing stored is like, the most frequent kinds first."""
     strange: dict[str, list[str]] = defaultdict(list)
     for key, kind in kinds.items():
-        if timings.of(kind) is None:
+        if timings.of(kind, guess=False) is None:
             strange[kind.alike].append(key)
     until, fresh = time.monotonic() + CALIBRATION, set()
     for alike, keys in sorted(strange.items(), key=lambda item: -len(item[1])):
         if time.monotonic() > until:
-            break  # the rest is near one of these, or stays unknown
+            break  # the rest is guessed
+        if timings.of(kinds[keys[0]], guess=False):
+            continue  # near one that was just timed
         try:
             seconds = timed(missing[keys[0]], device)
         except Exception:
@@ -165,6 +167,11 @@ def _calibrate(
         timings.add(kinds[keys[0]], seconds)
         fresh.add(alike)
     return fresh
+
+
+def _as_timed(found: Time) -> Time:
+    low, high = LEAST["timed"]
+    return Time(found.seconds, low * found.seconds, high * found.seconds, "timed")
 
 
 def _sum(times: dict[str, Time], missing: dict[str, Run], slots: int) -> Estimate:

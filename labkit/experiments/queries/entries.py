@@ -153,8 +153,8 @@ def find(folder: Path, prefix: str) -> Entry:
         return read(names[0])
     except Unreadable as error:
         raise Unreadable(
-            f"the entry {names[0].stem[:12]} cannot be read ({error}); if it is damaged, its run trains again when it is "
-            "asked for, and `labkit runs gc --damaged` removes it"
+            f"the entry {names[0].stem[:12]} cannot be read ({error}); if it is damaged, its run "
+            "trains again when it is asked for, and `labkit runs gc --damaged` removes it"
         ) from error
 
 
