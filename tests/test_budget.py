@@ -165,11 +165,11 @@ def test_timing_is_bounded(store, monkeypatch):
     clock = iter(range(0, 1000, 3))  # every look at it, three seconds have gone by
     monkeypatch.setattr(budget.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(budget, "timed", lambda run, device: 7.0)
-    kinds = [
-        replace(LANGUAGE, model=replace(LANGUAGE.model, norm=n)) for n in ("rms", "layer", "none")
-    ]
-    found = estimate(kinds, store, 1)
-    assert found.basis.endswith("2 scaled from the nearest, 1 timed for a few steps")
+    train = LANGUAGE.train
+    far = [replace(LANGUAGE, train=replace(train, steps=steps)) for steps in (800, 2, 40)]
+    found = estimate(far, store, 1)
+    assert found.basis.endswith("1 timed for a few steps, 2 guessed from unlike runs")
+    assert found.seconds == pytest.approx(7.0 * (1 + 20 + 400))  # the smallest was timed
 
 
 def test_runs_with_other_probes_or_far_other_sizes_are_only_guessed_from(store):

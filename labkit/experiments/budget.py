@@ -8,14 +8,14 @@ Runs that the store has take nothing. What a run takes is measured, never assume
 import math
 import re
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from labkit.experiments.queries.entries import scan
 from labkit.experiments.run import Run
 from labkit.experiments.store import Store
-from labkit.experiments.timings import LEAST, Kind, Time, Timings, kind_of, timed
+from labkit.experiments.timings import Kind, Time, Timings, kind_of, timed
 
 UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([dhms])\s*")
@@ -138,40 +138,26 @@ def _times(runs: Sequence[Run], store: Store) -> tuple[dict[str, Time], dict[str
         return {}, {}
     timings = Timings(scan(store.folder).entries, store.device)
     kinds = {key: kind_of(run.to_dict()) for key, run in missing.items()}
-    fresh = _calibrate(timings, kinds, missing, store.device)
-    times: dict[str, Time] = {}
-    for key, kind in kinds.items():
-        if time_of := timings.of(kind):
-            times[key] = _as_timed(time_of) if kind.alike in fresh else time_of
-    return times, missing
+    _calibrate(timings, kinds, missing, store.device)
+    found = {key: timings.of(kind) for key, kind in kinds.items()}
+    return {key: each for key, each in found.items() if each}, missing
 
 
 def _calibrate(
     timings: Timings, kinds: dict[str, Kind], missing: dict[str, Run], device: str
-) -> set[str]:
-    """Time one run of each kind that nothing stored is like, the most frequent kinds first."""
-    strange: dict[str, list[str]] = defaultdict(list)
-    for key, kind in kinds.items():
-        if timings.of(kind, guess=False) is None:
-            strange[kind.alike].append(key)
-    until, fresh = time.monotonic() + CALIBRATION, set()
-    for alike, keys in sorted(strange.items(), key=lambda item: -len(item[1])):
+) -> None:
+    """Time a run of each kind that nothing stored is near, the smallest first."""
+    strange = {kind: key for key, kind in kinds.items() if not timings.of(kind, guess=False)}
+    until = time.monotonic() + CALIBRATION
+    for kind in sorted(strange, key=lambda each: (each.scale, each.alike)):
         if time.monotonic() > until:
             break  # the rest is guessed
-        if timings.of(kinds[keys[0]], guess=False):
+        if timings.of(kind, guess=False):
             continue  # near one that was just timed
         try:
-            seconds = timed(missing[keys[0]], device)
+            timings.add(kind, timed(missing[strange[kind]], device))
         except Exception:
             continue  # not on this machine, or not at all: the sweep will say why
-        timings.add(kinds[keys[0]], seconds)
-        fresh.add(alike)
-    return fresh
-
-
-def _as_timed(found: Time) -> Time:
-    low, high = LEAST["timed"]
-    return Time(found.seconds, low * found.seconds, high * found.seconds, "timed")
 
 
 def _sum(times: dict[str, Time], missing: dict[str, Run], slots: int) -> Estimate:

@@ -4,7 +4,7 @@ alike     equal but for seed, learning rates and the like: the median of what th
 nearest   same kind of network and optimizer; the nearest in size, each scaled by
               steps · depth · sqrt(width² · predictions a step)
           because a block of a small network costs its calls as much as its arithmetic
-timed     no such run is stored: a few steps of it, here and now
+timed     no such run is stored: a few steps of it, or of one near it, here and now
 guessed   nor is there time for that: as nearest, from runs of far other sizes or probes
 
 Runs of older code count too: an edit of one norm does not change what training costs. All are
@@ -30,8 +30,9 @@ from labkit.training import Record
 NEWEST = 15  # of alike runs: code, machine and load change
 NEIGHBOURS = 5  # whose spread is the range of a guess
 # The least range of an expectation, as its factor: few neighbours may agree by chance. Measured
-# over the book's store by leaving out a run (alike) or all runs of a kind (nearest).
-LEAST = {"alike": (0.85, 1.15), "nearest": (0.7, 1.4), "timed": (0.7, 1.4), "guessed": (0.1, 10)}
+# over the book's store by leaving out a run (alike) or the runs of a chapter (the others). Timing
+# a few steps says too much rather than too little: caches are cold, and others work beside it.
+LEAST = {"alike": (0.85, 1.15), "nearest": (0.7, 1.4), "timed": (0.4, 1.4), "guessed": (0.1, 10)}
 FAR = math.log(12)  # a neighbour whose sizes differ by more is no basis, only a guess
 LONG = math.log(50)  # beside so many steps it hardly counts what else is measured
 TRAIN = ("steps", "optimizer", "clip")  # what of TrainConfig costs time
@@ -124,6 +125,7 @@ class Timings:
                 continue  # a run as only other code can read it
             if here == device and seconds is not None and len(self._took[kind]) < NEWEST:
                 self._took[kind].append(seconds)
+        self._fresh: set[str] = set()  # what was timed just now
         self._alike: dict[str, list[float]] = {}
         for kind, took in self._took.items():
             self._alike[kind.alike] = took
@@ -131,7 +133,8 @@ class Timings:
     def of(self, kind: Kind, guess: bool = True) -> Time | None:
         """Expect a time from alike runs, else from the nearest; None where there is no basis."""
         if took := self._alike.get(kind.alike):
-            return _spread(statistics.median(took), took, "alike")
+            basis = "timed" if kind.alike in self._fresh else "alike"
+            return _spread(statistics.median(took), took, basis)
         family = [other for other in self._took if other.family == kind.family]
         near = [other for other in family if kind.near(other)]
         if not near and not guess:
@@ -146,11 +149,14 @@ class Timings:
             weights.append(1 / (distance + 0.1))
         logs = sum(w * math.log(g) for w, g in zip(weights, guesses, strict=True))
         basis = "nearest" if near else "guessed"
+        if near and ranked[0][1] in self._fresh:
+            basis = "timed"
         return _spread(math.exp(logs / sum(weights)), guesses, basis)
 
     def add(self, kind: Kind, seconds: float) -> None:
         """Count what was timed just now."""
         self._took[kind] = self._alike[kind.alike] = [seconds]
+        self._fresh.add(kind.alike)
 
 
 def _spread(middle: float, seen: Sequence[float], basis: str) -> Time:
