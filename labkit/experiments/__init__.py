@@ -2,10 +2,14 @@
 
 run.py         Run: model, data, training, seed; its key; `execute` trains it
 store.py       the records on disk, written whole, with a checksum
-engines/       what trains the runs that the store lacks: processes, or this one
-replicates.py  which runs train together
+engines/       what trains the runs that the store lacks: processes, Ray, or this one
+replicates/    runs that train together, as one batched model
 filling.py     from runs to records: read, train, read
 sweep.py       sweep(runs): the records of a list of runs, on any engine
+memory.py      what a task took: seconds and the largest memory
+queries/       questions to the store: list, compare, export, clean up, train again
+timings.py     how long a run will take, from what stored runs took
+budget.py      how long a sweep will take, and what of it fits
 experiment.py  Experiment: a grid of runs; Results: its records, by label
 statistics.py  Student t intervals, verdicts, what leaving out a seed does, differences, powers
 claims.py      claim(…): a sentence with numbers, judged

@@ -8,7 +8,7 @@ Runs that the store has take nothing. What a run takes is measured, never assume
 import math
 import re
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -24,6 +24,7 @@ BASES = {
     "alike": "as alike runs took",
     "nearest": "scaled from the nearest",
     "timed": "timed for a few steps",
+    "guessed": "guessed from unlike runs",
 }
 
 
@@ -124,7 +125,8 @@ def within(
             )
             return kept
     raise ValueError(
-        f"this sweep {needs}, too little even for one seed an arm. Raise it, or shrink the grid"
+        f"this sweep {needs}, and no more seeds can be left out of every arm. Raise it, or shrink "
+        "the grid"
     )
 
 
@@ -136,34 +138,26 @@ def _times(runs: Sequence[Run], store: Store) -> tuple[dict[str, Time], dict[str
         return {}, {}
     timings = Timings(scan(store.folder).entries, store.device)
     kinds = {key: kind_of(run.to_dict()) for key, run in missing.items()}
-    fresh = _calibrate(timings, kinds, missing, store.device)
-    times: dict[str, Time] = {}
-    for key, kind in kinds.items():
-        if time_of := timings.of(kind):
-            known = time_of.basis == "alike" and kind.alike in fresh
-            times[key] = replace(time_of, basis="timed") if known else time_of
-    return times, missing
+    _calibrate(timings, kinds, missing, store.device)
+    found = {key: timings.of(kind) for key, kind in kinds.items()}
+    return {key: each for key, each in found.items() if each}, missing
 
 
 def _calibrate(
     timings: Timings, kinds: dict[str, Kind], missing: dict[str, Run], device: str
-) -> set[str]:
-    """Time one run of each kind that nothing stored is like, the most frequent kinds first."""
-    strange: dict[str, list[str]] = defaultdict(list)
-    for key, kind in kinds.items():
-        if timings.of(kind) is None:
-            strange[kind.alike].append(key)
-    until, fresh = time.monotonic() + CALIBRATION, set()
-    for alike, keys in sorted(strange.items(), key=lambda item: -len(item[1])):
+) -> None:
+    """Time a run of each kind that nothing stored is near, the smallest first."""
+    strange = {kind: key for key, kind in kinds.items() if not timings.of(kind, guess=False)}
+    until = time.monotonic() + CALIBRATION
+    for kind in sorted(strange, key=lambda each: (each.scale, each.alike)):
         if time.monotonic() > until:
-            break  # the rest is near one of these, or stays unknown
+            break  # the rest is guessed
+        if timings.of(kind, guess=False):
+            continue  # near one that was just timed
         try:
-            seconds = timed(missing[keys[0]], device)
-        except (ValueError, RuntimeError):
-            continue  # not on this machine, or not at all: the sweep will say so
-        timings.add(kinds[keys[0]], seconds)
-        fresh.add(alike)
-    return fresh
+            timings.add(kind, timed(missing[strange[kind]], device))
+        except Exception:
+            continue  # not on this machine, or not at all: the sweep will say why
 
 
 def _sum(times: dict[str, Time], missing: dict[str, Run], slots: int) -> Estimate:

@@ -12,7 +12,7 @@ chapter depends on it.
 import hashlib
 import json
 import os
-import tempfile
+import uuid
 import warnings
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,15 +31,16 @@ WRITING = ".writing-"  # how the name of a file begins that is not yet whole
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file so that a reader, or a kill, at any moment sees all of it or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=WRITING, delete=False) as file:
-        try:
+    part = path.with_name(f"{WRITING}{uuid.uuid4().hex}")
+    try:
+        with part.open("xb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 class Store:

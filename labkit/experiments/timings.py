@@ -4,7 +4,8 @@ alike     equal but for seed, learning rates and the like: the median of what th
 nearest   same kind of network and optimizer; the nearest in size, each scaled by
               steps · depth · sqrt(width² · predictions a step)
           because a block of a small network costs its calls as much as its arithmetic
-timed     no such run is stored: a few steps of it, here and now
+timed     no such run is stored: a few steps of it, or of one near it, here and now
+guessed   nor is there time for that: as nearest, from runs of far other sizes or probes
 
 Runs of older code count too: an edit of one norm does not change what training costs. All are
 seconds on one idle slot: processor time where that is less than wall time.
@@ -17,19 +18,23 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any
 
 import torch
 
 from labkit.experiments.queries.entries import Entry
 from labkit.experiments.run import CONFIGS, CPU, Run, execute
+from labkit.training import Record
 
 NEWEST = 15  # of alike runs: code, machine and load change
 NEIGHBOURS = 5  # whose spread is the range of a guess
 # The least range of an expectation, as its factor: few neighbours may agree by chance. Measured
-# over the book's store by leaving out a run (alike) or all runs of a kind (nearest).
-LEAST = {"alike": (0.85, 1.15), "nearest": (0.7, 1.4)}
-FAR = math.log(30)  # a neighbour whose scale differs by more says nothing
+# over the book's store by leaving out a run (alike) or the runs of a chapter (the others). Timing
+# a few steps says too much rather than too little: caches are cold, and others work beside it.
+LEAST = {"alike": (0.85, 1.15), "nearest": (0.7, 1.4), "timed": (0.4, 1.4), "guessed": (0.1, 10)}
+FAR = math.log(12)  # a neighbour whose sizes differ by more is no basis, only a guess
+LONG = math.log(50)  # beside so many steps it hardly counts what else is measured
 TRAIN = ("steps", "optimizer", "clip")  # what of TrainConfig costs time
 
 
@@ -40,7 +45,7 @@ class Time:
     seconds: float
     low: float  # nine of ten lie between low and high
     high: float
-    basis: str  # alike, nearest or timed
+    basis: str  # alike, nearest, timed or guessed
 
 
 @dataclass(frozen=True)
@@ -49,8 +54,9 @@ class Kind:
 
     alike: str  # the same for runs that take the same
     family: tuple[str, str, str]  # model, data, optimizer: others are not compared
+    probes: frozenset[str]
     sizes: tuple[float, ...]  # log of steps, depth, width, predictions a step
-    traits: frozenset[tuple[str, str]]  # everything else that was chosen, probes too
+    traits: frozenset[tuple[str, str]]  # everything else that was chosen
 
     @property
     def scale(self) -> float:
@@ -60,8 +66,17 @@ class Kind:
 
     def distance(self, other: "Kind") -> float:
         """Say how unlike two kinds are: sizes by their ratio, other fields by their number."""
-        sizes = sum(abs(a - b) for a, b in zip(self.sizes, other.sizes, strict=True))
-        return sizes + 0.2 * len(self.traits ^ other.traits)
+        unlike = len(self.traits ^ other.traits) + len(self.probes ^ other.probes)
+        return self.apart(other) + 0.2 * unlike
+
+    def apart(self, other: "Kind") -> float:
+        """Add up the logarithms of the sizes' ratios."""
+        return sum(abs(a - b) for a, b in zip(self.sizes, other.sizes, strict=True))
+
+    def near(self, other: "Kind") -> bool:
+        """Say whether the other's time is a basis for this one's."""
+        trained = min(self.sizes[0], other.sizes[0]) >= LONG
+        return self.apart(other) <= FAR and (trained or self.probes == other.probes)
 
 
 def kind_of(run: Mapping[str, Any]) -> Kind:
@@ -70,7 +85,7 @@ def kind_of(run: Mapping[str, Any]) -> Kind:
     So an entry of older code, which lacks a newer field, is still alike.
     """
     model, data, train = (_chosen(run[part]) for part in ("model", "data", "train"))
-    whole = {part: _defaults(run[part]) | run[part] for part in ("model", "data", "train")}
+    whole = {part: _defaults(run[part]["type"]) | run[part] for part in ("model", "data", "train")}
     train = {name: value for name, value in train.items() if name in TRAIN}
     probes = run.get("probes") or []
     get = whole["model"].get
@@ -90,8 +105,9 @@ def kind_of(run: Mapping[str, Any]) -> Kind:
     return Kind(
         json.dumps([model, data, train, probes], sort_keys=True),
         (run["model"]["type"], run["data"]["type"], whole["train"].get("optimizer", "")),
+        frozenset(probes),
         tuple(math.log(max(1, size)) for size in sizes),
-        frozenset(traits | {("probe", name) for name in probes}),
+        frozenset(traits),
     )
 
 
@@ -102,44 +118,45 @@ class Timings:
         """Take what was trained on this class of devices, newest first."""
         self._took: dict[Kind, list[float]] = defaultdict(list)
         for entry in entries:
-            here = entry.made.get("device", entry.record.get("provenance", {}).get("device"))
-            seconds = taken(entry)
-            if here == device and seconds is not None:
-                try:
-                    took = self._took[kind_of(entry.run)]
-                except (KeyError, TypeError, ValueError, AttributeError):
-                    continue  # a run as only other code can read it
-                if len(took) < NEWEST:
-                    took.append(seconds)
+            here = entry.made.get("device") or entry.record.get("provenance", {}).get("device")
+            try:
+                kind, seconds = kind_of(entry.run), taken(entry)
+            except (KeyError, TypeError, ValueError, AttributeError):
+                continue  # a run as only other code can read it
+            if here == device and seconds is not None and len(self._took[kind]) < NEWEST:
+                self._took[kind].append(seconds)
+        self._fresh: set[str] = set()  # what was timed just now
         self._alike: dict[str, list[float]] = {}
         for kind, took in self._took.items():
             self._alike[kind.alike] = took
 
-    def of(self, kind: Kind) -> Time | None:
-        """Expect a time from alike runs, else from the nearest; None where none is near."""
+    def of(self, kind: Kind, guess: bool = True) -> Time | None:
+        """Expect a time from alike runs, else from the nearest; None where there is no basis."""
         if took := self._alike.get(kind.alike):
-            return _spread(statistics.median(took), took, "alike")
-        near = sorted(
-            (kind.distance(other), other.alike, other)
-            for other in self._took
-            if other.family == kind.family and abs(other.scale - kind.scale) < FAR
-        )[:NEIGHBOURS]
-        if not near:
+            basis = "timed" if kind.alike in self._fresh else "alike"
+            return _spread(statistics.median(took), took, basis)
+        family = [other for other in self._took if other.family == kind.family]
+        near = [other for other in family if kind.near(other)]
+        if not near and not guess:
             return None
-        guesses = [
-            (
-                statistics.median(self._took[other]) * math.exp(kind.scale - other.scale),
-                1 / (d + 0.1),
-            )
-            for d, _, other in near
-        ]
-        whole = sum(weight for _, weight in guesses)
-        middle = math.exp(sum(math.log(guess) * weight for guess, weight in guesses) / whole)
-        return _spread(middle, [guess for guess, _ in guesses], "nearest")
+        ranked = sorted((kind.distance(each), each.alike, each) for each in near or family)
+        if not ranked:
+            return None
+        guesses, weights = [], []
+        for distance, _, other in ranked[:NEIGHBOURS]:
+            took = statistics.median(self._took[other])
+            guesses.append(took * math.exp(kind.scale - other.scale))
+            weights.append(1 / (distance + 0.1))
+        logs = sum(w * math.log(g) for w, g in zip(weights, guesses, strict=True))
+        basis = "nearest" if near else "guessed"
+        if near and ranked[0][1] in self._fresh:
+            basis = "timed"
+        return _spread(math.exp(logs / sum(weights)), guesses, basis)
 
     def add(self, kind: Kind, seconds: float) -> None:
         """Count what was timed just now."""
         self._took[kind] = self._alike[kind.alike] = [seconds]
+        self._fresh.add(kind.alike)
 
 
 def _spread(middle: float, seen: Sequence[float], basis: str) -> Time:
@@ -164,35 +181,41 @@ def taken(entry: Entry) -> float | None:
 def timed(run: Run, device: str = CPU, limit: float = 1.0) -> float:
     """Train a few steps of a run, for about `limit` seconds, and say what all of them would take.
 
-    The first step is not counted, unless it alone takes too long; a probe's measuring is.
+    The first step is not counted, unless it alone takes too long; what probes take is.
     """
     threads = torch.get_num_threads()
     with torch.random.fork_rng(devices=[]):
         try:
             torch.set_num_threads(1)  # as a worker does
-            began = time.perf_counter()
-            record = execute(_of(run, 1), device=device)
-            first = time.perf_counter() - began
-            if first < limit / 4:
-                steps = max(2, min(run.train.steps, int(limit / 2 / max(record.seconds, 1e-3))))
-                record = execute(_of(run, min(steps, 20)), device=device)
+            record, share = _few(run, 1, device)
+            if record.seconds < limit / 4:
+                steps = min(run.train.steps, 20, int(limit / 2 / max(record.seconds, 1e-3)))
+                record, share = _few(run, max(2, steps), device)
         finally:
             torch.set_num_threads(threads)
-    done = max(1, len(record.losses))
-    measuring = max(0.0, record.cpu_seconds - record.seconds)
-    return record.seconds / done * run.train.steps + measuring
+    loop = record.seconds * share
+    measuring = max(0.0, record.cpu_seconds - loop)
+    return loop / max(1, len(record.losses)) * run.train.steps + measuring
 
 
-def _of(run: Run, steps: int) -> Run:
-    return replace(run, train=replace(run.train, steps=steps))
+def _few(run: Run, steps: int, device: str) -> tuple[Record, float]:
+    """Train so many steps, and say which share of the time this process was at work."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    record = execute(replace(run, train=replace(run.train, steps=steps)), device=device)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    return record, min(1.0, cpu / wall) if device == CPU else 1.0
 
 
-def _defaults(part: Mapping[str, Any]) -> dict[str, Any]:
-    kind = CONFIGS.get(part["type"])
-    return {f.name: f.default for f in fields(kind)} if kind else {}
+@cache
+def _defaults(kind: str) -> dict[str, Any]:
+    """Give a config's defaults as JSON reads them."""
+    if kind not in CONFIGS:
+        return {}
+    return json.loads(json.dumps({f.name: f.default for f in fields(CONFIGS[kind])}, default=str))
 
 
 def _chosen(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the fields at their default."""
-    default = json.loads(json.dumps(_defaults(part), default=str))
-    return {k: v for k, v in part.items() if k == "type" or k not in default or default[k] != v}
+    """Leave out the fields at their default; tuples become lists, as in a stored run."""
+    default = _defaults(part["type"])
+    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in part.items()}
+    return {k: v for k, v in plain.items() if k not in default or default[k] != v}

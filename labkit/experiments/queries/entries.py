@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from labkit.experiments.run import CPU, gpu
-from labkit.experiments.store import WRITING, checked
+from labkit.experiments.store import SCHEMA, WRITING, checked
 from labkit.fingerprint import fingerprint_of
 
 NAME = re.compile(r"[0-9a-f]{64}\.json")
@@ -28,6 +28,10 @@ NAME = re.compile(r"[0-9a-f]{64}\.json")
 
 class Unreadable(Exception):
     """An entry that is not what was put there."""
+
+
+class Newer(Unreadable):
+    """An entry of a later schema: not ours to judge."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,8 @@ def scan(folder: Path) -> Shelf:
                 shelf.entries.append(read(path))
         except FileNotFoundError:
             continue
+        except Newer as error:
+            shelf.foreign.append(look(path, str(error)))
         except Unreadable as error:
             shelf.damaged.append(look(path, str(error)))
         except OSError as error:
@@ -118,6 +124,8 @@ def read(path: Path) -> Entry:
     file = look(path)
     try:
         raw = json.loads(path.read_bytes())
+        if isinstance(raw, dict) and isinstance(raw.get("schema"), int) and raw["schema"] > SCHEMA:
+            raise Newer(f"a later labkit wrote it, of schema {raw['schema']}")
         older = isinstance(raw, dict) and set(raw) == {"checksum", "run", "record"}
         whole = _checked_older(raw) if older else checked(raw, path.stem)
         run, record, made = whole["run"], whole["record"], whole.get("made", {})
@@ -145,8 +153,8 @@ def find(folder: Path, prefix: str) -> Entry:
         return read(names[0])
     except Unreadable as error:
         raise Unreadable(
-            f"the entry {names[0].stem[:12]} is damaged ({error}); its run trains again when it is "
-            "asked for, and `labkit runs gc --damaged` removes it"
+            f"the entry {names[0].stem[:12]} cannot be read ({error}); if it is damaged, its run "
+            "trains again when it is asked for, and `labkit runs gc --damaged` removes it"
         ) from error
 
 

@@ -66,16 +66,14 @@ def _parquet(entries: Sequence[Entry]) -> bytes:
 
 def _column(values: Sequence[Any]) -> list[Any]:
     """Bring values to one type: all numbers, all true or false, or else text."""
-    kinds = {type(value) for value in values if value is not None}
-    if kinds == {bool} or (kinds == {int} and all(_fits(value) for value in values)):
+    there = [value for value in values if value is not None]
+    kinds = {type(value) for value in there}
+    fits = all(-(2**63) <= value < 2**63 for value in there if type(value) is int)
+    if kinds == {bool} or (kinds == {int} and fits):
         return list(values)
-    if kinds and kinds <= {int, float}:
+    if kinds == {float} or (kinds == {int, float} and fits):
         return [None if value is None else float(value) for value in values]
     return [_plain(value) for value in values]
-
-
-def _fits(value: int | None) -> bool:
-    return value is None or -(2**63) <= value < 2**63
 
 
 def _plain(value: Any) -> Any:

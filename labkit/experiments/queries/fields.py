@@ -7,6 +7,7 @@ seconds  cpu_seconds  predictions_per_second          of the training loop
 provenance.commit  made.engine                        where and how it was made
 """
 
+import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -85,8 +86,11 @@ def check_known(names: Iterable[str], rows: Iterable[Row]) -> None:
     fields = known(rows)
     for name in names:
         if name not in fields and name not in SHORT:
+            there = [*SHORT, *fields]
+            near = difflib.get_close_matches(name, there, 1)
+            meant = f" (perhaps {near[0]}?)" if near else ""
             raise ValueError(
-                f"no run here has a field {name!r}; there are {', '.join([*SHORT, *fields])}"
+                f"no run here has a field {name!r}{meant}; there are {', '.join(there)}"
             )
 
 

@@ -1,0 +1,96 @@
+"""Runs that were never trained, put into a store for the tests of `labkit runs`."""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from labkit import ModelConfig, Record, TrainConfig, cli
+from labkit.corpora import Digits, Markov
+from labkit.experiments import Run
+from labkit.experiments.store import Store
+from labkit.vision import MLPConfig
+
+TINY = Run(
+    model=MLPConfig(width=8, depth=1), data=Digits(batch=16), train=TrainConfig(steps=3, lr=0.01)
+)
+LANGUAGE = Run(
+    model=ModelConfig(dim=16, depth=1, heads=2, context=8),
+    data=Markov(batch=2, time=8),
+    train=TrainConfig(steps=2),
+)
+
+
+def record(loss: float | None = 0.5, cpu_seconds: float = 2.0, **more) -> Record:
+    """Make up what a run left behind; a loss of None diverged."""
+    return Record(
+        losses=[1.0, 0.75, 0.5] if loss is None else [1.0, 0.75, loss],
+        steps=3,
+        diverged_at=3 if loss is None else None,
+        seconds=cpu_seconds,
+        cpu_seconds=cpu_seconds,
+        probes={"test": {"loss": loss, "accuracy": 0.5}, "residual-rms": [1.0, 2.0, 4.0]},
+        provenance={"device": "cpu", "cpu": "a processor", "threads": 1, "commit": "abc"},
+        **more,
+    )
+
+
+def variants() -> list[Run]:
+    """List runs of two kinds, in which every field that is asked for differs somewhere."""
+    language = [
+        replace(
+            LANGUAGE,
+            model=replace(LANGUAGE.model, recipe=recipe),
+            train=replace(LANGUAGE.train, lr=lr),
+            seed=seed,
+        )
+        for recipe in ("pre", "post")
+        for lr in (1e-3, 1e-2)
+        for seed in (0, 1)
+    ]
+    return [*language, TINY]
+
+
+def rewrite(path: Path, rename: bool = False, **parts: dict) -> Path:
+    """Change parts of an entry and its checksum with them; `rename` gives it the key, too."""
+    entry = json.loads(path.read_text())
+    del entry["checksum"]
+    for name, changes in parts.items():
+        entry[name] |= changes
+    if rename:
+        made = entry["made"]
+        content = {"run": entry["run"], **{k: made[k] for k in ("code", "torch", "device")}}
+        key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        path.unlink()
+        path, entry["key"] = path.with_name(f"{key}.json"), key
+    checksum = hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps({"checksum": checksum, **entry}))
+    return path
+
+
+def make_stale(store: Store, run: Run, **made: str) -> Path:
+    """Make a stored run one of other code, under the key that it had there."""
+    return rewrite(store.path(run), rename=True, made={"code": "0" * 64, **made})
+
+
+def make_older(path: Path) -> Path:
+    """Write an entry as schema 1 did."""
+    entry = json.loads(path.read_text())
+    run, kept = entry["run"], entry["record"]
+    checksum = hashlib.sha256(json.dumps([run, kept], sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps({"checksum": checksum, "run": run, "record": kept}))
+    return path
+
+
+def filled(root: Path) -> Store:
+    """Make a store with runs that were never trained, one of them diverged."""
+    store = Store(root)
+    for i, run in enumerate(variants()):
+        store.put(run, record(None if i == 3 else 0.1 * (i + 1)), peak_bytes=2**20 * (i + 1))
+    return store
+
+
+def said(capsys, *words: str, status: int = 0) -> str:
+    """Call `labkit runs` and give back what it says."""
+    assert cli.main(["runs", *words]) == status
+    return "".join(capsys.readouterr())
