@@ -148,12 +148,12 @@ def test_a_row_that_diverges_stops_where_it_stops_alone(norm):
     compare(models, others, records, together, rtol=2e-6, atol=2e-4)
 
 
-def poisoned(batch, seed, at):
-    """Hand out batches; the inputs of one step are not finite."""
+def poisoned(batch, seed, at, factor=math.inf):
+    """Hand out batches; the inputs of one step are multiplied by a factor."""
     own = torch.Generator().manual_seed(seed)
     for step in range(10):
         x = torch.randn(batch, 4, generator=own)
-        yield x * math.inf if step == at else x, torch.randint(3, (batch,), generator=own)
+        yield x * factor if step == at else x, torch.randint(3, (batch,), generator=own)
 
 
 class Little(nn.Module):
@@ -200,6 +200,17 @@ def test_a_row_that_stops_keeps_its_weights_and_statistics(at):
     assert together[1].diverged_at == at
     compare(models, others, alone_, together, rtol=1e-5, atol=1e-5)
     assert all(p.grad is None for p in others[1].parameters()) is (at is not None)
+
+
+def test_only_the_loss_that_is_recorded_stops_a_row():
+    # 1e25² is too much for the auxiliary loss, and BatchNorm hides it from the loss itself
+    models, others = three(Littles), three(Littles)
+    records = [train(m, poisoned(6, s, 3 if s else None, 1e25), c, progress=False)
+               for m, s, c in zip(models, range(3), DECAYING, strict=True)]  # fmt: skip
+    drawn = [poisoned(6, s, 3 if s else None, 1e25) for s in range(3)]
+    together = train_together(others, drawn, DECAYING, [[], [], []])
+    assert [record.diverged_at for record in together] == [None, 4, 4]
+    compare(models, others, records, together, rtol=1e-5, atol=1e-5)
 
 
 def test_a_row_that_diverges_touches_no_other():

@@ -2,7 +2,8 @@
 
     labkit bench replicates            a Markdown table; on the GPU that torch sees, else here
 
-    time    of one replicate's step: batches, loss, gradient, update; no probes
+    time    of one replicate's step: batches, loss, gradient, update; no probes, no set-up
+            (together: one rehearsed step, and the graphs' capture)
     ratio   one after another / together (above 1: together is faster), median over paired turns
 
 Both sides run in one process, turn about. On a CPU they are timed in processor time, which other
@@ -19,8 +20,10 @@ import torch
 
 from labkit.bench import spread
 from labkit.corpora import Text
+from labkit.experiments.replicates.graph import Captured
 from labkit.experiments.replicates.memory import need
-from labkit.experiments.replicates.together import train_together
+from labkit.experiments.replicates.stack import Stack
+from labkit.experiments.replicates.step import Step
 from labkit.experiments.run import CPU, Run
 from labkit.model import ModelConfig
 from labkit.training import TrainConfig, train
@@ -52,14 +55,14 @@ def table(
     for size in sizes:
         run = _run(*size, steps, recipe)
         asked = need(run)
+        if asked.reason:
+            raise ValueError(f"models of recipe {recipe!r} train alone: {asked.reason}")
         for many in replicates:
             pairs = _pairs(run, many, device, turns)
             cells = [_cell([1e3 * pair[side] / steps for pair in pairs]) for side in (0, 1)]
             ratio = _cell([a / b for a, b in pairs])
             label = "dim {}, depth {}, batch {} × {}".format(*size)
             print(f"| {label} | {many} | {asked.each / 1e6:.1f} | {' | '.join(cells)} | {ratio} |")
-            if asked.reason:
-                print(f"\nnot together: {asked.reason}")
 
 
 def _run(dim: int, depth: int, batch: int, time: int, steps: int, recipe: str) -> Run:
@@ -69,32 +72,36 @@ def _run(dim: int, depth: int, batch: int, time: int, steps: int, recipe: str) -
 
 def _pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[float, float]]:
     """Time both sides turn about: seconds for all steps of one replicate."""
-    few = min(many, 4)  # alone each costs the same: time some of them
-    corpus = run.data.load()
-    batches = [list(islice(corpus.train(seed), run.train.steps)) for seed in range(many)]
+    steps, few = run.train.steps, min(many, 4)  # alone each costs the same: time some of them
     place = CPU if device == CPU else "cuda"
+    corpus = run.data.load()
+    drawn = [list(islice(corpus.train(seed), steps)) for seed in range(many)]
+    models = [run.model.build().to(place) for _ in range(many + few)]
+    rows = [[own[i] for own in drawn] for i in range(steps)]
+    step = Step(Stack(models[few:]), [run.train] * many, [0.0] * many, rows[0])
+    look, move = (Captured(call, step.losses.device) for call in (step.look, step.move))
 
-    def models(count: int) -> list:
-        return [run.model.build().to(place) for _ in range(count)]
+    def together() -> None:
+        for i, batches in enumerate(rows):
+            step.put(i, batches)
+            look()
+            move()
 
-    def one_after_another(made: list) -> None:
-        for model, own in zip(made, batches, strict=False):
+    def one_after_another() -> None:
+        for model, own in zip(models[:few], drawn, strict=False):
             moved = ((x.to(place), y.to(place)) for x, y in own)
             train(model, moved, run.train, progress=False)
 
-    def together(made: list) -> None:
-        train_together(made, batches, [run.train] * many, [()] * many)
-
-    sides: tuple[tuple[Callable[[list], None], int], ...]
     sides = (one_after_another, few), (together, many)
     pairs = []
     for turn in range(turns + 1):
         seconds = {}
         for call, count in sides if turn % 2 else sides[::-1]:
-            made = models(count)
-            seconds[call] = _timed(lambda call=call, made=made: call(made), device) / count
-        if turn:  # the first warms up
+            seconds[call] = _timed(call, device) / count
+        if turn:  # the first warms up: on a GPU it captures the graphs
             pairs.append((seconds[one_after_another], seconds[together]))
+    if device != CPU and (why := look.reason or move.reason):
+        print(f"<!-- no CUDA graph: {why} -->")
     return pairs
 
 
