@@ -17,7 +17,7 @@ from labkit.experiments.experiment import Experiment, Results
 from labkit.experiments.lab import Lab
 from labkit.experiments.run import Run, execute
 from labkit.experiments.statistics import exponents, minus
-from labkit.experiments.sweep import sweep
+
 
 __all__ = [
     "Claim",

@@ -59,7 +59,7 @@ class Store:
             return Record.from_json(json.dumps(read_entry(path)["record"]))
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             warnings.warn(
                 f"the stored record {path.name} is damaged ({error}); its run trains again",
                 stacklevel=2,

@@ -39,10 +39,14 @@ class Waiting:
         """Raise the first failure, if there is one."""
         if not self._failures:
             return
-        rest = f"\n{len(self._waiting)} more were not begun: {self._why}" if self._why else ""
-        raise RuntimeError(
-            f"{len(self._failures)} of {self._all} tasks failed; the first:\n{self._failures[0]}{rest}"
-        )
+        first, *others = self._failures
+        said = [f"{len(self._failures)} of {self._all} tasks failed; the first:", first]
+        for other in others:
+            lines = other.splitlines()
+            said.append(f"also {lines[0]}: {lines[-1]}")
+        if self._why:
+            said.append(f"{len(self._waiting)} more were not begun: {self._why}")
+        raise RuntimeError("\n".join(said))
 
 
 def name_of(task: Task) -> str:

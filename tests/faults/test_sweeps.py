@@ -1,0 +1,65 @@
+"""Drivers that are killed, sweeps that share a store, clocks that jump."""
+
+import time
+
+import psutil
+import pytest
+
+from tests.faults.bench import PATIENCE, RUNS
+
+pytestmark = pytest.mark.slow
+
+
+def end_of(driver) -> str:
+    said = driver.communicate(timeout=2 * PATIENCE)[0]
+    assert driver.returncode == 0, said
+    return said
+
+
+@pytest.mark.parametrize("everything", [False, True], ids=["driver", "everything"])
+def test_a_sweep_whose_driver_is_killed_goes_on_where_it_was(bench, record_property, everything):
+    bench.faults(pace=0.3)
+    driver = bench.driver()
+    patience = time.monotonic() + PATIENCE
+    while len(bench.stored()) < 2:
+        assert time.monotonic() < patience and driver.poll() is None
+        time.sleep(0.02)
+    family = psutil.Process(driver.pid).children(recursive=True)
+    assert len(family) == 2
+    driver.kill()
+    for worker in family if everything else []:
+        worker.kill()
+    bench.outside += 1 + everything * len(family)
+    driver.communicate()
+    gone, alive = psutil.wait_procs(family, timeout=PATIENCE)
+    assert not alive, "a worker ends when its driver is gone"
+    before = bench.stored()
+    if not everything:
+        begun = {seed for what, seed in bench.events() if what == "begins"}
+        assert begun == {str(seed) for seed in before}, "what was in hand was finished"
+    assert len(before) < len(RUNS)
+
+    bench.faults()
+    assert f"{len(RUNS) - len(before)} missing" in end_of(bench.driver())
+    assert before.items() <= bench.stored().items() and len(bench.stored()) == len(RUNS)
+    bench.account(record_property)
+
+
+def test_two_sweeps_over_one_store_train_each_run_once(bench, record_property):
+    bench.faults(pace=0.1)
+    for driver in [bench.driver(), bench.driver(RUNS[::-1])]:
+        end_of(driver)
+    begun = sorted(seed for what, seed in bench.events() if what == "begins")
+    assert begun == [str(run.seed) for run in RUNS]
+    bench.outside += 1
+    bench.account(record_property)
+
+
+def test_a_clock_that_jumps_does_no_harm(bench, record_property, monkeypatch):
+    monkeypatch.setenv("FAULT_CLOCK", "1")
+    assert "4 missing" in end_of(bench.driver(RUNS[:4]))
+    before = bench.stored()
+    assert "0 missing" in end_of(bench.driver(RUNS[:4]))
+    assert bench.stored() == before
+    bench.outside += 2
+    bench.account(record_property)

@@ -1,0 +1,368 @@
+"""Engines seen from their parent: limits, locks, turns, and workers that follow no protocol.
+
+The workers here are programs of a few lines, which need no torch: what real ones survive is in
+tests/faults.
+"""
+
+import os
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from labkit.book.keys import key_of, parts_of
+from labkit.book.slices import book_chapter
+from labkit.experiments import filling
+from labkit.experiments.engines import base, limits, make_engine, worker_process
+from labkit.experiments.engines.locks import alone
+from labkit.experiments.engines.processes import Processes
+from labkit.experiments.engines.serial import Serial
+from labkit.experiments.engines.task import complete
+from labkit.experiments.engines.waiting import Waiting
+from labkit.experiments.store import Store, read_entry
+from tests.faults.bench import HERE, REPOSITORY, RUNS
+from tests.toy_book import chapter_text, make_book, run
+
+TASKS = [(run,) for run in RUNS]
+HEAD = """
+import json, os, signal, sys, time
+
+def say(**words):
+    print(json.dumps(words), flush=True)
+
+def first(name):
+    try:
+        return os.close(os.open(name, os.O_CREAT | os.O_EXCL)) is None
+    except FileExistsError:
+        return False
+
+"""
+BODY = """
+say(ready=True)
+for line in sys.stdin:
+    order = json.loads(line)
+    BEFORE
+    say(task=order["task"], ok=True)
+AFTER
+"""
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("ENGINE", "ENGINE_ADDRESS", "RUN_TIMEOUT", "RUN_MEMORY"):
+        monkeypatch.delenv(f"LABKIT_{name}", raising=False)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE / "hook"), str(REPOSITORY)]))
+    monkeypatch.setenv("LABKIT_SLOTS", "2")
+    return tmp_path
+
+
+@pytest.fixture
+def engine(root, monkeypatch):
+    """Start workers of a few lines; what they are is said with `become`."""
+    made = Processes(root)
+    made.timeout = 60.0
+    yield made
+    made.close()
+
+
+def become(monkeypatch, before: str = "pass", after: str = "", body: str = BODY) -> None:
+    program = HEAD + body.replace("BEFORE", before).replace("AFTER", after)
+    monkeypatch.setenv("FAKE_WORKER", program)
+
+
+def failure(engine, tasks=TASKS, **options) -> str:
+    with pytest.raises(RuntimeError) as caught:
+        engine.train(tasks, **options)
+    return str(caught.value)
+
+
+# -- workers ------------------------------------------------------------------------------------
+def test_workers_share_the_tasks_and_stay_for_the_next_call(engine, monkeypatch, root):
+    become(monkeypatch, before='open(f"{os.getpid()}.pid", "a").write("+")')
+    done = []
+    engine.train(TASKS, done=done.append)
+    engine.train([TASKS[0] + TASKS[1]], done=done.append)
+    assert done == [1] * len(TASKS) + [2]
+    assert len(list(root.glob("*.pid"))) == 2, "they start once"
+    assert sum(len(p.read_text()) for p in root.glob("*.pid")) == len(TASKS) + 1
+
+
+def test_an_answer_amid_garbage_is_found_and_no_other_is_taken_for_it(engine, monkeypatch):
+    noise = (
+        'os.write(1, b"\\xff\\xfe[" + b"[" * 9999 + b"\\n7\\n{}\\n");'
+        'say(task=order["task"] - 1, error="of another task"); say(ready=True);'
+        'os.write(1, b"half a line\\n")'
+    )
+    become(monkeypatch, before=noise)
+    engine.train(TASKS[:3])
+
+
+def test_a_worker_that_dies_once_is_replaced(engine, monkeypatch, caplog):
+    become(monkeypatch, before='first("dead") and os.kill(os.getpid(), signal.SIGKILL)')
+    done = []
+    engine.train(TASKS[:3], done=done.append)
+    assert sum(done) == 3
+    assert caplog.text.count("killed by SIGKILL") == 1 and "trained once more" in caplog.text
+
+
+def test_a_worker_that_takes_no_order_blocks_nobody(engine, monkeypatch, root):
+    """An order larger than a pipe; the worker that reads nothing is found out by the clock."""
+    become(monkeypatch, body="say(ready=True)\nif first('deaf'):\n    time.sleep(1e6)\n" + BODY)
+    large = [tuple(replace(run, seed=i) for i in range(300)) for run in RUNS[:3]]
+    engine.timeout = 3 / 300  # of each run
+    done = []
+    said = failure(engine, large, done=done.append)
+    assert said.startswith("1 of 3 tasks failed") and "hung: it said nothing for 3 s" in said
+    assert "and 299 more that train with it" in said
+    assert sum(done) == 900
+
+
+def test_a_worker_that_floods_its_pipe_is_ended(engine, monkeypatch):
+    become(monkeypatch, before='while first("flood"):\n        while True: os.write(1, b"x" * 9999)')
+    engine.timeout = 1.0
+    assert failure(engine, TASKS[:2]).startswith("1 of 2 tasks failed")
+
+
+def test_a_worker_that_waits_is_not_taken_for_one_that_hangs(engine, monkeypatch):
+    waits = 'for _ in range(4): time.sleep(0.5); say(task=order["task"], waits=True)'
+    become(monkeypatch, before=waits)
+    engine.timeout = 1.5
+    engine.train(TASKS[:1])
+
+
+def test_workers_that_cannot_start_end_the_sweep(engine, monkeypatch):
+    become(monkeypatch, body="sys.exit('no torch')")
+    said = failure(engine)
+    assert "ended with code" in said and "before it was ready" in said
+    assert "more were not begun: no worker starts here" in said
+
+
+def test_a_worker_that_never_gets_ready_is_ended(engine, monkeypatch):
+    monkeypatch.setattr(worker_process, "START", 0.5)
+    engine.timeout = 0.5
+    become(monkeypatch, body="time.sleep(1e6)")
+    assert "hung" in failure(engine, TASKS[:1])
+
+
+def test_a_worker_that_closes_its_end_is_replaced(engine, monkeypatch):
+    monkeypatch.setattr(worker_process, "GOODBYE", 0.5)
+    become(monkeypatch, before="os.close(1); time.sleep(1e6)")
+    assert "twice, the last time: the worker closed its pipes" in failure(engine, TASKS[:1])
+
+
+@pytest.mark.skipif(limits.resident(1) is None, reason="the system does not tell memory")
+def test_a_worker_that_leaks_is_ended_with_its_peak(engine, monkeypatch):
+    engine.memory = limits.parse_bytes("100M")
+    become(monkeypatch, before="held = bytearray(b'x') * 2**28; time.sleep(1e6)")
+    said = failure(engine, TASKS[:1])
+    assert "a run may hold 100 MiB" in said and "the worker held 2" in said
+    assert "LABKIT_RUN_MEMORY" in said and "LABKIT_SLOTS" in said
+
+
+def test_an_interrupted_sweep_begins_nothing_more_and_closes_at_once(engine, monkeypatch, root):
+    become(monkeypatch, before='first("one") or (time.sleep(3), first("ended"))')
+
+    def interrupt(count: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.train(TASKS[:2], done=interrupt)
+    began = time.monotonic()
+    engine.close()
+    assert time.monotonic() - began < 2.5, "what is in hand is not waited for"
+    while not (root / "ended").exists():
+        assert time.monotonic() - began < 30, "but it is finished"
+        time.sleep(0.05)
+
+
+def test_closing_never_hangs(engine, monkeypatch):
+    monkeypatch.setattr(worker_process, "GOODBYE", 0.3)
+    become(monkeypatch, after="time.sleep(1e6)")
+    engine.train(TASKS[:2])
+    workers = [worker._process for worker in engine._idle.values()]
+    engine.close()
+    assert len(workers) == 2 and all(worker.returncode == -9 for worker in workers)
+    engine.train(TASKS[:1])  # and it can be used again
+
+
+# -- limits, locks, turns -----------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("4G", 2**32), ("512m", 2**29), ("1.5 GiB", 3 * 2**29), ("100", 100), ("2KB", 2048)],
+)
+def test_memory_is_read_as_people_write_it(text, count, monkeypatch):
+    monkeypatch.setenv("LABKIT_RUN_MEMORY", text)
+    assert limits.run_memory(3) == count
+    assert limits.parse_bytes(limits.in_words(count).replace("bytes", "")) == count
+
+
+@pytest.mark.parametrize("text", ["much", "-1G", "0", "4X"])
+def test_other_memory_is_refused(text):
+    with pytest.raises(ValueError, match="memory must be a number of bytes above 0"):
+        limits.parse_bytes(text)
+
+
+def test_each_worker_has_its_share_of_the_machine():
+    assert limits.run_memory(4) == limits.machine_memory() // 4 > 0
+    assert (limits.resident(os.getpid()) or 2**21) > 2**20
+
+
+@pytest.mark.parametrize("seconds", ["0", "-3", "soon", "inf", "nan"])
+def test_a_timeout_is_seconds(seconds, monkeypatch, root):
+    monkeypatch.setenv("LABKIT_RUN_TIMEOUT", seconds)
+    with pytest.raises(ValueError, match="LABKIT_RUN_TIMEOUT.* must be seconds above 0"):
+        make_engine(root)
+
+
+def test_an_engine_takes_its_timeout_from_the_caller_before_the_environment(monkeypatch, root):
+    assert make_engine(root).timeout == 3600
+    monkeypatch.setenv("LABKIT_RUN_TIMEOUT", "90")
+    assert make_engine(root).timeout == 90
+    assert make_engine(root, timeout=5).timeout == 5
+
+
+def test_an_engine_is_chosen_by_name(monkeypatch, root):
+    assert make_engine(root).name == "processes"
+    monkeypatch.setenv("LABKIT_ENGINE", "serial")
+    assert make_engine(root).name == "serial"
+    with pytest.raises(ValueError, match="unknown engine 'threads'; choose one of processes"):
+        make_engine(root, name="threads")
+    with pytest.raises(ValueError, match="'serial' trains on this machine, but the address"):
+        make_engine(root, address="10.0.0.1:6379")
+
+
+def test_two_trainers_of_one_run_take_turns_and_leave_no_lock(root):
+    store, order = Store(root), []
+
+    def trainer(name: str, runs, seconds: float) -> None:
+        with alone(runs, store):
+            order.append(f"{name} in")
+            time.sleep(seconds)
+            order.append(f"{name} out")
+
+    with alone(TASKS[0], store):
+        threads = [
+            threading.Thread(target=trainer, args=("same", TASKS[0] + TASKS[1], 0)),
+            threading.Thread(target=trainer, args=("same", TASKS[1] + TASKS[0], 0)),
+            threading.Thread(target=trainer, args=("other", TASKS[2], 0)),
+        ]
+        for thread in threads:
+            thread.start()
+        threads[2].join(10)
+        assert order == ["other in", "other out"], "another run does not wait"
+    for thread in threads:
+        thread.join(10)
+    assert order[2:] == ["same in", "same out"] * 2
+    assert list(store.folder.iterdir()) == []
+
+
+def test_where_files_cannot_be_locked_runs_train_all_the_same(root, monkeypatch):
+    import fcntl
+
+    def refuse(*words):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    assert complete(TASKS[0], Store(root)) == 1
+    monkeypatch.setattr(fcntl, "flock", lambda *words: (_ for _ in ()).throw(OSError(13, "no")))
+    with pytest.raises(OSError, match="no"):
+        complete(TASKS[1], Store(root))
+
+
+def test_a_task_is_completed_once_and_says_how(root):
+    store, slots = Store(root), []
+
+    class Slot:
+        def __enter__(self):
+            slots.append("held")
+
+        def __exit__(self, *error):
+            slots.append("given back")
+
+    assert complete(TASKS[0] + TASKS[1], store, Slot, engine="toy") == 2
+    assert complete(TASKS[1] + TASKS[2], store, Slot, engine="toy") == 1
+    assert complete(TASKS[2], store, Slot) == 0
+    assert slots == ["held", "given back"] * 2, "who has nothing to train takes no slot"
+    made = [read_entry(store.path(run))["made"] for run in RUNS[:3]]
+    assert [(m["engine"], m["together"]) for m in made] == [("toy", 2), ("toy", 2), ("toy", 1)]
+
+
+def test_tasks_wait_for_their_turn_and_failures_for_the_end():
+    waiting = Waiting(TASKS[:4])
+    assert waiting.next() == TASKS[0]
+    waiting.ended(1, "first\nbecause")
+    waiting.ended(1, "second\nwhat\nit said last")
+    waiting.stop("full")
+    waiting.stop("and more")
+    assert waiting.next() is None
+    with pytest.raises(RuntimeError) as caught:
+        waiting.check()
+    assert str(caught.value).splitlines() == [
+        "2 of 4 tasks failed; the first:",
+        "first",
+        "because",
+        "also second: it said last",
+        "3 more were not begun: full",
+    ]
+
+
+def test_no_task_is_begun_that_would_end_too_late():
+    waiting = Waiting(TASKS, until=time.monotonic() + 100)
+    waiting.ended(99)
+    assert waiting.next() == TASKS[0]
+    waiting.ended(101)
+    assert waiting.next() is None
+    waiting.check()
+
+
+# -- from runs to records -----------------------------------------------------------------------
+def test_runs_are_read_once_each_and_filled_by_an_engine(root):
+    engine = Serial(root)
+    store = engine.store
+    found, missing = filling.read([*RUNS[:2], RUNS[0]], store)
+    assert found == {} and missing == RUNS[:2]
+    first = filling.fill(RUNS[:1], store, engine)
+    found, missing = filling.read([*RUNS[:2], RUNS[0]], store)
+    assert found == first and missing == RUNS[1:2]
+
+
+def test_a_record_that_is_not_there_in_the_end_is_an_error(root):
+    class Idle(Serial):
+        def train(self, tasks, done=lambda runs: None, until=None):
+            pass
+
+    engine = Idle(root)
+    with pytest.raises(RuntimeError, match="2 of 2 have none"):
+        filling.fill(RUNS[:2], engine.store, engine)
+
+
+def test_the_serial_engine_reports_failures_and_stops_at_a_full_disk(root, monkeypatch):
+    engine, bad = Serial(root), replace(RUNS[1], probes=("test", "no-such-probe"))
+    said = failure(engine, [(bad,), TASKS[0]])
+    assert said.startswith("1 of 2 tasks failed") and engine.store.get(RUNS[0]) is not None
+
+    def full(*words):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    said = failure(engine, TASKS[1:4])
+    assert said.startswith("1 of 3 tasks failed") and said.endswith(f"2 more were not begun: {base.FULL}")
+
+
+# -- the command --------------------------------------------------------------------------------
+def test_the_engine_of_a_build_is_told_to_its_chapters_and_changes_none(root, monkeypatch):
+    book = make_book(root / "book", c01_one=chapter_text("01_one"))
+    monkeypatch.setenv("LABKIT_ENGINE", "processes")  # so that it is taken back
+    monkeypatch.setenv("LABKIT_ENGINE_ADDRESS", "")
+    chapter = book_chapter(book, "01")
+    before = key_of(parts_of(chapter, book, "cpu", 0))
+    status, said = run(book, "book", "runs", "--engine", "serial", "--list")
+    assert status == 0, said
+    assert os.environ["LABKIT_ENGINE"] == "serial"
+    assert key_of(parts_of(chapter, book, "cpu", 0)) == before
+    status, said = run(book, "book", "build", "--engine", "threads")
+    assert status == 2 and "choose one of processes, serial" in said
+    status, said = run(book, "book", "build", "--engine", "serial", "--address", "here:1")
+    assert status == 2 and "leave it out, or name another engine" in said
