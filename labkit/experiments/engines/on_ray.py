@@ -170,9 +170,7 @@ class OnRay:
                 record = Record(**entry["record"])
                 self.store.put(run, record, **entry["made"])
 
-    def _end_overdue(
-        self, waiting: Waiting, in_flight: dict[Any, Flight], done: Callable
-    ) -> None:
+    def _end_overdue(self, waiting: Waiting, in_flight: dict[Any, Flight], done: Callable) -> None:
         now = time.monotonic()
         for flight in list(in_flight.values()):
             limit = self.timeout * len(flight.task)
@@ -186,9 +184,7 @@ class OnRay:
             )
             self._ended(flight, failure, waiting, done)
 
-    def _ended(
-        self, flight: Flight, failure: str | None, waiting: Waiting, done: Callable
-    ) -> None:
+    def _ended(self, flight: Flight, failure: str | None, waiting: Waiting, done: Callable) -> None:
         seconds = time.monotonic() - (flight.began or time.monotonic())
         waiting.ended(seconds, failure and f"{name_of(flight.task)}\n{failure}")
         done(len(flight.task))

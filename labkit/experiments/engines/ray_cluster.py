@@ -62,7 +62,9 @@ class Cluster:
         """Count the tasks that the nodes alive can train at the same time; RuntimeError if none."""
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         count = sum(
-            min(math.floor(node.get(kind, 0) / needed + 1e-9) for kind, needed in self.needs.items())
+            min(
+                math.floor(node.get(kind, 0) / needed + 1e-9) for kind, needed in self.needs.items()
+            )
             for node in nodes
         )
         if count:
@@ -168,8 +170,9 @@ class Cluster:
 def environment() -> dict[str, str]:
     """Set what a task sees: one thread, and this labkit before any other."""
     given = {k: v for k in ("LABKIT_SLOTS", "LABKIT_DATA") if (v := os.environ.get(k))}
-    root = Path(labkit.__file__).parents[1]
-    return {**ALONE, **given, "PYTHONPATH": f"{root}{os.pathsep}${{PYTHONPATH}}"}
+    ours = str(Path(labkit.__file__).parents[1])
+    paths = [ours, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**ALONE, **given, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 
 def packages() -> list[str]:
