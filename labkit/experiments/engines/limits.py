@@ -36,9 +36,7 @@ def parse_bytes(text: str) -> int:
     """Read a number of bytes such as 4G, 512M or 1.5GiB; units are powers of 1024."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.I)
     if found is None or not float(found[1]):
-        raise ValueError(
-            f"memory must be a number of bytes above 0, as in 512M or 4G; got {text!r}"
-        )
+        raise ValueError(f"memory must be a number of bytes above 0, as in 512M or 4G; got {text!r}")
     return int(float(found[1]) * UNITS[found[2].upper()])
 
 
