@@ -15,15 +15,14 @@ from typing import Any
 from labkit.experiments.engines.base import FULL, Task, disk_full
 from labkit.experiments.engines.limits import parse_bytes, run_timeout
 from labkit.experiments.engines.ray_cluster import Cluster, import_ray
-from labkit.experiments.engines.ray_work import BEGAN, order, work
+from labkit.experiments.engines.ray_work import BEGAN, order
 from labkit.experiments.engines.waiting import Waiting, name_of
-from labkit.experiments.run import CPU, Run
+from labkit.experiments.run import CPU
 from labkit.experiments.store import Store
 from labkit.pool import Pool
 from labkit.training import Record
 
-# Counted here and not by Ray, which begins a task anew without end when memory ran out.
-RETRIES = 2
+RETRIES = 2  # of a task whose worker died
 TICK = 1.0  # seconds between two looks for tasks that hang
 KEPT = "what finished is stored: the same command goes on"
 
@@ -114,19 +113,7 @@ class OnRay:
         return bool(in_flight)
 
     def _submit(self, flight: Flight, in_flight: dict[Any, Flight]) -> None:
-        cluster = self._connected()
-        options = {
-            "num_cpus": self.needs["CPU"],
-            "num_gpus": self.needs.get("GPU"),
-            "memory": self.needs.get("memory"),
-        }
-        task = cluster.ray.remote(work).options(
-            num_returns="streaming",
-            max_retries=0,
-            runtime_env={"env_vars": cluster.env},
-            **{name: value for name, value in options.items() if value is not None},
-        )
-        flight.answers, flight.began = task.remote(flight.order), None
+        flight.answers, flight.began = self._connected().submit(flight.order), None
         in_flight[flight.answers] = flight
 
     def _advance(

@@ -12,9 +12,10 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import labkit
+from labkit.experiments.engines.ray_work import work
 
 # All that a node runs must be as it is here.
 CODE = "labkit.experiments.engines.ray_work"
@@ -26,6 +27,7 @@ ALONE = {
     "OMP_WAIT_POLICY": "PASSIVE",
 }
 OBJECTS = 100 * 2**20  # bytes for what travels between processes: records are small
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 LOOK = 120  # seconds that a node may take to say which labkit it has
 
 
@@ -42,7 +44,9 @@ def import_ray() -> Any:
 
 
 class Cluster:
-    """A connection to Ray, for tasks that each need `cpus`, `gpus` and `memory` of one node."""
+    """A connection to Ray, for tasks that each need so many CPU, GPU and memory of one node."""
+
+    OPTIONS: ClassVar = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
 
     def __init__(self, address: str | None, slots: int, needs: dict[str, float]):
         self.ray, self.needs, self._folder = import_ray(), needs, None
@@ -57,6 +61,17 @@ class Cluster:
                 f"Ray is connected already, to nodes with another labkit ({strangers}); "
                 "call ray.shutdown() first, and labkit connects by itself"
             )
+        # Counted by the engine and not by Ray, which retries without end when memory ran out.
+        self._work = self.ray.remote(work).options(
+            num_returns="streaming",
+            max_retries=0,
+            runtime_env={"env_vars": self.env},
+            **{self.OPTIONS[kind]: amount for kind, amount in needs.items()},
+        )
+
+    def submit(self, order: dict[str, Any]) -> Any:
+        """Hand in an order; return the stream of its answers, see ray_work."""
+        return self._work.remote(order)
 
     def slots(self) -> int:
         """Count the tasks that the nodes alive can train at the same time; RuntimeError if none."""
@@ -71,8 +86,8 @@ class Cluster:
             return count
         has = "; ".join(_in_words(node) for node in nodes) or "no node alive"
         raise RuntimeError(
-            f"a run needs {_in_words(self.needs)} on one node, but the cluster has: {has}; add such "
-            "a node (`ray start --address=…`) or ask for less (LABKIT_GPU_FRACTION, "
+            f"a run needs {_in_words(self.needs)} on one node, but the cluster has: {has}; add "
+            "such a node (`ray start --address=…`) or ask for less (LABKIT_GPU_FRACTION, "
             "LABKIT_RUN_MEMORY), and the same command goes on: what finished is stored"
         )
 
@@ -87,23 +102,25 @@ class Cluster:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing here asks the network
         # A socket's path has room for about 100 bytes, so not below a deep folder.
         self._folder = tempfile.mkdtemp(prefix="labkit-ray-", dir="/tmp")
-        try:
-            self.ray.init(
-                "local",
-                num_cpus=slots,
-                object_store_memory=OBJECTS,
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                _node_ip_address="127.0.0.1",
-                _temp_dir=self._folder,
-            )
-        except Exception as error:
-            self.close()
-            raise RuntimeError(
-                f"Ray did not start on this machine ({error}); where it is only busy, try again, "
-                "or train without Ray: LABKIT_ENGINE=processes"
-            ) from error
+        for last in (False, True):
+            try:
+                self.ray.init(
+                    "local",
+                    num_cpus=slots,
+                    object_store_memory=OBJECTS,
+                    include_dashboard=False,
+                    _node_ip_address="127.0.0.1",
+                    _temp_dir=self._folder,
+                    **QUIET,
+                )
+                return
+            except Exception as error:  # Ray waits half a minute for itself, and raises Exception
+                if last:
+                    self.close()
+                    raise RuntimeError(
+                        f"Ray did not start on this machine ({error}); if it is only busy, try "
+                        "again, or train without Ray: LABKIT_ENGINE=processes"
+                    ) from error
 
     def _join(self, address: str | None) -> None:
         self._connect(address)
@@ -121,16 +138,11 @@ class Cluster:
 
     def _connect(self, address: str | None, runtime_env: dict[str, Any] | None = None) -> None:
         try:
-            self.ray.init(
-                address,
-                runtime_env=runtime_env,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
+            self.ray.init(address, runtime_env=runtime_env, **QUIET)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise RuntimeError(
-                f"there must be a Ray cluster at {address!r}, but none answers ({error}); start one "
-                "with `ray start --head`, or leave the address out to train on this machine"
+                f"there must be a Ray cluster at {address!r}, but none answers ({error}); start "
+                "one with `ray start --head`, or leave the address out to train on this machine"
             ) from error
 
     def _strangers(self) -> str:
@@ -176,7 +188,7 @@ def environment() -> dict[str, str]:
 
 
 def packages() -> list[str]:
-    """List the folders of what a node must have from here: labkit, and the kernels where they are."""
+    """List the folders that a node must have: labkit's, and the kernels' where there are any."""
     found = [importlib.util.find_spec(name) for name in ("labkit", "normkernels")]
     return [str(Path(spec.origin).parent) for spec in found if spec and spec.origin]
 
