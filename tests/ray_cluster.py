@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 
 PATIENCE = 180  # seconds, on a starved machine
+# Who may talk to a Ray of the tests; read when ray is imported, so here.
+os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="0123456789abcdef" * 4)
 
 
 class Node:

@@ -139,7 +139,7 @@ class Cluster:
     def _connect(self, address: str | None, runtime_env: dict[str, Any] | None = None) -> None:
         try:
             self.ray.init(address, runtime_env=runtime_env, **QUIET)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError, self.ray.exceptions.RayError) as error:
             raise RuntimeError(
                 f"there must be a Ray cluster at {address!r}, but none answers ({error}); start "
                 "one with `ray start --head`, or leave the address out to train on this machine"
