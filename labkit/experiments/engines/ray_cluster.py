@@ -159,18 +159,16 @@ class Cluster:
             except Exception as error:
                 return f"{type(error).__name__}: {error}"
 
+        def ask(node: dict[str, Any]) -> Any:
+            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            options = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": there}
+            env = {"env_vars": self.env}
+            return self.ray.remote(look).options(runtime_env=env, **options).remote(CODE)
+
         nodes = [n for n in self.ray.nodes() if n["Alive"] and n["Resources"].get("CPU", 0) >= 1]
-        asked = self.ray.remote(look).options(
-            num_cpus=0, max_retries=0, runtime_env={"env_vars": self.env}
-        )
-        answers = {
-            node["NodeManagerAddress"]: asked.options(
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            ).remote(CODE)
-            for node in nodes
-        }
+        answers = [(node["NodeManagerAddress"], ask(node)) for node in nodes]
         ours, others = look(CODE), []
-        for place, answer in answers.items():
+        for place, answer in answers:
             theirs = "no answer"
             with contextlib.suppress(self.ray.exceptions.RayError):
                 theirs = self.ray.get(answer, timeout=LOOK)
