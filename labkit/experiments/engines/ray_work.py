@@ -63,7 +63,7 @@ def work(order: dict[str, Any]) -> Generator[Any]:
         )
     if device != CPU and order["share"] < 1:
         torch.cuda.set_per_process_memory_fraction(order["share"])  # the neighbours have the rest
-    begun: Future[None] = Future()
+    begun: Future[Any] = Future()
 
     @contextlib.contextmanager
     def slot() -> Iterator[None]:
@@ -76,7 +76,8 @@ def work(order: dict[str, Any]) -> Generator[Any]:
         store = Store(Path(order["root"] if here else own), device)
         # In a thread, so that this one can say when it begins, and watch over it.
         training = thread.submit(complete, task, store, slot, engine="ray")
-        wait([begun, training], return_when=FIRST_COMPLETED)
+        either: list[Future[Any]] = [begun, training]
+        wait(either, return_when=FIRST_COMPLETED)
         yield BEGAN
         while order["memory"] and not wait([training], timeout=TICK).done:
             if (held := resident(os.getpid()) or 0) > order["memory"]:
