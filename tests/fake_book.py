@@ -11,6 +11,8 @@ import sys
 import zlib
 from pathlib import Path
 
+from labkit.book.stage import SITE_SOURCES
+
 REPOSITORY = Path(__file__).parents[1]
 ONE, TWO = "01_batchnorm_vs_layernorm", "02_pre_and_post_norm"
 PROVENANCE = {
@@ -243,7 +245,7 @@ COVERAGE = {
 def make(root: Path, package: bool = False) -> Path:
     """Write the book; with the package's sources for its pages, if asked."""
     (root / "chapters").mkdir(parents=True, exist_ok=True)
-    for name in ("conf.py", "index.md", "references.bib"):
+    for name in SITE_SOURCES:
         shutil.copy(REPOSITORY / "chapters" / name, root / "chapters")
     shutil.copy(REPOSITORY / "README.md", root)
     shutil.copytree(

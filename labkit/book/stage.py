@@ -28,7 +28,7 @@ PACKAGES = {"labkit": 2, "kernels/normkernels": 1}
 BUILD_MODULES = {"labkit.book", "labkit.cli", "labkit.__main__", "normkernels.bench"}
 MATHJAX = "tex-chtml-full.js"
 FONTS = "output/chtml/fonts/woff-v2"
-SITE_SOURCES = ("conf.py", "index.md", "references.bib")
+SITE_SOURCES = ("conf.py", "index.md", "cluster.md", "references.bib")
 
 
 def staged_files(root: Path, profile: str) -> dict[str, bytes]:

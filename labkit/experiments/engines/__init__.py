@@ -7,6 +7,9 @@ limits.py          seconds and bytes that a run may take
 waiting.py         the tasks of one call, and what became of them
 serial.py          in this process, one after another
 processes.py       one worker process a core, the default
+on_ray.py          Ray tasks, on this machine or on a cluster
+ray_cluster.py     the Ray that they go to
+ray_work.py        such a task from within
 worker_process.py  such a process as its parent sees it: asked, watched, ended
 worker.py          such a process from within
 bench.py           a program: engines beside each other, `labkit bench engines`

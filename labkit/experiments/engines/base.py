@@ -16,6 +16,7 @@ Task = tuple[Run, ...]
 # name -> module: class. A module is imported when its engine is asked for.
 ENGINES = {
     "processes": "labkit.experiments.engines.processes:Processes",
+    "ray": "labkit.experiments.engines.on_ray:OnRay",
     "serial": "labkit.experiments.engines.serial:Serial",
 }
 LOCAL = ("processes", "serial")  # those of this machine, which know no address

@@ -1,0 +1,199 @@
+"""The Ray engine: one Ray task a task, on this machine or on a cluster.
+
+Ray says where a task trains; this engine hands out as many as there is room for, watches over
+each and keeps what comes back. See chapters/cluster.md for the commands.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labkit.experiments.engines.base import FULL, Task, disk_full
+from labkit.experiments.engines.limits import parse_bytes, run_timeout
+from labkit.experiments.engines.ray_cluster import Cluster, import_ray
+from labkit.experiments.engines.ray_work import BEGAN, order
+from labkit.experiments.engines.waiting import Waiting, name_of
+from labkit.experiments.run import CPU
+from labkit.experiments.store import Store
+from labkit.pool import Pool
+from labkit.training import Record
+
+RETRIES = 2  # of a task whose worker died
+TICK = 1.0  # seconds between two looks for tasks that hang
+KEPT = "what finished is stored: the same command goes on"
+
+
+@dataclass(eq=False)
+class Flight:
+    """A task in Ray's hands."""
+
+    task: Task
+    order: dict[str, Any]
+    answers: Any  # what Ray streams back, see ray_work
+    attempt: int = 1
+    began: float | None = None  # when it had its slot, as time.monotonic counts
+
+
+class OnRay:
+    """Ray tasks of one CPU, on a GPU with LABKIT_GPU_FRACTION of one (default: a quarter).
+
+    Without an address Ray runs on this machine for the life of the engine, on as many CPUs as
+    the pool has slots; with one ("auto", "host:port") a cluster is joined, and left running.
+    """
+
+    name = "ray"
+
+    def __init__(self, root: Path, device: str = CPU, address: str | None = None):
+        import_ray()
+        self.root, self.store, self.address = Path(root), Store(root, device), address
+        self.timeout, self.needs = run_timeout(), needs(device)
+        self._cluster: Cluster | None = None
+
+    @property
+    def slots(self) -> int:
+        """Count the tasks that train at the same time; asks the cluster, where there is one."""
+        return self._connected().slots() if self.address else Pool(self.root).slots
+
+    def train(
+        self,
+        tasks: Sequence[Task],
+        done: Callable[[int], object] = lambda runs: None,
+        until: float | None = None,
+    ) -> None:
+        """Train every run that the store lacks; see Engine.train."""
+        if not tasks:
+            return
+        ray, waiting = self._connected().ray, Waiting(tasks, until)
+        in_flight: dict[Any, Flight] = {}
+        self.store.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=self.store.folder, prefix=".ray-") as sign:
+            sign.write(f"{sign.name} {time.time_ns()}")
+            sign.flush()
+            try:
+                while self._launch(waiting, in_flight, Path(sign.name), done):
+                    ready, _ = ray.wait(list(in_flight), timeout=TICK)
+                    for answers in ready:
+                        self._advance(in_flight.pop(answers), waiting, in_flight, done)
+                    self._end_overdue(waiting, in_flight, done)
+            finally:
+                for answers in in_flight:
+                    ray.cancel(answers, force=True)
+        waiting.check()
+
+    def close(self) -> None:
+        """Leave the cluster; end a Ray that this engine started."""
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+    def _connected(self) -> Cluster:
+        if self._cluster is None or not self._cluster.ray.is_initialized():
+            self._cluster = Cluster(self.address, Pool(self.root).slots, self.needs)
+        return self._cluster
+
+    def _launch(
+        self, waiting: Waiting, in_flight: dict[Any, Flight], sign: Path, done: Callable
+    ) -> bool:
+        """Fill the free places with tasks; say whether any is under way."""
+        free = self._connected().slots() - len(in_flight)
+        while free > 0 and (task := waiting.next()) is not None:
+            if all(self.store.get(run) is not None for run in task):  # another sweep was faster
+                done(len(task))
+                continue
+            memory = int(self.needs["memory"]) if "memory" in self.needs else None
+            self._submit(
+                Flight(task, order(task, self.store, sign, memory, self.needs.get("GPU", 1)), None),
+                in_flight,
+            )
+            free -= 1
+        return bool(in_flight)
+
+    def _submit(self, flight: Flight, in_flight: dict[Any, Flight]) -> None:
+        flight.answers, flight.began = self._connected().submit(flight.order), None
+        in_flight[flight.answers] = flight
+
+    def _advance(
+        self, flight: Flight, waiting: Waiting, in_flight: dict[Any, Flight], done: Callable
+    ) -> None:
+        """Take a task's next answer: it began, it is finished, it failed, or its worker died."""
+        ray, failure = self._connected().ray, None
+        try:
+            answer = ray.get(next(flight.answers))
+            if answer == BEGAN:
+                flight.began = time.monotonic()
+                in_flight[flight.answers] = flight
+                return
+            if isinstance(answer, dict):
+                failure = answer["error"]
+                ray.cancel(flight.answers, force=True)
+            else:
+                self._keep(flight, answer)
+        except ray.exceptions.RayTaskError as error:
+            failure = str(error)
+            if disk_full(error.cause):
+                waiting.stop(FULL)
+        except ray.exceptions.RuntimeEnvSetupError as error:
+            failure = str(error)
+        except ray.exceptions.RayError as error:
+            if flight.attempt <= RETRIES:
+                flight.attempt += 1
+                self._submit(flight, in_flight)
+                return
+            failure = f"its worker died {flight.attempt} times, the last time: {error}\n{KEPT}"
+        except OSError as error:
+            failure = f"its records could not be stored: {error}"
+            if disk_full(error):
+                waiting.stop(FULL)
+        self._ended(flight, failure, waiting, done)
+
+    def _keep(self, flight: Flight, entries: list[dict[str, Any]]) -> None:
+        """Store what a node trained and could not store here by itself."""
+        for run, entry in zip(flight.task, entries, strict=True):
+            if self.store.get(run) is None:
+                record = Record(**entry["record"])
+                self.store.put(run, record, **entry["made"])
+
+    def _end_overdue(self, waiting: Waiting, in_flight: dict[Any, Flight], done: Callable) -> None:
+        now = time.monotonic()
+        for flight in list(in_flight.values()):
+            limit = self.timeout * len(flight.task)
+            if flight.began is None or now - flight.began <= limit:
+                continue
+            self._connected().ray.cancel(flight.answers, force=True)
+            del in_flight[flight.answers]
+            failure = (
+                f"it may take {limit:g} seconds and was ended; if it does not hang but takes "
+                "long, let it (LABKIT_RUN_TIMEOUT=7200, in seconds per run)"
+            )
+            self._ended(flight, failure, waiting, done)
+
+    def _ended(self, flight: Flight, failure: str | None, waiting: Waiting, done: Callable) -> None:
+        seconds = time.monotonic() - (flight.began or time.monotonic())
+        waiting.ended(seconds, failure and f"{name_of(flight.task)}\n{failure}")
+        done(len(flight.task))
+
+
+def needs(device: str) -> dict[str, float]:
+    """Say what a task needs of a node, in Ray's words for resources."""
+    found: dict[str, float] = {"CPU": 1}
+    if device != CPU:
+        found["GPU"] = gpu_fraction()
+    if asked := os.environ.get("LABKIT_RUN_MEMORY"):
+        found["memory"] = parse_bytes(asked)
+    return found
+
+
+def gpu_fraction() -> float:
+    """Read how much of a GPU a run may use: LABKIT_GPU_FRACTION, else a quarter."""
+    text = os.environ.get("LABKIT_GPU_FRACTION") or "0.25"
+    try:
+        fraction = float(text)
+    except ValueError:
+        fraction = 0.0
+    if not 0 < fraction <= 1:
+        raise ValueError(f"LABKIT_GPU_FRACTION must be above 0 and at most 1; got {text!r}")
+    return fraction

@@ -1,0 +1,121 @@
+"""Nodes of a Ray cluster on this machine, each started and killed as a person would."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+PATIENCE = 180  # seconds, on a starved machine
+# Who may talk to a Ray of the tests; read when ray is imported, so here.
+os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="0123456789abcdef" * 4)
+
+
+class Node:
+    """One `ray start --block`, with everything that it starts."""
+
+    def __init__(self, folder: Path, *words: str):
+        folder.mkdir(parents=True, exist_ok=True)
+        self._log = (folder / "ray.log").open("wb")
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [
+                *(Path(sys.executable).with_name("ray"), "start", "--block", "--num-cpus=1"),
+                *("--node-ip-address=127.0.0.1", "--object-store-memory=100000000"),
+                *words,
+            ],
+            cwd=folder,
+            # A node has no labkit of its own, as on another machine.
+            env={
+                **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+                "RAY_USAGE_STATS_ENABLED": "0",
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def family(self) -> list[psutil.Process]:
+        """List the processes of this node."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            parent = psutil.Process(self.process.pid)
+            return [parent, *parent.children(recursive=True)]
+        return []
+
+    def kill(self) -> None:
+        """End the node as a power cut would."""
+        family = self.family()
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(family, timeout=PATIENCE)
+        self.process.wait()
+        self._log.close()
+
+
+class Cluster:
+    """A head node, and others that join it."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.nodes, self.port = folder, [], free_port()
+        self.address = f"127.0.0.1:{self.port}"
+
+    def start(self, count: int = 2) -> None:
+        """Add nodes and wait until every one is known."""
+        for _ in range(count):
+            number = len(self.nodes)
+            if number == 0:
+                # A socket's path has room for about 100 bytes: not below a test's folder.
+                words = ["--head", f"--port={self.port}", "--include-dashboard=false"]
+            else:
+                words = [f"--address={self.address}"]
+            self.nodes.append(Node(self.folder / f"node{number}", *words))
+            self.wait_for(number + 1)
+
+    def wait_for(self, count: int) -> None:
+        """Wait until so many nodes are alive."""
+        end = time.monotonic() + PATIENCE
+        while self.alive() != count:
+            said = (self.nodes[-1].folder / "ray.log").read_text()
+            assert time.monotonic() < end and self.nodes[-1].process.poll() is None, said
+            time.sleep(0.2)
+
+    def alive(self) -> int:
+        """Count the nodes that the head believes alive."""
+        from ray._raylet import GcsClient
+        from ray.exceptions import RayError
+
+        try:
+            nodes = GcsClient(address=self.address).get_all_node_info(timeout=5)
+        except (RayError, RuntimeError, ConnectionError):
+            return 0
+        return sum(node.state == 0 for node in nodes.values())
+
+    def stop(self) -> None:
+        """End every node."""
+        for node in reversed(self.nodes):
+            node.kill()
+
+
+@contextlib.contextmanager
+def cluster(folder: Path, nodes: int = 2) -> Iterator[Cluster]:
+    """Have a cluster for the length of a block."""
+    found = Cluster(folder)
+    try:
+        found.start(nodes)
+        yield found
+    finally:
+        found.stop()
+
+
+def free_port() -> int:
+    """Find a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
