@@ -435,7 +435,7 @@ def test_the_engine_of_a_build_is_told_to_its_chapters_and_changes_none(root, mo
     assert os.environ["LABKIT_ENGINE"] == "serial"
     assert key_of(parts_of(chapter, book, "cpu", 0)) == before
     status, said = run(book, "book", "build", "--engine", "threads")
-    assert status == 2 and "choose one of processes, serial" in said
+    assert status == 2 and "choose one of processes, ray, serial" in said
     status, said = run(book, "book", "build", "--engine", "serial", "--address", "here:1")
     assert status == 2 and "leave it out, or name another engine" in said
 

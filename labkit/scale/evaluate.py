@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,8 +44,8 @@ class Evaluation:
         tokens = self.sequences * self.sampler.time
         measured = {"validation_loss": loss / tokens}
         if residual:
-            dim = bare(model).config.dim  # pyright: ignore[reportAttributeAccessIssue]
-            measured["residual_rms"] = (max(sums) / (tokens * dim)) ** 0.5  # pyright: ignore[reportOperatorIssue]
+            config: Any = bare(model).config
+            measured["residual_rms"] = (max(sums) / (tokens * config.dim)) ** 0.5
         return measured
 
     def _loss(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
