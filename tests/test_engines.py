@@ -296,7 +296,7 @@ def test_two_trainers_of_one_run_take_turns_and_leave_no_lock(root):
         waiter = threading.Thread(target=trainer, args=("waiter", TASKS[0], 0.5))
         waiter.start()
         time.sleep(0.2)
-    while order[-1] != "waiter in":
+    while "waiter in" not in order:
         time.sleep(0.01)
     with alone(TASKS[0], store):
         assert order[-1] == "waiter out"
