@@ -67,6 +67,8 @@ def _train(plan: Plan, group: Group, shards: Shards, say: Callable[[str], object
         done = state["step"]
         if state["diverged_at"] is not None:
             return Outcome("diverged", done, state["diverged_at"])
+        if done == config.steps:
+            return Outcome("finished", done)
         say(f"{'from':<11} {found[-1].name}: {done} steps are done")
     log = Log(out, config.tensorboard, group.first, done)
     evaluation = Evaluation(held_out, config.eval_sequences, plan.micro_batch, group, plan.half)
