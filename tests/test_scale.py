@@ -3,7 +3,6 @@
 import errno
 import itertools
 import json
-import os
 import shutil
 import signal
 import sys
@@ -130,7 +129,7 @@ def test_settings_that_contradict_one_another_are_refused(big, monkeypatch, opti
     )
     with pytest.raises(ValueError, match=said):
         big(**options)
-    assert not (options.get("out", "x") and os.path.exists("run"))
+    assert not big.folder("run").exists()
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ class TikToken:
 
     def __init__(self, name: str):
         try:
-            tiktoken = importlib.import_module("tiktoken")  # optional
-            loading = importlib.import_module("tiktoken.load")
+            tiktoken: Any = importlib.import_module("tiktoken")  # optional
+            loading: Any = importlib.import_module("tiktoken.load")
         except ImportError as error:
             raise ValueError(
                 f"the tokenizer {name!r} needs the package tiktoken, which is not installed; "
