@@ -3,7 +3,6 @@
 import errno
 import itertools
 import json
-import os
 import shutil
 import signal
 import sys
@@ -87,6 +86,16 @@ def test_the_estimate_of_activations_is_what_a_pass_keeps():
     assert "unknown" in str(estimate(power, 600, 3, False))
 
 
+def test_what_a_pass_keeps_is_counted_by_hand():
+    n, dim, vocab = 2 * 5, 3, 7
+    model = torch.nn.Sequential(
+        torch.nn.Embedding(vocab, dim), torch.nn.Linear(dim, vocab, bias=False)
+    )
+    # tokens as int64, what the matrix reads, log-probabilities, and the loss's count of targets
+    due = 8 * n + 4 * n * dim + 4 * n * vocab + 4
+    assert saved_bytes(model, torch.zeros(2, 5, dtype=torch.int64), half=False) == due
+
+
 # --- settings that contradict one another ---
 
 
@@ -120,7 +129,7 @@ def test_settings_that_contradict_one_another_are_refused(big, monkeypatch, opti
     )
     with pytest.raises(ValueError, match=said):
         big(**options)
-    assert not (options.get("out", "x") and os.path.exists("run"))
+    assert not big.folder("run").exists()
 
 
 @pytest.mark.parametrize(
@@ -280,6 +289,14 @@ def test_a_resumed_run_has_the_same_losses_and_weights_bit_for_bit(big, tmp_path
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[key], theirs[key]) for key in ours)
     assert not list((tmp_path / "again" / "checkpoints").glob(".*"))
+
+
+def test_a_finished_run_is_left_as_it_is(big):
+    out = big(steps=2)
+    files = {path: path.read_bytes() for path in out.rglob("*.*") if path.name != "run.json"}
+    big(resume=True)
+    assert str(big.outcome) == "finished: 2 steps"
+    assert files == {path: path.read_bytes() for path in files}
 
 
 def test_only_the_newest_checkpoints_stay(big):

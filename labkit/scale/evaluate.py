@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import torch
@@ -44,8 +43,8 @@ class Evaluation:
         tokens = self.sequences * self.sampler.time
         measured = {"validation_loss": loss / tokens}
         if residual:
-            config: Any = bare(model).config
-            measured["residual_rms"] = (max(sums) / (tokens * config.dim)) ** 0.5
+            dim = bare(model).config.dim
+            measured["residual_rms"] = (max(sums) / (tokens * dim)) ** 0.5
         return measured
 
     def _loss(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -59,7 +58,7 @@ class Evaluation:
 @contextmanager
 def _watching(model: nn.Module, residual: bool) -> Iterator[Tensor]:
     """Add up the squares of what each block puts out; nothing where `residual` is off."""
-    blocks = list(bare(model).blocks) if residual else []  # pyright: ignore[reportArgumentType]
+    blocks = list(bare(model).blocks) if residual else []
     device = next(model.parameters()).device
     squares = torch.zeros(len(blocks), dtype=torch.float64, device=device)
 

@@ -103,7 +103,7 @@ class Training:
             return mean, wanted, late
         norm = clip(self.model, plan.training.clip)
         self.optimizer.step()
-        bare(self.model).after_step()  # pyright: ignore[reportCallIssue]
+        bare(self.model).after_step()
         self.log.write(
             step=self.done,
             loss=mean,

@@ -169,6 +169,6 @@ def clip(model: nn.Module, largest: float | None) -> float:
     return float(norm)
 
 
-def bare(model: nn.Module) -> nn.Module:
+def bare(model: nn.Module) -> Transformer:
     """Take DDP's wrapper off; the parameters stay the same."""
-    return model.module if isinstance(model, DistributedDataParallel) else model
+    return cast(Transformer, model.module if isinstance(model, DistributedDataParallel) else model)

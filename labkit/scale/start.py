@@ -38,22 +38,30 @@ def train(
         # The first process reads and hashes every file; that is once a run.
         shards = group.together(lambda: open_shards(Path(config.data), verify=group.first))
         plan = group.together(lambda: settle(config, group, shards))
+        samplers = group.together(lambda: _samplers(plan, shards))
         with ExitStack() as stack:
             lock = folder.held(Path(config.out)) if group.first else nullcontext()
             group.together(lambda: stack.enter_context(lock))
-            return _train(plan, group, shards, say if group.first else lambda text: None)
+            quiet = say if group.first else lambda text: None
+            return _train(plan, group, shards.digest, *samplers, quiet)
 
 
-def _train(plan: Plan, group: Group, shards: Shards, say: Callable[[str], object]) -> Outcome:
+def _train(
+    plan: Plan,
+    group: Group,
+    data: str,
+    sampler: Sampler,
+    held_out: Sampler,
+    say: Callable[[str], object],
+) -> Outcome:
     config, out = plan.config, Path(plan.config.out)
-    sampler, held_out = group.together(lambda: _samplers(plan, shards))
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
 
     def describe() -> None:
         if group.first:
-            folder.describe(config, plan.parameters, shards.digest)
+            folder.describe(config, plan.parameters, data)
             checkpoint.clean(out / "checkpoints")
 
     group.together(describe)
@@ -67,13 +75,13 @@ def _train(plan: Plan, group: Group, shards: Shards, say: Callable[[str], object
         done = state["step"]
         if state["diverged_at"] is not None:
             return Outcome("diverged", done, state["diverged_at"])
+        if done == config.steps:
+            return Outcome("finished", done)
         say(f"{'from':<11} {found[-1].name}: {done} steps are done")
     log = Log(out, config.tensorboard, group.first, done)
     evaluation = Evaluation(held_out, config.eval_sequences, plan.micro_batch, group, plan.half)
     try:
-        return Training(
-            plan, group, model, optimizer, sampler, evaluation, log, shards.digest, done
-        ).run()
+        return Training(plan, group, model, optimizer, sampler, evaluation, log, data, done).run()
     finally:
         log.close()
 

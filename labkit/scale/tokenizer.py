@@ -53,7 +53,7 @@ class TikToken:
 
     def __init__(self, name: str):
         try:
-            tiktoken = importlib.import_module("tiktoken")  # optional
+            tiktoken: Any = importlib.import_module("tiktoken")  # optional
             loading: Any = importlib.import_module("tiktoken.load")
         except ImportError as error:
             raise ValueError(
