@@ -3,6 +3,7 @@
 run.py         Run: model, data, training, seed; its key; `execute` trains it
 store.py       the records on disk, written whole, with a checksum
 engine.py      worker processes that train what the store lacks
+replicates/    runs that differ only in numbers train together
 experiment.py  Experiment: a grid of runs; Results: its records, by label
 statistics.py  Student t intervals, verdicts, what leaving out a seed does, differences, powers
 claims.py      claim(…): a sentence with numbers, judged
