@@ -1,10 +1,10 @@
 """How much memory replicates take, by a rehearsal without numbers (torch's meta device).
 
-    bytes = N · (parameters · 6 + buffers + kept) + what one row's largest layers pass through
+    bytes = N · (6 · parameters + 2 · buffers + 1.5 · kept)
 
 Six copies of the parameters: weights, gradients, two moments of Adam, what a step puts back, and
-scratch. `kept`: everything that the forward pass saves for the backward one; gradients of the
-stream live beside it, so that it counts half more.
+scratch. `kept` is what the forward pass saves for the backward pass, whose own tensors count half
+as much again. It is an estimate: no GPU has checked it yet.
 """
 
 import os
@@ -20,7 +20,7 @@ from labkit.experiments.replicates.stack import NotTogether, Stack
 from labkit.experiments.run import CPU, Run
 
 COPIES, BESIDE = 6, 1.5
-SHARE = 0.2  # of the memory that is free on a GPU: several processes may train on it at once
+SHARE = 0.2  # of the memory that is free: several processes may train on one device
 
 
 @dataclass(frozen=True)
