@@ -11,6 +11,7 @@ import math
 import os
 import shutil
 import tempfile
+import traceback
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -115,6 +116,7 @@ class Cluster:
                 )
                 return
             except Exception as error:  # Ray waits half a minute for itself, and raises Exception
+                _end_half_started(error)
                 if last:
                     self.close()
                     raise RuntimeError(
@@ -175,6 +177,13 @@ class Cluster:
             if theirs != ours:
                 others.append(f"on {place}: {theirs}, here: {ours}")
         return "; ".join(others)
+
+
+def _end_half_started(error: Exception) -> None:
+    """End the processes of a node that did not start: only the frames of its failure know them."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if hasattr(node := frame.f_locals.get("self"), "kill_all_processes"):
+            node.kill_all_processes(check_alive=False, allow_graceful=False)
 
 
 def environment() -> dict[str, str]:
