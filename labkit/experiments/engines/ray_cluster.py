@@ -10,6 +10,7 @@ import logging
 import math
 import os
 import shutil
+import socket
 import tempfile
 import traceback
 from pathlib import Path
@@ -29,6 +30,7 @@ ALONE = {
 }
 OBJECTS = 100 * 2**20  # bytes for what travels between processes: records are small
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+KNOCK = 10  # seconds that the head of a cluster may take to answer
 LOOK = 120  # seconds that a node may take to say which labkit it has
 
 
@@ -139,7 +141,10 @@ class Cluster:
                 )
 
     def _connect(self, address: str | None, runtime_env: dict[str, Any] | None = None) -> None:
+        host, _, port = (address or "").rpartition(":")
         try:
+            if host and port.isdigit():  # Ray itself would knock for minutes
+                socket.create_connection((host, int(port)), timeout=KNOCK).close()
             self.ray.init(address, runtime_env=runtime_env, **QUIET)
         except (OSError, ValueError, RuntimeError, self.ray.exceptions.RayError) as error:
             raise RuntimeError(
