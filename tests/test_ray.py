@@ -123,17 +123,15 @@ def test_other_code_on_a_node_is_refused(given):
     assert store.get(TINY) is None
 
 
-def test_a_run_that_takes_more_memory_than_was_declared_is_reported(given):
+def test_a_run_that_takes_more_memory_than_was_declared_is_reported(given, monkeypatch):
     given, _ = given
-    given["runs"], given["keys"] = [_slow().to_dict()], [_slow().key()]
+    monkeypatch.setattr("labkit.experiments.engines.ray_work.TICK", 0.01)
+    run = replace(TINY, train=TrainConfig(steps=100))
+    given["runs"], given["keys"] = [run.to_dict()], [run.key()]
     answers = work({**given, "memory": 10 * 2**20})
     assert next(answers) == BEGAN
     assert "may hold 10 MiB (LABKIT_RUN_MEMORY)" in next(answers)["error"]
     list(answers)
-
-
-def _slow() -> Run:
-    return replace(TINY, train=TrainConfig(steps=4000))
 
 
 def test_a_sign_is_recognised_by_what_it_says(tmp_path):

@@ -21,8 +21,8 @@ from labkit.vision import MLPConfig
 from tests.ray_cluster import PATIENCE, cluster
 
 pytestmark = pytest.mark.slow
-# A second or so each: time enough to be hit.
-BASE = Run(MLPConfig(width=8, depth=1), Digits(batch=16), TrainConfig(steps=2000, lr=0.01))
+# Half a second or more each: time enough to be hit.
+BASE = Run(MLPConfig(width=8, depth=1), Digits(batch=16), TrainConfig(steps=300, lr=0.01))
 RUNS = [replace(BASE, seed=seed) for seed in range(8)]
 ENDLESS = replace(BASE, train=TrainConfig(steps=10**7))
 DRIVER = """
