@@ -224,7 +224,9 @@ def test_nobody_else_can_reach_a_local_ray_and_it_ends_with_its_engine(local, tm
     listening = {
         c.laddr.ip for p in children for c in p.net_connections("inet") if c.status == "LISTEN"
     }
-    assert listening <= {"127.0.0.1", "::1"}
+    assert listening and listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+    with pytest.raises(RuntimeError, match=r"and 127\.0\.0\.1:1 was asked for"):
+        OnRay(tmp_path, address="127.0.0.1:1").train([(TINY,)])
     folder = Path(local._cluster._folder)
     local.close()
     _, alive = psutil.wait_procs(children, timeout=60)
@@ -232,6 +234,7 @@ def test_nobody_else_can_reach_a_local_ray_and_it_ends_with_its_engine(local, tm
     local.root, local.store = tmp_path, Store(tmp_path)
     local.train([(TINY,)])
     assert same(local.store, TINY), "an engine that was closed connects anew"
+    local.close()
 
 
 # --- on a cluster of two nodes ---
