@@ -123,17 +123,15 @@ def test_other_code_on_a_node_is_refused(given):
     assert store.get(TINY) is None
 
 
-def test_a_run_that_takes_more_memory_than_was_declared_is_reported(given):
+def test_a_run_that_takes_more_memory_than_was_declared_is_reported(given, monkeypatch):
     given, _ = given
-    given["runs"], given["keys"] = [_slow().to_dict()], [_slow().key()]
+    monkeypatch.setattr("labkit.experiments.engines.ray_work.TICK", 0.01)
+    run = replace(TINY, train=TrainConfig(steps=100))
+    given["runs"], given["keys"] = [run.to_dict()], [run.key()]
     answers = work({**given, "memory": 10 * 2**20})
     assert next(answers) == BEGAN
     assert "may hold 10 MiB (LABKIT_RUN_MEMORY)" in next(answers)["error"]
     list(answers)
-
-
-def _slow() -> Run:
-    return replace(TINY, train=TrainConfig(steps=4000))
 
 
 def test_a_sign_is_recognised_by_what_it_says(tmp_path):
@@ -226,7 +224,9 @@ def test_nobody_else_can_reach_a_local_ray_and_it_ends_with_its_engine(local, tm
     listening = {
         c.laddr.ip for p in children for c in p.net_connections("inet") if c.status == "LISTEN"
     }
-    assert listening <= {"127.0.0.1", "::1"}
+    assert listening and listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+    with pytest.raises(RuntimeError, match=r"and 127\.0\.0\.1:1 was asked for"):
+        OnRay(tmp_path, address="127.0.0.1:1").train([(TINY,)])
     folder = Path(local._cluster._folder)
     local.close()
     _, alive = psutil.wait_procs(children, timeout=60)
@@ -234,6 +234,7 @@ def test_nobody_else_can_reach_a_local_ray_and_it_ends_with_its_engine(local, tm
     local.root, local.store = tmp_path, Store(tmp_path)
     local.train([(TINY,)])
     assert same(local.store, TINY), "an engine that was closed connects anew"
+    local.close()
 
 
 # --- on a cluster of two nodes ---

@@ -10,9 +10,12 @@ import logging
 import math
 import os
 import shutil
+import socket
 import tempfile
+import traceback
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
 
 import labkit
 from labkit.experiments.engines.ray_work import work
@@ -28,6 +31,7 @@ ALONE = {
 }
 OBJECTS = 100 * 2**20  # bytes for what travels between processes: records are small
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+KNOCK = 10  # seconds that the head of a cluster may take to answer
 LOOK = 120  # seconds that a node may take to say which labkit it has
 
 
@@ -56,10 +60,10 @@ class Cluster:
             self._start(slots)
         elif self.ours:
             self._join(address)
-        elif strangers := self._strangers():
+        elif wrong := self._elsewhere(address) or self._strangers():
             raise RuntimeError(
-                f"Ray is connected already, to nodes with another labkit ({strangers}); "
-                "call ray.shutdown() first, and labkit connects by itself"
+                f"Ray is connected already, but not as it must be ({wrong}); call ray.shutdown() "
+                "first, and labkit connects by itself"
             )
         # Counted by the engine and not by Ray, which retries without end when memory ran out.
         self._work = self.ray.remote(work).options(
@@ -104,17 +108,19 @@ class Cluster:
         self._folder = tempfile.mkdtemp(prefix="labkit-ray-", dir="/tmp")
         for last in (False, True):
             try:
-                self.ray.init(
-                    "local",
-                    num_cpus=slots,
-                    object_store_memory=OBJECTS,
-                    include_dashboard=False,
-                    _node_ip_address="127.0.0.1",
-                    _temp_dir=self._folder,
-                    **QUIET,
-                )
+                # Off, it keeps Ray on 127.0.0.1; asked for that address, Ray takes another.
+                with mock.patch("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False):
+                    self.ray.init(
+                        "local",
+                        num_cpus=slots,
+                        object_store_memory=OBJECTS,
+                        include_dashboard=False,
+                        _temp_dir=self._folder,
+                        **QUIET,
+                    )
                 return
             except Exception as error:  # Ray waits half a minute for itself, and raises Exception
+                _end_half_started(error)
                 if last:
                     self.close()
                     raise RuntimeError(
@@ -137,13 +143,23 @@ class Cluster:
                 )
 
     def _connect(self, address: str | None, runtime_env: dict[str, Any] | None = None) -> None:
+        host, _, port = (address or "").rpartition(":")
         try:
+            if host and port.isdigit():  # Ray itself would knock for minutes
+                socket.create_connection((host, int(port)), timeout=KNOCK).close()
             self.ray.init(address, runtime_env=runtime_env, **QUIET)
         except (OSError, ValueError, RuntimeError, self.ray.exceptions.RayError) as error:
             raise RuntimeError(
                 f"there must be a Ray cluster at {address!r}, but none answers ({error}); start "
                 "one with `ray start --head`, or leave the address out to train on this machine"
             ) from error
+
+    def _elsewhere(self, address: str | None) -> str:
+        """Say where Ray is connected to, where that is not what was asked for."""
+        there = self.ray.get_runtime_context().gcs_address
+        # One host has several names, so the port must do.
+        same = address in (None, "auto") or address.rpartition(":")[2] == there.rpartition(":")[2]
+        return "" if same else f"to {there}, and {address} was asked for"
 
     def _strangers(self) -> str:
         """Ask every node which labkit it has; name those whose labkit differs, and how."""
@@ -175,6 +191,13 @@ class Cluster:
             if theirs != ours:
                 others.append(f"on {place}: {theirs}, here: {ours}")
         return "; ".join(others)
+
+
+def _end_half_started(error: Exception) -> None:
+    """End the processes of a node that did not start: only the frames of its failure know them."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if hasattr(node := frame.f_locals.get("self"), "kill_all_processes"):
+            node.kill_all_processes(check_alive=False, allow_graceful=False)
 
 
 def environment() -> dict[str, str]:
