@@ -196,8 +196,9 @@ class Cluster:
 def _end_half_started(error: Exception) -> None:
     """End the processes of a node that did not start: only the frames of its failure know them."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        if hasattr(node := frame.f_locals.get("self"), "kill_all_processes"):
-            node.kill_all_processes(check_alive=False, allow_graceful=False)
+        kill = getattr(frame.f_locals.get("self"), "kill_all_processes", None)
+        if kill is not None:
+            kill(check_alive=False, allow_graceful=False)
 
 
 def environment() -> dict[str, str]:
