@@ -213,3 +213,13 @@ def test_each_gpu_has_a_ledger(tmp_path, monkeypatch):
 def test_what_every_chapter_wants_on_a_gpu_is_found(chapter, book):
     found = look(chapter, "gpu")
     assert found.faults == () and found.wanted > 0
+
+
+def test_a_build_over_its_budget_trains_nothing_and_says_what_it_needs(book):
+    status, said = run(book, "book", "build", "--profile", "smoke", "--budget", "0.001")
+    assert status == 1 and "this sweep needs about" in said and "nothing was trained" in said
+    assert not list((book / ".labkit" / "runs").glob("*.json"))
+    status, said = run(book, "book", "build", "--profile", "smoke", "--budget", "soon")
+    assert status == 2 and "10m or 1h30m" in said
+    _, said = run(book, "book", "build", "--profile", "smoke", "--budget", "1h")
+    assert "budget 1 h: about" in said and "01_toy: starts" in said

@@ -15,6 +15,7 @@ def add(commands) -> None:
     verb = _verb(verbs, "build", _build, "execute what changed, write twins, check claims")
     verb.add_argument("--seed", type=int, default=0, help="the chapters' seed (default: 0)")
     verb.add_argument("--only", nargs="+", metavar="NAME", help="these chapters, by name or number")
+    verb.add_argument("--budget", metavar="10m", help="train nothing if it would take longer")
     _engine(verb)
     _verb(verbs, "site", _site, "make the web site from the executed chapters")
     _verb(verbs, "check", _check, "compare the chapters' claims with the ledger")
@@ -67,7 +68,13 @@ def _build(args: argparse.Namespace) -> int:
     from labkit.book.build import build
 
     _choose_engine(args)
-    return build(find_root(), args.profile, args.seed, args.only)
+    root = find_root()
+    if args.budget is not None:
+        from labkit.book.afford import afford  # needs torch
+
+        chosen = chapters.choose(chapters.find(root), args.only)
+        afford(root, chosen, args.profile, args.seed, args.budget)
+    return build(root, args.profile, args.seed, args.only)
 
 
 def _site(args: argparse.Namespace) -> int:
