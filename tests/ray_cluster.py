@@ -34,6 +34,7 @@ class Node:
             env={
                 **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
                 "RAY_USAGE_STATS_ENABLED": "0",
+                "RAY_idle_worker_killing_time_threshold_ms": "600000",
             },
             stdin=subprocess.DEVNULL,
             stdout=self._log,

@@ -175,7 +175,7 @@ def test_ray_trains_as_this_process_does(engine):
         del engine._submit
     assert all(same(engine.store, run) for run in RUNS)
     assert sorted(told) == [1, 1, 1, 1, 2]
-    assert engine.slots == max(most) == 2, "no more in flight than there are places"
+    assert engine.slots == 2 and max(most) == 4, "never more in flight than two for a place"
     names = {path.name for path in engine.store.folder.iterdir()}
     assert names == {f"{run.key()}.json" for run in RUNS}, "nothing else is left behind"
 

@@ -52,6 +52,7 @@ class OnRay:
         self.root, self.store, self.address = Path(root), Store(root, device), address
         self.timeout, self.needs = run_timeout(), needs(device)
         self._cluster: Cluster | None = None
+        self._deep = 2  # tasks in flight for each place
 
     @property
     def slots(self) -> int:
@@ -68,6 +69,9 @@ class OnRay:
         if not tasks:
             return
         ray, waiting = self._connected().ray, Waiting(tasks, until)
+        # A worker that finds the next task in Ray's hands goes on at once; with little time left
+        # none is handed over before it can begin.
+        self._deep = 2 if until is None else 1
         in_flight: dict[Any, Flight] = {}
         self.store.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=self.store.folder, prefix=".ray-") as sign:
@@ -99,7 +103,7 @@ class OnRay:
         self, waiting: Waiting, in_flight: dict[Any, Flight], sign: Path, done: Callable
     ) -> bool:
         """Fill the free places with tasks; say whether any is under way."""
-        free = self._connected().slots() - len(in_flight)
+        free = self._deep * self._connected().slots() - len(in_flight)
         while free > 0 and (task := waiting.next()) is not None:
             if all(self.store.get(run) is not None for run in task):  # another sweep was faster
                 done(len(task))

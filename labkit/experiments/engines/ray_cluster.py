@@ -30,6 +30,8 @@ ALONE = {
     "OMP_WAIT_POLICY": "PASSIVE",
 }
 OBJECTS = 100 * 2**20  # bytes for what travels between processes: records are small
+# A worker that waits for its next task stays: a new one would import torch again.
+PATIENT = {"idle_worker_killing_time_threshold_ms": 600_000}
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 KNOCK = 10  # seconds that the head of a cluster may take to answer
 LOOK = 120  # seconds that a node may take to say which labkit it has
@@ -116,6 +118,7 @@ class Cluster:
                         object_store_memory=OBJECTS,
                         include_dashboard=False,
                         _temp_dir=self._folder,
+                        _system_config=PATIENT,
                         **QUIET,
                     )
                 return
