@@ -173,7 +173,11 @@ def test_ray_trains_as_this_process_does(engine):
         engine.train([(run,) for run in RUNS[:4]] + [tuple(RUNS[4:])], done=told.append)
     finally:
         del engine._submit
-    assert all(same(engine.store, run) for run in RUNS)
+    assert all(same(engine.store, run) for run in RUNS[:4])
+    together = [engine.store.get(run) for run in RUNS[4:]]
+    assert [record.provenance["together"] for record in together] == [2, 2]
+    for run, record in zip(RUNS[4:], together, strict=True):
+        assert record.losses == pytest.approx(execute(run).losses, rel=1e-5)
     assert sorted(told) == [1, 1, 1, 1, 2]
     assert engine.slots == 2 and max(most) == 4, "never more in flight than two for a place"
     names = {path.name for path in engine.store.folder.iterdir()}

@@ -57,18 +57,13 @@ def misbehave(seed):
 
 
 def disturb():
-    import tempfile
+    import pathlib
 
     import torch
 
     from labkit.experiments import run, store
 
-    train, put, open_part, sync = (
-        run.train,
-        store.Store.put,
-        tempfile.NamedTemporaryFile,
-        os.fsync,
-    )
+    train, put, open_any, sync = run.train, store.Store.put, pathlib.Path.open, os.fsync
     pace = float(os.environ.get("FAULT_PACE", "0"))
     gate = int(os.environ.get("FAULT_GATE", "1000"))
 
@@ -100,19 +95,21 @@ def disturb():
         note("fault", "full", where)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def open_full(*words, **options):
+    def open_full(path, *words, **options):
+        if not path.name.startswith(store.WRITING):
+            return open_any(path, *words, **options)
         full("open")
-        part = open_part(*words, **options)
+        part = open_any(path, *words, **options)
         write = part.write
 
-        def write_half(text):
+        def write_half(content):
             try:
                 full("write")
             except OSError:
-                write(text[: len(text) // 2])
+                write(content[: len(content) // 2])
                 part.flush()
                 raise
-            return write(text)
+            return write(content)
 
         part.write = write_half
         return part
@@ -122,7 +119,7 @@ def disturb():
         sync(file)
 
     run.train, store.Store.put = train_disturbed, put_noted
-    tempfile.NamedTemporaryFile, os.fsync = open_full, sync_full
+    pathlib.Path.open, os.fsync = open_full, sync_full
 
 
 if os.environ.get("FAULT_CLOCK"):
