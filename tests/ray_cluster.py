@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import psutil
 
 PATIENCE = 180  # seconds, on a starved machine
+STARTS = 4  # of a node, before it counts as broken
 # Who may talk to a Ray of the tests; read when ray is imported, so here.
 os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="0123456789abcdef" * 4)
 
@@ -55,6 +57,8 @@ class Node:
         for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # those whose parent ended before
         psutil.wait_procs(family, timeout=PATIENCE)
         self.process.wait()
         self._log.close()
@@ -69,23 +73,26 @@ class Cluster:
 
     def start(self, count: int = 2) -> None:
         """Add nodes and wait until every one is known."""
-        for _ in range(count):
-            number = len(self.nodes)
+        for number in range(len(self.nodes), len(self.nodes) + count):
             if number == 0:
-                # A socket's path has room for about 100 bytes: not below a test's folder.
                 words = ["--head", f"--port={self.port}", "--include-dashboard=false"]
             else:
                 words = [f"--address={self.address}"]
-            self.nodes.append(Node(self.folder / f"node{number}", *words))
-            self.wait_for(number + 1)
+            # Ray gives a node half a minute to start, which a starved machine may not have.
+            tries = (Node(self.folder / f"node{number}-{turn}", *words) for turn in range(STARTS))
+            node = next((node for node in tries if self._comes(node, number + 1)), None)
+            assert node is not None, "no node starts here; what each said is above"
+            self.nodes.append(node)
 
-    def wait_for(self, count: int) -> None:
-        """Wait until so many nodes are alive."""
+    def _comes(self, node: Node, count: int) -> bool:
         end = time.monotonic() + PATIENCE
         while self.alive() != count:
-            said = (self.nodes[-1].folder / "ray.log").read_text()
-            assert time.monotonic() < end and self.nodes[-1].process.poll() is None, said
+            if node.process.poll() is not None or time.monotonic() > end:
+                node.kill()
+                print((node.folder / "ray.log").read_text())
+                return False
             time.sleep(0.2)
+        return True
 
     def alive(self) -> int:
         """Count the nodes that the head believes alive."""

@@ -34,7 +34,7 @@ OBJECTS = 100 * 2**20  # bytes for what travels between processes: records are s
 PATIENT = {"idle_worker_killing_time_threshold_ms": 600_000}
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 KNOCK = 10  # seconds that the head of a cluster may take to answer
-LOOK = 120  # seconds that a node may take to say which labkit it has
+LOOK = 600  # seconds that a node may take to say which labkit it has
 
 
 def import_ray() -> Any:
