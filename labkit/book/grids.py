@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labkit.book.chapters import Chapter
-from labkit.book.files import Red
 from labkit.book.slices import Cell, code_cells, slice_of
 
 if TYPE_CHECKING:
@@ -120,7 +119,12 @@ def train(
         for chapter in chosen:
             found = look(chapter, profile, seed)
             while found.missing and not only_list and time.monotonic() < until:
-                filling.train(found.missing, store, engine, until=until, progress=bar)
+                try:
+                    filling.train(found.missing, store, engine, until=until, progress=bar)
+                except RuntimeError as error:
+                    faults.append(f"{chapter.name}: {error}")
+                    found = look(chapter, profile, seed)
+                    break  # the other chapters do not wait for this one
                 again = look(chapter, profile, seed)
                 if {run.key() for run in again.missing} >= {run.key() for run in found.missing}:
                     break  # no time for one more
@@ -129,8 +133,6 @@ def train(
             print(f"  {chapter.name}: {have} of {found.wanted} runs are there", flush=True)
             left += len(found.missing)
             faults += [] if found.missing else [f"{chapter.name}, {f}" for f in found.faults]
-    except RuntimeError as error:
-        raise Red(str(error)) from error
     finally:
         engine.close()
     for fault in faults:

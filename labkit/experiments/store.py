@@ -25,6 +25,8 @@ from labkit.fingerprint import fingerprint_of
 from labkit.training import Record
 
 SCHEMA = 2
+# Taken now: a key must name the code that this process has imported, not a later edit of it.
+CODE = fingerprint_of("labkit.experiments.run")
 WRITING = ".writing-"  # how the name of a file begins that is not yet whole
 
 
@@ -47,7 +49,7 @@ class Store:
     """The records below `<root>/.labkit/runs`, of runs on one class of devices."""
 
     def __init__(self, root: Path, device: str = CPU):
-        self.folder, self.device = Path(root) / ".labkit" / "runs", device
+        self.folder, self.device = Path(root).absolute() / ".labkit" / "runs", device
 
     def path(self, run: Run) -> Path:
         """Say where the record of a run stands, or would stand."""
@@ -70,7 +72,6 @@ class Store:
     def put(self, run: Run, record: Record, **made: Any) -> None:
         """Keep a run's record, and how and when (UTC) it was made."""
         key = run.key(self.device)
-        code = fingerprint_of("labkit.experiments.run")
         now = datetime.now(UTC).isoformat(timespec="seconds")
         entry = {
             "schema": SCHEMA,
@@ -79,7 +80,7 @@ class Store:
             "record": json.loads(record.to_json()),
             "made": {
                 "device": self.device,
-                "code": code,
+                "code": CODE,
                 "torch": torch.__version__,
                 "at": now,
                 **made,

@@ -63,7 +63,9 @@ def sweep(
     try:
         found, missing = read(runs, store)
         if missing and budget is not None:
-            missing = within(missing, store, trains.slots, budget, shrink)
+            runs = within(runs, store, trains.slots, budget, shrink)  # stored ones too: whole seeds
+            wanted = {run.key(device) for run in runs}
+            missing = [run for run in missing if run.key(device) in wanted]
         if missing:
             if progress:
                 expected = estimate(missing, store, trains.slots)

@@ -64,7 +64,7 @@ def make_engine(
     name = check_engine(name, address)
     address = address or os.environ.get("LABKIT_ENGINE_ADDRESS")
     module, _, kind = ENGINES[name].partition(":")
-    engine = getattr(importlib.import_module(module), kind)(Path(root), device, address)
+    engine = getattr(importlib.import_module(module), kind)(Path(root).absolute(), device, address)
     engine.timeout = run_timeout(timeout)
     return engine
 

@@ -1,7 +1,8 @@
 """One trainer a run: whoever trains a run holds a lock on `.<key>.lock` beside its record.
 
 Two sweeps over one store then train each run once; the second waits, and reads what the first has
-stored. The operating system takes a lock back when its process dies, however it dies.
+stored. The operating system takes a lock back when its process dies, however it dies. A Ray node
+that does not see the store cannot lock here: two sweeps may then train one run, to one record.
 """
 
 import contextlib
@@ -50,8 +51,8 @@ def _locked(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        path.unlink(missing_ok=True)
         if file is not None:
-            path.unlink(missing_ok=True)
             os.close(file)
 
 

@@ -206,7 +206,7 @@ def _end_half_started(error: Exception) -> None:
 
 def environment() -> dict[str, str]:
     """Set what a task sees: one thread, and this labkit before any other."""
-    given = {k: v for k in ("LABKIT_SLOTS", "LABKIT_DATA") if (v := os.environ.get(k))}
+    given = {k: v for k in ("LABKIT_SLOTS",) if (v := os.environ.get(k))}
     ours = str(Path(labkit.__file__).parents[1])
     paths = [ours, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**ALONE, **given, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
