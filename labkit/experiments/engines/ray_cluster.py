@@ -108,7 +108,7 @@ class Cluster:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing here asks the network
         # A socket's path has room for about 100 bytes, so not below a deep folder.
         self._folder = tempfile.mkdtemp(prefix="labkit-ray-", dir="/tmp")
-        for last in (False, True):
+        for last in (False, False, True):
             try:
                 # Off, it keeps Ray on 127.0.0.1; asked for that address, Ray takes another.
                 with mock.patch("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False):
