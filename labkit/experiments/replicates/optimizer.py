@@ -74,8 +74,9 @@ class Optimizer:
         assert self.square is not None
         self.weights.mul_(keep)
         self.mean.lerp_(self.gradients, new)
-        torch.mul(self.gradients, self.gradients, out=self.scratch)
-        self.square.lerp_(self.scratch, newer)
+        # As torch does it: g² alone overflows at gradients that training alone survives.
+        torch.mul(self.gradients, newer, out=self.scratch)
+        self.square.mul_(1 - newer).addcmul_(self.scratch, self.gradients)
         torch.sqrt(self.square, out=self.scratch).div_(root).add_(EPS)
         torch.div(self.mean, self.scratch, out=self.scratch)
         self.weights.sub_(self.scratch.mul_(lr))
