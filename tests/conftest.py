@@ -17,6 +17,22 @@ def seed():
     torch.manual_seed(0)
 
 
+@pytest.fixture(scope="session")
+def ray_cluster(tmp_path_factory):
+    """Start two nodes of Ray on this machine, once for all tests that want them."""
+    from tests.ray_cluster import cluster  # needs Ray
+
+    with cluster(tmp_path_factory.mktemp("cluster")) as found:
+        yield found
+
+
+@pytest.fixture
+def two_nodes(ray_cluster):
+    """Have both nodes alive, whatever the last test did to them."""
+    ray_cluster.mend()
+    return ray_cluster
+
+
 def pytest_terminal_summary(terminalreporter):
     """Say how many wrong variants labkit.check rejected, where they were tried."""
     tried = collections.defaultdict(list)

@@ -68,8 +68,27 @@ class Cluster:
     """A head node, and others that join it."""
 
     def __init__(self, folder: Path):
-        self.folder, self.nodes, self.port = folder, [], free_port()
+        self.folder, self.nodes, self._made = folder, [], 0
+        self._move()
+
+    def _move(self) -> None:
+        self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
+
+    def mend(self, count: int = 2) -> None:
+        """Start again what was killed; without its head, everything."""
+        alive = [node for node in self.nodes if node.process.poll() is None]
+        if alive[:1] != self.nodes[:1]:
+            for node in alive:
+                node.kill()
+            alive = []
+            self._move()
+        self.nodes = alive
+        end = time.monotonic() + PATIENCE
+        while alive and self.alive() > len(alive):  # the head has not noticed yet
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        self.start(count - len(alive))
 
     def start(self, count: int = 2) -> None:
         """Add nodes and wait until every one is known."""
@@ -79,10 +98,14 @@ class Cluster:
             else:
                 words = [f"--address={self.address}"]
             # Ray gives a node half a minute to start, which a starved machine may not have.
-            tries = (Node(self.folder / f"node{number}-{turn}", *words) for turn in range(STARTS))
+            tries = (Node(self._next_folder(), *words) for _ in range(STARTS))
             node = next((node for node in tries if self._comes(node, number + 1)), None)
             assert node is not None, "no node starts here; what each said is above"
             self.nodes.append(node)
+
+    def _next_folder(self) -> Path:
+        self._made += 1
+        return self.folder / f"node{self._made}"
 
     def _comes(self, node: Node, count: int) -> bool:
         end = time.monotonic() + PATIENCE
@@ -108,7 +131,8 @@ class Cluster:
     def stop(self) -> None:
         """End every node."""
         for node in reversed(self.nodes):
-            node.kill()
+            if node.process.poll() is None:
+                node.kill()
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """A sweep's time is known before it starts, and what does not fit is left out openly."""
 
+import contextlib
 import math
 from dataclasses import replace
 
@@ -9,25 +10,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_runs import LANGUAGE, TINY, make_older, make_stale, record
 
-from labkit.experiments import budget, timings
-from labkit.experiments.budget import estimate, format_duration, parse_duration, within
+from labkit.experiments import budget, durations, timings
+from labkit.experiments.budget import estimate, within
+from labkit.experiments.durations import format_duration, parse_duration
+from labkit.experiments.kinds import kind_of
 from labkit.experiments.queries.entries import scan
 from labkit.experiments.store import Store
-from labkit.experiments.timings import Timings, kind_of
+from labkit.experiments.timings import Timings
 
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
     """A store in which a run of TINY's kind takes 2 seconds; nothing is timed by itself."""
-    monkeypatch.setattr(budget, "timed", no_calibration)
+    stand_in(monkeypatch, nothing_is_timed)
     store = Store(tmp_path)
     for seed in range(3):
         store.put(replace(TINY, seed=seed), record(cpu_seconds=[1.9, 2.0, 2.2][seed]))
     return store
 
 
-def no_calibration(run, device):
+def nothing_is_timed(run):
     raise RuntimeError("this test times nothing")
+
+
+def stand_in(monkeypatch, timed) -> None:
+    """Put a function in the place of the worker that times a few steps."""
+    monkeypatch.setattr(budget, "stopwatch", lambda device: contextlib.nullcontext(timed))
 
 
 def seeds(*numbers: int, base=TINY) -> list:
@@ -64,7 +72,7 @@ def test_a_duration_that_is_written_reads_as_itself_but_for_its_small_units(seco
 @given(st.dictionaries(st.sampled_from("dhms"), st.integers(0, 999), min_size=1))
 def test_units_add_up(parts):
     text = " ".join(f"{count}{unit}" for unit, count in parts.items())
-    assert parse_duration(text) == sum(budget.UNITS[unit] * n for unit, n in parts.items())
+    assert parse_duration(text) == sum(durations.UNITS[unit] * n for unit, n in parts.items())
 
 
 def test_alike_runs_say_what_a_run_takes(store):
@@ -80,8 +88,8 @@ def test_a_sweep_takes_no_less_than_its_longest_run(store):
 
 
 def test_what_is_stored_takes_nothing(store, monkeypatch):
-    monkeypatch.setattr(budget, "scan", None)  # nor is the store read for it
-    found = estimate(seeds(0, 1, 2), store, 2)
+    monkeypatch.setattr(budget, "scan", None)  # nor is the rest of the store read for it
+    found = estimate(seeds(0, 1, 2), store, 2, measure=True)
     assert (found.seconds, found.missing) == (0, 0)
     assert str(found) == "nothing to train: every run is stored"
 
@@ -144,32 +152,41 @@ def test_where_nothing_is_known_it_says_so(store):
     found = estimate([*seeds(5), LANGUAGE], store, 1)
     assert (found.unknown, found.missing) == (1, 2)
     assert str(found).endswith("; of 1 nothing is known")
+    assert str(estimate([LANGUAGE], store, 1)).startswith("1 runs, and nothing is known")
     with pytest.raises(ValueError, match="Train one run of each unknown kind first"):
         within([LANGUAGE], store, 1, "10d")
 
 
 def test_what_is_unlike_everything_is_timed_and_stands_for_its_neighbours(store, monkeypatch):
     asked = []
-
-    def timed(run, device):
-        asked.append(run)
-        return 7.0
-
-    monkeypatch.setattr(budget, "timed", timed)
-    found = estimate(seeds(0, 1, 2, base=LANGUAGE), store, 1)
-    assert len(asked) == 1 and found.seconds == pytest.approx(21.0)
+    stand_in(monkeypatch, lambda run: asked.append(run) or 7.0)
+    strange = seeds(0, 1, 2, base=LANGUAGE)
+    assert estimate(strange, store, 1).unknown == 3 and asked == [], "only a budget is worth it"
+    assert within(strange, store, 1, "21s") == strange
+    assert [run.model for run in asked] == [LANGUAGE.model]
+    found = estimate(strange, store, 1, measure=True)
+    assert found.seconds == pytest.approx(21.0)
     assert found.basis == "on 1 idle slot: 3 timed for a few steps"
 
 
 def test_timing_is_bounded(store, monkeypatch):
     clock = iter(range(0, 1000, 3))  # every look at it, three seconds have gone by
     monkeypatch.setattr(budget.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(budget, "timed", lambda run, device: 7.0)
+    stand_in(monkeypatch, lambda run: 7.0)
     train = LANGUAGE.train
     far = [replace(LANGUAGE, train=replace(train, steps=steps)) for steps in (800, 2, 40)]
-    found = estimate(far, store, 1)
+    monkeypatch.setattr(budget, "CALIBRATION", 2.0)
+    found = estimate(far, store, 1, measure=True)
     assert found.basis.endswith("1 timed for a few steps, 2 guessed from unlike runs")
     assert found.seconds == pytest.approx(7.0 * (1 + 20 + 400))  # the smallest was timed
+
+
+def test_a_damaged_record_counts_as_missing(store):
+    path = store.path(seeds(1)[0])
+    path.write_text(path.read_text()[:100])
+    with pytest.warns(UserWarning, match="is damaged"):
+        found = estimate(seeds(0, 1, 2), store, 2)
+    assert (found.missing, found.seconds) == (1, pytest.approx(2.05))
 
 
 def test_runs_with_other_probes_or_far_other_sizes_are_only_guessed_from(store):
@@ -183,20 +200,20 @@ def test_runs_with_other_probes_or_far_other_sizes_are_only_guessed_from(store):
     assert found.unknown == 0
 
 
-def test_a_few_steps_are_timed_here_and_leave_no_trace(tmp_path):
-    store = Store(tmp_path)
-    torch.set_num_threads(2)
+def test_a_few_steps_are_timed_in_a_process_of_their_own_and_leave_no_trace(tmp_path, monkeypatch):
+    """What cannot train there is unknown, and no fault."""
+    store, inside = Store(tmp_path), []
+    monkeypatch.setattr(
+        "labkit.experiments.engines.task.execute", lambda *_, **__: inside.append(1)
+    )
     before = torch.random.get_rng_state()
     long = replace(LANGUAGE, train=replace(LANGUAGE.train, steps=1000))
-    found = estimate([long], store, 1)
-    assert found.basis.endswith("1 timed for a few steps") and 0.05 < found.seconds < 600
-    assert torch.equal(torch.random.get_rng_state(), before) and torch.get_num_threads() == 2
-    assert not store.folder.exists()
-
-
-def test_a_run_that_cannot_train_is_unknown_not_fatal(tmp_path):
     bad = replace(TINY, probes=("residual-rms",))  # a perceptron has no residual stream
-    assert estimate([bad], Store(tmp_path), 1).unknown == 1
+    found = estimate([bad, long], store, 1, measure=True)
+    assert found.basis.endswith("1 timed for a few steps") and 0.05 < found.seconds < 600
+    assert (found.unknown, found.missing, inside) == (1, 2, [])
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert not store.folder.exists()
 
 
 def grid(counts: tuple[int, ...] = (5, 5)) -> list:
@@ -245,7 +262,7 @@ def test_what_is_kept_fits_and_one_seed_more_would_not(allowed, slots):
         return max(2.0 * 2 * count / slots, 2.0)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(budget, "_times", lambda *_: (times, runs))
+        patch.setattr(budget, "_times", lambda *_, **__: (times, runs))
         try:
             kept = within(grid(), None, slots, allowed, shrink=True)  # pyright: ignore
         except ValueError:

@@ -9,6 +9,7 @@ import re
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -406,7 +407,7 @@ def test_a_sweep_trains_each_run_once_and_returns_records_in_order(root, capsys)
     assert [record.losses for record in records][::2] == [[1.0], [1.0]]
     assert records[1] == Store(root).get(RUNS[0]) and records.runs == runs
     said = capsys.readouterr().err
-    assert said.startswith("1 runs are stored; the others: about") and "for 1 runs" in said
+    assert said.startswith("1 runs are stored; the others: 1 runs, and nothing is known")
     assert sweep(runs, "serial", root=root) == records and capsys.readouterr().err == ""
 
 
@@ -421,6 +422,49 @@ def test_a_sweep_keeps_to_its_budget_or_says_what_it_leaves_out(root, capsys):
     records = sweep(RUNS[:3], "serial", root=root, budget="150", shrink=True)
     assert records.runs == RUNS[:1] and len(records) == 1
     assert "2 of 3 runs left out" in capsys.readouterr().out
+
+
+def test_a_sweep_that_shrinks_stays_paired_and_goes_on_with_what_it_left_out(root):
+    rates, store = (0.01, 0.02), Store(root)
+    arms = [replace(RUNS[0], train=replace(RUNS[0].train, lr=rate)) for rate in rates]
+    grid = [replace(arm, seed=seed) for arm in arms for seed in range(4)]
+    for run in grid[:4]:  # the first arm is there
+        store.put(run, Record(losses=[1.0], steps=3, cpu_seconds=100.0))
+
+    def seeds(runs) -> list[list[int]]:
+        return [[run.seed for run in runs if run.train.lr == rate] for rate in rates]
+
+    some = sweep(grid, "serial", root=root, budget="250", shrink=True)
+    assert seeds(some.runs) == [[0, 1], [0, 1]], "each arm has the seeds of the other"
+    before = {path.name: path.stat().st_mtime_ns for path in store.folder.iterdir()}
+    assert len(before) == 6, "and no more than fits is trained"
+    rest = sweep(grid, "serial", root=root, budget="250", shrink=True)
+    assert rest.runs == grid and seeds(rest.runs) == [[0, 1, 2, 3]] * 2
+    after = {path.name: path.stat().st_mtime_ns for path in store.folder.iterdir()}
+    assert len(after) == 8 and before.items() <= after.items(), "nothing trains twice"
+
+
+def test_a_sweep_without_a_budget_is_told_its_time_from_the_store_only(root, monkeypatch, capsys):
+    monkeypatch.setattr("labkit.experiments.budget.stopwatch", lambda device: 1 / 0)
+    sweep(RUNS[:1], "serial", root=root)
+    assert "1 runs, and nothing is known of how long such runs take" in capsys.readouterr().err
+    with pytest.raises(ZeroDivisionError):
+        sweep([replace(RUNS[0], probes=("test",))], "serial", root=root, budget="1h")
+
+
+def test_a_root_stays_where_it_was_when_the_engine_was_made(root, monkeypatch):
+    (root / "book").mkdir()
+    (root / "elsewhere").mkdir()
+    place = Path("book")
+    serial, workers, store = make_engine(place, name="serial"), make_engine(place), Store(place)
+    monkeypatch.chdir(root / "elsewhere")
+    serial.train(TASKS[:1])
+    assert store.get(RUNS[0]) is not None and (root / "book" / ".labkit" / "slots").is_dir()
+    become(monkeypatch, before='open(sys.orig_argv[-2] + "/here", "w").close()')
+    workers.train(TASKS[1:2])
+    workers.close()
+    assert (root / "book" / "here").is_file()
+    assert list((root / "elsewhere").iterdir()) == []
 
 
 # -- the command --------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -90,6 +91,39 @@ def test_the_key_changes_with_the_code_of_training_and_not_with_plots(tmp_path):
     assert key("plots/__init__.py", "\nx = 1\n") == first
     assert key("training.py", "\n# a comment\n") == first
     assert key("training.py", "\nx = 1\n") != first
+
+
+# Run in a copy of the package, which it edits after it has imported it.
+EDITED = """
+import hashlib, json
+from pathlib import Path
+import torch
+from labkit import Record
+from labkit.experiments.store import Store, read_entry
+from labkit.fingerprint import closure, fingerprint
+from tests.test_experiments import TINY
+
+def on_disk():
+    return fingerprint(closure(["labkit.experiments.run"], Path().absolute()))
+
+imported, path = on_disk(), Path("labkit/training.py")
+path.write_text(path.read_text() + "\\nx = 1\\n")
+assert on_disk() != imported
+store = Store(Path())
+store.put(TINY, Record(losses=[1.0], steps=1))
+content = {"run": TINY.to_dict(), "code": imported, "torch": torch.__version__, "device": "cpu"}
+key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+assert TINY.key() == key, "its key names code that this process never ran"
+assert read_entry(store.path(TINY))["made"]["code"] == imported
+"""
+
+
+def test_a_key_names_the_code_that_was_imported_also_when_the_file_was_edited_since(tmp_path):
+    shutil.copytree(Path(labkit.__file__).parent, tmp_path / "labkit")
+    shutil.copytree(Path(__file__).parent, tmp_path / "tests")
+    program = [sys.executable, "-c", EDITED]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_store_returns_what_was_put():

@@ -111,6 +111,18 @@ def test_a_cell_that_fails_by_itself_is_red(book):
     assert status == 1 and "red     01_toy, cell 4: KeyError" in said
 
 
+def test_a_chapter_whose_runs_fail_stops_no_other(book, monkeypatch):
+    monkeypatch.setenv("LABKIT_ENGINE", "serial")
+    # Found out only when the run trains.
+    bad = TEXT.replace('"model.norm": ["layer"]', '"probes": [("residual-rms", "no-such-probe")]')
+    (book / "chapters" / "01_toy.py").write_text(bad)
+    (book / "chapters" / "02_good.py").write_text(TEXT.replace("01", "02"))
+    status, said = run(book, "book", "runs", "--profile", "smoke")
+    assert status == 1 and "red     01_toy: 1 of 1 tasks failed" in said
+    assert "01_toy: 2 of 3 runs are there" in said and "1 missing" in said
+    assert "02_good: 3 of 3 runs are there" in said
+
+
 def test_no_time_no_run(book):
     engine = Processes(book)
     try:
@@ -223,3 +235,22 @@ def test_a_build_over_its_budget_trains_nothing_and_says_what_it_needs(book):
     assert status == 2 and "10m or 1h30m" in said
     _, said = run(book, "book", "build", "--profile", "smoke", "--budget", "1h")
     assert "budget 1 h: about" in said and "01_toy: starts" in said
+
+
+def test_a_budget_counts_the_slots_of_the_engine_and_shows_cells_that_fail(book, monkeypatch):
+    monkeypatch.setenv("LABKIT_SLOTS", "3")
+    monkeypatch.setenv("LABKIT_ENGINE", "processes")  # so that it is taken back
+    monkeypatch.setenv("LABKIT_ENGINE_ADDRESS", "")
+    record = execute(replace(TINY, probes=()))
+    (first, _) = look(book_chapter(book, "01"), "smoke").missing
+    Store(book).put(replace(first, seed=9), record)  # so that nothing need be timed
+    path = book / "chapters" / "01_toy.py"
+    path.write_text(TEXT.replace("# %%\nbest", "# %%\nlab.seeds(1)\n\n# %%\nbest"))
+    words = ("book", "build", "--profile", "smoke", "--budget", "0")
+    for engine, slots in (("serial", "1 idle slot:"), ("processes", "3 idle slots:")):
+        status, said = run(book, *words, "--engine", engine)
+        assert status == 1 and f"on {slots}" in said
+        assert "red     01_toy, cell " in said and "its runs are not counted" in said
+    down = ("--engine", "ray", "--address", "127.0.0.1:1")
+    status, said = run(book, *words, *down)
+    assert status == 1 and "none answers" in said and "Traceback" not in said

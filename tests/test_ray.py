@@ -16,18 +16,20 @@ from labkit import TrainConfig
 from labkit.corpora import Digits
 from labkit.experiments import Run, execute
 from labkit.experiments.engines import make_engine
-from labkit.experiments.engines.on_ray import OnRay, gpu_fraction, needs
-from labkit.experiments.engines.ray_cluster import environment, packages
-from labkit.experiments.engines.ray_work import BEGAN, machine, order, sees, work
+from labkit.experiments.engines.on_ray import OnRay
+from labkit.experiments.engines.ray_code import environment, packages
+from labkit.experiments.engines.ray_needs import gpu_fraction, needs
+from labkit.experiments.engines.ray_work import BEGAN, machine, order, work
 from labkit.experiments.store import Store
 from labkit.vision import MLPConfig
-from tests.ray_cluster import Cluster, cluster
+from tests.ray_cluster import Cluster
 
 TINY = Run(MLPConfig(width=8, depth=1), Digits(batch=16), TrainConfig(steps=3, lr=0.01))
 RUNS = [replace(TINY, seed=seed) for seed in range(6)]
 ENDLESS = replace(TINY, train=TrainConfig(steps=10**7))
 HERE = Path(__file__).resolve().parents[1]
 # Ray leaves its processes' handles to the garbage collector.
+pytestmark = pytest.mark.xdist_group("ray")  # one cluster for all of them
 QUIET = pytest.mark.filterwarnings(
     "ignore:subprocess .* is still running:ResourceWarning",
     "ignore:unclosed file <_io:ResourceWarning",
@@ -134,11 +136,7 @@ def test_a_run_that_takes_more_memory_than_was_declared_is_reported(given, monke
     list(answers)
 
 
-def test_a_sign_is_recognised_by_what_it_says(tmp_path):
-    (tmp_path / "sign").write_text("a word")
-    assert sees(str(tmp_path / "sign"), "a word")
-    assert not sees(str(tmp_path / "sign"), "another")
-    assert not sees(str(tmp_path / "none"), "a word")
+def test_a_machine_has_one_name():
     assert machine() == machine() != ""
 
 
@@ -193,9 +191,8 @@ def test_a_task_that_fails_or_hangs_is_reported_and_the_others_finish(engine):
         engine.train([(bad,), (ENDLESS,), (RUNS[0],), (RUNS[1],)], done=told.append)
     said = str(failed.value)
     assert said.startswith("2 of 4 tasks failed") and "needs a Transformer" in said
+    assert "may take 3 seconds and was ended" in said
     assert engine.store.get(RUNS[0]) and engine.store.get(RUNS[1]) and len(told) == 4
-    with pytest.raises(RuntimeError, match="may take 3 seconds and was ended"):
-        engine.train([(ENDLESS,)])
 
 
 @QUIET
@@ -235,19 +232,9 @@ def test_nobody_else_can_reach_a_local_ray_and_it_ends_with_its_engine(local, tm
     local.close()
     _, alive = psutil.wait_procs(children, timeout=60)
     assert alive == [] and not folder.exists()
-    local.root, local.store = tmp_path, Store(tmp_path)
-    local.train([(TINY,)])
-    assert same(local.store, TINY), "an engine that was closed connects anew"
-    local.close()
 
 
 # --- on a cluster of two nodes ---
-
-
-@pytest.fixture(scope="module")
-def two_nodes(tmp_path_factory):
-    with cluster(tmp_path_factory.mktemp("cluster")) as found:
-        yield found
 
 
 @QUIET
@@ -258,11 +245,13 @@ def test_a_cluster_that_shares_the_files_is_used_whole_and_left_running(
     engine = make_engine(tmp_path, name="ray", address=two_nodes.address)
     try:
         assert engine.slots == 2
+        engine.train([(run,) for run in RUNS[:5]])
+        engine.close()
+        assert two_nodes.alive() == 2
         engine.train([(run,) for run in RUNS])
     finally:
         engine.close()
-    assert all(same(engine.store, run) for run in RUNS)
-    assert two_nodes.alive() == 2
+    assert all(same(engine.store, run) for run in RUNS), "what was closed connects anew"
 
 
 # A path that means another place in each process stands for a file system that is not shared.

@@ -96,6 +96,12 @@ NEED = {
 }
 
 
+@pytest.fixture
+def plenty(monkeypatch):
+    """Let the GPU that is not here have more memory than any of these runs asks for."""
+    monkeypatch.setattr(memory, "free", lambda device: 2.0**40)
+
+
 @pytest.mark.parametrize("kind", BASES)
 def test_of_every_field_it_is_known_whether_it_parts_runs(kind):
     assert {*JOIN[kind], *PART[kind]} == {field.name for field in fields(kind)}
@@ -120,7 +126,7 @@ def test_what_joins_runs_changes_tensors_only(kind):
     assert structure(first) == structure(third) != structure(second)
 
 
-def test_runs_stand_in_order_and_parts_are_even():
+def test_runs_stand_in_order_and_parts_are_even(plenty):
     runs = [replace(RUN, seed=seed, train=TrainConfig(n)) for seed in range(5) for n in (3, 4)]
     found = tasks(runs, GPU, replicates=3)
     assert [len(task) for task in found] == [2, 3, 2, 3]
@@ -131,7 +137,7 @@ def test_runs_stand_in_order_and_parts_are_even():
     assert tasks(runs, "cpu", replicates=1) == [(run,) for run in runs]
 
 
-def test_together_on_a_gpu_alone_on_a_cpu_unless_somebody_says_otherwise(monkeypatch):
+def test_together_on_a_gpu_alone_on_a_cpu_unless_somebody_says_otherwise(monkeypatch, plenty):
     runs = [replace(RUN, seed=seed) for seed in range(70)]
     assert [len(t) for t in tasks(runs, GPU)] == [35, 35]
     assert [len(t) for t in tasks(runs[:3])] == [1, 1, 1]
@@ -156,12 +162,19 @@ def test_memory_bounds_how_many_train_together(monkeypatch):
     assert memory.free.__name__ == "<lambda>"
 
 
+def test_of_a_gpu_that_is_not_here_no_memory_is_free(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert memory.free(GPU) == 0.0 < memory.free()
+    runs = [replace(RUN, seed=seed) for seed in range(3)]
+    assert tasks(runs, GPU, replicates=3) == [(run,) for run in runs]
+
+
 def test_free_memory_is_a_share_of_what_there_is():
     assert 2**20 < memory.free() < 2**45
 
 
 @pytest.mark.parametrize("changes", [{"experts": 2}, {"norm": "power"}, {"norm": "prep-batch"}])
-def test_models_that_cannot_be_batched_are_tasks_of_their_own(changes):
+def test_models_that_cannot_be_batched_are_tasks_of_their_own(changes, plenty):
     run = replace(RUN, model=replace(RUN.model, **changes))
     assert need(run).reason.startswith("vmap does not take this model")
     assert len(tasks([run, replace(run, seed=1)], GPU)) == 2
@@ -195,6 +208,6 @@ def test_every_model_of_the_book_can_be_rehearsed_without_numbers(run):
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_the_corpus_need_not_be_the_same_kind():
+def test_the_corpus_need_not_be_the_same_kind(plenty):
     text = replace(RUN, data=Text(batch=4, time=8))
     assert len(tasks([RUN, text, replace(RUN, seed=1)], GPU, replicates=2)) == 2

@@ -161,13 +161,16 @@ def test_an_empty_store_is_fine(tmp_path, monkeypatch, capsys):
 def test_what_is_no_entry_is_skipped_and_counted(store, capsys, damage):
     path = store.path(TINY)
     path.write_text(DAMAGE[damage](path.read_text()), encoding="latin-1")
-    for name in ("notes.txt", "0123.json", ".writing-1"):
+    for name in ("notes.txt", "0123.json", ".writing-1", ".ray-1", f".{'c' * 64}.lock"):
         (store.folder / name).write_text("{}")
     (store.folder / ("a" * 64 + ".json")).mkdir()
     (store.folder / ("b" * 64 + ".json")).symlink_to("nowhere")
     text = said(capsys)
     assert "8 of 8 runs" in text
-    assert "besides: 1 damaged, 1 not finished writing, 4 no entries of a store" in text
+    assert (
+        "besides: 1 damaged, 1 not finished writing, 2 locked by somebody at work, or killed, "
+        "4 no entries of a store"
+    ) in text
     assert "cannot be read" in said(capsys, "show", path.stem, status=1)
 
 

@@ -2,15 +2,19 @@
 
 import os
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from stored_runs import TINY, filled, make_older, make_stale, record, rewrite, said, variants
 
+from labkit.experiments.engines.locks import alone
+from labkit.experiments.engines.ray_sign import sees, sign
 from labkit.experiments.queries import garbage
 from labkit.experiments.store import Store
 
 DAY = 86400
+NOW = ("--older-than", "0s")
 
 
 @pytest.fixture
@@ -49,10 +53,10 @@ def littered(store):
 
 def test_gc_removes_what_is_stale_and_leaves_the_rest(littered, capsys):
     before = names(littered)
-    gone = said(capsys, "gc", "--dry-run")
+    gone = said(capsys, "gc", *NOW, "--dry-run")
     assert "would remove 3 files" in gone and names(littered) == before
     size = sum(p.stat().st_size for p in littered.folder.iterdir())
-    text = said(capsys, "gc")
+    text = said(capsys, "gc", *NOW)
     assert "removed 3 files" in text and "6 current runs stay" in text
     assert "1 stale (other code)" in text and "1 stale (an older schema)" in text
     freed = size - sum(p.stat().st_size for p in littered.folder.iterdir())
@@ -61,23 +65,53 @@ def test_gc_removes_what_is_stale_and_leaves_the_rest(littered, capsys):
     assert {"notes.txt", ".writing-new"} <= left and ".writing-left" not in left
     assert {littered.path(run).name for run in variants()[3:]} <= left  # the damaged one, too
     assert all(littered.get(run) is not None for run in variants()[4:])
-    assert "removed 0 files" in said(capsys, "gc")
+    assert "removed 0 files" in said(capsys, "gc", *NOW)
 
 
 def test_damaged_entries_go_only_when_asked(littered, capsys):
-    assert "1 damaged" in said(capsys, "gc", "--damaged")
+    assert "1 damaged" in said(capsys, "gc", *NOW, "--damaged")
     assert littered.path(variants()[3]).name not in names(littered)
     assert all(littered.get(run) is not None for run in variants()[4:])
 
 
 def test_what_is_younger_than_asked_stays(littered, capsys):
-    assert "removed 0 files" in said(capsys, "gc", "--older-than", "30d", "--damaged")
+    text = said(capsys, "gc", "--older-than", "30d", "--damaged")
+    assert "removed 1 files" in text and "1 left half written" in text, "that is debris"
     older = [path for path in littered.folder.iterdir() if path.suffix == ".json"]
     for path in older:
         age(path, 31 * DAY)
     # an entry that says when it was made is as old as it says, whatever the file's date is
     assert "removed 2 files" in said(capsys, "gc", "--older-than", "30d", "--damaged")
     assert "a duration is" in said(capsys, "gc", "--older-than", "a month", status=2)
+
+
+def test_what_a_sweep_has_just_trained_stays_although_its_code_was_edited_since(store, capsys):
+    """A week passes before anything goes that nobody said the age of."""
+    runs, now = variants(), datetime.now(UTC)
+    kept, gone = (
+        make_stale(store, run, at=(now - timedelta(days=days)).isoformat())
+        for run, days in zip(runs, (6, 8), strict=False)
+    )
+    assert "1 stale (other code)" in said(capsys, "gc")
+    assert kept.exists() and not gone.exists()
+
+
+def test_locks_that_nobody_holds_go_and_those_in_use_stay(store, capsys):
+    run, folder = variants()[0], store.folder
+    left = [folder / f".{'a' * 64}.lock", folder / ".ray-abc"]
+    for path in left:
+        path.touch()
+    (folder / ".ray-folder").mkdir()
+    before = names(store)
+    with alone((run,), store), sign(folder) as ours:
+        held = folder / f".{run.key()}.lock"
+        assert "2 locks of nobody" in said(capsys, "gc", "--dry-run")
+        assert names(store) == before | {held.name, ours.name}
+        assert "removed 2 files" in said(capsys, "gc")
+        assert held.exists() and ours.exists() and not any(path.exists() for path in left)
+        said_there = ours.read_text()
+        assert sees(str(ours), said_there) and not sees(str(ours), "another word")
+    assert names(store) == before - {path.name for path in left}
 
 
 def test_a_clock_that_was_set_back_removes_nothing_younger(littered, capsys):
@@ -97,7 +131,7 @@ def test_an_entry_that_a_sweep_writes_anew_meanwhile_stays(littered, monkeypatch
         return look(path)
 
     monkeypatch.setattr(garbage, "look", while_a_sweep_runs)
-    assert "damaged" not in said(capsys, "gc", "--damaged")
+    assert "damaged" not in said(capsys, "gc", *NOW, "--damaged")
     assert littered.get(damaged) is not None
 
 
@@ -109,5 +143,5 @@ def test_a_file_that_vanishes_is_no_fault(littered, monkeypatch, capsys):
         return look(path)
 
     monkeypatch.setattr(garbage, "look", another_was_quicker)
-    assert "removed 0 files" in said(capsys, "gc")
+    assert "removed 0 files" in said(capsys, "gc", *NOW)
     assert littered.get(TINY) is not None

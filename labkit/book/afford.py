@@ -15,19 +15,26 @@ def afford(
 ) -> None:
     """Print the expected time of the runs that these chapters lack; Red when it is over budget."""
     prepare(root)
-    from labkit.experiments.budget import estimate, format_duration, parse_duration, within
+    from labkit.experiments.budget import estimate, refusal
+    from labkit.experiments.durations import format_duration, parse_duration
+    from labkit.experiments.engines import make_engine
     from labkit.experiments.lab import device_of
     from labkit.experiments.store import Store
-    from labkit.pool import Pool
 
-    allowed, device, slots = parse_duration(budget), device_of(profile), Pool(root).slots
-    store, missing = Store(root, device), {}
+    allowed, device, missing = parse_duration(budget), device_of(profile), {}
     for chapter in chosen:
-        missing |= {run.key(device): run for run in look(chapter, profile, seed).missing}
-    runs = list(missing.values())
+        found = look(chapter, profile, seed)
+        missing |= {run.key(device): run for run in found.missing}
+        for fault in found.faults:
+            print(f"red     {chapter.name}, {fault} (its runs are not counted)")
+    engine = make_engine(root, device)
     try:
-        within(runs, store, slots, allowed)
-    except ValueError as error:
-        raise Red(f"{error} ({LATER}); nothing was trained") from error
-    expected = estimate(runs, store, slots)
+        runs, store = list(missing.values()), Store(root, device)
+        expected = estimate(runs, store, engine.slots if runs else 1, measure=True)
+    except RuntimeError as error:  # no cluster is there
+        raise Red(str(error)) from error
+    finally:
+        engine.close()
+    if refused := refusal(expected, allowed):
+        raise Red(f"{refused} ({LATER}); nothing was trained")
     print(f"budget {format_duration(allowed)}: {expected}" + (f" ({LATER})" if runs else ""))

@@ -26,7 +26,9 @@ def add(commands) -> None:
     _choice(verb, argparse.SUPPRESS)
     verb = _verb(verbs, "gc", _gc, "remove runs of other code or another torch")
     verb.add_argument("--dry-run", action="store_true", help="only say what would go")
-    verb.add_argument("--older-than", default="0s", metavar="30d", help="keep what is younger")
+    verb.add_argument(
+        "--older-than", default="7d", metavar="30d", help="keep what is younger (default: 7d)"
+    )
     verb.add_argument("--damaged", action="store_true", help="remove damaged entries, too")
     verb = _verb(verbs, "reproduce", _reproduce, "train a run again; red where the numbers differ")
     verb.add_argument("key", metavar="KEY", help="the beginning of its key")
@@ -129,11 +131,11 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _gc(args: argparse.Namespace) -> int:
-    from labkit.experiments.budget import parse_duration
+    from labkit.experiments.durations import parse_duration
     from labkit.experiments.queries.garbage import collect
 
     older = parse_duration(args.older_than)
-    removed = collect(_folder(), dry=args.dry_run, older=older, damaged=args.damaged)
+    removed = collect(_folder(), older, dry=args.dry_run, damaged=args.damaged)
     print(removed.text(args.dry_run))
     return 0
 

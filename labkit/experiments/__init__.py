@@ -8,8 +8,11 @@ filling.py     from runs to records: read, train, read
 sweep.py       sweep(runs): the records of a list of runs, on any engine
 memory.py      what a task took: seconds and the largest memory
 queries/       questions to the store: list, compare, export, clean up, train again
+kinds.py       what decides the time of a run
 timings.py     how long a run will take, from what stored runs took
+stopwatch.py   the same where none like it is stored: a few steps, in a worker process
 budget.py      how long a sweep will take, and what of it fits
+durations.py   10m, 1h30m: durations as people write them
 experiment.py  Experiment: a grid of runs; Results: its records, by label
 statistics.py  Student t intervals, verdicts, what leaving out a seed does, differences, powers
 claims.py      claim(…): a sentence with numbers, judged

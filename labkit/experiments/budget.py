@@ -3,63 +3,31 @@
     seconds = max(sum of the runs' times / slots, the longest run)
 
 Runs that the store has take nothing. What a run takes is measured, never assumed: see timings.py.
+Only a budget is worth a measurement of its own, in a worker process: see stopwatch.py.
 """
 
+import contextlib
 import math
-import re
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from labkit.experiments.durations import format_duration, parse_duration
+from labkit.experiments.kinds import Kind, kind_of
 from labkit.experiments.queries.entries import scan
 from labkit.experiments.run import Run
+from labkit.experiments.stopwatch import stopwatch
 from labkit.experiments.store import Store
-from labkit.experiments.timings import Kind, Time, Timings, kind_of, timed
+from labkit.experiments.timings import Time, Timings
 
-UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([dhms])\s*")
-CALIBRATION = 4.0  # seconds, at most about so many, to time what nothing stored is like
+CALIBRATION = 4.0  # seconds after the first run was timed: then what is left is guessed
 BASES = {
     "alike": "as alike runs took",
     "nearest": "scaled from the nearest",
     "timed": "timed for a few steps",
     "guessed": "guessed from unlike runs",
 }
-
-
-def parse_duration(text: str | float) -> float:
-    """Read a duration as seconds: "90", "10m", "1h30m", "2 d"; a number is seconds."""
-    if isinstance(text, str):
-        plain = text.strip().lower()
-        parts = _PART.findall(plain)
-        if parts and not _PART.sub("", plain) and len({unit for _, unit in parts}) == len(parts):
-            return sum(float(number) * UNITS[unit] for number, unit in parts)
-        try:
-            seconds = float(plain)
-        except ValueError:
-            seconds = math.nan
-    else:
-        seconds = float(text)
-    if not 0 <= seconds < math.inf:
-        raise ValueError(
-            "a duration is a number of seconds, or of d, h, m and s, such as 10m or 1h30m; "
-            f"got {text!r}"
-        )
-    return seconds
-
-
-def format_duration(seconds: float) -> str:
-    """Write a duration for a reader, in its two largest units: "3 min 20 s"."""
-    if seconds < 10:
-        return f"{seconds:.2g} s"
-    names = {"d": "d", "h": "h", "m": "min", "s": "s"}
-    left, words = round(seconds), []
-    for unit, size in UNITS.items():
-        count, left = divmod(left, int(size))
-        if count or words:
-            words.append((count, names[unit]))
-    return " ".join(f"{count} {name}" for count, name in words[:2] if count)
 
 
 @dataclass(frozen=True)
@@ -76,6 +44,8 @@ class Estimate:
     def __str__(self) -> str:
         if not self.missing:
             return "nothing to train: every run is stored"
+        if self.unknown == self.missing:
+            return f"{self.missing} runs, and nothing is known of how long such runs take"
         text = f"about {format_duration(self.seconds)}"
         if self.high > 1.25 * self.seconds or self.low < 0.8 * self.seconds:
             text += f" (between {format_duration(self.low)} and {format_duration(self.high)})"
@@ -83,10 +53,25 @@ class Estimate:
         return f"{text} for {self.missing} runs, {self.basis}{unknown}"
 
 
-def estimate(runs: Sequence[Run], store: Store, slots: int) -> Estimate:
-    """Expect the time to train what the store lacks of these runs, on so many slots."""
-    times, missing = _times(runs, store)
+def estimate(runs: Sequence[Run], store: Store, slots: int, *, measure: bool = False) -> Estimate:
+    """Expect the time to train what the store lacks of these runs, on so many slots.
+
+    With `measure` a few steps are trained of what nothing stored is like, in a worker process.
+    """
+    times, missing = _times(runs, store, measure)
     return _sum(times, missing, slots)
+
+
+def refusal(expected: Estimate, allowed: float) -> str:
+    """Say why a sweep is not begun for which so many seconds are allowed; "" where it fits."""
+    if expected.unknown:
+        return (
+            f"{_beside(expected, allowed)}. Train one run of each unknown kind first, or give no "
+            "budget"
+        )
+    if expected.seconds > allowed:
+        return f"{_beside(expected, allowed)}. Raise it, shrink the grid, or allow fewer seeds"
+    return ""
 
 
 def within(
@@ -95,20 +80,17 @@ def within(
     """Give back the runs if they fit into the budget, else raise ValueError.
 
     With `shrink` whole seeds are left out, the highest first and the same for every arm, until
-    the rest fits; every arm keeps one. What is left out is printed.
+    the rest fits; every arm keeps one. What is left out is printed. Stored runs take nothing, so
+    the same call goes on with what the last one left out.
     """
     allowed = parse_duration(budget)
-    times, missing = _times(runs, store)
+    times, missing = _times(runs, store, measure=True)
     whole = _sum(times, missing, slots)
-    if whole.seconds <= allowed and not whole.unknown:
+    refused = refusal(whole, allowed)
+    if not refused:
         return list(runs)
-    needs = f"needs {whole}; the budget is {format_duration(allowed)}"
-    if whole.unknown:
-        raise ValueError(
-            f"this sweep {needs}. Train one run of each unknown kind first, or give no budget"
-        )
-    if not shrink:
-        raise ValueError(f"this sweep {needs}. Raise it, shrink the grid, or allow fewer seeds")
+    if whole.unknown or not shrink:
+        raise ValueError(refused)
     kept, dropped = list(runs), []
     for seed in sorted({run.seed for run in runs}, reverse=True):
         fewer = [run for run in kept if run.seed != seed]
@@ -125,39 +107,41 @@ def within(
             )
             return kept
     raise ValueError(
-        f"this sweep {needs}, and no more seeds can be left out of every arm. Raise it, or shrink "
-        "the grid"
+        f"{_beside(whole, allowed)}, and no more seeds can be left out of every arm. Raise it, or "
+        "shrink the grid"
     )
 
 
-def _times(runs: Sequence[Run], store: Store) -> tuple[dict[str, Time], dict[str, Run]]:
+def _times(
+    runs: Sequence[Run], store: Store, measure: bool
+) -> tuple[dict[str, Time], dict[str, Run]]:
     """Expect the time of each missing run, by key, and list those runs."""
     keyed = {run.key(store.device): run for run in runs}
-    missing = {key: run for key, run in keyed.items() if not store.path(run).is_file()}
+    missing = {key: run for key, run in keyed.items() if store.get(run) is None}
     if not missing:
         return {}, {}
     timings = Timings(scan(store.folder).entries, store.device)
     kinds = {key: kind_of(run.to_dict()) for key, run in missing.items()}
-    _calibrate(timings, kinds, missing, store.device)
+    if measure:
+        _measure(timings, {kind: missing[key] for key, kind in kinds.items()}, store.device)
     found = {key: timings.of(kind) for key, kind in kinds.items()}
     return {key: each for key, each in found.items() if each}, missing
 
 
-def _calibrate(
-    timings: Timings, kinds: dict[str, Kind], missing: dict[str, Run], device: str
-) -> None:
+def _measure(timings: Timings, kinds: dict[Kind, Run], device: str) -> None:
     """Time a run of each kind that nothing stored is near, the smallest first."""
-    strange = {kind: key for key, kind in kinds.items() if not timings.of(kind, guess=False)}
-    until = time.monotonic() + CALIBRATION
-    for kind in sorted(strange, key=lambda each: (each.scale, each.alike)):
-        if time.monotonic() > until:
-            break  # the rest is guessed
-        if timings.of(kind, guess=False):
-            continue  # near one that was just timed
-        try:
-            timings.add(kind, timed(missing[strange[kind]], device))
-        except Exception:
-            continue  # not on this machine, or not at all: the sweep will say why
+    strange = [kind for kind in kinds if not timings.of(kind, guess=False)]
+    until = math.inf  # the first has all its time: its worker must start
+    with stopwatch(device) as timed:
+        for kind in sorted(strange, key=lambda each: (each.scale, each.alike)):
+            if time.monotonic() > until:
+                break
+            if timings.of(kind, guess=False):
+                continue  # near one that was just timed
+            # Not on this machine, or not at all: the sweep itself will say why.
+            with contextlib.suppress(RuntimeError):
+                timings.add(kind, timed(kinds[kind]))
+            until = min(until, time.monotonic() + CALIBRATION)
 
 
 def _sum(times: dict[str, Time], missing: dict[str, Run], slots: int) -> Estimate:
@@ -180,3 +164,7 @@ def _sum(times: dict[str, Time], missing: dict[str, Run], slots: int) -> Estimat
 
 def _arms(runs: Sequence[Run]) -> set[Run]:
     return {replace(run, seed=0) for run in runs}
+
+
+def _beside(expected: Estimate, allowed: float) -> str:
+    return f"this sweep needs {expected}; the budget is {format_duration(allowed)}"

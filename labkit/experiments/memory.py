@@ -1,4 +1,4 @@
-"""What a task took: its wall time and the largest memory while it trained.
+"""What a task took: its wall and processor time, and the largest memory while it trained.
 
 CPU   the largest resident size of the process: Linux counts it anew for each task (VmHWM, set back
       through /proc/self/clear_refs); elsewhere it is the largest since the process began
@@ -21,12 +21,14 @@ _STATUS = Path("/proc/self/status")
 
 @contextmanager
 def watched(device: str = CPU) -> Iterator[dict[str, Any]]:
-    """Fill a dictionary, when the block ends, with what it took: `seconds` and `peak_bytes`."""
+    """Fill a dictionary, when the block ends: `seconds`, `cpu_seconds` and `peak_bytes`."""
     taken: dict[str, Any] = {}
     reset_peak(device)
-    began = time.perf_counter()
+    wall, cpu = time.perf_counter(), time.process_time()
     yield taken
-    taken |= {"seconds": time.perf_counter() - began, "peak_bytes": peak_bytes(device)}
+    taken["seconds"] = time.perf_counter() - wall
+    taken["cpu_seconds"] = time.process_time() - cpu
+    taken["peak_bytes"] = peak_bytes(device)
 
 
 def reset_peak(device: str = CPU) -> None:

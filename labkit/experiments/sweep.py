@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from labkit.experiments.budget import estimate, within
+from labkit.experiments.durations import format_duration, parse_duration
 from labkit.experiments.engines.base import make_engine
 from labkit.experiments.filling import fill, read
 from labkit.experiments.lab import project_root
@@ -68,7 +69,12 @@ def sweep(
             missing = [run for run in missing if run.key(device) in wanted]
         if missing:
             if progress:
-                expected = estimate(missing, store, trains.slots)
+                # With a budget they were counted before, and what was measured for it is gone.
+                expected = (
+                    estimate(missing, store, trains.slots)
+                    if budget is None
+                    else f"within {format_duration(parse_duration(budget))}"
+                )
                 print(f"{len(found)} runs are stored; the others: {expected}", file=sys.stderr)
             found |= fill(missing, store, trains, replicates=replicates, progress=progress)
     finally:

@@ -1,10 +1,12 @@
 """A place to hurt sweeps: a store, a log of what trained, and an account of what that cost."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +39,13 @@ fill(missing, store, engine)
 engine.close()
 print(len(missing), "missing")
 """
+# Beside the faults themselves, so that also a process misbehaves that inherits nothing from here.
+HOOK = """
+import os
+os.environ.update({words!r})
+with open({hook!r}) as file:
+    exec(compile(file.read(), file.name, "exec"))
+"""
 
 
 class Bench:
@@ -46,14 +55,26 @@ class Bench:
         self.root, self.store, self._env = root, Store(root), monkeypatch
         self.log, self.outside = root / "faults.log", 0
         self.log.touch()
-        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE / "hook"), str(REPOSITORY)]))
-        monkeypatch.setenv("FAULT_LOG", str(self.log))
+        self._hook = root / "hook"
+        self._hook.mkdir()
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(self._hook), str(REPOSITORY)]))
         monkeypatch.setenv("LABKIT_SLOTS", "2")
+        self.faults()
 
-    def faults(self, pace: float = 0, **faults: tuple[str, int]) -> None:
+    def faults(self, pace: float = 0, gate: int = 1000, **faults: tuple[str, int]) -> None:
         """Say what happens to which run, as s3=("kill", 1); without words, nothing any more."""
-        self._env.setenv("FAULTS", json.dumps({s[1:]: fault for s, fault in faults.items()}))
-        self._env.setenv("FAULT_PACE", str(pace))
+        words = {
+            "FAULT_LOG": str(self.log),
+            "FAULTS": json.dumps({s[1:]: fault for s, fault in faults.items()}),
+            "FAULT_PACE": str(pace),
+            "FAULT_GATE": str(gate),
+        }
+        text = HOOK.format(words=words, hook=str(HERE / "hook" / "sitecustomize.py"))
+        (self._hook / "sitecustomize.py").write_text(text)
+
+    def go(self) -> None:
+        """Let go on what waits at the gate."""
+        Path(f"{self.log}.go").touch()
 
     def train(self, runs: list[Run], engine: str = "processes", timeout: float = PATIENCE) -> str:
         """Train what the store lacks; return what went wrong."""
@@ -66,14 +87,44 @@ class Bench:
             trains.close()
         return ""
 
-    def driver(self, runs: list[Run] = RUNS) -> "subprocess.Popen[str]":
-        """Start a process that fills the store."""
+    def driver(self, runs: list[Run] = RUNS, root: Path | None = None) -> "subprocess.Popen[str]":
+        """Start a process that fills the store; another name for its root may be given."""
+        words = json.dumps([run.to_dict() for run in runs])
         return subprocess.Popen(
-            [sys.executable, "-c", DRIVER, self.root, json.dumps([r.to_dict() for r in runs])],
+            [sys.executable, "-c", DRIVER, root or self.root, words],
+            cwd=self.root,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+    @contextlib.contextmanager
+    def driving(self, **options) -> "Iterator[subprocess.Popen[str]]":
+        """Have such a process for the length of a block, and end what is left of it."""
+        with self.driver(**options) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def at_the_gate(self, process: "subprocess.Popen[str]", gate: int, before: int = 0) -> None:
+        """Wait until what comes before the gate is stored, and two runs have come to it."""
+        first = {run.seed for run in RUNS if run.seed < gate}
+        self.wait(lambda: set(self.stored()) >= first, process)
+        self.wait(lambda: len(self.waiting(gate)) >= before + 2, process)
+
+    def waiting(self, gate: int) -> list[int]:
+        """List the processes that came to the gate."""
+        lines = (line.split() for line in self.log.read_text().splitlines())
+        return [int(pid) for what, *_, seed, pid in lines if what == "begins" and int(seed) >= gate]
+
+    def wait(self, what: Callable[[], object], process: "subprocess.Popen[str] | None" = None):
+        """Wait until something is so, while a process lives."""
+        end = time.monotonic() + PATIENCE
+        while not what():
+            assert process is None or process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < end, "it never came"
+            time.sleep(0.05)
 
     def stored(self) -> dict[int, int]:
         """List the seeds of the finished runs, with the times of their files."""
@@ -109,8 +160,7 @@ class Bench:
         record_property("faults", (injected, lost, repeated, wrong))
         assert injected > 0
         assert (lost, repeated, wrong) == (0, 0, 0)
-        debris = [p.name for p in self.store.folder.iterdir() if not p.name.endswith(".json")]
-        assert [n for n in debris if n.endswith(".lock")] == []
+        assert [path.name for path in self.store.folder.glob(".*.lock")] == []
 
 
 _TRUTH: dict[int, list[float]] = {}

@@ -1,176 +1,126 @@
-"""A Ray worker, a whole node, the driver: killed in the middle of a sweep, and then gone on."""
+"""A Ray worker, a whole node, the head, the driver: killed in the middle of a sweep."""
 
-import contextlib
-import json
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
-import torch
 
-from labkit import TrainConfig
-from labkit.corpora import Digits
-from labkit.experiments import Run
-from labkit.experiments.engines import make_engine
-from labkit.experiments.store import Store
-from labkit.vision import MLPConfig
-from tests.ray_cluster import PATIENCE, cluster
+from labkit.experiments.queries.garbage import collect
+from tests.faults.bench import PATIENCE, RUNS
 
-pytestmark = pytest.mark.slow
-# Half a second or more each: time enough to be hit.
-BASE = Run(MLPConfig(width=8, depth=1), Digits(batch=16), TrainConfig(steps=300, lr=0.01))
-RUNS = [replace(BASE, seed=seed) for seed in range(8)]
-ENDLESS = replace(BASE, train=TrainConfig(steps=10**7))
-DRIVER = """
-import json, sys
-from labkit.experiments import Run
-from labkit.experiments.engines import make_engine
-runs = [Run.from_dict(run) for run in json.loads(sys.argv[2])]
-engine = make_engine(sys.argv[1], name="ray", address=sys.argv[3] or None)
-try:
-    engine.train([(run,) for run in runs])
-except RuntimeError as error:
-    sys.exit(f"RuntimeError: {error}")
-finally:
-    engine.close()
-"""
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+EVERY = {run.seed for run in RUNS}
 
 
-@contextlib.contextmanager
-def driver(root: Path, address: str, runs: list[Run] = RUNS) -> "Iterator[subprocess.Popen[str]]":
-    """Start a process that trains what a store lacks, and end what is left of it."""
-    words = json.dumps([run.to_dict() for run in runs])
-    process = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, root, words, address],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
+@pytest.fixture
+def bench(bench, monkeypatch):
+    """Let drivers train on Ray, and notice within seconds that its head is gone."""
+    monkeypatch.setenv("LABKIT_ENGINE", "ray")
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
+    return bench
 
 
-def stored(root: Path) -> dict[int, int]:
-    """List the seeds of the finished runs, with the times of their files."""
-    paths = {run.seed: Store(root).path(run) for run in RUNS}
-    return {seed: p.stat().st_mtime_ns for seed, p in paths.items() if p.is_file()}
+@pytest.fixture
+def nodes(bench, two_nodes, monkeypatch):
+    monkeypatch.setenv("LABKIT_ENGINE_ADDRESS", two_nodes.address)
+    return two_nodes
 
 
-def wait_for(what, process: "subprocess.Popen[str]"):
-    """Wait until something is there, and return it."""
-    end = time.monotonic() + PATIENCE
-    while not (found := what()):
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.05)
-    return found
-
-
-def training(family: list[psutil.Process]) -> list[psutil.Process]:
-    """Find the worker processes that have a task in hand."""
-    found = []
-    for process in family:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            found += [process] if (process.cmdline() or [""])[0].startswith("ray::work") else []
-    return found
-
-
-@pytest.fixture(scope="module")
-def truth(tmp_path_factory) -> dict[int, list[float]]:
-    """Train every run here, one after another."""
-    torch.set_num_threads(1)  # as a worker does
-    root = tmp_path_factory.mktemp("serial")
-    engine = make_engine(root, name="serial")
-    engine.train([(run,) for run in RUNS])
-    return losses(root)
-
-
-def losses(root: Path) -> dict[int, list[float]]:
-    records = {run.seed: Store(root).get(run) for run in RUNS}
-    return {seed: record.losses for seed, record in records.items() if record is not None}
-
-
-def account(record_property, root: Path, truth, before: dict[int, int], faults: int = 1) -> None:
-    """Hold what is stored now against what was stored before, and against the truth."""
-    now, found = stored(root), losses(root)
-    lost = len(before.keys() - now.keys())
-    repeated = sum(now[seed] != stamp for seed, stamp in before.items() if seed in now)
-    wrong = sum(found[seed] != truth[seed] for seed in found)
-    record_property("faults", (faults, lost, repeated, wrong))
-    assert (lost, repeated, wrong) == (0, 0, 0)
-    assert found == truth, "everything is there"
-
-
-@pytest.fixture(scope="module")
-def two_nodes(tmp_path_factory):
-    with cluster(tmp_path_factory.mktemp("cluster")) as found:
-        yield found
-
-
-def family_of(nodes) -> list[psutil.Process]:
-    return [process for node in nodes for process in node.family()]
-
-
-def test_a_killed_worker_costs_its_run_a_second_start(tmp_path, two_nodes, truth, record_property):
-    with driver(tmp_path, two_nodes.address) as process:
-        wait_for(lambda: stored(tmp_path), process)
-        victim = wait_for(lambda: training(family_of(two_nodes.nodes)), process)[0]
-        before = stored(tmp_path)
-        victim.kill()
-        said = process.communicate(timeout=PATIENCE)[0]
+def end_of(process) -> str:
+    said = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 0, said
-    account(record_property, tmp_path, truth, before)
+    return said
 
 
-def test_a_run_whose_worker_always_dies_is_reported(tmp_path, two_nodes, record_property):
-    with driver(tmp_path, two_nodes.address, [ENDLESS]) as process:
-        for _ in range(3):
-            victim = wait_for(lambda: training(family_of(two_nodes.nodes)), process)[0]
-            victim.kill()
-            victim.wait(PATIENCE)
-        said = process.communicate(timeout=PATIENCE)[0]
-    assert "1 of 1 tasks failed" in said and "its worker died 3 times" in said
-    record_property("faults", (3, 0, 0, 0))
+def kill(process, bench, gate: int) -> None:
+    """Kill a driver, and wait until Ray has ended what it had in hand."""
+    workers = bench.waiting(gate)
+    process.kill()
+    process.wait()
+    bench.outside += 1
+    bench.wait(lambda: not any(map(psutil.pid_exists, workers)))
 
 
-@pytest.mark.parametrize("where", ["local", "cluster"])
-def test_a_killed_driver_leaves_what_finished_and_no_process(
-    tmp_path, two_nodes, truth, record_property, where
-):
-    address = two_nodes.address if where == "cluster" else ""
-    with driver(tmp_path, address) as process:
-        wait_for(lambda: stored(tmp_path), process)
+def go_on(bench, before: dict[int, int]) -> None:
+    """Train the rest with processes; what was there must not be touched."""
+    bench.faults()
+    bench.go()
+    assert bench.train(RUNS) == ""
+    assert before.items() <= bench.stored().items() and set(bench.stored()) == EVERY
+
+
+def test_a_ray_of_one_s_own_ends_with_its_driver(bench, record_property):
+    bench.faults(gate=2)
+    with bench.driving() as process:
+        bench.at_the_gate(process, 2)
         ours = psutil.Process(process.pid).children(recursive=True)
-        process.kill()
-        process.wait()
-    _, alive = psutil.wait_procs(ours, timeout=PATIENCE)
-    assert alive == [], "a Ray of one's own ends with its driver"
-    end = time.monotonic() + PATIENCE
-    while training(family_of(two_nodes.nodes)) and time.monotonic() < end:
-        time.sleep(0.1)  # a cluster ends the tasks of a driver that is gone
-    before = stored(tmp_path)
-    assert before and len(before) < len(RUNS)
-    with driver(tmp_path, two_nodes.address) as process:
-        said = process.communicate(timeout=PATIENCE)[0]
-    assert process.returncode == 0, said
-    account(record_property, tmp_path, truth, before)
+        kill(process, bench, 2)
+    assert len(ours) > 2 and psutil.wait_procs(ours, timeout=PATIENCE)[1] == []
+    assert set(bench.stored()) == {0, 1}
+    go_on(bench, bench.stored())
+    bench.account(record_property)
 
 
-def test_a_killed_node_loses_nothing_that_finished(tmp_path, two_nodes, truth, record_property):
-    with driver(tmp_path, two_nodes.address) as process:
-        wait_for(lambda: stored(tmp_path), process)
-        second = two_nodes.nodes[1]
-        wait_for(lambda: training(second.family()), process)
-        before = stored(tmp_path)
-        second.kill()
+def test_what_nodes_that_see_no_store_have_finished_survives_them_and_the_driver(
+    bench, nodes, record_property
+):
+    """A path that means another place in each process stands for files that are not shared."""
+    alone = Path("/proc/self/cwd")
+    bench.faults(gate=4, s1=("kill", 1))
+    with bench.driving(root=alone) as process:
+        bench.at_the_gate(process, 4)
+        kill(process, bench, 4)
+    before = bench.stored()
+    assert set(before) == {0, 1, 2, 3}
+    with bench.driving(root=alone) as process:
+        bench.at_the_gate(process, 4, before=2)
+        nodes.nodes[1].kill()
+        bench.outside += 1
+        bench.go()
+        end_of(process)
+    assert before.items() <= bench.stored().items() and set(bench.stored()) == EVERY
+    assert not list(nodes.folder.rglob("*.json")), "a node kept what is the driver's"
+    bench.account(record_property)
+
+
+def test_workers_and_a_node_that_die_cost_their_runs_a_new_start(bench, nodes, record_property):
+    bench.faults(gate=6, s1=("kill", 1), s3=("kill", 9))
+    with bench.driving() as process:
+        bench.wait(lambda: len(bench.waiting(6)) >= 2, process)
+        nodes.nodes[1].kill()
+        bench.outside += 1
+        bench.go()
         said = process.communicate(timeout=PATIENCE)[0]
-    assert process.returncode == 0, said
-    account(record_property, tmp_path, truth, before)
+    assert "1 of 8 tasks failed" in said and "its worker died 3 times" in said
+    assert [event for event in bench.events() if event[0] == "fault"].count(("fault", "3")) == 3
+    before = bench.stored()
+    assert set(before) == EVERY - {3}, "a run that always kills its worker harms no other"
+    go_on(bench, before)
+    bench.account(record_property)
+
+
+def test_what_a_killed_driver_and_a_killed_head_leave_is_gone_on_from(
+    bench, nodes, record_property
+):
+    bench.faults(gate=2)
+    with bench.driving() as process:
+        bench.at_the_gate(process, 2)
+        kill(process, bench, 2)
+    before = bench.stored()
+    assert set(before) == {0, 1}
+    debris = collect(bench.store.folder, 0.0).count
+    assert debris == {"locks of nobody": 3}, "of two runs in hand, and the sign of the driver"
+
+    with bench.driving() as process:
+        bench.at_the_gate(process, 2, before=2)
+        nodes.nodes[0].kill()
+        bench.outside += 1
+        began = time.monotonic()
+        process.wait(PATIENCE)
+        assert process.returncode != 0, "without its head no Ray goes on"
+        assert time.monotonic() - began < 60
+    assert bench.stored() == before
+    nodes.nodes[1].kill()
+    go_on(bench, before)
+    bench.account(record_property)

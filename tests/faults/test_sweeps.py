@@ -1,11 +1,12 @@
 """Drivers that are killed, sweeps that share a store, clocks that jump."""
 
-import time
-from pathlib import Path
+from datetime import datetime
 
 import psutil
 import pytest
 
+from labkit.experiments.queries.garbage import collect
+from labkit.experiments.store import read_entry
 from tests.faults.bench import PATIENCE, RUNS
 
 pytestmark = pytest.mark.slow
@@ -18,22 +19,17 @@ def end_of(driver) -> str:
 
 
 @pytest.mark.parametrize("everything", [False, True], ids=["driver", "everything"])
-def test_a_sweep_whose_driver_is_killed_goes_on_where_it_was(
-    bench, record_property, monkeypatch, everything
-):
-    monkeypatch.setenv("FAULT_GATE", "2")
+def test_a_sweep_whose_driver_is_killed_goes_on_where_it_was(bench, record_property, everything):
+    bench.faults(gate=2)
     driver = bench.driver()
-    patience = time.monotonic() + 2 * PATIENCE
-    while sum(what == "begins" for what, _ in bench.events()) < 4:
-        assert time.monotonic() < patience and driver.poll() is None
-        time.sleep(0.02)
+    bench.at_the_gate(driver, 2)
     family = psutil.Process(driver.pid).children(recursive=True)
     assert len(family) == 2
     driver.kill()
     for worker in family if everything else []:
         worker.kill()
     bench.outside += 1 + everything * len(family)
-    Path(f"{bench.log}.go").touch()
+    bench.go()
     driver.communicate()
     assert not psutil.wait_procs(family, timeout=PATIENCE)[1], "a worker ends after its driver"
     before = bench.stored()
@@ -59,6 +55,10 @@ def test_a_clock_that_jumps_does_no_harm(bench, record_property, monkeypatch):
     monkeypatch.setenv("FAULT_CLOCK", "1")
     assert "4 missing" in end_of(bench.driver(RUNS[:4]))
     before = bench.stored()
+    made = [read_entry(bench.store.path(run))["made"]["at"] for run in RUNS[:4]]
+    born = [datetime.fromisoformat(at).timestamp() for at in made]
+    assert max(born) - min(born) > 9e8, "it did jump, by decades, in what is stored too"
+    assert collect(bench.store.folder, 0.0, damaged=True).count.total() == 0
     assert "0 missing" in end_of(bench.driver(RUNS[:4]))
     assert bench.stored() == before
     bench.outside += 2

@@ -9,6 +9,9 @@ serial.py          in this process, one after another
 processes.py       one worker process a core, the default
 on_ray.py          Ray tasks, on this machine or on a cluster
 ray_cluster.py     the Ray that they go to
+ray_code.py        the labkit that its nodes must have
+ray_needs.py       what a task needs of a node
+ray_sign.py        whether a node sees the store
 ray_work.py        such a task from within
 worker_process.py  such a process as its parent sees it: asked, watched, ended
 worker.py          such a process from within

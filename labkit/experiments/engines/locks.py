@@ -3,6 +3,8 @@
 Two sweeps over one store then train each run once; the second waits, and reads what the first has
 stored. The operating system takes a lock back when its process dies, however it dies. A Ray node
 that does not see the store cannot lock here: two sweeps may then train one run, to one record.
+
+A writer that is killed leaves the file of its lock behind, which is in nobody's way.
 """
 
 import contextlib
@@ -16,6 +18,8 @@ from labkit.experiments.store import Store
 
 # A file system without locks (some network ones): a run may train twice, to the same record.
 NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
+# Of a lock that is held, that was given back meanwhile, or that is another user's.
+IN_USE = {errno.EWOULDBLOCK, errno.ENOENT, errno.EACCES, errno.EPERM}
 
 
 @contextlib.contextmanager
@@ -25,12 +29,13 @@ def alone(task: Task, store: Store) -> Iterator[None]:
     keys = sorted({run.key(store.device) for run in task})
     with contextlib.ExitStack() as held:
         for key in keys:
-            held.enter_context(_locked(store.folder / f".{key}.lock"))
+            held.enter_context(locked(store.folder / f".{key}.lock"))
         yield
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Wait until nobody else holds the lock that a file stands for, and hold it for a block."""
     import fcntl  # POSIX only: on Windows the book runs under WSL
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,6 +59,27 @@ def _locked(path: Path) -> Iterator[None]:
         path.unlink(missing_ok=True)
         if file is not None:
             os.close(file)
+
+
+def remove_unheld(path: Path, dry: bool = False) -> bool:
+    """Remove the file of a lock that nobody holds; say whether it went, or would have gone."""
+    import fcntl  # POSIX only
+
+    try:
+        file = os.open(path, os.O_RDWR)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Held here, so that who waits for it sees that it is gone, and makes another.
+            gone = _is_at(file, path)
+            if gone and not dry:
+                path.unlink()
+            return gone
+        finally:
+            os.close(file)
+    except OSError as error:
+        if error.errno in IN_USE | NO_LOCKS:
+            return False
+        raise
 
 
 def _is_at(file: int, path: Path) -> bool:

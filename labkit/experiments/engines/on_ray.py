@@ -4,8 +4,6 @@ Ray says where a task trains; this engine hands out as many as there is room for
 each and keeps what comes back. See chapters/cluster.md for the commands.
 """
 
-import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from labkit.experiments.engines.base import FULL, Task, disk_full
-from labkit.experiments.engines.limits import parse_bytes, run_timeout
+from labkit.experiments.engines.limits import run_timeout
 from labkit.experiments.engines.ray_cluster import Cluster, import_ray
+from labkit.experiments.engines.ray_needs import needs
+from labkit.experiments.engines.ray_sign import sign
 from labkit.experiments.engines.ray_work import BEGAN, order
 from labkit.experiments.engines.waiting import Waiting, name_of
 from labkit.experiments.run import CPU
@@ -73,12 +73,9 @@ class OnRay:
         # none is handed over before it can begin.
         self._deep = 2 if until is None else 1
         in_flight: dict[Any, Flight] = {}
-        self.store.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=self.store.folder, prefix=".ray-") as sign:
-            sign.write(f"{sign.name} {time.time_ns()}")
-            sign.flush()
+        with sign(self.store.folder) as ours:
             try:
-                while self._launch(waiting, in_flight, Path(sign.name), done):
+                while self._launch(waiting, in_flight, ours, done):
                     ready, _ = ray.wait(list(in_flight), timeout=TICK)
                     for answers in ready:
                         self._advance(in_flight.pop(answers), waiting, in_flight, done)
@@ -100,7 +97,7 @@ class OnRay:
         return self._cluster
 
     def _launch(
-        self, waiting: Waiting, in_flight: dict[Any, Flight], sign: Path, done: Callable
+        self, waiting: Waiting, in_flight: dict[Any, Flight], ours: Path, done: Callable
     ) -> bool:
         """Fill the free places with tasks; say whether any is under way."""
         free = self._deep * self._connected().slots() - len(in_flight)
@@ -110,7 +107,7 @@ class OnRay:
                 continue
             memory = int(self.needs["memory"]) if "memory" in self.needs else None
             self._submit(
-                Flight(task, order(task, self.store, sign, memory, self.needs.get("GPU", 1)), None),
+                Flight(task, order(task, self.store, ours, memory, self.needs.get("GPU", 1)), None),
                 in_flight,
             )
             free -= 1
@@ -179,25 +176,3 @@ class OnRay:
         seconds = time.monotonic() - (flight.began or time.monotonic())
         waiting.ended(seconds, failure and f"{name_of(flight.task)}\n{failure}")
         done(len(flight.task))
-
-
-def needs(device: str) -> dict[str, float]:
-    """Say what a task needs of a node, in Ray's words for resources."""
-    found: dict[str, float] = {"CPU": 1}
-    if device != CPU:
-        found["GPU"] = gpu_fraction()
-    if asked := os.environ.get("LABKIT_RUN_MEMORY"):
-        found["memory"] = parse_bytes(asked)
-    return found
-
-
-def gpu_fraction() -> float:
-    """Read how much of a GPU a run may use: LABKIT_GPU_FRACTION, else a quarter."""
-    text = os.environ.get("LABKIT_GPU_FRACTION") or "0.25"
-    try:
-        fraction = float(text)
-    except ValueError:
-        fraction = 0.0
-    if not 0 < fraction <= 1:
-        raise ValueError(f"LABKIT_GPU_FRACTION must be above 0 and at most 1; got {text!r}")
-    return fraction

@@ -1,40 +1,32 @@
-"""The Ray that trains: one of our own on this machine, or a cluster that somebody started.
+"""The Ray that trains: one of our own on this machine, or a cluster that somebody started."""
 
-Every node must run the same labkit. Nodes that share the driver's file system import it from
-there; to others it is sent, the package alone and never the folder around it.
-"""
-
-import contextlib
-import importlib.util
 import logging
-import math
 import os
 import shutil
 import socket
 import tempfile
+import time
 import traceback
-from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
-import labkit
+from labkit.experiments.engines.ray_code import (
+    ALONE,
+    LOOK,
+    SILENT,
+    environment,
+    ours,
+    packages,
+    strangers,
+)
+from labkit.experiments.engines.ray_needs import places
 from labkit.experiments.engines.ray_work import work
 
-# All that a node runs must be as it is here.
-CODE = "labkit.experiments.engines.ray_work"
-# One thread a run: then its numbers are the same to the last bit wherever it trains.
-ALONE = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_WAIT_POLICY": "PASSIVE",
-}
 OBJECTS = 100 * 2**20  # bytes for what travels between processes: records are small
 # A worker that waits for its next task stays: a new one would import torch again.
 PATIENT = {"idle_worker_killing_time_threshold_ms": 600_000}
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 KNOCK = 10  # seconds that the head of a cluster may take to answer
-LOOK = 600  # seconds that a node may take to say which labkit it has
 
 
 def import_ray() -> Any:
@@ -62,7 +54,7 @@ class Cluster:
             self._start(slots)
         elif self.ours:
             self._join(address)
-        elif wrong := self._elsewhere(address) or self._strangers():
+        elif wrong := self._elsewhere(address) or self._strangers(time.monotonic() + LOOK):
             raise RuntimeError(
                 f"Ray is connected already, but not as it must be ({wrong}); call ray.shutdown() "
                 "first, and labkit connects by itself"
@@ -82,20 +74,7 @@ class Cluster:
     def slots(self) -> int:
         """Count the tasks that the nodes alive can train at the same time; RuntimeError if none."""
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
-        count = sum(
-            min(
-                math.floor(node.get(kind, 0) / needed + 1e-9) for kind, needed in self.needs.items()
-            )
-            for node in nodes
-        )
-        if count:
-            return count
-        has = "; ".join(_in_words(node) for node in nodes) or "no node alive"
-        raise RuntimeError(
-            f"a run needs {_in_words(self.needs)} on one node, but the cluster has: {has}; add "
-            "such a node (`ray start --address=…`) or ask for less (LABKIT_GPU_FRACTION, "
-            "LABKIT_RUN_MEMORY), and the same command goes on: what finished is stored"
-        )
+        return places(nodes, self.needs)
 
     def close(self) -> None:
         """Leave a cluster, which runs on; end a Ray of our own."""
@@ -132,18 +111,22 @@ class Cluster:
                     ) from error
 
     def _join(self, address: str | None) -> None:
+        until = time.monotonic() + LOOK
         self._connect(address)
-        if self._strangers():
+        wrong = self._strangers(until)
+        if wrong and SILENT not in wrong:
             # Ray sends packages only when it connects.
             self.ray.shutdown()
             self.env = dict(ALONE)
             self._connect(address, {"py_modules": packages(), "excludes": ["**/__pycache__"]})
-            if strangers := self._strangers():
-                self.ray.shutdown()
-                raise RuntimeError(
-                    "every node must run the same labkit and torch, also after labkit was sent "
-                    f"there, but not so {strangers}; install what is missing on these nodes"
-                )
+            wrong = self._strangers(until)
+        if wrong:
+            self.ray.shutdown()
+            raise RuntimeError(
+                "every node must run the same labkit and torch, also after labkit was sent "
+                f"there, but not so {wrong}; install what is missing on these nodes, end those "
+                "that do not answer (`ray stop`), and the same command goes on"
+            )
 
     def _connect(self, address: str | None, runtime_env: dict[str, Any] | None = None) -> None:
         host, _, port = (address or "").rpartition(":")
@@ -164,36 +147,10 @@ class Cluster:
         same = address in (None, "auto") or address.rpartition(":")[2] == there.rpartition(":")[2]
         return "" if same else f"to {there}, and {address} was asked for"
 
-    def _strangers(self) -> str:
-        """Ask every node which labkit it has; name those whose labkit differs, and how."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        def look(code: str) -> str:  # inside, so that Ray sends its code and not its name
-            try:
-                import torch
-
-                from labkit.fingerprint import fingerprint_of
-
-                return f"labkit {fingerprint_of(code)[:12]}, torch {torch.__version__}"
-            except Exception as error:
-                return f"{type(error).__name__}: {error}"
-
-        def ask(node: dict[str, Any]) -> Any:
-            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            options = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": there}
-            env = {"env_vars": self.env}
-            return self.ray.remote(look).options(runtime_env=env, **options).remote(CODE)
-
-        nodes = [n for n in self.ray.nodes() if n["Alive"] and n["Resources"].get("CPU", 0) >= 1]
-        answers = [(node["NodeManagerAddress"], ask(node)) for node in nodes]
-        ours, others = look(CODE), []
-        for place, answer in answers:
-            theirs = "no answer"
-            with contextlib.suppress(self.ray.exceptions.RayError):
-                theirs = self.ray.get(answer, timeout=LOOK)
-            if theirs != ours:
-                others.append(f"on {place}: {theirs}, here: {ours}")
-        return "; ".join(others)
+    def _strangers(self, until: float) -> str:
+        """Name the nodes whose labkit differs, and how."""
+        found = strangers(self.ray, self.env, until)
+        return "; ".join(f"on {place}: {theirs}, here: {ours()}" for place, theirs in found)
 
 
 def _end_half_started(error: Exception) -> None:
@@ -202,24 +159,3 @@ def _end_half_started(error: Exception) -> None:
         kill = getattr(frame.f_locals.get("self"), "kill_all_processes", None)
         if kill is not None:
             kill(check_alive=False, allow_graceful=False)
-
-
-def environment() -> dict[str, str]:
-    """Set what a task sees: one thread, and this labkit before any other."""
-    given = {k: v for k in ("LABKIT_SLOTS",) if (v := os.environ.get(k))}
-    ours = str(Path(labkit.__file__).parents[1])
-    paths = [ours, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**ALONE, **given, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
-
-
-def packages() -> list[str]:
-    """List the folders that a node must have: labkit's, and the kernels' where there are any."""
-    found = [importlib.util.find_spec(name) for name in ("labkit", "normkernels")]
-    return [str(Path(spec.origin).parent) for spec in found if spec and spec.origin]
-
-
-def _in_words(resources: dict[str, float]) -> str:
-    parts = [f"{resources[kind]:g} {kind}" for kind in ("CPU", "GPU") if resources.get(kind)]
-    if memory := resources.get("memory"):
-        parts.append(f"{memory / 2**30:.1f} GiB of memory")
-    return " and ".join(parts) or "nothing"

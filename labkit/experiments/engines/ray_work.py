@@ -21,6 +21,7 @@ import torch
 
 from labkit.experiments.engines.base import Task
 from labkit.experiments.engines.limits import in_words, resident
+from labkit.experiments.engines.ray_sign import sees
 from labkit.experiments.engines.task import complete
 from labkit.experiments.run import CPU, Run
 from labkit.experiments.store import Store, read_entry
@@ -84,14 +85,6 @@ def work(order: dict[str, Any]) -> Generator[Any]:
                 yield {"error": excess(held, order["memory"])}
         training.result()
         yield [read_entry(store.path(run)) for run in task]
-
-
-def sees(sign: str, says: str) -> bool:
-    """Tell whether a file can be read here, and says what it says where it was written."""
-    try:
-        return Path(sign).read_text() == says
-    except OSError:
-        return False
 
 
 def machine() -> str:

@@ -4,6 +4,8 @@ current     its key follows from its run, this code, this torch and its device
 elsewhere   as current, but for the torch of a device that this machine has not
 stale       its key follows from other code or another torch: no run here asks for it again
 damaged     named as an entry, but not what was put there
+writing     not yet whole: of a writer at work, or of one that was killed
+locks       files that a writer holds a lock on while it is at work, see engines/locks.py
 foreign     anything else in the folder; nobody here touches it
 """
 
@@ -19,11 +21,13 @@ from typing import Any
 
 import torch
 
+from labkit.experiments.engines.ray_sign import SIGN
 from labkit.experiments.run import CPU, gpu
 from labkit.experiments.store import SCHEMA, WRITING, checked
 from labkit.fingerprint import fingerprint_of
 
 NAME = re.compile(r"[0-9a-f]{64}\.json")
+LOCK = re.compile(rf"\.[0-9a-f]{{64}}\.lock|{re.escape(SIGN)}.+")
 
 
 class Unreadable(Exception):
@@ -81,7 +85,8 @@ class Shelf:
 
     entries: list[Entry] = field(default_factory=list)
     damaged: list[File] = field(default_factory=list)
-    writing: list[File] = field(default_factory=list)  # not yet whole, or left by a kill
+    writing: list[File] = field(default_factory=list)
+    locks: list[File] = field(default_factory=list)
     foreign: list[File] = field(default_factory=list)
 
     def of(self, *states: str) -> list[Entry]:
@@ -97,6 +102,8 @@ def scan(folder: Path) -> Shelf:
             file = look(path)
             if path.name.startswith(WRITING):
                 shelf.writing.append(file)
+            elif LOCK.fullmatch(path.name) and path.is_file():
+                shelf.locks.append(file)
             elif not NAME.fullmatch(path.name) or not path.is_file():
                 shelf.foreign.append(file)
             else:

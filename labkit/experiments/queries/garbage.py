@@ -2,7 +2,8 @@
 
 stale     keys that no longer follow from the code, torch and device
 damaged   only on request: a person may want to look at them first
-unwritten what a kill left half written, an hour ago or longer
+debris    of writers that were killed: what is half written, an hour ago or longer, and the files
+          of locks that nobody holds
 """
 
 import time
@@ -10,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labkit.experiments.engines.locks import remove_unheld
 from labkit.experiments.queries.entries import File, look, scan
 
 AT_WORK = 3600.0  # seconds; a file younger than this may still be being written
@@ -33,24 +35,19 @@ class Removed:
         return "\n".join([f"{total}; {self.kept} current runs stay", *lines])
 
 
-def collect(
-    folder: Path, *, dry: bool = False, older: float = 0.0, damaged: bool = False
-) -> Removed:
-    """Remove what is at least `older` seconds old and no run asks for again."""
+def collect(folder: Path, older: float, *, dry: bool = False, damaged: bool = False) -> Removed:
+    """Remove what is at least `older` seconds old and no run asks for again, and all debris."""
     shelf, now, removed = scan(folder), time.time(), Removed()
     removed.kept = len(shelf.of("current", "elsewhere"))
     old = [(e.file, f"stale ({e.why})") for e in shelf.of("stale") if e.age >= older]
     if damaged:
         old += [(f, "damaged") for f in shelf.damaged if now - f.modified >= older]
-    old += [
-        (file, "left half written")
-        for file in shelf.writing
-        if now - file.modified >= max(older, AT_WORK)
-    ]
-    for file, why in old:
-        if dry or _remove(file):
-            removed.count[why] += 1
-            removed.size[why] += file.size
+    old += [(f, "left half written") for f in shelf.writing if now - f.modified >= AT_WORK]
+    gone = [(file, why) for file, why in old if dry or _remove(file)]
+    gone += [(f, "locks of nobody") for f in shelf.locks if remove_unheld(f.path, dry)]
+    for file, why in gone:
+        removed.count[why] += 1
+        removed.size[why] += file.size
     return removed
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from labkit.experiments.budget import format_duration
+from labkit.experiments.durations import format_duration
 from labkit.experiments.queries.entries import Entry, Shelf
 from labkit.experiments.queries.fields import ORIGIN, TIMES, Row, check_known, flat, get, row_of
 
@@ -35,6 +35,7 @@ def count_text(shelf: Shelf, shown: int, chosen: int) -> str:
         (stale, "stale, of other code or another torch (--all lists them)"),
         (len(shelf.damaged), "damaged"),
         (len(shelf.writing), "not finished writing"),
+        (len(shelf.locks), "locked by somebody at work, or killed"),
         (len(shelf.foreign), "no entries of a store"),
     ]
     if any(count for count, _ in others):

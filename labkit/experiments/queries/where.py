@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labkit.experiments.budget import parse_duration
+from labkit.experiments.durations import parse_duration
 from labkit.experiments.queries.fields import Row, check_known, get, has
 
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {

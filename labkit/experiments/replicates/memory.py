@@ -57,9 +57,9 @@ def fitting(run: Run, device: str = CPU) -> int:
 
 
 def free(device: str = CPU) -> float:
-    """Give the bytes that one task may take: a share of what is free."""
-    if device != CPU and torch.cuda.is_available():
-        return SHARE * torch.cuda.mem_get_info()[0]
+    """Give the bytes that one task may take: a share of what is free; 0 on a GPU not seen here."""
+    if device != CPU:
+        return SHARE * torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else 0.0
     return SHARE * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
