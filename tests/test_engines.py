@@ -428,8 +428,8 @@ def test_a_sweep_that_shrinks_stays_paired_and_goes_on_with_what_it_left_out(roo
     rates, store = (0.01, 0.02), Store(root)
     arms = [replace(RUNS[0], train=replace(RUNS[0].train, lr=rate)) for rate in rates]
     grid = [replace(arm, seed=seed) for arm in arms for seed in range(4)]
-    for run in grid[:4]:  # the first arm is there
-        store.put(run, Record(losses=[1.0], steps=3, cpu_seconds=100.0))
+    for stored in grid[:4]:  # the first arm is there
+        store.put(stored, Record(losses=[1.0], steps=3, cpu_seconds=100.0))
 
     def seeds(runs) -> list[list[int]]:
         return [[run.seed for run in runs if run.train.lr == rate] for rate in rates]

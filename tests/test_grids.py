@@ -245,7 +245,8 @@ def test_a_budget_counts_the_slots_of_the_engine_and_shows_cells_that_fail(book,
     (first, _) = look(book_chapter(book, "01"), "smoke").missing
     Store(book).put(replace(first, seed=9), record)  # so that nothing need be timed
     path = book / "chapters" / "01_toy.py"
-    path.write_text(TEXT.replace("# %%\nbest", "# %%\nlab.seeds(1)\n\n# %%\nbest"))
+    fails = TEXT.replace("# %%\nbest", "# %%\nother = lab.seeds(1)\n\n# %%\nbest")
+    path.write_text(fails.replace("[best],", '[best], "seed": other,'))
     words = ("book", "build", "--profile", "smoke", "--budget", "0")
     for engine, slots in (("serial", "1 idle slot:"), ("processes", "3 idle slots:")):
         status, said = run(book, *words, "--engine", engine)

@@ -15,7 +15,7 @@ import pytest
 from labkit import TrainConfig
 from labkit.corpora import Digits
 from labkit.experiments import Run, execute
-from labkit.experiments.engines import make_engine
+from labkit.experiments.engines import make_engine, ray_cluster
 from labkit.experiments.engines.on_ray import OnRay
 from labkit.experiments.engines.ray_code import environment, packages
 from labkit.experiments.engines.ray_needs import gpu_fraction, needs
@@ -294,6 +294,47 @@ def test_a_cluster_that_shares_no_files_is_sent_labkit_and_sends_records(
     losses = {entry["run"]["seed"]: entry["record"]["losses"] for entry in entries}
     assert losses == {run.seed: execute(run).losses for run in RUNS}
     assert not list(two_nodes.folder.rglob("*.json")), "a node kept what is the driver's"
+
+
+STRANGER = """
+import sys, time
+from labkit.experiments.engines.ray_cluster import Cluster
+began = time.monotonic()
+try:
+    Cluster(sys.argv[1], 1, {"CPU": 1})
+except RuntimeError as error:
+    print(error)
+print(time.monotonic() - began)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [{}, {"RAY_AUTH_MODE": "token"}], ids=["no mode", "no token"])
+def test_who_has_no_token_is_told_so_at_once(two_nodes: Cluster, tmp_path, mode):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    done = subprocess.run(
+        [sys.executable, "-c", STRANGER, two_nodes.address],
+        env={**env, **mode, "HOME": str(tmp_path)},  # where the token would be
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    *said, seconds = done.stdout.splitlines()
+    assert "takes only who knows its token" in said[0] and "~/.ray/auth_token" in said[0]
+    assert float(seconds) < 30, "Ray by itself tries for two minutes"
+
+
+@QUIET
+@pytest.mark.slow
+def test_a_node_that_does_not_answer_is_named_and_asked_once(
+    two_nodes: Cluster, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(ray_cluster, "LOOK", 0.0)
+    engine, packed = make_engine(tmp_path, name="ray", address=two_nodes.address), []
+    monkeypatch.setattr(ray_cluster, "packages", lambda: packed.append(1) or packages())
+    with pytest.raises(RuntimeError, match=r"not so on 127\.0\.0\.1: no answer.*`ray stop`"):
+        engine.train([(TINY,)])
+    assert packed == [], "labkit need not be sent to a node that is dead"
 
 
 @QUIET

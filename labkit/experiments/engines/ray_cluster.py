@@ -129,16 +129,39 @@ class Cluster:
             )
 
     def _connect(self, address: str | None, runtime_env: dict[str, Any] | None = None) -> None:
-        host, _, port = (address or "").rpartition(":")
         try:
-            if host and port.isdigit():  # Ray itself would knock for minutes
-                socket.create_connection((host, int(port)), timeout=KNOCK).close()
+            self._knock(address)
             self.ray.init(address, runtime_env=runtime_env, **QUIET)
+        except self.ray.exceptions.AuthenticationError as error:
+            raise RuntimeError(
+                f"the Ray cluster at {address!r} takes only who knows its token, and none, or "
+                "another, is here: copy the file ~/.ray/auth_token of its head to the same place, "
+                "and `export RAY_AUTH_MODE=token` before the same command"
+            ) from error
         except (OSError, ValueError, RuntimeError, self.ray.exceptions.RayError) as error:
             raise RuntimeError(
                 f"there must be a Ray cluster at {address!r}, but none answers ({error}); start "
                 "one with `ray start --head`, or leave the address out to train on this machine"
             ) from error
+
+    def _knock(self, address: str | None) -> None:
+        """Fail at once where nobody listens, or wants another token: Ray itself tries for minutes.
+
+        What is wrong with an address is left to Ray to say.
+        """
+        from ray._private import services
+        from ray._private.authentication import authentication_token_setup as tokens
+        from ray._raylet import GcsClient
+
+        if address == "auto":
+            tokens.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+            address = services.canonicalize_bootstrap_address(address)
+        host, _, port = (address or "").rpartition(":")
+        if host and port.isdigit():
+            socket.create_connection((host, int(port)), timeout=KNOCK).close()
+            # Asked first, since the next line ends the whole process where there is none.
+            tokens.ensure_token_if_auth_enabled(create_token_if_missing=False)
+            GcsClient(address=address)
 
     def _elsewhere(self, address: str | None) -> str:
         """Say where Ray is connected to, where that is not what was asked for."""
