@@ -107,9 +107,11 @@ class Bench:
             finally:
                 process.kill()
 
-    def at_the_gate(self, process: "subprocess.Popen[str]", gate: int, before: int = 0) -> None:
-        """Wait until what comes before the gate is stored, and two runs have come to it."""
-        first = {run.seed for run in RUNS if run.seed < gate}
+    def at_the_gate(
+        self, process: "subprocess.Popen[str]", gate: int, before: int = 0, but: int = -1
+    ) -> None:
+        """Wait until runs before the gate (but one) are stored, and two more have come to it."""
+        first = {run.seed for run in RUNS if run.seed < gate} - {but}
         self.wait(lambda: set(self.stored()) >= first, process)
         self.wait(lambda: len(self.waiting(gate)) >= before + 2, process)
 

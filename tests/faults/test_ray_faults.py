@@ -69,10 +69,10 @@ def test_what_nodes_that_see_no_store_have_finished_survives_them_and_the_driver
     alone = Path("/proc/self/cwd")
     bench.faults(gate=4, s1=("kill", 1))
     with bench.driving(root=alone) as process:
-        bench.at_the_gate(process, 4)
+        bench.at_the_gate(process, 4, but=1)  # it begins again behind those that wait
         kill(process, bench, 4)
     before = bench.stored()
-    assert set(before) == {0, 1, 2, 3}
+    assert {0, 2, 3} <= set(before) <= {0, 1, 2, 3}
     with bench.driving(root=alone) as process:
         bench.at_the_gate(process, 4, before=2)
         nodes.nodes[1].kill()

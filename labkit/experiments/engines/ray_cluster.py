@@ -151,7 +151,7 @@ class Cluster:
         """
         from ray._private import services
         from ray._private.authentication import authentication_token_setup as tokens
-        from ray._raylet import GcsClient
+        from ray._raylet import GcsClient  # pyright: ignore[reportAttributeAccessIssue] # compiled
 
         if address == "auto":
             tokens.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
