@@ -87,13 +87,13 @@ def test_what_nodes_that_see_no_store_have_finished_survives_them_and_the_driver
 def test_workers_and_a_node_that_die_cost_their_runs_a_new_start(bench, nodes, record_property):
     bench.faults(gate=6, s1=("kill", 1), s3=("kill", 9))
     with bench.driving() as process:
-        bench.wait(lambda: len(bench.waiting(6)) >= 2, process)
-        nodes.nodes[1].kill()
+        bench.wait(lambda: bench.waiting(6), process)
+        nodes.nodes[1].kill()  # in the middle of whatever it trains
         bench.outside += 1
         bench.go()
         said = process.communicate(timeout=PATIENCE)[0]
     assert "1 of 8 tasks failed" in said and "its worker died 3 times" in said
-    assert [event for event in bench.events() if event[0] == "fault"].count(("fault", "3")) == 3
+    assert list(bench.events()).count(("fault", "3")) in (2, 3), "the node's end may be one, too"
     before = bench.stored()
     assert set(before) == EVERY - {3}, "a run that always kills its worker harms no other"
     go_on(bench, before)
