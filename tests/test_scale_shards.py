@@ -128,9 +128,8 @@ def write(writer):
 
 
 def test_writers_beside_each_other_leave_each_other_alone(tmp_path):
-    with writing(tmp_path / "one", 10) as one:
-        one.add("train", np.arange(10))
-        one._write("train", np.arange(10))
+    with writing(tmp_path / "one", 10, shard_tokens=5) as one:
+        one.add("train", np.arange(10))  # two files of it lie there now
         with writing(tmp_path / "other", 10) as other:
             write(other)
         write(one)
