@@ -265,6 +265,7 @@ def test_admin_is_profiled_on_the_same_sequences_however_a_step_is_divided(big):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch's own look at inputs
 def test_every_block_is_compiled_where_each_has_a_number_of_its_own(big, monkeypatch):
     graphs = []
 
