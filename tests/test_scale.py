@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import types
+from dataclasses import replace
 
 import pytest
 import torch
@@ -71,7 +72,7 @@ def test_the_smallest_model_of_the_paper_is_counted_by_hand():
 @pytest.mark.slow
 def test_every_recipe_has_every_size_and_an_estimate():
     for recipe in RECIPES:
-        config = model_config("tiny", recipe, "rms", 257, 16)
+        config = replace(model_config("tiny", recipe, "rms", 257, 16), depth=2)
         assert parameters(config) > 0
         assert estimate(config, 1, 2, half=False).activations
 
@@ -232,6 +233,8 @@ def test_a_loss_that_is_not_finite_is_a_result(big, save_every):
     at = big.outcome.diverged_at
     assert big.outcome.reason == "diverged" and 0 < at < 20 and "is not finite" in str(big.outcome)
     assert len(losses(out)) == at and read_log(out)[-1] == {"diverged_at": at}
+    state = checkpoint.read_state(checkpoint.steps(out / "checkpoints")[-1])
+    assert (state["step"], state["diverged_at"]) == (at, at)
     assert big(resume=True) == out and big.outcome.diverged_at == at
 
 

@@ -9,7 +9,6 @@ up to what all took together. A record's provenance says how many those were (`t
 whether their steps were CUDA graphs (`graphs`).
 """
 
-import gc
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -56,7 +55,6 @@ def _in_parts(runs: Sequence[Run], device: str) -> list[Record]:
     except torch.OutOfMemoryError:
         pass
     # Not within `except`: there the error holds the frames, and so the tensors, of what failed.
-    gc.collect()
     if refusal is None:
         half = len(runs) // 2
         return [*_in_parts(runs[:half], device), *_in_parts(runs[half:], device)]
