@@ -2,6 +2,7 @@
 
 import copy
 import math
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,9 @@ from labkit.corpora import Digits, Markov
 from labkit.experiments import Run, execute
 from labkit.experiments.engines.task import perform
 from labkit.experiments.replicates import NotTogether, execute_together, train_together
+from labkit.experiments.replicates import together as loop
+from labkit.experiments.replicates.graph import Captured
+from labkit.experiments.replicates.stack import Stack
 from labkit.model import ModelConfig
 from labkit.probes import PROBES
 from labkit.stacks import StackConfig
@@ -213,6 +217,46 @@ def test_only_the_loss_that_is_recorded_stops_a_row():
     compare(models, others, records, together, rtol=1e-5, atol=1e-5)
 
 
+class Bare(nn.Module):
+    """Two layers, and nothing that hides how large the inputs are."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.last(self.first(x))
+
+
+class Bares:
+    build = staticmethod(Bare)
+
+
+class Steepest(Observer):
+    """Keep the largest gradient of all."""
+
+    name, largest = "steepest", 0.0
+
+    def after_backward(self, step, model):
+        self.largest = max(self.largest, *(float(p.grad.abs().max()) for p in model.parameters()))
+
+    def result(self, model):
+        return self.largest
+
+
+def test_a_gradient_whose_square_overflows_counts_as_it_does_alone():
+    models, others = three(Bares), three(Bares)
+    configs = [replace(TRAIN, lr=0.05, steps=8)] * 3
+    made = [[poisoned(6, s, 3 if s else None, 1e20) for s in range(3)] for _ in range(2)]
+    records = alone(models, made[0], configs)
+    together = train_together(others, made[1], configs, [[Steepest()] for _ in range(3)])
+    compare(models, others, records, together, rtol=1e-5, atol=1e-5)
+    # float32 ends at 3.4e38: g² is beyond it, (1 − β₂) g · g with β₂ = 0.98 is not
+    most = torch.finfo(torch.float32).max
+    for record in together[1:]:
+        assert most**0.5 < record.probes["steepest"] < (most / 0.02) ** 0.5
+
+
 def test_a_row_that_diverges_touches_no_other():
     config = replace(SMALL, norm="batch", recipe="none")
     good, bad = three(config), three(config)
@@ -300,8 +344,9 @@ def test_a_record_has_the_same_fields_and_says_how_many_trained(measured):
         for seed, (record, other) in enumerate(zip(records, together, strict=True)):
             assert other.losses == pytest.approx(record.losses, rel=1e-5)
             assert other.probes.keys() == record.probes.keys()
-            assert {*other.provenance} == {*record.provenance, "together"}
+            assert {*other.provenance} == {*record.provenance, "together", "graphs"}
             assert other.provenance["together"] == 3 and other.provenance["seed"] == seed
+            assert other.provenance["graphs"] == "graphs are CUDA's"
             assert other.seconds == together[0].seconds > 0  # as many steps: equal shares
             drawn = run.data.batch * getattr(run.data, "time", 1) * run.train.steps
             assert other.predictions_per_second == pytest.approx(drawn / other.seconds)
@@ -367,6 +412,85 @@ def test_models_that_vmap_refuses_train_one_after_another_and_say_why(name):
         assert record.losses == one.losses and record.probes == one.probes
         with pytest.raises(AssertionError, match=reason):
             raise AssertionError(record.provenance["alone"])
+
+
+@pytest.fixture
+def alive(monkeypatch):
+    """Count the stacks that are still in memory."""
+    held = []
+    init = Stack.__init__
+
+    def noted(self, models):
+        held.append(weakref.ref(self))
+        init(self, models)
+
+    monkeypatch.setattr(Stack, "__init__", noted)
+    return lambda: sum(one() is not None for one in held)
+
+
+def test_what_could_not_train_together_is_out_of_memory_before_each_trains_alone(
+    alive, monkeypatch
+):
+    runs = of(
+        Run(replace(SMALL, norm="power"), Markov(4, 8, 6), replace(TRAIN, steps=1), probes=())
+    )
+    left = []
+
+    def watched(run, device):
+        left.append(alive())
+        return execute(run, device=device)
+
+    monkeypatch.setattr(loop, "execute", watched)
+    execute_together(runs)
+    assert left == [0, 0, 0]
+
+
+@pytest.mark.parametrize("rehearsing", [True, False])
+def test_runs_that_do_not_fit_into_memory_train_in_halves(alive, monkeypatch, rehearsing):
+    losses, left = Stack.losses, []
+
+    def limited(self, inputs, targets, buffers=None):
+        if len(self.models) > 2 and rehearsing is (buffers is not None):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
+        left.append(alive())
+        return losses(self, inputs, targets, buffers)
+
+    monkeypatch.setattr(Stack, "losses", limited)
+    run = replace(SPOKEN, train=replace(TRAIN, steps=2), probes=())
+    runs = [replace(run, seed=seed) for seed in range(5)]
+    records = execute_together(runs)
+    assert [r.provenance.get("together") for r in records] == [2, 2, None, 2, 2]
+    assert "alone" not in records[2].provenance and set(left) == {1}
+    for seed, (record, run) in enumerate(zip(records, runs, strict=True)):
+        assert record.losses == pytest.approx(execute(run).losses, rel=1e-5)
+        assert record.provenance["seed"] == seed
+
+
+def test_one_run_that_does_not_fit_is_an_error(monkeypatch):
+    def full(*args, **kwargs):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr(loop, "_together", full)
+    monkeypatch.setattr(loop, "execute", full)
+    with pytest.raises(torch.OutOfMemoryError):
+        execute_together(of(SPOKEN))
+
+
+@pytest.mark.parametrize(
+    "refused, said",
+    [("look", "not captured: look"), ("move", "not captured: move"), (None, "captured")],
+)
+def test_a_record_says_why_a_step_is_no_graph(monkeypatch, refused, said):
+    class Refused(Captured):
+        def __init__(self, call, device):
+            super().__init__(call, device)
+            self.graph = None if call.__name__ == refused else "a graph"
+            self.reason = "not captured: " + call.__name__
+
+    monkeypatch.setattr(loop, "Captured", Refused)
+    run = replace(SPOKEN, train=replace(TRAIN, steps=1), probes=())
+    for record in execute_together(of(run)):
+        assert record.provenance["graphs"] == said
 
 
 class Idle(Little):

@@ -1,14 +1,16 @@
 """A step works on tensors that stay where they are, so that a GPU can record it."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from labkit.experiments.replicates import train_together
 from labkit.experiments.replicates.graph import WARM, Captured
 from labkit.experiments.replicates.optimizer import Optimizer, numbers_of
-from labkit.experiments.replicates.stack import Stack, Template
+from labkit.experiments.replicates.stack import NotTogether, Stack, Template
 from labkit.experiments.replicates.step import Step
 from labkit.model import ModelConfig
 from labkit.training import TrainConfig
@@ -47,10 +49,15 @@ def places(step):
 
 
 class Asked(TorchDispatchMode):
-    """Refuse every operation that tells Python what a tensor holds."""
+    """Refuse every operation that tells Python, or a shape, what a tensor holds."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if func in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default):
+        tells = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & {*func.tags}
+        name = func.overloadpacket.__name__
+        if name.startswith(("index", "_index", "_unsafe_index")) and isinstance(args[1], list):
+            # by numbers an index has a known shape; by a mask its places are counted first
+            tells = any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in args[1])
+        if tells:
             raise AssertionError(f"{func} waits for the device")
         return func(*args, **(kwargs or {}))
 
@@ -68,9 +75,70 @@ def test_a_step_asks_no_tensor_what_it_holds_and_moves_none(model):
     assert step.losses.isfinite().all() and step.alive.all()
 
 
-def test_asking_is_noticed():
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda x: x.sum().item(),
+        lambda x: bool(x.sum() > 1),
+        lambda x: x[x > 0],
+        lambda x: x.__setitem__(x > 0, torch.ones(2)),
+        lambda x: x.masked_select(x > 0),
+        lambda x: torch.nonzero(x),
+        lambda x: x.unique(),
+        lambda x: torch.equal(x, x),
+    ],
+)
+def test_asking_is_noticed(ask):
+    x = torch.ones(2)
     with Asked(), pytest.raises(AssertionError, match="waits for the device"):
-        torch.ones(2).sum().item()
+        ask(x)
+    with Asked():
+        torch.where(x > 0, x, 0.0)[torch.tensor([1, 0])].sum()
+
+
+MASKED = replace(MODEL, softcap=5.0)  # whose attention takes a mask under vmap
+
+
+def masked(rows=3):
+    """Make batches of several parts: tokens, no source, which of them are real."""
+    return [((x, None, x > 2), y) for x, y in batches(rows)]
+
+
+SPOILT = {
+    "no mask": lambda x, mask, y: ((x, None, None), y),
+    "a source": lambda x, mask, y: ((x, x, mask), y),
+    "one sequence": lambda x, mask, y: ((x[:1], None, mask[:1]), y[:1]),
+    "shorter targets": lambda x, mask, y: ((x, None, mask), y[:, :1]),
+    "another dtype": lambda x, mask, y: ((x, None, mask.long()), y),
+    "tokens alone": lambda x, mask, y: (x, y),
+}
+
+
+@pytest.fixture(scope="module")
+def masked_step():
+    models = [MASKED.build() for _ in range(3)]
+    return Step(Stack(models), [TRAIN] * 3, [0.1] * 3, masked())
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_a_batch_of_other_parts_or_shapes_is_refused(masked_step, name):
+    good = masked()
+    masked_step.put(0, good)
+    assert torch.equal(masked_step.inputs[2], torch.stack([x for (_, _, x), _ in good]))
+    torn = [SPOILT[name](x, mask, y) for (x, _, mask), y in good]
+    said = "have the same parts at every step, but one has"
+    with pytest.raises(NotTogether, match=said):  # a later step, in every row
+        masked_step.put(1, torn)
+    with pytest.raises(NotTogether, match=said):  # the first step, in one row
+        Step(masked_step.stack, [TRAIN] * 3, [0.1] * 3, [good[0], torn[1], good[2]])
+
+
+def test_training_ends_where_a_mask_does():
+    streams = [masked() for _ in range(2)]
+    streams[1][2] = SPOILT["no mask"](*[streams[1][2][0][i] for i in (0, 2)], streams[1][2][1])
+    models = [MASKED.build() for _ in range(2)]
+    with pytest.raises(NotTogether, match="but one has"):
+        train_together(models, streams, [replace(TRAIN, steps=3)] * 2, [[], []])
 
 
 def test_the_models_are_rows_of_the_stack():
@@ -157,6 +225,103 @@ def test_without_a_gpu_a_captured_call_is_the_call():
         captured()
     assert len(calls) == WARM + 2 and captured.graph is None
     assert captured.reason == "graphs are CUDA's"
+
+
+class FakeStream:
+    def __init__(self, device=None):
+        pass
+
+    def wait_stream(self, other):
+        pass
+
+
+class FakeCuda:
+    """Streams and graphs as torch.cuda has them: what was current stays so where an end fails."""
+
+    def __init__(self):
+        self.current, self.replayed = FakeStream(), 0
+
+    class CUDAGraph:
+        def __init__(self):
+            self.replays = 0
+
+        def replay(self):
+            self.replays += 1
+
+    def current_stream(self):
+        return self.current
+
+    def set_stream(self, stream):
+        self.current = stream
+
+    @contextmanager
+    def stream(self, stream):
+        before, self.current = self.current, stream
+        yield
+        self.current = before
+
+    @contextmanager
+    def graph(self, graph, stream):
+        before, self.current, failed = self.current, stream, True
+        try:
+            yield
+            failed = False
+        finally:
+            if failed:
+                raise RuntimeError("operation failed due to a previous error during capture\nmore")
+        self.current = before
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    fake = FakeCuda()
+    monkeypatch.setattr(torch.cuda, "Stream", FakeStream)
+    for name in ("CUDAGraph", "current_stream", "set_stream", "stream", "graph"):
+        monkeypatch.setattr(torch.cuda, name, getattr(fake, name))
+    return fake
+
+
+def test_after_a_few_calls_the_graph_is_replayed(cuda):
+    usual, calls = cuda.current, []
+    captured = Captured(lambda: calls.append(cuda.current is usual), torch.device("cuda"))
+    captured()
+    assert str(captured) == f"not captured: 1 calls, and {WARM} come before"
+    for _ in range(WARM + 1):
+        captured()
+    assert calls == [False] * (WARM + 1)  # warm-up and capture, on a stream of their own
+    assert captured.graph.replays == 2 and str(captured) == "captured"
+    assert cuda.current is usual
+
+
+def test_a_capture_that_fails_gives_the_stream_back_and_says_what_failed_first(cuda):
+    usual, calls = cuda.current, []
+
+    def call():
+        calls.append(cuda.current is usual)
+        if len(calls) == WARM + 1:
+            raise RuntimeError("item() is not permitted when a stream is capturing\nmore")
+
+    captured = Captured(call, torch.device("cuda"))
+    for _ in range(WARM + 2):
+        captured()
+    assert cuda.current is usual
+    assert calls == [False] * (WARM + 1) + [True, True]  # the failed one was no call: made again
+    said = "not captured: item() is not permitted when a stream is capturing"
+    assert captured.reason == str(captured) == said
+
+
+def test_an_end_of_capture_that_fails_by_itself_is_the_reason(cuda, monkeypatch):
+    @contextmanager
+    def graph(graph, stream):
+        cuda.current = stream
+        yield
+        raise RuntimeError("out of graphs")
+
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    usual, captured = cuda.current, Captured(lambda: None, torch.device("cuda"))
+    for _ in range(WARM + 1):
+        captured()
+    assert str(captured) == "not captured: out of graphs" and cuda.current is usual
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")

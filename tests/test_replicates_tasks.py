@@ -155,11 +155,12 @@ def test_together_on_a_gpu_alone_on_a_cpu_unless_somebody_says_otherwise(monkeyp
 
 def test_memory_bounds_how_many_train_together(monkeypatch):
     runs = [replace(RUN, seed=seed) for seed in range(6)]
-    monkeypatch.setattr(memory, "free", lambda device: 2.5 * need(RUN).each)
+    room = {GPU: 2.5 * need(RUN).each, "cpu": 3.5 * need(RUN).each}
+    monkeypatch.setattr(memory, "free", lambda device: room[device])
     assert [len(task) for task in tasks(runs, GPU)] == [2, 2, 2]
+    assert [len(task) for task in tasks(runs, replicates=6)] == [3, 3]
     monkeypatch.setattr(memory, "free", lambda device: 0.0)
     assert [len(task) for task in tasks(runs, GPU)] == [1] * 6
-    assert memory.free.__name__ == "<lambda>"
 
 
 def test_of_a_gpu_that_is_not_here_no_memory_is_free(monkeypatch):
@@ -169,8 +170,13 @@ def test_of_a_gpu_that_is_not_here_no_memory_is_free(monkeypatch):
     assert tasks(runs, GPU, replicates=3) == [(run,) for run in runs]
 
 
-def test_free_memory_is_a_share_of_what_there_is():
-    assert 2**20 < memory.free() < 2**45
+def test_free_memory_is_a_share_of_what_there_is(monkeypatch):
+    pages = {"SC_AVPHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr("os.sysconf", pages.__getitem__)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10**9, 10**10))
+    assert memory.free() == memory.SHARE * 4096 * 1000
+    assert memory.free(GPU) == memory.SHARE * 10**9
 
 
 @pytest.mark.parametrize("changes", [{"experts": 2}, {"norm": "power"}, {"norm": "prep-batch"}])

@@ -3,10 +3,12 @@
 import errno
 import itertools
 import json
+import os
 import shutil
 import signal
 import sys
 import types
+from dataclasses import replace
 
 import pytest
 import torch
@@ -70,7 +72,7 @@ def test_the_smallest_model_of_the_paper_is_counted_by_hand():
 @pytest.mark.slow
 def test_every_recipe_has_every_size_and_an_estimate():
     for recipe in RECIPES:
-        config = model_config("tiny", recipe, "rms", 257, 16)
+        config = replace(model_config("tiny", recipe, "rms", 257, 16), depth=2)
         assert parameters(config) > 0
         assert estimate(config, 1, 2, half=False).activations
 
@@ -224,11 +226,15 @@ def test_bfloat16_computes_in_half_and_keeps_float32_weights(big):
     assert {value.dtype for value in kept.values()} == {torch.float32}
 
 
-def test_a_loss_that_is_not_finite_is_a_result(big):
-    out = big(lr=1e30, steps=20, clip=0.0, norm="none", warmup=0, weight_decay=0.0, save_every=0)
+@pytest.mark.parametrize("save_every", [0, 1])  # 1: the step before it was saved as a good one
+def test_a_loss_that_is_not_finite_is_a_result(big, save_every):
+    wild = {"lr": 1e30, "clip": 0.0, "norm": "none", "warmup": 0, "weight_decay": 0.0}
+    out = big(steps=20, save_every=save_every, **wild)
     at = big.outcome.diverged_at
     assert big.outcome.reason == "diverged" and 0 < at < 20 and "is not finite" in str(big.outcome)
     assert len(losses(out)) == at and read_log(out)[-1] == {"diverged_at": at}
+    state = checkpoint.read_state(checkpoint.steps(out / "checkpoints")[-1])
+    assert (state["step"], state["diverged_at"]) == (at, at)
     assert big(resume=True) == out and big.outcome.diverged_at == at
 
 
@@ -259,6 +265,26 @@ def test_admin_is_profiled_on_the_same_sequences_however_a_step_is_divided(big):
     assert losses(parts) == pytest.approx(losses(whole), rel=1e-5)
     kept = load_file(checkpoint.steps(whole / "checkpoints")[-1] / "model.safetensors")
     assert kept["blocks.3.attention.omega"].mean() > 1.01  # Adam moves it by 0.006 at most
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch's own look at inputs
+def test_every_block_is_compiled_where_each_has_a_number_of_its_own(big, monkeypatch):
+    graphs = []
+
+    def counted(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    plain, compile = big("plain", recipe="lns", steps=2), torch.nn.Module.compile
+    monkeypatch.setattr("labkit.scale.plan._compiler", lambda device: True)
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self: compile(self, backend=counted))
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(recompile_limit=3):  # below the number of blocks
+        out = big("compiled", recipe="lns", steps=2, compile=True)
+    torch._dynamo.reset()
+    assert len(graphs) >= 2 * size("tiny").depth  # to train, and to evaluate
+    assert losses(out) == pytest.approx(losses(plain), rel=1e-6)
 
 
 # --- checkpoints ---
@@ -395,6 +421,55 @@ def test_two_trainings_never_share_a_folder(big, tmp_path):
 
     with held(tmp_path / "run"), pytest.raises(ValueError, match="another process trains in"):
         big(steps=2)
+
+
+def test_the_log_is_on_the_disk_before_a_checkpoint_is(big, monkeypatch):
+    path, synced, seen = big.folder("run") / "log.jsonl", [0], []
+    fsync, save_file = os.fsync, checkpoint.save_file
+
+    def noted(handle):
+        fsync(handle)
+        if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+            synced.append(len(losses(path.parent)))
+
+    def saving(tensors, file):
+        seen.append(synced[-1])
+        save_file(tensors, file)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(checkpoint, "save_file", saving)
+    big(save_every=3)
+    assert seen == [3, 3, 6, 6, 8, 8]
+
+
+def test_a_log_with_a_hole_is_refused_and_says_how_to_go_on(big):
+    out = big()
+    shutil.rmtree(checkpoint.steps(out / "checkpoints")[-1])
+    whole, path = losses(out), out / "log.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:2] + lines[3:]))
+    with pytest.raises(
+        ValueError, match="each of the 4 steps that are done, but step 2 is missing"
+    ):
+        big(resume=True)
+    path.write_text("".join(lines[:2] + lines[1:]))
+    with pytest.raises(ValueError, match="but step 1 is missing or out of order"):
+        big(resume=True)
+    shutil.rmtree(checkpoint.steps(out / "checkpoints")[-1])  # the way out that it names
+    big(resume=True)
+    assert losses(out) == whole
+
+
+def test_what_a_crash_damaged_in_the_log_is_cut_off(big):
+    out = big()
+    shutil.rmtree(checkpoint.steps(out / "checkpoints")[-1])
+    whole, path = losses(out), out / "log.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:6]) + b"\0\0\xff\n")
+    with pytest.raises(ValueError, match=r"log\.jsonl is damaged in line 7"):
+        losses(out)
+    big(resume=True)
+    assert losses(out) == whole
 
 
 @pytest.mark.slow

@@ -121,6 +121,33 @@ def test_nothing_appears_where_writing_failed(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
+def write(writer):
+    for split in ("train", "validation"):
+        writer.add(split, np.arange(10))
+    writer.finish({"name": "test"}, {})
+
+
+def test_writers_beside_each_other_leave_each_other_alone(tmp_path):
+    with writing(tmp_path / "one", 10, shard_tokens=5) as one:
+        one.add("train", np.arange(10))  # two files of it lie there now
+        with writing(tmp_path / "other", 10) as other:
+            write(other)
+        write(one)
+    for name in ("one", "other"):
+        open_shards(tmp_path / name)
+
+
+def test_a_second_writer_of_a_folder_is_refused_and_the_first_goes_on(tmp_path):
+    with writing(tmp_path / "t", 10) as first:
+        with (
+            pytest.raises(ValueError, match=r"another process writes .*t, or was killed"),
+            writing(tmp_path / "t", 10),
+        ):
+            raise AssertionError("two write the same folder")
+        write(first)
+    open_shards(tmp_path / "t")
+
+
 def truncate(folder):
     with (folder / "train-00000.bin").open("r+b") as file:
         file.truncate(100)

@@ -58,7 +58,10 @@ def save(
     if not writes:
         return
     path = folder / f"step-{state['step']:08d}"
-    if path.exists():  # the run stopped here before
+    if path.exists():  # saved in passing: only what comes next may be news
+        before = read_state(path)
+        if before["diverged_at"] != state["diverged_at"]:
+            write_json(path / "state.json", {**before, "diverged_at": state["diverged_at"]})
         return
     flat = {
         f"{name}/{key}": value

@@ -14,10 +14,15 @@ _PART, _GONE = ".writing-", ".removing-"
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON so that a reader, or a kill, at any moment sees the old file or the new one."""
+    write_text(path, json.dumps(value, indent=1, allow_nan=False))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text so that a reader, or a kill, at any moment sees the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(_PART + path.name)
     with part.open("w", encoding="utf-8") as file:
-        json.dump(value, file, indent=1, allow_nan=False)
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     os.replace(part, path)
@@ -39,12 +44,17 @@ def read_json(path: Path, way_out: str) -> Any:
 def whole_folder(path: Path) -> Iterator[Path]:
     """Fill a folder beside its place; it is moved there, synced, when the block ends well.
 
-    What an earlier writer left when it was killed is removed first.
+    ValueError where another writer of the same folder is at work, or was killed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    sweep(path.parent)
     part = path.with_name(_PART + path.name)
-    part.mkdir()
+    try:
+        part.mkdir()
+    except FileExistsError:
+        raise ValueError(
+            f"{part} exists: another process writes {path}, or was killed while it did; wait for "
+            "it, or remove that folder"
+        ) from None
     try:
         yield part
         for file in part.iterdir():

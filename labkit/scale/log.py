@@ -17,9 +17,14 @@ from typing import Any
 
 import torch
 
+from labkit.scale.files import write_text
+
 
 class Log:
-    """Append to `log.jsonl`; a process that does not write is silent."""
+    """Append to `log.jsonl`; a process that does not write is silent.
+
+    A run that goes on after `done` steps has a line of each in its log; ValueError where not.
+    """
 
     def __init__(self, folder: Path, tensorboard: str | None, writes: bool, done: int):
         check_tensorboard(tensorboard)
@@ -50,23 +55,30 @@ class Log:
                 if value is not None and key not in ("step", "after"):
                     self._board.add_scalar(key, value, at)
 
-    def close(self) -> None:
-        """Write what is left to the disk."""
+    def sync(self) -> None:
+        """Wait until all lines are on the disk."""
         if self._file is not None:
             self._file.flush()
             os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Write what is left to the disk."""
+        self.sync()
+        if self._file is not None:
             self._file.close()
         if self._board is not None:
             self._board.close()
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
-    """Read a run's lines; one that a kill cut off is left out."""
-    path = folder / "log.jsonl"
-    if not path.is_file():
-        return []
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines[:-1]]
+    """Read a run's lines; one that a kill cut off is left out. ValueError where one is damaged."""
+    lines, whole = _lines(folder / "log.jsonl")
+    if not whole:
+        raise ValueError(
+            f"{folder}/log.jsonl is damaged in line {len(lines) + 1}; --resume cuts off what the "
+            "newest checkpoint does not need, or put the file back"
+        )
+    return lines
 
 
 def losses(folder: Path) -> list[float | None]:
@@ -74,18 +86,36 @@ def losses(folder: Path) -> list[float | None]:
     return [line["loss"] for line in read_log(folder) if "step" in line]
 
 
+def _lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
+    """Read the lines before the first that is damaged; say whether these are all."""
+    lines: list[dict[str, Any]] = []
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    for line in text.split("\n")[:-1]:
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            return lines, False
+    return lines, True
+
+
 def _rewind(path: Path, done: int) -> None:
-    """Drop the lines of steps that will be trained again."""
+    """Drop the lines of steps that will be trained again; ValueError where one is missing."""
     kept = [
         line
-        for line in read_log(path.parent)
+        for line in _lines(path)[0]  # a crash of the machine may have damaged the last ones
         if line.get("step", -1) < done
         and line.get("after", 0) <= done
         and "diverged_at" not in line
     ]
-    part = path.with_name(".writing-" + path.name)
-    part.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
-    os.replace(part, path)
+    logged = [line["step"] for line in kept if "step" in line]
+    if logged != list(range(done)):
+        hole = next((min(i, step) for i, step in enumerate(logged) if i != step), len(logged))
+        raise ValueError(
+            f"{path} must have one line for each of the {done} steps that are done, but step "
+            f"{hole} is missing or out of order: it is damaged; put the file back, or remove the "
+            f"checkpoints after step {hole}, and --resume trains those steps again"
+        )
+    write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
 
 
 def check_tensorboard(folder: str | None) -> None:

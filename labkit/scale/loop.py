@@ -128,6 +128,7 @@ class Training:
     def _save(self, diverged_at: int | None = None) -> None:
         self.optimizer.zero_grad(set_to_none=True)
         config = self.plan.config
+        self.log.sync()  # a checkpoint never knows of steps that the log may still lose
         checkpoint.save(
             Path(config.out) / "checkpoints",
             bare(self.model),

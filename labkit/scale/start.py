@@ -78,7 +78,7 @@ def _train(
         if done == config.steps:
             return Outcome("finished", done)
         say(f"{'from':<11} {found[-1].name}: {done} steps are done")
-    log = Log(out, config.tensorboard, group.first, done)
+    log = group.together(lambda: Log(out, config.tensorboard, group.first, done))
     evaluation = Evaluation(held_out, config.eval_sequences, plan.micro_batch, group, plan.half)
     try:
         return Training(plan, group, model, optimizer, sampler, evaluation, log, data, done).run()
@@ -109,6 +109,11 @@ def _model(
         inputs, _ = sampler.read(sampler.places(0, config.batch)[:_PROFILED])
         model.before_training(inputs.to(group.device))
     if config.compile:
+        import torch._dynamo as dynamo  # slow to import
+
+        # Blocks share their code, and a number of its own, as LNS has, makes a graph for each; so
+        # does evaluation. Past the limit blocks would run uncompiled, with a warning in the log.
+        dynamo.config.recompile_limit = max(dynamo.config.recompile_limit, 4 * len(model.blocks))
         for block in model.blocks:
             block.compile()
     return wrap(model.train(), plan.parallel, group, plan.half)

@@ -42,12 +42,23 @@ class Captured:
         torch.cuda.current_stream().wait_stream(self._stream)
         return None
 
+    def __str__(self) -> str:
+        """Say what became of the graph."""
+        if self.graph is not None:
+            return "captured"
+        return self.reason or f"not captured: {self.calls} calls, and {WARM} come before"
+
     def _capture(self, stream: torch.cuda.Stream) -> None:
-        graph = torch.cuda.CUDAGraph()
+        graph, before, cause = torch.cuda.CUDAGraph(), torch.cuda.current_stream(), ""
         try:
             with torch.cuda.graph(graph, stream=stream):
-                self.call()
+                try:
+                    self.call()
+                except RuntimeError as error:
+                    cause = str(error)  # the capture's end hides it behind an error of its own
+                    raise
         except RuntimeError as error:
-            self.reason = f"not captured: {str(error).strip().partition(chr(10))[0]}"
+            torch.cuda.set_stream(before)  # a capture that fails leaves its own current
+            self.reason = f"not captured: {(cause or str(error)).strip().partition(chr(10))[0]}"
         else:
             self.graph = graph

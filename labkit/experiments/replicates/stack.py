@@ -157,6 +157,8 @@ class Stack:
                     total.sum(), list(self.parameters.values()), allow_unused=True
                 )
                 self.after_step(weights, {**buffers, **made})
+        except torch.OutOfMemoryError:  # says nothing of the model: fewer of them may fit
+            raise
         except (RuntimeError, TypeError, ValueError, UserWarning) as error:
             reason = str(error).strip().partition("\n")[0]
             raise NotTogether(f"vmap does not take this model: {reason}") from error

@@ -9,19 +9,24 @@ all others, and what they were is put back. So both can be CUDA graphs (`graph.p
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from labkit.experiments.replicates.optimizer import Optimizer, numbers_of
-from labkit.experiments.replicates.stack import Stack
+from labkit.experiments.replicates.stack import NotTogether, Stack
 from labkit.training import Inputs, TrainConfig
 
 Batch = tuple[Inputs, Tensor]
 
 
 class Step:
-    """A stack of models, the state of its optimizers, and a place for each step's batches."""
+    """A stack of models, the state of its optimizers, and a place for each step's batches.
+
+    Every batch of every row has the parts, shapes and dtypes of the first; NotTogether says which
+    has not.
+    """
 
     def __init__(
         self,
@@ -31,7 +36,8 @@ class Step:
         batches: Sequence[Batch],
     ):
         self.stack, weights = stack, stack.weights
-        self.inputs, self.targets = _stacked(batches, weights.device)
+        self.layout = _layout(batches[0])
+        self.inputs, self.targets = self._stacked(batches, weights.device)
         stack.rehearse(self.inputs, self.targets)
         self.optimizer = Optimizer(weights, stack.gradients, configs)
         self.table = numbers_of(configs, decays).to(weights)
@@ -43,7 +49,7 @@ class Step:
 
     def put(self, step: int, batches: Sequence[Batch]) -> None:
         """Bring the batches and the numbers of a step to their places."""
-        inputs, targets = _stacked(batches, self.targets.device)
+        inputs, targets = self._stacked(batches, self.targets.device)
         for place, new in zip(_parts(self.inputs), _parts(inputs), strict=True):
             if place is not None and new is not None:
                 place.copy_(new)
@@ -75,6 +81,22 @@ class Step:
         self._weights.put_back(self.alive)
         self._buffers.put_back(self.alive)
 
+    def _stacked(self, batches: Sequence[Batch], device: torch.device) -> tuple[Inputs, Tensor]:
+        """Stack one batch a row, in memory from which a GPU copies while others compute."""
+        for batch in batches:
+            # A part that one row lacks would be left out for all, and a smaller one be spread.
+            if (found := _layout(batch)) != self.layout:
+                raise NotTogether(
+                    "batches of rows that train together have the same parts at every step, but "
+                    f"one has {_said(found)} and another {_said(self.layout)}"
+                )
+        columns = [_column(parts, device) for parts in zip(*map(_all_parts, batches), strict=True)]
+        *inputs, targets = columns
+        assert targets is not None
+        whole = tuple(inputs) if isinstance(batches[0][0], tuple) else inputs[0]
+        assert whole is not None
+        return whole, targets
+
 
 class _Kept:
     """Copies of tensors, to put back what rows that stopped were."""
@@ -96,21 +118,28 @@ def _parts(inputs: Inputs) -> tuple[Tensor | None, ...]:
     return inputs if isinstance(inputs, tuple) else (inputs,)
 
 
-def _stacked(batches: Sequence[Batch], device: torch.device) -> tuple[Inputs, Tensor]:
-    """Stack one batch a row, in memory from which a GPU copies while others compute."""
+def _all_parts(batch: Batch) -> tuple[Tensor | None, ...]:
+    inputs, targets = batch
+    return (*_parts(inputs), targets)
 
-    def stack(parts: Sequence[Tensor | None]) -> Tensor | None:
-        if any(part is None for part in parts):
-            return None
-        whole = torch.stack([part for part in parts if part is not None])
-        if device.type == "cuda" and whole.device.type == "cpu":
-            return whole.pin_memory().to(device, non_blocking=True)
-        return whole.to(device)
 
-    columns = [stack(column) for column in zip(*(_parts(x) for x, _ in batches), strict=True)]
-    several = isinstance(batches[0][0], tuple)
-    targets = stack([y for _, y in batches])
-    assert targets is not None
-    inputs = tuple(columns) if several else columns[0]
-    assert inputs is not None
-    return inputs, targets
+def _layout(batch: Batch) -> tuple[Any, ...]:
+    """Say what a batch is made of: a tuple or not, and the shape and dtype of every part."""
+    parts = _all_parts(batch)
+    held = (None if part is None else (tuple(part.shape), part.dtype) for part in parts)
+    return isinstance(batch[0], tuple), *held
+
+
+def _said(layout: tuple[Any, ...]) -> str:
+    parts = ["none" if part is None else f"{part[1]} {part[0]}" for part in layout[1:]]
+    return f"({', '.join(parts)})"
+
+
+def _column(parts: Sequence[Tensor | None], device: torch.device) -> Tensor | None:
+    held = [part for part in parts if part is not None]
+    if not held:
+        return None
+    whole = torch.stack(held)
+    if device.type == "cuda" and whole.device.type == "cpu":
+        return whole.pin_memory().to(device, non_blocking=True)
+    return whole.to(device)

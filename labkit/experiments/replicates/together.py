@@ -5,7 +5,8 @@ hooks, the same stop before the backward pass of a loss that is not finite. Sums
 order, so that numbers differ by rounding, which training lets grow.
 
 `seconds` and `cpu_seconds` of the loop are shared out among the records by their steps: they add
-up to what all took together. A record's provenance says how many those were (`together`).
+up to what all took together. A record's provenance says how many those were (`together`), and
+whether their steps were CUDA graphs (`graphs`).
 """
 
 import time
@@ -30,22 +31,36 @@ def execute_together(runs: Sequence[Run], device: str = CPU) -> list[Record]:
     """Train runs of one structure as one batched model; one record a run, in order.
 
     Where the model cannot be batched they train one after another, as `execute` does it, and
-    their provenance says why (`alone`).
+    their provenance says why (`alone`). Where memory ends they train in halves.
     """
     if len({structure(run) for run in runs}) > 1:
         raise ValueError(
             "runs train together when they differ only in seeds, first values and the optimizer's "
             f"numbers; got {runs[0]} and others; `tasks` groups them"
         )
-    try:
-        records = _together(runs, device) if len(runs) > 1 else []
-    except NotTogether as reason:
-        records = [execute(run, device=device) for run in runs]
-        for record in records:
-            record.provenance["alone"] = str(reason)
-    records = records or [execute(run, device=device) for run in runs]
+    records = _in_parts(runs, device)
     for run, record in zip(runs, records, strict=True):
         record.provenance["seed"] = run.seed
+    return records
+
+
+def _in_parts(runs: Sequence[Run], device: str) -> list[Record]:
+    if len(runs) < 2:
+        return [execute(run, device=device) for run in runs]
+    refusal = None
+    try:
+        return _together(runs, device)
+    except NotTogether as error:
+        refusal = str(error)
+    except torch.OutOfMemoryError:
+        pass
+    # Not within `except`: there the error holds the frames, and so the tensors, of what failed.
+    if refusal is None:
+        half = len(runs) // 2
+        return [*_in_parts(runs[:half], device), *_in_parts(runs[half:], device)]
+    records = [execute(run, device=device) for run in runs]
+    for record in records:
+        record.provenance["alone"] = refusal
     return records
 
 
@@ -71,8 +86,8 @@ def train_together(
 ) -> list[Record]:
     """Train models of one structure in place, each on its own batches; one record a model.
 
-    The configs may differ in all numbers, not in `steps` or `optimizer`. NotTogether, before any
-    step, where these models cannot be one batched model.
+    The configs may differ in all numbers, not in `steps` or `optimizer`. NotTogether where these
+    models cannot be one batched model, before any step; later, where a batch is unlike the first.
     """
     if len({structure(config) for config in configs}) > 1:
         raise NotTogether("the optimizers are two kinds, or train for different steps")
@@ -85,10 +100,11 @@ def train_together(
         model.train()
     batches = [_checked(stream) for stream in streams]
     wall, cpu = time.perf_counter(), time.process_time()
-    step, history = _train(models, batches, configs, observers)
+    step, history, graphs = _train(models, batches, configs, observers)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     taken = [_finish(record, losses) for record, losses in zip(records, history.T, strict=True)]
     for row, (record, model) in enumerate(zip(records, models, strict=True)):
+        record.provenance["graphs"] = graphs
         share = taken[row] / sum(taken)
         record.seconds = wall * share
         predictions = len(record.losses) * step.targets[row].numel()
@@ -112,8 +128,11 @@ def _train(
     streams: Sequence[Iterator[Batch]],
     configs: Sequence[TrainConfig],
     observers: Sequence[Sequence[Observer]],
-) -> tuple[Step, Tensor]:
-    """Make all steps; give every loss, (steps, N), those of rows that had stopped included."""
+) -> tuple[Step, Tensor, str]:
+    """Make all steps; give every loss, (steps, N), and what became of the CUDA graphs.
+
+    Losses of rows that had stopped are among them.
+    """
     batches = [next(stream) for stream in streams]
     for model, (inputs, _) in zip(models, batches, strict=True):
         if (prepare := getattr(model, "before_training", None)) is not None:
@@ -140,7 +159,8 @@ def _train(
         move()
         if i % LOOK_EVERY == 0 and not step.alive.any():
             break
-    return step, history.cpu()  # waits for the GPU
+    graphs = str(look if look.graph is None else move)
+    return step, history.cpu(), graphs  # waits for the GPU
 
 
 def _watches(observer: Observer) -> bool:
