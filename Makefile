@@ -45,10 +45,10 @@ site: setup ## Build the site from the chapters as they were executed last
 
 # Tests of one group, such as those that share a Ray cluster, run in one process.
 test: setup ## Run the quick tests
-	@$(PYTEST) -m "not slow and not site" -n 2 --dist loadgroup
+	@$(PYTEST) -m "not slow and not site" -n 2
 
 test-all: setup ## Run all tests except those of the site
-	@$(PYTEST) -m "not site" -n 2 --dist loadgroup
+	@$(PYTEST) -m "not site" -n 2
 
 test-site: book ## Build the book, then test its pages and JupyterLab in Chromium
 	@$(PYTEST) -m site

@@ -11,6 +11,22 @@ if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
+# Files whose name has one of these words share what is dear to start: one process tests them all.
+TOGETHER = ("test_ray", "test_scale_ranks")
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Hand out single tests, and what belongs together as a whole, which comes first."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return next((word for word in TOGETHER if word in file), nodeid)
+
+    return Scheduling(config, log)
+
+
 @pytest.fixture(autouse=True)
 def seed():
     torch.set_num_threads(1)
@@ -27,7 +43,15 @@ def ray_cluster(tmp_path_factory):
 
 
 @pytest.fixture
-def two_nodes(ray_cluster):
+def no_ray():
+    """Be connected to no Ray, whatever the last test did."""
+    import ray
+
+    ray.shutdown()
+
+
+@pytest.fixture
+def two_nodes(ray_cluster, no_ray):
     """Have both nodes alive, whatever the last test did to them."""
     ray_cluster.mend()
     return ray_cluster

@@ -1,8 +1,10 @@
 """The Ray engine: the same runs and records as here, on this machine and on a cluster."""
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -29,7 +31,6 @@ RUNS = [replace(TINY, seed=seed) for seed in range(6)]
 ENDLESS = replace(TINY, train=TrainConfig(steps=10**7))
 HERE = Path(__file__).resolve().parents[1]
 # Ray leaves its processes' handles to the garbage collector.
-pytestmark = pytest.mark.xdist_group("ray")  # one cluster for all of them
 QUIET = pytest.mark.filterwarnings(
     "ignore:subprocess .* is still running:ResourceWarning",
     "ignore:unclosed file <_io:ResourceWarning",
@@ -218,18 +219,25 @@ def test_what_no_node_has_is_said_at_once(engine, monkeypatch):
     assert time.monotonic() - began < 20
 
 
+def sockets(process: psutil.Process) -> list:
+    """List the network sockets of a process, none of one that has just ended."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.net_connections("inet")
+    return []
+
+
 @QUIET
 @pytest.mark.slow
 def test_nobody_else_can_reach_a_local_ray_and_it_ends_with_its_engine(local, tmp_path):
     children = psutil.Process().children(recursive=True)
-    listening = {
-        c.laddr.ip for p in children for c in p.net_connections("inet") if c.status == "LISTEN"
-    }
+    listening = {c.laddr.ip for p in children for c in sockets(p) if c.status == "LISTEN"}
     assert listening and listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
     with pytest.raises(RuntimeError, match=r"and 127\.0\.0\.1:1 was asked for"):
         OnRay(tmp_path, address="127.0.0.1:1").train([(TINY,)])
     folder = Path(local._cluster._folder)
+    assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL, "Ray ends what it started"
     local.close()
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     _, alive = psutil.wait_procs(children, timeout=60)
     assert alive == [] and not folder.exists()
 
@@ -332,14 +340,14 @@ def test_a_node_that_does_not_answer_is_named_and_asked_once(
     monkeypatch.setattr(ray_cluster, "LOOK", 0.0)
     engine, packed = make_engine(tmp_path, name="ray", address=two_nodes.address), []
     monkeypatch.setattr(ray_cluster, "packages", lambda: packed.append(1) or packages())
-    with pytest.raises(RuntimeError, match=r"not so on 127\.0\.0\.1: no answer.*`ray stop`"):
+    with pytest.raises(RuntimeError, match=r"not so on \S+: no answer.*`ray stop`"):
         engine.train([(TINY,)])
     assert packed == [], "labkit need not be sent to a node that is dead"
 
 
 @QUIET
 @pytest.mark.slow
-def test_an_address_where_nobody_answers_is_one_error(tmp_path):
+def test_an_address_where_nobody_answers_is_one_error(no_ray, tmp_path):
     engine = make_engine(tmp_path, name="ray", address="127.0.0.1:1")
     with pytest.raises(RuntimeError, match=r"none answers.*ray start --head"):
         engine.train([(TINY,)])

@@ -17,7 +17,7 @@ from labkit.experiments.store import read_entry
 from tests.ray_cluster import PATIENCE
 from tests.toy_book import REPOSITORY, command
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+pytestmark = pytest.mark.slow
 CHAPTERS = ("01", "02")
 
 

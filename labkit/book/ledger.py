@@ -18,6 +18,7 @@ from labkit.book.machine import device, provenance
 from labkit.book.sameness import CLAIM
 
 Claims = dict[str, dict[str, Any]]
+LONG = ("full", "gpu")  # profiles that nobody runs in one sitting
 ENTRY = (
     "statement",
     "source",
@@ -74,7 +75,7 @@ def join(claims: Iterable[Mapping[str, Any]]) -> Claims:
 def gather(root: Path, profile: str, claims: Claims, seed: int) -> None:
     """Write what the executed chapters claim, for the check and for the scoreboard."""
     about = {**provenance(profile), "seed": seed}
-    if profile in ("full", "gpu"):  # recorded once, so it says when
+    if profile in LONG:  # recorded once, so it says when
         about["date"] = date.today().isoformat()
     write_whole(built_path(root, profile), as_text(profile, about, claims))
 
@@ -164,14 +165,19 @@ def check(root: Path, profile: str, absent: Sequence[str] | None = None) -> int:
 
 
 def accept(root: Path, profile: str, ids: Sequence[str] | None, why: str) -> int:
-    """Record claims as they are now, with the reason; None means every one that differs."""
+    """Record claims as they are now, with the reason; None means every one that differs.
+
+    In a long profile chapters are recorded as they get done; else all must be there first.
+    """
     if not why.strip():
         raise ValueError('a change of the ledger needs a reason, but none came; add --why "…"')
     with locked(root / ".labkit" / f"ledger-{profile}.lock"):
         stale = state.stale(root, profile)
         found, recorded, built = findings(root, profile, stale)
         differing = {finding.name for finding in found}
-        if ids is None and stale:
+        if ids is None and stale and profile in LONG:
+            print(f"left out, for they were not executed with it: {', '.join(stale)}")
+        elif ids is None and stale:
             raise Red(f"{', '.join(stale)} changed since executed, so --all waits; run `make book`")
         names = sorted(differing) if ids is None else list(ids)
         for name in names:

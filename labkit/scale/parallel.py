@@ -30,6 +30,8 @@ _BUFFERS = next(
     if name in signature(DistributedDataParallel.__init__).parameters
 )
 
+_ENDED: list[Any] = []
+
 
 @dataclass(frozen=True)
 class Group:
@@ -85,6 +87,9 @@ def processes(device: str = "auto") -> Iterator[Group]:
     dist.init_process_group(
         "nccl" if kind == "cuda" else "gloo", device_id=here if kind == "cuda" else None
     )
+    # A group that is deleted waits for gloo's thread with Python's lock in hand, and that thread
+    # may need the lock to give back its last tensor: so a group lives as long as the process.
+    _ENDED.append(dist.group.WORLD)
     try:
         yield Group(dist.get_rank(), world, here)
     finally:

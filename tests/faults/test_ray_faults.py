@@ -9,7 +9,7 @@ import pytest
 from labkit.experiments.queries.garbage import collect
 from tests.faults.bench import PATIENCE, RUNS
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+pytestmark = pytest.mark.slow
 EVERY = {run.seed for run in RUNS}
 
 

@@ -3,8 +3,10 @@
 import logging
 import os
 import shutil
+import signal
 import socket
 import tempfile
+import threading
 import time
 import traceback
 from typing import Any, ClassVar
@@ -50,6 +52,7 @@ class Cluster:
         self.ray, self.needs, self._folder = import_ray(), needs, None
         self.env = environment()
         self.ours = not self.ray.is_initialized()
+        self._on_sigterm = signal.getsignal(signal.SIGTERM)
         if self.ours and address is None:
             self._start(slots)
         elif self.ours:
@@ -79,9 +82,14 @@ class Cluster:
     def close(self) -> None:
         """Leave a cluster, which runs on; end a Ray of our own."""
         if self.ours and self.ray.is_initialized():
-            self.ray.shutdown()
+            self._leave()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _leave(self) -> None:
+        self.ray.shutdown()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._on_sigterm)  # Ray had put its own there
 
     def _start(self, slots: int) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing here asks the network
@@ -121,7 +129,7 @@ class Cluster:
             self._connect(address, {"py_modules": packages(), "excludes": ["**/__pycache__"]})
             wrong = self._strangers(until)
         if wrong:
-            self.ray.shutdown()
+            self._leave()
             raise RuntimeError(
                 "every node must run the same labkit and torch, also after labkit was sent "
                 f"there, but not so {wrong}; install what is missing on these nodes, end those "
