@@ -141,6 +141,13 @@ def test_what_is_not_recorded_says_so():
     assert "profile full" not in scoreboard({"profile": "full", "claims": {}}, titles)
 
 
+def test_a_claim_of_two_profiles_has_a_row_in_each():
+    full = {"profile": "full", "claims": fake_book.CLAIMS}
+    out = scoreboard({"profile": "cpu", "claims": fake_book.CLAIMS}, {}, [full])
+    for name in fake_book.CLAIMS:
+        assert out.count(f'id="row-{name}"') == out.count(f'id="row-full-{name}"') == 1
+
+
 def test_only_long_profiles_come_from_the_ledger(book: Path):
     for profile in ("cpu", "full", "gpu-example"):
         path = book / "data" / "ledger" / f"{profile}.json"

@@ -101,8 +101,10 @@ def verdict(claim: Mapping[str, Any], survives: bool, tested: bool) -> str:
     return out
 
 
-def rows(claims: Mapping[str, Json], survivors: set[str], titles: Mapping[str, str]) -> str:
-    """Write a row per claim, under a heading per chapter."""
+def rows(
+    claims: Mapping[str, Json], survivors: set[str], titles: Mapping[str, str], row: str = "row"
+) -> str:
+    """Write a row per claim, under a heading per chapter; `row` begins the names of the rows."""
     out: list[str] = []
     chapter: str | None = None
     for name, claim in sorted(claims.items(), key=lambda i: (str(i[1].get("chapter")), i[0])):
@@ -123,14 +125,16 @@ def rows(claims: Mapping[str, Json], survivors: set[str], titles: Mapping[str, s
             ("Verdict", verdict(claim, name in survivors, p_value(claim) is not None)),
         ]
         out.append(
-            f'<tr id="row-{label}">'
+            f'<tr id="{row}-{label}">'
             + "".join(f'<td data-label="{head}">{cell}</td>' for head, cell in cells)
             + "</tr>"
         )
     return "\n".join(out)
 
 
-def table(claims: Mapping[str, Json], titles: Mapping[str, str], caption: str) -> str:
+def table(
+    claims: Mapping[str, Json], titles: Mapping[str, str], caption: str, row: str = "row"
+) -> str:
     """Write one table of claims as HTML that a narrow screen can fold."""
     tested = {name: p for name, claim in claims.items() if (p := p_value(claim)) is not None}
     heads = "".join(
@@ -140,5 +144,5 @@ def table(claims: Mapping[str, Json], titles: Mapping[str, str], caption: str) -
     return (
         '<div class="labkit-table"><table class="labkit-scoreboard">'
         f"<caption>{html.escape(caption)}</caption><thead><tr>{heads}</tr></thead><tbody>\n"
-        f"{rows(claims, holm(tested), titles)}\n</tbody></table></div>"
+        f"{rows(claims, holm(tested), titles, row)}\n</tbody></table></div>"
     )

@@ -71,7 +71,8 @@ def _recorded(profile: str, ledger: Json | None, titles: Mapping[str, str]) -> l
     chapters = {claim.get("chapter") for claim in claims.values()}
     if missing := [title for name, title in titles.items() if name not in chapters]:
         said += f" Not recorded with this profile: {html.escape(', '.join(missing))}."
-    return [heading, said, summary(claims), raw(table(claims, titles, f"Recorded, {profile}"))]
+    rows = table(claims, titles, f"Recorded, {profile}", f"row-{profile}")
+    return [heading, said, summary(claims), raw(rows)]
 
 
 def raw(markup: str) -> str:
