@@ -154,6 +154,17 @@ def test_a_chapter_edited_since_it_ran_is_red_and_cannot_be_accepted(accepted, c
     assert "01-mean" in recorded(accepted)["claims"]
 
 
+def test_a_long_profile_is_recorded_chapter_by_chapter(accepted, capsys, monkeypatch):
+    monkeypatch.setattr(ledger, "LONG", ("cpu",))
+    execute(accepted, [card("01-mean")], [card("02-mean", verdict="not-seen")])
+    source = accepted / "chapters" / "01_one.py"
+    source.write_text(source.read_text() + "# more\n")
+    assert cli.main(["book", "accept", "--all", "--why", "x"]) == 0
+    assert "left out, for they were not executed with it: 01_one" in capsys.readouterr().out
+    claims = recorded(accepted)["claims"]
+    assert claims["02-mean"]["verdict"] == "not-seen" and claims["01-mean"]["why"] != "x"
+
+
 def test_claims_of_another_seed_do_not_enter_the_ledger(accepted, capsys):
     execute(accepted, [card("01-mean")], [card("02-mean")], seed=1)
     assert cli.main(["book", "check"]) == 1
