@@ -43,7 +43,6 @@ book: setup ## Execute what changed, check the claims, build the site
 site: setup ## Build the site from the chapters as they were executed last
 	@$(LABKIT) book site --profile $(PROFILE)
 
-# Tests of one group, such as those that share a Ray cluster, run in one process.
 test: setup ## Run the quick tests
 	@$(PYTEST) -m "not slow and not site" -n 2
 

@@ -1,6 +1,7 @@
 """One big run in one process: sizes, settings, the loop, checkpoints and how a run goes on."""
 
 import errno
+import gc
 import itertools
 import json
 import os
@@ -8,6 +9,7 @@ import shutil
 import signal
 import sys
 import types
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -17,7 +19,7 @@ from scale_ranks import make_tokens, run, signal_at
 
 from labkit import cli, train
 from labkit.placements import RECIPES
-from labkit.scale import checkpoint, start
+from labkit.scale import checkpoint, parallel, start
 from labkit.scale.config import FREE, ScaleConfig
 from labkit.scale.log import losses, read_log
 from labkit.scale.memory import estimate, saved_bytes
@@ -484,3 +486,23 @@ def test_a_run_killed_while_it_saves_goes_on_bit_for_bit(big, tokens, tmp_path, 
     assert len(losses(killed)) == 2, "it was to die in its first save"
     big("killed", resume=True)
     assert losses(killed) == losses(whole)
+
+
+def test_a_process_group_lives_on_after_its_run(monkeypatch):
+    class Made:
+        """Stands for a group of gloo."""
+
+    world = types.SimpleNamespace(WORLD=Made())
+    alive = weakref.ref(world.WORLD)
+    stand_in = types.SimpleNamespace(
+        init_process_group=lambda *args, **kwargs: None,
+        destroy_process_group=lambda: delattr(world, "WORLD"),
+        get_rank=lambda: 1,
+        group=world,
+    )
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(parallel, "dist", stand_in)
+    with parallel.processes("cpu") as group:
+        assert (group.rank, group.world) == (1, 2)
+    gc.collect()
+    assert alive() is not None, "its thread and this one would wait for each other"

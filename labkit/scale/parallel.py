@@ -30,7 +30,7 @@ _BUFFERS = next(
     if name in signature(DistributedDataParallel.__init__).parameters
 )
 
-_ENDED: list[Any] = []
+_GROUPS: list[Any] = []  # kept, see `processes`
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def processes(device: str = "auto") -> Iterator[Group]:
     )
     # A group that is deleted waits for gloo's thread with Python's lock in hand, and that thread
     # may need the lock to give back its last tensor: so a group lives as long as the process.
-    _ENDED.append(dist.group.WORLD)
+    _GROUPS.append(dist.group.WORLD)
     try:
         yield Group(dist.get_rank(), world, here)
     finally:
