@@ -20,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab book site test test-all test-site check bench bench-kernels gpu-test clean
+.PHONY: help setup lab book site pdf test test-all test-site check bench bench-kernels gpu-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -43,6 +43,9 @@ book: setup ## Execute what changed, check the claims, build the site
 site: setup ## Build the site from the chapters as they were executed last
 	@$(LABKIT) book site --profile $(PROFILE)
 
+pdf: setup ## Print the site as one PDF, build/book.pdf (needs Chromium)
+	@$(LABKIT) book pdf --profile $(PROFILE)
+
 test: setup ## Run the quick tests
 	@$(PYTEST) -m "not slow and not site" -n 2
 
@@ -50,7 +53,7 @@ test-all: setup ## Run all tests except those of the site
 	@$(PYTEST) -m "not site" -n 2
 
 test-site: book ## Build the book, then test its pages and JupyterLab in Chromium
-	@$(PYTEST) -m site
+	@$(PYTEST) -m site -n 2
 
 # Runs every check even when one is red, so that one call shows everything; edits nothing.
 check: setup ## Check format, lint, types, imports, twins and claims; edit nothing

@@ -504,7 +504,7 @@ The next batch may exceed it again; the clip is a leash of one step.
 
 Per token and layer, the four projections of attention take $4\cdot 2d^2 = 8d^2$ floating-point operations for a width $d$. Two RMSNorms over
 $d$ numbers each take about four per number: square, add, scale, gain; together $8d$. The share is $1/d$; for $d = 4096$ that is $1/4096 \approx 0.024\,\%$. What a norm really
-costs is a trip through memory for $q$ and $k$ and a kernel launch, which one fused kernel for norm and rotation saves again; chapter 09 measures it. On a tiny
+costs is a trip through memory for $q$ and $k$ and a kernel launch, which one fused kernel for norm and rotation saves again; chapter 09 counts such trips. On a tiny
 model on a CPU, where launches are all there is, it is not negligible.
 
 ## Implementation

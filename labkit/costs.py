@@ -4,6 +4,7 @@ operations   one for each value of an elementwise operation or reduction, as the
 bytes        what each norm reads and writes when nothing is fused: its input once, its output once
 """
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,6 +47,36 @@ class CountOperations(TorchDispatchMode):
         elif torch.Tag.pointwise in func.tags and isinstance(result, Tensor):
             self.operations += result.numel() if name not in ("copy_", "clone", "detach") else 0
         return result
+
+
+class CountBytes(TorchDispatchMode):
+    """Count the bytes that operations read and write when each runs by itself, and how many run.
+
+    What only looks at a tensor in another way (views, reshapes) moves nothing and is no operation.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = self.operations = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Run the operation; count its tensors and its results."""
+        result = func(*args, **(kwargs or {}))
+        results = result if isinstance(result, tuple | list) else (result,)
+        made = [t for t in results if isinstance(t, Tensor)]
+        if made and not func.is_view and "empty" not in func.name():
+            read = [a for a in args if isinstance(a, Tensor)]
+            self.bytes += sum(_bytes(t) for t in (*read, *made))
+            self.operations += 1
+        return result
+
+
+def _bytes(tensor: Tensor) -> int:
+    """Count what lies in memory: a value that is expanded along an axis lies there once."""
+    sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    return math.prod(n for n, stride in sizes if stride or not n) * tensor.element_size()
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from labkit.fused import fusing, on_gpu
+from labkit.muon import Muon
 from labkit.provenance import provenance
 
 SCHEDULES = {
@@ -27,7 +28,7 @@ SCHEDULES = {
     "linear": lambda progress, final: 1 - (1 - final) * progress,
     "cosine": lambda progress, final: final + (1 - final) * (1 + math.cos(math.pi * progress)) / 2,
 }
-OPTIMIZERS = ("adamw", "sgd")
+OPTIMIZERS = ("adamw", "sgd", "muon")
 Inputs = Tensor | tuple[Tensor | None, ...]  # what a model is called with
 
 
@@ -37,7 +38,7 @@ class TrainConfig:
 
     steps: int = 300
     lr: float = 1e-3  # peak learning rate
-    optimizer: str = "adamw"  # adamw or sgd
+    optimizer: str = "adamw"  # adamw, sgd or muon (AdamW outside blocks)
     betas: tuple[float, float] = (0.9, 0.98)  # adamw
     momentum: float = 0.9  # sgd
     weight_decay: float = 0.0
@@ -148,6 +149,8 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
     decay = config.weight_decay if allowed is None or allowed() else 0.0
     if config.optimizer == "sgd":
         return torch.optim.SGD(model.parameters(), config.lr, config.momentum, weight_decay=decay)
+    if config.optimizer == "muon":
+        return Muon(model.named_parameters(), config.lr, config.betas, weight_decay=decay)
     return torch.optim.AdamW(
         model.parameters(), config.lr, config.betas, weight_decay=decay, fused=True
     )

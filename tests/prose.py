@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from labkit.book.outline import FENCED, MATH
+
 # What makes a paragraph or a row one that quotes: a citation, an arXiv number, a link.
 CITED = re.compile(r"\{cite:?\w*\}`|\barXiv\b|\b\d{4}\.\d{5}\b|\]\(https?://|<https?://")
-FENCED = re.compile(r"(?ms)^(```+|~~~+|:::+).*?^\1\s*$")
 CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.S)
-MATH = re.compile(r"\$\$.+?\$\$|\\\[.+?\\\]|(?<![\\$])\$(?!\s).+?(?<![\s\\])\$", re.S)
 ARXIV = re.compile(r"\b\d{4}\.\d{5}(v\d+)?\b")
 LINK = re.compile(r"\]\([^)\s]*\)|<https?://[^>]*>|https?://\S+")
 NUMBER = re.compile(r"(?<![\w.,])[-−+]?(\d[\d,]*)\.(\d+)(?![\d.]*\w)")
@@ -99,12 +99,6 @@ def repeated_values(markdown: str, claims: Mapping[str, Mapping[str, Any]]) -> l
             if number in measured | same and number not in quoted:
                 found.append(_typed(text, match))
     return found
-
-
-def words(markdown: str) -> int:
-    """Count words: what has a letter in it, code blocks and math left out."""
-    text = re.sub(r"<[^>\n]*>", " ", MATH.sub(" x ", FENCED.sub("", markdown)))
-    return sum(bool(re.search(r"[^\W\d_]", word)) for word in text.split())
 
 
 def _typed(text: str, match: re.Match[str]) -> Typed:

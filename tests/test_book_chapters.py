@@ -80,6 +80,8 @@ def test_a_key_changes_with_whatever_the_outputs_depend_on(book):
     assert changed(book, code, lambda: used.write_text('"""New."""\nX = 1  # one\n')) == []
     assert changed(book, code, lambda: used.write_text("X = 2\n")) == ["labkit's code"]
     assert changed(book, code, lambda: (papers / "a.csv").write_text("1")) == ["data/papers"]
+    record = book / "data" / "kernels.json"
+    assert changed(book, code, lambda: record.write_text("{}")) == ["data/papers"]
     assert changed(book, code, lambda: text.write_text(text.read_text() + "# hi\n")) == ["its code"]
     reworded = text.read_text().replace("Some words.", "Other words.")
     assert changed(book, code, lambda: text.write_text(reworded)) == ["its prose"]

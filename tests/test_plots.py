@@ -44,6 +44,10 @@ PICTURES = {
     "by_depth": lambda: plots.by_depth(
         {"pre": [[1, 2, 3], [1, 2.2, 3.3]], "post": [1, 1, 1]}, ylabel="RMS", caption="It grows."
     ),
+    "norm_curves": lambda: plots.norm_curves(
+        {"layer": {"points": [[-3, 0, 5], [-1, 0, 1]], "lines": [[-3, -1, 5, 1]], "bend": 0.5}},
+        caption="It bends.",
+    ),
     "dots": lambda: plots.dots(
         {"rms": [0.9, 0.92], "none": [0.5, None]},
         xlabel="accuracy",
@@ -66,6 +70,11 @@ PICTURES = {
     "sphere_projection": lambda: plots.sphere_projection(
         [[2.0, 0.3, 1.6], [-0.5, 1.9, 0.9]], [[0.97, -1.37, 0.41], [-1.28, 1.15, 0.14]]
     ),
+    "sphere_paths": lambda: plots.sphere_paths(
+        {"lerp": [[1, 0, 0], [0, 1, 0]], "chord": [[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0]]},
+        marks={"h": [1, 0, 0]},
+        caption="Chord and arc.",
+    ),
     "xor_points": lambda: plots.xor_points(
         [[0, 0], [0, 1], [1, 0], [1, 1]],
         [[-1, 1], [1, -1], [1, -1], [-1, 1]],
@@ -73,6 +82,22 @@ PICTURES = {
         line=(1, -1, 0),
     ),
     "placement_diagram": lambda: plots.placement_diagram("post", "pre"),
+    "ranking": lambda: plots.ranking(
+        {
+            "published": {"pre": 20.3, "hybrid": 20.0, "qk-post": None},
+            "ours": {"pre": 2.49, "hybrid": 2.51, "qk-post": 2.5},
+        },
+        marked=("pre", "hybrid"),
+        caption="They change places.",
+    ),
+    "roof": lambda: plots.roof(
+        3e12, {"matrix": 9e14, "vector": 6e13}, {"norm": 1.25, "product": 900.0}, caption="Left."
+    ),
+    "share_bars": lambda: plots.share_bars(
+        {"fused": {"rest": 97.0, "norms": 3.0}, "eager": {"rest": 1.0, "norms": 1.0}},
+        caption="One is half.",
+        notes={"fused": "5 ms", "eager": "8 ms"},
+    ),
 }
 each_picture = pytest.mark.parametrize("name", PICTURES)
 
@@ -169,6 +194,22 @@ def test_a_figure_without_words_is_refused():
     plt.close("all")
     with pytest.raises(ValueError, match="non-empty caption"):
         plots.curves(ACCURACY, xlabel="x", ylabel="y", caption="")
+
+
+def test_what_is_counted_has_no_seeds():
+    assert "seed" in accuracy().caption and accuracy(counted=True).caption == "Look left."
+
+
+def test_bars_show_the_share_of_the_last_part_and_refuse_unlike_wholes():
+    assert "fused 3 %; eager 50 %" in drawn("share_bars").alt
+    with pytest.raises(ValueError, match="same parts"):
+        plots.share_bars({"a": {"x": 1.0}, "b": {"y": 1.0}}, caption="No.")
+
+
+def test_a_roof_says_what_a_kernel_may_reach():
+    alt = drawn("roof").alt
+    assert "norm has 1.25 and may reach 3.75" in alt and "product has 900 and may reach 900" in alt
+    assert "ridge of matrix at 300" in alt
 
 
 def test_the_callers_alt_text_wins_and_provenance_is_kept():
@@ -446,3 +487,19 @@ def test_variants_of_one_method_differ_in_their_dashes():
     for method in ("post", "pre"):
         dashes = [look.dash for name, look in chosen.items() if name.startswith(method)]
         assert len(set(dashes)) == len(dashes)
+
+
+def test_a_ranking_puts_the_smallest_first_and_what_diverged_last():
+    said = PICTURES["ranking"]().alt
+    assert "published: hybrid 20, pre 20.3, qk-post diverged" in said
+    assert "ours: pre 2.49, qk-post 2.5, hybrid 2.51" in said
+    with pytest.raises(ValueError, match="ranks the same names, 'b' does not"):
+        plots.ranking({"a": {"x": 1, "y": 2}, "b": {"x": 1, "z": 2}}, caption="No.")
+    with pytest.raises(ValueError, match="two columns or more"):
+        plots.ranking({"a": {"x": 1, "y": 2}}, caption="No.")
+
+
+def test_a_diagram_of_hybrid_norm_says_where_its_norms_stand():
+    said = plots.placement_diagram("post", "hybrid").alt
+    assert "Post-Norm: norms on the residual stream, after each of 2 additions." in said
+    assert "inside attention, on q, k and v and on the residual stream, after the first" in said

@@ -140,3 +140,26 @@ def test_an_unknown_probe_lists_the_known():
 def test_the_untrained_loss_is_near_uniform():
     loss = Evaluate("test", CORPUS.held_out["test"]).result(Transformer(CONFIG))["loss"]
     assert loss == pytest.approx(math.log(96), abs=0.5)
+
+
+def test_a_profile_has_the_gradient_of_every_sublayer_at_the_chosen_steps():
+    torch.manual_seed(0)
+    model, stream = Transformer(CONFIG), CORPUS.train(0)
+    probe = make_probe("gradient-profile", CORPUS)
+    record = train(model, stream, TrainConfig(steps=2, lr=1e-3), [probe], progress=False)
+    assert list(record.probes["gradient-profile"]) == ["1", "2"], "steps count from 1"
+    torch.manual_seed(0)
+    model = Transformer(CONFIG)
+    x, y = next(CORPUS.train(0))
+    F.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+    first = record.probes["gradient-profile"]["1"]
+    assert {part: len(sizes) for part, sizes in first.items()} == {
+        "attention": 3, "feed_forward": 3, "block": 3,
+    }  # fmt: skip
+    for i, block in enumerate(model.blocks):
+        for part in ("attention", "feed_forward"):
+            matrices = [w for w in block.get_submodule(part).parameters() if w.ndim == 2]
+            seen = torch.cat([w.grad.flatten() for w in matrices]).norm().item()
+            assert first[part][i] == pytest.approx(seen, rel=1e-4)
+        both = math.hypot(first["attention"][i], first["feed_forward"][i])
+        assert first["block"][i] == pytest.approx(both)

@@ -11,8 +11,9 @@ import pytest
 
 from labkit.book import chapters
 from labkit.book.ledger import collect
+from labkit.book.outline import words
 from labkit.book.slices import claim_cells, code_cells, exercise_numbers
-from tests.prose import repeated_values, typed_numbers, words
+from tests.prose import repeated_values, typed_numbers
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = pytest.mark.parametrize("chapter", chapters.find(ROOT), ids=lambda c: c.name)

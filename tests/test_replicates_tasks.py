@@ -64,6 +64,8 @@ PART = {
         "router_z": 0.1,
         "norm_arithmetic": "float32",
         "embedding_offset": 0.5,
+        "embedding_size": 2.0,
+        "embedding_outlier": 3.0,
     },
     StackConfig: {
         "step": "pre", "norm": "batch", "width": 8, "depth": 6, "pixels": 9, "classes": 3,

@@ -194,7 +194,8 @@ def test_an_entry_of_a_later_schema_is_left_alone(store, capsys):
 def test_an_entry_is_current_stale_or_elsewhere(store, capsys):
     recipes = variants()
     make_stale(store, recipes[0])
-    make_stale(store, recipes[1], code=scan(store.folder).entries[0].made["code"], torch="1.0")
+    ours = scan(store.folder).of("current")[0].made["code"]
+    make_stale(store, recipes[1], code=ours, torch="1.0")
     make_older(store.path(recipes[2]))
     rewrite(store.path(TINY), rename=True, made={"device": "Another GPU", "torch": "1.0"})
     shelf = scan(store.folder)

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from labkit.attention import Attention, rotary_angles
+from labkit.attention.jacobians import attention_jacobians
 from labkit.attention.norms import attention_norms
 from labkit.context import Context
 from labkit.norms import rms_norm
@@ -253,3 +254,21 @@ def test_the_gradient_of_one_matrix_does_depend_on_its_direction():
     with torch.no_grad():
         layer.q.weight.copy_(torch.randn(D, D))
     assert abs(by_autograd(layer, x, "q").norm() / before - 1) > 0.01
+
+
+@pytest.mark.parametrize("sizes", [(5, 4, 3), (3, 4, 7), (1, 3, 3)], ids=str)
+@pytest.mark.parametrize("normed", [False, True], ids=["A.1", "A.2"])
+def test_what_labkit_writes_out_is_what_autograd_finds(normed, sizes):
+    x, W = draw(*sizes)
+    written = attention_jacobians(x, W, qkv_norm=normed)
+    for name in WEIGHTS:
+
+        def head(w: Tensor, name=name) -> Tensor:
+            at = W | {name: w}
+            q, k, v = (x @ at[n] for n in "qkv")
+            if normed:
+                q, k, v = unit_rms(q), unit_rms(k), unit_rms(v)
+            return torch.softmax(q @ k.T / math.sqrt(sizes[2]), -1) @ v @ at["out"]
+
+        found = torch.autograd.functional.jacobian(head, W[name]).reshape(x.numel(), -1)
+        torch.testing.assert_close(written[name], found, rtol=1e-9, atol=1e-11, msg=name)

@@ -18,6 +18,7 @@ CHANGES_ARGUMENTS = {"setattr", "delattr", "next", "exec", "eval"}
 _PURE = (
     "labkit.norms labkit.plots labkit.check labkit.experiments labkit.source labkit.corpora "
     "labkit.describe labkit.costs labkit.model labkit.vision labkit.placements labkit.attention "
+    "labkit.roofline labkit.kernel_view "
     "math statistics itertools functools collections inspect numpy scipy torch json pathlib "
     "textwrap dataclasses html time re"
 )

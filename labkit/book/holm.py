@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from labkit.leaderboard.holm import adjusted
+
 LEVEL = 0.05
 THRESHOLD = re.compile(r"\s*(>=|<=|>|<)\s*([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*$")
 
@@ -48,10 +50,4 @@ def p_value(claim: Mapping[str, Any]) -> float | None:
 
 def holm(p_values: Mapping[str, float], level: float = LEVEL) -> set[str]:
     """Name the hypotheses that survive Holm's step-down correction at this level."""
-    survivors: set[str] = set()
-    ordered = sorted(p_values.items(), key=lambda item: item[1])
-    for rank, (name, p) in enumerate(ordered):
-        if p > level / (len(ordered) - rank):
-            break
-        survivors.add(name)
-    return survivors
+    return {name for name, p in adjusted(p_values).items() if p <= level}

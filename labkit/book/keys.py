@@ -22,7 +22,7 @@ def parts_of(
     """Hash, by kind, what a chapter's outputs depend on; the kinds say why it runs again."""
     text = chapter.source.read_text(encoding="utf-8")
     cells, prose = code_and_prose(text)
-    return {
+    parts = {
         "its code": _hash(cells),
         "its prose": _hash(prose),
         "labkit's code": _hash(code_of(text, code)),
@@ -30,6 +30,9 @@ def parts_of(
         "installed versions": _hash(json.dumps(versions(root), sort_keys=True)),
         "profile or seed": _hash(f"{profile} {seed}"),
     }
+    if "labkit.book.evidence" in cells:  # it shows what other chapters recorded
+        parts["other chapters' verdicts"] = _hash(verdicts(root, but=chapter.name))
+    return parts
 
 
 def code_and_prose(text: str) -> tuple[str, str]:
@@ -63,10 +66,26 @@ def code_of(text: str, code: Path) -> str:
 
 def papers(root: Path) -> str:
     """List the data files that any chapter may read, each with the hash of its bytes."""
-    files = sorted(path for path in (root / "data" / "papers").rglob("*") if path.is_file())
+    data = root / "data"
+    files = sorted(path for path in (data / "papers").rglob("*") if path.is_file())
+    # The kernels' record names their source, so it stands for their text as well.
+    files += [path for path in (data / "kernels.json", *sorted((data / "bench").glob("*.json")))
+              if path.is_file()]  # fmt: skip
     hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
     names = [path.relative_to(root).as_posix() for path in files]
     return json.dumps(dict(zip(names, hashes, strict=True)))
+
+
+def verdicts(root: Path, but: str) -> str:
+    """List the recorded verdicts of all chapters but one."""
+    path = root / "data" / "ledger" / "cpu.json"
+    claims = json.loads(path.read_text(encoding="utf-8"))["claims"] if path.is_file() else {}
+    found = {
+        name: [claim["verdict"], claim.get("weak"), claim["chapter"]]
+        for name, claim in claims.items()
+        if claim["chapter"] != but
+    }
+    return json.dumps(found, sort_keys=True)
 
 
 def versions(root: Path) -> dict[str, str]:

@@ -105,6 +105,8 @@ def shown_output(output: Json) -> Json | None:
     if kind(output) == "claim":
         anchor = html.escape(f"claim-{output['metadata']['labkit']['id']}", quote=True)
         content = f'<div id="{anchor}" class="labkit-anchor">{text(content)}</div>'
+    if mime == "text/html":  # a notebook that links to another links to its page
+        content = re.sub(r'(href="\d\d_\w+)\.ipynb#', r"\1.html#", text(content))
     size = output.get("metadata", {}).get(mime)
     metadata = {mime: size} if size else {}
     return {

@@ -78,6 +78,7 @@ def content_key(root: Path, profile: str) -> str:
         root / "build" / "claims" / f"{profile}.json",
         *sorted(ledger.glob("*.json")),
         *sorted((root / "data" / "coverage").glob("*.csv")),
+        *sorted((root / "data").glob("*.csv")),
         *root.glob("README.md"),
         *(p for package in PACKAGES for p in files_below(root / package) if p.suffix == ".py"),
     ]
@@ -94,7 +95,8 @@ def tools() -> str:
 
 def is_whole(root: Path, site: Path) -> bool:
     """Tell whether the pages of the last build are still there."""
-    names = ["index", "scoreboard", "sources", "search", *chapter_names(root)]
+    made = ("index", "scoreboard", "leaderboard", "sources", "search")
+    names = [*made, *chapter_names(root)]
     return all((site / f"{name}.html").is_file() for name in names)
 
 

@@ -4,7 +4,9 @@ build/book/<profile>/NN_name.ipynb  →  build/site-src/NN_name.ipynb
 chapters/{conf.py,index.md,…}       →  build/site-src/
 PACKAGES, **/*.py                   →  build/site-src/api/*.md, one page per public module
 build/claims/<profile>.json         →  build/site-src/scoreboard.md
+build/book/<profile>/NN_name.ipynb  →  build/site-src/leaderboard.md
 data/coverage/*.csv                 →  build/site-src/sources.md
+data/*.csv                          →  what guide.py fills into the typed pages
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from labkit.book import coverage
+from labkit.book import coverage, guide
+from labkit.book.crossrefs import join_up
 from labkit.book.facts import Json, chapter_facts, escape_markdown, title_of
 from labkit.book.files import Red, read_json
+from labkit.book.outline import outlines
 from labkit.book.page import page
 from labkit.book.scoreboard import scoreboard
+from labkit.book.standings import standings_page
 from labkit.book.tables import tables_page
 
 # A package, and how many parts of a module's name make its page: labkit.norms, normkernels.
@@ -28,7 +33,7 @@ PACKAGES = {"labkit": 2, "kernels/normkernels": 1}
 BUILD_MODULES = {"labkit.book", "labkit.cli", "labkit.__main__", "normkernels.bench"}
 MATHJAX = "tex-chtml-full.js"
 FONTS = "output/chtml/fonts/woff-v2"
-SITE_SOURCES = ("conf.py", "index.md", "cluster.md", "references.bib")
+SITE_SOURCES = ("conf.py", "cluster.md", "references.bib", *guide.GUIDE)
 
 
 def staged_files(root: Path, profile: str) -> dict[str, bytes]:
@@ -36,18 +41,25 @@ def staged_files(root: Path, profile: str) -> dict[str, bytes]:
     claims = read_claims(root, profile)
     files: dict[str, bytes] = {}
     titles: dict[str, str] = {}
-    for name, path in executed_notebooks(root, profile).items():
-        notebook = read_json(path, "delete it and run `make book`")
+    paths = executed_notebooks(root, profile)
+    notebooks = {
+        name: read_json(path, "delete it and run `make book`") for name, path in paths.items()
+    }
+    book = outlines(notebooks)
+    for name, notebook in notebooks.items():
         titles[name] = title_of(notebook) or name
         count = sum(entry.get("chapter") == name for entry in claims["claims"].values())
         facts = chapter_facts(name, notebook, profile, count)
         shown = page(notebook, facts, claims.get("provenance") or {})
+        join_up(shown, book[name[:2]], book, root)
         files[f"{name}.ipynb"] = notebook_bytes(shown)
         twin = root / "chapters" / f"{name}.ipynb"
-        files[f"notebooks/{name}.ipynb"] = (twin if twin.is_file() else path).read_bytes()
+        files[f"notebooks/{name}.ipynb"] = (twin if twin.is_file() else paths[name]).read_bytes()
     chapters = root / "chapters"
     for path in [*(chapters / name for name in SITE_SOURCES), *files_below(chapters / "_static")]:
         files[path.relative_to(chapters).as_posix()] = path.read_bytes()
+    for name in guide.GUIDE:
+        files[name] = guide.page(files[name].decode(), root, book).encode()
     files["references.md"] = REFERENCES.encode()
     readme = root / "README.md"
     if readme.is_file():  # a book without the package, as in the tests, has none
@@ -55,6 +67,7 @@ def staged_files(root: Path, profile: str) -> dict[str, bytes]:
     files["sources.md"] = coverage.page(root, titles).encode()
     recorded = recorded_ledgers(root, profile)
     files["scoreboard.md"] = scoreboard(claims, titles, recorded).encode()
+    files["leaderboard.md"] = standings_page(executed_notebooks(root, profile), titles).encode()
     files.update((name, content.encode()) for name, content in api_pages(root))
     files.update(mathjax_files())
     return files

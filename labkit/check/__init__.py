@@ -21,6 +21,7 @@ from typing import Any, Literal
 from labkit.check import specs
 from labkit.check.answer import answer
 from labkit.check.blocks.block import block
+from labkit.check.own import own
 from labkit.check.report import Law, Report
 from labkit.check.run import Implementation, hold
 
@@ -28,7 +29,7 @@ __all__ = [
     "CHECKS", "Law", "Report", "annotated_layer_norm", "answer", "batch_norm", "block",
     "bounded_tanh",
     "dynamic_erf", "dynamic_tanh", "fix_norm", "group_norm", "identity", "instance_norm",
-    "l2_norm", "layer_norm", "partial_rms_norm", "power_norm", "prep_batch_norm",
+    "l2_norm", "layer_norm", "own", "partial_rms_norm", "power_norm", "prep_batch_norm",
     "rep_batch_norm", "rms_norm", "scale_norm",
 ]  # fmt: skip
 

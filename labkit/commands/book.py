@@ -18,6 +18,7 @@ def add(commands) -> None:
     verb.add_argument("--budget", metavar="10m", help="train nothing if it would take longer")
     _engine(verb)
     _verb(verbs, "site", _site, "make the web site from the executed chapters")
+    _verb(verbs, "pdf", _pdf, "print the whole site as one PDF, in Chromium")
     _verb(verbs, "check", _check, "compare the chapters' claims with the ledger")
     verb = _verb(verbs, "accept", _accept, "record claims as they are now")
     verb.add_argument("ids", nargs="*", metavar="ID", help="the claims to record")
@@ -81,6 +82,13 @@ def _site(args: argparse.Namespace) -> int:
     from labkit.book.site import build_site
 
     print(build_site(find_root(), args.profile))
+    return 0
+
+
+def _pdf(args: argparse.Namespace) -> int:
+    from labkit.book.pdf import build_pdf
+
+    print(build_pdf(find_root(), args.profile))
     return 0
 
 

@@ -34,21 +34,25 @@ class Digits:
     """
 
     batch: int = 32
+    images: int | None = None  # train on so many, the first ones; None: on all 1,197
 
     def __post_init__(self) -> None:
         at_least_one(batch=self.batch)
+        if self.images is not None:
+            at_least_one(images=self.images)
 
     def load(self) -> Corpus:
         """Split the images; held-out batches have the training batch's size."""
         images, labels = _images()
         held = _VALIDATION + _TEST
-        if self.batch > len(labels) - held:
-            raise ValueError(f"batch ({self.batch}) is larger than the {len(labels) - held} images")
+        count = min(len(labels) - held, self.images or len(labels))
+        if self.batch > count:
+            raise ValueError(f"batch ({self.batch}) is larger than the {count} images")
 
         def batches(seed: int) -> Iterator[Batch]:
             generator = torch.Generator().manual_seed(seed)
             while True:
-                order = held + torch.randperm(len(labels) - held, generator=generator)
+                order = held + torch.randperm(count, generator=generator)
                 for rows in order.split(self.batch):
                     if len(rows) == self.batch:
                         yield images[rows], labels[rows]

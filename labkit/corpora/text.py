@@ -58,13 +58,20 @@ class Text:
     time: int = 32
     neighbours: bool = False  # a training batch's windows follow one another in the text
     held_out: int = 16_384  # characters in each held-out split's sample
+    characters: int | None = None  # train on so many, the first ones; None: on all
 
     def __post_init__(self) -> None:
         at_least_one(batch=self.batch, time=self.time)
+        if self.characters is not None and self.characters < 2 * self.time * self.batch:
+            raise ValueError(
+                f"characters ({self.characters}) must be at least two batches of training text, "
+                f"{2 * self.time * self.batch}; or None for all"
+            )
 
     def load(self) -> Corpus:
         """Cut the addresses into windows at random places."""
         splits = _splits()
+        few = splits["train"][: self.characters]
 
         def windows(tokens: Tensor, batch: int, seed: int, together: bool) -> Iterator[Batch]:
             generator = torch.Generator().manual_seed(seed)
@@ -86,6 +93,6 @@ class Text:
             return [next(stream) for _ in range(16)]
 
         return Corpus(
-            draw=lambda seed: windows(splits["train"], self.batch, seed, self.neighbours),
+            draw=lambda seed: windows(few, self.batch, seed, self.neighbours),
             held_out={split: fixed(split) for split in ("validation", "test")},
         )

@@ -15,6 +15,8 @@ budget.py      how long a sweep will take, and what of it fits
 durations.py   10m, 1h30m: durations as people write them
 experiment.py  Experiment: a grid of runs; Results: its records, by label
 statistics.py  Student t intervals, verdicts, what leaving out a seed does, differences, powers
+papers.py      numbers that papers printed: data/papers, read
+ranks.py       do two rankings agree? rank correlations with an interval and a test
 claims.py      claim(…): a sentence with numbers, judged
 lab.py         Lab: what a chapter opens
 """
@@ -22,6 +24,8 @@ lab.py         Lab: what a chapter opens
 from labkit.experiments.claims import Claim, claim
 from labkit.experiments.experiment import Experiment, Results
 from labkit.experiments.lab import Lab
+from labkit.experiments.papers import published
+from labkit.experiments.ranks import RankCorrelation, rank_correlation
 from labkit.experiments.run import Run, execute
 from labkit.experiments.statistics import exponents, minus
 from labkit.experiments.sweep import sweep
@@ -30,11 +34,14 @@ __all__ = [
     "Claim",
     "Experiment",
     "Lab",
+    "RankCorrelation",
     "Results",
     "Run",
     "claim",
     "execute",
     "exponents",
     "minus",
+    "published",
+    "rank_correlation",
     "sweep",
 ]

@@ -12,25 +12,24 @@ import torch
 
 from labkit.corpora import Digits, Markov, Text
 from labkit.fingerprint import fingerprint_of
-from labkit.model import ModelConfig
+from labkit.model import Departure, ModelConfig
 from labkit.probes import make_probe
 from labkit.stacks import StackConfig
 from labkit.training import Record, TrainConfig, train
 from labkit.vision import CNNConfig, MLPConfig
+from labkit.vit import ViTConfig
 
 CPU = "cpu"
 # What may stand in a run, by the name under which its JSON says so.
-CONFIGS = {
-    kind.__name__: kind
-    for kind in (ModelConfig, MLPConfig, CNNConfig, StackConfig, Text, Digits, Markov, TrainConfig)
-}
+_MODELS = (ModelConfig, Departure, MLPConfig, CNNConfig, StackConfig, ViTConfig)
+CONFIGS = {kind.__name__: kind for kind in (*_MODELS, Text, Digits, Markov, TrainConfig)}
 
 
 @dataclass(frozen=True)
 class Run:
     """One training: same run, same numbers (on one kind of machine)."""
 
-    model: ModelConfig | MLPConfig | CNNConfig | StackConfig
+    model: ModelConfig | MLPConfig | CNNConfig | StackConfig | ViTConfig
     data: Text | Digits | Markov
     train: TrainConfig
     seed: int = 0  # weights and batches

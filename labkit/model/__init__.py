@@ -2,6 +2,7 @@
 
 from labkit.model.block import Block, norm_of
 from labkit.model.config import ModelConfig
+from labkit.model.departures import DEPARTURES, Departure
 from labkit.model.transformer import Transformer
 
-__all__ = ["Block", "ModelConfig", "Transformer", "norm_of"]
+__all__ = ["DEPARTURES", "Block", "Departure", "ModelConfig", "Transformer", "norm_of"]

@@ -48,6 +48,8 @@ class ModelConfig:
     router_z: float = 0.001  # weight of the router's z-loss
     norm_arithmetic: str | None = None  # layer, rms: what is rounded, as norms.arithmetic names it
     embedding_offset: float = 0.0  # a constant added to every channel of every embedding
+    embedding_size: float = 1.0  # first size per channel of an embedding, learned or not
+    embedding_outlier: float = 0.0  # added to channel 0 of token 1's embedding (text: the space)
 
     def __post_init__(self) -> None:
         check_config(self)

@@ -98,9 +98,16 @@ def _check_counts(config: ModelConfig) -> None:
 
 
 def _check_numbers(config: ModelConfig) -> None:
-    offset = config.embedding_offset
-    if not isinstance(offset, int | float) or isinstance(offset, bool) or not math.isfinite(offset):
-        raise ValueError(f"embedding_offset must be a finite number, got {offset!r}")
+    for field in ("embedding_offset", "embedding_outlier", "embedding_size"):
+        value = getattr(config, field)
+        if (
+            not isinstance(value, int | float)
+            or isinstance(value, bool)
+            or not math.isfinite(value)
+        ):
+            raise ValueError(f"{field} must be a finite number, got {value!r}")
+    if config.embedding_size <= 0:
+        raise ValueError(f"embedding_size must be above 0, got {config.embedding_size}")
     for field in ("norm_eps", "balance", "router_z", "softcap", "logit_softcap", "qk_clip"):
         value = getattr(config, field)
         if value is None and field not in ("balance", "router_z"):

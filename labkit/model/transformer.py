@@ -46,7 +46,9 @@ class Transformer(nn.Module):
             self.encoder_norm = norm_of(config) if final else nn.Identity()
         self.embedding_norm = norm_of(config) if asked.embedding_norm else nn.Identity()
         if asked.embedding_scale:
-            self.embedding_scale = nn.Parameter(torch.tensor(config.dim**0.5))
+            self.embedding_scale = nn.Parameter(
+                torch.tensor(config.embedding_size * config.dim**0.5)
+            )
         if asked.sphere:
             self.s_z = Scale(config.vocab, 1.0, config.dim**-0.5)
         angles = rotary_angles(config.context, config.dim // config.heads)
@@ -80,7 +82,10 @@ class Transformer(nn.Module):
         if recipe(config.recipe).sphere:
             return unit(x)
         scaled = recipe(config.recipe).embedding_scale
-        x = x * (self.embedding_scale if scaled else config.dim**0.5)
+        x = x * (self.embedding_scale if scaled else config.embedding_size * config.dim**0.5)
+        if config.embedding_outlier:
+            first = torch.arange(config.dim, device=x.device) == 0
+            x = x + config.embedding_outlier * ((tokens == 1).unsqueeze(-1) & first)
         return x + config.embedding_offset if config.embedding_offset else x
 
     def forward(

@@ -31,9 +31,13 @@ def curves(
     reference: Mapping[str, float] | None = None,
     ylim: tuple[float, float] | None = None,
     alt: str | None = None,
+    counted: bool = False,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw a quantity against a setting, one line per method, every seed's value visible."""
+    """Draw a quantity against a setting, one line per method, every seed's value visible.
+
+    What is `counted` or computed has no seeds, and the caption does not speak of any.
+    """
     table, xs = _read(series, logx)
     lost = any(not isfinite(y) for arm in table.values() for ys in arm.values() for y in ys)
     picture = canvas()
@@ -78,7 +82,7 @@ def curves(
     return Figure(
         picture,
         alt or sentences(head, parts, reference),
-        caption and f"{caption} {note}",
+        caption if counted else caption and f"{caption} {note}",
         [[place[x], *ys] for points in table.values() for x, ys in points.items()],
         provenance,
     )

@@ -20,6 +20,8 @@ class Place(NamedTuple):
     after: bool
     stream: bool
     final: bool
+    only_between: bool = False  # on the stream after attention only, not after the feed-forward
+    inside: str = ""  # what attention norms inside
 
 
 PLACES = {
@@ -37,6 +39,18 @@ PLACES = {
     ),
     "output": Place(
         "Output norm", r"$x \leftarrow x + \mathrm{norm}(f(x))$", False, True, False, True
+    ),
+    "hybrid": Place(
+        "HybridNorm",
+        r"$y = x + \mathrm{MHA}_{qkv}(x)$"
+        "\n"
+        r"$x \leftarrow \mathrm{norm}(y) + \mathrm{FFN}(\mathrm{norm}(y))$",
+        False,
+        False,
+        True,
+        True,
+        only_between=True,
+        inside="norms on q, k, v",
     ),
     "none": Place("No norm", r"$x \leftarrow x + f(x)$", False, False, False, False),
 }
@@ -102,6 +116,11 @@ def _block(ax: Any, place: Place, colour: str) -> float:
             y += STEP
             _arrow(ax, (BRANCH, below), (BRANCH, y - TALL / 2))
             _box(ax, BRANCH, y, part, colour)
+            if part == "attention" and place.inside:
+                ax.text(
+                    BRANCH + 0.1, y + TALL / 2 + 0.04, place.inside, fontsize=7.5, color=colour,
+                    va="bottom",
+                )  # fmt: skip
             below = y + TALL / 2
         y += STEP * 0.8
         _line(ax, [(BRANCH, below), (BRANCH, y)])
@@ -112,7 +131,7 @@ def _block(ax: Any, place: Place, colour: str) -> float:
         )
         ax.plot([STREAM], [y], "+", color=INK, markersize=7, zorder=5)
         start = y + 0.17
-        if place.stream:
+        if place.stream and not (place.only_between and sublayer == "feed-forward"):
             y += STEP
             start = _on_stream(ax, start, y, colour)
         y += 0.55
@@ -174,7 +193,12 @@ def _say(place: Place) -> str:
         for there, word in (
             (place.before, "before each sublayer"),
             (place.after, "after each sublayer, inside its branch"),
-            (place.stream, "on the residual stream, after each of 2 additions"),
+            (bool(place.inside), "inside attention, on q, k and v"),
+            (
+                place.stream,
+                "on the residual stream, after "
+                + ("the first of 2 additions" if place.only_between else "each of 2 additions"),
+            ),
             (place.final, "once more after the last block"),
         )
         if there

@@ -3,12 +3,18 @@
 look.py         look at a model and leave it as found; what its layers put out
 evaluate.py     loss and accuracy
 gradients.py    sizes of gradients
+profile.py      the same in every sublayer, by step
 trained.py      functions of a trained transformer and one held-out batch
 fluctuation.py  how much the statistics of batches scatter
 landscape.py    what a step along the gradient meets, and how inputs shift
+norm_maps.py    what norms do to the numbers that enter them
+folding.py      norms of running statistics merged away: the same answers, in what time?
 means.py        the share of the stream that is its mean over channels
 attention.py    how sharp attention is: logits, entropy
 updates.py      how far steps of training move what a model computes
+weights.py      condition numbers and lengths of trained weights, nGPT's learned scales
+pace.py         what a step costs beside another recipe's
+diagnosis.py    from symptoms to causes: which of the book's troubles does a run have?
 
 `PROBES` maps a name to a way to make the observer from the corpus, so that a run can name what
 it wants measured. Every result is plain numbers in lists and dicts.
@@ -28,10 +34,14 @@ from labkit.probes.attention import (
 )
 from labkit.probes.evaluate import Evaluate
 from labkit.probes.fluctuation import Fluctuation, mean_fluctuation
+from labkit.probes.folding import Folding, fold_prenorms
 from labkit.probes.gradients import GradientNorms
 from labkit.probes.landscape import GradientShift, InputShift, Landscape
 from labkit.probes.look import outputs_of, residual_streams, untouched
 from labkit.probes.means import mean_share
+from labkit.probes.norm_maps import NormMaps, norm_maps
+from labkit.probes.pace import Pace
+from labkit.probes.profile import GradientProfile
 from labkit.probes.trained import (
     TRAINED,
     OnTrained,
@@ -41,6 +51,7 @@ from labkit.probes.trained import (
     residual_rms,
 )
 from labkit.probes.updates import Drift, StepResponse, final_stream, step_response
+from labkit.probes.weights import condition, conditions, lengths, sphere_scales, weights
 from labkit.training import Observer
 
 PROBES: dict[str, Callable[[Corpus], Observer]] = {
@@ -50,6 +61,7 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
         "test-batch-statistics", corpus.held_out["test"], batch_statistics=True
     ),
     "gradient-at-start": lambda corpus: GradientNorms("gradient-at-start", (0,)),
+    "gradient-profile": lambda corpus: GradientProfile("gradient-profile", (1, 2, 5, 20, 100)),
     "fluctuation": Fluctuation,
     "step-response": lambda corpus: StepResponse("step-response", corpus.held_out["validation"][0]),
     "drift": lambda corpus: Drift(
@@ -66,6 +78,13 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
         for name, measure in {**TRAINED, "attention": attention_sharpness}.items()
     },
     "mean-share": lambda corpus: OnTrained("mean-share", corpus.held_out["test"][0], mean_share),
+    "norm-maps": lambda corpus: NormMaps(corpus.held_out["test"][0]),
+    "folding": lambda corpus: Folding(_whole(corpus.held_out["test"])),
+    "weights": lambda corpus: OnTrained("weights", corpus.held_out["test"][0], weights),
+    "sphere-scales": lambda corpus: OnTrained(
+        "sphere-scales", corpus.held_out["test"][0], sphere_scales
+    ),
+    "pace": lambda corpus: Pace(next(corpus.train(0))),
     "attention-by-steps": lambda corpus: SharpnessBySteps(corpus.held_out["test"][0]),
 }
 
@@ -86,26 +105,37 @@ __all__ = [
     "Drift",
     "Evaluate",
     "Fluctuation",
+    "Folding",
     "GradientNorms",
+    "GradientProfile",
     "GradientShift",
     "InputShift",
     "Landscape",
+    "NormMaps",
     "OnTrained",
+    "Pace",
     "SharpnessBySteps",
     "StepResponse",
     "attention_logits",
     "attention_sharpness",
+    "condition",
+    "conditions",
     "final_stream",
+    "fold_prenorms",
     "layer_cosine",
     "leakage",
+    "lengths",
     "make_probe",
     "mean_fluctuation",
     "mean_share",
+    "norm_maps",
     "outputs_of",
     "removal_cost",
     "residual_rms",
     "residual_streams",
     "sharpness",
+    "sphere_scales",
     "step_response",
     "untouched",
+    "weights",
 ]

@@ -83,6 +83,8 @@ class ScaleConfig:
             raise ValueError(f"--seed must be below 2**32, got {self.seed}")
         if self.clip < 0:
             raise ValueError(f"--clip must be at least 0, got {self.clip}; 0 clips nothing")
+        if self.optimizer == "muon":
+            raise ValueError("--optimizer muon is not for big runs yet; take adamw or sgd")
         if self.minutes is not None and not self.minutes > 0:
             raise ValueError(f"--minutes must be above 0, got {self.minutes:g}")
         if self.warmup is not None and self.warmup > self.steps:

@@ -23,6 +23,7 @@ from labkit.experiments.engines.base import Task
 from labkit.experiments.engines.limits import in_words, resident
 from labkit.experiments.engines.ray_sign import sees
 from labkit.experiments.engines.task import complete
+from labkit.experiments.own import accept, sources_of
 from labkit.experiments.run import CPU, Run
 from labkit.experiments.store import Store, read_entry
 from labkit.pool import Pool
@@ -41,6 +42,7 @@ def order(
     """
     return {
         "runs": [run.to_dict() for run in task],
+        "own": sources_of(task),
         "keys": [run.key(store.device) for run in task],
         "device": store.device,
         "root": str(store.folder.parents[1]),
@@ -56,6 +58,7 @@ def work(order: dict[str, Any]) -> Generator[Any]:
     """Carry out an order, see above."""
     torch.set_num_threads(1)
     device, here = order["device"], sees(order["sign"], order["says"])
+    accept(order.get("own", {}))
     task = tuple(map(Run.from_dict, order["runs"]))
     if [run.key(device) for run in task] != order["keys"]:
         raise ValueError(

@@ -1,6 +1,6 @@
 """A worker process: reads tasks as JSON lines, trains each in a slot of the pool, stores it.
 
-    in:   {"task": 3, "seconds": 3600, "runs": [{…}, …]}
+    in:   {"task": 3, "seconds": 3600, "runs": [{…}, …], "own": {norm: source}}
     out:  {"ready": true}, then for each task {"task": 3, "waits": true}, as long as it waits for a
           slot or for another trainer of its runs, and {"task": 3, "ok": true}
           or {"task": 3, "error": traceback, "full": is the disk full?}
@@ -24,6 +24,7 @@ import torch
 
 from labkit.experiments.engines.base import disk_full
 from labkit.experiments.engines.task import complete
+from labkit.experiments.own import accept
 from labkit.experiments.run import CPU, Run
 from labkit.experiments.store import Store
 from labkit.pool import Pool
@@ -68,6 +69,7 @@ class Answers:
 
 def perform(order: dict[str, Any], store: Store, pool: Pool, answers: Answers) -> None:
     """Carry out one order and answer it."""
+    accept(order.get("own", {}))
     task = tuple(map(Run.from_dict, order["runs"]))
 
     @contextlib.contextmanager

@@ -19,6 +19,7 @@ from typing import Any
 
 from labkit.experiments.engines.base import Task
 from labkit.experiments.engines.limits import in_words, resident
+from labkit.experiments.own import sources_of
 
 TICK = 0.1  # seconds between two looks at a worker's memory
 START = 600.0  # seconds that a worker may take to import torch, on a starved machine
@@ -70,6 +71,7 @@ class WorkerProcess:
         """
         self._tasks, self.peak = self._tasks + 1, 0
         order = {"task": self._tasks, "seconds": seconds, "runs": [r.to_dict() for r in task]}
+        order["own"] = sources_of(task)
         unsent = json.dumps(order).encode() + b"\n"
         heard = looked = time.monotonic()
         with selectors.DefaultSelector() as events:

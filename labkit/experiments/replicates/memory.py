@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
+from labkit.experiments.replicates.optimizer import TOGETHER
 from labkit.experiments.replicates.stack import NotTogether, Stack
 from labkit.experiments.run import CPU, Run
 
@@ -37,6 +38,8 @@ class Need:
 
 def need(run: Run) -> Need:
     """Estimate a run's bytes when it trains together with others like it."""
+    if run.train.optimizer not in TOGETHER:
+        return Need(0, f"{run.train.optimizer} is not among the batched optimizers")
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         models = [run.model.build() for _ in range(2)]
     batch = _batch(run.data)

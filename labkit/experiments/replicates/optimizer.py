@@ -20,6 +20,7 @@ from torch import Tensor
 from labkit.training import TrainConfig
 
 EPS = 1e-8  # AdamW's, as torch has it
+TOGETHER = ("adamw", "sgd")
 
 
 def numbers_of(configs: Sequence[TrainConfig], decays: Sequence[float]) -> Tensor:

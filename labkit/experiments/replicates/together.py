@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from labkit.experiments.replicates.alike import structure
 from labkit.experiments.replicates.graph import Captured
+from labkit.experiments.replicates.optimizer import TOGETHER
 from labkit.experiments.replicates.stack import NotTogether, Stack
 from labkit.experiments.replicates.step import Batch, Step
 from labkit.experiments.run import CPU, Run, execute, gpu
@@ -91,6 +92,8 @@ def train_together(
     """
     if len({structure(config) for config in configs}) > 1:
         raise NotTogether("the optimizers are two kinds, or train for different steps")
+    if configs[0].optimizer not in TOGETHER:
+        raise NotTogether(f"{configs[0].optimizer} is not among the batched optimizers")
     records = [
         _record(model, config, len(models)) for model, config in zip(models, configs, strict=True)
     ]

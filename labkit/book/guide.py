@@ -1,0 +1,141 @@
+"""The pages around the chapters: typed text in chapters/*.md, filled with what the chapters say.
+
+A comment is replaced by what it names:
+
+    <!-- questions -->        every chapter with what it asks
+    <!-- sizes -->            words, runs, claims and exercises of every chapter, as a table
+    <!-- lesson 07 08 -->     a lesson: reading, run, what did not hold, exercises by kind
+    <!-- glossary -->         and <!-- notation -->, <!-- errata -->: the tables of data/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from labkit.book import errata, wordlists
+from labkit.book.facts import escape_markdown
+from labkit.book.links import linked
+from labkit.book.outline import Book, Outline
+from labkit.book.places import Place, link
+
+# Typed pages beside the preface, in the order of the contents.
+GUIDE = ("index.md", "paths.md", "course.md", "notation.md", "glossary.md", "errata.md")
+MARK = re.compile(r"<!-- (questions|sizes|lesson|glossary|notation|errata)((?: \d\d)*) -->")
+# The kinds of exercises by a word of theirs, and those that take longer than a lesson.
+KINDS = {"hand": "by hand", "code": "in code", "pro": "a proof", "open": "open"}
+AT_HOME = ("a proof", "open")
+
+
+def page(text: str, root: Path, book: Book) -> str:
+    """Fill a typed page, and make its references links."""
+
+    def filled(match: re.Match[str]) -> str:
+        what, numbers = match[1], match[2].split()
+        if what == "lesson":
+            return lesson([book[n] for n in numbers if n in book], book, numbers)
+        if what == "questions":
+            return asked(book)
+        if what == "sizes":
+            return sizes(book)
+        return {
+            "glossary": wordlists.glossary,
+            "notation": wordlists.notation,
+            "errata": errata.tables,
+        }[what](root, book)
+
+    return linked(MARK.sub(filled, text), book)
+
+
+def asked(book: Book) -> str:
+    """List the chapters, each with the questions that it opens with."""
+    parts = []
+    for chapter in book.values():
+        ask = " ".join(chapter.questions) or "What is in it?"
+        parts.append(
+            f"[{chapter.number} · {escape_markdown(chapter.title)}]({chapter.name}.ipynb)\n: {ask}"
+        )
+    return "\n\n".join(parts)
+
+
+def sizes(book: Book) -> str:
+    """Make the table of all chapters: how long to read, to run, and how its claims fared."""
+    rows = [
+        "| chapter | words | minutes | CPU-s | claims | held | exercises |",
+        "| --- | --: | --: | --: | --: | --: | --: |",
+    ]
+    for one in book.values():
+        held = sum(claim["verdict"] == "holds" for claim in one.claims.values())
+        declared = one.seconds.get("cpu")
+        cells = (
+            link(Place(one.number), book),
+            f"{one.words:,}",
+            one.minutes,
+            f"{declared:,.0f}" if declared else "–",
+            len(one.claims),
+            held,
+            len(one.exercises),
+        )
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(rows)
+
+
+def seconds(chapter: Outline) -> str:
+    """Say how much processor time a chapter declares for its first run."""
+    declared = chapter.seconds.get("cpu")
+    return f"{declared:,.0f} CPU-s" if declared else "no training"
+
+
+def lesson(chapters: Iterable[Outline], book: Book, numbers: list[str]) -> str:
+    """Make a lesson's table out of its chapters."""
+    own = list(chapters)
+    if not own:
+        return f"*Chapter {' and '.join(numbers)}: to come.*"
+
+    def each(row: Iterable[str]) -> str:
+        return "<br>".join(filter(None, row))
+
+    def predict(one: Outline) -> str:
+        found = next((h for h in one.headings if h.startswith("Predict")), "")
+        return link(Place(one.number, "heading", found), book, one.title) if found else ""
+
+    rows = {
+        "read": each(
+            f"{link(Place(c.number), book)}: {c.words:,} words, {c.minutes} minutes" for c in own
+        ),
+        "run": each(
+            f"{c.title}: {seconds(c)} the first time, then from the store; {len(c.claims)} claims"
+            for c in own
+        ),
+        "predict": each(predict(c) for c in own),
+        "did not hold, so discuss": each(doubtful(c, book) for c in own),
+        "exercises in class": each(by_kind(c, book, home=False) for c in own),
+        "at home": each(by_kind(c, book, home=True) for c in own),
+    }
+    lines = [f"| {name} | {cell} |" for name, cell in rows.items() if cell]
+    return "\n".join(["| | |", "| --- | --- |", *lines])
+
+
+def doubtful(chapter: Outline, book: Book) -> str:
+    """Link the claims of a chapter that did not hold."""
+    return ", ".join(
+        link(Place(chapter.number, "claim", name), book)
+        for name, claim in chapter.claims.items()
+        if claim["verdict"] != "holds"
+    )
+
+
+def by_kind(chapter: Outline, book: Book, home: bool) -> str:
+    """List a chapter's exercises by kind: those for the room, or those for home."""
+    kinds: dict[str, list[str]] = {}
+    for number, name in chapter.exercises:
+        kind = next((kind for word, kind in KINDS.items() if word in name), "with an experiment")
+        kinds.setdefault(kind, []).append(number)
+    parts = [
+        f"{kind}: {', '.join(numbers)}"
+        for kind, numbers in sorted(kinds.items(), key=lambda item: item[1])
+        if (kind in AT_HOME) == home
+    ]
+    shown = link(Place(chapter.number, "heading", "Exercises"), book, chapter.title)
+    return f"{shown}: {'; '.join(parts)}" if parts else ""

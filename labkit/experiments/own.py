@@ -1,0 +1,168 @@
+"""A reader's own norm: one file, known to every run, without a line changed in labkit.
+
+    name = own_norm("my_norm.py")                       # mean-abs@3f2a9c01b2d4
+    Run(ModelConfig(norm=name), …)
+
+The file defines one nn.Module whose constructor takes `dim` first; all its other arguments have
+defaults. Its class may say `name`, `equation` and `source`, as labkit's norms do. The name that
+comes back ends in a hash of what the file says, so that a run's key knows the norm by content: a
+comment changes nothing, any other edit is another norm whose runs train anew.
+
+Workers get the source with each task, from the process that asked for it. What the store holds is
+a name; no stored source is ever executed.
+"""
+
+import ast
+import hashlib
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torch import nn
+
+from labkit.norms import NORMS
+
+DIGITS = 12  # of the hash, in a name
+_SOURCES: dict[str, str] = {}  # by full name: what workers are sent
+
+
+def own_norm(given: str | Path) -> str:
+    """Make a file's norm known in this process, and return its full name, a key of NORMS.
+
+    `given` is a path that ends in .py, or the source itself.
+
+    Raises:
+        ValueError: there is no such file, it is not Python, or it does not define one norm.
+    """
+    return _register(*_read(given), Path(given).parent if "\n" not in str(given) else None)
+
+
+def short(name: str) -> str:
+    """Leave out the hash: mean-abs@3f2a9c01b2d4 is mean-abs."""
+    return name.partition("@")[0]
+
+
+def sources_of(task: Iterable[Any]) -> dict[str, str]:
+    """Give the sources of the readers' norms that these runs use, by full name."""
+    norms = (getattr(run.model, "norm", "") for run in task)
+    return {name: _SOURCES[name] for name in norms if name in _SOURCES}
+
+
+def accept(sources: Mapping[str, str]) -> None:
+    """Make norms known that came with a task; ValueError where one is not what its name says."""
+    for name, text in sources.items():
+        if name not in _SOURCES and (found := _register(text, short(name))) != name:
+            raise ValueError(f"the source of {name} came as that of {found}; send the task again")
+
+
+def _register(text: str, stem: str, beside: Path | None = None) -> str:
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise ValueError(
+            f"a norm's file must be Python, but line {error.lineno} of {stem} is not "
+            f"({error.msg}); mend that line"
+        ) from error
+    _alone(tree, stem, beside)
+    digest = hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:DIGITS]
+    known = next((name for name in _SOURCES if name.endswith(f"@{digest}")), None)
+    if known is not None:
+        return known
+    kind = _norm_in(_execute(text, f"own_norm_{digest}", stem), stem)
+    name = f"{_name_of(kind, stem)}@{digest}"
+    NORMS[name] = kind
+    _SOURCES[name] = text
+    return name
+
+
+def _read(given: str | Path) -> tuple[str, str]:
+    if isinstance(given, str) and "\n" in given:
+        return given, "norm"
+    path = Path(given)
+    if path.suffix != ".py" or not path.is_file():
+        raise ValueError(
+            f"a norm of your own is a file that ends in .py, got {str(given)!r}, which is "
+            f"{'no file' if path.suffix == '.py' else 'none'}; "
+            "`labkit leaderboard --starter my_norm.py` writes one to begin with"
+        )
+    return path.read_text(encoding="utf-8"), path.stem
+
+
+def _alone(tree: ast.Module, stem: str, beside: Path | None) -> None:
+    """Refuse imports of files beside it: a worker gets one file, and a key knows one."""
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [f".{node.module or ''}" if node.level else node.module or ""]
+        for name in names:
+            top = name.partition(".")[0]
+            local = beside is not None and (beside / f"{top}.py").is_file()
+            if not top or local:
+                raise ValueError(
+                    f"a norm of your own is one file, but {stem} imports {name!r} from beside it; "
+                    "move what it needs into the file"
+                )
+
+
+def _execute(text: str, module: str, stem: str) -> ModuleType:
+    made = ModuleType(module)
+    made.__file__ = f"<{stem}>"
+    try:
+        exec(compile(text, f"<{stem}.py>", "exec"), made.__dict__)
+    except Exception as error:
+        raise ValueError(
+            f"a norm's file must run when it is imported, but {stem} raised "
+            f"{type(error).__name__}: {error}; try `python {stem}.py`"
+        ) from error
+    sys.modules[module] = made  # so that its classes have a home
+    return made
+
+
+def _norm_in(module: ModuleType, stem: str) -> type[nn.Module]:
+    kinds = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, nn.Module)
+        and value.__module__ == module.__name__
+    ]  # fmt: skip
+    # A class that another one extends is not the one that is meant.
+    kinds = [kind for kind in kinds if not any(issubclass(o, kind) for o in kinds if o is not kind)]
+    if len(kinds) != 1:
+        came = ", ".join(kind.__name__ for kind in kinds) or "none"
+        raise ValueError(f"a norm's file defines one nn.Module, {stem} defines {came}; leave one")
+    parameters = list(inspect.signature(kinds[0].__init__).parameters.values())[1:]
+    if not parameters or parameters[0].name != "dim":
+        first = parameters[0].name if parameters else "nothing"
+        raise ValueError(
+            f"the constructor of a norm takes dim, the size of the last axis, first; that of "
+            f"{kinds[0].__name__} takes {first}: def __init__(self, dim, …)"
+        )
+    needed = [
+        p.name
+        for p in parameters[1:]
+        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+    if needed:
+        raise ValueError(
+            f"every argument of a norm but dim has a default; {', '.join(needed)} of "
+            f"{kinds[0].__name__} has none: give it one"
+        )
+    return kinds[0]
+
+
+def _name_of(kind: type[nn.Module], stem: str) -> str:
+    asked = vars(kind).get("name", stem.replace("_", "-").lower())
+    if not isinstance(asked, str) or not re.fullmatch(r"[a-z][a-z0-9-]*", asked):
+        raise ValueError(
+            f"a norm's name is made of a-z, 0-9 and -, got {asked!r}; set `name` in the class"
+        )
+    if asked in NORMS:
+        raise ValueError(
+            f"a norm of your own has a name of its own, but {asked!r} is one of labkit's; "
+            "set another `name` in the class"
+        )
+    return asked

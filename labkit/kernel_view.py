@@ -1,0 +1,151 @@
+"""Look at the fused kernels without Triton: their text, and what was recorded of them.
+
+    kernel_source("rms_norm", "_forward")     the text of a kernel, as it stands in normkernels
+    recorded()                                data/kernels.json: machine code and counted bytes
+    benches()                                 data/bench: what GPUs measured, where one was at hand
+
+    python -m labkit.kernel_view record       make data/kernels.json anew; needs Triton (Linux)
+
+Interpreted and compiled Triton cannot share a process, and some machines have none. So two small
+programs of normkernels, `machine_code` and `traffic`, run by themselves; a chapter reads what they
+wrote, and a test runs them again and compares.
+"""
+
+import ast
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+CAPABILITY = 90  # an H100 or H200
+# What is compiled: kernel, values of a row, dtype; and, where that is tried out, warps a row.
+COMPILED = [
+    *(f"{k}/{n}/bf16" for k in ("rms_norm", "layer_norm") for n in (1024, 2048, 4096, 8192)),
+    *(f"{k}/{n}/bf16" for k in ("rms_norm", "layer_norm") for n in (16384, 32768, 65536)),
+    *(f"{k}/4096/bf16" for k in ("add_rms_norm", "dynamic_tanh", "ngpt_update")),
+    *(f"{k}/4096/fp32" for k in ("rms_norm", "layer_norm")),
+    *(f"rms_norm/8192/bf16/{warps}" for warps in (1, 2, 4, 8, 16, 32)),
+]
+# What is interpreted: kernel, rows, values of a row, dtype.
+INTERPRETED = [
+    *(f"{k}/64/4096/fp32" for k in ("rms_norm", "layer_norm", "add_rms_norm", "add_layer_norm")),
+    *(f"{k}/64/4096/fp32" for k in ("dynamic_tanh", "dynamic_erf", "ngpt_update")),
+    *(f"{k}/64/4096/bf16" for k in ("rms_norm", "layer_norm")),
+    *(f"{k}/4/{n}/fp32" for n in (16384, 65536) for k in ("rms_norm", "layer_norm")),
+]
+_LISTED = ("rms_norm", 4096, "bf16")  # whose instructions are kept one by one
+
+
+def _package() -> Path:
+    """Find normkernels without importing it."""
+    spec = find_spec("normkernels")
+    if spec is None or spec.origin is None:
+        raise ValueError("normkernels is not installed here; `make setup` does it")
+    return Path(spec.origin).parent
+
+
+def kernel_text(module: str, *names: str) -> str:
+    """Read functions of one file of normkernels, as text, in the order asked for."""
+    text = (_package() / f"{module}.py").read_text(encoding="utf-8")
+    found = {
+        node.name: "\n".join(
+            text.splitlines()[
+                min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1 : node.end_lineno
+            ]
+        )
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    if missing := set(names) - set(found):
+        raise ValueError(f"{module}.py has no {min(missing)!r}; it has {', '.join(found)}")
+    return "\n\n\n".join(found[name] for name in names)
+
+
+def kernel_source(module: str, *names: str) -> Any:
+    """Display functions of one file of normkernels, highlighted; Triton is not needed."""
+    from IPython.display import Code
+
+    return Code(kernel_text(module, *names), language="python")
+
+
+def recorded(path: Path | None = None) -> dict[str, Any]:
+    """Read data/kernels.json: `versions`, `source`, `compiled` and `interpreted` rows."""
+    return json.loads((path or DATA / "kernels.json").read_text(encoding="utf-8"))
+
+
+def benches(folder: Path | None = None) -> dict[str, dict[str, Any]]:
+    """Read every benchmark that a GPU recorded, by device; nothing where none did."""
+    files = sorted((folder or DATA / "bench").glob("*.json"))
+    found = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    return {one["provenance"]["device"]: one for one in found if not one["dry_run"]}
+
+
+def source_hash() -> str:
+    """Hash the text of the kernels, whose facts are recorded."""
+    files = sorted(_package().glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+
+
+def program(name: str, *words: str, interpreted: bool = False) -> list[dict[str, Any]]:
+    """Run one of the two programs; a dict for each line that it prints."""
+    kept = {key: text for key, text in os.environ.items() if key != "TRITON_INTERPRET"}
+    paths = [str(_package().parent), *filter(None, [kept.get("PYTHONPATH")])]
+    environment = {**kept, "PYTHONPATH": os.pathsep.join(paths)}
+    if interpreted:
+        environment["TRITON_INTERPRET"] = "1"
+    command = [sys.executable, "-W", "ignore", "-m", f"normkernels.{name}", *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-3000:])
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def compile_all(settings: list[str]) -> list[dict[str, Any]]:
+    """Compile, and keep single instructions of one kernel only."""
+    rows = program("machine_code", str(CAPABILITY), *settings)
+    for row in rows:
+        if (row["case"], row["n"], row["dtype"]) != _LISTED:
+            del row["opcodes"]
+    return rows
+
+
+def look() -> dict[str, Any]:
+    """Compile and interpret everything, side by side."""
+    from importlib.metadata import version
+
+    with ThreadPoolExecutor(2) as pool:
+        counts = pool.submit(program, "traffic", *INTERPRETED, interpreted=True)
+        rows = pool.submit(compile_all, COMPILED)
+        return {
+            "versions": {name: version(name) for name in ("triton", "torch", "numpy")},
+            "capability": CAPABILITY,
+            "source": source_hash(),
+            "compiled": rows.result(),
+            "interpreted": counts.result(),
+        }
+
+
+def write(found: dict[str, Any], path: Path | None = None) -> Path:
+    """Write the record, a row a line."""
+    path = path or DATA / "kernels.json"
+    lines = []
+    for key, value in found.items():
+        if isinstance(value, list):
+            rows = ",\n  ".join(json.dumps(row) for row in value)
+            lines.append(f"{json.dumps(key)}: [\n  {rows}\n ]")
+        else:
+            lines.append(f"{json.dumps(key)}: {json.dumps(value)}")
+    path.write_text("{\n " + ",\n ".join(lines) + "\n}\n", encoding="utf-8")
+    return path
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["record"]:
+        raise SystemExit("python -m labkit.kernel_view record")
+    print(f"written: {write(look()).name}")

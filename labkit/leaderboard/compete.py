@@ -1,0 +1,35 @@
+"""Run a contest on the store and engines of every other run: nothing is trained twice."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from labkit.experiments import Experiment, Results, sweep
+from labkit.leaderboard.contest import Contest
+from labkit.leaderboard.entries import Entry
+from labkit.leaderboard.standings import Standings, standings
+
+
+def compete(
+    contest: Contest,
+    entries: Sequence[Entry],
+    *,
+    engine: str | None = None,
+    root: Path | None = None,
+    budget: str | None = None,
+    progress: bool = True,
+) -> Standings:
+    """Tune every entry, train it with all seeds at its best rate, and rank.
+
+    `budget` is a duration such as "10m"; a contest that would take longer is refused before it
+    begins, in each of its two halves. Everything else as `labkit.experiments.sweep` has it.
+    """
+
+    def run(experiment: Experiment) -> Results:
+        rows = experiment.runs()
+        runs = [run for _, run in rows]
+        records = sweep(runs, engine, root=root, budget=budget, progress=progress)
+        labels = [labels for labels, _ in rows]
+        return Results(tuple(zip(labels, records, strict=True)))
+
+    tuned = run(contest.tuning(entries))
+    return standings(contest, entries, tuned, run(contest.final(entries, tuned)))

@@ -1,0 +1,168 @@
+"""nGPT with one named difference: what would go unnoticed if only the final loss were looked at?
+
+    wrong axis          every matrix gets unit rows, `out` and `down` too: it should be columns
+    wrong branch        h ← norm(b + |α| ⊙ (h − b)), b = norm(f(h)): nearly all of the way
+    early gain          s_qk multiplies q and k before the rotation, not after it
+    no outer norm       h ← h + |α| ⊙ (norm(f(h)) − h): along the chord, into the ball
+    never again         weights get unit length at the start and not after the steps
+    plain storage       every scale is stored at the size that it has
+    rounded weights     after each step the matrices of linear layers are rounded to bfloat16
+
+"rounded weights" is for any recipe: the official code of nGPT (github.com/NVIDIA/ngpt, model.py)
+makes its linear layers in bfloat16, nGPT's and the baseline's. Optimizer states stay in float32
+here; there they are in bfloat16, too.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from labkit.attention.multihead import rotate
+from labkit.context import Context
+from labkit.model.config import ModelConfig
+from labkit.model.transformer import Transformer
+from labkit.placements import recipe
+from labkit.placements.sphere import (
+    Scale,
+    SphereAttention,
+    SphereStep,
+    normalize_weights,
+    unit_rows_,
+)
+from labkit.placements.step import Map
+
+
+@dataclass(frozen=True)
+class Departure(ModelConfig):
+    """A model with one named difference; `s_z` and `share` are first values of nGPT's scales."""
+
+    differs: str | None = None  # a key of DEPARTURES; None: not at all
+    s_z: float = 1.0  # of the logits' scale
+    share: float = 0.05  # of |α|, in every sublayer
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.differs is not None and self.differs not in DEPARTURES:
+            raise ValueError(
+                f"unknown difference {self.differs!r}; choose one of {', '.join(DEPARTURES)}"
+            )
+        sphere = recipe(self.recipe).sphere
+        if not min(self.s_z, self.share) > 0:
+            raise ValueError(f"s_z and share must be above 0, got {self.s_z} and {self.share}")
+        usual = self.differs in (None, "rounded weights") and (self.s_z, self.share) == (1.0, 0.05)
+        if not sphere and not usual:
+            raise ValueError(
+                f"differs={self.differs!r}, s_z={self.s_z} and share={self.share} are about nGPT, "
+                f"got recipe {self.recipe!r}; any recipe can have 'rounded weights'"
+            )
+
+    def build(self) -> Transformer:
+        """Make the model, then make it differ."""
+        model = DepartedTransformer(self)
+        if recipe(self.recipe).sphere:
+            model.s_z.factor *= self.s_z
+            for module in model.modules():
+                if isinstance(module, SphereStep):
+                    module.alpha.factor *= self.share / 0.05
+        if self.differs is not None:
+            DEPARTURES[self.differs](model)
+        return model
+
+
+class DepartedTransformer(Transformer):
+    """A transformer that may round its linear layers after each step."""
+
+    rounded = False
+
+    def after_step(self) -> None:
+        """Restore unit lengths, then round."""
+        super().after_step()
+        if self.rounded:
+            _round(self)
+
+
+class WrongBranch(SphereStep):
+    """α counts the stream, not the branch."""
+
+    def step(self, x: Tensor, f: Map) -> Tensor:
+        """Go nearly all of the way."""
+        b = self.unit(f(x))
+        return self.unit(b + self.share * (x - b))
+
+
+class NoOuterNorm(SphereStep):
+    """The step without the way back to the sphere."""
+
+    def step(self, x: Tensor, f: Map) -> Tensor:
+        """Go along the chord."""
+        return x + self.share * (self.unit(f(x)) - x)
+
+
+class EarlyGain(SphereAttention):
+    """Queries and keys whose gains are turned with them."""
+
+    def project(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
+        """Turn back, multiply, turn again: a rotation keeps lengths."""
+        q, k, v = super(SphereAttention, self).project(x, context)
+        scale, angles = self.s_qk().view(self.heads, 1, self.head_dim), context.angles
+        q, k = self.unit(q), self.unit(k)
+        if angles is None:
+            return self.head_dim * scale * q, scale * k, v
+        q, k = (rotate(scale * rotate(t, -angles), angles) for t in (q, k))
+        return self.head_dim * q, k, v
+
+
+def _retype(model: nn.Module, old: type[nn.Module], new: type[nn.Module]) -> None:
+    for module in model.modules():
+        if type(module) is old:
+            module.__class__ = new
+
+
+def _wrong_axis(model: Transformer) -> None:
+    model.unit_rows_ = _rows_always  # pyright: ignore[reportAttributeAccessIssue]
+    normalize_weights(model, _rows_always)
+
+
+def _rows_always(weight: Tensor, dim: int = -1) -> Tensor:
+    return unit_rows_(weight, -1)
+
+
+def _never_again(model: Transformer) -> None:
+    model.unit_rows_ = _as_it_is  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _as_it_is(weight: Tensor, dim: int = -1) -> Tensor:
+    return weight
+
+
+@torch.no_grad()
+def _plain_storage(model: Transformer) -> None:
+    for module in model.modules():
+        if isinstance(module, Scale):
+            module.weight.mul_(module.factor)
+            module.factor = 1.0
+
+
+@torch.no_grad()
+def _round(model: nn.Module) -> None:
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            module.weight.copy_(module.weight.bfloat16())
+
+
+def _rounded_weights(model: Transformer) -> None:
+    assert isinstance(model, DepartedTransformer)
+    model.rounded = True
+    _round(model)
+
+
+DEPARTURES = {
+    "wrong axis": _wrong_axis,
+    "wrong branch": lambda model: _retype(model, SphereStep, WrongBranch),
+    "early gain": lambda model: _retype(model, SphereAttention, EarlyGain),
+    "no outer norm": lambda model: _retype(model, SphereStep, NoOuterNorm),
+    "never again": _never_again,
+    "plain storage": _plain_storage,
+    "rounded weights": _rounded_weights,
+}

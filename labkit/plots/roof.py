@@ -1,0 +1,78 @@
+"""Roofs: what memory and arithmetic allow, with kernels as points under them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .alt import number, sentences
+from .figure import Figure
+from .looks import COLOURS
+from .style import INK, QUIET, book, canvas, dress
+from .ticks import log_ticks
+
+
+@book()
+def roof(
+    bandwidth: float,
+    peaks: Mapping[str, float],
+    points: Mapping[str, float],
+    *,
+    caption: str,
+    title: str | None = None,
+    alt: str | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Figure:
+    """Draw the roofline of a device and mark where kernels stand on it, by their intensity.
+
+    bandwidth    bytes a second
+    peaks        operations a second of each kind of arithmetic; the first is the highest
+    points       operations for each byte of each kernel; it is drawn at the most it may reach
+                 under the highest peak
+    """
+    top = max(peaks.values())
+    low, high = min(points.values()) / 2, 1.5 * max(*points.values(), 4 * top / bandwidth)
+    picture = canvas(height=3.9)
+    ax = picture.add_subplot()
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    x = np.geomspace(low, high, 200)
+    ax.plot(x, np.minimum(bandwidth * x, top) / 1e12, color=INK, linewidth=2)
+    for name, peak in peaks.items():
+        start = peak / bandwidth
+        ax.plot([start, high], [peak / 1e12] * 2, color=INK if peak == top else QUIET, linewidth=1)
+        ax.annotate(
+            f"{name}: {number(peak / 1e12)}, ridge at {number(start)}", (high, peak / 1e12),
+            xytext=(0, 4), textcoords="offset points", ha="right", va="bottom", fontsize=9,
+        )  # fmt: skip
+    ordered = sorted(points.items(), key=lambda point: point[1])
+    above = [at for _, at in ordered[1:]] + [np.inf]
+    for i, (name, intensity) in enumerate(ordered):
+        y = min(bandwidth * intensity, top) / 1e12
+        below = intensity >= top / bandwidth
+        colour = list(COLOURS.values())[i % 6]
+        ax.plot(intensity, y, "osD^vP"[i % 6], color=colour, markersize=7, zorder=3)
+        ax.annotate(
+            name, (intensity, y),
+            xytext=(26, -13) if below else (9, -9 if above[i] < 2 * intensity else -2),
+            textcoords="offset points", ha="right" if below else "left", va="top",
+            color=colour, fontsize=9, fontweight="bold",
+        )  # fmt: skip
+    ax.set_xlim(low, high)
+    ax.set_ylim(bandwidth * low / 1e12, 3 * top / 1e12)
+    log_ticks(ax, "x")
+    log_ticks(ax, "y")
+    dress(ax, "operations for each byte", "10¹² operations a second, at most", title)
+    parts = [
+        f"{name} has {number(at)} and may reach {number(min(bandwidth * at, top) / 1e12)}"
+        for name, at in points.items()
+    ]
+    head = "Roofline: attainable 10¹² operations a second against operations for each byte"
+    ridges = {f"ridge of {name}": peak / bandwidth for name, peak in peaks.items()}
+    return Figure(
+        picture,
+        alt or sentences(head, parts, ridges),
+        caption,
+        [bandwidth, list(peaks.values()), list(points.values())],
+        provenance,
+    )

@@ -1,0 +1,240 @@
+"""diagnose: from a symptom to its cause. Which of the book's troubles does this run have?
+
+    diagnose(record)            a Record: its losses, and whatever probes it carries
+    diagnose(model, corpus)     a transformer, trained or not: the probes that need no training
+
+A row of SYMPTOMS is one trouble: what one sees, the probe that tells it from others, the number
+that the probe is boiled down to, the limit beyond which that number is sick, the cause, and the
+fix. Limits are rules of thumb, each far from what healthy runs of this book show; a number near
+its limit is a reason to look, and no verdict. A row whose probe was not run says so.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from labkit.corpora import Corpus
+from labkit.model import Transformer
+from labkit.probes import make_probe
+from labkit.training import Record, loss_of
+
+Probes = Mapping[str, Any]
+# What a model shows without further training.
+OF_A_MODEL = ("validation", "test-batch-statistics", "test", "attention", "residual-rms",
+              "leakage", "mean-share", "gradient-at-start")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """One trouble: what one sees, and how to know its cause."""
+
+    name: str
+    see: str  # what one sees without a probe
+    probe: str  # which probe tells
+    number: str  # what the probe is boiled down to, in words
+    limit: float  # sick above it
+    cause: str
+    fix: str
+    chapter: str
+    measure: Callable[[Record, float | None], float | None]  # None: the probe was not run
+    early: bool = False  # measured before anything can diverge
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one symptom's probe says about one run; `sick` is None where it was not run."""
+
+    symptom: Symptom
+    value: float | None
+
+    @property
+    def sick(self) -> bool | None:
+        """Compare with the limit; what is not a number is sick."""
+        if self.value is None:
+            return None
+        return math.isnan(self.value) or self.value > self.symptom.limit
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All findings; `sick` lists the troubles that were found."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def sick(self) -> tuple[Finding, ...]:
+        """List the findings beyond their limits."""
+        return tuple(finding for finding in self.findings if finding.sick)
+
+    @property
+    def names(self) -> list[str]:
+        """Name the troubles that were found."""
+        return [finding.symptom.name for finding in self.sick]
+
+    def table(self) -> list[dict[str, Any]]:
+        """Write every finding as a row."""
+        words = {True: "sick", False: "healthy", None: "not measured"}
+        return [
+            {"symptom": f.symptom.see, "probe": f.symptom.probe, "number": f.symptom.number,
+             "value": "–" if f.value is None else f"{f.value:.3g}",
+             "limit": f"{f.symptom.limit:g}", "verdict": words[f.sick]}
+            for f in self.findings
+        ]  # fmt: skip
+
+    def __str__(self) -> str:
+        lines = []
+        for f in self.findings:
+            value = "not measured" if f.value is None else f"{f.value:.3g}"
+            mark = {True: "✗", False: "✓", None: "·"}[f.sick]
+            lines.append(f"{mark} {f.symptom.name}: {f.symptom.number} {value}")
+            if f.sick:
+                lines += [f"    cause: {f.symptom.cause}", f"    fix: {f.symptom.fix}"]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _of(*path: str) -> Callable[[Record], Any]:
+    """Read a probe's result by its path; None where the probe was not run."""
+
+    def read(record: Record) -> Any:
+        value: Any = record.probes
+        for part in path:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return value
+
+    return read
+
+
+def _diverged(record: Record, unigram: float | None) -> float | None:
+    return None if not record.steps else float(record.diverged_at is not None)
+
+
+def _stuck(record: Record, unigram: float | None) -> float | None:
+    if unigram is None or len(record.losses) < 30 or record.diverged_at is not None:
+        return None
+    tail = record.losses[-max(5, len(record.losses) // 10) :]
+    return math.fsum(tail) / len(tail) - unigram
+
+
+def _evaluation_gap(record: Record, unigram: float | None) -> float | None:
+    plain = _of("test", "loss")(record)
+    batch = _of("test-batch-statistics", "loss")(record)
+    return None if plain is None or batch is None else plain - batch
+
+
+def _leak(record: Record, unigram: float | None) -> float | None:
+    found = _of("leakage")(record)
+    return None if found is None else max(found["earlier"], found["others"])
+
+
+def _largest_logit(record: Record, unigram: float | None) -> float | None:
+    found = _of("attention", "largest")(record)
+    return None if found is None else max(map(_number, found))
+
+
+def _growth(record: Record, unigram: float | None) -> float | None:
+    found = _of("residual-rms")(record)
+    return None if found is None else _number(found[-1]) / max(_number(found[0]), 1e-30)
+
+
+def _uneven(record: Record, unigram: float | None) -> float | None:
+    found = _of("gradient-at-start", "0")(record)
+    if not found:
+        return None
+    first, last = _number(found[0]), _number(found[-1])
+    low = min(first, last)
+    return max(first, last) / low if low > 0 else math.inf
+
+
+def _offset(record: Record, unigram: float | None) -> float | None:
+    found = _of("mean-share")(record)
+    return None if found is None else max(map(_number, found))
+
+
+def _number(value: float | None) -> float:
+    """A record writes what is not finite as null."""
+    return math.nan if value is None else float(value)
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom("divergence", "the loss becomes NaN or infinite",
+            "diverged_at", "steps lost to NaN", 0.5,
+            "nothing bounds the stream, or the rate is too high for the depth",
+            "a norm on every branch; a lower rate or smaller branches", "00", _diverged, True),
+    Symptom("stuck", "the loss stops at that of letter frequencies",
+            "losses, with the unigram loss", "nats above letter frequencies", -0.1,
+            "large branches in front of a norm: the first steps make the model ignore its input",
+            "warm-up, or weights with small branches; Pre-Norm", "02", _stuck),
+    Symptom("evaluation gap", "good in training, bad in evaluation",
+            "test, test-batch-statistics", "nats between running and batch statistics", 0.05,
+            "the norm uses one set of statistics to train and another to evaluate",
+            "statistics of the token itself: layer or RMS norm", "01", _evaluation_gap),
+    Symptom("leak", "a causal model is better than it can be",
+            "leakage", "change of a logit that must not change", 1e-4,
+            "the statistics pool over positions or examples",
+            "a norm over the last axis only", "01", _leak),
+    Symptom("sharp attention", "a plateau that rises with the rate",
+            "attention", "largest attention logit", 100.0,
+            "queries and keys have grown: the softmax is one-hot and passes no gradient",
+            "norms on q and k, a soft cap, or a lower rate", "04", _largest_logit),
+    Symptom("growing stream", "late blocks hardly matter",
+            "residual-rms", "size of the stream, last over first", 30.0,
+            "every block adds to a stream that nothing divides again",
+            "a lower rate, smaller output weights, or a placement that divides the stream again",
+            "02", _growth),
+    Symptom("uneven gradients", "some blocks learn, others wait",
+            "gradient-at-start", "largest over smallest end of the stack", 30.0,
+            "the sublayers' Jacobians multiply up along the stack",
+            "a norm in each branch; DeepNorm's constants", "05", _uneven, True),
+    Symptom("offset", "float32 trains, bfloat16 does not",
+            "mean-share", "share of a token that is its mean", 0.9,
+            "a large common offset: a one-pass variance cancels in half precision",
+            "take the offset away; two passes or float32 statistics", "03", _offset),
+)  # fmt: skip
+
+
+def diagnose(
+    subject: Record | Transformer, corpus: Corpus | None = None, *, unigram: float | None = None
+) -> Diagnosis:
+    """Hold a run, or a model, against every symptom.
+
+    A Record is read as it is. A transformer is looked at on a corpus (`Text(…).load()`): a copy
+    does one forward and backward pass, and the model stays as it was. `unigram` is the loss in
+    nats of letter frequencies alone, for the symptom `stuck`.
+
+    Raises:
+        ValueError: a model came without a corpus.
+    """
+    if isinstance(subject, Record):
+        record = subject
+    elif corpus is None:
+        raise ValueError(
+            "a model is looked at on data, and none came: diagnose(model, Text(batch=8).load())"
+        )
+    else:
+        record = _look(subject, corpus)
+    lost = record.diverged_at is not None  # what was measured on such a model says nothing
+    return Diagnosis(
+        tuple(
+            Finding(each, None if lost and not each.early else each.measure(record, unigram))
+            for each in SYMPTOMS
+        )
+    )
+
+
+def _look(model: Transformer, corpus: Corpus) -> Record:
+    """Run the probes that need no training, on a copy."""
+    copy = deepcopy(model)
+    observers = [make_probe(name, corpus) for name in OF_A_MODEL]
+    for observer in observers:
+        observer.start(copy)
+    inputs, targets = corpus.held_out["validation"][0]
+    copy.train()
+    loss_of(copy, inputs, targets).backward()
+    for observer in observers:
+        observer.after_backward(0, copy)
+    results = {observer.name: observer.result(copy) for observer in observers}
+    return Record([], 0, probes=results)

@@ -1,0 +1,109 @@
+"""What the norms of a trained model do to the numbers that enter them.
+
+    map    = pairs (x, y) of single entries, y before gain and shift
+    bend   = slope of the far entries / slope of the middle       slope = Σxy / Σx² there
+    spread = largest |x| / root mean square of x
+    flat   = share of entries with |y| > 0.95 · the largest possible |y|      (DyT, Derf only)
+
+For a straight line the bend is 1; for an S it is below. "Far" are the entries of the largest
+hundredth in |x|, "middle" those of the smaller half. Source of the pictures: Zhu et al. 2025,
+arXiv 2503.10622, Figure 2.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from labkit.corpora.base import Batch
+from labkit.norms import BoundedTanh, DynamicErf, DynamicTanh, LayerNorm, RMSNorm
+from labkit.probes.look import untouched
+from labkit.training import Observer
+
+KINDS = (LayerNorm, RMSNorm, DynamicTanh, DynamicErf, BoundedTanh)
+POINTS = 160  # kept of each map
+
+
+def norm_maps(model: nn.Module, inputs: Tensor) -> list[dict[str, Any]]:
+    """Run the model once and describe the map of each norm, first norm first."""
+    seen: dict[str, tuple[nn.Module, Tensor]] = {}
+    hooks = []
+    for name, module in model.named_modules():
+        if isinstance(module, KINDS):
+
+            def keep(module: nn.Module, args: tuple, name: str = name) -> None:
+                seen[name] = (module, args[0].detach())
+
+            hooks.append(module.register_forward_pre_hook(keep))
+    try:
+        with untouched(model, training=False):
+            model(inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return [describe(name, *found) for name, found in seen.items()]
+
+
+@torch.no_grad()
+def describe(name: str, norm: nn.Module, x: Tensor) -> dict[str, Any]:
+    """Describe the map of one norm for inputs (…, dim); its lines are those of single tokens."""
+    bare = {key: torch.ones_like(w) for key, w in norm.named_parameters() if key == "weight"}
+    bare |= {key: torch.zeros_like(b) for key, b in norm.named_parameters() if key == "bias"}
+    y = functional_call(norm, bare, (x,))
+    tokens = x.flatten(0, -2)
+    rms = x.square().mean().sqrt()
+    alpha = getattr(norm, "alpha", None)
+    return {
+        "name": name,
+        "bend": bend(x, y),
+        "spread": (x.abs().max() / rms).item(),
+        "rms": rms.item(),
+        "flat": (y.abs() > 0.95).float().mean().item() if alpha is not None else None,
+        "alpha": None if alpha is None else alpha.item(),
+        "points": _sample(x.flatten(), y.flatten()),
+        "lines": _lines(tokens, y.flatten(0, -2)),
+    }
+
+
+def bend(x: Tensor, y: Tensor) -> float:
+    """Compare the slope of the far entries with that of the middle: 1 for a straight line."""
+    x, y = x.flatten().double(), y.flatten().double()
+    order = x.abs().argsort()
+    middle, far = order[: len(x) // 2], order[-max(1, len(x) // 100) :]
+    slopes = [(x[i] @ y[i] / (x[i] @ x[i]).clamp_min(1e-30)).item() for i in (far, middle)]
+    return slopes[0] / slopes[1] if slopes[1] else float("nan")
+
+
+def _sample(x: Tensor, y: Tensor) -> list[list[float]]:
+    """Keep entries at equal steps of rank in x, the extremes among them."""
+    order = x.argsort()
+    half = torch.linspace(0, len(x) - 1, POINTS // 2).round().long()
+    ends = torch.cat([torch.arange(POINTS // 4), len(x) - 1 - torch.arange(POINTS // 4)])
+    chosen = order[torch.cat([half, ends.clamp(0, len(x) - 1)])]
+    return [[round(v, 4) for v in values[chosen].tolist()] for values in (x, y)]
+
+
+def _lines(tokens: Tensor, y: Tensor) -> list[list[float]]:
+    """Give the ends (x₀, y₀, x₁, y₁) of three tokens' maps: of small, middle and large spread."""
+    order = tokens.std(dim=-1).argsort()
+    chosen = [order[0], order[len(order) // 2], order[-1]]
+    lines = []
+    for i in chosen:
+        low, high = tokens[i].argmin(), tokens[i].argmax()
+        ends = (tokens[i][low], y[i][low], tokens[i][high], y[i][high])
+        lines.append([round(v.item(), 4) for v in ends])
+    return lines
+
+
+class NormMaps(Observer):
+    """`norm_maps` of the trained model on one held-out batch."""
+
+    name = "norm-maps"
+
+    def __init__(self, batch: Batch):
+        self.batch = batch
+
+    def result(self, model: nn.Module) -> list[dict[str, Any]]:
+        """Look once, at the end."""
+        return norm_maps(model, self.batch[0])

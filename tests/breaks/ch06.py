@@ -1,0 +1,34 @@
+"""Breaks that claims of chapter 06, HybridNorm, must notice."""
+
+from tests.breaks import Break
+
+BREAKS = [
+    Break(
+        idea="the skip of HybridNorm's second half takes the raw stream",
+        path="labkit/placements/residual.py",
+        old="        z = N(x)\n        return z + f(z)",
+        new="        z = N(x)\n        return x + f(z)",
+        claim="06-the-stream-is-reset",
+    ),
+    Break(
+        idea="values are not normed",
+        path="labkit/placements/__init__.py",
+        old='HYBRID = Placement(NoNorm, StreamNorm, "qkv rms")',
+        new='HYBRID = Placement(NoNorm, StreamNorm, "qk rms")',
+        claim="06-rows-that-are-one-function",
+    ),
+    Break(
+        idea="the norm's Jacobian forgets its projection",
+        path="labkit/attention/jacobians.py",
+        old="(eye - torch.outer(r, r) / (r @ r))",
+        new="eye",
+        claim="06-lemma-a2",
+    ),
+    Break(
+        idea="HybridNorm's feed-forward reads the raw stream",
+        path="labkit/placements/residual.py",
+        old="        return z + f(z)",
+        new="        return z + f(x)",
+        claim="06-block-is-the-equation",
+    ),
+]

@@ -1,0 +1,27 @@
+"""Breaks that claims of chapter 08, nGPT, must notice."""
+
+from tests.breaks import Break
+
+BREAKS = [
+    Break(
+        idea="α multiplies the stream instead of the branch",
+        path="labkit/placements/sphere.py",
+        old="return self.unit(x + self.share * (self.unit(f(x)) - x))",
+        new="return self.unit(self.unit(f(x)) + self.share * (x - self.unit(f(x))))",
+        claim="08-step-is-the-formula",
+    ),
+    Break(
+        idea="a scale forgets what it is stored at",
+        path="labkit/placements/sphere.py",
+        old="self.factor = initial / stored",
+        new="self.factor = 1.0",
+        claim="08-storage-sets-the-speed",
+    ),
+    Break(
+        idea="weights are not brought back to length 1",
+        path="labkit/placements/sphere.py",
+        old="unit_rows_(module.weight, 0 if writes else 1)",
+        new="unit(module.weight, 0 if writes else 1)",
+        claim="08-constants-are-forgotten",
+    ),
+]

@@ -1,0 +1,41 @@
+"""Breaks that claims of chapter 10, choosing a norm, must notice."""
+
+from tests.breaks import Break
+
+BREAKS = [
+    Break(
+        idea="p-values are not adjusted for being many",
+        path="labkit/leaderboard/holm.py",
+        old="largest = max(largest, min(1.0, (len(ordered) - rank) * p))",
+        new="largest = max(largest, min(1.0, p))",
+        claim="10-holm-keeps-the-level",
+    ),
+    Break(
+        idea="a pair that differs keeps its common letter",
+        path="labkit/leaderboard/letters.py",
+        old="split += [column - {a}, column - {b}] if {a, b} <= column else [column]",
+        new="split += [column - {a}] if {a, b} <= column else [column]",
+        claim="10-letters-say-the-pairs",
+    ),
+    Break(
+        idea="a step is counted twice",
+        path="labkit/leaderboard/contest.py",
+        old="return int(self.flops // each)",
+        new="return int(self.flops // (each * 2))",
+        claim="10-budgets-are-equal",
+    ),
+    Break(
+        idea="matrix products are counted half",
+        path="labkit/costs.py",
+        old="flops.get_total_flops() / size,",
+        new="flops.get_total_flops() / size / 2,",
+        claim="10-operations-by-hand",
+    ),
+    Break(
+        idea="the starter pools the whole batch",
+        path="labkit/leaderboard/starter.py",
+        old="size = wide.abs().mean(dim=-1, keepdim=True)",
+        new="size = wide.abs().mean()",
+        claim="10-own-norm-keeps-the-laws",
+    ),
+]

@@ -1,0 +1,71 @@
+"""diagnose names what is sick, calls nothing else so, and says what was not measured."""
+
+import pytest
+import torch
+
+from labkit import ModelConfig
+from labkit.corpora import Markov
+from labkit.probes.diagnosis import SYMPTOMS, diagnose
+from labkit.training import Record
+
+HEALTHY = {
+    "test": {"loss": 2.0}, "test-batch-statistics": {"loss": 2.0},
+    "leakage": {"earlier": 0.0, "others": 0.0}, "attention": {"largest": [3.0, 5.0]},
+    "residual-rms": [0.2, 1.0], "gradient-at-start": {"0": [0.2, 0.1]}, "mean-share": [0.1, 0.2],
+}  # fmt: skip
+SICK = {
+    "evaluation gap": {"test": {"loss": 2.2}},
+    "leak": {"leakage": {"earlier": 0.1, "others": 0.0}},
+    "sharp attention": {"attention": {"largest": [3.0, 500.0]}},
+    "growing stream": {"residual-rms": [0.2, 20.0]},
+    "uneven gradients": {"gradient-at-start": {"0": [0.001, 0.1]}},
+    "offset": {"mean-share": [0.99, 0.2]},
+}
+
+
+def record(losses=(2.0,) * 40, diverged_at=None, **probes):
+    return Record(list(losses), 40, diverged_at, probes={**HEALTHY, **probes})
+
+
+def test_a_healthy_run_has_nothing():
+    found = diagnose(record(), unigram=3.0)
+    assert found.names == [] and all(f.sick is False for f in found.findings)
+
+
+@pytest.mark.parametrize("name", SICK)
+def test_each_probe_names_its_trouble_alone(name):
+    found = diagnose(record(**SICK[name]), unigram=3.0)
+    assert found.names == [name]
+    assert found.sick[0].symptom.cause in str(found) and found.sick[0].symptom.fix in str(found)
+
+
+def test_losses_tell_a_divergence_and_a_model_that_is_stuck():
+    lost = diagnose(record([2.0] * 5, diverged_at=5, leakage={"earlier": None, "others": None}))
+    assert lost.names == ["divergence"], "what was measured on it says nothing"
+    assert diagnose(record([2.95] * 40), unigram=3.0).names == ["stuck"]
+    assert diagnose(record([2.95] * 40)).names == [], "without the unigram loss nobody knows"
+    assert diagnose(record([2.95] * 10), unigram=3.0).names == [], "too few steps"
+
+
+def test_a_number_that_is_none_is_sick():
+    assert diagnose(record(attention={"largest": [None]})).names == ["sharp attention"]
+
+
+def test_what_was_not_measured_says_so():
+    found = diagnose(Record([2.0] * 40, 40))
+    assert [f.sick for f in found.findings] == [False] + [None] * 7
+    rows = found.table()
+    assert rows[-1]["verdict"] == "not measured" and len(rows) == len(SYMPTOMS)
+
+
+@pytest.mark.parametrize("norm, names", [("rms", []), ("batch", ["leak"])])
+def test_a_model_is_looked_at_and_left_alone(norm, names):
+    torch.manual_seed(0)
+    model = ModelConfig(norm=norm, dim=16, depth=2, heads=2, context=8, vocab=16).build()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    found = diagnose(model, Markov(batch=8, time=8).load())
+    assert set(names) <= set(found.names) and ("leak" in found.names) == (norm == "batch")
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+    with pytest.raises(ValueError, match="a model is looked at on data"):
+        diagnose(model)

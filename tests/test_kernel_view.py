@@ -1,0 +1,112 @@
+"""The kernels seen without Triton: their text, and facts that a fresh look confirms."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+from labkit import kernel_view
+from labkit.kernel_view import (
+    COMPILED,
+    INTERPRETED,
+    benches,
+    compile_all,
+    kernel_text,
+    program,
+    recorded,
+    source_hash,
+    write,
+)
+
+needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="there is no Triton here")
+AGAIN = "the kernels changed: `python -m labkit.kernel_view record`"
+
+
+def of(rows: list[dict], *names: str) -> list[dict]:
+    """Choose the rows of some settings, NAME/… as they are asked for."""
+    keys = [tuple(name.split("/")) for name in names]
+    return [
+        row for row in rows
+        if (row["case"], str(row["n"]), row["dtype"]) in keys and not row.get("forced")
+    ]  # fmt: skip
+
+
+def test_the_record_is_of_the_kernels_as_they_are():
+    assert recorded()["source"] == source_hash(), AGAIN
+
+
+def test_every_setting_is_recorded():
+    found = recorded()
+    compiled = {
+        "/".join(map(str, (r["case"], r["n"], r["dtype"], *([r["warps"]] if r["forced"] else []))))
+        for r in found["compiled"]
+    }
+    interpreted = {
+        "/".join(map(str, (r["case"], r["m"], r["n"], r["dtype"]))) for r in found["interpreted"]
+    }
+    assert compiled == set(COMPILED) and interpreted == set(INTERPRETED)
+
+
+@needs_triton
+def test_a_fresh_compile_agrees():
+    name = "rms_norm/4096/bf16"
+    if recorded()["versions"]["triton"] != __import__("triton").__version__:
+        pytest.skip("recorded with another version of Triton")
+    assert compile_all([name]) == of(recorded()["compiled"], name), AGAIN
+
+
+@needs_triton
+def test_a_fresh_interpretation_counts_the_same_bytes():
+    name = "layer_norm/64/4096/bf16"
+    (fresh,) = program("traffic", name, interpreted=True)
+    (kept,) = of(recorded()["interpreted"], "layer_norm/4096/bf16")
+    assert [fresh[way] for way in ("forward", "backward")] == [
+        kept[way] for way in ("forward", "backward")
+    ], AGAIN
+    for what, error in kept["errors"].items():
+        assert fresh["errors"][what] == pytest.approx(error, rel=1), "another sum, the same size"
+
+
+@pytest.mark.slow
+@needs_triton
+def test_everything_recorded_is_found_again():
+    fresh = kernel_view.look()
+    kept = recorded()
+    assert fresh["compiled"] == kept["compiled"], AGAIN
+    strip = [
+        [{k: v for k, v in row.items() if k != "errors"} for row in found["interpreted"]]
+        for found in (fresh, kept)
+    ]
+    assert strip[0] == strip[1], AGAIN
+
+
+def test_a_kernels_text_is_that_of_its_file():
+    text = kernel_text("rms_norm", "_forward")
+    assert text.startswith("@triton.jit\ndef _forward(") and "tl.rsqrt(squares / N + eps)" in text
+    both = kernel_text("layer_norm", "finish", "affine")
+    assert both.index("def finish(") < both.index("def affine(")
+    with pytest.raises(ValueError, match=r"rms_norm.py has no '_sideways'; it has _forward"):
+        kernel_text("rms_norm", "_sideways")
+
+
+def test_looking_needs_no_triton():
+    code = "import sys; from labkit.kernel_view import kernel_text, recorded; recorded(); "
+    code += "kernel_text('norm_backward', '_backward'); "
+    code += "assert not {'triton', 'normkernels', 'torch'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path):
+    found = {"versions": {"triton": "1"}, "compiled": [{"n": 1}, {"n": 2}], "interpreted": []}
+    path = write(found, tmp_path / "kernels.json")
+    assert recorded(path) == found
+
+
+def test_dry_runs_are_no_measurements(tmp_path):
+    assert benches(tmp_path) == {}
+    for name, dry in (("a", True), ("b", False)):
+        one = {"provenance": {"device": name}, "dry_run": dry, "results": {}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(one))
+    assert list(benches(tmp_path)) == ["b"]

@@ -1,0 +1,183 @@
+"""The leaderboard: its statistics, its budget, its entries, its command."""
+
+import json
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from labkit import cli
+from labkit.book.holm import holm
+from labkit.experiments import own
+from labkit.leaderboard import starter
+from labkit.leaderboard.compete import compete
+from labkit.leaderboard.contest import MAIN, Contest
+from labkit.leaderboard.entries import entries, entry
+from labkit.leaderboard.footprint import footprint
+from labkit.leaderboard.holm import adjusted, paired_p
+from labkit.leaderboard.letters import letters
+from labkit.leaderboard.standings import Row, rank
+from labkit.model import ModelConfig
+from labkit.norms import NORMS
+
+SMALL = Contest(
+    flops=2e7, rates=(1e-2, 3e-2), seeds=(0, 1, 2), tuning_seeds=1,
+    depth=1, dim=16, batch=4, time=8, held_out=256,
+)  # fmt: skip
+OPTIONS = ["--flops", "2e7", "--depth", "1", "--dim", "16", "--seeds", "2", "--rates", "0.01"]
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    """Leave the table of norms as it was: other tests read it whole."""
+    before = dict(NORMS)
+    yield
+    NORMS.clear()
+    NORMS.update(before)
+    own._SOURCES.clear()
+
+
+# -- statistics -------------------------------------------------------------------------------
+def test_holm_by_hand():
+    found = adjusted({"a": 0.004, "b": 0.030, "c": 0.015, "d": 0.020})
+    assert found == pytest.approx({"a": 0.016, "b": 0.045, "c": 0.045, "d": 0.045})
+    assert list(found) == ["a", "b", "c", "d"]
+    assert adjusted({"a": 0.9, "b": 0.8}) == {"a": 1.0, "b": 1.0}
+    assert adjusted({}) == {}
+
+
+def test_the_scoreboard_uses_the_same_correction():
+    assert holm({"a": 0.004, "b": 0.030, "c": 0.015, "d": 0.020}) == {"a", "b", "c", "d"}
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == {"a"}
+
+
+def test_the_paired_test_is_scipys():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=5), rng.normal(size=5)
+    assert paired_p(a.tolist(), b.tolist()) == pytest.approx(stats.ttest_rel(a, b).pvalue)
+    assert paired_p([1.0, 2.0], [1.0, 2.0]) == 1.0
+    assert paired_p([1.0, 2.0], [2.0, 3.0]) == 0.0
+    with pytest.raises(ValueError, match="two pairs or more"):
+        paired_p([1.0], [2.0])
+
+
+def test_letters_are_shared_where_nothing_differs():
+    assert letters(list("ABCD"), {("A", "D"), ("B", "D")}) == {
+        "A": "a",
+        "B": "a",
+        "C": "ab",
+        "D": "b",
+    }
+    assert letters(["A"], set()) == {"A": "a"} and letters([], set()) == {}
+    many = [f"n{i}" for i in range(30)]
+    assert len(set(letters(many, set(combinations(many, 2))).values())) == 30
+
+
+def row(name, *values):
+    return Row(name, values, 0.01, False, 10, 1.0, 0.0, 0, 0)
+
+
+def test_ranks_letters_and_what_diverged():
+    board = rank(
+        [row("worse", 2.0, 2.1, 1.9), row("lost", 1.0, None, 1.0), row("best", 1.0, 1.1, 0.9)], 1.0
+    )
+    assert [r.name for r in board.rows] == ["best", "worse", "lost"]
+    assert [r.group for r in board.rows] == ["a", "b", "–"]
+    assert board.rows[1].behind[0] == pytest.approx(1.0)
+    assert "diverged in 1 of 3" in str(board) and "not ranked: lost" in board.summary()
+    assert "told apart from it" in board.summary()
+    assert rank([row("lost", None, None)], 1.0).summary() == "Every entry diverged."
+
+
+def test_equal_entries_are_not_told_apart():
+    board = rank([row("a", 1.0, 1.2, 1.1), row("b", 1.1, 1.0, 1.2)], 1.0)
+    assert {r.group for r in board.rows} == {"a"}
+    assert "Not distinguishable from it" in board.summary()
+
+
+# -- budget -----------------------------------------------------------------------------------
+def test_the_budget_pays_as_many_steps_as_fit():
+    for each in entries(MAIN):
+        cost, steps = SMALL.cost(each).operations, SMALL.steps(each)
+        assert steps * cost <= SMALL.flops < (steps + 1) * cost
+    with pytest.raises(ValueError, match="must pay one step at least"):
+        Contest(flops=1.0).steps(entry("pre"))
+
+
+def test_a_footprint_is_the_same_twice_and_grows():
+    small, large = (footprint(ModelConfig(dim=16, depth=n, context=8), 2, 8) for n in (1, 2))
+    assert small == footprint(ModelConfig(dim=16, depth=1, context=8), 2, 8)
+    assert small.kept < large.kept and small.operations < large.operations
+    assert (small.norms, large.norms) == (3, 5)
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"flops": 0.0}, "above 0"),
+        ({"rates": ()}, "at least one"),
+        ({"rates": (0.1, 0.1)}, "once each"),
+        ({"seeds": (0,)}, "two seeds or more"),
+        ({"tuning_seeds": 9}, "1 to 5 of the seeds"),
+    ],
+)
+def test_a_contest_refuses_nonsense(options, said):
+    with pytest.raises(ValueError, match=said):
+        Contest(**options)
+
+
+# -- entries ----------------------------------------------------------------------------------
+def test_entries_are_recipes_norms_and_files():
+    assert entry("post-norm").model == {"recipe": "post"} and entry("post").warmup == 0.3
+    assert entry("pre+layer").model == {"recipe": "pre", "norm": "layer"}
+    mine = entry(f"post+{starter.__file__}")
+    assert mine.name == "post+mean-abs" and mine.model["norm"].startswith("mean-abs@")
+    assert entry(starter.__file__).name == "pre+mean-abs"
+
+
+@pytest.mark.parametrize(
+    "texts, said",
+    [
+        (["nope"], "unknown recipe 'nope'"),
+        (["pre+nope"], "unknown norm 'nope' in 'pre\\+nope'; choose one of batch"),
+        (["dyt+rms"], "made for 'dyt'"),
+        (["pre+nowhere.py"], "which is no file"),
+        (["pre", "pre-norm"], "'pre' comes twice"),
+    ],
+)
+def test_an_entry_that_is_none_says_what_there_is(texts, said):
+    with pytest.raises(ValueError, match=said):
+        entries(texts)
+
+
+# -- the whole --------------------------------------------------------------------------------
+def test_a_contest_resumes_and_ranks_a_readers_norm(tmp_path, capsys):
+    field = entries(["pre", starter.__file__])
+    first = compete(SMALL, field, root=tmp_path, engine="processes", progress=False)
+    assert {r.name for r in first.rows} == {"pre", "pre+mean-abs"}
+    assert all(len(r.values) == 3 and r.mean is not None for r in first.rows)
+    stored = sorted((tmp_path / ".labkit/runs").iterdir())
+    again = compete(SMALL, field, root=tmp_path, engine="serial", progress=False)
+    assert again == first and sorted((tmp_path / ".labkit/runs").iterdir()) == stored
+    assert json.loads(json.dumps(again.to_dict()))["flops"] == SMALL.flops
+
+
+def test_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
+    file = tmp_path / "my_norm.py"
+    assert cli.main(["leaderboard", "--starter", str(file)]) == 0
+    assert cli.main(["leaderboard", "--starter", str(file)]) == 2
+    assert "name another" in capsys.readouterr().err
+    assert cli.main(["leaderboard", "pre", f"pre+{file}", *OPTIONS, "--list"]) == 0
+    assert "2 of 2" not in (out := capsys.readouterr().out) and "are not stored" in out
+    board = ["leaderboard", "pre", f"pre+{file}", *OPTIONS, "--engine", "serial"]
+    assert cli.main(board) == 0
+    assert "pre+mean-abs" in (out := capsys.readouterr().out) and "95 % interval" in out
+    assert cli.main([*board, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["rows"]) == 2
+    assert cli.main(["leaderboard", "nope"]) == 2
+    assert "unknown recipe 'nope'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["leaderboard", "--help"])
+    assert "adjusted by Holm" in capsys.readouterr().out

@@ -1,0 +1,80 @@
+"""What the probes of chapter 07 see: the map of a norm, and what folding leaves unchanged."""
+
+import pytest
+import torch
+
+from labkit.corpora import Digits, Text
+from labkit.experiments import Run, execute
+from labkit.model import ModelConfig
+from labkit.norms import DynamicTanh, LayerNorm
+from labkit.probes.norm_maps import bend, describe, norm_maps
+from labkit.training import TrainConfig
+from labkit.vit import ViTConfig
+
+
+def test_the_bend_of_a_line_is_one_and_of_a_squash_below():
+    x = torch.linspace(-5, 5, 1001)
+    assert bend(x, 3 * x) == pytest.approx(1)
+    assert bend(x, torch.tanh(x)) < 0.4 < 1 < bend(x, x**3)
+
+
+def test_a_token_of_layer_norm_lies_on_a_line_and_many_make_an_s():
+    torch.manual_seed(0)
+    x = torch.randn(1, 200, 32)
+    x[:, :20] *= 20
+    norm = LayerNorm(32)
+    with torch.no_grad():
+        norm.weight.fill_(7.0)  # gain and shift are not part of the map
+    told = describe("n", norm, x)
+    assert told["bend"] < 0.3 and told["alpha"] is None and told["flat"] is None
+    xs, ys = map(torch.tensor, told["points"])
+    assert len(xs) == len(ys) and ys.abs().max() < 32**0.5
+    for x0, y0, x1, y1 in told["lines"]:
+        slope = (y1 - y0) / (x1 - x0)
+        assert any(abs(slope * row.std(unbiased=False) - 1) < 0.01 for row in x[0])
+
+
+def test_dyt_tells_its_slope_and_what_is_flat():
+    told = describe("n", DynamicTanh(8, alpha=2.0), torch.full((1, 3, 8), 5.0))
+    assert told["alpha"] == pytest.approx(2.0) and told["flat"] == 1.0
+
+
+def test_norms_are_listed_first_to_last():
+    model = ModelConfig(dim=16, depth=2, norm="layer").build()
+    names = [row["name"] for row in norm_maps(model, torch.arange(8)[None])]
+    assert names[0] == "blocks.0.attention.norm" and names[-1] == "final_norm" and len(names) == 5
+
+
+def test_an_outlier_stands_on_one_token_alone():
+    torch.manual_seed(0)
+    tokens = torch.tensor([[0, 1, 2]])
+    plain, planted = (
+        ModelConfig(dim=16, embedding_outlier=m, embedding_size=2.0) for m in (0.0, 9.0)
+    )
+    torch.manual_seed(0)
+    x = plain.build().embed(tokens)
+    torch.manual_seed(0)
+    difference = (planted.build().embed(tokens) - x).detach()
+    assert difference[0, 1, 0].item() == pytest.approx(9) and difference.count_nonzero() == 1
+    assert x.detach().std().item() == pytest.approx(2.0, rel=0.4)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "swiglu"])
+def test_folding_leaves_the_answers(activation):
+    config = ViTConfig(dim=16, depth=2, heads=2, norm="prep-batch", activation=activation)
+    told = execute(Run(config, Digits(16), TrainConfig(4), probes=("folding",))).probes["folding"]
+    assert told["difference"] < 1e-4 and told["loss"][0] == pytest.approx(told["loss"][1], abs=1e-5)
+    assert told["time"] > 0
+
+
+def test_few_characters_are_the_first_ones():
+    few = Text(4, 8, characters=64).load().train(0)
+    windows = {tuple(row.tolist()) for _ in range(40) for row in next(few)[0]}
+    assert len(windows) <= 64
+    with pytest.raises(ValueError, match="at least two batches"):
+        Text(4, 8, characters=63)
+
+
+def test_a_norm_with_statistics_of_its_own_is_not_folded():
+    run = Run(ViTConfig(dim=16, depth=1, heads=2), Digits(16), TrainConfig(2), probes=("folding",))
+    assert "LayerNorm" in execute(run).probes["folding"]["refused"]
