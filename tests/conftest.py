@@ -2,6 +2,7 @@
 
 import collections
 import os
+import sys
 
 import pytest
 import torch
@@ -31,6 +32,14 @@ def pytest_xdist_make_scheduler(config, log):
 def seed():
     torch.set_num_threads(1)
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def no_norm_of_a_reader():
+    """Leave the table of norms as it was: other tests read it whole."""
+    yield
+    if own := sys.modules.get("labkit.experiments.own"):
+        own.forget()
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ from scipy import stats
 
 from labkit import cli
 from labkit.book.holm import holm
-from labkit.experiments import own
 from labkit.leaderboard import starter
 from labkit.leaderboard.compete import compete
 from labkit.leaderboard.contest import MAIN, Contest
@@ -19,23 +18,12 @@ from labkit.leaderboard.holm import adjusted, paired_p
 from labkit.leaderboard.letters import letters
 from labkit.leaderboard.standings import Row, rank
 from labkit.model import ModelConfig
-from labkit.norms import NORMS
 
 SMALL = Contest(
     flops=2e7, rates=(1e-2, 3e-2), seeds=(0, 1, 2), tuning_seeds=1,
     depth=1, dim=16, batch=4, time=8, held_out=256,
 )  # fmt: skip
 OPTIONS = ["--flops", "2e7", "--depth", "1", "--dim", "16", "--seeds", "2", "--rates", "0.01"]
-
-
-@pytest.fixture(autouse=True)
-def forgotten():
-    """Leave the table of norms as it was: other tests read it whole."""
-    before = dict(NORMS)
-    yield
-    NORMS.clear()
-    NORMS.update(before)
-    own._SOURCES.clear()
 
 
 # -- statistics -------------------------------------------------------------------------------

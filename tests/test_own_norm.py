@@ -9,7 +9,7 @@ from torch import nn
 
 from labkit import ModelConfig, TrainConfig, check
 from labkit.corpora import Markov
-from labkit.experiments import Run, own, sweep
+from labkit.experiments import Run, sweep
 from labkit.experiments.engines.ray_work import order
 from labkit.experiments.own import accept, own_norm, short, sources_of
 from labkit.experiments.store import Store
@@ -19,16 +19,6 @@ from labkit.norms import NORMS, make_norm
 TEXT = inspect.getsource(starter).replace('"mean-abs"', '"test-abs"')
 CLASS = "from torch import nn\nclass N(nn.Module):\n    name = 'test-n'\n"
 INIT = "    def __init__(self, dim):\n        pass\n"
-
-
-@pytest.fixture(autouse=True)
-def forgotten():
-    """Leave the table of norms as it was: other tests read it whole."""
-    before = dict(NORMS)
-    yield
-    NORMS.clear()
-    NORMS.update(before)
-    own._SOURCES.clear()
 
 
 def run(norm):
