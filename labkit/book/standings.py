@@ -11,7 +11,7 @@ INTRO = """# Leaderboard
 Recipes under one budget of training operations: each at its own best learning rate, chosen on
 validation text and reported on test text. Entries that share a letter in the column *group* were
 not told apart, by paired *t* tests over seeds and Holm's correction for all pairs. A rank inside a
-group is chance.
+group may be chance.
 
 Put yours beside them. The command takes a recipe's name, and a norm from a file of yours:
 
