@@ -62,7 +62,7 @@ lab = Lab(
     "06_hybridnorm",
     profile=profile,
     seed=seed,
-    cpu_seconds={"smoke": 15, "cpu": 340, "full": 40_000},
+    cpu_seconds={"smoke": 15, "cpu": 320, "full": 40_000},
 )
 
 # %% [markdown]

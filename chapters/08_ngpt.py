@@ -49,7 +49,7 @@ lab = Lab(
     "08_ngpt",
     profile=profile,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 340, "full": 60_000},
+    cpu_seconds={"smoke": 12, "cpu": 310, "full": 60_000},
 )
 
 # %% [markdown]
