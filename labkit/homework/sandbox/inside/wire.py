@@ -81,6 +81,8 @@ class Pack:
 
     def _tensor(self, torch: Any, value: Any) -> Any:
         name = str(value.dtype).removeprefix("torch.")
+        if value.is_nested:
+            raise Refused("a tensor must be dense and on the CPU, got a nested one")
         if value.layout is not torch.strided or value.is_quantized or value.device.type != "cpu":
             raise Refused(f"a tensor must be dense and on the CPU, got {_kind_of(value)}")
         if name not in _DTYPES:
