@@ -63,7 +63,8 @@ MARKS = {
     ),
     "a forged reply ahead of time": (
         "refused",
-        _FRAME + 'os.write(3, frame(b\'{"head": {"id": 2, "failure": ""}, "value": true}\'))\n'
+        _FRAME
+        + 'os.write(3, frame(b\'{"head": {"id": 2, "failure": ""}, "value": true}\'))\n'
         + _WRONG,
     ),
     "a forged reply, then silence": (
@@ -101,7 +102,8 @@ MARKS = {
     ),
     "numbers of a million digits": (
         "refused",
-        _FRAME + "def rms_norm(x):\n    text = b'{\"head\": {}, \"value\": ' + b'9' * 10**6 + b'}'\n"
+        _FRAME
+        + "def rms_norm(x):\n    text = b'{\"head\": {}, \"value\": ' + b'9' * 10**6 + b'}'\n"
         "    os.write(3, frame(text)); time.sleep(600)",
     ),
     "a tensor larger than its bytes": (
@@ -196,8 +198,9 @@ MARKS = {
         "    return torch.zeros_like(x)",
     ),
     "change the question": (WRONG, "def rms_norm(x):\n    x.zero_()\n    return x"),
-    "print the marks": (WRONG, _WRONG + "print('q1: public checks passed')\nprint('points: 99/99')"),
+    "print the marks": (
+        WRONG,
+        _WRONG + "print('q1: public checks passed')\nprint('points: 99/99')",
+    ),
 }
-SLOW = frozenset(
-    name for name, (came, text) in MARKS.items() if came == "slow"
-)
+SLOW = frozenset(name for name, (came, text) in MARKS.items() if came == "slow")

@@ -86,8 +86,14 @@ FILES = {
     "read one's own memory by file": (DENIED, "return open('/proc/self/mem', 'rb').read(1)"),
     "read one's own map": (DENIED, "return open('/proc/self/maps').read()"),
     "read the first process": (DENIED, "return open('/proc/1/environ').read()"),
-    "read the grader's environment": (DENIED, "return open(f\"/proc/{at['grader']}/environ\").read()"),
-    "read the grader's memory": (DENIED, "return open(f\"/proc/{at['grader']}/mem\", 'rb').read(1)"),
+    "read the grader's environment": (
+        DENIED,
+        "return open(f\"/proc/{at['grader']}/environ\").read()",
+    ),
+    "read the grader's memory": (
+        DENIED,
+        "return open(f\"/proc/{at['grader']}/mem\", 'rb').read(1)",
+    ),
     "read the zygote's files": (DENIED, "return os.listdir(f\"/proc/{at['zygote']}/fd\")"),
     "list all processes": (
         (*DENIED, "value ['cpuinfo']"),
