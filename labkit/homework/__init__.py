@@ -1,0 +1,1 @@
+"""Homework: released from one source, graded without trust, exported where scores are kept."""
