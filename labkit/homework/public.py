@@ -1,0 +1,91 @@
+"""Public checks: what a student's notebook says about an answer, and no more than that.
+
+    public("q1", lambda: check.rms_norm(rms_norm), lambda: (f(2) == 4, "f doubles its input"))
+
+A check is a Report of labkit.check, a bool, a pair (bool, message), or a function that gives one
+of these. Take functions: what goes wrong inside them is told in a sentence, not as a traceback.
+No points are told, for these checks are not the grader's.
+"""
+
+import linecache
+import traceback
+from typing import Any
+
+from labkit.check.report import Report
+
+UNWRITTEN = "NotImplementedError"
+WAYS = "a check is a Report of labkit.check, a bool, a pair (bool, message), or a function of these"
+
+
+def public(question: str, *checks: Any) -> None:
+    """Print what does not hold, or exactly "q1: public checks passed"."""
+    if not checks:
+        raise ValueError(f"public({question!r}) takes at least one check; {WAYS}")
+    faults: list[str] = []
+    for number, each in enumerate(checks, start=1):
+        said = _ask(each, f"check {number}" if len(checks) > 1 else "the check")
+        if said == UNWRITTEN:
+            print(
+                f"{question}: not written yet; replace `raise NotImplementedError` in the cell "
+                "above, run that cell, then this one"
+            )
+            return
+        if said:
+            faults.append(said)
+    for said in dict.fromkeys(faults):
+        print(f"{question}: {said}")
+    if not faults:
+        print(f"{question}: public checks passed")
+
+
+def _ask(given: Any, name: str) -> str:
+    """Say what is wrong, "" for nothing, UNWRITTEN for a stub that still stands."""
+    if callable(given):
+        try:
+            given = given()
+        except NotImplementedError:
+            return UNWRITTEN
+        except Exception as error:  # whatever a student's code does, a sentence is owed
+            return f"{name} could not run: {_told(error)}"
+    match given:
+        case Report():
+            return _failed(given)
+        case bool(ok):
+            return "" if ok else f"{name} does not hold yet"
+        case (bool(ok), str(message)):
+            return "" if ok else message
+    if type(given).__name__ in ("bool_", "bool"):  # numpy's
+        return "" if given else f"{name} does not hold yet"
+    raise ValueError(f"{WAYS}; {name} gave {type(given).__name__}")
+
+
+def _failed(report: Report) -> str:
+    if report.ok:
+        return ""
+    if any(f"raised {UNWRITTEN}" in law.message for law in report.failed):
+        return UNWRITTEN
+    return f"{report.summary}\n" + "\n".join(
+        f"  {law.name}: {law.message}"
+        + (f"\n      Likely cause: {law.cause}." if law.cause else "")
+        for law in report.failed
+    )
+
+
+def _told(error: Exception) -> str:
+    """Tell an error in a line, with the student's own line in which it arose."""
+    said = f"{type(error).__name__}: {error}".rstrip(": ")
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if _of_a_notebook(f.filename)]
+    if not frames:
+        return said
+    last = frames[-1]
+    line = (last.line or linecache.getline(last.filename, last.lineno or 0)).strip()
+    return f"{said}\n  in {last.name}, line {last.lineno}: {line}" if line else said
+
+
+def _of_a_notebook(filename: str) -> bool:
+    return "ipykernel" in filename or (filename[0] == "<" and not filename.startswith("<frozen"))
+
+
+def checks_passed(printed: str, question: str) -> bool:
+    """Tell from what a test cell printed whether its public checks passed."""
+    return f"{question}: public checks passed" in printed.splitlines()
