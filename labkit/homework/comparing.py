@@ -122,7 +122,8 @@ def _sequences(value: Any, expected: Any, tolerance: Tolerance, where: str) -> s
     if not isinstance(value, (list, tuple)):
         return _wrong_kind(value, expected, where)
     if len(value) != len(expected):
-        return f"Wrong length{where}: {len(value)} came where {len(expected)} are asked for."
+        came = f"{len(value)} items came" if len(value) != 1 else "1 item came"
+        return f"Wrong shape{where}: {came} where {len(expected)} are asked for."
     for index, (one, right) in enumerate(zip(value, expected, strict=True)):
         if cause := compare(one, right, tolerance, f"{where} in item {index}"):
             return cause

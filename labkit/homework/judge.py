@@ -100,6 +100,13 @@ def true(ok: bool, says: str = "") -> Verdict:
     return Verdict(True) if ok else Verdict(False, says)
 
 
+def every(*verdicts: Verdict) -> Verdict:
+    """Right when all are: the first that is not, else the last; for a part that asks two things."""
+    if not verdicts:
+        raise ValueError("every(…) takes one verdict or more, got none")
+    return next((each for each in verdicts if not each.ok), verdicts[-1])
+
+
 def holds(answer: Any, rule: Callable[[Any], bool], says: str = "") -> Verdict:
     """Right when the answer's value passes the rule.
 
