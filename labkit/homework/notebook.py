@@ -26,7 +26,7 @@ def for_student(homework: Homework, values: Mapping[str, Any], student: str = ""
 
 def for_key(homework: Homework, values: Mapping[str, Any]) -> str:
     """Write the key: the same notebook with the solutions in it, and no hidden tests."""
-    return _write(homework, values, "", lambda source, question: regions.for_key(source))
+    return _write(homework, values, "", regions.for_key)
 
 
 def text_of(cell: Cell, values: Mapping[str, Any], part: Callable[[str, str], str]) -> str:

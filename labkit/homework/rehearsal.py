@@ -4,17 +4,18 @@ The key's public checks pass and its hidden tests give the points of each tag; t
 notebook runs without a traceback in any check and earns nothing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labkit.homework import notebook, regions
-from labkit.homework.definitions import final
-from labkit.homework.draw import Draw
+from labkit.homework import notebook
+from labkit.homework.definitions import read
+from labkit.homework.grading.examine import Faulty, draw_of, parts, roots
 from labkit.homework.judge import Part
-from labkit.homework.private import RubricPart
+from labkit.homework.private import Private, Question, RubricPart
 from labkit.homework.public import checks_passed
-from labkit.homework.source import Cell, Homework, Question
+from labkit.homework.regions import for_key, for_student
+from labkit.homework.source import Cell, Homework
 from labkit.homework.trusted import Trusted, execute
 
 
@@ -27,35 +28,32 @@ class Rehearsal:
     warnings: tuple[str, ...]
 
 
-def rehearse(homework: Homework, variants: Sequence[Mapping[str, Any]]) -> Rehearsal:
+def rehearse(
+    homework: Homework, private: Private, variants: Sequence[Mapping[str, Any]]
+) -> Rehearsal:
     """Run a homework with the numbers of each variant; the first one's parts are the rubric."""
-    faults: list[str] = []
-    warnings: list[str] = []
     rubric: list[RubricPart] = []
+    warnings: list[str] = []
     for number, given in enumerate(variants):
-        key, stubs = _texts(homework, given, regions.for_key), _texts(homework, given, _stub)
-        found = list(_key(homework, key))
+        key, stubs = _texts(homework, given, for_key), _texts(homework, given, for_student)
+        faults = _key(homework, key)
         if number == 0:
-            untouched, passing = _untouched(homework, stubs)
-            found += untouched
-            warnings += passing
-        for question in homework.questions:
-            parts, wrong = _points(homework, question, list(key.values()), given)
-            found += wrong or _stubs_earn(homework, question, list(stubs.values()), given)
-            if number == 0:
-                rubric += parts
-        if found:
-            with_numbers = f" (with {dict(given)})" if given and number else ""
-            faults += [fault + with_numbers for fault in found]
-            break  # other numbers would mostly say the same again
-    return Rehearsal(tuple(rubric), tuple(faults), tuple(warnings))
+            untouched, warnings = _untouched(homework, stubs)
+            faults += untouched
+        for one, asked in zip(private.questions, homework.questions, strict=True):
+            line = asked.test.line
+            found, wrong = _points(private, one, line, list(key.values()), given)
+            faults += wrong or _stubs_earn(private, one, line, list(stubs.values()), given)
+            rubric += found if number == 0 else []
+        if faults:  # other numbers would mostly say the same again
+            numbers = f" (numbers: {dict(given)})" if number else ""
+            return Rehearsal((), tuple(fault + numbers for fault in faults), ())
+    return Rehearsal(tuple(rubric), (), tuple(warnings))
 
 
-def _stub(source: str, question: str) -> str:
-    return regions.for_student(source, question)
-
-
-def _texts(homework: Homework, given: Mapping[str, Any], part: Any) -> dict[Cell, str]:
+def _texts(
+    homework: Homework, given: Mapping[str, Any], part: Callable[[str, str], str]
+) -> dict[Cell, str]:
     """Give the code cells of a notebook, without the settings."""
     return {
         cell: notebook.text_of(cell, given, part)
@@ -74,17 +72,20 @@ def _run(name: str, texts: Mapping[Cell, str]) -> Iterator[tuple[Cell, str, Exce
             yield cell, "", error
 
 
-def _key(homework: Homework, texts: Mapping[Cell, str]) -> Iterator[str]:
+def _key(homework: Homework, texts: Mapping[Cell, str]) -> list[str]:
+    """Run the key, in which every cell works and every public check passes."""
+    faults = []
     for cell, printed, error in _run(f"{homework.name} key", texts):
         where = f"line {cell.line}: "
         if error is not None:
-            yield f"{where}the key must run, but this cell raised {_told(error)}"
-            return  # what follows would fail for the same cause
+            # What follows would fail for the same cause.
+            return [*faults, f"{where}the key must run, but this cell raised {_told(error)}"]
         if cell.role == "test" and not checks_passed(printed, cell.question):
-            yield (
+            faults.append(
                 f"{where}the public checks of {cell.question} must pass on the key, but they "
                 f"say: {printed.strip() or 'nothing'}"
             )
+    return faults
 
 
 def _untouched(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str], list[str]]:
@@ -110,58 +111,52 @@ def _untouched(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str]
 
 
 def _points(
-    homework: Homework, question: Question, cells: Sequence[str], given: Mapping[str, Any]
+    private: Private, one: Question, line: int, cells: Sequence[str], given: Mapping[str, Any]
 ) -> tuple[list[RubricPart], list[str]]:
     """Test the reference solution: the parts of the rubric, and what is wrong with them."""
-    where = f"line {question.test.line}: "
+    where = f"line {line}: "
     try:
-        parts = _parts(homework, question, cells, given)
-    except Exception as error:
-        return [], [f"{where}the hidden test of {question.id} raised {_told(error)} on the key"]
+        found = _parts(private, one, cells, given)
+    except Faulty as error:
+        return [], [f"{where}on the key, {error}"]
     faults = [
-        f"{where}part {part.name!r} of {question.id} fails on the key: {part.message}"
-        for part in parts
+        f"{where}part {part.name!r} of {one.id} fails on the key: {part.message}"
+        for part in found
         if not part.verdict.ok
     ]
-    total = sum(part.points for part in parts)
-    if total != question.points:
+    total = sum(part.points for part in found)
+    if abs(total - one.points) > 1e-6:
         faults.append(
-            f"{where}{question.id} is tagged points:{question.points}, but its parts make "
-            f"{total:g}; change the tag or a part"
+            f"{where}{one.id} is tagged points:{one.points}, but its parts make {total:g}; "
+            "change the tag or a part"
         )
-    names = [part.name for part in parts]
-    if len({*names}) < len(names):
-        faults.append(f"{where}the parts of {question.id} need names of their own; got {names}")
-    return [RubricPart(question.id, part.name, part.points, part.says) for part in parts], faults
+    return [RubricPart(one.id, part.name, part.points, part.says) for part in found], faults
 
 
 def _stubs_earn(
-    homework: Homework, question: Question, cells: Sequence[str], given: Mapping[str, Any]
+    private: Private, one: Question, line: int, cells: Sequence[str], given: Mapping[str, Any]
 ) -> list[str]:
-    where = f"line {question.test.line}: "
+    """Test the stubs, which earn nothing."""
+    where = f"line {line}: "
     try:
-        parts = _parts(homework, question, cells, given)
-    except Exception as error:
-        return [
-            f"{where}the hidden test of {question.id} raised {_told(error)} where nothing is "
-            "answered yet; it must take an answer that failed"
-        ]
+        found = _parts(private, one, cells, given)
+    except Faulty as error:
+        return [f"{where}where nothing is answered yet, {error}; it must take a failed answer"]
     return [
-        f"{where}part {part.name!r} of {question.id} is earned by the untouched notebook; an "
-        "answer that is not there earns nothing"
-        for part in parts
+        f"{where}part {part.name!r} of {one.id} is earned by the untouched notebook; an answer "
+        "that is not there earns nothing"
+        for part in found
         if part.verdict.ok and part.points
     ]
 
 
 def _parts(
-    homework: Homework, question: Question, cells: Sequence[str], given: Mapping[str, Any]
+    private: Private, one: Question, cells: Sequence[str], given: Mapping[str, Any]
 ) -> list[Part]:
-    student = Trusted(final(cells).text, homework.probes, f"{homework.name} {question.id}")
-    draw = Draw(f"{homework.name}/{question.id}/rehearsal")
-    names = tools()
-    execute(question.hidden, f"{homework.name} test of {question.id}", names)
-    return list(names[f"test_{question.id}"](student, draw, given))
+    """Examine trusted cells as the grader examines a submission's."""
+    program = read(cells).program(roots(one, private.probes))
+    student = Trusted(program.text, private.probes, f"{private.homework} {one.id}")
+    return parts(one.test, one.id, student, draw_of(private, one), given)
 
 
 def _told(error: Exception) -> str:

@@ -45,10 +45,13 @@ def release(path: Path, out: Path, students: Sequence[str] = (), seed: int = 0) 
     the homework shows a fault, or where a solution would reach a student.
     """
     homework = source.read(path)
+    _recover(out)
     _check_free(out, homework)
     drawing = _drawing(homework, students, seed)
     values = {student: variants.given(drawing, student) for student in students or ("",)}
-    told = rehearse(homework, [variants.given(drawing), *list(values.values())[:REHEARSED]])
+    told = rehearse(
+        homework, drawing, [variants.given(drawing), *list(values.values())[:REHEARSED]]
+    )
     if told.faults:
         raise Red("\n".join(f"{path.name}, {fault}" for fault in told.faults))
     ready = Private(**{**vars(drawing), "rubric": told.parts}).sealed()
@@ -127,11 +130,22 @@ def _check_free(out: Path, homework: Homework) -> None:
         )
 
 
+def _beside(out: Path) -> tuple[Path, Path]:
+    """Name the folders that are there for a moment; the next release knows what a kill left."""
+    return out.with_name(f".{out.name}.part"), out.with_name(f".{out.name}.old")
+
+
+def _recover(out: Path) -> None:
+    """Bring back the earlier release, where a kill fell between its leaving and the new one."""
+    _, old = _beside(out)
+    if old.is_dir() and not out.exists():
+        old.rename(out)
+
+
 def _put(out: Path, files: Mapping[str, bytes], homework: Homework) -> None:
     """Write the files beside their folder, search them, and let them take its place."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    # Fixed names: what a kill leaves behind goes with the next release.
-    part, old = (out.with_name(f".{out.name}.{word}") for word in ("part", "old"))
+    part, old = _beside(out)
     for leftover in (part, old):
         shutil.rmtree(leftover, ignore_errors=True)
     try:
