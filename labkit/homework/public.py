@@ -52,9 +52,10 @@ def _ask(given: Any, name: str) -> str:
     holds = _truth(given)
     if holds is None:
         # The student's answer made it so: `f(2) == 4` of a tensor, say.
-        shape = f" of {tuple(given.shape)}" if hasattr(given, "shape") else ""
+        shape = getattr(given, "shape", None)
+        kind = type(given).__name__ + ("" if shape is None else f" of {tuple(shape)}")
         return (
-            f"{name} gave {type(given).__name__}{shape} where True or False was due; is your "
+            f"{name} gave {kind} where True or False was due; is your "
             "answer of the kind asked for?"
         )
     return "" if holds else message

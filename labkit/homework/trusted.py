@@ -58,7 +58,8 @@ class Trusted:
             try:
                 value = find()(*args, **kwargs)
             except Exception as error:
-                return Answer(**self._program.failure_of(error))
+                told = self._program.failure_of(error)
+                return Answer(failure=told["failure"], detail=told["detail"])
         try:
             return Answer(value=_crossed(value), printed=printed.getvalue())
         except wire.Refused as error:
