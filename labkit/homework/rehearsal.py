@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from labkit.homework import notebook
+from labkit.homework.cells import Cell
 from labkit.homework.definitions import read
 from labkit.homework.grading.examine import Faulty, parts
 from labkit.homework.grading.grade import draw_of, roots
@@ -17,7 +18,7 @@ from labkit.homework.judge import Part
 from labkit.homework.private import Private, Question, RubricPart
 from labkit.homework.public import checks_passed
 from labkit.homework.regions import for_key, for_student
-from labkit.homework.source import Cell, Homework
+from labkit.homework.source import Homework
 from labkit.homework.trusted import Trusted, execute
 
 
