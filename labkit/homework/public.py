@@ -1,0 +1,125 @@
+"""Public checks: what a student's notebook says about an answer, and no more than that.
+
+    public("q1", lambda: check.rms_norm(rms_norm), lambda: (f(2) == 4, "f doubles its input"))
+
+A check is a Report of labkit.check, a bool, a pair (bool, message), or a function that gives one
+of these. Take functions: what goes wrong inside them is told in a sentence, not as a traceback.
+No points are told, for these checks are not the grader's.
+"""
+
+import linecache
+import re
+import traceback
+from typing import Any
+
+from labkit.check.report import Report
+
+UNWRITTEN = "not written yet"
+STUB = re.compile(r"raised NotImplementedError(?:: ([^\n]*))?")
+SLOW = "no result within"  # labkit.check's words for a law that ran out of time
+SUMMARY = re.compile(r": \d+ of \d+ laws hold$")
+CAUSE = re.compile(r"\s+Likely cause: ")
+SHOWN = 3  # laws; the first is the most basic
+WAYS = "a check is a Report of labkit.check, a bool, a pair (bool, message), or a function of these"
+
+
+def public(question: str, *checks: Any) -> None:
+    """Print what does not hold, or exactly "q1: public checks passed"."""
+    if not checks:
+        raise ValueError(f"public({question!r}) takes at least one check; {WAYS}")
+    names = [f"check {n}" if len(checks) > 1 else "the check" for n in range(1, len(checks) + 1)]
+    said = [_ask(each, name) for each, name in zip(checks, names, strict=True)]
+    # What is there is judged before what is not there yet.
+    for fault in sorted(dict.fromkeys(filter(None, said)), key=lambda text: UNWRITTEN in text):
+        print(f"{question}: {fault}")
+    if not any(said):
+        print(f"{question}: public checks passed")
+
+
+def _ask(given: Any, name: str) -> str:
+    """Say what is wrong, "" for nothing."""
+    if callable(given):
+        try:
+            given = given()
+        except NotImplementedError as error:
+            return _unwritten(str(error))
+        except NameError as error:
+            return f"{error}; run the cells above first, from the top"
+        except Exception as error:  # whatever a student's code does, a sentence is owed
+            return f"{name} could not run: {_told(error)}"
+    if isinstance(given, Report):
+        return _failed(given)
+    message = f"{name} does not hold yet"
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
+        given, message = given
+    holds = _truth(given)
+    if holds is None:
+        # The student's answer made it so: `f(2) == 4` of a tensor, say.
+        shape = getattr(given, "shape", None)
+        kind = type(given).__name__ + ("" if shape is None else f" of {tuple(shape)}")
+        return (
+            f"{name} gave {kind} where True or False was due; is your answer of the kind asked for?"
+        )
+    return "" if holds else message
+
+
+def _truth(value: Any) -> bool | None:
+    """Read a bool, be it Python's, or one of numpy or torch; None for anything else."""
+    if isinstance(value, bool):
+        return value
+    kind = str(getattr(value, "dtype", "")).removeprefix("torch.")
+    return bool(value) if kind == "bool" and value.shape == () else None
+
+
+def _failed(report: Report) -> str:
+    if report.ok:
+        return ""
+    for law in report.failed:
+        if stub := STUB.search(law.message):
+            return _unwritten(stub[1] or "")
+    lines = [report.summary]
+    for law in report.failed[:SHOWN]:
+        lines.append(f"  {law.name}: {law.message}")
+        if law.cause:
+            lines.append(f"      Likely cause: {law.cause}.")
+    if len(report.failed) > SHOWN:
+        lines.append(f"  and {len(report.failed) - SHOWN} more; begin with the first")
+    return "\n".join(lines)
+
+
+def _unwritten(said: str) -> str:
+    place = f" ({said})" if said else ""
+    return (
+        f"{UNWRITTEN}{place}; replace the line that raises NotImplementedError, run that cell, "
+        "then this one"
+    )
+
+
+def _told(error: Exception) -> str:
+    """Tell an error in a line, with the student's own line in which it arose."""
+    said = f"{type(error).__name__}: {error}".rstrip(": ")
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if _of_a_notebook(f.filename)]
+    if not frames:
+        return said
+    last = frames[-1]
+    line = (last.line or linecache.getline(last.filename, last.lineno or 0)).strip()
+    return f"{said}\n  in {last.name}, line {last.lineno}: {line}" if line else said
+
+
+def _of_a_notebook(filename: str) -> bool:
+    return "ipykernel" in filename or (filename[0] == "<" and not filename.startswith("<frozen"))
+
+
+def checks_passed(printed: str, question: str) -> bool:
+    """Tell from what a test cell printed whether its public checks passed."""
+    return f"{question}: public checks passed" in printed.splitlines()
+
+
+def out_of_time(printed: str) -> bool:
+    """Tell from what a test cell printed whether nothing failed but laws that ran out of time.
+
+    A check of labkit has seconds, and a busy machine may need more.
+    """
+    faults = [line for line in printed.splitlines() if not CAUSE.match(line)]
+    laws = [line for line in faults if not SUMMARY.search(line)]
+    return len(faults) > len(laws) > 0 and all(SLOW in line for line in laws)

@@ -1,0 +1,124 @@
+"""Part a cell into open lines, solutions and hidden tests, by the marks that stand in it.
+
+    ### BEGIN SOLUTION                      ### BEGIN HIDDEN TESTS
+    …                                       …
+    ### END SOLUTION                        ### END HIDDEN TESTS
+
+`### BEGIN SOLUTION stub: return x` leaves `return x` to the student instead of the usual stub.
+"""
+
+import re
+from dataclasses import dataclass
+
+OPEN, SOLUTION, HIDDEN = "open", "SOLUTION", "HIDDEN TESTS"
+MARK = re.compile(
+    r"(?P<indent>\s*)### (?P<side>BEGIN|END) (?P<kind>SOLUTION|HIDDEN TESTS)"
+    r"(?:(?<=SOLUTION) stub: (?P<stub>.*?))?\s*"
+)
+# What somebody meant as a mark; one that is not read as such would hand out the solution.
+NEARLY = re.compile(r"(?i)\s*#+[\s#]*(begin|end)[\s_-]*(solution|hidden|test)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Neighbouring lines of one kind: OPEN, SOLUTION or HIDDEN, with the first one's number.
+
+    A region's lines stand without its marks, which are in `marks`.
+    """
+
+    kind: str
+    number: int
+    lines: tuple[str, ...]
+    indent: str = ""
+    stub: str | None = None
+    marks: tuple[str, str] = ("", "")
+
+    @property
+    def text(self) -> str:
+        """Join the lines."""
+        return "\n".join(self.lines)
+
+
+def blocks(source: str, first: int = 1) -> list[Block]:
+    """Part a cell whose first line has the number `first`; ValueError on marks that do not pair."""
+    found: list[Block] = []
+    opened: re.Match[str] | None = None
+    begun, lines = first, []
+    for number, line in enumerate(source.split("\n"), start=first):
+        mark = MARK.fullmatch(line)
+        if mark is None:
+            if NEARLY.match(line):
+                raise ValueError(
+                    f"line {number}: a mark reads ### BEGIN SOLUTION, ### END SOLUTION, "
+                    "### BEGIN HIDDEN TESTS or ### END HIDDEN TESTS, alone on its line; "
+                    f"got {line.strip()!r}"
+                )
+            lines.append(line)
+            continue
+        _check_pair(mark, opened, number)
+        if opened is None:
+            if lines:
+                found.append(Block(OPEN, begun, tuple(lines)))
+            opened = mark
+        else:
+            found.append(_region(opened, mark, begun, lines))
+            opened = None
+        begun, lines = number + 1, []
+    if opened is not None:
+        raise ValueError(
+            f"line {begun - 1}: ### BEGIN {opened['kind']} has no end in its cell; "
+            f"add ### END {opened['kind']}"
+        )
+    if lines:
+        found.append(Block(OPEN, begun, tuple(lines)))
+    return found
+
+
+def for_student(source: str, question: str) -> str:
+    """Put a stub in the place of each solution, and leave hidden tests out."""
+    kept: list[str] = []
+    for block in blocks(source):
+        if block.kind == OPEN:
+            kept += block.lines
+        elif block.kind == SOLUTION:
+            stub = block.stub or f'raise NotImplementedError("your turn: {question}")'
+            kept.append(block.indent + stub)
+    return "\n".join(kept).strip("\n")
+
+
+def for_key(source: str, question: str) -> str:
+    """Keep the solutions with their marks, as nbgrader's own sources have them; no hidden tests.
+
+    The question is not needed: the signature is that of `for_student`.
+    """
+    kept: list[str] = []
+    for block in blocks(source):
+        if block.kind == SOLUTION:
+            kept += [block.marks[0], *block.lines, block.marks[1]]
+        elif block.kind == OPEN:
+            kept += block.lines
+    return "\n".join(kept).strip("\n")
+
+
+def only(source: str, *kinds: str, first: int = 1) -> str:
+    """Take the lines of these kinds, without marks."""
+    chosen = [block.text for block in blocks(source, first) if block.kind in kinds]
+    return "\n".join(chosen).strip("\n")
+
+
+def _check_pair(mark: re.Match[str], opened: re.Match[str] | None, number: int) -> None:
+    if mark["side"] == "BEGIN" and opened is not None:
+        raise ValueError(
+            f"line {number}: ### BEGIN {mark['kind']} stands inside another region; "
+            f"end that one first with ### END {opened['kind']}"
+        )
+    if mark["side"] == "END" and (opened is None or opened["kind"] != mark["kind"]):
+        raise ValueError(
+            f"line {number}: ### END {mark['kind']} ends nothing; a region begins with "
+            f"### BEGIN {mark['kind']} in the same cell"
+        )
+
+
+def _region(begin: re.Match[str], end: re.Match[str], first: int, lines: list[str]) -> Block:
+    marks = (begin.group().rstrip(), end.group().rstrip())
+    return Block(begin["kind"], first, tuple(lines), begin["indent"], begin["stub"], marks)
