@@ -1,4 +1,4 @@
-"""`labkit homework collect, grade, feedback, gradebook, gradescope, nbgrader`: from inbox to scores."""
+"""`labkit homework collect, grade, feedback, gradebook, …`: from an inbox to scores."""
 
 import argparse
 import sys

@@ -61,7 +61,8 @@ def grade(
         problems.append(f"{student} is not on the roster of the release")
     return {
         "schema": SCHEMA, "homework": private.homework, "title": private.title,
-        "student": student, "mode": grader.mode, "file": path.name, "digest": digest, "problems": problems, "questions": questions,
+        "student": student, "mode": grader.mode, "file": path.name,
+        "digest": digest, "problems": problems, "questions": questions,
         "total": total(questions), "max": plain(sum(each.points for each in private.questions)),
     }  # fmt: skip
 
