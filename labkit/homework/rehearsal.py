@@ -4,13 +4,15 @@ The key's public checks pass and its hidden tests give the points of each tag; t
 notebook runs without a traceback in any check and earns nothing.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from labkit.homework import notebook
 from labkit.homework.definitions import read
-from labkit.homework.grading.examine import Faulty, draw_of, parts, roots
+from labkit.homework.grading.examine import Faulty, parts
+from labkit.homework.grading.grade import draw_of, roots
 from labkit.homework.judge import Part
 from labkit.homework.private import Private, Question, RubricPart
 from labkit.homework.public import checks_passed
@@ -32,6 +34,8 @@ def rehearse(
     homework: Homework, private: Private, variants: Sequence[Mapping[str, Any]]
 ) -> Rehearsal:
     """Run a homework with the numbers of each variant; the first one's parts are the rubric."""
+    # As in a worker: kernels are interpreted. Triton reads this when it is first imported.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
     rubric: list[RubricPart] = []
     warnings: list[str] = []
     for number, given in enumerate(variants):
@@ -155,7 +159,7 @@ def _parts(
 ) -> list[Part]:
     """Examine trusted cells as the grader examines a submission's."""
     program = read(cells).program(roots(one, private.probes))
-    student = Trusted(program.text, private.probes, f"{private.homework} {one.id}")
+    student = Trusted(program.text, private.probes, private.packages)
     return parts(one.test, one.id, student, draw_of(private, one), given)
 
 
