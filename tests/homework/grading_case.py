@@ -84,7 +84,7 @@ class InProcess:
 
     @contextmanager
     def worker(self, program, probes=""):
-        yield Trusted(program, probes)
+        yield Trusted(program, probes, ("torch", "math"))
 
 
 def graded(path: Path, student="ann", homework=None, before=None, mode="plain", code="1"):

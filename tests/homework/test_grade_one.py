@@ -46,7 +46,7 @@ def test_a_right_submission_has_all_points_and_nothing_to_read(tmp_path):
         (changed("+ eps)", "+ eps)[None]"), (0, 2), "Wrong shape"),
         (changed("return [count / whole", "return [count * whole"), (3, 0), "They add up to 1."),
         (changed("[count / whole", "[1 / len(counts)"), (3, 1), "Wrong value in item 0"),
-        (changed("def shares", "def shared"), (3, 0), "Not found: shares"),
+        (changed("def shares", "def shared"), (3, 0), "Not found: no definition of shares"),
         (changed("def total", "def totals"), (3, 0), "NameError"),
         (["x = 1"], (0, 0), "is it the notebook of this homework?"),
         ([*CELLS, "def rms_norm(:"], (3, 2), "code cell 6, line 1 is not Python"),
