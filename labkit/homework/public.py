@@ -55,8 +55,7 @@ def _ask(given: Any, name: str) -> str:
         shape = getattr(given, "shape", None)
         kind = type(given).__name__ + ("" if shape is None else f" of {tuple(shape)}")
         return (
-            f"{name} gave {kind} where True or False was due; is your "
-            "answer of the kind asked for?"
+            f"{name} gave {kind} where True or False was due; is your answer of the kind asked for?"
         )
     return "" if holds else message
 

@@ -4,7 +4,8 @@ import json
 from contextlib import contextmanager
 from pathlib import Path
 
-from labkit.homework.grading.grade import Grader, grade
+from labkit.homework.grading.digests import Grader
+from labkit.homework.grading.grade import grade
 from labkit.homework.private import Private, Question, RubricPart
 from labkit.homework.trusted import Trusted
 

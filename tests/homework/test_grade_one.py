@@ -7,7 +7,8 @@ import os
 import pytest
 
 from labkit.homework.grading import examine, results, submission
-from labkit.homework.grading.grade import Grader, grade
+from labkit.homework.grading.digests import Grader
+from labkit.homework.grading.grade import grade
 from tests.homework.grading_case import (
     CELLS,
     RMS,

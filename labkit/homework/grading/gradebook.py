@@ -42,7 +42,7 @@ def table(
     if columns not in COLUMNS:
         raise ValueError(f"unknown columns {columns!r}; choose one of {', '.join(COLUMNS)}")
     by_student = {each["student"]: each for each in results}
-    everyone = sorted({*by_student, *students, *(rows or {})})
+    everyone = sorted(set(by_student) | set(students) | set(rows or ()))
     questions = _questions(results)
     make = {"plain": _plain, "canvas": _canvas, "moodle": _moodle}[columns]
     told = io.StringIO()

@@ -21,7 +21,7 @@ def write_back(results: Sequence[Result], database: Path, assignment: str | None
     are made where they are not there. ValueError when nbgrader is not installed.
     """
     api = _api()
-    name = results[0]["homework"]
+    name = str(results[0]["homework"])
     assignment = assignment or name
     written = 0
     with _alembic_found(), api.Gradebook(f"sqlite:///{database.resolve()}") as book:
