@@ -188,12 +188,14 @@ def test_gradescopes_zip_is_the_same_every_time_and_holds_what_it_needs(tmp_path
 
 
 def test_requirements_are_pinned_and_name_what_a_homework_may_import():
-    told = gradescope.requirements(("torch", "math", "labkit", "sklearn", "nothing_like_it"))
+    told = gradescope.requirements(("torch", "math", "labkit", "sklearn", "jupytext"))
     lines = told.splitlines()
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines)
     names = [line.partition("==")[0] for line in lines]
-    assert {"torch", "numpy", "pyseccomp", "scikit-learn"} <= set(names)
-    assert not {"math", "labkit", "nothing_like_it"} & set(names)
+    assert {"torch", "numpy", "pyseccomp", "scikit-learn", "jupytext"} <= set(names)
+    assert not {"math", "labkit", "norm-lab-book", "ruff"} & set(names)
+    with pytest.raises(ValueError, match="installs nothing_like_it in"):
+        gradescope.requirements(("nothing_like_it",))
 
 
 # What Gradescope's page on autograders says of results.json.
