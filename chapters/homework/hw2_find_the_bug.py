@@ -43,8 +43,6 @@ LARGEST = draw.choice((3000.0, 4000.0, 6000.0, 8000.0))
 MOMENTUM = draw.choice((0.05, 0.1, 0.2, 0.3))
 
 # %%
-import math
-
 import torch
 
 LAWS = {
