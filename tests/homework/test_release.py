@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import sys
 
 import nbformat
 import pytest
@@ -261,6 +262,30 @@ def test_a_release_that_somebody_worked_in_is_left_alone(tmp_path):
     with pytest.raises(ValueError, match=r"student/hw9_toy.ipynb, which is not as a release wrote"):
         release(path, out)
     assert "my turn" in mine.read_text()
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "disk")
+    for _ in range(2):
+        release(write(tmp_path), tmp_path / "out")
+    assert (tmp_path / "out").is_symlink()
+    assert (tmp_path / "disk/private/files.json").is_file()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["disk", "hw9_toy.py", "out"]
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path):
+    path = write(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(Red, match="must be a folder that can be written"):
+        release(path, tmp_path / "file" / "out")
+
+
+def test_without_nbformat_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "nbformat", None)
+    with pytest.raises(ValueError, match="install this project's extra `book`"):
+        release(write(tmp_path), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_another_homeworks_release_is_left_alone(tmp_path):
