@@ -1,0 +1,178 @@
+"""Each homework, released and graded: the reference, the untouched notebook, three wrong ones.
+
+The wrong solutions are in wrong/hwN.py; every submission has a student's own numbers. Grading is
+the real one: definitions, a sandbox, the private tests.
+"""
+
+import json
+import runpy
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from labkit.homework import notebook, source
+from labkit.homework.draw import Draw
+from labkit.homework.grading.examine import parts
+from labkit.homework.grading.grade import Grader, grade
+from labkit.homework.private import Private
+from labkit.homework.release import release
+from labkit.homework.sandbox import Answer, Sandbox, available
+from labkit.homework.source import Homework
+from labkit.homework.variants import given, sources
+
+HERE = Path(__file__).parent
+SOURCES = sorted((HERE.parents[1] / "chapters" / "homework").glob("hw*.py"))
+# The strongest mode that works on this machine.
+MODE = next(mode for mode, missing in available().items() if not missing)
+
+
+def solved(homework: Homework, private: Private, student: str) -> list[dict[str, Any]]:
+    """The cells of a student's notebook, filled in with the reference solution."""
+    return json.loads(notebook.for_key(homework, given(private, student)))["cells"]
+
+
+def untouched(homework: Homework, private: Private, student: str) -> list[dict[str, Any]]:
+    """The cells of a student's notebook as it was handed out."""
+    return json.loads(notebook.for_student(homework, given(private, student), student))["cells"]
+
+
+def replaced(cells: list[dict[str, Any]], answers: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The cells with other answers: the first cell of a question has them, the others are empty."""
+    waiting = dict(answers)
+    for cell in cells:
+        about = cell["metadata"].get("nbgrader", {})
+        question = about.get("grade_id", "").partition("-")[0]
+        if about.get("solution") and question in answers:
+            cell["source"] = waiting.pop(question, "")
+    assert not waiting, f"no solution cell for {sorted(waiting)}"
+    return cells
+
+
+def submissions(
+    homework: Homework, private: Private, wrong: tuple[dict[str, Any], ...]
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Each submission's name, which is its student's too, and its cells."""
+    yield "reference", solved(homework, private, "reference")
+    yield "untouched", untouched(homework, private, "untouched")
+    for number, each in enumerate(wrong):
+        name = f"wrong-{number}"
+        yield name, replaced(solved(homework, private, name), each["replace"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_each_solution_gets_the_points_and_words_it_deserves(path, tmp_path):
+    wrong = runpy.run_path(str(HERE / "wrong" / f"{path.stem.partition('_')[0]}.py"))["WRONG"]
+    homework = source.read(path)
+    names = ("reference", "untouched", *(f"wrong-{number}" for number in range(len(wrong))))
+    private = replace(release(path, tmp_path / "release").private, students=names)
+    most = {question.id: question.points for question in private.questions}
+    results = {}
+    with Sandbox(MODE, packages=private.packages) as sandbox:
+        for name, cells in submissions(homework, private, wrong):
+            file = tmp_path / f"{name}.ipynb"
+            file.write_text(
+                json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
+            )
+            results[name] = grade(file, name, private, sandbox, Grader(private, MODE, ""))
+
+    points = {
+        name: {question["id"]: question["points"] for question in result["questions"]}
+        for name, result in results.items()
+    }
+    assert points == {
+        "reference": most,
+        "untouched": dict.fromkeys(most, 0),
+        **{f"wrong-{number}": most | each["points"] for number, each in enumerate(wrong)},
+    }, {name: told(result) for name, result in results.items()}
+    for number, each in enumerate(wrong):
+        for question, fragment in each["says"].items():
+            said = told(results[f"wrong-{number}"], question)
+            assert fragment in " ".join(said), f"{each['name']}, {question}: {said}"
+    assert told(results["reference"]) == []
+
+
+def told(result: Mapping[str, Any], question: str | None = None) -> list[str]:
+    """What a student reads, of one question or of all."""
+    return [
+        part["says"]
+        for each in result["questions"]
+        if question in (None, each["id"])
+        for part in each["parts"]
+        if part["says"]
+    ]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_a_homework_has_points_questions_and_wrong_solutions_enough(path):
+    homework = source.read(path)
+    wrong = runpy.run_path(str(HERE / "wrong" / f"{path.stem.partition('_')[0]}.py"))["WRONG"]
+    points = {question.id: question.points for question in homework.questions}
+    assert 4 <= len(points) <= 7 and 10 <= sum(points.values()) <= 22
+    assert len(wrong) == 3 and len({each["name"] for each in wrong}) == 3
+    for each in wrong:
+        assert sum((points | each["points"]).values()) < sum(points.values())
+        assert set(each["says"]) == {q for q in each["points"] if each["points"][q] < points[q]}
+
+
+class Odd:
+    """A student whose every answer is the same odd value."""
+
+    def __init__(self, value: Any):
+        self.answer = Answer(value=value, failure="", detail="", printed="", seconds=0.0)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Answer:
+        return self.answer
+
+    probe = call
+
+
+ODD = {
+    "nothing": None,
+    "a word": "0.5",
+    "a bool": True,
+    "a huge number": 10**400,
+    "not a number": float("nan"),
+    "no items": [],
+    "many items": [[[], None], "x", -1],
+    "a dict": {"first": None, "trained": "x"},
+    "a number in a tensor": torch.tensor(0.25),
+    "NaN": torch.full((3, 5), torch.nan),
+    "no entries": torch.zeros(0, 4),
+    "complex": torch.ones(2, 2, dtype=torch.complex64),
+    "bools": torch.ones(4, 4, dtype=torch.bool),
+    "pairs": (torch.zeros(2, 3), torch.zeros(3, 2)),
+}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("value", ODD.values(), ids=ODD)
+def test_an_odd_answer_earns_nothing_and_breaks_no_test(path, value):
+    homework = source.read(path)
+    numbers = given(drawing(homework), "")
+    for question in homework.questions:
+        found = parts(question.hidden, question.id, Odd(value), Draw("odd"), numbers)
+        assert sum(part.points for part in found) == question.points
+        assert [part.name for part in found if part.verdict.ok] == []
+        assert all(part.message for part in found), "a student would not know what is missing"
+
+
+def drawing(homework: Homework) -> Private:
+    """The private half of a homework as far as its numbers need it."""
+    cells = [cell for cell in homework.cells if cell.role == "variant"]
+    drawn = {name: text for cell in cells for name, text in sources(cell.source).items()}
+    return Private(homework.name, homework.title, homework.packages, (), "", drawn, (), seed=0)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_students_have_numbers_of_their_own_and_a_test_asks_for_them(path):
+    homework = source.read(path)
+    private = drawing(homework)
+    class_of_ten = [given(private, f"student-{number}") for number in range(10)]
+    assert len({json.dumps(numbers) for numbers in class_of_ten}) > 3
+    asked = "".join(question.hidden for question in homework.questions)
+    assert any(f'given["{name}"]' in asked for name in private.variants)
