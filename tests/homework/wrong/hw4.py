@@ -200,7 +200,7 @@ def gain_partials(
     tl.store(partials_ptr + p * N + columns, total, mask=inside)
 ''',
     },
-    "points": {"q1": 3, "q2": 2, "q3": 1, "q4": 1, "q5": 1, "q6": 1},
+    "points": {"q1": 3, "q2": 2, "q3": 1, "q4": 1, "q5": 1, "q6": 2},
     "says": {
         "q2": "A store needs its mask, too",
         "q3": "Wrong dtype",
