@@ -22,9 +22,10 @@ def find(cells: Sequence[Cell]) -> list[str]:
     """List the mistakes in the order of the lines; empty when the source is sound."""
     found = [mistake for cell in cells for mistake in _tags(cell)]
     found += [mistake for cell in cells for mistake in _regions(cell)]
+    found = found or [*_questions(cells)]
     if found:
-        return found  # what follows reads tags and regions
-    for check in (_settings, _questions, _names, _variants):
+        return found  # what follows relies on tags and regions
+    for check in (_settings, _names, _variants):
         found += check(cells)
     for cell in cells:
         if cell.kind == "code":
@@ -92,14 +93,16 @@ def _settings(cells: Sequence[Cell]) -> Iterator[str]:
 def _questions(cells: Sequence[Cell]) -> Iterator[str]:
     tests = Counter(cell.question for cell in cells if cell.role == "test")
     answers = Counter(cell.question for cell in cells if cell.role == "solution")
+    seen: Counter[str] = Counter()
     for cell in cells:
         where, name = f"line {cell.line}: ", cell.question
+        seen[name] += cell.role == "test"
         if cell.role == "solution" and not tests[name]:
             yield f"{where}question {name} has no test; add a cell tagged test:{name}, points:…"
         if cell.role == "test" and not answers[name]:
             yield f"{where}{name} has a test and no answer; add a cell tagged solution:{name}"
-        if cell.role == "test" and tests[name] > 1:
-            yield f"{where}a question has one test, {name} has {tests[name]}; join them"
+        if cell.role == "test" and seen[name] > 1:
+            yield f"{where}a question has one test, {name} has another before this; join them"
         if cell.role == "probe" and not tests[name]:
             yield f"{where}this probe belongs to {name}, which has no test; name its question"
     if not tests and not answers:

@@ -14,6 +14,7 @@ from typing import Any
 from labkit.check.report import Report
 
 UNWRITTEN = "NotImplementedError"
+SHOWN = 3  # laws; the first is the most basic
 WAYS = "a check is a Report of labkit.check, a bool, a pair (bool, message), or a function of these"
 
 
@@ -45,6 +46,8 @@ def _ask(given: Any, name: str) -> str:
             given = given()
         except NotImplementedError:
             return UNWRITTEN
+        except NameError as error:
+            return f"{error}; run the cells above first, from the top"
         except Exception as error:  # whatever a student's code does, a sentence is owed
             return f"{name} could not run: {_told(error)}"
     match given:
@@ -64,11 +67,14 @@ def _failed(report: Report) -> str:
         return ""
     if any(f"raised {UNWRITTEN}" in law.message for law in report.failed):
         return UNWRITTEN
-    return f"{report.summary}\n" + "\n".join(
-        f"  {law.name}: {law.message}"
-        + (f"\n      Likely cause: {law.cause}." if law.cause else "")
-        for law in report.failed
-    )
+    lines = [report.summary]
+    for law in report.failed[:SHOWN]:
+        lines.append(f"  {law.name}: {law.message}")
+        if law.cause:
+            lines.append(f"      Likely cause: {law.cause}.")
+    if len(report.failed) > SHOWN:
+        lines.append(f"  and {len(report.failed) - SHOWN} more; begin with the first")
+    return "\n".join(lines)
 
 
 def _told(error: Exception) -> str:

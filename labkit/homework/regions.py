@@ -86,8 +86,11 @@ def for_student(source: str, question: str) -> str:
     return "\n".join(kept).strip("\n")
 
 
-def for_key(source: str) -> str:
-    """Keep the solutions with their marks, as nbgrader's own sources have them; no hidden tests."""
+def for_key(source: str, question: str) -> str:
+    """Keep the solutions with their marks, as nbgrader's own sources have them; no hidden tests.
+
+    The question is not needed: the signature is that of `for_student`.
+    """
     kept: list[str] = []
     for block in blocks(source):
         if block.kind == SOLUTION:

@@ -154,7 +154,12 @@ def defined(source: str) -> list[str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.append(node.name)
         elif isinstance(node, ast.Assign):
-            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
+            targets = [
+                each
+                for target in node.targets
+                for each in (target.elts if isinstance(target, ast.Tuple | ast.List) else [target])
+            ]
+            names += [target.id for target in targets if isinstance(target, ast.Name)]
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names.append(node.target.id)
     return names

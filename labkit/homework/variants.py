@@ -95,10 +95,12 @@ class Stream:
 
     def integers(self, low: int, high: int, *shape: int) -> Any:
         """Draw whole numbers, low <= n < high: one, or lists of that shape."""
+        _check_order(low, high)
         return _fill(shape, lambda: low + int(self.unit() * (high - low)))
 
     def uniform(self, low: float, high: float, *shape: int) -> Any:
         """Draw numbers between low and high."""
+        _check_order(low, high)
         return _fill(shape, lambda: _short(low + self.unit() * (high - low)))
 
     def normal(self, *shape: int, scale: float = 1.0) -> Any:
@@ -127,6 +129,11 @@ def value_of(source: str, stream: Stream) -> Any:
         raise ValueError(
             f"draw.{how} takes plain numbers and lists; {source!r} does not work ({error})"
         ) from error
+
+
+def _check_order(low: float, high: float) -> None:
+    if not low < high:
+        raise ValueError(f"a draw is from low to below high, got low={low!r}, high={high!r}")
 
 
 def _fill(shape: tuple[int, ...], one: Callable[[], Any]) -> Any:

@@ -1,0 +1,65 @@
+"""Numbers that a private test draws: the same for every student, known to nobody before.
+
+A draw depends on the seed alone, which holds the homework, the question and the grader's secret.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+T = TypeVar("T")
+
+
+class Draw:
+    """Random values from a seed: a number or any text.
+
+    Equal seeds draw equal values in the same order, on every machine with the same torch.
+    """
+
+    def __init__(self, seed: int | str):
+        digest = hashlib.sha256(f"labkit.homework.draw/{seed}".encode()).digest()
+        self._generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+
+    def normal(
+        self, *shape: int, dtype: torch.dtype | str = torch.float32, scale: float = 1.0
+    ) -> Any:
+        """Normal values of mean 0 and standard deviation `scale`; without a shape, one float."""
+        wide = torch.randn(shape, generator=self._generator, dtype=torch.float64) * scale
+        return _given(wide, shape, dtype)
+
+    def uniform(
+        self, low: float, high: float, *shape: int, dtype: torch.dtype | str = torch.float32
+    ) -> Any:
+        """Values evenly spread over [low, high); without a shape, one float."""
+        _in_order(low, high)
+        wide = torch.rand(shape, generator=self._generator, dtype=torch.float64)
+        return _given(low + (high - low) * wide, shape, dtype)
+
+    def integers(self, low: int, high: int, *shape: int) -> Any:
+        """Whole numbers from low to high − 1, as int64; without a shape, one int."""
+        _in_order(low, high)
+        drawn = torch.randint(low, high, shape, generator=self._generator)
+        return drawn if shape else int(drawn)
+
+    def choice(self, sequence: Sequence[T]) -> T:
+        """One of the sequence's items, each as likely as the others."""
+        if not len(sequence):
+            raise ValueError("draw.choice takes one of several items, got none; name at least one")
+        return sequence[self.integers(0, len(sequence))]
+
+
+def _given(wide: Tensor, shape: tuple[int, ...], dtype: torch.dtype | str) -> Any:
+    if not shape:
+        return float(wide)
+    kind = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if not isinstance(kind, torch.dtype):
+        raise ValueError(f"dtype is one of torch's, such as float32, got {dtype!r}")
+    return wide.to(kind)
+
+
+def _in_order(low: float, high: float) -> None:
+    if not low < high:
+        raise ValueError(f"a draw is from low to below high, got low={low!r} and high={high!r}")

@@ -1,0 +1,171 @@
+"""Grade a class: what is new or changed is graded, in parallel; what is graded already is kept."""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labkit.book.files import Red, locked
+from labkit.homework.grading import pool, results
+from labkit.homework.grading.changes import Change, changes
+from labkit.homework.grading.results import NOT_GRADED, Result
+from labkit.homework.grading.students import is_id
+from labkit.homework.grading.submission import ENDINGS
+from labkit.homework.private import Private, load
+
+# For reading one file and starting its workers; each question has its own limit beside.
+READING_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a grading did: the results by student, which were kept, what changed for whom."""
+
+    homework: str
+    folder: Path
+    graded: tuple[str, ...]
+    kept: tuple[str, ...]
+    changes: tuple[Change, ...]
+    # {student: {question: why it could not be graded}}
+    faults: dict[str, dict[str, str]]
+    missing: tuple[str, ...]
+
+
+def private_of(release: Path, homework: str | None = None) -> Private:
+    """The private half of a release: DIR/private/HW.json, the only one or the one named."""
+    found = sorted((release / "private").glob("*.json"))
+    if homework is not None:
+        found = [path for path in found if path.stem == homework]
+    if len(found) != 1:
+        names = ", ".join(path.stem for path in sorted((release / "private").glob("*.json")))
+        raise ValueError(
+            f"{release} must be what `labkit homework release --out` wrote, with one homework"
+            f"{f' {homework!r}' if homework else ''}; it has {names or 'none'}"
+            f"{'; name one with --homework' if names and not homework else ''}"
+        )
+    return load(found[0])
+
+
+def submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
+    """The files to grade, by student: STUDENT.ipynb or .py in a folder, in its folder HW, or named.
+
+    Raises a ValueError for a place that is not there, a name that is no id, a student with two.
+    """
+    found: dict[str, Path] = {}
+    for place in places:
+        if place.is_dir():
+            inner = place / homework
+            folder = inner if inner.is_dir() else place
+            paths = sorted(path for path in folder.iterdir() if path.suffix in ENDINGS)
+        elif place.exists():
+            paths = [place]
+        else:
+            raise ValueError(f"{place} must be a submission or a folder of them; there is none")
+        for path in paths:
+            if not is_id(path.stem):
+                raise ValueError(
+                    f"a submission is named by its student's id, got {path.name!r}; "
+                    "`labkit homework collect` names them so"
+                )
+            if path.stem in found:
+                raise ValueError(
+                    f"{path.stem} has two submissions, {found[path.stem]} and {path}; keep one, or "
+                    "let `labkit homework collect` take the latest"
+                )
+            found[path.stem] = path
+    if not found:
+        raise ValueError("there is nothing to grade here: no .ipynb or .py named by a student's id")
+    return dict(sorted(found.items()))
+
+
+def run(
+    files: dict[str, Path], private_path: Path, out: Path, mode: str, jobs: int | None = None,
+    only: Collection[str] = (), told: Callable[[str, Result], None] = lambda student, result: None,
+) -> Batch:  # fmt: skip
+    """Grade files into out/HW/STUDENT.json; Red when no examiner can begin.
+
+    A result whose file, numbers, tests, mode and labkit are the same as before is not made again,
+    nor is a question of which nothing changed.
+    """
+    private = load(private_path)
+    if unknown := sorted(set(only) - set(files)):
+        raise ValueError(f"--only names {', '.join(unknown)}, who handed in nothing")
+    folder = out / private.homework
+    graded: list[str] = []
+    kept: list[str] = []
+    moved: list[Change] = []
+    faults: dict[str, dict[str, str]] = {}
+    with locked(out / f".{private.homework}.lock"):
+        before = {student: results.load(folder / f"{student}.json") for student in files}
+        chosen = [student for student in files if not only or student in only]
+        for student, result, fresh in _grade(chosen, files, private_path, private, mode, jobs, before):
+            (graded if fresh else kept).append(student)
+            if fresh:
+                results.write(folder, result)
+                moved += changes(before[student], result)
+            if bad := {q["id"]: q["reason"] for q in result["questions"]
+                       if q["failure"] == NOT_GRADED}:  # fmt: skip
+                faults[student] = bad
+            told(student, result)
+    return Batch(
+        private.homework, folder, tuple(sorted(graded)), tuple(sorted(kept)),
+        tuple(sorted(moved)), dict(sorted(faults.items())),
+        tuple(sorted(set(private.students) - set(files))),
+    )  # fmt: skip
+
+
+def _grade(
+    chosen: list[str], files: dict[str, Path], private_path: Path, private: Private, mode: str,
+    jobs: int | None, before: dict[str, Result | None],
+) -> Iterator[tuple[str, Result, bool]]:  # fmt: skip
+    """Each student's result, and whether it was made now."""
+    from labkit.homework.grading.grade import Grader  # needs torch
+    from labkit.homework.grading.opener import code_of, opened
+
+    grader = Grader(private, mode, code_of(private))
+    tasks: list[dict[str, Any]] = []
+    for student in chosen:
+        old = before[student]
+        if old and old["digest"] == grader.whole(files[student], student) and not (
+            results.not_graded(old)
+        ):  # fmt: skip
+            yield student, old, False
+        else:
+            tasks.append({"student": student, "path": str(files[student]), "before": old})
+    if not tasks:
+        return
+    seconds = READING_SECONDS + 400.0 * len(private.questions)
+    settings = {"private": str(private_path), "mode": mode, "code": grader.code}
+    try:
+        for task, result, why in pool.run(tasks, opened, settings, jobs or cores(), seconds):
+            student = task["student"]
+            yield student, result or lost(private, student, files[student], mode, why), True
+    except pool.Lost as error:
+        raise Red(f"nothing can be graded: {error}; what is graded is kept") from error
+
+
+def lost(private: Private, student: str, path: Path, mode: str, why: str) -> Result:
+    """The result of a submission that could not be graded at all; it is tried again next time."""
+    questions = [
+        {**results.question(each.id, [], each.points, NOT_GRADED, why), "digests": {}}
+        for each in private.questions
+    ]
+    return {
+        "schema": results.SCHEMA, "homework": private.homework, "student": student, "mode": mode,
+        "file": path.name, "digest": "", "problems": [], "questions": questions, "total": None,
+        "max": results.plain(sum(each.points for each in private.questions)),
+    }  # fmt: skip
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def released(release: Path, homework: str | None) -> Iterator[tuple[Private, Path]]:
+    """The private half of a release and its file."""
+    private = private_of(release, homework)
+    yield private, release / "private" / f"{private.homework}.json"

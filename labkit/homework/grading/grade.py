@@ -1,0 +1,177 @@
+"""Grade one submission: each question by itself, in a fresh worker, from the final definitions."""
+
+import ast
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any, Protocol
+
+from labkit.homework.definitions import Definitions, Program
+from labkit.homework.definitions import read as definitions_of
+from labkit.homework.draw import Draw
+from labkit.homework.grading import submission
+from labkit.homework.grading.examine import Faulty, Timed, TooLong, at_most, parts
+from labkit.homework.grading.results import (
+    NOT_GRADED,
+    SCHEMA,
+    UNREADABLE,
+    Result,
+    plain,
+    question,
+    total,
+)
+from labkit.homework.private import Private, Question
+from labkit.homework.variants import given
+
+READ_SECONDS = 30.0
+NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+class Workers(Protocol):
+    """What makes workers: a Sandbox."""
+
+    def worker(self, program: str, probes: str = "") -> Any:
+        """Start one fresh confined process; a context manager."""
+        ...
+
+
+def grade(
+    path: Path, student: str, private: Private, workers: Workers, grader: "Grader",
+    before: Result | None = None,
+) -> Result:  # fmt: skip
+    """The result of one file. Questions whose digests are those of `before` are taken from it."""
+    digest = grader.whole(path, student)
+    try:
+        handed_in, found = _read(path)
+        problems = [*handed_in.problems, *found.problems]
+        if not {name for each in private.questions for name in each.wanted} & found.last.keys():
+            problems.append(
+                "none of the names that this homework asks for is defined here; is it the "
+                "notebook of this homework?"
+            )
+        questions = [
+            _question(each, found, student, private, workers, grader, before)
+            for each in private.questions
+        ]
+    except submission.Unreadable as error:
+        problems = [str(error)]
+        questions = [_unread(each, private) for each in private.questions]
+    if private.students and student not in private.students:
+        problems.append(f"{student} is not on the roster of the release")
+    return {
+        "schema": SCHEMA, "homework": private.homework, "student": student, "mode": grader.mode,
+        "file": path.name, "digest": digest, "problems": problems, "questions": questions,
+        "total": total(questions), "max": plain(sum(each.points for each in private.questions)),
+    }  # fmt: skip
+
+
+class Grader:
+    """What a result depends on beside the submission: mode, code of the grader, tests."""
+
+    def __init__(self, private: Private, mode: str, code: str):
+        self.private, self.mode, self.code = private, mode, code
+
+    def whole(self, path: Path, student: str) -> str:
+        """Change when the file, the student's numbers, any test, the mode or labkit does."""
+        handed_in = "no plain file"  # a pipe would never end
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                handed_in = hashlib.file_digest(file, "sha256").hexdigest()
+        numbers = given(self.private, _variant(self.private, student))
+        tests = [self.test(each) for each in self.private.questions]
+        return _digest(path.suffix, handed_in, numbers, self.private.digest, tests, self._mine())
+
+    def test(self, one: Question) -> str:
+        """Change when a question's test does, or what decides about it beside."""
+        private = self.private
+        return _digest(one.test, one.points, private.probes, private.packages, private.seed)
+
+    def digests(self, one: Question, program: Program, numbers: dict[str, Any]) -> dict[str, str]:
+        """What one question's points were made from."""
+        return {"code": _digest(program.text, numbers), "test": self.test(one),
+                "grader": self._mine()}  # fmt: skip
+
+    def _mine(self) -> str:
+        return _digest(self.mode, self.code)
+
+
+def roots(one: Question, probes: str) -> set[str]:
+    """The names of a submission that a question may ask for.
+
+    These are the names its solution defines, those that its test writes as a text, and those that
+    a probe takes as `student.NAME` or as a text.
+    """
+    names = set(one.wanted)
+    for source in (one.test, probes):
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                names |= {node.value} if NAME.fullmatch(node.value) else set()
+            elif isinstance(node, ast.Attribute) and source is probes:
+                names.add(node.attr)
+    return names
+
+
+def _read(path: Path) -> tuple[submission.Submission, Definitions]:
+    try:
+        with at_most(READ_SECONDS):
+            handed_in = submission.read(path)
+            return handed_in, definitions_of(handed_in.cells)
+    except TooLong:
+        raise submission.Unreadable(
+            f"the file could not be read in {READ_SECONDS:g} s; take out code that no question asks"
+        ) from None
+
+
+def _question(
+    one: Question, found: Definitions, student: str, private: Private, workers: Workers,
+    grader: Grader, before: Result | None,
+) -> Result:  # fmt: skip
+    program = found.program(roots(one, private.probes))
+    numbers = given(private, _variant(private, student))
+    digests = grader.digests(one, program, numbers)
+    for old in before["questions"] if before else []:
+        if old["id"] == one.id and old.get("digests") == digests and not old["reason"]:
+            return old
+    try:
+        with workers.worker(program.text, private.probes) as worker:
+            judged = parts(one.test, one.id, Timed(worker), draw_of(private, one), numbers)
+        most = sum(each.points for each in judged)
+        if abs(most - one.points) > 1e-6:
+            raise Faulty(
+                f"the private test of {one.id} yielded parts of {plain(most)} points together, "
+                f"and the question has {one.points}"
+            )
+    except Faulty as error:
+        return {**question(one.id, [], one.points, NOT_GRADED, str(error)), "digests": digests}
+    told = [
+        {"name": each.name, "points": plain(each.points if each.verdict.ok else 0),
+         "max": plain(each.points), "says": each.message}
+        for each in judged
+    ]  # fmt: skip
+    failure = next((each.verdict.failure for each in judged if each.verdict.failure), "")
+    return {**question(one.id, told, one.points, failure), "digests": digests}
+
+
+def draw_of(private: Private, one: Question) -> Draw:
+    """The test's source is part of the seed, so that nobody can draw the same without having it."""
+    return Draw(f"{private.seed}/{private.homework}/{one.id}/{_digest(one.test)}")
+
+
+def _unread(one: Question, private: Private) -> Result:
+    said = "The file could not be read."
+    told = [
+        {"name": each.name, "points": 0, "max": plain(each.points), "says": said}
+        for each in private.rubric
+        if each.question == one.id
+    ]
+    return {**question(one.id, told, one.points, UNREADABLE), "digests": {}}
+
+
+def _variant(private: Private, student: str) -> str:
+    return student if private.students else ""
+
+
+def _digest(*told: Any) -> str:
+    text = json.dumps(told, sort_keys=True, ensure_ascii=True, default=list)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,131 @@
+"""Read what a student handed in: the code cells of an .ipynb or .py, within limits, executing none.
+
+A file may be anything: a picture, an empty file, a bomb. Whatever it is, this gives cells or says
+in a sentence why there are none.
+"""
+
+import json
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+ENDINGS = (".ipynb", ".py")
+MOST_BYTES = 20_000_000
+MOST_CODE = 400_000
+MOST_CELLS = 2_000
+CELL = re.compile(r"^# *%%(?!%)(.*)$", re.MULTILINE)
+
+
+class Unreadable(Exception):
+    """There are no cells; the text tells the student why, and what to hand in instead."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The code cells, in order, and what in the file could not be read."""
+
+    cells: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+
+def read(path: Path) -> Submission:
+    """Read a notebook (nbformat 3 or 4) or a Python file; Unreadable says why not."""
+    text = _text(path)
+    if path.suffix == ".py":
+        cells = _python_cells(text)
+        problems: list[str] = []
+    else:
+        cells, problems = _notebook_cells(text)
+    if len(cells) > MOST_CELLS:
+        raise Unreadable(f"a submission has at most {MOST_CELLS} code cells, this has {len(cells)}")
+    if (size := sum(map(len, cells))) > MOST_CODE:
+        raise Unreadable(
+            f"the code cells hold at most {MOST_CODE} characters together, these hold {size}; "
+            "take out data that was pasted into the code"
+        )
+    if not any(cell.strip() for cell in cells):
+        raise Unreadable("the file holds no code; was it saved before it was handed in?")
+    return Submission(tuple(cells), tuple(problems))
+
+
+def _text(path: Path) -> str:
+    if path.suffix not in ENDINGS:
+        raise Unreadable(f"a submission ends in {' or '.join(ENDINGS)}, got {path.name[-40:]!r}")
+    try:
+        # Neither a link to another's file nor a pipe that never ends.
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise Unreadable(f"the file cannot be opened ({error.strerror})") from None
+    with os.fdopen(number, "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise Unreadable("a submission is a plain file, and this is none")
+        if about.st_size > MOST_BYTES:
+            raise Unreadable(
+                f"a submission has at most {MOST_BYTES // 10**6} MB, this has "
+                f"{about.st_size / 1e6:.0f} MB; clear the outputs, save, and hand it in again"
+            )
+        raw = file.read(MOST_BYTES + 1)
+    if not raw.strip():
+        raise Unreadable("the file is empty; save the notebook and hand it in again")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Unreadable("the file is not text; hand in the notebook itself") from None
+
+
+def _python_cells(text: str) -> list[str]:
+    """Cells in percent format; a file without such marks is one cell."""
+    marks = [*CELL.finditer(text)]
+    if not marks:
+        return [text]
+    cells = [text[: marks[0].start()]]
+    ends = [mark.start() for mark in marks[1:]] + [len(text)]
+    for mark, end in zip(marks, ends, strict=True):
+        if "[markdown]" not in mark[1]:
+            cells.append(text[mark.end() : end])
+    return cells
+
+
+def _notebook_cells(text: str) -> tuple[list[str], list[str]]:
+    try:
+        notebook = json.loads(text)
+    except RecursionError:
+        raise Unreadable("the file is nested too deeply to be a notebook") from None
+    except ValueError:
+        raise Unreadable(
+            "the file is not a whole notebook: its JSON is damaged; download it again from "
+            "JupyterLab and hand that in"
+        ) from None
+    cells: list[str] = []
+    problems: list[str] = []
+    for number, cell in enumerate(_cells(notebook), start=1):
+        if not isinstance(cell, dict):
+            problems.append(f"cell {number} of the file is damaged and was left out")
+        elif cell.get("cell_type") == "code":
+            source = cell.get("source", cell.get("input", ""))
+            if isinstance(source, list) and all(isinstance(line, str) for line in source):
+                source = "".join(source)
+            if isinstance(source, str):
+                cells.append(source)
+            else:
+                problems.append(f"cell {number} of the file is damaged and was left out")
+    return cells, problems
+
+
+def _cells(notebook: object) -> list:
+    """The cells of nbformat 4, or of all worksheets of nbformat 3."""
+    if isinstance(notebook, dict):
+        if isinstance(notebook.get("cells"), list):
+            return notebook["cells"]
+        sheets = notebook.get("worksheets")
+        if isinstance(sheets, list):
+            return [
+                cell
+                for sheet in sheets
+                if isinstance(sheet, dict) and isinstance(sheet.get("cells"), list)
+                for cell in sheet["cells"]
+            ]
+    raise Unreadable("the file is JSON, but no notebook (nbformat 3 or 4): it has no cells")

@@ -1,0 +1,163 @@
+"""Rehearse a homework before it is released: run the key and the untouched notebook, here.
+
+The key's public checks pass and its hidden tests give the points of each tag; the untouched
+notebook runs without a traceback in any check and earns nothing.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from labkit.homework import notebook
+from labkit.homework.definitions import read
+from labkit.homework.grading.examine import Faulty, draw_of, parts, roots
+from labkit.homework.judge import Part
+from labkit.homework.private import Private, Question, RubricPart
+from labkit.homework.public import checks_passed
+from labkit.homework.regions import for_key, for_student
+from labkit.homework.source import Cell, Homework
+from labkit.homework.trusted import Trusted, execute
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What the runs showed: the rubric's parts, faults that forbid a release, and warnings."""
+
+    parts: tuple[RubricPart, ...]
+    faults: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def rehearse(
+    homework: Homework, private: Private, variants: Sequence[Mapping[str, Any]]
+) -> Rehearsal:
+    """Run a homework with the numbers of each variant; the first one's parts are the rubric."""
+    rubric: list[RubricPart] = []
+    warnings: list[str] = []
+    for number, given in enumerate(variants):
+        key, stubs = _texts(homework, given, for_key), _texts(homework, given, for_student)
+        faults = _key(homework, key)
+        if number == 0:
+            untouched, warnings = _untouched(homework, stubs)
+            faults += untouched
+        for one, asked in zip(private.questions, homework.questions, strict=True):
+            line = asked.test.line
+            found, wrong = _points(private, one, line, list(key.values()), given)
+            faults += wrong or _stubs_earn(private, one, line, list(stubs.values()), given)
+            rubric += found if number == 0 else []
+        if faults:  # other numbers would mostly say the same again
+            numbers = f" (numbers: {dict(given)})" if number else ""
+            return Rehearsal((), tuple(fault + numbers for fault in faults), ())
+    return Rehearsal(tuple(rubric), (), tuple(warnings))
+
+
+def _texts(
+    homework: Homework, given: Mapping[str, Any], part: Callable[[str, str], str]
+) -> dict[Cell, str]:
+    """Give the code cells of a notebook, without the settings."""
+    return {
+        cell: notebook.text_of(cell, given, part)
+        for cell in homework.cells
+        if cell.kind == "code" and cell.role != "homework"
+    }
+
+
+def _run(name: str, texts: Mapping[Cell, str]) -> Iterator[tuple[Cell, str, Exception | None]]:
+    """Run the cells one after the other: the cell, what it printed, and the error it raised."""
+    namespace: dict[str, Any] = {}
+    for cell, text in texts.items():
+        try:
+            yield cell, execute(text, f"{name}, line {cell.line}", namespace), None
+        except Exception as error:
+            yield cell, "", error
+
+
+def _key(homework: Homework, texts: Mapping[Cell, str]) -> list[str]:
+    """Run the key, in which every cell works and every public check passes."""
+    faults = []
+    for cell, printed, error in _run(f"{homework.name} key", texts):
+        where = f"line {cell.line}: "
+        if error is not None:
+            # What follows would fail for the same cause.
+            return [*faults, f"{where}the key must run, but this cell raised {_told(error)}"]
+        if cell.role == "test" and not checks_passed(printed, cell.question):
+            faults.append(
+                f"{where}the public checks of {cell.question} must pass on the key, but they "
+                f"say: {printed.strip() or 'nothing'}"
+            )
+    return faults
+
+
+def _untouched(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str], list[str]]:
+    """Run the notebook as it is handed out: faults, and warnings."""
+    faults, warnings = [], []
+    for cell, printed, error in _run(f"{homework.name} untouched", texts):
+        where = f"line {cell.line}: "
+        if error is not None and cell.role == "test":
+            faults.append(
+                f"{where}on the untouched notebook the checks of {cell.question} raise "
+                f"{_told(error)}; hand functions to public(): lambda: …"
+            )
+        elif error is not None and not isinstance(error, NotImplementedError | NameError):
+            faults.append(
+                f"{where}in the untouched notebook this cell raises {_told(error)}; a cell that "
+                "uses an answer must do without it, or leave it at NotImplementedError"
+            )
+        elif cell.role == "test" and checks_passed(printed, cell.question):
+            warnings.append(
+                f"{where}the public checks of {cell.question} pass on the untouched notebook"
+            )
+    return faults, warnings
+
+
+def _points(
+    private: Private, one: Question, line: int, cells: Sequence[str], given: Mapping[str, Any]
+) -> tuple[list[RubricPart], list[str]]:
+    """Test the reference solution: the parts of the rubric, and what is wrong with them."""
+    where = f"line {line}: "
+    try:
+        found = _parts(private, one, cells, given)
+    except Faulty as error:
+        return [], [f"{where}on the key, {error}"]
+    faults = [
+        f"{where}part {part.name!r} of {one.id} fails on the key: {part.message}"
+        for part in found
+        if not part.verdict.ok
+    ]
+    total = sum(part.points for part in found)
+    if abs(total - one.points) > 1e-6:
+        faults.append(
+            f"{where}{one.id} is tagged points:{one.points}, but its parts make {total:g}; "
+            "change the tag or a part"
+        )
+    return [RubricPart(one.id, part.name, part.points, part.says) for part in found], faults
+
+
+def _stubs_earn(
+    private: Private, one: Question, line: int, cells: Sequence[str], given: Mapping[str, Any]
+) -> list[str]:
+    """Test the stubs, which earn nothing."""
+    where = f"line {line}: "
+    try:
+        found = _parts(private, one, cells, given)
+    except Faulty as error:
+        return [f"{where}where nothing is answered yet, {error}; it must take a failed answer"]
+    return [
+        f"{where}part {part.name!r} of {one.id} is earned by the untouched notebook; an answer "
+        "that is not there earns nothing"
+        for part in found
+        if part.verdict.ok and part.points
+    ]
+
+
+def _parts(
+    private: Private, one: Question, cells: Sequence[str], given: Mapping[str, Any]
+) -> list[Part]:
+    """Examine trusted cells as the grader examines a submission's."""
+    program = read(cells).program(roots(one, private.probes))
+    student = Trusted(program.text, private.probes, f"{private.homework} {one.id}")
+    return parts(one.test, one.id, student, draw_of(private, one), given)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")

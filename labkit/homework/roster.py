@@ -1,0 +1,59 @@
+"""Read a roster: a CSV with the column `id`, and name, email or any other beside it."""
+
+import csv
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+# An id is the name of a folder on every system.
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Student:
+    """A student: the id, and what else the roster says by column."""
+
+    id: str
+    others: dict[str, str]
+
+
+def read(path: Path) -> tuple[Student, ...]:
+    """Read the students in the roster's order; ValueError names the line that is wrong."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"a roster is a CSV file in UTF-8; {path} cannot be read: {error}"
+        ) from error
+    head = text.partition("\n")[0]
+    # Spreadsheets in much of Europe part columns by semicolons.
+    rows = csv.DictReader(io.StringIO(text), delimiter=";" if ";" in head else ",")
+    columns = [name.strip().lower() for name in rows.fieldnames or ()]
+    if columns.count("id") != 1:
+        raise ValueError(
+            f"a roster has one column `id`, as in id,name,email; {path} begins {head.strip()!r}"
+        )
+    rows.fieldnames = columns
+    found: list[Student] = []
+    lines: dict[str, int] = {}
+    for row in rows:
+        told = {key: (value or "").strip() for key, value in row.items() if isinstance(key, str)}
+        name = told.pop("id")
+        where = f"{path}, line {rows.line_num}: "
+        if not ID.fullmatch(name) or name.endswith("."):
+            raise ValueError(
+                f"{where}an id names a folder: letters, digits and . _ @ + -, at most 64, a letter "
+                f"or digit first and no dot at the end; got {name!r}"
+            )
+        # One folder for ada and Ada on a disk that knows no difference.
+        if name.casefold() in lines:
+            first = lines[name.casefold()]
+            raise ValueError(f"{where}{name!r} is already on line {first}; drop or rename one")
+        lines[name.casefold()] = rows.line_num
+        found.append(Student(name, told))
+    if not found:
+        raise ValueError(
+            f"{path} lists no student; add a line under the head, or release without it"
+        )
+    return tuple(found)

@@ -1,0 +1,136 @@
+"""The statements of a notebook's cell that bind names: imports, functions, classes, assignments."""
+
+import ast
+import re
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# A cell that begins so holds Python after its first line; other cell magics hold something else.
+PYTHON_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
+MAGIC = re.compile(r"^(\s*)(?:[%!?].*|[\w.,\s]*=\s*[%!].*|.*\?\s*)$")
+MOST_MAGICS = 50
+
+
+@dataclass(frozen=True)
+class Uses:
+    """Names read when the statement runs, and names read when its functions are called."""
+
+    now: frozenset[str] = frozenset()
+    later: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One top-level statement that binds names, as it stands in its cell."""
+
+    text: str
+    names: tuple[str, ...]
+    uses: Uses = Uses()
+    imports: bool = False
+    decorators: frozenset[str] = frozenset()
+
+
+def statements(cell: str) -> list[Statement]:
+    """The cell's statements that bind names, each with its text.
+
+    Lines of IPython's own (`%time`, `!ls`, `name?`) are left out. Raises what Python raises for a
+    text that is not Python.
+    """
+    source, tree = _parsed(cell)
+    return list(_binding(source.encode().split(b"\n"), tree))
+
+
+def _parsed(cell: str) -> tuple[str, ast.Module]:
+    # A tree counts lines by \n, and its columns in bytes: the text must agree.
+    cell = cell.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " ")
+    if cell.lstrip().startswith("%%"):
+        first, _, rest = cell.lstrip().partition("\n")
+        cell = rest if first.split()[0] in PYTHON_MAGICS else ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a student's odd escapes are no concern of the grader
+        for _ in range(MOST_MAGICS):
+            try:
+                return cell, ast.parse(cell)
+            except SyntaxError as error:
+                lines = cell.split("\n")
+                at = (error.lineno or 0) - 1
+                if not (0 <= at < len(lines) and MAGIC.match(lines[at])):
+                    raise
+                lines[at] = MAGIC.sub(r"\1pass", lines[at])
+                cell = "\n".join(lines)
+        return cell, ast.parse(cell)
+
+
+def _binding(lines: list[bytes], tree: ast.Module) -> Iterable[Statement]:
+    for node in tree.body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                name = alias.asname or alias.name.partition(".")[0]
+                yield Statement(_import(node, alias), (name,), imports=True)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names = frozenset().union(*(uses(each).now for each in node.decorator_list))
+            yield Statement(_text(node, lines), (node.name,), uses(node), decorators=names)
+        elif assigned := _assigned(node):
+            yield Statement(_text(node, lines), assigned, uses(node))
+
+
+def _import(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+    if isinstance(node, ast.Import):
+        return ast.unparse(ast.Import([alias]))
+    return ast.unparse(ast.ImportFrom(node.module, [alias], node.level))
+
+
+def _assigned(node: ast.stmt) -> tuple[str, ...]:
+    """The names of a simple assignment: `a = …`, `a, b = …`, `a = b = …`, `a: int = …`."""
+    if isinstance(node, ast.AnnAssign):
+        targets = [node.target] if node.value is not None else []
+    else:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+    names: list[str] = []
+    for target in targets:
+        for each in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
+            if not isinstance(each, ast.Name):
+                return ()
+            names.append(each.id)
+    return tuple(names)
+
+
+def _text(node: ast.stmt, lines: list[bytes]) -> str:
+    """The statement as it stands, comments included."""
+    first, start = node.lineno - 1, node.col_offset
+    decorators = getattr(node, "decorator_list", [])
+    if decorators:
+        first, start = decorators[0].lineno - 1, 0
+        while not lines[first].lstrip().startswith(b"@"):
+            first -= 1
+    taken = lines[first : node.end_lineno]
+    taken[-1] = taken[-1][: node.end_col_offset]
+    taken[0] = taken[0][start:]
+    return b"\n".join(taken).decode()
+
+
+def uses(node: ast.AST) -> Uses:
+    """The names that code uses: at once when it runs, and later when its functions are called.
+
+    A function's decorators, defaults and annotations run at once, its body later; a class's body
+    runs at once but for the bodies of its methods.
+    """
+    now: set[str] = set()
+    later: set[str] = set()
+    waiting: list[tuple[ast.AST, bool]] = [(node, True)]
+    while waiting:  # no recursion: a student's tree may be deep
+        each, at_once = waiting.pop()
+        parts = [(part, at_once) for part in ast.iter_child_nodes(each)]
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
+            (now if at_once else later).add(each.id)
+        elif isinstance(each, ast.Lambda):
+            parts = [(each.args, at_once), (each.body, False)]
+        elif isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            body = set(map(id, each.body))
+            parts = [(part, early and id(part) not in body) for part, early in parts]
+        elif isinstance(each, ast.Constant) and isinstance(each.value, str):
+            # An annotation in quotes, or a name looked up by its text: too much does no harm.
+            later |= {each.value} if each.value.isidentifier() else set()
+        waiting += parts
+    return Uses(frozenset(now), frozenset(later))

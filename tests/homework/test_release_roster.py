@@ -1,0 +1,49 @@
+"""A roster names folders: whatever cannot be one is refused with its line."""
+
+import pytest
+
+from labkit.homework import roster
+
+
+def read(tmp_path, text, encoding="utf-8"):
+    path = tmp_path / "roster.csv"
+    path.write_text(text, encoding=encoding)
+    return roster.read(path)
+
+
+def test_a_roster_keeps_its_order_and_its_other_columns(tmp_path):
+    found = read(tmp_path, "name,id,Email\nAda, ada ,a@b.c\n\nBob,bob@x.org,\n")
+    assert [each.id for each in found] == ["ada", "bob@x.org"]
+    assert found[0].others == {"name": "Ada", "email": "a@b.c"}
+
+
+def test_semicolons_and_a_byte_order_mark_are_fine(tmp_path):
+    assert [each.id for each in read(tmp_path, "id;name\ns1;Zoë\n", "utf-8-sig")] == ["s1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name\nAda\n", "one column `id`"),
+        ("", "one column `id`"),
+        ("id,id\na,b\n", "one column `id`"),
+        ("id\n", "lists no student"),
+        ("id\nada\nAda\n", "line 3: 'Ada' is already on line 2"),
+        ("id\n../ada\n", "line 2: an id names a folder"),
+        ("id\n.hidden\n", "an id names a folder"),
+        ("id\nada.\n", "an id names a folder"),
+        ("id,name\n,Ada\n", "an id names a folder"),
+        (f"id\n{'a' * 65}\n", "an id names a folder"),
+        ("id\nzoë\n", "an id names a folder"),
+    ],
+)
+def test_a_wrong_roster_is_refused(text, said, tmp_path):
+    with pytest.raises(ValueError) as caught:
+        read(tmp_path, text)
+    assert said in str(caught.value)
+
+
+def test_a_roster_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "roster.csv").write_bytes(b"id\n\xff\xfe\n")
+    with pytest.raises(ValueError, match="a CSV file in UTF-8"):
+        roster.read(tmp_path / "roster.csv")

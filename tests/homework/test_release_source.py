@@ -1,0 +1,266 @@
+"""Every kind of mistake in a homework's source has one clear sentence, with its line."""
+
+import pytest
+
+from labkit.homework import regions, source
+from tests.homework.release_toy import TOY, write
+
+END = "### END SOLUTION"
+Q1 = '# %% tags=["solution:q1"]'
+T1 = '# %% tags=["test:q1", "points:3"]'
+T2 = '# %% tags=["test:q2", "points:2"]'
+
+
+BODY = f"    ### BEGIN SOLUTION\n    answer_of_q1 = x * FACTOR\n    return answer_of_q1\n    {END}"
+
+
+def line_of(text, within=TOY):
+    """Give the number of the line that begins so."""
+    return next(n for n, line in enumerate(within.split("\n"), 1) if line.startswith(text))
+
+
+def after(text):
+    """Name the first line of the cell under this head."""
+    return f"line {line_of(text) + 1}: "
+
+
+def at(number):
+    """Name a line by its place after the first region's mark."""
+    return f"line {line_of('    ### BEGIN SOLUTION') + number}: "
+
+
+# What is changed, and what is said.
+MISTAKES = {
+    "no end": (
+        ("    return answer_of_q1\n    " + END, "    return answer_of_q1"),
+        at(0) + "### BEGIN SOLUTION has no end in its cell",
+    ),
+    "no begin": (
+        ("    ### BEGIN SOLUTION\n    answer", "    answer"),
+        at(2) + "### END SOLUTION ends nothing",
+    ),
+    "one region in another": (
+        ("    answer_of_q1 = x * FACTOR", "    ### BEGIN HIDDEN TESTS"),
+        at(1) + "### BEGIN HIDDEN TESTS stands inside another region",
+    ),
+    "an end of the other kind": (
+        ("return answer_of_q1\n    " + END, "return answer_of_q1\n    ### END HIDDEN TESTS"),
+        at(3) + "### END HIDDEN TESTS ends nothing",
+    ),
+    "a mark misspelt": (
+        ("    ### BEGIN SOLUTION\n    answer", "    ## BEGIN SOLUTION\n    answer"),
+        at(0) + "a mark reads ### BEGIN SOLUTION",
+    ),
+    "a mark in small letters": (
+        ("    ### BEGIN SOLUTION\n    answer", "    ### begin solution\n    answer"),
+        "got '### begin solution'",
+    ),
+    "a solution outside of a solution cell": (
+        (Q1, "# %%"),
+        at(0) + "### BEGIN SOLUTION stands in a cell that is not tagged solution",
+    ),
+    "hidden tests outside of a test cell": (
+        (T2, "# %%"),
+        "### BEGIN HIDDEN TESTS stands in a cell that is not tagged test",
+    ),
+    "an empty region": (
+        ("    answer_of_q1 = x * FACTOR\n    return answer_of_q1\n", ""),
+        at(1) + "this region is empty; write the solution in it",
+    ),
+    "a solution cell without a region": (
+        (BODY, "    pass"),
+        "a solution cell has ### BEGIN SOLUTION … ### END SOLUTION; this has none",
+    ),
+    "a test without points": (
+        (T1, '# %% tags=["test:q1"]'),
+        after(T1) + "a test has points; add one tag such as points:2 beside 'test:q1'",
+    ),
+    "points that are no number": (
+        ("points:3", "points:many"),
+        "points are a whole number from 1 up, as in points:2; got 'points:many'",
+    ),
+    "points without a test": (
+        (Q1, '# %% tags=["solution:q1", "points:2"]'),
+        after(Q1) + "points belong to a test",
+    ),
+    "an unknown tag": (
+        (Q1, '# %% tags=["solutions:q1"]'),
+        after(Q1) + "unknown tag 'solutions:q1'; a homework's tags are homework, variant",
+    ),
+    "two tags in one": (
+        (Q1, '# %% tags=["solution:q1", "variant"]'),
+        "a cell is for one thing, but this one is tagged solution, variant",
+    ),
+    "a tag on prose": (
+        ("# %% [markdown]\nr\"\"\"\nNow", '# %% [markdown] tags=["solution:q3"]\nr\"\"\"\nNow'),
+        "only a code cell can be tagged solution; this is a markdown cell",
+    ),
+    "a question without a test": (
+        (Q1, '# %% tags=["solution:q7"]'),
+        after(Q1) + "question q7 has no test; add a cell tagged test:q7",
+    ),
+    "a test without an answer": (
+        (Q1, '# %% tags=["solution:q7"]'),
+        after(T1) + "q1 has a test and no answer; add a cell tagged solution:q1",
+    ),
+    "two tests of a question": (
+        (T2, '# %% tags=["test:q1", "points:2"]'),
+        "a question has one test, q1 has another before this; join them",
+    ),
+    "a probe of nobody": (
+        ("probe:q2", "probe:q5"),
+        "this probe belongs to q5, which has no test",
+    ),
+    "a probe without its student": (
+        ("probe_scaled(student, by, x)", "probe_scaled(by, x)"),
+        "a probe cell defines functions def probe_…(student, …), student first",
+    ),
+    "no settings": (
+        ('# %% tags=["homework"]', "# %%"),
+        "the first code cell, and no other, is tagged `homework`",
+    ),
+    "a setting too few": (
+        (', "minutes": 5', ""),
+        "HOMEWORK has the keys title, about, packages, minutes; got title, about, packages",
+    ),
+    "a setting of another kind": (
+        ('"minutes": 5', '"minutes": "5"'),
+        "HOMEWORK['minutes'] is a int and not empty; got '5'",
+    ),
+    "a package that is none": (
+        ('["math"]', '["torch.nn"]'),
+        "lists names that a submission may import, such as \"torch\"; got 'torch.nn'",
+    ),
+    "settings that are computed": (
+        ('"minutes": 5', '"minutes": 2 + 3'),
+        "the `homework` cell is one assignment of a dict",
+    ),
+    "a variant that is no draw": (
+        ("draw.integers(2, 1000)", "7"),
+        "line 16: a `variant` cell holds lines such as EPS = draw.choice",
+    ),
+    "a variant of an unknown draw": (
+        ("draw.integers(2, 1000)", "draw.dice(6)"),
+        "line 16: draw has choice, integers, uniform and normal; got 'draw.dice(6)'",
+    ),
+    "a variant that is computed": (
+        ("draw.integers(2, 1000)", "draw.integers(2, 10 ** 3)"),
+        "line 16: draw.integers takes plain numbers and lists",
+    ),
+    "a variant drawn twice": (
+        ("SHIFTS = draw", "FACTOR = draw"),
+        "line 17: a variant has one line; FACTOR has two",
+    ),
+    "a name defined again": (
+        ("class Scale:", "def times(x):\n    return x\n\n\nclass Scale:"),
+        f"times is defined here and in the cell of line {line_of('def times')}",
+    ),
+    "a cell that is not Python": (
+        ("import math\n", "import math math\n"),
+        "this cell is not Python (invalid syntax in 'import math math')",
+    ),
+    "a region that parts a statement": (
+        ("    ### BEGIN SOLUTION\n    answer_of_q1 = x * FACTOR",
+         "    answer_of_q1 = (\n    ### BEGIN SOLUTION\n    x * FACTOR)"),
+        "the student's version of this cell is not Python",
+    ),
+    "a solution that defines nothing": (
+        ("class Scale:\n    def __init__(self, by):\n", "if True:\n    if True:\n"),
+        "a solution cell defines what is graded",
+    ),
+    "no hidden test of that name": (
+        ("def test_q1", "def test_one"),
+        "the hidden tests define one `def test_q1(student, draw, given)` that yields its parts; "
+        "found 0",
+    ),
+    "a hidden test with other arguments": (
+        ("def test_q1(student, draw, given)", "def test_q1(student, given)"),
+        "yields its parts; got (student, given)",
+    ),
+    "a hidden test that yields nothing": (
+        ("    yield part(\"scaled\", 2, ", "    return part(\"scaled\", 2, "),
+        "yields its parts; this one yields nothing",
+    ),
+    "no public check": (
+        ('public("q2", lambda: Scale(2)(3) == 6)', "Scale"),
+        'the open lines of a test end in public("q2", lambda: …, …)',
+    ),
+    "a public check of another question": (
+        ('public("q2"', 'public("q1"'),
+        "the public checks of q2 are told as those of 'q1'",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_a_mistake_is_named_with_its_line(kind, tmp_path):
+    change, said = MISTAKES[kind]
+    with pytest.raises(ValueError) as caught:
+        source.read(write(tmp_path, change))
+    told = str(caught.value).splitlines()
+    assert any(said in line for line in told), told
+    assert all(line.startswith("hw9_toy.py, ") for line in told)
+    assert len(told) <= 3, "one mistake is not told as many"
+
+
+def test_all_mistakes_are_told_at_once(tmp_path):
+    path = write(tmp_path, ("points:3", "points:0"), ("points:2", "points:-1"))
+    with pytest.raises(ValueError) as caught:
+        source.read(path)
+    assert "'points:0'" in str(caught.value) and "'points:-1'" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["HW1.py", "hw1.ipynb", "hw-1.py"])
+def test_a_source_has_a_plain_name(name, tmp_path):
+    (tmp_path / name).write_text(TOY)
+    with pytest.raises(ValueError, match=r"a homework's source is a file like"):
+        source.read(tmp_path / name)
+
+
+def test_a_source_must_be_there(tmp_path):
+    with pytest.raises(ValueError, match="which is not there"):
+        source.read(tmp_path / "hw1_none.py")
+
+
+def test_a_sound_source_is_read_whole(tmp_path):
+    homework = source.read(write(tmp_path))
+    assert (homework.name, homework.title, homework.packages) == ("hw9_toy", "A toy", ("math",))
+    first, second = homework.questions
+    assert (first.id, first.points, first.wanted) == ("q1", 3, ("times",))
+    assert (second.id, second.points, second.wanted) == ("q2", 2, ("Scale",))
+    assert "def expected_of_q1" in first.hidden and "###" not in first.hidden
+    assert homework.probes.startswith("def probe_scaled(student, by, x):")
+    rows = TOY.split("\n")
+    for cell in homework.cells:
+        if cell.kind == "code":
+            assert rows[cell.line - 1] == cell.source.split("\n")[0]
+
+
+def test_wanted_names_are_functions_classes_and_assignments():
+    text = "import os\nA = 1\nB: int = 2\n(C, D) = 3, 4\ndef f(): pass\nclass G: pass\nx.y = 1"
+    assert source.defined(text) == ["A", "B", "C", "D", "f", "G"]
+
+
+CELL = """def f(x):
+    # open
+    ### BEGIN SOLUTION
+    y = x
+    ### END SOLUTION
+    if x:
+        ### BEGIN SOLUTION stub: return 0
+        return y
+        ### END SOLUTION
+    return x"""
+
+
+def test_a_student_gets_a_stub_in_the_place_of_each_solution():
+    assert regions.for_student(CELL, "q3") == (
+        'def f(x):\n    # open\n    raise NotImplementedError("your turn: q3")\n    if x:\n'
+        "        return 0\n    return x"
+    )
+
+
+def test_the_key_keeps_solutions_and_no_hidden_test():
+    assert regions.for_key(CELL, "q3") == CELL
+    hidden = "public()\n### BEGIN HIDDEN TESTS\nsecret\n### END HIDDEN TESTS\n"
+    assert regions.for_key(hidden, "q3") == "public()"

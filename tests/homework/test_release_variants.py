@@ -1,0 +1,93 @@
+"""Students get numbers of their own: the same ones every time, on every machine."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from labkit.homework import variants
+
+CELL = """EPS = draw.choice((1e-5, 1e-6))  # yours
+DIM = draw.integers(
+    6,
+    60,
+)
+SCALE = draw.uniform(0.5, 2.0)
+SHIFTS = draw.normal(2, 3, scale=2.0)  # größer"""
+
+
+RECORD = {
+    "EPS": 1e-06,
+    "DIM": 55,
+    "SCALE": 1.776,
+    "SHIFTS": [[-2.545, 0.7996, 0.1829], [0.5692, 1.09, 1.488]],
+}
+
+
+def private(seed=0, **changes):
+    return SimpleNamespace(
+        homework="hw9_toy", seed=seed, variants={**variants.sources(CELL), **changes}
+    )
+
+
+def test_numbers_are_those_of_record():
+    # Written down once: they may never change, or a regrading would ask for other answers.
+    assert variants.given(private(), "ada") == RECORD
+
+
+def test_students_seeds_and_homeworks_differ():
+    drawn = [str(variants.given(private(), f"s{number}")) for number in range(100)]
+    assert len({*drawn}) == 100
+    assert variants.given(private(1), "s0") != variants.given(private(), "s0")
+    other = SimpleNamespace(**{**vars(private()), "homework": "hw8_toy"})
+    assert variants.given(other, "s0") != variants.given(private(), "s0")
+
+
+def test_a_variable_more_moves_no_other():
+    before = variants.given(private(), "ada")
+    after = variants.given(private(NEW="draw.choice((1, 2))"), "ada")
+    assert {name: after[name] for name in before} == before
+
+
+def test_draws_stay_within_what_is_asked():
+    drawn = [variants.given(private(), f"s{number}") for number in range(1000)]
+    assert {each["EPS"] for each in drawn} == {1e-5, 1e-6}
+    assert {each["DIM"] for each in drawn} == {*range(6, 60)}
+    assert all(0.5 <= each["SCALE"] <= 2.0 for each in drawn)
+    shifts = [x for each in drawn for row in each["SHIFTS"] for x in row]
+    assert len(shifts) == 1000 * 6
+    assert abs(sum(shifts) / len(shifts)) < 0.1, "four standard errors"
+    assert abs(sum(x * x for x in shifts) / len(shifts) - 4) < 0.5
+    ids = [each["EPS"] == 1e-5 for each in drawn]
+    assert 400 < sum(ids) < 600
+
+
+def test_a_notebook_shows_the_numbers_themselves():
+    text = variants.literal_cell(CELL, RECORD)
+    assert text.split("\n") == [
+        f"EPS = {RECORD['EPS']!r}  # yours",
+        f"DIM = {RECORD['DIM']}",
+        f"SCALE = {RECORD['SCALE']}",
+        f"SHIFTS = {RECORD['SHIFTS']}  # größer",
+    ]
+    names = {}
+    exec(text, names)
+    assert {name: names[name] for name in RECORD} == RECORD
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("A = draw.choice(())", "draw.choice takes plain numbers and lists"),
+        ("A = draw.choice(open('x'))", "draw.choice takes plain numbers and lists"),
+        ("A = draw.uniform(1)", "draw.uniform takes plain numbers and lists"),
+        ("A = draw.__class__(1)", "draw has choice, integers, uniform and normal"),
+        ("A = draw.unit()", "draw has choice, integers, uniform and normal"),
+        ("A = print(1)", "a `variant` cell holds lines such as"),
+        ("A, B = draw.choice((1, 2))", "a `variant` cell holds lines such as"),
+        ("A = draw.integers(5, 5)", "low to below high"),
+    ],
+)
+def test_anything_but_a_draw_is_refused_and_nothing_is_executed(line, said):
+    with pytest.raises(ValueError, match="line 7: ") as caught:
+        variants.sources(line, 7)
+    assert said in str(caught.value)
