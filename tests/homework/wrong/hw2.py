@@ -1,0 +1,131 @@
+"""Homework 2: three students, what they wrote, what it is worth, and what they are told."""
+
+RIGHT_LAYER = """
+def mended_{k}(x, weight=None, bias=None, eps=1e-5):
+    moved = x.float() - x.float().mean(-1, keepdim=True)
+    y = moved / torch.sqrt(moved.square().mean(-1, keepdim=True) + eps)
+    y = y if weight is None else y * weight
+    return (y if bias is None else y + bias).to(x.dtype)
+"""
+RIGHT_RMS = """
+def mended_{k}(x, weight=None, eps=1e-6):
+    wide = x.float()
+    y = wide / torch.sqrt(wide.square().mean(-1, keepdim=True) + eps)
+    return (y if weight is None else y * weight).to(x.dtype)
+"""
+RIGHT_MEMORY = """
+def mended_4(x, running_mean, running_var, momentum=MOMENTUM):
+    values = x.transpose(0, 1).flatten(1)
+    mean, var = values.mean(1), values.var(1)
+    return running_mean + momentum * (mean - running_mean), running_var + momentum * (var - running_var)
+"""
+
+# Rewrites every norm well, and tests with random numbers only.
+RANDOM = {
+    "name": "random exposures",
+    "replace": {
+        "q1": 'LAW_1 = "mean"\ndef expose_1():\n    return 3 * torch.randn(1, 64)\n' + RIGHT_LAYER.format(k=1),
+        "q2": 'LAW_2 = "size"\ndef expose_2():\n    return torch.randn(4, 16)\n' + RIGHT_RMS.format(k=2),
+        "q3": 'LAW_3 = "scale"\ndef expose_3():\n    return torch.randn(4, 16)\n' + RIGHT_LAYER.format(k=3),
+        "q4": 'LAW_4 = "memory"\ndef expose_4():\n    return torch.randn(32, 2)\n' + RIGHT_MEMORY,
+        "q5": 'LAW_5 = "size"\ndef expose_5():\n    x = torch.linspace(-1, 1, 32)\n'
+        "    return x, 1 - 2 * (torch.arange(32) % 2).float()\n" + RIGHT_RMS.format(k=5),
+    },
+    "points": {"q1": 2, "q2": 3, "q3": 2, "q4": 3, "q5": 2},
+    "says": {
+        "q1": "At which widths d is √((d − 1)/d) far from 1?",
+        "q2": "The format of your tensor is part of the exposure",
+        "q3": "their difference keeps few digits",
+        "q4": "For which batch sizes do the two variances differ most?",
+        "q5": "The missing term is along x",
+    },
+}  # fmt: skip
+
+# Finds the input each time, and mends only what this input shows.
+NARROW = {
+    "name": "mended for one input",
+    "replace": {
+        "q1": """
+LAW_1 = "size"
+def expose_1():
+    return torch.tensor([[-2.0, 2.0]])
+def mended_1(x, weight=None, bias=None, eps=1e-5):
+    mean = x.mean(-1, keepdim=True)
+    std = x.std(-1, keepdim=True, correction=0)
+    y = (x - mean) / (std + eps)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+""",
+        "q2": """
+LAW_2 = "scale"
+def expose_2():
+    return torch.full((1, 8), 2000.0, dtype=torch.float16)
+def mended_2(x, weight=None, eps=1e-6):
+    largest = x.abs().amax(-1, keepdim=True)
+    y = x / largest
+    y = y / torch.sqrt((y * y).mean(-1, keepdim=True) + eps)
+    return y if weight is None else y * weight
+""",
+        "q3": """
+LAW_3 = "shift"
+def expose_3():
+    return torch.tensor([[2000.0, 2000.1, 2000.2, 2000.3]])
+def mended_3(x, weight=None, bias=None, eps=1e-5):
+    wide = x.double()
+    with torch.no_grad():
+        mean = wide.mean(-1, keepdim=True)
+    y = (wide - mean) / torch.sqrt((wide - mean).square().mean(-1, keepdim=True) + eps)
+    y = y if weight is None else y * weight
+    return (y if bias is None else y + bias).to(x.dtype)
+""",
+        "q4": """
+LAW_4 = "memory"
+def expose_4():
+    return torch.tensor([[0.0], [500.0]])
+def mended_4(x, running_mean, running_var, momentum=MOMENTUM):
+    axes = (0,) if x.dim() == 2 else (0, 2)
+    n = x.shape[0]
+    mean, var = x.mean(axes), x.var(axes, correction=0) * n / (n - 1)
+    return (1 - momentum) * running_mean + momentum * mean, (1 - momentum) * running_var + momentum * var
+""",
+        "q5": """
+LAW_5 = "gradient"
+def expose_5():
+    x = torch.tensor([[1.0, 2.0, 2.0]])
+    return x, x
+def mended_5(x, weight=None, eps=1e-6):
+    y = x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-6)
+    return y if weight is None else y * weight
+""",
+    },
+    "points": {"q1": 3, "q2": 2, "q3": 3, "q4": 3, "q5": 3},
+    "says": {
+        "q1": "there is a second slip in found_1",
+        "q2": "Nothing but the last step may be in half precision",
+        "q3": "the subtraction of the mean belongs into the graph",
+        "q4": "n counts every value of a channel",
+        "q5": "with a weight and another eps",
+    },
+}
+
+# Names the laws, breaks the rules for exposures, and hands the found code back.
+RULES = {
+    "name": "exposures out of bounds",
+    "replace": {
+        "q1": 'LAW_1 = "size"\nexpose_1 = lambda: torch.tensor([[-1e-4, 1e-4]])\nmended_1 = found_1',
+        "q2": 'LAW_2 = "format"\nexpose_2 = lambda: torch.full((1, 4), 1e20)\nmended_2 = found_2',
+        "q3": 'LAW_3 = "shift"\nexpose_3 = lambda: torch.full((1, 8), 2000.0)\nmended_3 = found_3',
+        "q4": 'LAW_4 = "memory"\nexpose_4 = lambda: [[1.0], [2.0]]\nmended_4 = found_4',
+        "q5": 'LAW_5 = "gradient"\nexpose_5 = lambda: torch.ones(1, 4)\nmended_5 = found_5',
+    },
+    "points": {"q1": 1, "q2": 1, "q3": 1, "q4": 1, "q5": 1},
+    "says": {
+        "q1": "a variance (divided by d) of at least 1",
+        "q2": "none larger than your LARGEST",
+        "q3": "the right one says next to nothing",
+        "q4": "An exposure is a float tensor (batch, channels)",
+        "q5": "An exposure is a pair of float tensors of one shape",
+    },
+}
+
+WRONG = (RANDOM, NARROW, RULES)

@@ -1,0 +1,149 @@
+"""Homework 3: three students, what they wrote, what it is worth, and what they are told."""
+
+# Copied from the net: alpha on the branch, signs lost, norms one place off.
+COPIED = {
+    "name": "copied with the bugs",
+    "replace": {
+        "q1": """
+def post(x, f, norm):
+    return norm(x + f(x))
+def pre(x, f, norm):
+    return norm(x) + f(norm(x))
+def sandwich(x, f, before, after):
+    return after(x + f(before(x)))
+def deepnorm(x, f, norm, alpha):
+    return norm(x + alpha * f(x))
+""",
+        "q4": """
+def deepnorm_constants(encoder, decoder):
+    layers = encoder + decoder
+    alpha, beta = (2 * layers) ** 0.25, (8 * layers) ** 0.25
+    return {"encoder": (alpha, beta) if encoder else None, "decoder": (alpha, beta) if decoder else None}
+def init_gain(matrix, beta):
+    return beta
+DEEPEST = math.floor(ALPHA_LIMIT**4 / 8)
+""",
+        "q5": """
+def hybrid_block(x, p, heads):
+    time, dim = x.shape
+    def split(t):
+        return t.view(time, heads, dim // heads).transpose(0, 1)
+    q, k = (split(rms(x @ p[name])) * p[f"{name}_gain"] for name in ("q", "k"))
+    v = split(x @ p["v"])
+    y = x + attend(q, k, v).transpose(0, 1).reshape(time, dim) @ p["out"]
+    z = rms(y, p["gain"])
+    return y + F.gelu(z @ p["up"]) @ p["down"]
+""",
+    },
+    "points": {"q1": 1, "q2": 4, "q3": 4, "q4": 0, "q5": 0},
+    "says": {
+        "q1": "alpha multiplies the skip x, not what f writes",
+        "q4": "alpha grows with depth, beta falls",
+        "q5": "Z, not Y, is what its skip carries",
+    },
+}
+
+# Adds sizes where squares add, counts from 0, and takes gradients the careless way.
+SIZES = {
+    "name": "sizes added, gradients piled up",
+    "replace": {
+        "q2": """
+def predicted_rms(gain, sublayers):
+    return 1 + gain * sublayers
+def stream_rms(x, weights, placement):
+    sizes = []
+    for weight in weights:
+        x = x + rms(x) @ weight if placement == "pre" else rms(x + x @ weight)
+        sizes.append(x.square().mean().sqrt().item())
+    return sizes
+LATE = math.ceil(1 / FAINT**2 - 1 / GAIN**2)
+""",
+        "q3": """
+def gradient_norms(x, weights, target, placement, final=False):
+    weights.requires_grad_()
+    for weight in weights:
+        x = x + rms(x) @ weight if placement == "pre" else rms(x + x @ weight)
+    ((rms(x) if final else x) * target).sum().div(len(x)).backward()
+    return [g.norm().item() for g in weights.grad]
+""",
+        "q5": """
+def hybrid_block(x, p, heads):
+    time, dim = x.shape
+    q, k, v = (
+        rms((x @ p[name]).view(heads, time, dim // heads), p[f"{name}_gain"]) for name in ("q", "k", "v")
+    )
+    y = x + attend(q, k, v).reshape(time, dim) @ p["out"]
+    z = rms(y, p["gain"])
+    return z + F.gelu(z @ p["up"]) @ p["down"]
+""",
+    },
+    "points": {"q1": 4, "q2": 0, "q3": 3, "q4": 5, "q5": 2},
+    "says": {
+        "q2": "mean squares of uncorrelated things add",
+        "q3": "gradients of .backward() add up in .grad",
+        "q5": "mixes tokens and channels up",
+    },
+}
+
+# Thinks in Pre-Norm: every placement ends in it.
+EVERYWHERE = {
+    "name": "Pre-Norm everywhere",
+    "replace": {
+        "q1": """
+def post(x, f, norm):
+    return x + norm(f(x))
+def pre(x, f, norm):
+    return x + f(norm(x))
+def sandwich(x, f, before, after):
+    return x + after(f(before(x)))
+def deepnorm(x, f, norm, alpha):
+    return alpha * x + f(norm(x))
+""",
+        "q2": """
+def predicted_rms(gain, sublayers):
+    return math.sqrt(1 + sublayers * gain**2)
+def stream_rms(x, weights, placement):
+    sizes = [x.square().mean(-1).sqrt().mean().item()]
+    for weight in weights:
+        x = x + rms(x) @ weight if placement == "pre" else x + rms(x @ weight)
+        sizes.append(x.square().mean(-1).sqrt().mean().item())
+    return sizes
+LATE = math.ceil(1 / FAINT**2 - 1 / GAIN**2)
+""",
+        "q3": """
+def gradient_norms(x, weights, target, placement, final=False):
+    layers = [weight.clone().requires_grad_() for weight in weights]
+    for layer in layers:
+        x = x + rms(x) @ layer
+    loss = ((rms(x) if final else x) * target).sum() / len(x)
+    return [g.norm().item() for g in torch.autograd.grad(loss, layers)]
+""",
+        "q4": """
+def deepnorm_constants(encoder, decoder):
+    single = lambda n: ((2 * n) ** 0.25, (8 * n) ** -0.25) if n else None
+    return {"encoder": single(encoder), "decoder": single(decoder)}
+def init_gain(matrix, beta):
+    return 1.0 if matrix in ("query", "key") else beta
+DEEPEST = int(ALPHA_LIMIT**4 / 2)
+""",
+        "q5": """
+def hybrid_block(x, p, heads):
+    time, dim = x.shape
+    def split(t):
+        return t.view(time, heads, dim // heads).transpose(0, 1)
+    q, k, v = (rms(split(x @ p[n]), p[f"{n}_gain"]) for n in ("q", "k", "v"))
+    y = x + attend(q, k, v).transpose(0, 1).reshape(time, dim) @ p["out"]
+    return y + F.gelu(rms(y, p["gain"]) @ p["up"]) @ p["down"]
+""",
+    },
+    "points": {"q1": 2, "q2": 1, "q3": 3, "q4": 3, "q5": 0},
+    "says": {
+        "q1": "the norm takes the sum of x and f(x)",
+        "q2": "The mean square is taken over all tokens and channels",
+        "q3": "each norm takes a sum",
+        "q4": "a decoder layer has three sublayers",
+        "q5": "Z, not Y, is what its skip carries",
+    },
+}
+
+WRONG = (COPIED, SIZES, EVERYWHERE)
