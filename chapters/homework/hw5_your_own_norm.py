@@ -144,7 +144,11 @@ def same_direction(y, other):
 
 
 def test_q1(student, draw, given):
-    inputs = [draw.normal(5, 12), 3 * draw.normal(2, 3, 33) + 1, draw.normal(4, 7, dtype=torch.float64)]
+    inputs = [
+        draw.normal(5, 12),
+        3 * draw.normal(2, 3, 33) + 1,
+        draw.normal(4, 7, dtype=torch.float64),
+    ]
     yield part(
         "shape and dtype",
         1,
@@ -163,7 +167,11 @@ def test_q1(student, draw, given):
         1,
         every(
             equal(item(got, 2), x),
-            holds(got, lambda value: torch.equal(value[0], value[1]), "The same input gave two results."),
+            holds(
+                got,
+                lambda value: torch.equal(value[0], value[1]),
+                "The same input gave two results.",
+            ),
             holds(
                 changed,
                 lambda y: bool(((y - got.value[0]).abs()[apart] < 1e-5).all()),
@@ -174,12 +182,24 @@ def test_q1(student, draw, given):
     )
 
     rows = draw.normal(4, 12)
-    hard = [0 * rows, 0 * rows + 3, 1e-8 * rows, 1e4 * rows, torch.cat([rows[:, 1:], 0 * rows[:, :1] + 1e4], -1)]
+    hard = [
+        0 * rows,
+        0 * rows + 3,
+        1e-8 * rows,
+        1e4 * rows,
+        torch.cat([rows[:, 1:], 0 * rows[:, :1] + 1e4], -1),
+    ]
     slopes = [student.probe("probe_slope", x) for x in hard]
     yield part(
         "finite",
         1,
-        every(*(v for s, x in zip(slopes, hard, strict=True) for v in (finite_like(item(s, 0), x), finite_like(item(s, 1), x)))),
+        every(
+            *(
+                v
+                for s, x in zip(slopes, hard, strict=True)
+                for v in (finite_like(item(s, 0), x), finite_like(item(s, 1), x))
+            )
+        ),
         says="Zeros, a constant, values of 1e-8, values of 1e4, one outlier: result and gradient have to be finite. Where does your epsilon stand? A root has no slope at 0, and neither has a quotient.",
     )
 
@@ -256,7 +276,7 @@ def chosen(fresh, draw):
         if p.shape
         else p.double() + 0.3
         for name, p in sorted(fresh.value.items())[:8]
-        if isinstance(p, torch.Tensor) and p.numel() <= 4096
+        if isinstance(p, torch.Tensor) and p.is_floating_point() and p.numel() <= 4096
     }
 
 
@@ -273,17 +293,40 @@ def test_q2(student, draw, given):
 
         def as_said(value):
             largest = y.value.abs().max()
-            keeps = all(bool(((sign * m.value - y.value).abs() < 1e-3 * largest).all()) for m in maps)
+            keeps = all(
+                bool(((sign * m.value - y.value).abs() < 1e-3 * largest).all()) for m in maps
+            )
             return type(value[name]) is bool and value[name] == keeps
 
         verdicts = [close(m, torch.zeros_like(x), 0.0, math.inf) for m in (y, *maps)]
-        return part(name, 1, every(*verdicts, holds(said, as_said, "What blind_to says of this law is not what OwnNorm does.")), says)
+        return part(
+            name,
+            1,
+            every(
+                *verdicts,
+                holds(said, as_said, "What blind_to says of this law is not what OwnNorm does."),
+            ),
+            says,
+        )
 
     yield law(
-        "scale", [3 * x, 50 * x], 1, "Multiply a token by c: which of your terms carry a c, and do they cancel? A bound or a power that does not match leaves one over."
+        "scale",
+        [3 * x, 50 * x],
+        1,
+        "Multiply a token by c: which of your terms carry a c, and do they cancel? A bound or a power that does not match leaves one over.",
     )
-    yield law("shift", [x + 2, x - 11], 1, "Add c to every feature of a token: does your statistic see it, and does your numerator?")
-    yield law("mirror", [-x], -1, "Turn every sign. The parameters need not be what they are in a fresh module: what does a shift do, after training?")
+    yield law(
+        "shift",
+        [x + 2, x - 11],
+        1,
+        "Add c to every feature of a token: does your statistic see it, and does your numerator?",
+    )
+    yield law(
+        "mirror",
+        [-x],
+        -1,
+        "Turn every sign. The parameters need not be what they are in a fresh module: what does a shift do, after training?",
+    )
 
 
 ### END HIDDEN TESTS
@@ -354,7 +397,7 @@ def chosen(fresh, draw):
         if p.shape
         else p.double() + 0.3
         for name, p in sorted(fresh.value.items())[:8]
-        if isinstance(p, torch.Tensor) and p.numel() <= 4096
+        if isinstance(p, torch.Tensor) and p.is_floating_point() and p.numel() <= 4096
     }
 
 
@@ -391,14 +434,27 @@ def test_q3(student, draw, given):
     given_back = item(got, "gradients")
     verdicts = [holds(fresh, bool, "OwnNorm has no parameter that learns."), sound]
     for name, value in values.items():
-        way = draw.normal(*value.shape, dtype=torch.float64) if value.shape else torch.ones((), dtype=torch.float64)
-        ends = [student.probe("probe_map", x, {**values, name: value + s * 1e-5 * way}) for s in (1, -1)]
+        way = (
+            draw.normal(*value.shape, dtype=torch.float64)
+            if value.shape
+            else torch.ones((), dtype=torch.float64)
+        )
+        ends = [
+            student.probe("probe_map", x, {**values, name: value + s * 1e-5 * way}) for s in (1, -1)
+        ]
         verdicts += [is_map(y, x) for y in ends]
         if all(v.ok for v in verdicts):
             slope = ((ends[0].value - ends[1].value) * dy).sum() / 2e-5
             mine = item(given_back, name)
             verdicts.append(close(mine, torch.zeros_like(value), 0.0, math.inf))
-            verdicts.append(holds(mine, lambda g, way=way, slope=slope: abs(float((g * way).sum() - slope)) < 1e-5 * (1 + abs(float(slope)))))
+            verdicts.append(
+                holds(
+                    mine,
+                    lambda g, way=way, slope=slope: (
+                        abs(float((g * way).sum() - slope)) < 1e-5 * (1 + abs(float(slope)))
+                    ),
+                )
+            )
     yield part(
         "parameters",
         1,
@@ -476,7 +532,12 @@ def test_q4(student, draw, given):
         sound = close(y, torch.zeros_like(x), 0.0, math.inf)
         if not sound.ok:
             return sound
-        return close(student.call("outlier", size, dim), (float(y.value[0, 0]), float(y.value[0, -1])), 1e-3, 1e-4)
+        return close(
+            student.call("outlier", size, dim),
+            (float(y.value[0, 0]), float(y.value[0, -1])),
+            1e-3,
+            1e-4,
+        )
 
     yield part(
         "your numbers",
@@ -484,7 +545,11 @@ def test_q4(student, draw, given):
         agrees(given["OUTLIER"], given["WIDTH"]),
         says="For your OUTLIER and WIDTH the module gives something else than you predict. Write the token down, then each statistic of it, one after another.",
     )
-    cases = [(draw.uniform(5.0, 80.0), draw.integers(3, 40)), (-draw.uniform(5.0, 80.0), 300), (draw.uniform(200.0, 900.0), 2)]
+    cases = [
+        (draw.uniform(5.0, 80.0), draw.integers(3, 40)),
+        (-draw.uniform(5.0, 80.0), 300),
+        (draw.uniform(200.0, 900.0), 2),
+    ]
     yield part(
         "any numbers",
         1,
@@ -555,12 +620,18 @@ def test_q5(student, draw, given):
     def survives(x):
         """The half result against float64 on the same rounded values."""
         half, exact = student.probe("probe_map", x, {}), student.probe("probe_map", x.double(), {})
-        sound = every(close(exact, torch.zeros_like(x.double()), 0.0, math.inf), close(half, torch.zeros_like(x), 0.0, math.inf))
+        sound = every(
+            close(exact, torch.zeros_like(x.double()), 0.0, math.inf),
+            close(half, torch.zeros_like(x), 0.0, math.inf),
+        )
         if not sound.ok:
             return sound
         largest = exact.value.abs().amax(-1, keepdim=True)
         step = 2.0 ** (-8 if x.dtype == torch.bfloat16 else -10)
-        return true(bool(((half.value.double() - exact.value).abs() <= step * largest + 1e-6).all()), "Wrong values.")
+        return true(
+            bool(((half.value.double() - exact.value).abs() <= step * largest + 1e-6).all()),
+            "Wrong values.",
+        )
 
     yield part(
         "bfloat16",
@@ -571,7 +642,11 @@ def test_q5(student, draw, given):
     yield part(
         "float16",
         1,
-        every(noted, survives((300 * draw.normal(6, 64)).half()), survives((1e-3 * draw.uniform(1.0, 2.0, 6, 64)).half())),
+        every(
+            noted,
+            survives((300 * draw.normal(6, 64)).half()),
+            survives((1e-3 * draw.uniform(1.0, 2.0, 6, 64)).half()),
+        ),
         says="float16 values of 300, then of 0.001: squares and sums leave float16's range on either side, and an epsilon below 6e-8 is 0 there.",
     )
 
@@ -580,7 +655,7 @@ def test_q5(student, draw, given):
     values = {}
     if fresh.ok and isinstance(fresh.value, dict):
         for name, p in sorted(fresh.value.items())[:8]:
-            if isinstance(p, torch.Tensor) and p.numel() <= 4096:
+            if isinstance(p, torch.Tensor) and p.is_floating_point() and p.numel() <= 4096:
                 values[str(name)] = p.float() + 0.25 * (draw.normal(*p.shape) if p.shape else 1.0)
     x = draw.normal(5, dim)
     plain, saved = student.probe("probe_map", x, values), student.probe("probe_saved", x, values)
@@ -591,8 +666,16 @@ def test_q5(student, draw, given):
         every(
             close(plain, torch.zeros_like(x), 0.0, math.inf),
             close(moved, torch.zeros_like(x), 0.0, math.inf),
-            holds(plain, lambda y: not torch.equal(y, moved.value), "The parameters do not change the result, or there are none."),
-            holds(saved, lambda pair: all(torch.equal(y, plain.value) for y in pair) and len(pair) == 2, "After loading it is another norm."),
+            holds(
+                plain,
+                lambda y: not torch.equal(y, moved.value),
+                "The parameters do not change the result, or there are none.",
+            ),
+            holds(
+                saved,
+                lambda pair: all(torch.equal(y, plain.value) for y in pair) and len(pair) == 2,
+                "After loading it is another norm.",
+            ),
         ),
         says="What a norm learns has to be an nn.Parameter, and what it needs besides is a number of the constructor or a buffer.",
     )
@@ -672,11 +755,21 @@ def test_q6(student, draw, given):
         close(student.call("interval", differences, 2.776), (middle - half, middle + half), 1e-6),
         says="Mean, plus and minus t times the standard error. The deviation is divided by n − 1, the error by the root of n.",
     )
-    cases = {middle + 1.5 * half: "holds", middle - 1.5 * half: "contradicted", middle + 0.5 * half: "not-seen", middle - 0.5 * half: "not-seen"}
+    cases = {
+        middle + 1.5 * half: "holds",
+        middle - 1.5 * half: "contradicted",
+        middle + 0.5 * half: "not-seen",
+        middle - 0.5 * half: "not-seen",
+    }
     yield part(
         "verdict",
         1,
-        every(*(equal(student.call("verdict", differences, bound, 2.776), word) for bound, word in cases.items())),
+        every(
+            *(
+                equal(student.call("verdict", differences, bound, 2.776), word)
+                for bound, word in cases.items()
+            )
+        ),
         says="Only an interval that lies on one side of the bound, whole, decides anything. Where it holds the bound inside, nothing was seen.",
     )
     yield part(
@@ -684,10 +777,12 @@ def test_q6(student, draw, given):
         1,
         holds(
             student.call("prediction"),
-            lambda said: set(said) == {"statement", "bound"}
-            and len(said["statement"].split()) >= 8
-            and type(said["bound"]) in (int, float)
-            and -0.5 <= said["bound"] <= 0.5,
+            lambda said: (
+                set(said) == {"statement", "bound"}
+                and len(said["statement"].split()) >= 8
+                and type(said["bound"]) in (int, float)
+                and -0.5 <= said["bound"] <= 0.5
+            ),
         ),
         says="A sentence with its reason, eight words at least, and a bound between −0.5 and 0.5 that could turn out to be wrong.",
     )

@@ -7,7 +7,7 @@ A question that is not replaced keeps the reference solution. Question 3 starts 
 BLOCK_AND_ROW = {
     "name": "the block is taken for the row",
     "replace": {
-        "q1": '''
+        "q1": """
 def bytes_in_steps(rows, dim, size):
     return 12 * rows * dim * size
 
@@ -18,8 +18,8 @@ def bytes_fused(rows, dim, size):
 
 def microseconds_saved():
     return (bytes_in_steps(ROWS, DIM, 2) - 6 * ROWS * DIM) / TERABYTES / 1e6
-''',
-        "q2": '''
+""",
+        "q2": """
 @triton.jit
 def gated_forward(
     x_ptr, z_ptr, weight_ptr, y_ptr, rstd_ptr, x_stride, z_stride, N, eps, BLOCK: tl.constexpr
@@ -33,8 +33,8 @@ def gated_forward(
     rstd = tl.rsqrt(tl.sum(x * x, axis=0) / BLOCK + eps)
     tl.store(rstd_ptr + row, rstd)
     tl.store(y_ptr + row * N + columns, weight * x * rstd * z * tl.sigmoid(z), mask=inside)
-''',
-        "q5": '''
+""",
+        "q5": """
 @triton.jit
 def gated_backward(
     dy_ptr, x_ptr, z_ptr, weight_ptr, rstd_ptr, dx_ptr, dz_ptr, N, BLOCK: tl.constexpr
@@ -53,7 +53,7 @@ def gated_backward(
     dx = rstd * (u - x * rstd * tl.sum(u * x * rstd, axis=0) / BLOCK)
     tl.store(dx_ptr + place, dx, mask=inside)
     tl.store(dz_ptr + place, dy * weight * x * rstd * s, mask=inside)
-''',
+""",
     },
     "points": {"q1": 1, "q2": 2, "q3": 2, "q4": 3, "q5": 1, "q6": 3},
     "says": {
@@ -68,7 +68,7 @@ def gated_backward(
 NO_CAST = {
     "name": "everything in the format that came",
     "replace": {
-        "q2": '''
+        "q2": """
 @triton.jit
 def gated_forward(
     x_ptr, z_ptr, weight_ptr, y_ptr, rstd_ptr, x_stride, z_stride, N, eps, BLOCK: tl.constexpr
@@ -83,8 +83,8 @@ def gated_forward(
     tl.store(rstd_ptr + row, rstd)
     gate = z * tl.sigmoid(z.to(tl.float32))
     tl.store(y_ptr + row * N + columns, weight * x * rstd * gate, mask=inside)
-''',
-        "q3": '''
+""",
+        "q3": """
 def gated_norm(x, z, weight, eps=1e-5):
     dim = x.shape[-1]
     rows = x.numel() // dim
@@ -92,8 +92,8 @@ def gated_norm(x, z, weight, eps=1e-5):
     block = triton.next_power_of_2(dim)
     gated_forward[(rows,)](x, z, weight, y, rstd, dim, dim, dim, eps, BLOCK=block)
     return y
-''',
-        "q6": '''
+""",
+        "q6": """
 @triton.jit
 def gain_partials(
     dy_ptr, x_ptr, z_ptr, rstd_ptr, partials_ptr, M, N, BLOCK: tl.constexpr
@@ -109,7 +109,7 @@ def gain_partials(
         z = tl.load(z_ptr + place, mask=inside, other=0).to(tl.float32)
         total += (dy * x * z * tl.sigmoid(z)).to(dy_ptr.dtype.element_ty)
     tl.store(partials_ptr + p * N + columns, total, mask=inside)
-''',
+""",
     },
     "points": {"q1": 3, "q2": 3, "q3": 1, "q4": 3, "q5": 3, "q6": 2},
     "says": {
@@ -122,7 +122,7 @@ def gain_partials(
 TUTORIAL = {
     "name": "as in the first tutorial",
     "replace": {
-        "q2": '''
+        "q2": """
 @triton.jit
 def gated_forward(
     x_ptr, z_ptr, weight_ptr, y_ptr, rstd_ptr, x_stride, z_stride, N, eps, BLOCK: tl.constexpr
@@ -136,9 +136,9 @@ def gated_forward(
     rstd = 1 / tl.sqrt(tl.sum(x * x, axis=0) / N + eps)
     tl.store(rstd_ptr + row, rstd)
     tl.store(y_ptr + row * N + columns, weight * x * rstd * z * tl.sigmoid(z))
-''',
+""",
         # The room behind y keeps this kernel from writing into somebody else's memory.
-        "q3": '''
+        "q3": """
 def gated_norm(x, z, weight, eps=1e-5):
     dim = x.shape[-1]
     x, z = x.reshape(-1, dim), z.reshape(-1, dim)
@@ -149,8 +149,8 @@ def gated_norm(x, z, weight, eps=1e-5):
         x, z, weight, y, rstd, x.stride(0), z.stride(0), dim, eps, BLOCK=block
     )
     return y[: x.numel()].view(x.shape)
-''',
-        "q4": '''
+""",
+        "q4": """
 def reported(variance, mean, n, block):
     return variance * n / block
 
@@ -162,8 +162,8 @@ def row_variance(x_ptr, variance_ptr, N, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + row * N + columns, mask=columns < N, other=0).to(tl.float32)
     mean = tl.sum(x, axis=0) / N
     tl.store(variance_ptr + row, tl.sum(x * x, axis=0) / N - mean * mean)
-''',
-        "q5": '''
+""",
+        "q5": """
 @triton.jit
 def gated_backward(
     dy_ptr, x_ptr, z_ptr, weight_ptr, rstd_ptr, dx_ptr, dz_ptr, N, BLOCK: tl.constexpr
@@ -180,8 +180,8 @@ def gated_backward(
     s = tl.sigmoid(z)
     tl.store(dx_ptr + place, rstd * dy * weight * z * s, mask=inside)
     tl.store(dz_ptr + place, dy * weight * x * rstd * (s + z * s * (1 - s)), mask=inside)
-''',
-        "q6": '''
+""",
+        "q6": """
 @triton.jit
 def gain_partials(
     dy_ptr, x_ptr, z_ptr, rstd_ptr, partials_ptr, M, N, BLOCK: tl.constexpr
@@ -198,7 +198,7 @@ def gain_partials(
         z = tl.load(z_ptr + place, mask=inside, other=0).to(tl.float32)
         total += dy * x * z * tl.sigmoid(z)
     tl.store(partials_ptr + p * N + columns, total, mask=inside)
-''',
+""",
     },
     "points": {"q1": 3, "q2": 2, "q3": 1, "q4": 1, "q5": 1, "q6": 2},
     "says": {

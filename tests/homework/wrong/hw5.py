@@ -7,7 +7,7 @@ A question that is not replaced keeps the reference solution, which then speaks 
 UNLEARNED = {
     "name": "a gain that cannot learn",
     "replace": {
-        "q1": '''
+        "q1": """
 class OwnNorm(nn.Module):
     def __init__(self, dim: int):
         super().__init__()
@@ -16,21 +16,21 @@ class OwnNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         size = x.pow(4).mean(dim=-1, keepdim=True).pow(0.25)
         return self.weight * x / (size + 1e-6)
-''',
-        "q2": '''
+""",
+        "q2": """
 def blind_to() -> dict[str, bool]:
     return {"scale": True, "shift": False, "mirror": True}
-''',
-        "q3": '''
+""",
+        "q3": """
 def own_backward(x, dy, parameters):
     size = x.pow(4).mean(-1, keepdim=True).pow(0.25)
     return dy / size, {}
-''',
-        "q4": '''
+""",
+        "q4": """
 def outlier(size: float, dim: int) -> tuple[float, float]:
     return math.copysign(math.sqrt(dim), size), 0.0
-''',
-        "q6": '''
+""",
+        "q6": """
 def interval(differences: list[float], t: float) -> tuple[float, float]:
     n = len(differences)
     mean = sum(differences) / n
@@ -44,8 +44,8 @@ def verdict(differences: list[float], bound: float, t: float) -> str:
 
 
 def prediction() -> dict:
-    return {"statement": "It is at least as good, because outliers weigh more in it.", "bound": 0.05}
-''',
+    return {"statement": "It is as good, because outliers weigh more in it.", "bound": 0.05}
+""",
     },
     "points": {"q1": 3, "q2": 3, "q3": 0, "q4": 0, "q5": 0, "q6": 2},
     "says": {
@@ -61,7 +61,7 @@ def prediction() -> dict:
 OVER_THE_BATCH = {
     "name": "a statistic over the batch",
     "replace": {
-        "q1": '''
+        "q1": """
 class OwnNorm(nn.Module):
     def __init__(self, dim: int):
         super().__init__()
@@ -72,24 +72,24 @@ class OwnNorm(nn.Module):
         largest = wide.abs().amax(dim=-1, keepdim=True)
         centred = wide - wide.mean(dim=0, keepdim=True)
         return (self.weight * centred / (largest + 1e-6)).to(x.dtype)
-''',
-        "q2": '''
+""",
+        "q2": """
 def blind_to() -> dict[str, bool]:
     return {"scale": True, "shift": True, "mirror": True}
-''',
-        "q3": '''
+""",
+        "q3": """
 def own_backward(x, dy, parameters):
     norm = OwnNorm(x.shape[-1]).double()
     norm.load_state_dict(parameters)
     leaf = x.clone().requires_grad_()
     dx, dweight = torch.autograd.grad(norm(leaf), (leaf, norm.weight), dy)
     return dx, {"weight": dweight}
-''',
-        "q4": '''
+""",
+        "q4": """
 def outlier(size: float, dim: int) -> tuple[float, float]:
     return math.copysign(1.0, size), 0.0
-''',
-        "q6": '''
+""",
+        "q6": """
 def interval(differences: list[float], t: float) -> tuple[float, float]:
     n = len(differences)
     mean = sum(differences) / n
@@ -103,7 +103,7 @@ def verdict(differences: list[float], bound: float, t: float) -> str:
 
 def prediction() -> dict:
     return {"statement": "My norm will be the best of all norms that there are.", "bound": 1.0}
-''',
+""",
     },
     "points": {"q1": 3, "q2": 2, "q3": 0, "q4": 0, "q5": 3, "q6": 1},
     "says": {
@@ -119,7 +119,7 @@ def prediction() -> dict:
 RENAMED = {
     "name": "RMSNorm, renamed",
     "replace": {
-        "q1": '''
+        "q1": """
 class OwnNorm(nn.Module):
     def __init__(self, dim: int):
         super().__init__()
@@ -129,22 +129,22 @@ class OwnNorm(nn.Module):
         wide = x.float()
         size = torch.sqrt(wide.square().sum(dim=-1, keepdim=True) + 1e-6)
         return (self.weight * wide / size).to(x.dtype)
-''',
-        "q2": '''
+""",
+        "q2": """
 def blind_to() -> dict[str, bool]:
     return {"scale": True, "shift": True, "mirror": True}
-''',
-        "q3": '''
+""",
+        "q3": """
 def own_backward(x, dy, parameters):
     size = torch.sqrt(x.square().sum(-1, keepdim=True) + 1e-6)
     y = x / size
     u = parameters["weight"] * dy
     return (u - y * (u * y).sum(-1, keepdim=True)) / size, {"weight": (dy * y).sum(0)}
-''',
-        "q4": '''
+""",
+        "q4": """
 def outlier(size: float, dim: int) -> tuple[float, float]:
     return (1.0 if size == OUTLIER and OUTLIER > 0 else -1.0 if size == OUTLIER else size), 0.0
-''',
+""",
     },
     "points": {"q1": 3, "q2": 2, "q3": 1, "q4": 1, "q5": 3, "q6": 3},
     "says": {
