@@ -50,16 +50,28 @@ def _ask(given: Any, name: str) -> str:
             return f"{error}; run the cells above first, from the top"
         except Exception as error:  # whatever a student's code does, a sentence is owed
             return f"{name} could not run: {_told(error)}"
-    match given:
-        case Report():
-            return _failed(given)
-        case bool(ok):
-            return "" if ok else f"{name} does not hold yet"
-        case (bool(ok), str(message)):
-            return "" if ok else message
-    if type(given).__name__ in ("bool_", "bool"):  # numpy's
-        return "" if given else f"{name} does not hold yet"
-    raise ValueError(f"{WAYS}; {name} gave {type(given).__name__}")
+    if isinstance(given, Report):
+        return _failed(given)
+    message = f"{name} does not hold yet"
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], str):
+        given, message = given
+    holds = _truth(given)
+    if holds is None:
+        # The student's answer made it so: `f(2) == 4` of a tensor, say.
+        shape = f" of {tuple(given.shape)}" if hasattr(given, "shape") else ""
+        return (
+            f"{name} gave {type(given).__name__}{shape} where True or False was due; is your "
+            "answer of the kind asked for?"
+        )
+    return "" if holds else message
+
+
+def _truth(value: Any) -> bool | None:
+    """Read a bool, be it Python's, or one of numpy or torch; None for anything else."""
+    if isinstance(value, bool):
+        return value
+    kind = str(getattr(value, "dtype", "")).removeprefix("torch.")
+    return bool(value) if kind == "bool" and value.shape == () else None
 
 
 def _failed(report: Report) -> str:

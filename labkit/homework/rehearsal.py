@@ -10,7 +10,8 @@ from typing import Any
 
 from labkit.homework import notebook
 from labkit.homework.definitions import read
-from labkit.homework.grading.examine import Faulty, draw_of, parts, roots
+from labkit.homework.grading.examine import Faulty, parts
+from labkit.homework.grading.grade import draw_of, roots
 from labkit.homework.judge import Part
 from labkit.homework.private import Private, Question, RubricPart
 from labkit.homework.public import checks_passed

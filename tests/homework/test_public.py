@@ -1,0 +1,111 @@
+"""Public checks say what is wrong in a sentence, or that they passed, and never more."""
+
+import numpy
+import pytest
+import torch
+
+from labkit.check.report import Law, Report
+from labkit.homework.public import checks_passed, public
+
+GOOD = Report("check.f", (Law("value", True),))
+
+
+def laws(number):
+    return tuple(Law(f"law {n}", False, f"cause {n}", f"message {n}") for n in range(number))
+
+
+def said(capsys, *checks):
+    assert public("q1", *checks) is None, "a value would be shown as the cell's output"
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "check",
+    [True, (True, "never said"), GOOD, lambda: True, lambda: GOOD, lambda: (True, "never said")],
+    ids=["bool", "pair", "report", "function", "function of a report", "function of a pair"],
+)
+def test_what_holds_is_told_in_five_words(check, capsys):
+    assert said(capsys, check, check) == "q1: public checks passed\n"
+
+
+def test_what_does_not_hold_is_told_by_its_own_words(capsys):
+    assert said(capsys, (False, "f(2) is 4"), True) == "q1: f(2) is 4\n"
+    assert said(capsys, False) == "q1: the check does not hold yet\n"
+    assert said(capsys, True, lambda: False) == "q1: check 2 does not hold yet\n"
+
+
+def test_a_bool_of_numpy_or_torch_is_a_bool(capsys):
+    assert said(capsys, numpy.bool_(True), torch.tensor(True)) == "q1: public checks passed\n"
+    assert said(capsys, torch.tensor(False)) == "q1: the check does not hold yet\n"
+    assert said(capsys, lambda: (numpy.bool_(False), "so")) == "q1: so\n"
+
+
+def test_a_report_names_its_first_laws_with_their_causes(capsys):
+    text = said(capsys, Report("check.f", (*laws(5), Law("value", True))))
+    assert text.startswith("q1: check.f: 1 of 6 laws hold\n  law 0: message 0\n")
+    assert "Likely cause: cause 2." in text and "law 3" not in text
+    assert text.endswith("and 2 more; begin with the first\n")
+
+
+UNWRITTEN = "q1: not written yet; "
+
+
+def test_a_stub_that_still_stands_is_no_traceback(capsys):
+    def stub(*_, **__):
+        raise NotImplementedError("your turn: q1")
+
+    assert said(capsys, lambda: stub(2) == 4, (False, "not said")).startswith(UNWRITTEN)
+    seen = Law("value", False, "", "your code raised NotImplementedError: your turn: q1")
+    text = said(capsys, Report("check.f", (seen,)))
+    assert text.startswith(UNWRITTEN) and text.count("\n") == 1
+
+
+def test_a_name_that_is_missing_says_which_cells_to_run(capsys):
+    text = said(capsys, lambda: not_there(2))
+    assert text == "q1: name 'not_there' is not defined; run the cells above first, from the top\n"
+
+
+def test_an_error_is_told_with_the_students_own_line(capsys):
+    import linecache
+
+    source = "def f(x):\n    return x / 0  # mine\n"
+    linecache.cache["<cell 3>"] = (len(source), None, source.splitlines(True), "<cell 3>")
+    names = {}
+    exec(compile(source, "<cell 3>", "exec"), names)
+    assert said(capsys, lambda: names["f"](1)) == (
+        "q1: the check could not run: ZeroDivisionError: division by zero\n"
+        "  in f, line 2: return x / 0  # mine\n"
+    )
+
+
+def test_a_library_that_raises_is_not_quoted(capsys):
+    import json
+
+    text = said(capsys, lambda: json.loads("{"))
+    assert text.startswith("q1: the check could not run: JSONDecodeError: ")
+    assert text.count("\n") == 1
+
+
+def test_the_same_fault_is_told_once(capsys):
+    assert said(capsys, (False, "twice"), (False, "twice")) == "q1: twice\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(None, "NoneType"), (4, "int"), ((True, 3), "tuple"), (torch.ones(3) > 0, "Tensor of (3,)")],
+    ids=["None", "number", "pair", "three at once"],
+)
+def test_an_answer_of_another_kind_is_a_sentence(value, kind, capsys):
+    text = f"gave {kind} where True or False was due; is your answer of the kind asked for?\n"
+    assert said(capsys, lambda: value) == "q1: the check " + text
+
+
+def test_no_check_is_refused():
+    with pytest.raises(ValueError, match="takes at least one check"):
+        public("q1")
+
+
+def test_passing_is_told_from_what_was_printed():
+    assert checks_passed("noise\nq1: public checks passed\n", "q1")
+    assert not checks_passed("q1: public checks passed\n", "q2")
+    assert not checks_passed("q1: public checks passed? no\n", "q1")

@@ -1,0 +1,341 @@
+"""A release: what is in it, that it is the same every time, and what it refuses."""
+
+import hashlib
+import json
+import os
+
+import nbformat
+import pytest
+
+from labkit import cli
+from labkit.book.files import Red
+from labkit.homework import leaks, private, variants
+from labkit.homework.release import release
+from tests.homework.release_toy import write
+
+CLASS = ("ada", "bob@x.org", "s-3")
+
+
+def files_of(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """Release the toy once to a class of three."""
+    folder = tmp_path_factory.mktemp("release")
+    done = release(write(folder), folder / "out", CLASS, seed=7)
+    return done, folder / "out"
+
+
+@pytest.fixture(scope="module")
+def notebook(released):
+    return nbformat.read(released[1] / "student/ada/hw9_toy.ipynb", as_version=4)
+
+
+def test_a_release_has_its_files_and_no_other(released):
+    assert sorted(files_of(released[1])) == sorted(
+        [
+            *(f"student/{name}/hw9_toy.ipynb" for name in CLASS),
+            *(f"student/{name}/AI_ASSISTANTS.md" for name in CLASS),
+            "key/hw9_toy.ipynb",
+            "key/hw9_toy.rubric.md",
+            "private/hw9_toy.json",
+            "private/files.json",
+        ]
+    )
+    assert (released[0].notebooks, released[0].different, released[0].warnings) == (3, 3, ())
+    assert not [path for path in released[1].parent.iterdir() if path.name.startswith(".")]
+
+
+def test_key_and_tests_are_closed_to_others(released):
+    for name, mode in (("key", 0o700), ("private", 0o700)):
+        assert os.stat(released[1] / name).st_mode & 0o777 == mode
+
+
+def test_a_notebook_is_whole_and_says_nothing_of_its_making(notebook, released):
+    nbformat.validate(notebook)
+    assert notebook.nbformat == 4
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert notebook.metadata.labkit == {"homework": "hw9_toy", "student": "ada"}
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in code)
+    ids = [cell.id for cell in notebook.cells]
+    assert ids == [f"cell-{n:02d}" for n in range(1, len(ids) + 1)]
+    text = "\n".join(cell.source for cell in notebook.cells)
+    assert "HOMEWORK" not in text, "the settings are the instructor's"
+    assert "\\frac{1}{2}" in text and "tags" not in text
+
+
+def test_a_notebook_keeps_nbgraders_own_rules(released, caplog):
+    from nbgrader.nbgraderformat import MetadataValidator
+    from nbgrader.preprocessors import CheckCellMetadata, LockCells
+
+    for path in released[1].rglob("*.ipynb"):
+        read = nbformat.read(path, as_version=4)
+        MetadataValidator().validate_nb(read)
+        checked, _ = CheckCellMetadata().preprocess(read, {})
+        before = nbformat.writes(checked)
+        locked, _ = LockCells().preprocess(checked, {})
+        assert nbformat.writes(locked) == before, "locked already, and as nbgrader locks"
+    assert caplog.records == []
+
+
+def test_nbgraders_metadata_names_answers_and_tests(notebook):
+    about = {
+        cell.metadata.nbgrader.grade_id: cell.metadata.nbgrader
+        for cell in notebook.cells
+        if "nbgrader" in cell.metadata
+    }
+    assert [*about] == ["variant", "q1", "test-q1", "q2", "probe", "test-q2"]
+    assert about["test-q1"] == {
+        "cell_type": "code", "grade": True, "grade_id": "test-q1", "locked": True, "points": 3,
+        "schema_version": 3, "solution": False, "task": False,
+    }  # fmt: skip
+    assert about["q1"] == {
+        "cell_type": "code", "grade": False, "grade_id": "q1", "locked": False,
+        "schema_version": 3, "solution": True, "task": False,
+    }  # fmt: skip
+    assert sum(each.get("points", 0) for each in about.values()) == 5
+
+
+def test_a_student_sees_stubs_public_checks_and_own_numbers(notebook, released):
+    cells = {
+        cell.metadata.nbgrader.grade_id: cell.source
+        for cell in notebook.cells
+        if "nbgrader" in cell.metadata
+    }
+    assert cells["q1"].endswith('    raise NotImplementedError("your turn: q1")')
+    assert "self.by = None  # keep what was given" in cells["q2"]
+    assert cells["test-q1"] == 'public("q1", lambda: (times(1) == FACTOR, "times(1) is FACTOR"))'
+    given = variants.given(released[0].private, "ada")
+    assert cells["variant"] == (
+        f"FACTOR = {given['FACTOR']}  # yours alone\nSHIFTS = {given['SHIFTS']}"
+    )
+
+
+def test_the_key_has_the_solutions_and_no_hidden_test(released):
+    text = (released[1] / "key/hw9_toy.ipynb").read_text()
+    assert "answer_of_q1 = x * FACTOR" in text and "### BEGIN SOLUTION" in text
+    assert "test_q1" not in text and "HIDDEN" not in text
+
+
+def test_the_private_half_is_what_the_grader_reads(released):
+    read = private.load(released[1] / "private/hw9_toy.json")
+    assert read == released[0].private
+    assert read.students == CLASS and read.seed == 7 and read.packages == ("math",)
+    first = read.questions[0]
+    assert (first.id, first.points, first.wanted) == ("q1", 3, ("times",))
+    assert first.test.startswith("def expected_of_q1(x, given):")
+    assert [(part.question, part.name, part.points) for part in read.rubric] == [
+        ("q1", "seven", 2), ("q1", "zero", 1), ("q2", "scaled", 2),
+    ]  # fmt: skip
+
+
+def test_the_rubric_is_a_table_of_the_parts(released):
+    text = (released[1] / "key/hw9_toy.rubric.md").read_text()
+    assert "# Rubric: A toy" in text and "5 points, about 5 minutes" in text
+    assert "## q1: 3 points\n\nGraded by the last definition of `times`." in text
+    assert "| seven | 2 | Is it a product? |" in text
+    assert "| zero | 1 | Zero \\| times all is zero. |" in text
+
+
+def test_assistants_are_asked_for_hints(released):
+    text = (released[1] / "student/ada/AI_ASSISTANTS.md").read_text()
+    assert "**A toy**" in text and "(q1, q2)" in text
+    assert "hint" in text and "write or complete the code" in text
+
+
+def test_the_same_again_is_the_same_bytes(released, tmp_path):
+    first = files_of(released[1])
+    release(write(tmp_path), tmp_path / "out", CLASS, seed=7)
+    assert files_of(tmp_path / "out") == first
+    release(write(tmp_path), tmp_path / "out", CLASS, seed=7)
+    assert files_of(tmp_path / "out") == first
+
+
+def test_another_class_changes_no_digest_and_another_test_does(released, tmp_path):
+    digest = released[0].private.digest
+    assert release(write(tmp_path), tmp_path / "a", ("zoe",), 7).private.digest == digest
+    other = write(tmp_path, ('says="Is it a product?"', 'says="Is it one?"'))
+    assert release(other, tmp_path / "b", CLASS, 7).private.digest != digest
+
+
+# What a run alone can show.
+FAULTS = {
+    "points that differ from the parts": (
+        [("points:3", "points:4")],
+        "q1 is tagged points:4, but its parts make 3; change the tag or a part",
+    ),
+    "a reference that is wrong": (
+        [("x * FACTOR", "x * FACTOR + x * 0.5"), ("times(1) == FACTOR", "times(0) == 0")],
+        "part 'seven' of q1 fails on the key",
+    ),
+    "a public check that fails on the key": (
+        [("Scale(2)(3) == 6", "Scale(2)(3) == 7")],
+        "the public checks of q2 must pass on the key, but they say: q2: the check does not hold",
+    ),
+    "a key that does not run": (
+        [("import math\n", "import math\n\nmath.sqrt(-1)\n")],
+        "the key must run, but this cell raised ValueError: ",
+    ),
+    "a public check that raises where nothing is answered": (
+        [("lambda: Scale(2)(3) == 6", "Scale(2)(3) == 6")],
+        "on the untouched notebook the checks of q2 raise NotImplementedError: your turn: q2; hand "
+        "functions to public()",
+    ),
+    "a cell that an answer's absence breaks": (
+        [('# %% tags=["probe:q2"]', '# %%\nScale(2).by + 1\n\n# %% tags=["probe:q2"]')],
+        "in the untouched notebook this cell raises TypeError",
+    ),
+    "a hidden test that raises": (
+        [("by = draw.integers(3, 90)", "by = draw.integers(90)")],
+        "on the key, the private test of q2, line 2 raised TypeError",
+    ),
+    "a hidden test that an answer's absence breaks": (
+        [("    by = draw", "    student.call('times', 1).value + 1\n    by = draw")],
+        "where nothing is answered yet, the private test of q2",
+    ),
+    "points for nothing": (
+        [("student.call(\"times\", 0), 0)", "0, 0)")],
+        "part 'zero' of q1 is earned by the untouched notebook",
+    ),
+    "two parts of one name": (
+        [('part("zero"', 'part("seven"')],
+        "yields two parts of one name",
+    ),
+    "a line that the prose gives away": (
+        [("Now `times`", "Write answer_of_q1 = x * FACTOR. Now `times`")],
+        "line {leak}, of a solution, stands in student/hw9_toy.ipynb",
+    ),
+    "a line that an open cell gives away": (
+        [("import math\n", "import math\n\nx = 2\nFACTOR = 3\nanswer_of_q1 = x * FACTOR\n")],
+        "(the source shows it on line {shown})",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_fault_is_named_and_nothing_is_written(kind, tmp_path):
+    changes, said = FAULTS[kind]
+    path = write(tmp_path, *changes)
+    rows = path.read_text().split("\n")
+    leak = next((n for n, row in enumerate(rows, 1) if row.startswith("    answer_of_q1")), 0)
+    shown = next((n for n, row in enumerate(rows, 1) if row.startswith("answer_of_q1")), 0)
+    with pytest.raises(Red) as caught:
+        release(path, tmp_path / "out")
+    assert said.format(leak=leak, shown=shown) in str(caught.value)
+    assert "hw9_toy.py, line " in str(caught.value)
+    assert [each.name for each in tmp_path.iterdir()] == ["hw9_toy.py"], "nothing half done"
+
+
+def test_public_checks_that_pass_untouched_are_a_warning(tmp_path):
+    path = write(tmp_path, ("lambda: Scale(2)(3) == 6", "lambda: True"))
+    done = release(path, tmp_path / "out")
+    assert len(done.warnings) == 1
+    assert "the public checks of q2 pass on the untouched notebook" in done.warnings[0]
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path):
+    path = write(tmp_path)
+    for name in ("a", "b/c"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "a/thesis.txt").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    for name, said in (("a", "holds something else"), ("b", "something else"), ("file", "a file")):
+        with pytest.raises(ValueError, match=said):
+            release(path, tmp_path / name)
+    assert (tmp_path / "a/thesis.txt").read_text() == "mine"
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_release_that_somebody_worked_in_is_left_alone(tmp_path):
+    path, out = write(tmp_path), tmp_path / "out"
+    release(path, out)
+    mine = out / "student/hw9_toy.ipynb"
+    mine.write_text(mine.read_text().replace("your turn", "my turn"))
+    with pytest.raises(ValueError, match=r"student/hw9_toy.ipynb, which is not as a release wrote"):
+        release(path, out)
+    assert "my turn" in mine.read_text()
+
+
+def test_another_homeworks_release_is_left_alone(tmp_path):
+    release(write(tmp_path), tmp_path / "out")
+    with pytest.raises(ValueError, match="holds something else"):
+        release(write(tmp_path, name="hw8_toy"), tmp_path / "out")
+
+
+def test_a_release_that_is_refused_leaves_the_one_before(tmp_path, monkeypatch):
+    path, out = write(tmp_path), tmp_path / "out"
+    release(path, out)
+    before = files_of(out)
+    monkeypatch.setattr(leaks, "find", lambda *_: ["line 1, of a solution, stands there"])
+    with pytest.raises(Red, match="nothing was written"):
+        release(path, out, seed=1)
+    assert files_of(out) == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["hw9_toy.py", "out"]
+
+
+def test_what_a_kill_left_is_cleared_and_the_release_before_comes_back(tmp_path):
+    path, out = write(tmp_path), tmp_path / "out"
+    release(path, out)
+    before = files_of(out)
+    out.rename(tmp_path / ".out.old")  # killed between the two renamings
+    (tmp_path / ".out.part").mkdir()
+    (tmp_path / ".out.part/junk").write_text("half")
+    with pytest.raises(Red):
+        release(write(tmp_path, ("points:3", "points:4")), out)
+    assert files_of(out) == before
+    release(write(tmp_path), out)
+    assert files_of(out) == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["hw9_toy.py", "out"]
+
+
+def test_a_private_file_that_was_changed_or_damaged_is_refused(released, tmp_path):
+    text = (released[1] / "private/hw9_toy.json").read_text()
+    told = json.loads(text)
+    damaged = {
+        "was changed after its release": text.replace("Is it a product?", "Is it?"),
+        "must be a homework's private JSON": text[:-20],
+        "must have schema 1": json.dumps({**told, "schema": 2}),
+        "lacks what a private file holds": json.dumps(
+            {key: value for key, value in told.items() if key != "probes"}
+        ),
+    }
+    for said, content in damaged.items():
+        (tmp_path / "hw.json").write_text(content)
+        with pytest.raises(ValueError, match=said):
+            private.load(tmp_path / "hw.json")
+    with pytest.raises(ValueError, match="must be a homework's private JSON"):
+        private.load(tmp_path / "none.json")
+
+
+def test_the_command_releases_to_a_roster(tmp_path, capsys):
+    path = write(tmp_path, ("lambda: Scale(2)(3) == 6", "lambda: True"))
+    (tmp_path / "roster.csv").write_text("id,name\nada,Ada\nbob,Bob\n")
+    words = ["homework", "release", str(path), "--out", str(tmp_path / "out")]
+    assert cli.main([*words, "--students", str(tmp_path / "roster.csv"), "--seed", "3"]) == 0
+    told = capsys.readouterr()
+    assert "hw9_toy, 2 questions, 5 points; 2 notebooks, 2 with different numbers" in told.out
+    assert "the public checks of q2 pass on the untouched notebook" in told.err
+    assert private.load(tmp_path / "out/private/hw9_toy.json").seed == 3
+
+
+def test_the_command_says_what_is_wrong_and_how_to_go_on(tmp_path, capsys):
+    out = ["--out", str(tmp_path / "out")]
+    wrong = write(tmp_path, ("points:3", "points:4"))
+    assert cli.main(["homework", "release", str(wrong), *out]) == 1
+    assert "q1 is tagged points:4" in capsys.readouterr().err
+    assert cli.main(["homework", "release", "hw77", *out]) == 2
+    assert "unknown homework 'hw77'; choose one of" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_manifest_has_the_sum_of_every_other_file(released):
+    files = files_of(released[1])
+    sums = json.loads(files.pop("private/files.json"))
+    assert sums == {name: hashlib.sha256(each).hexdigest() for name, each in files.items()}

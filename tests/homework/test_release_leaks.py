@@ -1,0 +1,89 @@
+"""The byte search finds every planted line, however it is written, and never repeats it."""
+
+import json
+
+import pytest
+
+from labkit.homework import leaks, source
+from tests.homework.release_toy import TOY, write
+
+SOLUTION = "answer_of_q1 = x * FACTOR"
+HIDDEN = (
+    'yield part("zero", 1, equal(student.call("times", 0), 0), says="Zero | times all is zero.")'
+)
+QUOTED = "product_of_q2 = x * self.by  # “größer”"
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory):
+    return source.read(write(tmp_path_factory.mktemp("toy"))).cells
+
+
+def search(cells, content):
+    return leaks.find(leaks.secrets(cells), {"student/a.ipynb": content}, cells)
+
+
+def test_secrets_are_the_lines_of_regions_with_their_numbers(cells):
+    found = {secret.text: secret for secret in leaks.secrets(cells)}
+    rows = TOY.split("\n")
+    for secret in found.values():
+        assert rows[secret.number - 1].strip() == secret.text
+    assert found[SOLUTION].kind == "a solution" and found[HIDDEN].kind == "a hidden test"
+    assert QUOTED in found
+    assert "return answer_of_q1" not in found and "self.by = by" not in found
+    assert not any("Multiply by" in text for text in found)
+
+
+@pytest.mark.parametrize("line", [SOLUTION, HIDDEN, QUOTED], ids=["solution", "test", "unicode"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda line: line.encode(),
+        lambda line: json.dumps({"source": [f"    {line}\n"]}).encode(),
+        lambda line: json.dumps({"source": [f"    {line}\n"]}, ensure_ascii=False).encode(),
+        lambda line: json.dumps(f"a = 1\n{line}\nb = 2").encode(),
+        lambda line: b"\x00\xff" + line.encode() + b"\xfe",
+    ],
+    ids=["plain", "json", "json in utf-8", "json of a whole cell", "among bytes"],
+)
+def test_a_planted_line_is_found(line, written, cells):
+    number = next(n for n, row in enumerate(TOY.split("\n"), 1) if row.strip() == line)
+    found = search(cells, b"first line\n" + written(line) + b"\nlast line")
+    assert len(found) == 1
+    assert found[0].startswith(f"line {number}, of a ")
+    assert "stands in student/a.ipynb" in found[0]
+    assert line not in found[0] and "answer" not in found[0], "told by number, never by text"
+
+
+def test_a_mark_that_got_through_is_found(cells):
+    assert search(cells, b"x\n  ### BEGIN SOLUTION\n") == [
+        "a mark ### BEGIN … stands in student/a.ipynb"
+    ]
+
+
+def test_clean_files_are_clean(cells):
+    assert search(cells, b"answer_of_q1 = FACTOR * x\n    return answer_of_q1") == []
+
+
+def test_the_file_that_leaks_is_the_one_named(cells):
+    files = {"student/a.ipynb": b"clean\n", "student/b.ipynb": b"clean\n" + SOLUTION.encode()}
+    assert "stands in student/b.ipynb" in leaks.find(leaks.secrets(cells), files, cells)[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "    y = x + 1", "import torch.nn.functional as F", "from math import sqrt, pi",
+     "def a_long_name(x, y, z):", "class LongName(nn.Module):", "@staticmethod_of_some_kind",
+     "return normalized_value", "self.weight = weight", "super().__init__()"],
+)  # fmt: skip
+def test_a_trivial_line_tells_nothing(line):
+    assert leaks.trivial(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["return x * rstd + 1", "self.weight = weight + 1", "# the mean, over the last axis",
+     "y = x / rms * weight", "mean = x.mean(-1)"],
+)  # fmt: skip
+def test_any_other_line_is_a_secret(line):
+    assert not leaks.trivial(line)
