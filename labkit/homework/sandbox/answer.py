@@ -1,0 +1,42 @@
+"""What a submission answered: a value, or why there is none."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+FAILURES = ("missing", "raised", "slow", "memory", "ended", "refused", "forbidden", "broken")
+
+_LONGEST = 500  # characters of a detail
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{5,}")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer; `ok` says that there is a value, not that it is right.
+
+    `failure` is "" or one of: missing (no such name), raised, slow, memory, ended (the process is
+    gone), refused (not plain data), forbidden (an import), broken (the definitions do not run).
+    `detail` may be shown to a student. `printed` is what the submission wrote, capped, and
+    `seconds` the time the grader waited.
+    """
+
+    value: Any = None
+    failure: str = ""
+    detail: str = ""
+    printed: str = ""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether a value came back."""
+        return not self.failure
+
+
+def clean(text: str, longest: int = _LONGEST, keep: str = "") -> str:
+    """Make foreign text safe to show: printable, short, and free of addresses that vary.
+
+    Characters in `keep` stay though they are not printable, such as the ends of lines.
+    """
+    text = text[: 4 * longest]
+    text = "".join(c if c.isprintable() or c in keep else " " for c in text)
+    return _ADDRESS.sub("0x…", text)[:longest].strip()

@@ -1,0 +1,164 @@
+"""The system calls that Python's standard library does not offer, through ctypes."""
+
+import contextlib
+import ctypes
+import os
+import platform
+import struct
+from collections.abc import Iterable
+
+NEW_MOUNTS, NEW_NAME, NEW_IPC, NEW_PIDS, NEW_NET = (
+    0x00020000,
+    0x04000000,
+    0x08000000,
+    0x20000000,
+    0x40000000,
+)
+READ_ONLY, NO_SUID, NO_DEV, NO_EXEC = 1, 2, 4, 8
+REMOUNT, BIND, RECURSIVE, PRIVATE = 1 << 5, 1 << 12, 1 << 14, 1 << 18
+_DETACH = 2
+
+_SET_PARENT_DEATH, _SET_DUMPABLE, _SET_SECCOMP, _BOUNDING_DROP, _SET_NO_NEW = 1, 4, 22, 24, 38
+_FILTER_MODE = 2
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+# Landlock's calls have the same numbers on every architecture.
+_RULESET, _ADD_RULE, _RESTRICT = 444, 445, 446
+
+LAST_CAPABILITY = 63
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _call(name: str, *arguments: object) -> int:
+    result = getattr(_libc, name)(*arguments)
+    if result == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+    return result
+
+
+def unshare(flags: int) -> None:
+    """Leave the namespaces that `flags` name for new ones."""
+    _call("unshare", flags)
+
+
+def enter(namespace: int) -> None:
+    """Join the namespace behind an open descriptor."""
+    _call("setns", namespace, 0)
+
+
+def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
+    """Mount, bind or remount."""
+    _call(
+        "mount",
+        source.encode(),
+        target.encode(),
+        kind.encode() if kind else None,
+        ctypes.c_ulong(flags),
+        options.encode() or None,
+    )
+
+
+def pivot(root: str) -> None:
+    """Make `root` the only root there is."""
+    os.chdir(root)
+    # The old root lands on top of the new one, and is taken off from there.
+    _call("syscall", ctypes.c_long(_PIVOT_ROOT[platform.machine()]), b".", b".")
+    _call("umount2", b".", _DETACH)
+    os.chdir("/")
+
+
+def can_pivot() -> bool:
+    """Whether this machine's call number is known."""
+    return platform.machine() in _PIVOT_ROOT
+
+
+def _prctl(option: int, argument: int, pointer: bytes | None = None) -> None:
+    zero = ctypes.c_ulong(0)
+    _call("prctl", option, ctypes.c_ulong(argument), ctypes.c_char_p(pointer), zero, zero)
+
+
+def die_with_parent(signal: int) -> None:
+    """Have the kernel send this process a signal when its parent ends."""
+    _prctl(_SET_PARENT_DEATH, signal)
+
+
+def hide_memory() -> None:
+    """Keep other processes of the same user from reading this one's memory."""
+    _prctl(_SET_DUMPABLE, 0)
+
+
+def forgo_privileges() -> None:
+    """Promise that no program run from here gains privileges; seccomp and Landlock ask for it."""
+    _prctl(_SET_NO_NEW, 1)
+
+
+def drop_bounding() -> None:
+    """Take every capability out of reach for good."""
+    for capability in range(LAST_CAPABILITY + 1):
+        with contextlib.suppress(OSError):  # numbers above the kernel's last
+            _prctl(_BOUNDING_DROP, capability)
+
+
+def drop_capabilities() -> None:
+    """Hold no capability."""
+    header = struct.pack("=Ii", 0x20080522, 0)
+    _call("capset", header, bytes(24))
+
+
+def install(program: bytes) -> None:
+    """Install a compiled seccomp filter: struct sock_filter entries of 8 bytes."""
+    code = ctypes.create_string_buffer(program, len(program))
+    block = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
+    _prctl(_SET_SECCOMP, _FILTER_MODE, block)
+
+
+# Landlock: rights on files by the kernel's interface version (ABI).
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_REMOVE_DIR, _REMOVE_FILE, _MAKE_DIR, _MAKE_FILE = 1 << 4, 1 << 5, 1 << 7, 1 << 8
+_MAKE_LINK, _REFER, _TRUNCATE = 1 << 12, 1 << 13, 1 << 14
+READ = READ_FILE | READ_DIR
+CHANGE = (
+    READ
+    | WRITE_FILE
+    | _REMOVE_DIR
+    | _REMOVE_FILE
+    | _MAKE_DIR
+    | _MAKE_FILE
+    | _MAKE_LINK
+    | _REFER
+    | _TRUNCATE
+)
+_ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | _TRUNCATE
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}  # how many rights each version knows
+_NET, _SCOPES = 0b11, 0b11  # bind and connect; abstract sockets and signals
+
+
+def landlock_version() -> int:
+    """Give the kernel's Landlock version, 0 where it has none."""
+    try:
+        return _call("syscall", ctypes.c_long(_RULESET), None, ctypes.c_size_t(0), 1)
+    except OSError:
+        return 0
+
+
+def landlock(rules: Iterable[tuple[int, int]]) -> None:
+    """Deny all files, TCP and signals to others, except the rights given on open descriptors."""
+    version = landlock_version()
+    known = (1 << max(n for at, n in _FILE_RIGHTS.items() if at <= version)) - 1
+    fields = [known, _NET if version >= 4 else None, _SCOPES if version >= 6 else None]
+    block = b"".join(struct.pack("=Q", field) for field in fields if field is not None)
+    ruleset = _call("syscall", ctypes.c_long(_RULESET), block, ctypes.c_size_t(len(block)), 0)
+    try:
+        for descriptor, rights in rules:
+            rule = struct.pack("=Qi", rights & known, descriptor)
+            _call("syscall", ctypes.c_long(_ADD_RULE), ruleset, 1, rule, 0)
+        _call("syscall", ctypes.c_long(_RESTRICT), ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def opened(path: str, rights: int) -> tuple[int, int]:
+    """Open a path for a Landlock rule; a file takes only the rights that files have."""
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    return descriptor, rights if os.path.isdir(path) else rights & _ON_FILES

@@ -1,0 +1,136 @@
+"""A submission's definitions, run one by one, so that one that fails takes only itself along."""
+
+import __future__
+
+import ast
+import linecache
+import sys
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from .imports import Absent, Forbidden, guarded
+
+_OUT_OF_MEMORY = "can't allocate memory", "not enough memory"
+
+
+class Missing(Exception):
+    """No definition has this name."""
+
+
+class Broken(Exception):
+    """The definitions do not run; the text says why, the failure what kind of why."""
+
+    def __init__(self, failure: str, detail: str):
+        super().__init__(detail)
+        self.failure = failure
+
+
+class Program:
+    """The names of one submission, and of the homework's probes."""
+
+    def __init__(self, allowed: list[str]):
+        self.allowed = allowed
+        self.names: dict[str, Any] = {}
+        self.probes: dict[str, Any] = {}
+        self.broken: dict[str, Broken] = {}  # by the name whose definition failed
+        self.probes_broken = ""
+
+    def load(self, program: str, probes: str) -> None:
+        """Run the definitions, then the probes; what fails is remembered, not raised."""
+        module = _module("submission", "<submission>", program)
+        self.names = vars(module)
+        self.names["__builtins__"] = guarded(self.allowed)
+        try:
+            self._run(program, "<submission>")
+        except BaseException as error:  # not Python, or nested too deeply to be read
+            self.broken[""] = Broken("broken", _said(error))
+        self.probes = vars(_module("probes", "<probes>", probes))
+        try:
+            exec(compile(probes, "<probes>", "exec"), self.probes)
+        except BaseException as error:
+            self.probes_broken = _said(error)
+
+    def _run(self, text: str, file: str) -> None:
+        flags = 0
+        for node in ast.parse(text, file).body:
+            if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+                features = [getattr(__future__, alias.name, None) for alias in node.names]
+                flags |= sum(each.compiler_flag for each in features if each)
+            try:
+                code = compile(ast.Module([node], []), file, "exec", flags=flags, dont_inherit=True)
+                exec(code, self.names)
+            except BaseException as error:
+                self._failed(node, error)
+
+    def _failed(self, node: ast.stmt, error: BaseException) -> None:
+        failure = self.failure_of(error)
+        kind = failure["failure"] if failure["failure"] in ("forbidden", "memory") else "broken"
+        broken = Broken(kind, failure["detail"])
+        for name in _bound(node) or [""]:
+            self.broken.setdefault(name, broken)
+            if kind == "forbidden" and isinstance(node, ast.Import | ast.ImportFrom):
+                self.names[name] = Absent(failure["detail"])
+
+    def find(self, name: str) -> Callable[..., Any]:
+        """Find what a call names; raise Broken or Missing."""
+        if name in self.broken:
+            raise self.broken[name]
+        if name in self.names and not name.startswith("__"):
+            return self.names[name]
+        if self.broken:
+            raise self.broken.get("") or next(iter(self.broken.values()))
+        raise Missing(f"no definition of {name}")
+
+    def probe(self, name: str) -> Callable[..., Any]:
+        """Find a probe, with the submission's definitions as its first argument."""
+        if "" in self.broken and not any(callable(each) for each in self._student().values()):
+            raise self.broken[""]
+        if name not in self.probes:
+            raise Broken("broken", self.probes_broken or f"the homework has no probe {name}")
+        probe, student = self.probes[name], SimpleNamespace(**self._student())
+        return lambda *arguments, **named: probe(student, *arguments, **named)
+
+    def _student(self) -> dict[str, Any]:
+        return {key: each for key, each in self.names.items() if not key.startswith("__")}
+
+    def failure_of(self, error: BaseException) -> dict[str, str]:
+        """Say in two words of the wire what went wrong."""
+        if isinstance(error, Missing):
+            return {"failure": "missing", "detail": str(error)}
+        if isinstance(error, Broken):
+            return {"failure": error.failure, "detail": str(error)}
+        if isinstance(error, Forbidden):
+            return {"failure": "forbidden", "detail": str(error)}
+        said = _said(error)
+        memory = isinstance(error, MemoryError) or any(word in said for word in _OUT_OF_MEMORY)
+        return {"failure": "memory" if memory else "raised", "detail": said}
+
+
+def _said(error: BaseException) -> str:
+    """Name an exception and its message, as a student may read it."""
+    try:
+        message = str(error)[:2000]
+    except BaseException:
+        message = ""
+    name = type(error).__name__
+    return f"{name}: {message}" if message else name
+
+
+def _bound(node: ast.stmt) -> list[str]:
+    """List the names that one statement would have defined."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+    stored = (each for each in ast.walk(node) if isinstance(each, ast.Name))
+    return [each.id for each in stored if isinstance(each.ctx, ast.Store)]
+
+
+def _module(name: str, file: str, text: str) -> ModuleType:
+    """Make a module whose source Python's tools find, as Triton asks for it."""
+    module = ModuleType(name)
+    module.__file__ = file
+    sys.modules[name] = module
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    return module

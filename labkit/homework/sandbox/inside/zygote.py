@@ -1,0 +1,117 @@
+"""The zygote: import the packages once, then fork a confined worker for each question.
+
+It is started by the grader with one socket. First comes the plan, then orders, each answered:
+
+    {"do": "fork", "tmp", "uid"} + (socket, output)  ->  {"pid"} + (pidfd)
+    {"do": "reap", "pid"}                            ->  {"status"}
+
+It ends when the grader does: the socket then reads as closed.
+"""
+
+import gc
+import importlib
+import json
+import os
+import socket
+import sys
+import traceback
+from typing import Any
+
+from . import confine, imports, kernel, serve, wire
+
+_LONGEST = 1 << 20  # bytes of one order
+
+
+def main(descriptor: int) -> None:
+    """Serve one grader until it is gone."""
+    grader = socket.socket(fileno=descriptor)
+    plan = json.loads(grader.recv(_LONGEST))
+    statm = os.open("/proc/self/statm", os.O_RDONLY)
+    own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY) if plan["mode"] == "full" else -1
+    if plan["mode"] == "full":
+        confine.enclose(plan)
+    sys.path[:] = plan["path"]
+    imports.find_only(plan["found"])
+    for name in plan["imported"]:
+        importlib.import_module(name)
+    serve.warm_up()
+    zygote = Zygote(grader, plan, statm, own_pids)
+    gc.collect()
+    gc.freeze()  # what is not looked at again is not copied by the forks
+    grader.send(json.dumps({"ready": True, "threads": _threads()}).encode())
+    zygote.run()
+
+
+def _reap(pid: int) -> int | None:
+    """Take the exit status of a worker that is gone, unless another zygote forked it."""
+    try:
+        return os.waitpid(pid, 0)[1]
+    except ChildProcessError:
+        return None
+
+
+def _threads() -> int:
+    """Count this process's threads: a fork must find one."""
+    import threading
+
+    return threading.active_count()
+
+
+class Zygote:
+    """Fork and reap workers at the grader's orders."""
+
+    def __init__(self, grader: socket.socket, plan: dict[str, Any], statm: int, own_pids: int):
+        self.grader, self.plan = grader, plan
+        self.statm, self.own_pids = statm, own_pids
+        self.rules = confine.rules_of(plan)
+
+    def run(self) -> None:
+        """Follow orders until there is nobody to give them."""
+        while True:
+            text, descriptors, _, _ = socket.recv_fds(self.grader, _LONGEST, 2)
+            if not text:
+                os._exit(0)
+            order = json.loads(text)
+            if order["do"] == "fork":
+                self.fork(order, *descriptors)
+            else:
+                self.answer({"status": _reap(order["pid"])})
+
+    def answer(self, message: dict[str, Any], *descriptors: int) -> None:
+        """Send one message, with open descriptors."""
+        socket.send_fds(self.grader, [json.dumps(message).encode()], list(descriptors))
+
+    def fork(self, order: dict[str, Any], channel: int, output: int) -> None:
+        """Fork one worker; in full mode it is the first process of its own pid namespace."""
+        if self.own_pids >= 0:
+            kernel.enter(self.own_pids)
+            kernel.unshare(kernel.NEW_PIDS)
+        memory = confine.address_space(self.statm)
+        pid = os.fork()
+        if not pid:
+            try:
+                self.work(order, channel, output, memory)
+            finally:
+                os._exit(70)
+        if self.own_pids >= 0:
+            kernel.enter(self.own_pids)
+        os.close(channel)
+        os.close(output)
+        pidfd = os.pidfd_open(pid)
+        self.answer({"pid": pid}, pidfd)
+        os.close(pidfd)
+
+    def work(self, order: dict[str, Any], channel: int, output: int, memory: int) -> None:
+        """Become the worker: let go of everything, confine, then read the submission."""
+        null = os.open("/dev/null", os.O_RDONLY)
+        kept = {null: 0, output: 1, os.dup(output): 2, channel: serve.CHANNEL}
+        said = os.dup(channel)
+        try:
+            confine.confine(self.plan, order, self.rules, kept, memory)
+        except BaseException:
+            os.write(said, wire.frame({"unconfined": traceback.format_exc(limit=3)[-2000:]}))
+            os._exit(70)
+        plan = self.plan
+        self.grader.detach()
+        self.__dict__.clear()
+        serve.serve(plan["allowed"], plan["limits"])
