@@ -232,6 +232,9 @@ def gated_forward(
 
 
 # %% tags=["probe:q2"]
+import torch
+
+
 def probe_forward(student, x, z, weight, eps, dim, block):
     """Start gated_forward on rows that stand in wider tensors; give what it wrote, and behind it."""
     rows = x.shape[0]
@@ -357,6 +360,9 @@ def gated_norm(x, z, weight, eps=1e-5):
 
 
 # %% tags=["probe:q3"]
+import torch
+
+
 def probe_halves(student, both, weight):
     """Call gated_norm with the two halves of one tensor; give the result, and the tensor again."""
     x, z = both.chunk(2, dim=-1)
@@ -487,6 +493,9 @@ def row_variance(x_ptr, variance_ptr, N, BLOCK: tl.constexpr):
 
 
 # %% tags=["probe:q4"]
+import torch
+
+
 def probe_variance(student, x, dim, block):
     """Start row_variance on the dense rows at the beginning of a longer stretch of memory."""
     rows = x.numel() // dim - 1
@@ -604,6 +613,9 @@ def gated_backward(
 
 
 # %% tags=["probe:q5"]
+import torch
+
+
 def probe_backward(student, dy, x, z, weight, rstd, dim, block):
     """Start gated_backward on dense rows, with room behind them; the gain has room, too."""
     rows = x.numel() // dim - 1
@@ -742,6 +754,9 @@ def gain_partials(
 
 
 # %% tags=["probe:q6"]
+import torch
+
+
 def probe_partials(student, dy, x, z, rstd, programs):
     """Start gain_partials with so many programs, on a matrix full of NaN."""
     rows, dim = x.shape

@@ -362,6 +362,9 @@ def own_backward(x, dy, parameters):
 
 
 # %% tags=["probe:q3"]
+import torch
+
+
 def probe_backward(student, x, dy, parameters):
     """Call own_backward where autograd cannot work; give dx and the parameters' gradients."""
     with torch.inference_mode():
@@ -580,6 +583,9 @@ def precision_note() -> str:
 
 
 # %% tags=["probe:q5"]
+import torch
+
+
 def probe_saved(student, x, parameters):
     """Save a module with these parameters, load it into a fresh one; give both results."""
     saved, fresh = student.OwnNorm(x.shape[-1]), student.OwnNorm(x.shape[-1])
