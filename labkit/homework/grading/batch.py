@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,12 @@ from labkit.book.files import Red, locked
 from labkit.homework.grading import pool, results
 from labkit.homework.grading.changes import Change, changes
 from labkit.homework.grading.results import NOT_GRADED, Result
-from labkit.homework.grading.students import is_id
 from labkit.homework.grading.submission import ENDINGS
+from labkit.homework.grading.whose import is_id
 from labkit.homework.private import Private, load
 
+# What a release writes beside the homework.
+MANIFEST = "private/files.json"
 # For reading one file and starting its workers; each question has its own limit beside.
 READING_SECONDS = 120.0
 
@@ -33,19 +34,18 @@ class Batch:
     missing: tuple[str, ...]
 
 
-def private_of(release: Path, homework: str | None = None) -> Private:
-    """The private half of a release: DIR/private/HW.json, the only one or the one named."""
-    found = sorted((release / "private").glob("*.json"))
-    if homework is not None:
-        found = [path for path in found if path.stem == homework]
+def private_of(release: Path, homework: str | None = None) -> Path:
+    """The file of a release's private half: DIR/private/HW.json, the only one or the one named."""
+    there = sorted(set((release / "private").glob("*.json")) - {release / MANIFEST})
+    found = [path for path in there if homework in (None, path.stem)]
     if len(found) != 1:
-        names = ", ".join(path.stem for path in sorted((release / "private").glob("*.json")))
+        names = ", ".join(path.stem for path in there)
         raise ValueError(
             f"{release} must be what `labkit homework release --out` wrote, with one homework"
             f"{f' {homework!r}' if homework else ''}; it has {names or 'none'}"
             f"{'; name one with --homework' if names and not homework else ''}"
         )
-    return load(found[0])
+    return found[0]
 
 
 def submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
@@ -100,7 +100,9 @@ def run(
     with locked(out / f".{private.homework}.lock"):
         before = {student: results.load(folder / f"{student}.json") for student in files}
         chosen = [student for student in files if not only or student in only]
-        for student, result, fresh in _grade(chosen, files, private_path, private, mode, jobs, before):
+        for student, result, fresh in _grade(
+            chosen, files, private_path, private, mode, jobs, before
+        ):
             (graded if fresh else kept).append(student)
             if fresh:
                 results.write(folder, result)
@@ -136,10 +138,11 @@ def _grade(
             tasks.append({"student": student, "path": str(files[student]), "before": old})
     if not tasks:
         return
-    seconds = READING_SECONDS + 400.0 * len(private.questions)
     settings = {"private": str(private_path), "mode": mode, "code": grader.code}
     try:
-        for task, result, why in pool.run(tasks, opened, settings, jobs or cores(), seconds):
+        for task, result, why in pool.run(
+            tasks, opened, settings, jobs or cores(), seconds_for(private)
+        ):
             student = task["student"]
             yield student, result or lost(private, student, files[student], mode, why), True
     except pool.Lost as error:
@@ -153,19 +156,18 @@ def lost(private: Private, student: str, path: Path, mode: str, why: str) -> Res
         for each in private.questions
     ]
     return {
-        "schema": results.SCHEMA, "homework": private.homework, "student": student, "mode": mode,
+        "schema": results.SCHEMA, "homework": private.homework, "title": private.title,
+        "student": student, "mode": mode,
         "file": path.name, "digest": "", "problems": [], "questions": questions, "total": None,
         "max": results.plain(sum(each.points for each in private.questions)),
     }  # fmt: skip
 
 
+def seconds_for(private: Private) -> float:
+    """After how long an examiner hangs: each question has a limit of its own, well below this."""
+    return READING_SECONDS + 400.0 * len(private.questions)
+
+
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextmanager
-def released(release: Path, homework: str | None) -> Iterator[tuple[Private, Path]]:
-    """The private half of a release and its file."""
-    private = private_of(release, homework)
-    yield private, release / "private" / f"{private.homework}.json"

@@ -18,9 +18,7 @@ class Change:
     why: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.student}: {self.question} {self.before} -> {self.after} ({self.why} changed)"
-        )
+        return f"{self.student}: {self.question} {self.before} -> {self.after} ({self.why} changed)"
 
 
 def changes(before: Result | None, after: Result) -> list[Change]:

@@ -60,8 +60,8 @@ def grade(
     if private.students and student not in private.students:
         problems.append(f"{student} is not on the roster of the release")
     return {
-        "schema": SCHEMA, "homework": private.homework, "student": student, "mode": grader.mode,
-        "file": path.name, "digest": digest, "problems": problems, "questions": questions,
+        "schema": SCHEMA, "homework": private.homework, "title": private.title,
+        "student": student, "mode": grader.mode, "file": path.name, "digest": digest, "problems": problems, "questions": questions,
         "total": total(questions), "max": plain(sum(each.points for each in private.questions)),
     }  # fmt: skip
 

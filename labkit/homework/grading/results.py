@@ -1,8 +1,8 @@
 """A graded submission as JSON: points and messages per part, and what they were made from.
 
-    {"schema": 1, "homework", "student", "mode", "file", "digest", "problems", "total", "max",
-     "questions": [{"id", "points", "max", "failure", "reason", "digests",
-                    "parts": [{"name", "points", "max", "says"}]}]}
+    {"schema": 1, "homework", "title", "student", "mode", "file", "digest", "problems", "total",
+     "max", "questions": [{"id", "points", "max", "failure", "reason", "digests",
+                           "parts": [{"name", "points", "max", "says"}]}]}
 
 It holds no time and no path, so twenty gradings of one submission write the same bytes. A question
 that could not be graded has `points` null and failure "not graded"; then `total` is null too.
@@ -62,7 +62,17 @@ def load(path: Path) -> Result | None:
     except (OSError, ValueError):
         return None
     whole = isinstance(result, dict) and result.get("schema") == SCHEMA
-    keys = ("homework", "student", "digest", "questions", "total", "max", "problems", "mode")
+    keys = (
+        "homework",
+        "title",
+        "student",
+        "digest",
+        "questions",
+        "total",
+        "max",
+        "problems",
+        "mode",
+    )
     return result if whole and all(key in result for key in keys) else None
 
 
@@ -80,3 +90,19 @@ def load_all(folder: Path) -> list[Result]:
     if not found:
         raise ValueError(f"{folder} holds no results; make them with `labkit homework grade`")
     return found
+
+
+def folder_of(place: Path, homework: str | None) -> Path:
+    """The folder of one homework's results: `place` itself, or the only or named one in it."""
+    if not place.is_dir():
+        raise ValueError(f"{place} must be a folder that `labkit homework grade` wrote")
+    if homework is not None:
+        return place / homework
+    if any(place.glob("*.json")):
+        return place
+    found = sorted(path for path in place.iterdir() if path.is_dir() and any(path.glob("*.json")))
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "none"
+        raise ValueError(f"{place} must hold results of one homework, it has {names}; "
+                         "name one with --homework")  # fmt: skip
+    return found[0]

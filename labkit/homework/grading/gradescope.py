@@ -1,0 +1,127 @@
+"""A zip for Gradescope that grades one homework by itself: labkit's sources, the private tests.
+
+setup.sh          builds the environment when the zip is uploaded
+run_autograder    grades one submission, in the restricted mode, and writes results.json
+requirements.txt  the versions that are installed here
+private/HW.json   the private tests; for root alone
+lib/labkit, lib/normkernels
+"""
+
+import importlib.metadata
+import os
+import re
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import labkit
+from labkit.homework.private import load
+
+VISIBILITIES = ("visible", "after_due_date", "after_published", "hidden")
+# The least that grading itself needs beside a homework's packages.
+NEEDED = ("torch", "numpy", "scipy", "jaxtyping", "tqdm", "safetensors", "pyseccomp")
+# The packages of a homework that are other distributions'; what is not here has its own name.
+DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+NOT_SHIPPED = ("__pycache__",)
+
+SETUP = """#!/usr/bin/env bash
+# Build the environment that run_autograder uses; needs Python 3.11 or later, 3.11 to 3.13 tried.
+set -euo pipefail
+root="$(cd "$(dirname "$0")/.." && pwd)"
+python=""
+for one in python3.13 python3.12 python3.11; do
+  if command -v "$one" > /dev/null; then python="$one"; break; fi
+done
+if [ -z "$python" ]; then
+  apt-get update
+  apt-get install -y python3.11 python3.11-venv
+  python=python3.11
+fi
+"$python" -m venv "$root/venv"
+# For PyTorch's smaller build without CUDA, set PIP_EXTRA_INDEX_URL here, as labkit's README says.
+"$root/venv/bin/python" -m pip install -r "$root/source/requirements.txt"
+chmod -R go-rwx "$root/source/private"
+"""
+
+RUN = """#!/usr/bin/env bash
+# Grade /autograder/submission and write /autograder/results/results.json.
+set -euo pipefail
+root="$(cd "$(dirname "$0")" && pwd)"
+# What students hand in and the tests are no worker's to read.
+chmod -R go-rwx "$root/source/private" "$root/submission"
+export PYTHONPATH="$root/source/lib" OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
+exec "$root/venv/bin/python" -m labkit.homework.grading.on_gradescope "$root" VISIBILITY
+"""
+
+
+def build(private_path: Path, out: Path, visibility: str = "visible") -> Path:
+    """Write the zip whole; the same homework and labkit give the same bytes.
+
+    Raises a ValueError for an unknown visibility or when a package needed is not installed here.
+    """
+    if visibility not in VISIBILITIES:
+        raise ValueError(
+            f"unknown visibility {visibility!r}; choose one of {', '.join(VISIBILITIES)}"
+        )
+    private = load(private_path)
+    files: dict[str, bytes] = {
+        "setup.sh": SETUP.encode(),
+        "run_autograder": RUN.replace("VISIBILITY", visibility).encode(),
+        "requirements.txt": requirements(private.packages).encode(),
+        f"private/{private.homework}.json": private_path.read_bytes(),
+    }
+    for name, folder in _packages():
+        for path in sorted(folder.rglob("*")):
+            inside = path.relative_to(folder)
+            if path.is_file() and not set(inside.parts) & set(NOT_SHIPPED):
+                files[f"lib/{name}/{inside.as_posix()}"] = path.read_bytes()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_name(f".{out.name}.part")
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(files):
+            about = zipfile.ZipInfo(name)  # its date is 1980: the bytes say nothing of today
+            about.compress_type = zipfile.ZIP_DEFLATED
+            runs = name in ("setup.sh", "run_autograder")
+            about.external_attr = (0o100755 if runs else 0o100644) << 16
+            archive.writestr(about, files[name])
+    os.replace(part, out)
+    return out
+
+
+def requirements(packages: Iterable[str]) -> str:
+    """What to install: grading's needs and the homework's packages, in the versions of here."""
+    names = set(NEEDED)
+    for package in packages:
+        names |= {DISTRIBUTIONS.get(package, package)} if _installed(package) else set()
+    lines = []
+    for name in sorted(names):
+        try:
+            # +cpu and its like name a build that not every index has.
+            lines.append(f"{name}=={importlib.metadata.version(name).partition('+')[0]}")
+        except importlib.metadata.PackageNotFoundError as error:
+            raise ValueError(
+                f"the zip installs {name} in the version of here, but it is not installed; "
+                f"install {name} first"
+            ) from error
+    return "\n".join(lines) + "\n"
+
+
+def _installed(package: str) -> bool:
+    """Whether a package is a distribution from an index: not Python's own, and not ours."""
+    name = DISTRIBUTIONS.get(package, package)
+    if package in ("labkit", "normkernels") or not re.fullmatch(r"[\w.-]+", name):
+        return False
+    try:
+        importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _packages() -> Iterable[tuple[str, Path]]:
+    here = Path(labkit.__file__).resolve().parent
+    yield "labkit", here
+    for folder in (here.parent / "normkernels", here.parent / "kernels" / "normkernels"):
+        if folder.is_dir():
+            yield "normkernels", folder
+            return
