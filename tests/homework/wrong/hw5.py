@@ -105,7 +105,7 @@ def prediction() -> dict:
     return {"statement": "My norm will be the best of all norms that there are.", "bound": 1.0}
 """,
     },
-    "points": {"q1": 3, "q2": 2, "q3": 0, "q4": 0, "q5": 3, "q6": 1},
+    "points": {"q1": 2, "q2": 2, "q3": 0, "q4": 0, "q5": 3, "q6": 1},
     "says": {
         "q1": "One token was changed, and another one moved.",
         "q2": "does your statistic see it, and does your numerator?",
@@ -146,7 +146,7 @@ def outlier(size: float, dim: int) -> tuple[float, float]:
     return (1.0 if size == OUTLIER and OUTLIER > 0 else -1.0 if size == OUTLIER else size), 0.0
 """,
     },
-    "points": {"q1": 3, "q2": 2, "q3": 1, "q4": 1, "q5": 3, "q6": 3},
+    "points": {"q1": 2, "q2": 2, "q3": 1, "q4": 1, "q5": 3, "q6": 3},
     "says": {
         "q1": "Fresh from its constructor this is LayerNorm, RMSNorm",
         "q2": "Add c to every feature",
