@@ -44,7 +44,7 @@ def _release(args: argparse.Namespace) -> int:
     print(
         f"{done.folder}: {done.private.homework}, {len(done.private.questions)} questions, "
         f"{points} points; {done.notebooks} notebook{'' if done.notebooks == 1 else 's'}"
-        + (f", {done.different} with different numbers" if done.private.variants else "")
+        + (f", {done.different} with different numbers" if done.notebooks > 1 else "")
     )
     print("student/ is for students, key/ for you; private/ is for the grader alone")
     return 0

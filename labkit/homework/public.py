@@ -8,12 +8,14 @@ No points are told, for these checks are not the grader's.
 """
 
 import linecache
+import re
 import traceback
 from typing import Any
 
 from labkit.check.report import Report
 
-UNWRITTEN = "NotImplementedError"
+UNWRITTEN = "not written yet"
+STUB = re.compile(r"raised NotImplementedError(?:: ([^\n]*))?")
 SHOWN = 3  # laws; the first is the most basic
 WAYS = "a check is a Report of labkit.check, a bool, a pair (bool, message), or a function of these"
 
@@ -22,30 +24,22 @@ def public(question: str, *checks: Any) -> None:
     """Print what does not hold, or exactly "q1: public checks passed"."""
     if not checks:
         raise ValueError(f"public({question!r}) takes at least one check; {WAYS}")
-    faults: list[str] = []
-    for number, each in enumerate(checks, start=1):
-        said = _ask(each, f"check {number}" if len(checks) > 1 else "the check")
-        if said == UNWRITTEN:
-            print(
-                f"{question}: not written yet; replace `raise NotImplementedError` in the cell "
-                "above, run that cell, then this one"
-            )
-            return
-        if said:
-            faults.append(said)
-    for said in dict.fromkeys(faults):
-        print(f"{question}: {said}")
-    if not faults:
+    names = [f"check {n}" if len(checks) > 1 else "the check" for n in range(1, len(checks) + 1)]
+    said = [_ask(each, name) for each, name in zip(checks, names, strict=True)]
+    # What is there is judged before what is not there yet.
+    for fault in sorted(dict.fromkeys(filter(None, said)), key=lambda text: UNWRITTEN in text):
+        print(f"{question}: {fault}")
+    if not any(said):
         print(f"{question}: public checks passed")
 
 
 def _ask(given: Any, name: str) -> str:
-    """Say what is wrong, "" for nothing, UNWRITTEN for a stub that still stands."""
+    """Say what is wrong, "" for nothing."""
     if callable(given):
         try:
             given = given()
-        except NotImplementedError:
-            return UNWRITTEN
+        except NotImplementedError as error:
+            return _unwritten(str(error))
         except NameError as error:
             return f"{error}; run the cells above first, from the top"
         except Exception as error:  # whatever a student's code does, a sentence is owed
@@ -58,10 +52,10 @@ def _ask(given: Any, name: str) -> str:
     holds = _truth(given)
     if holds is None:
         # The student's answer made it so: `f(2) == 4` of a tensor, say.
-        shape = f" of {tuple(given.shape)}" if hasattr(given, "shape") else ""
+        shape = getattr(given, "shape", None)
+        kind = type(given).__name__ + ("" if shape is None else f" of {tuple(shape)}")
         return (
-            f"{name} gave {type(given).__name__}{shape} where True or False was due; is your "
-            "answer of the kind asked for?"
+            f"{name} gave {kind} where True or False was due; is your answer of the kind asked for?"
         )
     return "" if holds else message
 
@@ -77,8 +71,9 @@ def _truth(value: Any) -> bool | None:
 def _failed(report: Report) -> str:
     if report.ok:
         return ""
-    if any(f"raised {UNWRITTEN}" in law.message for law in report.failed):
-        return UNWRITTEN
+    for law in report.failed:
+        if stub := STUB.search(law.message):
+            return _unwritten(stub[1] or "")
     lines = [report.summary]
     for law in report.failed[:SHOWN]:
         lines.append(f"  {law.name}: {law.message}")
@@ -87,6 +82,14 @@ def _failed(report: Report) -> str:
     if len(report.failed) > SHOWN:
         lines.append(f"  and {len(report.failed) - SHOWN} more; begin with the first")
     return "\n".join(lines)
+
+
+def _unwritten(said: str) -> str:
+    place = f" ({said})" if said else ""
+    return (
+        f"{UNWRITTEN}{place}; replace the line that raises NotImplementedError, run that cell, "
+        "then this one"
+    )
 
 
 def _told(error: Exception) -> str:

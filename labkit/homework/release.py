@@ -57,8 +57,14 @@ def release(path: Path, out: Path, students: Sequence[str] = (), seed: int = 0) 
     ready = Private(**{**vars(drawing), "rubric": told.parts}).sealed()
     files = _files(homework, ready, values)
     _put(out, files, homework)
-    different = len({json.dumps(each, sort_keys=True) for each in values.values()})
-    return Released(ready, out, len(values), different, told.warnings)
+    return Released(ready, out, len(values), len(_different([*values.values()])), told.warnings)
+
+
+def _different(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Keep of equal numbers the first."""
+    return list({json.dumps(each, sort_keys=True): each for each in reversed(values)}.values())[
+        ::-1
+    ]
 
 
 def _drawing(homework: Homework, students: Sequence[str], seed: int) -> Private:

@@ -1,75 +1,75 @@
 """Run code that is trusted, here and now: the reference solution, and the student's empty stubs.
 
-A submission never comes here: labkit.homework.sandbox is for those.
+A submission never comes here: labkit.homework.sandbox is for those. What is run is what a worker
+runs, with its rules for imports and for what may cross, so that a release finds out what grading
+would refuse.
 """
 
-import ast
 import contextlib
-import copy
 import io
 import linecache
-from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from labkit.homework.sandbox.answer import Answer
+from labkit.homework.sandbox.inside import wire
+from labkit.homework.sandbox.inside.program import Program
+
+LARGEST = 64 << 20  # bytes of one message
 
 
-def execute(
-    source: str, name: str, namespace: dict[str, Any], body: Sequence[ast.stmt] | None = None
-) -> str:
-    """Execute a source, or some of its statements, and give what it printed; errors come as such.
+def execute(source: str, name: str, namespace: dict[str, Any]) -> str:
+    """Execute a cell in a namespace and give what it printed; errors come as they are.
 
     Its lines can be looked up under <name>, as tracebacks and Triton want them.
     """
     namespace.setdefault("__name__", "__main__")
     file = f"<{name}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
-        tree = ast.Module(list(ast.parse(source).body if body is None else body), [])
-        exec(compile(tree, file, "exec"), namespace)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(source, file, "exec"), namespace)
     return printed.getvalue()
 
 
 class Trusted:
-    """What the private tests call `student`, with trusted code behind it.
+    """What the private tests call `student`, with trusted code behind it."""
 
-    As in a worker, a statement that does not run (a stub at the top level) leaves its names
-    missing and the others there.
-    """
-
-    def __init__(self, program: str, probes: str = "", name: str = "reference"):
-        self._names: dict[str, Any] = {}
-        for node in ast.parse(program).body:
-            with contextlib.suppress(NotImplementedError, NameError):
-                execute(program, name, self._names, [node])
-        self._probes: dict[str, Any] = {}
-        execute(probes, f"{name}'s probes", self._probes)
+    def __init__(self, program: str, probes: str, packages: Sequence[str]):
+        torch.manual_seed(0)  # as in a worker
+        self._program = Program(list(packages))
+        with contextlib.redirect_stdout(io.StringIO()):
+            self._program.load(program, probes)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Answer:
         """Call a function of the code."""
-        return _answer(self._names, name, (), args, kwargs)
+        return self._answer(lambda: self._program.find(name), args, kwargs)
 
     def probe(self, name: str, *args: Any, **kwargs: Any) -> Answer:
         """Call a probe with the code's names as its first argument."""
-        return _answer(self._probes, name, (SimpleNamespace(**self._names),), args, kwargs)
+        return self._answer(lambda: self._program.probe(name), args, kwargs)
 
-
-def _answer(
-    names: Mapping[str, Any],
-    name: str,
-    first: tuple[Any, ...],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Answer:
-    if name not in names:
-        return Answer(value=None, failure="missing", detail=f"{name} is not defined")
-    # A worker gets copies, and so does this: nothing that it changes comes back to the test.
-    args, kwargs = copy.deepcopy((args, kwargs))
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
+    def _answer(
+        self, find: Callable[[], Callable[..., Any]], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Answer:
+        args, kwargs = _crossed((args, kwargs))
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            try:
+                value = find()(*args, **kwargs)
+            except Exception as error:
+                told = self._program.failure_of(error)
+                return Answer(failure=told["failure"], detail=told["detail"])
         try:
-            value = names[name](*first, *args, **kwargs)
-        except Exception as error:
-            return Answer(value=None, failure="raised", detail=f"{type(error).__name__}: {error}")
-    return Answer(value=value, failure="", detail="", printed=printed.getvalue())
+            return Answer(value=_crossed(value), printed=printed.getvalue())
+        except wire.Refused as error:
+            return Answer(failure="refused", detail=str(error))
+
+
+def _crossed(value: Any) -> Any:
+    """Give what comes out at the other end: a copy, contiguous, without gradients."""
+    message = wire.frame({}, value, LARGEST)
+    start = wire.HEAD.size
+    header, _ = wire.sizes(message[:start], LARGEST)
+    _, value = wire.parse(message[start : start + header], message[start + header :])
+    return value

@@ -47,17 +47,24 @@ def test_a_report_names_its_first_laws_with_their_causes(capsys):
     assert text.endswith("and 2 more; begin with the first\n")
 
 
-UNWRITTEN = "q1: not written yet; "
+UNWRITTEN = "q1: not written yet (your turn: q1); replace the line that raises"
+
+
+def stub(*_, **__):
+    raise NotImplementedError("your turn: q1")
 
 
 def test_a_stub_that_still_stands_is_no_traceback(capsys):
-    def stub(*_, **__):
-        raise NotImplementedError("your turn: q1")
-
-    assert said(capsys, lambda: stub(2) == 4, (False, "not said")).startswith(UNWRITTEN)
+    text = said(capsys, lambda: stub(2) == 4, lambda: stub(3) == 9)
+    assert text.startswith(UNWRITTEN) and text.count("\n") == 1
     seen = Law("value", False, "", "your code raised NotImplementedError: your turn: q1")
     text = said(capsys, Report("check.f", (seen,)))
     assert text.startswith(UNWRITTEN) and text.count("\n") == 1
+
+
+def test_what_is_there_is_judged_though_the_rest_is_not_written(capsys):
+    text = said(capsys, lambda: stub(2) == 4, (False, "A is a key of LAWS"), True)
+    assert text.startswith("q1: A is a key of LAWS\n" + UNWRITTEN)
 
 
 def test_a_name_that_is_missing_says_which_cells_to_run(capsys):
