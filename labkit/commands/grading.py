@@ -1,4 +1,4 @@
-"""`labkit homework collect, grade, feedback, gradebook, gradescope, nbgrader`: from inbox to scores."""
+"""`labkit homework collect, grade, feedback, gradebook, …`: from an inbox to scores."""
 
 import argparse
 import sys
@@ -38,6 +38,8 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     one.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the results")
     one.add_argument("--mode", choices=("full", "restricted", "plain"), default="full")
     one.add_argument("--jobs", type=_count, metavar="N", help="default: one a core")
+    one.add_argument("--seconds", type=float, default=5.0, metavar="S",
+                     help="for one call of a student's code (default: 5)")  # fmt: skip
     one.add_argument("--only", action="append", default=[], metavar="ID", help="may be repeated")
 
     one = _verb(verbs, "feedback", _feedback, "write Markdown and HTML for every student")
@@ -134,12 +136,12 @@ def _grade(args: argparse.Namespace) -> int:
     if why := modes.get(args.mode, "there is no such mode"):
         works = ", ".join(name for name, lack in modes.items() if not lack) or "none"
         raise ValueError(f"mode {args.mode} is not available here: {why}; what is: {works}")
+    how = batch.How(args.mode, args.seconds, args.jobs)
     private = batch.private_of(args.release, args.homework)
     files = batch.submissions(args.submissions, private.stem)
     total = len(set(args.only) & set(files)) if args.only else len(files)
     with tqdm(total=total, unit="submission", disable=None) as bar:
-        done = batch.run(files, private, args.out, args.mode, args.jobs, args.only,
-                         lambda *_: bar.update())  # fmt: skip
+        done = batch.run(files, private, args.out, how, args.only, lambda *_: bar.update())
     for change in done.changes:
         print(change)
     if done.missing:

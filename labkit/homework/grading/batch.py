@@ -9,15 +9,32 @@ from typing import Any
 from labkit.book.files import Red, locked
 from labkit.homework.grading import pool, results
 from labkit.homework.grading.changes import Change, changes
+from labkit.homework.grading.digests import Grader, code_of
+from labkit.homework.grading.opener import opened
 from labkit.homework.grading.results import NOT_GRADED, Result
 from labkit.homework.grading.submission import ENDINGS
 from labkit.homework.grading.whose import is_id
 from labkit.homework.private import Private, load
+from labkit.homework.sandbox.limits import Limits
 
 # What a release writes beside the homework.
 MANIFEST = "private/files.json"
 # For reading one file and starting its workers; each question has its own limit beside.
 READING_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class How:
+    """How to grade: the sandbox's mode, seconds for one call of a student's code, examiners."""
+
+    mode: str = "full"
+    seconds: float = 5.0
+    jobs: int | None = None  # one a core
+
+    def __post_init__(self):
+        # More would pass the limits of a question, see labkit.homework.grading.examine.
+        if not 0 < self.seconds <= 60:
+            raise ValueError(f"one call has above 0 and at most 60 seconds, got {self.seconds!r}")
 
 
 @dataclass(frozen=True)
@@ -81,8 +98,8 @@ def submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
 
 
 def run(
-    files: dict[str, Path], private_path: Path, out: Path, mode: str, jobs: int | None = None,
-    only: Collection[str] = (), told: Callable[[str, Result], None] = lambda student, result: None,
+    files: dict[str, Path], private_path: Path, out: Path, how: How,
+    only: Collection[str] = (), told: Callable[[str, Result], object] = lambda student, result: None,
 ) -> Batch:  # fmt: skip
     """Grade files into out/HW/STUDENT.json; Red when no examiner can begin.
 
@@ -100,9 +117,7 @@ def run(
     with locked(out / f".{private.homework}.lock"):
         before = {student: results.load(folder / f"{student}.json") for student in files}
         chosen = [student for student in files if not only or student in only]
-        for student, result, fresh in _grade(
-            chosen, files, private_path, private, mode, jobs, before
-        ):
+        for student, result, fresh in _grade(chosen, files, private_path, private, how, before):
             (graded if fresh else kept).append(student)
             if fresh:
                 results.write(folder, result)
@@ -119,14 +134,11 @@ def run(
 
 
 def _grade(
-    chosen: list[str], files: dict[str, Path], private_path: Path, private: Private, mode: str,
-    jobs: int | None, before: dict[str, Result | None],
+    chosen: list[str], files: dict[str, Path], private_path: Path, private: Private, how: How,
+    before: dict[str, Result | None],
 ) -> Iterator[tuple[str, Result, bool]]:  # fmt: skip
     """Each student's result, and whether it was made now."""
-    from labkit.homework.grading.grade import Grader  # needs torch
-    from labkit.homework.grading.opener import code_of, opened
-
-    grader = Grader(private, mode, code_of(private))
+    grader = Grader(private, how.mode, code_of(private, Limits(seconds=how.seconds)))
     tasks: list[dict[str, Any]] = []
     for student in chosen:
         old = before[student]
@@ -138,13 +150,14 @@ def _grade(
             tasks.append({"student": student, "path": str(files[student]), "before": old})
     if not tasks:
         return
-    settings = {"private": str(private_path), "mode": mode, "code": grader.code}
+    settings = {"private": str(private_path), "mode": how.mode, "code": grader.code,
+                "seconds": how.seconds}  # fmt: skip
     try:
         for task, result, why in pool.run(
-            tasks, opened, settings, jobs or cores(), seconds_for(private)
+            tasks, opened, settings, how.jobs or cores(), seconds_for(private)
         ):
             student = task["student"]
-            yield student, result or lost(private, student, files[student], mode, why), True
+            yield student, result or lost(private, student, files[student], how.mode, why), True
     except pool.Lost as error:
         raise Red(f"nothing can be graded: {error}; what is graded is kept") from error
 

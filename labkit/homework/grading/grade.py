@@ -1,16 +1,15 @@
 """Grade one submission: each question by itself, in a fresh worker, from the final definitions."""
 
 import ast
-import hashlib
-import json
 import re
 from pathlib import Path
 from typing import Any, Protocol
 
-from labkit.homework.definitions import Definitions, Program
+from labkit.homework.definitions import Definitions
 from labkit.homework.definitions import read as definitions_of
 from labkit.homework.draw import Draw
 from labkit.homework.grading import submission
+from labkit.homework.grading.digests import Grader, digest, variant_of
 from labkit.homework.grading.examine import Faulty, Timed, TooLong, at_most, parts
 from labkit.homework.grading.results import (
     NOT_GRADED,
@@ -37,11 +36,11 @@ class Workers(Protocol):
 
 
 def grade(
-    path: Path, student: str, private: Private, workers: Workers, grader: "Grader",
+    path: Path, student: str, private: Private, workers: Workers, grader: Grader,
     before: Result | None = None,
 ) -> Result:  # fmt: skip
     """The result of one file. Questions whose digests are those of `before` are taken from it."""
-    digest = grader.whole(path, student)
+    whole = grader.whole(path, student)
     try:
         handed_in, found = _read(path)
         problems = [*handed_in.problems, *found.problems]
@@ -61,39 +60,10 @@ def grade(
         problems.append(f"{student} is not on the roster of the release")
     return {
         "schema": SCHEMA, "homework": private.homework, "title": private.title,
-        "student": student, "mode": grader.mode, "file": path.name, "digest": digest, "problems": problems, "questions": questions,
+        "student": student, "mode": grader.mode, "file": path.name,
+        "digest": whole, "problems": problems, "questions": questions,
         "total": total(questions), "max": plain(sum(each.points for each in private.questions)),
     }  # fmt: skip
-
-
-class Grader:
-    """What a result depends on beside the submission: mode, code of the grader, tests."""
-
-    def __init__(self, private: Private, mode: str, code: str):
-        self.private, self.mode, self.code = private, mode, code
-
-    def whole(self, path: Path, student: str) -> str:
-        """Change when the file, the student's numbers, any test, the mode or labkit does."""
-        handed_in = "no plain file"  # a pipe would never end
-        if path.is_file() and not path.is_symlink():
-            with path.open("rb") as file:
-                handed_in = hashlib.file_digest(file, "sha256").hexdigest()
-        numbers = given(self.private, _variant(self.private, student))
-        tests = [self.test(each) for each in self.private.questions]
-        return _digest(path.suffix, handed_in, numbers, self.private.digest, tests, self._mine())
-
-    def test(self, one: Question) -> str:
-        """Change when a question's test does, or what decides about it beside."""
-        private = self.private
-        return _digest(one.test, one.points, private.probes, private.packages, private.seed)
-
-    def digests(self, one: Question, program: Program, numbers: dict[str, Any]) -> dict[str, str]:
-        """What one question's points were made from."""
-        return {"code": _digest(program.text, numbers), "test": self.test(one),
-                "grader": self._mine()}  # fmt: skip
-
-    def _mine(self) -> str:
-        return _digest(self.mode, self.code)
 
 
 def roots(one: Question, probes: str) -> set[str]:
@@ -128,7 +98,7 @@ def _question(
     grader: Grader, before: Result | None,
 ) -> Result:  # fmt: skip
     program = found.program(roots(one, private.probes))
-    numbers = given(private, _variant(private, student))
+    numbers = given(private, variant_of(private, student))
     digests = grader.digests(one, program, numbers)
     for old in before["questions"] if before else []:
         if old["id"] == one.id and old.get("digests") == digests and not old["reason"]:
@@ -155,7 +125,7 @@ def _question(
 
 def draw_of(private: Private, one: Question) -> Draw:
     """The test's source is part of the seed, so that nobody can draw the same without having it."""
-    return Draw(f"{private.seed}/{private.homework}/{one.id}/{_digest(one.test)}")
+    return Draw(f"{private.seed}/{private.homework}/{one.id}/{digest(one.test)}")
 
 
 def _unread(one: Question, private: Private) -> Result:
@@ -166,12 +136,3 @@ def _unread(one: Question, private: Private) -> Result:
         if each.question == one.id
     ]
     return {**question(one.id, told, one.points, UNREADABLE), "digests": {}}
-
-
-def _variant(private: Private, student: str) -> str:
-    return student if private.students else ""
-
-
-def _digest(*told: Any) -> str:
-    text = json.dumps(told, sort_keys=True, ensure_ascii=True, default=list)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -16,7 +16,7 @@ from typing import Any
 from labkit.homework.grading.results import Result, not_graded
 
 COLUMNS = ("plain", "canvas", "moodle")
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+FORMULA = ("=", "+", "-", "@")
 # Where each column of a platform may stand in a roster, by its names there in lower case.
 CANVAS = {
     "Student": ("name", "student", "full name"),
@@ -42,7 +42,7 @@ def table(
     if columns not in COLUMNS:
         raise ValueError(f"unknown columns {columns!r}; choose one of {', '.join(COLUMNS)}")
     by_student = {each["student"]: each for each in results}
-    everyone = sorted({*by_student, *students, *(rows or {})})
+    everyone = sorted(set(by_student) | set(students) | set(rows or ()))
     questions = _questions(results)
     make = {"plain": _plain, "canvas": _canvas, "moodle": _moodle}[columns]
     told = io.StringIO()
@@ -120,6 +120,7 @@ def _status(result: Result | None) -> str:
 
 
 def _cell(value: Any) -> Any:
-    if isinstance(value, str) and value.startswith(FORMULA):
-        return f"'{value}"
-    return "" if value is None else value
+    if not isinstance(value, str):
+        return "" if value is None else value
+    text = " ".join(value.split())  # one line, and no tab before a formula
+    return f"'{text}" if text.startswith(FORMULA) else text

@@ -21,7 +21,8 @@ MOST_ZIP = 2_000_000_000
 MOST_INNER_ZIP = 60_000_000
 # All submissions out of one student's zip together.
 MOST_TOGETHER = 100_000_000
-DEPTH = 2
+# A student's zip inside the download's is opened, and none inside that.
+DEPTH = 1
 SYSTEM = ("__MACOSX", ".ipynb_checkpoints")
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OSError,
           ValueError)  # fmt: skip
@@ -118,10 +119,10 @@ def _member(
     here = (*parts, *path.parts)
     ending = path.suffix.lower()
     most = min(left, MOST_INNER_ZIP if ending == ".zip" else MOST_BYTES)
-    if any(part in SYSTEM or (part.startswith(".") and part != "..") for part in path.parts):
-        return
     if path.is_absolute() or ".." in path.parts or "\\" in member.filename:
         yield Refused(label(here), "its name leads out of the zip")
+    elif any(part in SYSTEM or part.startswith(".") for part in path.parts):
+        return
     elif stat.S_ISLNK(member.external_attr >> 16):
         yield Refused(label(here), "it is a link, and a link may show another's file")
     elif ending not in (*ENDINGS, ".zip"):

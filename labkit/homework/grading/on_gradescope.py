@@ -11,12 +11,13 @@ from typing import Any
 
 from labkit.book.files import write_whole
 from labkit.homework.grading import batch, pool, results
+from labkit.homework.grading.opener import opened
 from labkit.homework.grading.results import Result
 from labkit.homework.grading.submission import ENDINGS
 from labkit.homework.grading.whose import attempt
 from labkit.homework.private import Private, load
 
-MODE = "restricted"
+HOW = batch.How("restricted")
 
 
 def main(root: Path, visibility: str = "visible") -> int:
@@ -62,13 +63,11 @@ def _nothing(why: str) -> dict[str, Any]:
 
 
 def _grade(private_path: Path, private: Private, student: str, path: Path) -> Result:
-    from labkit.homework.grading.opener import code_of, opened
-
-    settings = {"private": str(private_path), "mode": MODE, "code": code_of(private)}
+    settings = {"private": str(private_path), "mode": HOW.mode, "code": "", "seconds": HOW.seconds}
     task = {"student": student, "path": str(path), "before": None}
     seconds = batch.seconds_for(private)
     for _, result, why in pool.run([task], opened, settings, 1, seconds):
-        return result or batch.lost(private, student, path, MODE, why)
+        return result or batch.lost(private, student, path, HOW.mode, why)
     raise AssertionError("a pool answers every task")
 
 

@@ -58,8 +58,8 @@ def _text(path: Path) -> str:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise Unreadable(f"the file cannot be opened ({error.strerror})") from None
-    with os.fdopen(number, "rb") as file:
-        about = os.fstat(file.fileno())
+    try:
+        about = os.fstat(number)
         if not stat.S_ISREG(about.st_mode):
             raise Unreadable("a submission is a plain file, and this is none")
         if about.st_size > MOST_BYTES:
@@ -67,7 +67,10 @@ def _text(path: Path) -> str:
                 f"a submission has at most {MOST_BYTES // 10**6} MB, this has "
                 f"{about.st_size / 1e6:.0f} MB; clear the outputs, save, and hand it in again"
             )
-        raw = file.read(MOST_BYTES + 1)
+        with os.fdopen(number, "rb", closefd=False) as file:
+            raw = file.read(MOST_BYTES)
+    finally:
+        os.close(number)
     if not raw.strip():
         raise Unreadable("the file is empty; save the notebook and hand it in again")
     try:

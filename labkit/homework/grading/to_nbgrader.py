@@ -4,7 +4,10 @@ A question's points become the automatic score of the cell `test-q1`; a score th
 gave by hand stays, and counts.
 """
 
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,10 @@ def write_back(results: Sequence[Result], database: Path, assignment: str | None
     are made where they are not there. ValueError when nbgrader is not installed.
     """
     api = _api()
-    name = results[0]["homework"]
+    name = str(results[0]["homework"])
     assignment = assignment or name
     written = 0
-    with api.Gradebook(f"sqlite:///{database.resolve()}") as book:
+    with _alembic_found(), api.Gradebook(f"sqlite:///{database.resolve()}") as book:
         book.update_or_create_assignment(assignment)
         book.update_or_create_notebook(name, assignment)
         for each in results[0]["questions"]:
@@ -31,7 +34,8 @@ def write_back(results: Sequence[Result], database: Path, assignment: str | None
         for result in results:
             student = result["student"]
             book.update_or_create_student(student)
-            book.update_or_create_submission(assignment, student)
+            with book.db.no_autoflush:  # nbgrader 0.9.6 builds it half outside its session
+                book.update_or_create_submission(assignment, student)
             bad = not_graded(result)
             for each in result["questions"]:
                 if each["id"] not in bad:
@@ -66,6 +70,17 @@ def _grade(
         book.db.add(grade)
         book.db.flush()
         return grade
+
+
+@contextmanager
+def _alembic_found() -> Iterator[None]:
+    """nbgrader calls the program `alembic` for a new file, which lies beside this Python."""
+    before = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), before])
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
 
 
 def _api() -> Any:

@@ -60,7 +60,8 @@ def class_of(path: Path | None, ids: Iterable[str] = ()) -> Class:
 
 def whose(parts: tuple[str, ...], students: Class, homework: str) -> str | None:
     """The student whose file this is by its path, a folder before its file; or None."""
-    for part in parts[:-1]:
+    for folder in parts[:-1]:
+        part = folder[:-4] if folder.lower().endswith(".zip") else folder
         if one := students.one(_names(part, homework, [part])):
             return one
     stem = PurePosixPath(parts[-1]).stem

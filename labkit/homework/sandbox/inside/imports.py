@@ -11,7 +11,39 @@ from types import ModuleType
 from typing import Any
 
 SAFE = frozenset(
-    ["__future__", "abc", "array", "bisect", "cmath", "collections", "contextlib", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "heapq", "itertools", "json", "math", "numbers", "operator", "pprint", "random", "re", "statistics", "string", "struct", "textwrap", "time", "typing", "types", "warnings"]
+    [
+        "__future__",
+        "abc",
+        "array",
+        "bisect",
+        "cmath",
+        "collections",
+        "contextlib",
+        "copy",
+        "dataclasses",
+        "datetime",
+        "decimal",
+        "enum",
+        "fractions",
+        "functools",
+        "heapq",
+        "itertools",
+        "json",
+        "math",
+        "numbers",
+        "operator",
+        "pprint",
+        "random",
+        "re",
+        "statistics",
+        "string",
+        "struct",
+        "textwrap",
+        "time",
+        "typing",
+        "types",
+        "warnings",
+    ]
 )
 
 

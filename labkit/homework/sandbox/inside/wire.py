@@ -22,7 +22,20 @@ _MAX_DEPTH = 32
 _MAX_NODES = 200_000
 _MAX_BITS = 256  # of an int
 _MAX_AXES = 16
-_DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128"]
+_DTYPES = [
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+    "complex64",
+    "complex128",
+]
 
 
 class Refused(ValueError):

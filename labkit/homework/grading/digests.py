@@ -1,0 +1,74 @@
+"""Digests: what a result was made from, so that it is made again when that changes and only then.
+
+They need no torch: a command that finds all graded already is done at once.
+"""
+
+import ast
+import hashlib
+import importlib.metadata
+import json
+from pathlib import Path
+from typing import Any
+
+from labkit.fingerprint import fingerprint_of
+from labkit.homework.definitions import Program
+from labkit.homework.private import Private, Question
+from labkit.homework.sandbox.limits import Limits
+from labkit.homework.variants import given
+
+# What decides about points, with all that it reaches.
+ENGINE = ("labkit.homework.grading.grade", "labkit.homework.sandbox")
+
+
+class Grader:
+    """What a result depends on beside the submission: mode, code of the grader, tests."""
+
+    def __init__(self, private: Private, mode: str, code: str):
+        self.private, self.mode, self.code = private, mode, code
+
+    def whole(self, path: Path, student: str) -> str:
+        """Change when the file, the student's numbers, any test, the mode or labkit does."""
+        handed_in = "no plain file"  # a pipe would never end
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                handed_in = hashlib.file_digest(file, "sha256").hexdigest()
+        numbers = given(self.private, variant_of(self.private, student))
+        tests = [self.test(each) for each in self.private.questions]
+        return digest(path.suffix, handed_in, numbers, self.private.digest, tests, self._mine())
+
+    def test(self, one: Question) -> str:
+        """Change when a question's test does, or what decides about it beside."""
+        private = self.private
+        return digest(one.test, one.points, private.probes, private.packages, private.seed)
+
+    def digests(self, one: Question, program: Program, numbers: dict[str, Any]) -> dict[str, str]:
+        """What one question's points were made from."""
+        return {"code": digest(program.text, numbers), "test": self.test(one),
+                "grader": self._mine()}  # fmt: skip
+
+    def _mine(self) -> str:
+        return digest(self.mode, self.code)
+
+
+def code_of(private: Private, limits: Limits) -> str:
+    """Change when code does that decides about points: the grader's, or what the tests import."""
+    modules: set[str] = set(ENGINE)
+    for source in (private.probes, *(each.test for each in private.questions)):
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                modules.add(node.module)
+    ours = sorted(name for name in modules if name.partition(".")[0] in ("labkit", "normkernels"))
+    return digest(fingerprint_of(*ours), importlib.metadata.version("torch"), repr(limits))
+
+
+def variant_of(private: Private, student: str) -> str:
+    """Whose numbers a student's notebook has: without a roster all have the same."""
+    return student if private.students else ""
+
+
+def digest(*told: Any) -> str:
+    """The sha256 of plain values."""
+    text = json.dumps(told, sort_keys=True, ensure_ascii=True, default=list)
+    return hashlib.sha256(text.encode()).hexdigest()

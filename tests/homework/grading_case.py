@@ -1,0 +1,105 @@
+"""A homework of two questions for the tests of grading, and submissions to it."""
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+
+from labkit.homework.grading.digests import Grader
+from labkit.homework.grading.grade import grade
+from labkit.homework.private import Private, Question, RubricPart
+from labkit.homework.trusted import Trusted
+
+NAME = "hw8_small"
+
+RMS = """def rms_norm(x, eps=EPS):
+    return x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + eps)
+"""
+SHARES = """def shares(counts):
+    whole = total(counts)
+    return [count / whole for count in counts]
+"""
+TOTAL = "def total(counts):\n    return sum(counts)\n"
+CELLS = ("import torch\n", "EPS = 0.5\n", RMS, TOTAL, SHARES)
+
+TEST_1 = """def rms(x, eps):
+    return x / torch.sqrt(x.square().mean(-1, keepdim=True) + eps)
+
+
+def test_q1(student, draw, given):
+    x = draw.normal(3, 8)
+    got = student.call("rms_norm", x, eps=0.25)
+    yield part("values", 2, close(got, rms(x, 0.25)), says="Is the mean over the last axis?")
+    default = student.call("rms_norm", x)
+    yield part("default", 1, close(default, rms(x, given["EPS"])), says="Is eps yours?")
+"""
+TEST_2 = """def test_q2(student, draw, given):
+    counts = [draw.integers(1, 90) for _ in range(4)]
+    got = student.call("shares", counts)
+    yield part("shares", 1, close(got, [c / sum(counts) for c in counts]), says="A share of all.")
+    yield part("one", 1, holds(got, lambda v: abs(sum(v) - 1) < 1e-6), says="They add up to 1.")
+"""
+RUBRIC = (("q1", "values", 2), ("q1", "default", 1), ("q2", "shares", 1), ("q2", "one", 1))
+
+
+def private(**changes) -> Private:
+    """The private half; `test_q1=` or `test_q2=` replaces a test."""
+    tests = {"q1": changes.pop("test_q1", TEST_1), "q2": changes.pop("test_q2", TEST_2)}
+    told = {
+        "homework": NAME,
+        "title": "A small homework",
+        "packages": ("torch", "math"),
+        "questions": (
+            Question("q1", 3, tests["q1"], ("rms_norm",)),
+            Question("q2", 2, tests["q2"], ("shares",)),
+        ),
+        "probes": "",
+        "variants": {"EPS": "draw.choice([0.5])"},
+        "rubric": tuple(RubricPart(q, name, points, "") for q, name, points in RUBRIC),
+        "seed": 3,
+        "students": (),
+        **changes,
+    }
+    return Private(**told).sealed()
+
+
+def notebook(cells=CELLS) -> str:
+    """A notebook of code cells, as JSON."""
+    made = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None,
+         "source": cell, "id": f"cell-{number}"}
+        for number, cell in enumerate(cells)
+    ]  # fmt: skip
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": made})
+
+
+def write(folder: Path, student: str, cells=CELLS) -> Path:
+    """A student's notebook in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{student}.ipynb"
+    path.write_text(notebook(cells), encoding="utf-8")
+    return path
+
+
+class InProcess:
+    """Workers without walls, for submissions that these tests wrote themselves."""
+
+    @contextmanager
+    def worker(self, program, probes=""):
+        yield Trusted(program, probes, ("torch", "math"))
+
+
+def graded(path: Path, student="ann", homework=None, before=None, mode="plain", code="1"):
+    """A file's result, with the student's code in this process."""
+    homework = homework or private()
+    return grade(path, student, homework, InProcess(), Grader(homework, mode, code), before)
+
+
+def points(result) -> dict[str, float]:
+    """Points by question."""
+    return {each["id"]: each["points"] for each in result["questions"]}
+
+
+def says(result) -> str:
+    """All that a student is told, in one text."""
+    told = [part["says"] for each in result["questions"] for part in each["parts"]]
+    return "\n".join([*result["problems"], *told])

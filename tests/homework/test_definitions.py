@@ -1,0 +1,129 @@
+"""Only a notebook's final definitions count: how they are found, and that nothing else matters."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labkit.homework.definitions import final, read
+from tests.homework.grading_case import CELLS, SHARES
+
+
+def run(program):
+    scope = {}
+    exec(program.text, scope)
+    return scope
+
+
+def test_the_last_definition_counts_and_nothing_at_top_level_runs():
+    program = final(["def f():\n    return 1\nprint(f())", "x = 1\nraise SystemExit",
+                     "def f():\n    return 2", "for i in range(9): x = i", "del f"])  # fmt: skip
+    scope = run(program)
+    assert scope["f"]() == 2 and scope["x"] == 1
+    assert program.names == ("f", "x") and program.problems == ()
+
+
+def test_definitions_come_after_what_they_need_whatever_the_order_of_cells():
+    cells = ["class Both(Base):\n    size = START + double(2)\n",
+             "def double(x):\n    return x * factor\n", "class Base:\n    pass\nSTART: int = 3",
+             "@register\ndef late():\n    return TABLE\n",
+             "TABLE = {}\ndef register(f):\n    TABLE[f.__name__] = f\n    return f\n",
+             "factor = 2"]  # fmt: skip
+    scope = run(final(cells))
+    assert scope["Both"].size == 7 and scope["late"]() == {"late": scope["late"]}
+
+
+def test_a_name_built_on_itself_keeps_what_it_is_built_on_once():
+    wrap = "f = wrapped(f)"
+    cells = ["def f():\n    return 1", "def wrapped(g):\n    return lambda: g() + 10", wrap, wrap]
+    assert run(final(cells))["f"]() == 11
+
+
+def test_imports_come_first_and_a_later_definition_replaces_one():
+    cells = ["def cos(x):\n    return 'mine'", "from math import sin, cos, tan",
+             "def tan(x):\n    return 'mine'", "import os.path\nimport os",
+             "from __future__ import annotations"]  # fmt: skip
+    scope = run(final(cells))
+    assert scope["cos"](0) == 1.0 and scope["tan"](0) == "mine" and scope["os"].path
+    assert final(cells).text.startswith("from __future__")
+
+
+def test_only_what_a_question_needs_is_there():
+    cells = [*CELLS, "import forbidden", "loss = forbidden.train()", "table = rms_norm(1)"]
+    program = final(cells, wanted=["shares"])
+    assert program.names == ("shares", "total") and "import" not in program.text
+    assert "import torch" in final(cells, wanted=["rms_norm"]).text
+
+
+def test_what_a_name_needs_may_be_named_in_a_text_or_an_annotation():
+    cells = ["class Config:\n    pass", "def make(kind='Config') -> 'Config':\n    "
+             "return globals()[kind]()", "@own\ndef kept():\n    pass",
+             "def own(f):\n    return f"]  # fmt: skip
+    assert final(cells, ["make"]).names == ("Config", "kept", "make", "own")
+
+
+def test_ipythons_own_lines_are_left_out():
+    cells = ["%matplotlib inline\n!pip list\nx = 5\nx?\nfiles = !ls", "%%time\ny = (7\n % 4)",
+             "%%bash\nrm -rf /", "def f():\n    %time g()\n    return 1"]  # fmt: skip
+    scope = run(final(cells))
+    assert (scope["x"], scope["y"], scope["f"]()) == (5, 3, 1)
+    assert final(cells).problems == ()
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["def f(:", "x = 'open", "\0", "x = (" * 300, "x = " + "-" * 200_000 + "1", "'\ud800'",
+     "x = " + "9" * 10_000, "\tif", "if True:\n  x\n y", "return = 3",
+     "x = " + "+".join(["1"] * 60_000)],
+    ids=["syntax", "quote", "null", "brackets", "signs", "surrogate", "digits", "tab", "indent",
+         "keyword", "sum"],
+)  # fmt: skip
+def test_a_cell_that_is_no_python_is_named_and_the_others_count(cell):
+    program = final(["a = 1", cell, "b = 2"])
+    assert {"a", "b"} <= set(program.names)
+    assert all(problem.startswith("code cell 2") for problem in program.problems)
+    assert program.problems or "x" in program.names  # a long sum may be read, or be too deep
+
+
+def test_text_stays_as_it_was_written():
+    cell = "é = 'ü'; b = 2  # two\n@torch.no_grad(\n)\ndef f():  # here\n    return '“”'  # there\n"
+    texts = [each.text for each in read([cell]).statements]
+    assert texts == ["é = 'ü'", "b = 2",
+                     "@torch.no_grad(\n)\ndef f():  # here\n    return '“”'"]  # fmt: skip
+
+
+NOISE = ("print('hello')", "shares([1, 2])", "assert False", "not python at all", "",
+         "%time 1", "for i in range(3):\n    shares = i", "unused = 3 / 0",
+         "import nothing_like_it")  # fmt: skip
+
+
+@st.composite
+def shuffled(draw):
+    """The cells of a submission, duplicated, joined, moved, edited before, noise between."""
+    statements = ["".join(cell) for cell in CELLS]
+    cells = draw(st.permutations(statements))
+    for _ in range(draw(st.integers(0, 3))):  # cells a second time, and noise
+        cells.insert(draw(st.integers(0, len(cells))), draw(st.sampled_from(statements)))
+        cells.insert(draw(st.integers(0, len(cells))), draw(st.sampled_from(NOISE)))
+    if draw(st.booleans()):  # an earlier attempt, edited away below
+        cells.insert(0, SHARES.replace("whole =", "whole = 1 +"))
+    joined = [cells[0]]
+    for cell in cells[1:]:  # cells joined, where both are Python
+        if draw(st.booleans()) and "not python" not in joined[-1] + cell:
+            joined[-1] += "\n" + cell.replace("%time 1", "")
+        else:
+            joined.append(cell)
+    return joined
+
+
+@given(shuffled())
+@settings(max_examples=80, deadline=None, derandomize=True, database=None)
+def test_cells_duplicated_split_moved_or_edited_away_change_nothing(cells):
+    program = final(cells, wanted=["shares", "rms_norm"])
+    assert sorted(program.text.splitlines()) == sorted("".join(CELLS).splitlines())
+
+
+@given(st.text(max_size=200) | st.binary(max_size=200).map(lambda raw: raw.decode("latin-1")))
+@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+def test_no_text_breaks_the_reader(text):
+    program = final([text, "kept = 1"])
+    assert "kept" in program.names
