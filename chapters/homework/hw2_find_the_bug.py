@@ -105,11 +105,11 @@ def expose_1():
 def mended_1(x, weight=None, bias=None, eps=1e-5):
     """LayerNorm over the last axis."""
     ### BEGIN SOLUTION
-    mean = x.mean(-1, keepdim=True)
-    var = x.var(-1, correction=0, keepdim=True)
-    y = (x - mean) / torch.sqrt(var + eps)
-    y = y if weight is None else y * weight
-    return y if bias is None else y + bias
+    centred = x - x.mean(-1, keepdim=True)
+    y = centred / (centred.square().mean(-1, keepdim=True) + eps).sqrt()
+    if weight is not None:
+        y = weight * y
+    return y if bias is None else bias + y
     ### END SOLUTION
 
 
@@ -176,11 +176,11 @@ def test_q1(student, draw, given):
         says="std divides by d − 1 unless told otherwise. At which widths d is √((d − 1)/d) far from 1?",
     )
     x, weight, bias = 2 * draw.normal(4, 3) + 1, draw.normal(3), draw.normal(3)
-    got = student.call("mended_1", x, weight, bias)
+    got = student.call("mended_1", x, weight, bias, eps=1e-9)
     yield part(
         "mended: the divisor",
         1,
-        close(got, (right_layer_norm(x) * weight + bias).float(), 1e-4, 1e-5),
+        close(got, (right_layer_norm(x, 1e-9) * weight + bias).float(), 1e-3, 1e-4),
         says="mended_1 on tokens of three channels: the variance divides by d, the weight multiplies, the bias is added.",
     )
     small = 1e-3 * draw.normal(5, 8)
@@ -235,9 +235,9 @@ def mended_2(x, weight=None, eps=1e-6):
     """RMSNorm over the last axis, in the format of x."""
     ### BEGIN SOLUTION
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    y = wide / torch.sqrt((wide * wide).mean(-1, keepdim=True) + eps)
-    y = y if weight is None else y * weight
-    return y.to(x.dtype)
+    root = (wide.square().mean(-1, keepdim=True) + eps).sqrt()
+    gain = 1.0 if weight is None else weight
+    return (gain * wide / root).to(x.dtype)
     ### END SOLUTION
 
 
@@ -307,7 +307,7 @@ def test_q2(student, draw, given):
     yield part(
         "mended: large",
         1,
-        close(got, root_mean_square(large, weight.double()).half(), 2e-3, 1e-3),
+        close(got, root_mean_square(large, weight.double()).half(), 1e-2, 1e-2),
         says="mended_2 on float16 tokens of size 900: go to float32 before the square, and come back to x's format at the end.",
     )
     small = (1e-4 * draw.normal(3, 16)).half()
@@ -366,12 +366,11 @@ def expose_3():
 def mended_3(x, weight=None, bias=None, eps=1e-5):
     """LayerNorm over the last axis."""
     ### BEGIN SOLUTION
-    wide = x.float()
-    centred = wide - wide.mean(-1, keepdim=True)
-    variance = centred.pow(2).mean(-1, keepdim=True)
-    y = centred * (variance + eps).rsqrt()
-    y = y if weight is None else y * weight
-    return (y if bias is None else y + bias).to(x.dtype)
+    moved = x.float() - x.float().mean(-1, keepdim=True)
+    y = moved / (moved.square().mean(-1, keepdim=True) + eps).sqrt()
+    if weight is not None:
+        y = weight * y
+    return (y if bias is None else bias + y).to(dtype=x.dtype)
     ### END SOLUTION
 
 
@@ -509,9 +508,11 @@ def expose_4():
 def mended_4(x, running_mean, running_var, momentum=MOMENTUM):
     """Give the new (running_mean, running_var) after the batch x."""
     ### BEGIN SOLUTION
-    axes = (0,) if x.dim() == 2 else (0, 2)
-    mean, var = x.mean(axes), x.var(axes, correction=1)
-    new = [old.lerp(seen, momentum) for old, seen in ((running_mean, mean), (running_var, var))]
+    pooled = [axis for axis in range(x.dim()) if axis != 1]
+    mean, unbiased = x.mean(pooled), x.var(pooled, correction=1)
+    new = [
+        old.lerp(seen, momentum) for old, seen in ((running_mean, mean), (running_var, unbiased))
+    ]
     return new[0], new[1]
     ### END SOLUTION
 
@@ -640,8 +641,8 @@ def expose_5():
 def mended_5(x, weight=None, eps=1e-6):
     """RMSNorm over the last axis."""
     ### BEGIN SOLUTION
-    y = x * (x.square().mean(-1, keepdim=True) + eps).rsqrt()
-    return y if weight is None else y * weight
+    inverse = (x.square().mean(-1, keepdim=True) + eps).rsqrt()  # part of the graph
+    return x * inverse if weight is None else weight * x * inverse
     ### END SOLUTION
 
 

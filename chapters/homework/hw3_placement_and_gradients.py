@@ -32,7 +32,7 @@ as long as you know why.
 # %% tags=["variant"]
 GAIN = draw.choice((0.5, 0.6, 0.7, 0.8, 0.9))
 DEPTH = draw.choice((18, 24, 36, 48, 60))
-FAINT = draw.choice((0.1, 0.12, 0.15, 0.2))
+FAINT = draw.choice((0.11, 0.13, 0.17, 0.19))
 ALPHA_LIMIT = draw.choice((2.5, 3.5, 4.5, 5.5))
 
 # %%

@@ -72,7 +72,9 @@ def test_each_solution_gets_the_points_and_words_it_deserves(path, tmp_path):
     with Sandbox(MODE, packages=private.packages) as sandbox:
         for name, cells in submissions(homework, private, wrong):
             file = tmp_path / f"{name}.ipynb"
-            file.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}))
+            file.write_text(
+                json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
+            )
             results[name] = grade(file, name, private, sandbox, Grader(private, MODE, ""))
 
     points = {

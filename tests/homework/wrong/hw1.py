@@ -84,7 +84,7 @@ SHARE = OFFSET / (OFFSET + 1)
     "says": {
         "q1": "var and std divide by d − 1",
         "q2": "their squares do not fit into float16",
-        "q3": "the statistics run over every axis but axis 1",
+        "q3": "stores the unbiased variance",
         "q4": "the part along x̂ is taken away",
         "q5": "put a token whose mean square is SMALL² into the formula, eps and all",
     },

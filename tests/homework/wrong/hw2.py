@@ -98,7 +98,7 @@ def mended_5(x, weight=None, eps=1e-6):
     return y if weight is None else y * weight
 """,
     },
-    "points": {"q1": 3, "q2": 2, "q3": 3, "q4": 3, "q5": 3},
+    "points": {"q1": 3, "q2": 3, "q3": 3, "q4": 3, "q5": 3},
     "says": {
         "q1": "there is a second slip in found_1",
         "q2": "Nothing but the last step may be in half precision",
