@@ -209,7 +209,7 @@ def test_q1(student, draw, given):
                 item(student.probe("probe_slope", x), 1),
                 lambda slope: torch.allclose(
                     slope,
-                    (up.value.square() - down.value.square()).sum(-1).T / 2e-5,
+                    (up.value.square() - down.value.square()).sum(-1).mT / 2e-5,
                     rtol=1e-4,
                     atol=1e-5,
                 ),
