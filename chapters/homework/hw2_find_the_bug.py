@@ -149,7 +149,7 @@ def test_q1(student, draw, given):
     fits = holds(
         x,
         lambda x: (
-            x.numel() <= 64
+            0 < x.numel() <= 64
             and x.is_floating_point()
             and bool(x.isfinite().all())
             and float(x.abs().max()) <= given["LARGEST"]
@@ -158,13 +158,16 @@ def test_q1(student, draw, given):
     )
     enough = holds(
         x,
-        lambda x: x.shape[-1] >= 2 and float(x.double().var(-1, correction=0).min()) >= 1,
+        lambda x: (
+            fits.ok and x.shape[-1] >= 2 and float(x.double().var(-1, correction=0).min()) >= 1
+        ),
         "Each token needs two channels or more and a variance (divided by d) of at least 1, so that eps plays no role.",
     )
     tells = holds(
         x,
         lambda x: (
-            float((tutorial(x) - right_layer_norm(x)).norm() / right_layer_norm(x).norm())
+            fits.ok
+            and float((tutorial(x) - right_layer_norm(x)).norm() / right_layer_norm(x).norm())
             >= given["SHARE"]
         ),
         "Right and wrong are closer together than your SHARE.",
@@ -172,7 +175,7 @@ def test_q1(student, draw, given):
     yield part(
         "exposure",
         1,
-        every(fits, enough, tells),
+        every(enough, tells) if fits.ok else fits,
         says="std divides by d − 1 unless told otherwise. At which widths d is √((d − 1)/d) far from 1?",
     )
     x, weight, bias = 2 * draw.normal(4, 3) + 1, draw.normal(3), draw.normal(3)
@@ -282,7 +285,7 @@ def test_q2(student, draw, given):
     fits = holds(
         x,
         lambda x: (
-            x.numel() <= 64
+            0 < x.numel() <= 64
             and x.is_floating_point()
             and bool(x.isfinite().all())
             and float(x.abs().max()) <= given["LARGEST"]
@@ -292,14 +295,13 @@ def test_q2(student, draw, given):
     yield part(
         "exposure",
         1,
-        every(
-            fits,
-            holds(
-                x,
-                lambda x: departs(x, given["SHARE"]),
-                "Right and wrong are closer together than your SHARE.",
-            ),
-        ),
+        holds(
+            x,
+            lambda x: departs(x, given["SHARE"]),
+            "Right and wrong are closer together than your SHARE.",
+        )
+        if fits.ok
+        else fits,
         says="The format of your tensor is part of the exposure. Which numbers have a square that float16 cannot hold?",
     )
     large, weight = (900 * draw.normal(3, 16)).half(), draw.normal(16).half()
@@ -407,7 +409,7 @@ def test_q3(student, draw, given):
     fits = holds(
         x,
         lambda x: (
-            x.numel() <= 64
+            0 < x.numel() <= 64
             and x.dtype == torch.float32
             and bool(x.isfinite().all())
             and float(x.abs().max()) <= given["LARGEST"]
@@ -426,14 +428,13 @@ def test_q3(student, draw, given):
     yield part(
         "exposure",
         1,
-        every(
-            fits,
-            holds(
-                x,
-                tells,
-                "Right and wrong are closer together than your SHARE, or the right one says next to nothing.",
-            ),
-        ),
+        holds(
+            x,
+            tells,
+            "Right and wrong are closer together than your SHARE, or the right one says next to nothing.",
+        )
+        if fits.ok
+        else fits,
         says="Two numbers that are nearly equal are subtracted, and their difference keeps few digits. Which ratio of mean and "
         "standard deviation makes them nearly equal?",
     )
@@ -551,7 +552,7 @@ def test_q4(student, draw, given):
     fits = holds(
         x,
         lambda x: (
-            x.dim() == 2 and len(x) >= 2 and x.numel() <= 64 and x.is_floating_point()
+            x.dim() == 2 and len(x) >= 2 and 0 < x.numel() <= 64 and x.is_floating_point()
             and bool(x.isfinite().all()) and float(x.abs().max()) <= given["LARGEST"]
         ),
         "An exposure is a float tensor (batch, channels), two examples or more, 64 finite numbers at most, none larger than your LARGEST.",
@@ -566,9 +567,9 @@ def test_q4(student, draw, given):
     yield part(
         "exposure",
         1,
-        every(
-            fits, holds(x, tells, "Right and wrong memories are closer together than your SHARE.")
-        ),
+        holds(x, tells, "Right and wrong memories are closer together than your SHARE.")
+        if fits.ok
+        else fits,
         says="For which batch sizes do the two variances differ most? And the old memory dilutes the difference unless the batch is far from it.",
     )
     x = 3 * draw.normal(3, 4) + 2
@@ -678,7 +679,7 @@ def test_q5(student, draw, given):
     fits = holds(
         pair,
         lambda pair: len(pair) == 2 and pair[0].shape == pair[1].shape and pair[0].dim() >= 1 and all(
-            t.numel() <= 64 and t.is_floating_point() and bool(t.isfinite().all()) and float(t.abs().max()) <= given["LARGEST"]
+            0 < t.numel() <= 64 and t.is_floating_point() and bool(t.isfinite().all()) and float(t.abs().max()) <= given["LARGEST"]
             for t in pair
         ),
         "An exposure is a pair of float tensors of one shape, each of at most 64 finite numbers, none larger than your LARGEST.",
@@ -693,10 +694,9 @@ def test_q5(student, draw, given):
     yield part(
         "exposure",
         1,
-        every(
-            fits,
-            holds(pair, tells, "Right and wrong gradients are closer together than your SHARE."),
-        ),
+        holds(pair, tells, "Right and wrong gradients are closer together than your SHARE.")
+        if fits.ok
+        else fits,
         says="The missing term is along x. Which upstream has the largest part along x?",
     )
     x, upstream = draw.normal(4, 3), draw.normal(4, 3)

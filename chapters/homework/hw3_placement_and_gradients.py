@@ -551,8 +551,9 @@ $$Y = X + \mathrm{MHA}_{QKV}(X), \qquad Z = N(Y), \qquad X' = Z + \mathrm{FFN}(Z
 head, and `"gain"` `(d,)` for $N$. Attention itself is given: it takes and gives `(heads, time, width of a head)`. Head number $i$ has the channels
 from $i \cdot d/\text{heads}$ on.
 
-*A question to take along:* $V$ is normalized per head, so every head writes a mean of vectors of length $\sqrt{d/\text{heads}}$.
-What does that say about how fast the stream can grow, whatever the weights before?
+*Two questions to take along.* $V$ is normalized per head, so every head writes a mean of vectors of length $\sqrt{d/\text{heads}}$.
+What does that say about how fast the stream can grow, whatever the weights before? And put `rms(x)`, without a gain, before
+the projections after all: what will the result be? Predict, try, and say which law of a norm is the reason.
 """
 
 

@@ -12,20 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from labkit.homework import notebook, source
+from labkit.homework.draw import Draw
+from labkit.homework.grading.examine import parts
 from labkit.homework.grading.grade import Grader, grade
 from labkit.homework.private import Private
 from labkit.homework.release import release
-from labkit.homework.sandbox import Sandbox, available
+from labkit.homework.sandbox import Answer, Sandbox, available
 from labkit.homework.source import Homework
-from labkit.homework.variants import given
+from labkit.homework.variants import given, sources
 
 HERE = Path(__file__).parent
 SOURCES = sorted((HERE.parents[1] / "chapters" / "homework").glob("hw*.py"))
-# What is worth knowing of an instructor's machine: the strongest mode that works there.
+# The strongest mode that works on this machine.
 MODE = next(mode for mode, missing in available().items() if not missing)
-SECONDS = 3.0  # for a whole homework, beside starting the worker
 
 
 def solved(homework: Homework, private: Private, student: str) -> list[dict[str, Any]]:
@@ -61,6 +63,7 @@ def submissions(
         yield name, replaced(solved(homework, private, name), each["replace"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_each_solution_gets_the_points_and_words_it_deserves(path, tmp_path):
     wrong = runpy.run_path(str(HERE / "wrong" / f"{path.stem.partition('_')[0]}.py"))["WRONG"]
@@ -116,10 +119,60 @@ def test_a_homework_has_points_questions_and_wrong_solutions_enough(path):
         assert set(each["says"]) == {q for q in each["points"] if each["points"][q] < points[q]}
 
 
+class Odd:
+    """A student whose every answer is the same odd value."""
+
+    def __init__(self, value: Any):
+        self.answer = Answer(value=value, failure="", detail="", printed="", seconds=0.0)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Answer:
+        return self.answer
+
+    probe = call
+
+
+ODD = {
+    "nothing": None,
+    "a word": "0.5",
+    "a bool": True,
+    "a huge number": 10**400,
+    "not a number": float("nan"),
+    "no items": [],
+    "many items": [[[], None], "x", -1],
+    "a dict": {"first": None, "trained": "x"},
+    "a number in a tensor": torch.tensor(0.25),
+    "NaN": torch.full((3, 5), torch.nan),
+    "no entries": torch.zeros(0, 4),
+    "complex": torch.ones(2, 2, dtype=torch.complex64),
+    "bools": torch.ones(4, 4, dtype=torch.bool),
+    "pairs": (torch.zeros(2, 3), torch.zeros(3, 2)),
+}
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_the_numbers_of_a_homework_differ_between_students(path, tmp_path):
+@pytest.mark.parametrize("value", ODD.values(), ids=ODD)
+def test_an_odd_answer_earns_nothing_and_breaks_no_test(path, value):
     homework = source.read(path)
+    numbers = given(drawing(homework), "")
+    for question in homework.questions:
+        found = parts(question.hidden, question.id, Odd(value), Draw("odd"), numbers)
+        assert sum(part.points for part in found) == question.points
+        assert [part.name for part in found if part.verdict.ok] == []
+        assert all(part.message for part in found), "a student would not know what is missing"
+
+
+def drawing(homework: Homework) -> Private:
+    """The private half of a homework as far as its numbers need it."""
     cells = [cell for cell in homework.cells if cell.role == "variant"]
-    assert cells, "no two students have different numbers"
-    hidden = "".join(question.hidden for question in homework.questions)
-    assert 'given["' in hidden, "no test asks for a student's own numbers"
+    drawn = {name: text for cell in cells for name, text in sources(cell.source).items()}
+    return Private(homework.name, homework.title, homework.packages, (), "", drawn, (), seed=0)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_students_have_numbers_of_their_own_and_a_test_asks_for_them(path):
+    homework = source.read(path)
+    private = drawing(homework)
+    class_of_ten = [given(private, f"student-{number}") for number in range(10)]
+    assert len({json.dumps(numbers) for numbers in class_of_ten}) > 3
+    asked = "".join(question.hidden for question in homework.questions)
+    assert any(f'given["{name}"]' in asked for name in private.variants)

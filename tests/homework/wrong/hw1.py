@@ -62,12 +62,14 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(channels))
 
     def forward(self, x):
+        axes = [axis for axis in range(x.dim()) if axis != 1]
         mean, var = self.running_mean, self.running_var
         if self.training:
-            mean, var = x.mean(0), x.var(0, correction=0)
-            self.running_mean = (1 - self.momentum) * self.running_mean + self.momentum * mean.detach()
-            self.running_var = (1 - self.momentum) * self.running_var + self.momentum * var.detach()
-        return self.weight * (x - mean) / torch.sqrt(var + self.eps) + self.bias
+            mean, var, keep = x.mean(axes), x.var(axes, correction=0), self.momentum
+            self.running_mean = keep * self.running_mean + (1 - keep) * mean.detach()
+            self.running_var = keep * self.running_var + (1 - keep) * var.detach()
+        y = (x.movedim(1, -1) - mean) / torch.sqrt(var + self.eps)
+        return (y * self.weight + self.bias).movedim(-1, 1)
 """,
         "q4": """
 def rms_norm_backward(x, weight, grad, eps=1e-6):
@@ -80,11 +82,11 @@ SIZE_OUT = 1.0
 SHARE = OFFSET / (OFFSET + 1)
 """,
     },
-    "points": {"q1": 0, "q2": 2, "q3": 2, "q4": 0, "q5": 0},
+    "points": {"q1": 0, "q2": 2, "q3": 3, "q4": 0, "q5": 0},
     "says": {
         "q1": "var and std divide by d − 1",
         "q2": "their squares do not fit into float16",
-        "q3": "stores the unbiased variance",
+        "q3": "some libraries mean it the other way round",
         "q4": "the part along x̂ is taken away",
         "q5": "put a token whose mean square is SMALL² into the formula, eps and all",
     },
@@ -125,7 +127,8 @@ class BatchNorm(nn.Module):
             mean, var = x.mean(axes), x.var(axes, correction=0)
             n = x.numel() / x.shape[1]
             self.running_mean = (1 - self.momentum) * self.running_mean + self.momentum * mean
-            self.running_var = (1 - self.momentum) * self.running_var + self.momentum * var * n / (n - 1)
+            unbiased = var * n / (n - 1)
+            self.running_var = (1 - self.momentum) * self.running_var + self.momentum * unbiased
         y = (x.transpose(1, -1) - mean) / torch.sqrt(var + self.eps)
         return (y * self.weight + self.bias).transpose(1, -1)
 """,

@@ -17,19 +17,43 @@ RIGHT_MEMORY = """
 def mended_4(x, running_mean, running_var, momentum=MOMENTUM):
     values = x.transpose(0, 1).flatten(1)
     mean, var = values.mean(1), values.var(1)
-    return running_mean + momentum * (mean - running_mean), running_var + momentum * (var - running_var)
+    return running_mean.lerp(mean, momentum), running_var.lerp(var, momentum)
 """
 
 # Rewrites every norm well, and tests with random numbers only.
 RANDOM = {
     "name": "random exposures",
     "replace": {
-        "q1": 'LAW_1 = "mean"\ndef expose_1():\n    return 3 * torch.randn(1, 64)\n' + RIGHT_LAYER.format(k=1),
-        "q2": 'LAW_2 = "size"\ndef expose_2():\n    return torch.randn(4, 16)\n' + RIGHT_RMS.format(k=2),
-        "q3": 'LAW_3 = "scale"\ndef expose_3():\n    return torch.randn(4, 16)\n' + RIGHT_LAYER.format(k=3),
-        "q4": 'LAW_4 = "memory"\ndef expose_4():\n    return torch.randn(32, 2)\n' + RIGHT_MEMORY,
-        "q5": 'LAW_5 = "size"\ndef expose_5():\n    x = torch.linspace(-1, 1, 32)\n'
-        "    return x, 1 - 2 * (torch.arange(32) % 2).float()\n" + RIGHT_RMS.format(k=5),
+        "q1": """
+LAW_1 = "mean"
+def expose_1():
+    return 3 * torch.randn(1, 64)
+"""
+        + RIGHT_LAYER.format(k=1),
+        "q2": """
+LAW_2 = "size"
+def expose_2():
+    return torch.randn(4, 16)
+"""
+        + RIGHT_RMS.format(k=2),
+        "q3": """
+LAW_3 = "scale"
+def expose_3():
+    return torch.randn(4, 16)
+"""
+        + RIGHT_LAYER.format(k=3),
+        "q4": """
+LAW_4 = "memory"
+def expose_4():
+    return torch.randn(32, 2)
+"""
+        + RIGHT_MEMORY,
+        "q5": """
+LAW_5 = "size"
+def expose_5():
+    return torch.linspace(-1, 1, 32), 1 - 2 * (torch.arange(32) % 2).float()
+"""
+        + RIGHT_RMS.format(k=5),
     },
     "points": {"q1": 2, "q2": 3, "q3": 2, "q4": 3, "q5": 2},
     "says": {
@@ -39,7 +63,7 @@ RANDOM = {
         "q4": "For which batch sizes do the two variances differ most?",
         "q5": "The missing term is along x",
     },
-}  # fmt: skip
+}
 
 # Finds the input each time, and mends only what this input shows.
 NARROW = {
@@ -86,7 +110,7 @@ def mended_4(x, running_mean, running_var, momentum=MOMENTUM):
     axes = (0,) if x.dim() == 2 else (0, 2)
     n = x.shape[0]
     mean, var = x.mean(axes), x.var(axes, correction=0) * n / (n - 1)
-    return (1 - momentum) * running_mean + momentum * mean, (1 - momentum) * running_var + momentum * var
+    return running_mean.lerp(mean, momentum), running_var.lerp(var, momentum)
 """,
         "q5": """
 LAW_5 = "gradient"
@@ -112,7 +136,11 @@ def mended_5(x, weight=None, eps=1e-6):
 RULES = {
     "name": "exposures out of bounds",
     "replace": {
-        "q1": 'LAW_1 = "size"\nexpose_1 = lambda: torch.tensor([[-1e-4, 1e-4]])\nmended_1 = found_1',
+        "q1": """
+LAW_1 = "size"
+expose_1 = lambda: torch.tensor([[-1e-4, 1e-4]])
+mended_1 = found_1
+""",
         "q2": 'LAW_2 = "format"\nexpose_2 = lambda: torch.full((1, 4), 1e20)\nmended_2 = found_2',
         "q3": 'LAW_3 = "shift"\nexpose_3 = lambda: torch.full((1, 8), 2000.0)\nmended_3 = found_3',
         "q4": 'LAW_4 = "memory"\nexpose_4 = lambda: [[1.0], [2.0]]\nmended_4 = found_4',

@@ -18,7 +18,8 @@ def deepnorm(x, f, norm, alpha):
 def deepnorm_constants(encoder, decoder):
     layers = encoder + decoder
     alpha, beta = (2 * layers) ** 0.25, (8 * layers) ** 0.25
-    return {"encoder": (alpha, beta) if encoder else None, "decoder": (alpha, beta) if decoder else None}
+    pair = (alpha, beta)
+    return {"encoder": pair if encoder else None, "decoder": pair if decoder else None}
 def init_gain(matrix, beta):
     return beta
 DEEPEST = math.floor(ALPHA_LIMIT**4 / 8)
@@ -69,9 +70,9 @@ def gradient_norms(x, weights, target, placement, final=False):
         "q5": """
 def hybrid_block(x, p, heads):
     time, dim = x.shape
-    q, k, v = (
-        rms((x @ p[name]).view(heads, time, dim // heads), p[f"{name}_gain"]) for name in ("q", "k", "v")
-    )
+    def split(t):
+        return t.view(heads, time, dim // heads)
+    q, k, v = (rms(split(x @ p[name]), p[f"{name}_gain"]) for name in ("q", "k", "v"))
     y = x + attend(q, k, v).reshape(time, dim) @ p["out"]
     z = rms(y, p["gain"])
     return z + F.gelu(z @ p["up"]) @ p["down"]
