@@ -1,0 +1,49 @@
+"""The page about the homeworks says what their sources say, and gives nothing away."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from labkit.homework import leaks, source
+
+FOLDER = Path(__file__).parents[2] / "chapters" / "homework"
+PAGE = (FOLDER / "index.md").read_text(encoding="utf-8")
+SOURCES = sorted(FOLDER.glob("hw*.py"))
+ROW = re.compile(r"\| \[(\d) · (.+?)\]\(#(.+?)\) \| .+? \| (\d+) \| (\d+) \| (\d+) \|")
+
+
+def test_the_table_has_a_row_for_each_homework_with_its_numbers():
+    told = {(f"hw{n}", title, int(q), int(p), int(m)) for n, title, _, q, p, m in ROW.findall(PAGE)}
+    homeworks = [source.read(path) for path in SOURCES]
+    assert told == {
+        (
+            each.name.partition("_")[0],
+            each.title,
+            len(each.questions),
+            sum(question.points for question in each.questions),
+            each.minutes,
+        )
+        for each in homeworks
+    }
+
+
+def test_each_row_links_to_a_heading_of_the_page():
+    headings = {
+        heading.lower().replace(" ", "-")
+        for heading in re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
+    }
+    assert {anchor for _, _, anchor, *_ in ROW.findall(PAGE)} <= headings
+
+
+def test_every_chapter_that_the_page_names_is_there():
+    named = re.findall(r"\(\.\./(\w+)\.ipynb\)", PAGE)
+    assert named and all((FOLDER.parent / f"{name}.py").is_file() for name in named)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_no_line_of_a_solution_stands_on_the_page(path):
+    cells = source.read(path).cells
+    secrets = leaks.secrets(cells)
+    assert len(secrets) > 20
+    assert leaks.find(secrets, {"index.md": PAGE.encode()}, ()) == []

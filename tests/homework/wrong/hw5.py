@@ -1,0 +1,158 @@
+"""Typical wrong solutions of homework 5: what they score, and what their authors are told.
+
+A question that is not replaced keeps the reference solution, which then speaks of another norm.
+"""
+
+# The fourth power, in the format that comes; a gain that is no parameter; n instead of n − 1.
+UNLEARNED = {
+    "name": "a gain that cannot learn",
+    "replace": {
+        "q1": """
+class OwnNorm(nn.Module):
+    def __init__(self, dim: int):
+        super().__init__()
+        self.weight = torch.ones(dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        size = x.pow(4).mean(dim=-1, keepdim=True).pow(0.25)
+        return self.weight * x / (size + 1e-6)
+""",
+        "q2": """
+def blind_to() -> dict[str, bool]:
+    return {"scale": True, "shift": False, "mirror": True}
+""",
+        "q3": """
+def own_backward(x, dy, parameters):
+    size = x.pow(4).mean(-1, keepdim=True).pow(0.25)
+    return dy / size, {}
+""",
+        "q4": """
+def outlier(size: float, dim: int) -> tuple[float, float]:
+    return math.copysign(math.sqrt(dim), size), 0.0
+""",
+        "q6": """
+def interval(differences: list[float], t: float) -> tuple[float, float]:
+    n = len(differences)
+    mean = sum(differences) / n
+    spread = math.sqrt(sum((d - mean) ** 2 for d in differences) / n)
+    return mean - t * spread / math.sqrt(n), mean + t * spread / math.sqrt(n)
+
+
+def verdict(differences: list[float], bound: float, t: float) -> str:
+    low, high = interval(differences, t)
+    return "holds" if high < bound else "contradicted" if low > bound else "not-seen"
+
+
+def prediction() -> dict:
+    return {"statement": "It is as good, because outliers weigh more in it.", "bound": 0.05}
+""",
+    },
+    "points": {"q1": 3, "q2": 3, "q3": 0, "q4": 0, "q5": 0, "q6": 2},
+    "says": {
+        "q1": "A root has no slope at 0",
+        "q3": "OwnNorm has no parameter that learns",
+        "q4": "Write the token down",
+        "q5": "What a norm learns has to be an nn.Parameter",
+        "q6": "The deviation is divided by n − 1",
+    },
+}
+
+# Features are centred over the batch; autograd does the derivation; any interval decides.
+OVER_THE_BATCH = {
+    "name": "a statistic over the batch",
+    "replace": {
+        "q1": """
+class OwnNorm(nn.Module):
+    def __init__(self, dim: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        largest = wide.abs().amax(dim=-1, keepdim=True)
+        centred = wide - wide.mean(dim=0, keepdim=True)
+        return (self.weight * centred / (largest + 1e-6)).to(x.dtype)
+""",
+        "q2": """
+def blind_to() -> dict[str, bool]:
+    return {"scale": True, "shift": True, "mirror": True}
+""",
+        "q3": """
+def own_backward(x, dy, parameters):
+    norm = OwnNorm(x.shape[-1]).double()
+    norm.load_state_dict(parameters)
+    leaf = x.clone().requires_grad_()
+    dx, dweight = torch.autograd.grad(norm(leaf), (leaf, norm.weight), dy)
+    return dx, {"weight": dweight}
+""",
+        "q4": """
+def outlier(size: float, dim: int) -> tuple[float, float]:
+    return math.copysign(1.0, size), 0.0
+""",
+        "q6": """
+def interval(differences: list[float], t: float) -> tuple[float, float]:
+    n = len(differences)
+    mean = sum(differences) / n
+    spread = math.sqrt(sum((d - mean) ** 2 for d in differences) / (n - 1))
+    return mean - t * spread / math.sqrt(n), mean + t * spread / math.sqrt(n)
+
+
+def verdict(differences: list[float], bound: float, t: float) -> str:
+    return "holds" if sum(differences) / len(differences) < bound else "contradicted"
+
+
+def prediction() -> dict:
+    return {"statement": "My norm will be the best of all norms that there are.", "bound": 1.0}
+""",
+    },
+    "points": {"q1": 2, "q2": 2, "q3": 0, "q4": 0, "q5": 3, "q6": 1},
+    "says": {
+        "q1": "One token was changed, and another one moved.",
+        "q2": "does your statistic see it, and does your numerator?",
+        "q3": "RuntimeError",
+        "q4": "For your OUTLIER and WIDTH",
+        "q6": "Where it holds the bound inside, nothing was seen",
+    },
+}
+
+# RMSNorm under another name, in float32 whatever comes; the prediction is one for one token.
+RENAMED = {
+    "name": "RMSNorm, renamed",
+    "replace": {
+        "q1": """
+class OwnNorm(nn.Module):
+    def __init__(self, dim: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.float()
+        size = torch.sqrt(wide.square().sum(dim=-1, keepdim=True) + 1e-6)
+        return (self.weight * wide / size).to(x.dtype)
+""",
+        "q2": """
+def blind_to() -> dict[str, bool]:
+    return {"scale": True, "shift": True, "mirror": True}
+""",
+        "q3": """
+def own_backward(x, dy, parameters):
+    size = torch.sqrt(x.square().sum(-1, keepdim=True) + 1e-6)
+    y = x / size
+    u = parameters["weight"] * dy
+    return (u - y * (u * y).sum(-1, keepdim=True)) / size, {"weight": (dy * y).sum(0)}
+""",
+        "q4": """
+def outlier(size: float, dim: int) -> tuple[float, float]:
+    return (1.0 if size == OUTLIER and OUTLIER > 0 else -1.0 if size == OUTLIER else size), 0.0
+""",
+    },
+    "points": {"q1": 2, "q2": 2, "q3": 1, "q4": 1, "q5": 3, "q6": 3},
+    "says": {
+        "q1": "Fresh from its constructor this is LayerNorm, RMSNorm",
+        "q2": "Add c to every feature",
+        "q3": "float64 has to be computed in float64",
+        "q4": "Another size (negative ones, too)",
+    },
+}
+
+WRONG = (UNLEARNED, OVER_THE_BATCH, RENAMED)
