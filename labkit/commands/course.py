@@ -1,0 +1,107 @@
+"""`labkit course`: material, passwords, check, serve."""
+
+import argparse
+import csv
+import os
+import sys
+from pathlib import Path
+
+from labkit.book.files import Red
+
+ABOUT = """Serve the book to a class: JupyterHub on 127.0.0.1, a private home for everybody.
+
+In this order: write course.toml; `material` makes the repository that students get a copy of;
+`passwords` lets the people of a roster in; `check` says what is missing; `serve` starts the hub.
+The page "A GPU server for a class" of the book has every step."""
+
+
+def add(commands) -> None:
+    """Describe the commands."""
+    course = commands.add_parser(
+        "course",
+        help="serve the book to a class on one machine",
+        description=ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = course.add_subparsers(title="verbs", required=True, metavar="VERB")
+
+    serve = verbs.add_parser("serve", help="start JupyterHub; Ctrl-C ends it and every server")
+    serve.set_defaults(run=_serve)
+    check = verbs.add_parser("check", help="say what this machine lacks; start nothing")
+    check.set_defaults(run=_check)
+
+    words = verbs.add_parser("passwords", help="make a password for everybody in a roster")
+    words.add_argument("roster", type=Path, help="a CSV file with a column id")
+    words.add_argument("--again", nargs="+", default=[], metavar="ID", help="make theirs anew")
+    words.add_argument("--out", type=Path, help="write the passwords there (default: print them)")
+    words.add_argument("--drop", action="store_true", help="shut out who is not in the roster")
+    words.set_defaults(run=_passwords)
+
+    material = verbs.add_parser("material", help="make, or renew, the repository for students")
+    material.add_argument("into", type=Path, help="where; a folder that every user may read")
+    material.add_argument("chapters", nargs="*", metavar="CHAPTER", help="03, 05 … (default: all)")
+    material.add_argument("--also", type=Path, nargs="+", default=[], help="more files, folders")
+    material.set_defaults(run=_material)
+
+    for verb in (serve, check, words):
+        verb.add_argument(
+            "--settings",
+            type=Path,
+            default=Path("course.toml"),
+            metavar="FILE",
+            help="default: course.toml",
+        )
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from labkit.course.serve import serve
+    from labkit.course.settings import read
+
+    serve(read(args.settings), args.settings)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    from labkit.course import check
+    from labkit.course.settings import read
+
+    wrong = 0
+    for name, problem in check.look(read(args.settings)):
+        print(f"{name:<13}{problem or 'ok'}", flush=True)
+        wrong += bool(problem)
+    return int(wrong > 0)
+
+
+def _passwords(args: argparse.Namespace) -> int:
+    from labkit.course import passwords
+    from labkit.course.settings import read
+
+    course = read(args.settings)
+    names = passwords.roster(args.roster)
+    if args.out and args.out.exists():
+        raise ValueError(f"--out writes a new file, and {args.out} is there; name another")
+    try:
+        new = passwords.give(course.passwords, names, again=args.again)
+        gone = sorted(set(passwords.load(course.passwords)) - set(names)) if args.drop else []
+        passwords.remove(course.passwords, gone)
+    except PermissionError as error:
+        raise Red(f"the passwords are root's: {error}; use sudo") from error
+    if args.out:
+        out = open(os.open(args.out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", newline="")
+    else:
+        out = open(os.dup(sys.stdout.fileno()), "w", newline="")
+    with out:
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerows([("id", "password"), *new.items()])
+    kept = len(names) - len(new)
+    print(f"{len(new)} new, {kept} kept, {len(gone)} shut out", file=sys.stderr)
+    return 0
+
+
+def _material(args: argparse.Namespace) -> int:
+    from labkit.course.material import make
+    from labkit.experiments.lab import project_root  # needs torch
+
+    commit = make(project_root(), args.into.resolve(), args.chapters, args.also)
+    print(f"{args.into}: {commit[:12]}; users get it with their next login")
+    return 0
