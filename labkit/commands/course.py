@@ -4,7 +4,9 @@ import argparse
 import csv
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from typing import TextIO
 
 from labkit.book.files import Red
 
@@ -78,24 +80,27 @@ def _passwords(args: argparse.Namespace) -> int:
 
     course = read(args.settings)
     names = passwords.roster(args.roster)
-    if args.out and args.out.exists():
-        raise ValueError(f"--out writes a new file, and {args.out} is there; name another")
     try:
-        new = passwords.give(course.passwords, names, again=args.again)
+        # A password is seen once: where it goes must be open before one is made.
+        with _private(args.out) if args.out else nullcontext(sys.stdout) as out:
+            new = passwords.give(course.passwords, names, again=args.again)
+            csv.writer(out, lineterminator="\n").writerows([("id", "password"), *new.items()])
         gone = sorted(set(passwords.load(course.passwords)) - set(names)) if args.drop else []
         passwords.remove(course.passwords, gone)
     except PermissionError as error:
         raise Red(f"the passwords are root's: {error}; use sudo") from error
-    if args.out:
-        out = open(os.open(args.out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", newline="")
-    else:
-        out = open(os.dup(sys.stdout.fileno()), "w", newline="")
-    with out:
-        rows = csv.writer(out, lineterminator="\n")
-        rows.writerows([("id", "password"), *new.items()])
     kept = len(names) - len(new)
     print(f"{len(new)} new, {kept} kept, {len(gone)} shut out", file=sys.stderr)
     return 0
+
+
+def _private(path: Path) -> TextIO:
+    """Open a new file that nobody else can read."""
+    try:
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise ValueError(f"--out writes a new file, and {path} is there; name another") from None
+    return os.fdopen(number, "w", newline="", encoding="utf-8")
 
 
 def _material(args: argparse.Namespace) -> int:

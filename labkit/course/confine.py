@@ -69,8 +69,16 @@ def build(plan: dict) -> None:
     """Build the new root and move into it."""
     root, uid, name = plan["root"], plan["uid"], plan["name"]
     scratch = f"size={plan['scratch']}"
+    os.umask(0o022)  # the user must get through the folders that are made here
     mount("", "/", flags=RECURSIVE | PRIVATE)
     mount("tmpfs", root, "tmpfs", NO_SUID | NO_DEVICES, "mode=755,size=16m")
+    for folder in ("proc", "sys", "tmp", "run", "dev"):
+        os.mkdir(f"{root}/{folder}")
+    mount("/sys", f"{root}/sys", flags=BIND)
+    mount("", f"{root}/sys", flags=BIND | REMOUNT | READ_ONLY | NO_SUID)
+    mount("proc", f"{root}/proc", "proc", NO_SUID | NO_DEVICES | NO_EXEC)
+    mount("tmpfs", f"{root}/tmp", "tmpfs", NO_SUID | NO_DEVICES, f"mode=1777,{scratch}")
+    devices(root, scratch)
     for entry in SYSTEM:
         if os.path.islink(f"/{entry}"):
             os.symlink(os.readlink(f"/{entry}"), f"{root}/{entry}")
@@ -81,21 +89,15 @@ def build(plan: dict) -> None:
             show(path, root)
     for path in plan["writable"]:
         show(path, root, writable=True)
-    for file, text in (
-        ("passwd", f"root:x:0:0::/:/usr/sbin/nologin\n{name}:x:{uid}:{uid}::{plan['home']}:/bin/bash\n"),
-        ("group", f"root:x:0:\n{name}:x:{uid}:\n"),
-    ):  # fmt: skip
+    known = {
+        "passwd": f"root:x:0:0::/:/bin/false\n{name}:x:{uid}:{uid}::{plan['home']}:/bin/bash\n",
+        "group": f"root:x:0:\n{name}:x:{uid}:\n",
+    }
+    for file, text in known.items():
         own = Path(root) / f".{file}"
         own.write_text(text, encoding="utf-8")
         own.chmod(0o644)
         mount(str(own), f"{root}/etc/{file}", flags=BIND)
-    for folder in ("proc", "sys", "tmp", "run", "dev"):
-        os.makedirs(f"{root}/{folder}", exist_ok=True)
-    mount("/sys", f"{root}/sys", flags=BIND)
-    mount("", f"{root}/sys", flags=BIND | REMOUNT | READ_ONLY | NO_SUID)
-    mount("proc", f"{root}/proc", "proc", NO_SUID | NO_DEVICES | NO_EXEC)
-    mount("tmpfs", f"{root}/tmp", "tmpfs", NO_SUID | NO_DEVICES, f"mode=1777,{scratch}")
-    devices(root, scratch)
     os.chdir(root)
     # The old root ends up below the new one, at the same place, and is let go of.
     if libc.syscall(PIVOT_ROOT[os.uname().machine], b".", b".") != 0:

@@ -6,5 +6,5 @@ from pathlib import Path
 from labkit.course.config import configure
 from labkit.course.settings import read
 
-c = get_config()  # noqa: F821  # pyright: ignore
+c = get_config()  # pyright: ignore
 configure(c, read(Path(os.environ["LABKIT_COURSE"])))

@@ -20,9 +20,10 @@ def serve(course: Settings, file: Path) -> None:
     if wrong := [f"{name}: {problem}" for name, problem in check.look(course) if problem]:
         raise Red("this machine cannot serve the course yet\n  " + "\n  ".join(wrong))
     prepare(course)
+    file = file.resolve()
     os.umask(0o077)  # the hub's database and secrets are nobody else's
     os.chdir(course.state)
-    environment = os.environ | {"LABKIT_COURSE": str(file.resolve())}
+    environment = os.environ | {"LABKIT_COURSE": str(file)}
     command = [sys.executable, "-m", "jupyterhub", "--config", str(CONFIG)]
     os.execve(sys.executable, command, environment)
 

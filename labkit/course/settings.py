@@ -120,8 +120,8 @@ def _value(name: str, kind: Any, told: Any) -> Any:
         return told
     if kind is str and isinstance(told, str):
         return told
-    if kind in (tuple[str, ...], tuple[Path, ...]) and isinstance(told, list):
-        if all(isinstance(one, str) for one in told):
-            return tuple(Path(one) if kind == tuple[Path, ...] else one for one in told)
+    texts = [one for one in told if isinstance(one, str)] if isinstance(told, list) else []
+    if texts == told and kind in (tuple[str, ...], tuple[Path, ...]):
+        return tuple(Path(one) if kind == tuple[Path, ...] else one for one in texts)
     wanted = {Path: "a path", int: "a number", float: "a number", str: "text"}
     raise ValueError(f"{name} must be {wanted.get(kind, 'a list of texts')}, got {told!r}")
