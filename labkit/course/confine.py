@@ -148,6 +148,8 @@ def server(plan: dict, command: list[str]) -> NoReturn:
 def inside(plan: dict, command: list[str]) -> int:
     """Be process number 1 of the new root: build it, start the server, stay until it ends."""
     call("prctl", DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    # Here and not before the fork: the parent keeps the machine's root, and removes the groups.
+    call("unshare", NEW_MOUNTS | NEW_IPC)
     build(plan)
     child = os.fork()
     if child == 0:
@@ -216,7 +218,7 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
     call("prctl", SUBREAPER, 1, 0, 0, 0)
     if plan["root"]:
-        call("unshare", NEW_MOUNTS | NEW_IPC | NEW_PROCESSES)
+        call("unshare", NEW_PROCESSES)  # from the next fork on
     child = os.fork()
     if child == 0:
         with failing():
