@@ -1,4 +1,4 @@
-"""`labkit course`: material, passwords, check, serve."""
+"""`labkit course`: serve the book to a class, and carry homework to it and back."""
 
 import argparse
 import csv
@@ -14,6 +14,7 @@ ABOUT = """Serve the book to a class: JupyterHub on 127.0.0.1, a private home fo
 
 In this order: write course.toml; `material` makes the repository that students get a copy of;
 `passwords` lets the people of a roster in; `check` says what is missing; `serve` starts the hub.
+`hand-out` and `gather` carry homework into the homes and back.
 The page "A GPU server for a class" of the book has every step."""
 
 
@@ -45,7 +46,15 @@ def add(commands) -> None:
     material.add_argument("--also", type=Path, nargs="+", default=[], help="more files, folders")
     material.set_defaults(run=_material)
 
-    for verb in (serve, check, words):
+    out = verbs.add_parser("hand-out", help="copy homework into every home; writes over nothing")
+    out.add_argument("folder", type=Path, help="with a folder for each student, or files for all")
+    out.set_defaults(run=_hand_out)
+    gather = verbs.add_parser("gather", help="copy a file out of every home's folder homework")
+    gather.add_argument("file", help="its name, such as hw1_norms_from_scratch.ipynb")
+    gather.add_argument("out", type=Path, help="where; OUT/ID/FILE")
+    gather.set_defaults(run=_gather)
+
+    for verb in (serve, check, words, out, gather):
         verb.add_argument(
             "--settings",
             type=Path,
@@ -92,6 +101,38 @@ def _passwords(args: argparse.Namespace) -> int:
     kept = len(names) - len(new)
     print(f"{len(new)} new, {kept} kept, {len(gone)} shut out", file=sys.stderr)
     return 0
+
+
+def _hand_out(args: argparse.Namespace) -> int:
+    from labkit.course import handing, passwords
+    from labkit.course.settings import read
+
+    course = read(args.settings)
+    _need_root("homework is written as each student")
+    new = handing.hand_out(course, args.folder, list(passwords.load(course.passwords)))
+    print(f"{sum(map(len, new.values()))} files are new in {len(new)} homes")
+    return 0
+
+
+def _gather(args: argparse.Namespace) -> int:
+    from labkit.course import handing
+    from labkit.course.settings import read
+
+    course = read(args.settings)
+    _need_root("homework is read as each student")
+    if Path(args.file).name != args.file:
+        raise ValueError(f"gather takes a file's name without folders, got {args.file!r}")
+    told = handing.gather(course, args.file, args.out)
+    for name, wrong in told.items():
+        if wrong:
+            print(f"{name}: {wrong}")
+    print(f"{sum(not wrong for wrong in told.values())} of {len(told)} gathered in {args.out}")
+    return 0
+
+
+def _need_root(what: str) -> None:
+    if os.geteuid() != 0:
+        raise Red(f"{what}, which only root can do; use sudo")
 
 
 def _private(path: Path) -> TextIO:
