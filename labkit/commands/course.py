@@ -33,6 +33,9 @@ def add(commands) -> None:
     check = verbs.add_parser("check", help="say what this machine lacks; start nothing")
     check.set_defaults(run=_check)
 
+    fetch = verbs.add_parser("proxy", help="install configurable-http-proxy beside this Python")
+    fetch.set_defaults(run=_proxy)
+
     words = verbs.add_parser("passwords", help="make a password for everybody in a roster")
     words.add_argument("roster", type=Path, help="a CSV file with a column id")
     words.add_argument("--again", nargs="+", default=[], metavar="ID", help="make theirs anew")
@@ -81,6 +84,14 @@ def _check(args: argparse.Namespace) -> int:
         print(f"{name:<13}{problem or 'ok'}", flush=True)
         wrong += bool(problem)
     return int(wrong > 0)
+
+
+def _proxy(args: argparse.Namespace) -> int:
+    from labkit.course import proxy
+
+    proxy.install()
+    print(" ".join(proxy.find()))
+    return 0
 
 
 def _passwords(args: argparse.Namespace) -> int:

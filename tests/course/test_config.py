@@ -135,14 +135,28 @@ def test_without_a_proxy_the_command_that_installs_it_is_told(monkeypatch, tmp_p
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        ValueError, match=r"npm install --prefix .* configurable-http-proxy@5\.3\.0"
-    ):
+    with pytest.raises(ValueError, match="labkit course proxy"):
         proxy.find()
     program = tmp_path / "node_modules" / ".bin" / proxy.NAME
     program.parent.mkdir(parents=True)
     program.touch(mode=0o755)
-    assert proxy.find() == [*proxy.node(), str(program)]
+    assert proxy.find()[-1] == str(program)
+
+
+def test_npm_fetches_the_pinned_proxy_or_its_absence_is_told(monkeypatch, tmp_path):
+    monkeypatch.setattr(proxy, "_packaged", lambda file: [])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ValueError, match="Node 20 or newer with npm"):
+        proxy.install(tmp_path)
+    npm = tmp_path / "npm"
+    npm.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\n')
+    npm.chmod(0o755)
+    proxy.install(tmp_path)
+    asked = (tmp_path / "asked").read_text().strip()
+    assert asked == f"install --prefix {tmp_path} configurable-http-proxy@5.3.0"
+    npm.write_text("#!/bin/sh\nexit 3\n")
+    with pytest.raises(ValueError, match="code 3"):
+        proxy.install(tmp_path)
 
 
 def test_the_folder_that_others_may_not_pass_is_named(tmp_path):
