@@ -14,6 +14,10 @@ class Shares:
         self.devices, self.users = tuple(devices), users
         self.held: dict[str, str] = {}  # user -> device
 
+    def __deepcopy__(self, memo: object) -> "Shares":
+        """Stay one: a configuration is copied for each server, and all must count the same users."""
+        return self
+
     def take(self, name: str) -> dict[str, str]:
         """Give a user a place; return what their server's environment must say.
 

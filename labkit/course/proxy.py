@@ -35,7 +35,7 @@ def find() -> list[str]:
 
 
 def install(prefix: Path = Path(sys.prefix)) -> None:
-    """Fetch the proxy into `<prefix>/node_modules`; raise ValueError where npm is missing or fails."""
+    """Fetch the proxy into `<prefix>/node_modules`; raise ValueError where npm cannot."""
     npm = [*_packaged("bin/node"), *_packaged("lib/node_modules/npm/bin/npm-cli.js")]
     if len(npm) < 2:
         found = shutil.which("npm")

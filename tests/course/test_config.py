@@ -120,6 +120,13 @@ def test_the_gpu_outlives_the_hub_and_goes_back_with_the_server(spawner, course)
     assert again.shares.held == {}
 
 
+def test_all_servers_count_the_same_users_of_a_gpu(told):
+    one, two = CourseSpawner(config=told), CourseSpawner(config=told)
+    one.shares.take("alice")
+    assert two.shares.held == {"alice": "0"}
+    assert one.course == two.course
+
+
 def test_the_server_is_jupyterhubs_own():
     assert (sys.executable, "-m", "jupyterhub.singleuser") == SERVER
 
