@@ -86,6 +86,8 @@ def _material(course: Settings) -> str:
 def _passwords(course: Settings) -> str:
     try:
         known = passwords.load(course.passwords)
+    except PermissionError:
+        return f"{course.passwords} is root's; use sudo"
     except ValueError as error:
         return str(error)
     if not known:
@@ -114,6 +116,8 @@ def _memory(course: Settings) -> str:
 
 
 def _isolation(course: Settings) -> str:
+    if gone := [path for path in course.visible if not path.exists()]:
+        return f"visible names {gone[0]}, which is not there"
     if course.isolation == "namespaces":
         if wrong := _no_root_of_its_own():
             return f"{wrong}; set isolation = 'users' to rely on user numbers and permissions only"

@@ -15,7 +15,7 @@ class Shares:
         self.held: dict[str, str] = {}  # user -> device
 
     def __deepcopy__(self, memo: object) -> "Shares":
-        """Stay one: a configuration is copied for each server, and all must count the same users."""
+        """Stay one: a configuration is copied for each server, and all count the same users."""
         return self
 
     def take(self, name: str) -> dict[str, str]:

@@ -69,6 +69,10 @@ def unreadable(folder: Path) -> Path | None:
 def _chosen(root: Path, chapters: Sequence[str]) -> list[Path]:
     there = sorted((root / "chapters").glob("[0-9][0-9]_*.py"))
     stems = [path.stem for path in there]
+    if not stems:
+        raise ValueError(
+            f"the chapters are taken from the book's clone, and {root} holds none; call this in it"
+        )
     for name in chapters:
         if name not in stems and name not in [stem[:2] for stem in stems]:
             raise ValueError(f"there is no chapter {name!r}; choose from {', '.join(stems)}")

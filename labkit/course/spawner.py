@@ -72,6 +72,11 @@ class CourseSpawner(LocalProcessSpawner):
     async def start(self) -> tuple[str, int]:
         """Furnish the home, make the limits, start the server."""
         person = self.person
+        try:
+            self.shares.take(person.name)
+        except ValueError as error:
+            error.jupyterhub_message = str(error)  # pyright: ignore  # shown to the user
+            raise
         People(self.course.state, self.course.first_uid).furnish(person)
         group = None
         if self.course.memory:

@@ -67,6 +67,11 @@ def test_no_settings_are_misuse(tmp_path, capsys, monkeypatch):
     assert 'material = "/srv/course"' in capsys.readouterr().err
 
 
+def test_a_folder_to_show_that_is_not_there_is_named(tmp_path):
+    course = Settings(tmp_path, visible=(tmp_path / "data",))
+    assert check._isolation(course) == f"visible names {tmp_path}/data, which is not there"
+
+
 def test_a_port_in_use_is_named(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -64,7 +64,8 @@ def lacking() -> str:
     return ""
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(lacking()), reason=lacking() or "ready")]
+LACKING = lacking()
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(LACKING), reason=LACKING or "ready")]
 
 
 @dataclass
@@ -282,6 +283,22 @@ def test_another_users_server_answers_403(hub: Hub, answers, contexts: dict[str,
     for path in ("user/alice/lab", "user/alice/api/contents"):
         assert contexts["bob"].request.get(f"{hub.url}{path}").status == 403
     assert contexts["alice"].request.get(f"{hub.url}user/alice/api/contents").status == 200
+
+
+def test_the_next_visit_brings_new_material_and_keeps_an_edit(
+    hub: Hub, answers, pages: dict[str, Page]
+):
+    copy = hub.home("bob") / "course" / "chapters"
+    with (copy / "00_short.py").open("a") as file:
+        file.write("# bob was here\n")
+    new = hub.folder / "clone" / "chapters" / "01_new.py"
+    new.write_text("# %%\n1 + 1\n")
+    material.make(hub.folder / "clone", hub.folder / "material")
+    assert not (copy / "01_new.py").exists()
+    pages["bob"].goto(hub.url)
+    until((copy / "01_new.py").exists, 60, "the new chapter", hub)
+    assert (copy / "00_short.py").read_text().endswith("# bob was here\n")
+    assert (copy / "01_new.py").stat().st_uid == FIRST_UID + 1
 
 
 def test_over_the_limit_the_kernel_dies_and_the_server_answers(

@@ -78,6 +78,12 @@ def test_what_is_not_there_is_refused_before_anything_is_written(clone, tmp_path
     assert not (tmp_path / "out").exists()
 
 
+def test_outside_the_clone_nothing_is_made(tmp_path):
+    with pytest.raises(ValueError, match="holds none; call this in it"):
+        material.make(tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_folder_with_other_things_in_it_is_left_alone(clone, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("years of work")
