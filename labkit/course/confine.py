@@ -84,6 +84,10 @@ def build(plan: dict) -> None:
             os.symlink(os.readlink(f"/{entry}"), f"{root}/{entry}")
         elif os.path.exists(f"/{entry}"):
             show(f"/{entry}", root)
+    # A link into /run on many systems: without it no name of another machine is found.
+    names = os.path.realpath("/etc/resolv.conf")
+    if names.startswith("/run/") and os.path.exists(names):
+        show(names, root)
     for path in plan["readable"]:
         if not path.startswith("/usr/"):
             show(path, root)

@@ -286,7 +286,7 @@ def test_another_users_server_answers_403(hub: Hub, answers, contexts: dict[str,
 
 
 def test_the_next_visit_brings_new_material_and_keeps_an_edit(
-    hub: Hub, answers, pages: dict[str, Page]
+    hub: Hub, answers, contexts: dict[str, BrowserContext]
 ):
     copy = hub.home("bob") / "course" / "chapters"
     with (copy / "00_short.py").open("a") as file:
@@ -295,8 +295,10 @@ def test_the_next_visit_brings_new_material_and_keeps_an_edit(
     new.write_text("# %%\n1 + 1\n")
     material.make(hub.folder / "clone", hub.folder / "material")
     assert not (copy / "01_new.py").exists()
-    pages["bob"].goto(hub.url)
+    page = contexts["bob"].new_page()
+    page.goto(hub.url)
     until((copy / "01_new.py").exists, 60, "the new chapter", hub)
+    page.close()
     assert (copy / "00_short.py").read_text().endswith("# bob was here\n")
     assert (copy / "01_new.py").stat().st_uid == FIRST_UID + 1
 
