@@ -6,7 +6,7 @@ import sys
 from typing import NoReturn
 
 from labkit.book.files import Red
-from labkit.commands import bench, book, homework, leaderboard, runs, show, train
+from labkit.commands import bench, book, course, homework, leaderboard, runs, show, train
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     """Describe the commands."""
     top = _Parser(prog="labkit", description="The lab book's command.")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for group in (book, leaderboard, homework, runs, train, show, bench):
+    for group in (book, leaderboard, homework, course, runs, train, show, bench):
         group.add(commands)
     return top
 

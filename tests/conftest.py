@@ -13,7 +13,7 @@ if not torch.cuda.is_available():
 
 
 # Files whose name has one of these words share what is dear to start: one process tests them all.
-TOGETHER = ("test_ray", "test_scale_ranks", "site/test_lab", "site/test_print")
+TOGETHER = ("test_ray", "test_scale_ranks", "course/test_hub", "site/test_lab", "site/test_print")
 
 
 def pytest_xdist_make_scheduler(config, log):

@@ -1,0 +1,1 @@
+"""The course server: JupyterHub with private homes, limits and shares, and what it needs."""

@@ -1,0 +1,95 @@
+"""Make the course's material: a git repository of chapters, which every user gets a copy of.
+
+It holds pyproject.toml (Jupytext's settings, and the mark by which labkit finds its folder),
+`data/` and the chapters asked for; what else students shall get is named. Nothing else of the clone
+is taken, so that no solution leaves it by accident.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+BRANCH = "main"
+_WHO = ("-c", "user.name=labkit course", "-c", "user.email=course@localhost")
+
+
+def make(root: Path, into: Path, chapters: Sequence[str] = (), also: Sequence[Path] = ()) -> str:
+    """Write the material anew and commit it; return the commit's number.
+
+    `chapters` are stems such as `03_rmsnorm` or numbers such as `03`; none means all of them. What
+    users changed in their copies stays: git merges in favour of them. Raises ValueError for what
+    is not there, before anything is written.
+    """
+    chosen = _chosen(root, chapters)
+    if missing := [path for path in also if not path.exists()]:
+        raise ValueError(f"--also must name what exists, and {missing[0]} does not")
+    if into.exists() and any(into.iterdir()) and not (into / ".git").is_dir():
+        raise ValueError(f"{into} must be empty or a git repository, and it is neither")
+    into.mkdir(parents=True, exist_ok=True)
+    if not (into / ".git").is_dir():
+        _git(into, "init", "--quiet", f"--initial-branch={BRANCH}")
+    for old in into.iterdir():
+        if old.name != ".git":
+            shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
+    (into / "chapters").mkdir()
+    for path in chosen:
+        shutil.copy(path, into / "chapters")
+    for path in (root / "pyproject.toml", root / "data", *also):
+        if path.is_dir():
+            shutil.copytree(path, into / path.name, ignore=shutil.ignore_patterns(".*"))
+        else:
+            shutil.copy(path, into)
+    (into / ".gitignore").write_text(".labkit/\n.ipynb_checkpoints/\n", encoding="utf-8")
+    _git(into, "add", "--all")
+    if _git(into, "status", "--porcelain"):
+        _git(into, *_WHO, "commit", "--quiet", "--message", "Course material")
+    open_up(into)
+    return _git(into, "rev-parse", "HEAD").strip()
+
+
+def open_up(folder: Path) -> None:
+    """Let everybody read: folders and programs get r-x, files r--."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            mode = path.stat().st_mode & 0o777
+            path.chmod(mode | (0o055 if path.is_dir() or mode & 0o100 else 0o044))
+
+
+def unreadable(folder: Path) -> Path | None:
+    """Find something in a folder that others cannot read."""
+    for path in (folder, *sorted(folder.rglob("*"))):
+        need = 0o005 if path.is_dir() else 0o004
+        if not path.is_symlink() and path.stat().st_mode & need != need:
+            return path
+    return None
+
+
+def _chosen(root: Path, chapters: Sequence[str]) -> list[Path]:
+    there = sorted((root / "chapters").glob("[0-9][0-9]_*.py"))
+    stems = [path.stem for path in there]
+    if not stems:
+        raise ValueError(
+            f"the chapters are taken from the book's clone, and {root} holds none; call this in it"
+        )
+    for name in chapters:
+        if name not in stems and name not in [stem[:2] for stem in stems]:
+            raise ValueError(f"there is no chapter {name!r}; choose from {', '.join(stems)}")
+    taken = [p for p in there if not chapters or p.stem in chapters or p.stem[:2] in chapters]
+    twins = [path.with_suffix(".ipynb") for path in taken]
+    return [*taken, *(twin for twin in twins if twin.exists())]
+
+
+def _git(folder: Path, *words: str) -> str:
+    # The repository may belong to somebody else than root, who calls this.
+    safe = ("-c", f"safe.directory={folder}")
+    told = subprocess.run(
+        ["git", *safe, "-C", str(folder), *words],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"LANG": "C"},
+    )
+    if told.returncode:
+        raise ValueError(f"git {words[0]} failed in {folder}: {told.stderr.strip()}")
+    return told.stdout

@@ -1,0 +1,196 @@
+"""The program that starts a user's server: what it lets through, and that nothing outlives it.
+
+Each test starts it with a small shell script in the server's place.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from labkit.course import check, confine, groups
+
+UID, OTHER = 28_000, 28_001
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user"),
+]
+NAMESPACES = pytest.mark.skipif(
+    os.geteuid() != 0 or bool(check._no_root_of_its_own()),
+    reason="this machine allows no mounts of one's own (CAP_SYS_ADMIN)",
+)
+MEMORY = pytest.mark.skipif(
+    os.geteuid() != 0 or bool(groups.problem()), reason="no control group can be made here"
+)
+EACH_WAY = pytest.mark.parametrize("own_root", [False, pytest.param(True, marks=NAMESPACES)])
+
+
+class House:
+    """A place with the homes of two users, and something that is nobody's business."""
+
+    def __init__(self):
+        # Not below pytest's folder, which only root may pass through.
+        self.folder = Path(tempfile.mkdtemp(prefix="house-"))
+        self.folder.chmod(0o711)
+        self.homes = {uid: self.folder / str(uid) for uid in (UID, OTHER)}
+        for uid, home in self.homes.items():
+            home.mkdir(mode=0o700)
+            os.chown(home, uid, uid)
+        (self.folder / "root").mkdir()
+        (self.folder / "open.txt").write_text("readable")
+        (self.folder / "shown").mkdir()
+        (self.folder / "shown" / "text").write_text("shown")
+        (self.homes[OTHER] / "diary").write_text("dear diary")
+
+    def start(self, script: str, *, own_root: bool, **more) -> subprocess.Popen:
+        plan = {
+            "name": "alice",
+            "uid": UID,
+            "home": str(self.homes[UID]),
+            "groups": [],
+            "processes": 64,
+            "root": str(self.folder / "root") if own_root else None,
+            "readable": [str(self.folder / "shown")],
+            "writable": [str(self.homes[UID])],
+            "scratch": 2**20,
+        } | more
+        program = [sys.executable, "-I", "-S", confine.__file__, json.dumps(plan)]
+        command = [*program, "/bin/sh", "-c", script]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+
+    def says(self, script: str, **how) -> str:
+        said, _ = self.start(script, **how).communicate(timeout=60)
+        return said
+
+
+@pytest.fixture
+def house():
+    made = House()
+    yield made
+    shutil.rmtree(made.folder)
+    assert running() == []
+
+
+def running() -> list[str]:
+    """List what runs under the two numbers."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if path.stat().st_uid in (UID, OTHER):
+                found.append((path / "comm").read_text().strip())
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def until_quiet(seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while running() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert running() == []
+
+
+@EACH_WAY
+def test_the_server_runs_as_the_user_at_home_and_gains_nothing(house, own_root):
+    script = "id -u; id -g; id -G; pwd; grep NoNewPrivs /proc/self/status; umask; ulimit -p"
+    lines = house.says(script, own_root=own_root).split("\n")
+    own = str(UID)
+    assert lines[:4] == [own, own, own, str(house.homes[UID])]
+    assert lines[4].split() == ["NoNewPrivs:", "1"]
+    assert lines[5:7] == ["0077", "64"]
+
+
+@EACH_WAY
+def test_another_home_cannot_be_read(house, own_root):
+    other = house.homes[OTHER]
+    assert "dear" not in house.says(f"cat {other}/diary; ls {other}; ls ..", own_root=own_root)
+
+
+@NAMESPACES
+def test_in_a_root_of_its_own_only_what_was_named_exists(house):
+    said = house.says(
+        f"cat {house.folder}/shown/text; cat {house.folder}/open.txt; ls {house.folder};"
+        "ls /dev; echo $(ls -d /proc/[0-9]* | wc -l); whoami; cat /etc/shadow",
+        own_root=True,
+    )
+    assert said.startswith("shown")
+    assert "readable" not in said
+    assert "root\n" not in said.replace("nonroot", "")
+    assert str(OTHER) not in said
+    assert "alice" in said
+    assert "mem" not in said, "only harmless devices"
+    assert "Permission denied" in said  # /etc/shadow
+
+
+@NAMESPACES
+def test_in_a_root_of_its_own_the_machine_cannot_be_changed(house):
+    places = ("/etc", "/usr", "/", "/sys", f"{house.folder}/shown", "/dev")
+    script = "; ".join(f"echo x > {place}/mine && echo wrote {place}" for place in places)
+    assert "wrote" not in house.says(script, own_root=True)
+    assert "wrote" in house.says("echo x > mine && echo x > /tmp/mine && echo wrote", own_root=True)
+    assert not Path("/tmp/mine").exists()
+
+
+@NAMESPACES
+def test_scratch_space_has_an_end(house):
+    script = "head -c 4000000 /dev/zero > /tmp/much; wc -c < /tmp/much"
+    assert int(house.says(script, own_root=True).split()[-1]) <= 2**20
+
+
+@EACH_WAY
+def test_the_end_of_the_server_is_the_end_of_what_it_left_running(house, own_root):
+    process = house.start("setsid sleep 1000 & nohup sleep 1000 & exit 7", own_root=own_root)
+    process.communicate(timeout=60)
+    assert process.returncode == 7
+    until_quiet()
+
+
+@EACH_WAY
+def test_a_signal_reaches_the_server(house, own_root):
+    script = "trap 'echo told; exit 3' INT; echo up; while true; do sleep 0.05; done"
+    process = house.start(script, own_root=own_root)
+    assert process.stdout.readline() == "up\n"
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert (said, process.returncode) == ("told\n", 3)
+    until_quiet()
+
+
+@EACH_WAY
+def test_killed_it_takes_the_server_along(house, own_root):
+    process = house.start("echo up; exec sleep 1000", own_root=own_root)
+    assert process.stdout.readline() == "up\n"
+    process.kill()
+    process.communicate(timeout=60)
+    until_quiet()
+
+
+@EACH_WAY
+def test_what_cannot_start_says_why_and_ends(house, own_root):
+    process = house.start("true", own_root=own_root, home=str(house.folder / "nowhere"))
+    said, _ = process.communicate(timeout=60)
+    assert "labkit course: FileNotFoundError" in said
+    assert process.returncode == 1
+
+
+@MEMORY
+@EACH_WAY
+def test_memory_is_limited_for_all_processes_together_and_the_group_goes(house, own_root):
+    group = groups.make("alice", "labkit-course-test", 80 * 2**20)
+    # `tail` must hold all of one line without an end.
+    script = "head -c 300m /dev/zero | tail > /dev/null && echo held; echo the server is alive"
+    try:
+        said = house.says(script, own_root=own_root, groups=[str(group)])
+        assert "the server is alive" in said and "held" not in said
+        assert not group.exists()
+    finally:
+        if group.exists():
+            group.rmdir()
+        group.parent.rmdir()

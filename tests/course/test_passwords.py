@@ -1,0 +1,120 @@
+"""Passwords of the course: made once, kept as hashes that nobody else can read."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from labkit.course import passwords
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "state" / "passwords.json"
+
+
+def test_a_password_opens_its_own_name_only(file):
+    new = passwords.give(file, ["alice", "bob"])
+    kept = passwords.load(file)
+    assert passwords.right(new["alice"], kept["alice"])
+    assert not passwords.right(new["alice"], kept["bob"])
+    assert not passwords.right("", kept["alice"])
+
+
+def test_an_unknown_name_fits_no_password_not_even_that_of_the_stand_in(monkeypatch):
+    monkeypatch.setattr(passwords, "_scrypt", lambda password, salt: bytes(64))
+    assert not passwords.right("anything", None)
+
+
+def test_the_file_holds_no_password_and_is_its_owners_only(file):
+    new = passwords.give(file, ["alice"])
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert new["alice"] not in file.read_text()
+    assert set(json.loads(file.read_text())["alice"]) == {"salt", "hash"}
+
+
+def test_equal_passwords_have_different_hashes():
+    assert passwords.hashed("same")["hash"] != passwords.hashed("same")["hash"]
+
+
+def test_who_has_a_password_keeps_it(file):
+    first = passwords.give(file, ["alice"])
+    second = passwords.give(file, ["alice", "bob"])
+    assert list(second) == ["bob"]
+    assert passwords.right(first["alice"], passwords.load(file)["alice"])
+
+
+def test_a_password_asked_for_again_replaces_the_old_one(file):
+    first = passwords.give(file, ["alice"])
+    second = passwords.give(file, ["alice"], again=["alice"])
+    entry = passwords.load(file)["alice"]
+    assert passwords.right(second["alice"], entry)
+    assert not passwords.right(first["alice"], entry)
+
+
+def test_again_for_a_stranger_changes_nothing(file):
+    passwords.give(file, ["alice"])
+    before = file.read_text()
+    with pytest.raises(ValueError, match="'eve' is not in it"):
+        passwords.give(file, ["alice"], again=["eve"])
+    assert file.read_text() == before
+
+
+def test_one_taken_out_cannot_come_in(file):
+    passwords.give(file, ["alice", "bob"])
+    passwords.remove(file, ["alice"])
+    assert list(passwords.load(file)) == ["bob"]
+    with pytest.raises(ValueError, match="there are: bob"):
+        passwords.remove(file, ["alice"])
+
+
+def test_hashes_that_others_can_read_are_refused(file):
+    passwords.give(file, ["alice"])
+    file.chmod(0o640)
+    with pytest.raises(ValueError, match="chmod 600"):
+        passwords.load(file)
+
+
+@pytest.mark.parametrize("name", ["", "Alice", "a.b", "../root", "1alice", "a" * 32, "alice\n"])
+def test_a_name_that_cannot_be_a_users_is_refused_before_anything_is_written(file, name):
+    with pytest.raises(ValueError, match="small letters"):
+        passwords.give(file, ["bob", name])
+    assert not file.exists()
+
+
+def test_a_roster_is_read_from_its_column_id(tmp_path):
+    path = tmp_path / "roster.csv"
+    path.write_text("\ufeffemail,id\na@example.org, alice \nb@example.org,bob\n,\n")
+    assert passwords.roster(path) == ["alice", "bob"]
+
+
+def test_a_roster_without_ids_or_with_one_twice_is_refused(tmp_path):
+    path = tmp_path / "roster.csv"
+    path.write_text("name\nalice\n")
+    with pytest.raises(ValueError, match="column id"):
+        passwords.roster(path)
+    path.write_text("id\nalice\nbob\nalice\n")
+    with pytest.raises(ValueError, match="'alice' twice"):
+        passwords.roster(path)
+
+
+def test_the_authenticator_follows_the_file_while_it_runs(file):
+    pytest.importorskip("jupyterhub", reason="the extra course is not installed")
+    from labkit.course.authenticator import CourseAuthenticator
+
+    new = passwords.give(file, ["alice"])
+    door = CourseAuthenticator(file=str(file))
+
+    def enters(name: str, password: str) -> bool:
+        told = {"username": name, "password": password}
+        return asyncio.run(door.authenticate(None, told)) == name
+
+    user = SimpleNamespace(name="alice")
+    assert enters("alice", new["alice"])
+    assert not enters("alice", new["alice"] + "x")
+    assert not enters("eve", new["alice"])
+    assert asyncio.run(door.refresh_user(user))
+    passwords.remove(file, ["alice"])
+    assert not enters("alice", new["alice"])
+    assert not asyncio.run(door.refresh_user(user))
