@@ -61,7 +61,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 10, "cpu": 300, "full": 26_000},
-    memory={"kernel": "2G", "run": "2G"},
+    memory={"kernel": "850M", "run": "800M"},
 )
 
 # %% [markdown]

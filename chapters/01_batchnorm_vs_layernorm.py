@@ -60,7 +60,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 12, "cpu": 310, "full": 6000},
-    memory={"kernel": "2G", "run": "2G"},
+    memory={"kernel": "1000M", "run": "850M"},
 )
 
 # %% [markdown]

@@ -60,7 +60,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 12, "cpu": 320, "full": 12_000},
-    memory={"kernel": "2G", "run": "2G"},
+    memory={"kernel": "850M", "run": "750M"},
 )
 
 # %% [markdown]

@@ -56,7 +56,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 12, "cpu": 340, "full": 11_000},
-    memory={"kernel": "2G", "run": "2G"},
+    memory={"kernel": "900M", "run": "700M"},
 )
 
 # %% [markdown]

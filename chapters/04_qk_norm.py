@@ -59,7 +59,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 12, "cpu": 300, "full": 20_000},
-    memory={"kernel": "2G", "run": "2G"},
+    memory={"kernel": "550M", "run": "700M"},
 )
 
 # %% [markdown]

@@ -55,7 +55,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 12, "cpu": 400, "full": 30_000},
-    memory={"kernel": "2G", "run": "2G"},
+    memory={"kernel": "750M", "run": "1500M"},
 )
 
 # %% [markdown]

@@ -63,7 +63,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 15, "cpu": 300, "full": 40_000},
-    memory={"kernel": "2G", "run": "2G"},
+    memory={"kernel": "750M", "run": "700M"},
 )
 
 # %% [markdown]

@@ -56,7 +56,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 15, "cpu": 270, "full": 20_000},
-    memory={"kernel": "2G", "run": "2G"},
+    memory={"kernel": "600M", "run": "750M"},
 )
 
 # %% [markdown]

@@ -50,7 +50,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 12, "cpu": 310, "full": 60_000},
-    memory={"kernel": "2G", "run": "2G"},
+    memory={"kernel": "650M", "run": "700M"},
 )
 
 # %% [markdown]

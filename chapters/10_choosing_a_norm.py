@@ -54,7 +54,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 12, "cpu": 270, "full": 90_000},
-    memory={"kernel": "2G", "run": "2G"},
+    memory={"kernel": "1050M", "run": "700M"},
 )
 
 # %% [markdown]

@@ -89,7 +89,10 @@ def sizes(book: Book) -> str:
 
 def students(book: Book, cores: str = "16", memory: str = "64G") -> str:
     """Make the table of how many students a server holds, from what chapters declare."""
-    found = [sizing.need(one.name, one.seconds, one.memory, {}) for one in book.values()]
+    found = [
+        sizing.need(link(Place(one.number), book), one.seconds, one.memory, {})
+        for one in book.values()
+    ]
     return sizing.table(found, sizing.Server(int(cores), parse_bytes(memory)))
 
 

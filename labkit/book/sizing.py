@@ -6,7 +6,7 @@
     on a GPU  = memory of the GPU / ((workers + 1) · memory of a run on it)
 
 Everybody trains all runs of the chapter, in one lesson and with profile `cpu`; on a GPU with
-profile `gpu`, where a student's part is divided by the workers and the kernel, see labkit.share. The
+profile `gpu`, where a student's part is divided by the workers and the kernel (labkit.share). The
 numbers are those that a chapter declares in its Lab; what a build on this machine measured stands
 in their place where it is more. Of a GPU only measured numbers count.
 """

@@ -9,6 +9,8 @@ A chapter with n workers holds at most kernel + n · run. Resident sizes count t
 libraries in every process that maps them, so the sum says too much rather than too little.
 """
 
+import ctypes
+import gc
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -49,6 +51,13 @@ def largest(folder: Path, keys: Iterable[str]) -> dict[str, int]:
             if made.get("together", 1) == 1:
                 found[place] = max(found[place], made["peak_bytes"])
     return found
+
+
+def collect() -> None:
+    """Give the system back what this process has freed; what the notebook's names hold stays."""
+    gc.collect()
+    with suppress(OSError, AttributeError):  # the allocator is not glibc's
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def comparable(profile: str, engine: str) -> bool:

@@ -113,6 +113,7 @@ class Lab:
         used again: then new ones start.
         """
         self._engine.close()
+        courtesy.collect()
         share.release()
         held = {"kernel_bytes": peak_bytes()}
         held |= courtesy.largest(self.store.folder, self._counted)
