@@ -22,6 +22,7 @@ from labkit.book import chapters, state
 from labkit.book.declared import excesses, spent
 from labkit.book.job import Job
 from labkit.book.outline import declared
+from labkit.book.percent import cells_of
 from labkit.experiments import Lab, courtesy
 from labkit.experiments.engines import (
     make_engine,
@@ -32,13 +33,14 @@ from labkit.experiments.engines import (
     task,
     worker,
 )
+from labkit.experiments.engines.worker_process import WorkerProcess
 from labkit.experiments.replicates import Need, groups, memory
 from labkit.experiments.store import Store
 from labkit.scale.parallel import processes as scale_processes
 
 GIB = 2**30
 GPU = "a GPU"
-SECONDS = {"smoke": 1, "cpu": 1, "full": 1}
+SECONDS = {"smoke": 1.0, "cpu": 1.0, "full": 1.0}
 BAD = ["0", "-0.5", "1.01", "half", "nan", "inf", "0,5"]
 
 
@@ -299,11 +301,17 @@ def test_workers_without_work_end_and_work_starts_new_ones(workers, monkeypatch,
 def test_a_real_worker_without_work_ends_by_itself(monkeypatch, tmp_path):
     monkeypatch.setenv("LABKIT_SLOTS", "1")
     monkeypatch.setattr(processes, "IDLE", 0.5)
+    made = []
+
+    def start(*words):
+        made.append(WorkerProcess(*words))
+        return made[-1]
+
+    monkeypatch.setattr(processes, "WorkerProcess", start)
     engine = processes.Processes(tmp_path)
     engine.train([(TINY,)])
-    (idle,) = engine._idle.values()
-    assert idle._process.wait(60) == 0
-    assert engine._idle == {} and Store(tmp_path).get(TINY) is not None
+    assert made[0]._process.wait(120) is not None
+    assert len(made) == 1 and engine._idle == {} and Store(tmp_path).get(TINY) is not None
     engine.close()
 
 
@@ -413,8 +421,8 @@ def test_the_build_reads_the_summary_and_goes_red(tmp_path, capsys):
 
 @pytest.mark.parametrize("chapter", chapters.find(REPOSITORY), ids=lambda chapter: chapter.name)
 def test_every_chapter_declares_its_memory_and_gives_it_back(chapter):
-    text = chapter.source.read_text(encoding="utf-8")
-    found = courtesy.declared(declared([text], "memory"))
+    cells = cells_of(chapter.source.read_text(encoding="utf-8"))
+    code = [cell.source for cell in cells if cell.kind == "code"]
+    found = courtesy.declared(declared(code, "memory"))
     assert 2**28 < found["kernel"] < 4 * GIB and 2**28 < found["run"] < 4 * GIB
-    last = text.rstrip().splitlines()[-1]
-    assert last.startswith("lab.close()")
+    assert cells[-1].kind == "code" and cells[-1].source.startswith("lab.close()")

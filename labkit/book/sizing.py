@@ -18,6 +18,7 @@ from typing import Any
 
 from labkit.book import chapters, state
 from labkit.book.outline import declared
+from labkit.book.percent import cells_of
 from labkit.units import in_words, parse_bytes
 
 LESSON = 90.0  # minutes
@@ -108,12 +109,13 @@ def needs(root: Path, only: Iterable[str] | None = None, *, measured: bool = Tru
     """Read what each chapter needs; without `measured` from what it declares alone."""
     found = []
     for chapter in chapters.choose(chapters.find(root), only):
-        text = [chapter.source.read_text(encoding="utf-8")]
+        cells = cells_of(chapter.source.read_text(encoding="utf-8"))
+        code = [cell.source for cell in cells if cell.kind == "code"]
         built = {
             profile: state.read(root, profile, chapter.name) or {}
             for profile in (("cpu", "gpu") if measured else ())
         }
-        seconds, memory = declared(text, "cpu_seconds"), declared(text, "memory")
+        seconds, memory = declared(code, "cpu_seconds"), declared(code, "memory")
         found.append(need(chapter.name, seconds, memory, built))
     return found
 
