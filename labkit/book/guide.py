@@ -23,7 +23,9 @@ from labkit.book.places import Place, link
 from labkit.units import parse_bytes
 
 # Typed pages beside the preface, in the order of the contents.
-GUIDE = ("index.md", "paths.md", "course.md", "notation.md", "glossary.md", "errata.md")
+GUIDE = (
+    "index.md", "paths.md", "course.md", "server.md", "notation.md", "glossary.md", "errata.md"
+)  # fmt: skip
 MARK = re.compile(
     r"<!-- (questions|sizes|lesson|sizing|glossary|notation|errata)((?: \d+[KMGT]?)*) -->"
 )
