@@ -61,6 +61,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 10, "cpu": 300, "full": 26_000},
+    memory={"kernel": "850M", "run": "800M"},
 )
 
 # %% [markdown]
@@ -1789,3 +1790,6 @@ have grown.
 {cite:p}`schraudolph1998,glorot2010,he2015,he2016deep,he2016identity,ioffe2015,srivastava2015,balduzzi2017,orhan2018,santurkar2018,zhang2019fixup,yang2019,radford2019,brown2020,geva2021`.
 Full entries are on the book's page of references.
 """
+
+# %%
+lab.close()  # gives back what the runs held: the workers, and the memory of a GPU

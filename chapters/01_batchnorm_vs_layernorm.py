@@ -60,6 +60,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 12, "cpu": 310, "full": 6000},
+    memory={"kernel": "1000M", "run": "850M"},
 )
 
 # %% [markdown]
@@ -1801,3 +1802,6 @@ r"""
 {cite:p}`alpaydin1998,ba2016,brody2023,guo2024,huang2022,ioffe2015,ni2024,paszke2019,peters-woolley-presidency,santurkar2018,shen2020,ulyanov2016,vaswani2017,wu2018`.
 Full entries are on the book's page of references.
 """
+
+# %%
+lab.close()  # gives back what the runs held: the workers, and the memory of a GPU

@@ -60,6 +60,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 12, "cpu": 320, "full": 12_000},
+    memory={"kernel": "850M", "run": "750M"},
 )
 
 # %% [markdown]
@@ -1801,3 +1802,6 @@ Near 1 and near $2^{-1/2} \approx 0.7$: a mean that is nearly 0 is not missed, s
 {cite:p}`vaswani2017,radford2019,nguyen2019,xiong2020,liu2020,ding2021,huang2022,takase2023,xie2023,olmo2024,kim2025,li2025`.
 Full entries are on the book's page of references.
 """
+
+# %%
+lab.close()  # gives back what the runs held: the workers, and the memory of a GPU

@@ -56,6 +56,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 12, "cpu": 340, "full": 11_000},
+    memory={"kernel": "900M", "run": "700M"},
 )
 
 # %% [markdown]
@@ -1740,3 +1741,6 @@ it, and how large is that now, relative to the stream?
 {cite:p}`zhang2019,ba2016,raffel2020,touvron2023,gemma2024,jiang2023,gupta2024,zhuo2025,olmo2024,micikevicius2018,micikevicius2022`.
 Full entries are on the book's page of references.
 """
+
+# %%
+lab.close()  # gives back what the runs held: the workers, and the memory of a GPU

@@ -59,6 +59,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 12, "cpu": 300, "full": 20_000},
+    memory={"kernel": "550M", "run": "700M"},
 )
 
 # %% [markdown]
@@ -1576,3 +1577,6 @@ r"""
 {cite:p}`su2021,nguyen2019,henry2020,liu2022,dehghani2023,zhai2023,chowdhery2023,wortsman2024,gemma2,gemma2025,rybakov2024,olmo2024,qwen2025,kimi2025,loshchilov2025,zhuo2025`.
 Full entries are on the book's page of references.
 """
+
+# %%
+lab.close()  # gives back what the runs held: the workers, and the memory of a GPU

@@ -55,6 +55,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 12, "cpu": 400, "full": 30_000},
+    memory={"kernel": "750M", "run": "1500M"},
 )
 
 # %% [markdown]
@@ -1432,3 +1433,6 @@ r"""
 
 {cite:p}`wang2022,liu2020,xiong2020,zeng2023,li2025,glorot2010`. Full entries are on the book's page of references.
 """
+
+# %%
+lab.close()  # gives back what the runs held: the workers, and the memory of a GPU

@@ -63,6 +63,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 15, "cpu": 320, "full": 40_000},
+    memory={"kernel": "750M", "run": "700M"},
 )
 
 # %% [markdown]
@@ -1609,3 +1610,6 @@ r"""
 
 {cite:p}`zhuo2025,li2025,rybakov2024,xiong2020,nguyen2019,shoeybi2019,henry2020,chen2026,vaswani2017,zhang2019,ba2016`. Full entries are on the book's page of references.
 """
+
+# %%
+lab.close()  # gives back what the runs held: the workers, and the memory of a GPU

@@ -56,6 +56,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 15, "cpu": 350, "full": 20_000},
+    memory={"kernel": "600M", "run": "750M"},
 )
 
 # %% [markdown]
@@ -1452,3 +1453,6 @@ r"""
 
 {cite:p}`zhu2025,chen2025,guo2024,ba2016,dosovitskiy2021,sun2024massive`. Full entries are on the book's page of references.
 """
+
+# %%
+lab.close()  # gives back what the runs held: the workers, and the memory of a GPU

@@ -50,6 +50,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 12, "cpu": 310, "full": 60_000},
+    memory={"kernel": "650M", "run": "700M"},
 )
 
 # %% [markdown]
@@ -1452,3 +1453,6 @@ r"""
 
 {cite:p}`loshchilov2025`. Full entries are on the book's page of references.
 """
+
+# %%
+lab.close()  # gives back what the runs held: the workers, and the memory of a GPU

@@ -52,6 +52,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 12, "cpu": 330, "full": 20_000},
+    memory={"kernel": "700M", "run": "700M"},
 )
 
 # %% [markdown]
@@ -1392,3 +1393,6 @@ r"""
 
 {cite:p}`ivanov2021,williams2009,tillet2019,hsu2024,quack,nvidia-h100,zhang2019,ba2016,ding2021,kim2025`. Full entries are on the book's page of references.
 """
+
+# %%
+lab.close()  # gives back what the runs held: the workers, and the memory of a GPU

@@ -54,6 +54,7 @@ lab = Lab(
     profile=profile,
     seed=seed,
     cpu_seconds={"smoke": 12, "cpu": 300, "full": 90_000},
+    memory={"kernel": "1050M", "run": "700M"},
 )
 
 # %% [markdown]
@@ -1207,3 +1208,6 @@ r"""
 
 {cite:p}`xiong2020,nguyen2019,he2021,zhuo2025,loshchilov2025,zhu2025,wang2022,holm1979,piepho2004`. Full entries are on the book's page of references.
 """
+
+# %%
+lab.close()  # gives back what the runs held: the workers, and the memory of a GPU

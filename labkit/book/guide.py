@@ -5,6 +5,7 @@ A comment is replaced by what it names:
     <!-- questions -->        every chapter with what it asks
     <!-- sizes -->            words, runs, claims and exercises of every chapter, as a table
     <!-- lesson 07 08 -->     a lesson: reading, run, what did not hold, exercises by kind
+    <!-- sizing 16 64G -->    how many students a server of 16 cores and 64 GiB holds, by chapter
     <!-- glossary -->         and <!-- notation -->, <!-- errata -->: the tables of data/
 """
 
@@ -14,15 +15,20 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from labkit.book import errata, wordlists
+from labkit.book import errata, sizing, wordlists
 from labkit.book.facts import escape_markdown
 from labkit.book.links import linked
 from labkit.book.outline import Book, Outline
 from labkit.book.places import Place, link
+from labkit.units import parse_bytes
 
 # Typed pages beside the preface, in the order of the contents.
-GUIDE = ("index.md", "paths.md", "course.md", "notation.md", "glossary.md", "errata.md")
-MARK = re.compile(r"<!-- (questions|sizes|lesson|glossary|notation|errata)((?: \d\d)*) -->")
+GUIDE = (
+    "index.md", "paths.md", "course.md", "server.md", "notation.md", "glossary.md", "errata.md"
+)  # fmt: skip
+MARK = re.compile(
+    r"<!-- (questions|sizes|lesson|sizing|glossary|notation|errata)((?: \d+[KMGT]?)*) -->"
+)
 # The kinds of exercises by a word of theirs, and those that take longer than a lesson.
 KINDS = {"hand": "by hand", "code": "in code", "pro": "a proof", "open": "open"}
 AT_HOME = ("a proof", "open")
@@ -35,6 +41,8 @@ def page(text: str, root: Path, book: Book) -> str:
         what, numbers = match[1], match[2].split()
         if what == "lesson":
             return lesson([book[n] for n in numbers if n in book], book, numbers)
+        if what == "sizing":
+            return students(book, *numbers)
         if what == "questions":
             return asked(book)
         if what == "sizes":
@@ -79,6 +87,15 @@ def sizes(book: Book) -> str:
         )
         rows.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(rows)
+
+
+def students(book: Book, cores: str = "16", memory: str = "64G") -> str:
+    """Make the table of how many students a server holds, from what chapters declare."""
+    found = [
+        sizing.need(link(Place(one.number), book), one.seconds, one.memory, {})
+        for one in book.values()
+    ]
+    return sizing.table(found, sizing.Server(int(cores), parse_bytes(memory)))
 
 
 def seconds(chapter: Outline) -> str:

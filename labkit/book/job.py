@@ -13,11 +13,10 @@ from typing import Any
 
 from labkit.book import ledger, state
 from labkit.book.chapters import Chapter
+from labkit.book.declared import excesses, spent
 from labkit.book.files import Red, locked, read_json, sha256_of
 from labkit.book.keys import CODE, key_of, parts_of
 
-# A chapter may use this much more than the CPU-seconds it declares.
-OVERRUN = 1.25
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 HEARTBEAT = 20  # seconds between two words about a chapter that is still running
 
@@ -146,7 +145,7 @@ class Job:
         return process.returncode, lines
 
     def finish(self) -> bool:
-        """Bring the twin up to date and hold the chapter to the seconds it declared."""
+        """Bring the twin up to date and hold the chapter to the seconds and bytes it declared."""
         known = state.read(self.root, self.profile, self.name)
         assert known is not None, self.name
         has_twin = self.profile == "cpu" and self.seed == 0
@@ -158,15 +157,11 @@ class Job:
                 self.say(f"wrote {self.chapter.twin.relative_to(self.root)}")
             known["twin"] = sha256_of(self.chapter.twin)
             state.write(self.root, self.profile, self.name, known)
-        used, declared = known.get("cpu_seconds", 0), known.get("declared", 0)
-        if not declared or used <= OVERRUN * declared:
-            return True
-        told = f"its runs took {used:.0f} CPU-seconds, but it declares {declared:.0f}"
-        if ledger.recorded_elsewhere(self.root, self.profile):
-            self.say(f"note: {told}; that was on another machine")
-            return True
-        self.say(f"RED: {told}; train less, or declare more in Lab(cpu_seconds=…)")
-        return False
+        found = excesses(known)
+        elsewhere = bool(found) and ledger.recorded_elsewhere(self.root, self.profile)
+        for told in found:
+            self.say(f"note: {told}; that was on another machine" if elsewhere else f"RED: {told}")
+        return elsewhere or not found
 
     def stop(self) -> None:
         """End the chapter's process, and by that its kernel."""
@@ -182,19 +177,6 @@ class Job:
             text = COLOUR.sub("", text)
         with _speaking:
             print(text, flush=True)
-
-
-def spent(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Add up what a chapter's runs cost, from the summaries that they showed."""
-    cost = {"cpu_seconds": 0.0, "declared": 0.0, "runs": 0, "stored": 0}
-    for cell in notebook["cells"]:
-        for output in cell.get("outputs", []):
-            about = output.get("metadata", {}).get("labkit", {})
-            if about.get("kind") == "volatile":
-                cost["declared"] = max(cost["declared"], about.get("declared", 0))
-                for key in ("cpu_seconds", "runs", "stored"):
-                    cost[key] += about.get(key, 0)
-    return cost
 
 
 def _claim_calls(chapter: Chapter) -> int:

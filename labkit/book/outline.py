@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from labkit.book.facts import Json, text, title_of
 from labkit.book.ledger import collect
@@ -34,6 +35,7 @@ class Outline:
     exercises: tuple[tuple[str, str], ...]  # number, kind: ("6", "proof")
     prose: str
     seconds: Mapping[str, float] = field(default_factory=dict)  # CPU-seconds, by profile
+    memory: Mapping[str, str] = field(default_factory=dict)  # of its kernel, of one run
     claims: Mapping[str, Json] = field(default_factory=dict)
 
     @property
@@ -61,6 +63,7 @@ def outline(name: str, notebook: Json) -> Outline:
     cells = [(cell["cell_type"], text(cell["source"])) for cell in notebook["cells"]]
     markdown = [source for kind, source in cells if kind == "markdown"]
     plain = [FENCED.sub("", source) for source in markdown]
+    code = [source for kind, source in cells if kind == "code"]
     return Outline(
         name=name,
         title=title_of(notebook) or name,
@@ -69,7 +72,8 @@ def outline(name: str, notebook: Json) -> Outline:
         headings=tuple(h.strip() for p in plain for h in re.findall(r"(?m)^#{2,3} +(.+?) *$", p)),
         exercises=tuple(exercises(plain)),
         prose="\n\n".join(plain),
-        seconds=declared(source for kind, source in cells if kind == "code"),
+        seconds=declared(code, "cpu_seconds"),
+        memory=declared(code, "memory"),
         claims={card["id"]: card for card in collect(notebook, name)},
     )
 
@@ -116,13 +120,14 @@ def words(markdown: str) -> int:
     return sum(bool(re.search(r"[^\W\d_]", word)) for word in plain.split())
 
 
-def declared(sources: Iterable[str]) -> dict[str, float]:
-    """Read the CPU-seconds that a chapter declares: Lab(…, cpu_seconds={"cpu": 240, …})."""
+def declared(sources: Iterable[str], what: str) -> dict[str, Any]:
+    """Read what a chapter declares: Lab(…, cpu_seconds={"cpu": 240, …}, memory={…})."""
     for source in sources:
-        if "cpu_seconds" not in source:
+        if "Lab(" not in source:
             continue
         for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.keyword) and node.arg == "cpu_seconds":
-                found = ast.literal_eval(node.value)
-                return {str(key): float(value) for key, value in found.items()}
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                for keyword in node.keywords if node.func.id == "Lab" else ():
+                    if keyword.arg == what:
+                        return ast.literal_eval(keyword.value)
     return {}

@@ -7,6 +7,7 @@ replicates/    runs that train together, as one batched model
 filling.py     from runs to records: read, train, read
 sweep.py       sweep(runs): the records of a list of runs, on any engine
 memory.py      what a task took: seconds and the largest memory
+courtesy.py    what a chapter declares that it holds, what it held, what is left at its end
 queries/       questions to the store: list, compare, export, clean up, train again
 kinds.py       what decides the time of a run
 timings.py     how long a run will take, from what stored runs took

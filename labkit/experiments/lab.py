@@ -3,13 +3,16 @@
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from labkit import share
+from labkit.experiments import courtesy
 from labkit.experiments.engines import make_engine
 from labkit.experiments.experiment import Experiment, Results
 from labkit.experiments.filling import fill, read
+from labkit.experiments.memory import peak_bytes
 from labkit.experiments.run import CPU, gpu
 from labkit.experiments.store import Store
 from labkit.pool import Pool
@@ -40,12 +43,20 @@ class Lab:
     """One chapter's bench: `lab.run(experiment)` trains what the store lacks.
 
     `cpu_seconds` declares, by profile, the processor time of all the chapter's runs (for `gpu` as
-    for `full`, unless it is given); the build goes red when they take a quarter more. With profile
-    `gpu` runs train on the GPU that torch sees. LABKIT_DEVICE names another, whose records came
-    here from elsewhere.
+    for `full`, unless it is given), and `memory` what its kernel and one run hold at most with
+    profile `cpu`; the build goes red when they take a quarter more. With profile `gpu` runs train
+    on the GPU that torch sees. LABKIT_DEVICE names another, whose records came here from elsewhere.
     """
 
-    def __init__(self, chapter: str, *, profile: str, seed: int, cpu_seconds: dict[str, float]):
+    def __init__(
+        self,
+        chapter: str,
+        *,
+        profile: str,
+        seed: int,
+        cpu_seconds: dict[str, float],
+        memory: Mapping[str, str] | None = None,
+    ):
         if profile not in PROFILES:
             raise ValueError(f"unknown profile {profile!r}; choose one of {', '.join(PROFILES)}")
         if {*cpu_seconds, "gpu"} != set(PROFILES):
@@ -54,6 +65,7 @@ class Lab:
         self.chapter, self.profile, self.seed = chapter, profile, seed
         self._counted: set[str] = set()  # keys of the runs whose seconds were told
         self.declared = cpu_seconds.get(profile, cpu_seconds["full"])
+        self.memory = courtesy.declared(memory)
         self.device = device_of(profile)
         root = project_root()
         self.store, self._pool = Store(root, self.device), Pool(root)
@@ -95,8 +107,23 @@ class Lab:
         }
 
     def close(self) -> None:
-        """Let the worker processes go; they also go by themselves when this process ends."""
+        """End the chapter: free what its runs held, and say what they took and what is left.
+
+        Workers also end after a while without work, and when this process ends. The lab can be
+        used again: then new ones start.
+        """
         self._engine.close()
+        courtesy.collect()
+        share.release()
+        held = {"kernel_bytes": peak_bytes()}
+        held |= courtesy.largest(self.store.folder, self._counted)
+        fair = courtesy.comparable(self.profile, self._engine.name)
+        self._publish(
+            courtesy.farewell(held, self.memory),
+            kernel_seconds=round(time.process_time(), 1),
+            memory=self.memory if fair else {},
+            **held,
+        )
 
     @contextlib.contextmanager
     def _slot_lent(self) -> Iterator[None]:
@@ -110,9 +137,6 @@ class Lab:
                 self._slot = self._pool.acquire()
 
     def _say(self, found: dict[str, Record], trained: int, seconds: float) -> None:
-        from IPython.core.getipython import get_ipython
-        from IPython.display import display
-
         # A run that two experiments share is counted once.
         new = [record for key, record in found.items() if key not in self._counted]
         self._counted |= set(found)
@@ -121,14 +145,22 @@ class Lab:
             f"{len(found)} runs: {len(found) - trained} from the store, {trained} trained in "
             f"{seconds:.0f} s; {used:.0f} CPU-seconds"
         )
+        self._publish(
+            text,
+            cpu_seconds=used,
+            declared=self.declared,
+            runs=len(found),
+            stored=len(found) - trained,
+        )
+
+    @staticmethod
+    def _publish(text: str, **facts: Any) -> None:
+        """Print a line; in a notebook with facts for the build, and in no page or twin."""
+        from IPython.core.getipython import get_ipython
+        from IPython.display import display
+
         if get_ipython() is None:
             print(text)
             return
-        summary = {
-            "kind": "volatile",
-            "cpu_seconds": used,
-            "declared": self.declared,
-            "runs": len(found),
-            "stored": len(found) - trained,
-        }
+        summary = {"kind": "volatile", **facts}
         display({"text/plain": text}, raw=True, metadata={"labkit": summary})

@@ -2,7 +2,7 @@
 
 CPU   the largest resident size of the process: Linux counts it anew for each task (VmHWM, set back
       through /proc/self/clear_refs); elsewhere it is the largest since the process began
-CUDA  the most that torch had allocated on the device
+CUDA  the most that torch had taken from the device, what it kept for later too
 """
 
 import time
@@ -44,7 +44,7 @@ def reset_peak(device: str = CPU) -> None:
 def peak_bytes(device: str = CPU) -> int:
     """Give the largest memory since `reset_peak`."""
     if _on_cuda(device):
-        return torch.cuda.max_memory_allocated()
+        return torch.cuda.max_memory_reserved()
     with suppress(OSError):
         for line in _STATUS.read_text(encoding="utf-8").splitlines():
             if line.startswith("VmHWM:"):

@@ -21,6 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from labkit.context import Context
 from labkit.model import Transformer
+from labkit.share import fraction, limit
 
 T = TypeVar("T")
 # What DDP calls the exchange of buffers before a pass: the first since torch 2.13.
@@ -81,6 +82,7 @@ def processes(device: str = "auto") -> Iterator[Group]:
     if kind == "cuda":
         here = torch.device(kind, int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(here)
+        limit(fraction())  # torchrun gives each of its processes a GPU of its own
     if world == 1:
         yield Group(0, 1, here)
         return

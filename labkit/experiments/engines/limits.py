@@ -7,11 +7,12 @@ LABKIT_RUN_MEMORY    bytes its process may hold, as in 4G (default: the machine'
 import contextlib
 import math
 import os
-import re
 from pathlib import Path
 
+from labkit.units import in_words as in_words  # known by these names here too
+from labkit.units import parse_bytes as parse_bytes
+
 TIMEOUT = 3600.0
-UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def run_timeout(asked: float | None = None) -> float:
@@ -32,16 +33,6 @@ def run_memory(slots: int) -> int:
     return machine_memory() // slots
 
 
-def parse_bytes(text: str) -> int:
-    """Read a number of bytes such as 4G, 512M or 1.5GiB; units are powers of 1024."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.I)
-    if found is None or not float(found[1]):
-        raise ValueError(
-            f"memory must be a number of bytes above 0, as in 512M or 4G; got {text!r}"
-        )
-    return int(float(found[1]) * UNITS[found[2].upper()])
-
-
 def machine_memory() -> int:
     """Count the bytes of this machine, or of the container that it is seen from."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -57,12 +48,3 @@ def resident(process: int) -> int | None:
     except (OSError, IndexError):
         return None
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
-
-
-def in_words(count: float) -> str:
-    """Write bytes as a person says them."""
-    for unit in ("bytes", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"

@@ -20,6 +20,7 @@ from labkit.experiments.engines.waiting import Waiting, name_of
 from labkit.experiments.run import CPU
 from labkit.experiments.store import Store
 from labkit.pool import Pool
+from labkit.share import fraction
 from labkit.training import Record
 
 RETRIES = 2  # of a task whose worker died
@@ -42,7 +43,8 @@ class OnRay:
     """Ray tasks of one CPU, on a GPU with LABKIT_GPU_FRACTION of one (default: a quarter).
 
     Without an address Ray runs on this machine for the life of the engine, on as many CPUs as
-    the pool has slots; with one ("auto", "host:port") a cluster is joined, and left running.
+    the pool has slots; with one ("auto", "host:port") a cluster is joined, and left running. A
+    cluster's runs add up to whole GPUs; a Ray of our own stays within LABKIT_GPU_FRACTION.
     """
 
     name = "ray"
@@ -51,6 +53,9 @@ class OnRay:
         import_ray()
         self.root, self.store, self.address = Path(root), Store(root, device), address
         self.timeout, self.needs = run_timeout(), needs(device)
+        self.share = self.needs.get("GPU", 1)
+        if device != CPU and address is None and fraction() is not None:
+            self.needs["GPU"] = 1  # a Ray of our own: one run at a time has all of our part
         self._cluster: Cluster | None = None
         self._deep = 2  # tasks in flight for each place
 
@@ -107,7 +112,7 @@ class OnRay:
                 continue
             memory = int(self.needs["memory"]) if "memory" in self.needs else None
             self._submit(
-                Flight(task, order(task, self.store, ours, memory, self.needs.get("GPU", 1)), None),
+                Flight(task, order(task, self.store, ours, memory, self.share), None),
                 in_flight,
             )
             free -= 1

@@ -1,6 +1,7 @@
 """The process engine: one worker a core, one thread each, that train what the store lacks."""
 
 import logging
+import math
 import os
 import queue
 import threading
@@ -16,8 +17,10 @@ from labkit.experiments.engines.waiting import Waiting, name_of
 from labkit.experiments.engines.worker_process import Died, LetGo, Lost, WorkerProcess
 from labkit.experiments.run import CPU
 from labkit.pool import Pool
+from labkit.share import NAME, divided, limit
 
 ON_A_GPU = 4  # processes that train on it at once
+IDLE = 120.0  # seconds without work after which workers end: importing torch again takes a few
 KEPT = "what finished is stored: the same command goes on"
 LOG = logging.getLogger(__name__)
 
@@ -26,7 +29,9 @@ class Processes:
     """Worker processes that stay for the life of a chapter.
 
     A task whose worker dies is trained once more by another. A run that takes longer than
-    `timeout` seconds, or holds more than `memory` bytes, is ended and reported.
+    `timeout` seconds, or holds more than `memory` bytes, is ended and reported. Workers that have
+    nothing to do for a while end; the next sweep starts new ones. Of a GPU that others use too, all
+    of them and this process together take the part that LABKIT_GPU_FRACTION says.
     """
 
     name = "processes"
@@ -39,6 +44,7 @@ class Processes:
         self._idle: dict[int, WorkerProcess] = {}  # by the place at which it works
         self._busy: dict[int, threading.Thread] = {}
         self._let_go = threading.Event()
+        self._rest: threading.Timer | None = None
 
     def train(
         self,
@@ -47,6 +53,9 @@ class Processes:
         until: float | None = None,
     ) -> None:
         """Train every run that the store lacks; see Engine.train."""
+        self._stay()
+        if self.device != CPU:
+            limit(self._part())
         waiting, ended = Waiting(tasks, until), queue.SimpleQueue[int | None]()
         # A thread of a call that was interrupted may still watch over its last task.
         busy = [place for place, thread in self._busy.items() if thread.is_alive()]
@@ -68,6 +77,10 @@ class Processes:
         except BaseException:
             waiting.stop("the sweep was interrupted")
             raise
+        finally:
+            self._rest = threading.Timer(IDLE, self._dismiss)
+            self._rest.daemon = True
+            self._rest.start()
         waiting.check()
 
     def _feed(self, place: int, waiting: Waiting, ended: queue.SimpleQueue[int | None]) -> None:
@@ -117,15 +130,34 @@ class Processes:
         alone = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
         if self.device != CPU and "CUDA_VISIBLE_DEVICES" not in os.environ:
             alone["CUDA_VISIBLE_DEVICES"] = str(place % max(1, torch.cuda.device_count()))
+        if self.device != CPU and (part := self._part()) is not None:
+            alone[NAME] = str(part)
         return WorkerProcess(self.root, self.device, alone)
+
+    def _part(self) -> float | None:
+        """Say which part of a GPU is for each of the processes on it."""
+        spread = 1 if "CUDA_VISIBLE_DEVICES" in os.environ else max(1, torch.cuda.device_count())
+        return divided(math.ceil(self.slots / spread))
+
+    def _stay(self) -> None:
+        """Let the workers be: there is work, or they are ended otherwise."""
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest.join()  # where it came first, the workers are ending now
+
+    def _dismiss(self) -> None:
+        """End the workers that wait for work."""
+        idle, self._idle = self._idle, {}
+        for worker in idle.values():
+            worker.let_go()
+        for worker in idle.values():
+            worker.close()
 
     def close(self) -> None:
         """Let the workers go; one that trains finishes the task in hand, and is not waited for."""
+        self._stay()
         self._let_go.set()
         for thread in self._busy.values():
             thread.join()  # soon: they look for this every tick
-        for worker in self._idle.values():
-            worker.let_go()
-        for worker in self._idle.values():
-            worker.close()
-        self._idle, self._busy, self._let_go = {}, {}, threading.Event()
+        self._dismiss()
+        self._busy, self._let_go = {}, threading.Event()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from labkit.experiments.engines.limits import parse_bytes
 from labkit.experiments.run import CPU
+from labkit.share import fraction
 
 Resources = Mapping[str, float]  # in Ray's words: CPU, GPU, memory
 
@@ -21,15 +22,8 @@ def needs(device: str) -> dict[str, float]:
 
 
 def gpu_fraction() -> float:
-    """Read how much of a GPU a run may use: LABKIT_GPU_FRACTION, else a quarter."""
-    text = os.environ.get("LABKIT_GPU_FRACTION") or "0.25"
-    try:
-        fraction = float(text)
-    except ValueError:
-        fraction = 0.0
-    if not 0 < fraction <= 1:
-        raise ValueError(f"LABKIT_GPU_FRACTION must be above 0 and at most 1; got {text!r}")
-    return fraction
+    """Say how much of a GPU a run may use: LABKIT_GPU_FRACTION, else a quarter."""
+    return fraction() or 0.25
 
 
 def places(nodes: Sequence[Resources], needed: Resources) -> int:

@@ -27,6 +27,7 @@ from labkit.experiments.own import accept, sources_of
 from labkit.experiments.run import CPU, Run
 from labkit.experiments.store import Store, read_entry
 from labkit.pool import Pool
+from labkit.share import limit
 
 BEGAN = "began"
 TICK = 0.5  # seconds between two looks at the memory of a run for which some was declared
@@ -66,7 +67,7 @@ def work(order: dict[str, Any]) -> Generator[Any]:
             f"(here {torch.__version__}) is another; install the same versions on every node"
         )
     if device != CPU and order["share"] < 1:
-        torch.cuda.set_per_process_memory_fraction(order["share"])  # the neighbours have the rest
+        limit(order["share"])  # the neighbours have the rest
     begun: Future[Any] = Future()
 
     @contextlib.contextmanager

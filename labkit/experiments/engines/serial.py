@@ -12,6 +12,7 @@ from labkit.experiments.engines.waiting import Waiting, name_of
 from labkit.experiments.run import CPU
 from labkit.experiments.store import Store
 from labkit.pool import Pool
+from labkit.share import fraction, limit
 
 
 class Serial:
@@ -34,6 +35,8 @@ class Serial:
     ) -> None:
         """Train every run that the store lacks; see Engine.train."""
         waiting = Waiting(tasks, until)
+        if self.store.device != CPU:
+            limit(fraction())
         while (task := waiting.next()) is not None:
             began, failure = time.monotonic(), None
             try:

@@ -11,6 +11,7 @@ from labkit.experiments.memory import watched
 from labkit.experiments.replicates import execute_together
 from labkit.experiments.run import execute
 from labkit.experiments.store import Store
+from labkit.share import release
 from labkit.training import Record
 
 
@@ -30,14 +31,17 @@ def complete(
     """Train the runs of a task that the store lacks and store each; return how many trained.
 
     Waits for whoever trains one of them already, and trains within `slot()`. `made` is kept with
-    the records: it says how they came about.
+    the records: it says how they came about. A GPU's memory is given back, however it ends.
     """
     with alone(task, store):
         missing = tuple(run for run in task if store.get(run) is None)
         if not missing:
             return 0
-        with slot(), watched(store.device) as taken:
-            records = perform(missing, store.device)
+        try:
+            with slot(), watched(store.device) as taken:
+                records = perform(missing, store.device)
+        finally:
+            release()
         for run, record in zip(missing, records, strict=True):
             store.put(run, record, together=len(missing), **taken, **made)
     return len(missing)

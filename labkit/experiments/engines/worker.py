@@ -28,6 +28,7 @@ from labkit.experiments.own import accept
 from labkit.experiments.run import CPU, Run
 from labkit.experiments.store import Store
 from labkit.pool import Pool
+from labkit.share import fraction, limit
 
 HEARTBEAT = 1.0  # seconds between two words of a worker that waits
 PATIENCE = 10.0  # seconds that a worker gives its parent to end it first
@@ -97,6 +98,8 @@ def main(root: Path, device: str = CPU) -> None:
     """Answer each line of the input."""
     answers = Answers()
     torch.set_num_threads(1)
+    if device != CPU:
+        limit(fraction())  # what its engine left to it of our part
     store, pool = Store(root, device), Pool(root)
     with contextlib.suppress(BrokenPipeError):  # the parent is gone; what was in hand is stored
         answers.say(ready=True)

@@ -19,9 +19,12 @@ from torch.autograd.graph import saved_tensors_hooks
 from labkit.experiments.replicates.optimizer import TOGETHER
 from labkit.experiments.replicates.stack import NotTogether, Stack
 from labkit.experiments.run import CPU, Run
+from labkit.share import free as free_of_a_gpu
 
 COPIES, BESIDE = 6, 1.5
-SHARE = 0.2  # of the memory that is free: several processes may train on one device
+# Of the memory that is free and ours: several processes may train on one device (ON_A_GPU of them,
+# and the one over them, are as many).
+SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,12 @@ def fitting(run: Run, device: str = CPU) -> int:
 
 
 def free(device: str = CPU) -> float:
-    """Give the bytes that one task may take: a share of what is free; 0 on a GPU not seen here."""
+    """Give the bytes that one task may take: a share of what is free; 0 on a GPU not seen here.
+
+    Of a GPU that others use too, LABKIT_GPU_FRACTION says what may be ours.
+    """
     if device != CPU:
-        return SHARE * torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else 0.0
+        return SHARE * free_of_a_gpu()
     return SHARE * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -1,0 +1,89 @@
+"""What a chapter declares that its processes hold, what they held, and what is left at its end.
+
+    Lab(…, memory={"kernel": "700M", "run": "900M"})
+
+kernel   the largest resident size of the notebook's process
+run      the largest resident size of a worker while it trained one of the chapter's runs
+
+A chapter with n workers holds at most kernel + n · run. Resident sizes count the pages of torch's
+libraries in every process that maps them, so the sum says too much rather than too little.
+"""
+
+import ctypes
+import gc
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+
+from labkit import share
+from labkit.experiments.engines.limits import resident
+from labkit.experiments.store import read_entry
+from labkit.units import in_words, parse_bytes
+
+PARTS = ("kernel", "run")
+
+
+def declared(memory: Mapping[str, str] | None) -> dict[str, int]:
+    """Read what a chapter declares, in bytes by part; nothing where it declares nothing."""
+    if memory is None:
+        return {}
+    if {*memory} != {*PARTS}:
+        raise ValueError(
+            f"memory must name {' and '.join(PARTS)}, as in "
+            f'{{"kernel": "700M", "run": "1G"}}; got {sorted(memory)}'
+        )
+    return {part: parse_bytes(memory[part]) for part in PARTS}
+
+
+def largest(folder: Path, keys: Iterable[str]) -> dict[str, int]:
+    """Find the most that one run of a store held, in bytes, on CPUs and on GPUs; 0: none did.
+
+    A run that trained together with others does not say what it takes alone.
+    """
+    found = {"run_bytes": 0, "gpu_bytes": 0}
+    for key in keys:
+        with suppress(OSError, ValueError, KeyError):  # gone since it was read
+            made = read_entry(folder / f"{key}.json")["made"]
+            place = "run_bytes" if made["device"] == "cpu" else "gpu_bytes"
+            if made.get("together", 1) == 1:
+                found[place] = max(found[place], made["peak_bytes"])
+    return found
+
+
+def collect() -> None:
+    """Give the system back what this process has freed; what the notebook's names hold stays."""
+    gc.collect()
+    with suppress(OSError, AttributeError):  # the allocator is not glibc's
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def comparable(profile: str, engine: str) -> bool:
+    """Tell whether the bytes of this process and its workers are those that a chapter declares.
+
+    They are where worker processes train the sizes that it was measured at, with a torch that
+    carries no CUDA libraries: these take memory in each process, used or not.
+    """
+    return profile == "cpu" and engine == "processes" and torch.version.cuda is None
+
+
+def farewell(held: Mapping[str, int], declares: Mapping[str, int]) -> str:
+    """Say at a chapter's end what its processes held at most, and what this one still holds."""
+
+    def beside(part: str) -> str:
+        return f" of {in_words(declares[part])} declared" if part in declares else ""
+
+    parts = [f"in this kernel {in_words(held['kernel_bytes'])}{beside('kernel')}"]
+    if held["run_bytes"]:
+        parts.append(f"in a run {in_words(held['run_bytes'])}{beside('run')}")
+    if held["gpu_bytes"]:
+        parts.append(f"of a GPU {in_words(held['gpu_bytes'])} in a run")
+    now = [f"{in_words(resident(os.getpid()) or 0)} here"]
+    if held_there := share.held():
+        now.append(f"{in_words(held_there)} of the GPU")
+    return (
+        f"the workers have ended. Most memory: {', '.join(parts)}. "
+        f"Still held: {' and '.join(now)}, until the kernel is shut down"
+    )

@@ -1,0 +1,126 @@
+"""How many students a server holds: the arithmetic, the table, the command."""
+
+import argparse
+from contextlib import chdir, redirect_stdout
+from io import StringIO
+
+import pytest
+from toy_book import REPOSITORY, chapter_text, make_book
+
+from labkit.book import guide, state
+from labkit.book.outline import Outline
+from labkit.book.sizing import UNKNOWN, Need, Server, need, needs, table
+from labkit.commands.sizing import add_sizing
+
+GIB = 2**30
+SERVER = Server(cores=16, memory=64 * GIB, gpu_memory=140 * GIB)
+NEED = Need("05", seconds=400.0, kernel=GIB, run=3 * GIB // 2, gpu=2 * GIB)
+LAB = """# %%
+lab = Lab("01_one", profile=profile, cpu_seconds={"smoke": 1, "cpu": 400, "full": 2},
+          memory={"kernel": "1G", "run": "1.5G"})
+"""
+
+
+def test_the_arithmetic_is_that_of_the_docstring():
+    assert NEED.memory(2) == 4 * GIB and NEED.by_memory(SERVER) == 16
+    assert NEED.by_cores(SERVER) == 16 * 90 * 60 // 400 == 216
+    assert NEED.students(SERVER) == 16
+    assert NEED.alone(SERVER) == pytest.approx(400 / 2 / 60)
+    assert NEED.of_a_gpu(2) == 6 * GIB and NEED.on_a_gpu(SERVER) == 23
+
+
+def test_cores_can_be_the_bound():
+    slow = Need("x", seconds=60_000.0, kernel=GIB, run=GIB)
+    assert slow.by_cores(SERVER) == 1 == slow.students(SERVER) and slow.by_memory(SERVER) == 21
+    single = Server(cores=1, memory=GIB, workers=4)
+    assert slow.alone(single) == pytest.approx(1000), "four workers on one core gain nothing"
+    assert slow.by_memory(single) == 0 == slow.students(single)
+
+
+def test_students_who_share_a_gpu_have_room_for_each_process():
+    """A fraction of 1/n, divided by workers and kernel, still holds one run."""
+    students = NEED.on_a_gpu(SERVER)
+    assert students is not None and SERVER.gpu_memory is not None
+    assert SERVER.gpu_memory / students / (SERVER.workers + 1) >= NEED.gpu
+    assert SERVER.gpu_memory / (students + 1) / (SERVER.workers + 1) < NEED.gpu
+
+
+def test_what_is_not_known_is_said_and_never_guessed():
+    nothing = Need("x")
+    counts = nothing.by_memory, nothing.by_cores, nothing.students, nothing.on_a_gpu, nothing.alone
+    assert [count(SERVER) for count in counts] == [None] * 5
+    row = table([nothing], SERVER).splitlines()[2]
+    assert row.count(UNKNOWN) == 8
+    assert NEED.on_a_gpu(Server(16, 64 * GIB)) is None
+
+
+@pytest.mark.parametrize("wrong", [{"cores": 0}, {"memory": 0}, {"workers": -1}, {"minutes": 0}])
+def test_a_server_of_nothing_is_refused(wrong):
+    with pytest.raises(ValueError, match=f"the {next(iter(wrong))} of a server must be above 0"):
+        Server(**({"cores": 2, "memory": GIB} | wrong))
+
+
+def test_the_larger_of_declared_and_measured_counts():
+    said = {"kernel": "1G", "run": "1G"}
+    built = {
+        "cpu": {"cpu_seconds": 350.0, "kernel_seconds": 20.0, "kernel_bytes": 3 * GIB},
+        "gpu": {"gpu_bytes": 5 * GIB},
+    }
+    assert need("x", {"cpu": 300}, said, {}) == Need("x", 300.0, GIB, GIB, 0)
+    assert need("x", {"cpu": 300}, said, built) == Need("x", 370.0, 3 * GIB, GIB, 5 * GIB)
+    assert need("x", {}, {}, {}) == Need("x")
+
+
+def test_needs_come_from_the_chapters_and_the_last_build(tmp_path):
+    text = chapter_text("01_one", cells=LAB)
+    root = make_book(tmp_path, c01_one=text, c02_two=chapter_text("02_two"))
+    assert needs(root) == [Need("01_one", 400.0, GIB, 3 * GIB // 2), Need("02_two")]
+    notebook = state.notebook_path(root, "cpu", "01_one")
+    notebook.parent.mkdir(parents=True)
+    notebook.write_text("{}")
+    measured = {"key": "", "ok": True, "cpu_seconds": 500.0, "kernel_seconds": 12.0}
+    state.write(root, "cpu", "01_one", measured)
+    assert needs(root, ["01"]) == [Need("01_one", 512.0, GIB, 3 * GIB // 2)]
+    assert needs(root, ["01"], measured=False) == [Need("01_one", 400.0, GIB, 3 * GIB // 2)]
+
+
+def said(*words: str) -> str:
+    """Run the verb as `labkit course` will."""
+    parser = argparse.ArgumentParser()
+    add_sizing(parser.add_subparsers())
+    args = parser.parse_args(["sizing", *words])
+    out = StringIO()
+    with chdir(REPOSITORY), redirect_stdout(out):
+        assert args.run(args) == 0
+    return out.getvalue()
+
+
+def test_the_command_sizes_every_chapter_of_the_book():
+    shown = said("--cores", "16", "--memory", "64G", "--gpu-memory", "141G", "--declared")
+    rows = [line.split(" | ") for line in shown.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) == len(list((REPOSITORY / "chapters").glob("[0-9][0-9]_*.py")))
+    for row in rows:
+        assert UNKNOWN not in row[:7] and int(row[6]) > 0
+        assert int(row[6]) == min(int(row[4]), int(row[5]))
+        assert row[7] == UNKNOWN, "no GPU has measured a chapter yet"
+    assert "For a server of 16 cores, 64.0 GiB of memory and a GPU of 141.0 GiB" in shown
+
+
+def test_more_workers_and_a_shorter_lesson_leave_room_for_fewer():
+    def at_a_time(*words: str) -> int:
+        shown = said("--cores", "8", "--memory", "32G", "--declared", "--only", "05", *words)
+        return int(shown.splitlines()[2].split(" | ")[6])
+
+    assert at_a_time("--workers", "8") < at_a_time() > at_a_time("--lesson", "2")
+
+
+def test_memory_that_is_no_number_is_refused():
+    with pytest.raises(ValueError, match="memory must be a number of bytes above 0"):
+        said("--memory", "much")
+
+
+def test_a_page_shows_the_table_where_it_is_asked_for():
+    one = Outline("02_toy", "Toy", (), 9, (), (), "", {"cpu": 400}, {"kernel": "1G", "run": "1.5G"})
+    page = guide.page("Before\n\n<!-- sizing 16 64G -->\n\nafter", REPOSITORY, {"02": one})
+    assert "| [Toy](02_toy.ipynb) | 4.0 GiB | 400 | 3.3 min | 16 | 216 | 16 |" in page
+    assert "For a server of 16 cores, 64.0 GiB of memory;" in page and "<!--" not in page

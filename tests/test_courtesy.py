@@ -1,0 +1,428 @@
+"""Courtesy on a shared machine: a part of a GPU, memory given back, memory declared.
+
+No GPU is needed: what torch would be asked of one is counted by a stand-in (`Device`), and what
+starts worker processes starts none here, but for one test.
+"""
+
+import io
+import json
+import sys
+import threading
+from contextlib import nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from stored_runs import TINY, record
+from toy_book import REPOSITORY, chapter_text, make_book
+
+from labkit import share
+from labkit.book import chapters, state
+from labkit.book.declared import excesses, spent
+from labkit.book.job import Job
+from labkit.book.outline import declared
+from labkit.book.percent import cells_of
+from labkit.experiments import Lab, courtesy
+from labkit.experiments.engines import (
+    make_engine,
+    on_ray,
+    processes,
+    ray_work,
+    serial,
+    task,
+    worker,
+)
+from labkit.experiments.engines.worker_process import WorkerProcess
+from labkit.experiments.replicates import Need, groups, memory
+from labkit.experiments.store import Store
+from labkit.scale.parallel import processes as scale_processes
+
+GIB = 2**30
+GPU = "a GPU"
+SECONDS = {"smoke": 1.0, "cpu": 1.0, "full": 1.0}
+BAD = ["0", "-0.5", "1.01", "half", "nan", "inf", "0,5"]
+
+
+class Device:
+    """Stands in for torch.cuda: notes what it is told, says what it is given."""
+
+    def __init__(self, whole: int = 100 * GIB, free: int = 90 * GIB, awake: bool = True):
+        self.whole, self.left, self.awake = whole, free, awake
+        self.limits: list[float] = []
+        self.emptied = 0
+
+    def set_per_process_memory_fraction(self, part: float) -> None:
+        self.limits.append(part)
+
+    def mem_get_info(self) -> tuple[int, int]:
+        return self.left, self.whole
+
+    def is_initialized(self) -> bool:
+        return self.awake
+
+    def empty_cache(self) -> None:
+        self.emptied += 1
+
+    def memory_reserved(self) -> int:
+        return 3 * GIB
+
+
+@pytest.fixture
+def device(monkeypatch):
+    found = Device()
+    monkeypatch.setattr(share, "cuda", lambda: found)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path, monkeypatch):
+    """Work in an empty folder, with no setting of whoever tests."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("GPU_FRACTION", "SLOTS", "ENGINE", "ENGINE_ADDRESS", "ROOT", "POOL", "DEVICE"):
+        monkeypatch.delenv(f"LABKIT_{name}", raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+
+
+def give(monkeypatch, part: str) -> None:
+    monkeypatch.setenv("LABKIT_GPU_FRACTION", part)
+
+
+# -- the part ---------------------------------------------------------------------------------
+def test_without_a_word_nothing_is_limited(device):
+    assert share.fraction() is None and share.divided(4) is None
+    share.limit(share.fraction())
+    assert device.limits == []
+
+
+@pytest.mark.parametrize("part", BAD)
+def test_a_part_that_is_none_is_refused_with_the_rule(monkeypatch, part):
+    give(monkeypatch, part)
+    with pytest.raises(ValueError, match="must be above 0 and at most 1; got"):
+        share.fraction()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 7])
+def test_all_processes_together_take_the_part_and_no_more(monkeypatch, workers):
+    give(monkeypatch, "0.25")
+    each = share.divided(workers)
+    assert each is not None
+    assert (workers + 1) * each == pytest.approx(0.25)  # the process over them is one more
+
+
+def test_where_there_is_no_gpu_nothing_is_asked_of_one(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    give(monkeypatch, "0.5")
+    share.limit(share.fraction())
+    share.release()
+    assert share.cuda() is None and share.free() == 0.0 and share.held() == 0
+
+
+def test_a_gpu_that_nobody_used_is_not_woken(device):
+    device.awake = False
+    share.release()
+    assert device.emptied == 0 and share.held() == 0
+    device.awake = True
+    share.release()
+    assert device.emptied == 1 and share.held() == 3 * GIB
+
+
+@pytest.mark.parametrize(
+    ("part", "left", "free"), [("1", 90, 90), ("0.5", 90, 50), ("0.5", 20, 20), ("0.01", 90, 1)]
+)
+def test_free_is_what_is_free_and_ours(device, monkeypatch, part, left, free):
+    device.left = left * GIB
+    assert share.free() == left * GIB
+    give(monkeypatch, part)
+    assert share.free() == free * GIB
+
+
+def test_as_many_runs_train_together_as_our_part_holds(device, monkeypatch):
+    monkeypatch.setattr(memory, "need", lambda run: Need(GIB))
+    assert memory.fitting(TINY, GPU) == 18  # a fifth of 90
+    give(monkeypatch, "0.25")
+    assert memory.fitting(TINY, GPU) == 5
+    assert [len(t) for t in groups.tasks([TINY] * 10, GPU)] == [5, 5]
+
+
+# -- where labkit first touches a GPU -----------------------------------------------------------
+class FakeWorker:
+    """Stands in for a worker process: keeps its environment, answers at once."""
+
+    made: list["FakeWorker"] = []  # noqa: RUF012 # emptied by the fixture
+
+    def __init__(self, root, device, environment):
+        self.environment, self.ended = environment, threading.Event()
+        self.made.append(self)
+
+    def train(self, task, seconds, memory, let_go):
+        return {"ok": True}
+
+    def let_go(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.ended.set()
+
+
+@pytest.fixture
+def workers(monkeypatch):
+    monkeypatch.setattr(processes, "WorkerProcess", FakeWorker)
+    FakeWorker.made = []
+    return FakeWorker
+
+
+@pytest.mark.parametrize(("gpus", "each"), [(1, 0.5 / 5), (2, 0.5 / 3), (3, 0.5 / 3), (8, 0.25)])
+def test_workers_and_the_process_over_them_divide_the_part(
+    device, workers, monkeypatch, tmp_path, gpus, each
+):
+    monkeypatch.setenv("LABKIT_SLOTS", "4")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    give(monkeypatch, "0.5")
+    engine = processes.Processes(tmp_path, GPU)
+    engine.train([(TINY,)] * 8)
+    engine.close()
+    parts = [float(one.environment["LABKIT_GPU_FRACTION"]) for one in workers.made]
+    assert set(parts) == {each} and device.limits == [each]
+    places = [one.environment["CUDA_VISIBLE_DEVICES"] for one in workers.made]
+    busiest = max(map(places.count, places))
+    assert (busiest + 1) * each <= 0.5 + 1e-9
+
+
+def test_workers_on_gpus_that_were_named_count_as_on_one(device, workers, monkeypatch, tmp_path):
+    monkeypatch.setenv("LABKIT_SLOTS", "3")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    give(monkeypatch, "0.4")
+    engine = processes.Processes(tmp_path, GPU)
+    engine.train([(TINY,)])
+    engine.close()
+    assert device.limits == [0.1] and "CUDA_VISIBLE_DEVICES" not in workers.made[0].environment
+
+
+def test_without_a_word_and_on_a_cpu_workers_are_told_nothing(
+    device, workers, monkeypatch, tmp_path
+):
+    for where, part in ((GPU, ""), ("cpu", "0.5")):
+        give(monkeypatch, part)
+        engine = processes.Processes(tmp_path, where)
+        engine.train([(TINY,)])
+        engine.close()
+    assert device.limits == []
+    assert all("LABKIT_GPU_FRACTION" not in one.environment for one in workers.made)
+
+
+def test_a_part_that_is_none_stops_a_sweep_before_a_worker_starts(
+    device, workers, monkeypatch, tmp_path
+):
+    give(monkeypatch, "2")
+    for name in ("processes", "serial"):
+        with pytest.raises(ValueError, match="LABKIT_GPU_FRACTION must be above 0"):
+            make_engine(tmp_path, GPU, name).train([(TINY,)])
+    assert workers.made == []
+
+
+def test_a_worker_takes_what_its_engine_left_to_it(device, monkeypatch, tmp_path):
+    monkeypatch.setattr(worker, "Answers", lambda: SimpleNamespace(say=lambda **words: None))
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    give(monkeypatch, "0.1")
+    worker.main(tmp_path, "cpu")
+    assert device.limits == []
+    worker.main(tmp_path, GPU)
+    assert device.limits == [0.1]
+
+
+def test_the_serial_engine_has_the_whole_part(device, monkeypatch, tmp_path):
+    give(monkeypatch, "0.3")
+    serial.Serial(tmp_path, GPU).train([])
+    assert device.limits == [0.3]
+
+
+def test_a_training_command_has_the_whole_part_of_its_gpu(device, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    give(monkeypatch, "0.3")
+    with scale_processes("cuda"):
+        assert device.limits == [0.3]
+
+
+def test_a_ray_of_our_own_gives_one_run_at_a_time_the_part(monkeypatch, tmp_path):
+    monkeypatch.setattr(on_ray, "import_ray", lambda: None)
+    for part, address, asked in (("", None, 0.25), ("0.2", None, 1), ("0.2", "auto", 0.2)):
+        give(monkeypatch, part)
+        engine = on_ray.OnRay(tmp_path, GPU, address)
+        assert engine.needs["GPU"] == asked and engine.share == float(part or 0.25)
+
+
+def test_a_ray_task_is_limited_to_its_share(device, monkeypatch, tmp_path):
+    class Begun(Exception):
+        pass
+
+    def train(*words, **more):
+        raise Begun
+
+    store, sign = Store(tmp_path, GPU), tmp_path / "sign"
+    sign.write_text("a word")
+    order = ray_work.order((TINY,), store, sign, share=0.2)
+    monkeypatch.setattr(ray_work, "sees", lambda *words: True)
+    monkeypatch.setattr(ray_work, "complete", train)
+    with pytest.raises(Begun):
+        list(ray_work.work(order))
+    assert device.limits == [0.2]
+
+
+# -- giving back --------------------------------------------------------------------------------
+@pytest.mark.parametrize("fails", [False, True])
+def test_after_each_task_a_gpu_gets_its_memory_back(device, monkeypatch, tmp_path, fails):
+    def perform(runs, place):
+        assert device.emptied == 0
+        return [record() for _ in runs] if not fails else 1 / 0
+
+    monkeypatch.setattr(task, "perform", perform)
+    with pytest.raises(ZeroDivisionError) if fails else nullcontext():
+        task.complete((TINY,), Store(tmp_path))
+    assert device.emptied == 1
+
+
+def test_workers_without_work_end_and_work_starts_new_ones(workers, monkeypatch, tmp_path):
+    monkeypatch.setenv("LABKIT_SLOTS", "2")
+    engine = processes.Processes(tmp_path)
+    engine.train([(TINY,)])
+    engine.train([(TINY,)])
+    assert len(workers.made) == 1, "work that comes soon finds its worker"
+    monkeypatch.setattr(processes, "IDLE", 0.01)
+    engine.train([(TINY,)])
+    assert workers.made[0].ended.wait(10)
+    engine.train([(TINY,)])
+    assert len(workers.made) == 2 and workers.made[1].ended.wait(10)
+    engine.close()
+
+
+def test_a_real_worker_without_work_ends_by_itself(monkeypatch, tmp_path):
+    monkeypatch.setenv("LABKIT_SLOTS", "1")
+    monkeypatch.setattr(processes, "IDLE", 0.5)
+    made = []
+
+    def start(*words):
+        made.append(WorkerProcess(*words))
+        return made[-1]
+
+    monkeypatch.setattr(processes, "WorkerProcess", start)
+    engine = processes.Processes(tmp_path)
+    engine.train([(TINY,)])
+    assert made[0]._process.wait(120) is not None
+    assert len(made) == 1 and engine._idle == {} and Store(tmp_path).get(TINY) is not None
+    engine.close()
+
+
+def test_closing_a_lab_frees_and_says_what_is_left(device, monkeypatch, tmp_path, capsys):
+    facts = {}
+    monkeypatch.setattr(
+        Lab, "_publish", staticmethod(lambda text, **more: print(text) or facts.update(more))
+    )
+    said = {"kernel": "1G", "run": "300M"}
+    lab = Lab("x", profile="cpu", seed=0, cpu_seconds=SECONDS, memory=said)
+    lab.store.put(TINY, record(), peak_bytes=200 * 2**20)
+    lab.store.put(replace(TINY, seed=7), record(), peak_bytes=GIB)
+    lab._counted = {TINY.key()}
+    lab.close()
+    words = capsys.readouterr().out
+    assert "in a run 200 MiB of 300 MiB declared" in words and "of 1.0 GiB declared" in words
+    assert "3.0 GiB of the GPU" in words and device.emptied == 1
+    assert facts["run_bytes"] == 200 * 2**20 and facts["gpu_bytes"] == 0
+    assert 50 * 2**20 < facts["kernel_bytes"] < 100 * GIB
+    fair = torch.version.cuda is None
+    assert facts["memory"] == ({"kernel": GIB, "run": 300 * 2**20} if fair else {})
+
+
+# -- declaring ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("memory", [{"kernel": "1G"}, {}, {"kernel": "1G", "run": "1G", "all": 1}])
+def test_a_chapter_declares_both_parts_or_none(memory):
+    assert courtesy.declared(None) == {}
+    with pytest.raises(ValueError, match="memory must name kernel and run, as in"):
+        Lab("x", profile="cpu", seed=0, cpu_seconds=SECONDS, memory=memory)
+
+
+def test_a_chapter_declares_bytes_above_0():
+    with pytest.raises(ValueError, match="memory must be a number of bytes above 0"):
+        courtesy.declared({"kernel": "much", "run": "1G"})
+
+
+def test_the_largest_run_counts_by_device_and_alone(tmp_path):
+    near, far = Store(tmp_path), Store(tmp_path, GPU)
+    runs = [replace(TINY, seed=seed) for seed in range(4)]
+    for run, peak, together in zip(runs, (5, 7, 90, 6), (1, 1, 8, 1), strict=True):
+        near.put(run, record(), peak_bytes=peak, together=together)
+    far.put(runs[0], record(), peak_bytes=11)
+    keys = {run.key() for run in runs} | {runs[0].key(GPU), "gone"}
+    assert courtesy.largest(near.folder, keys) == {"run_bytes": 7, "gpu_bytes": 11}
+    assert courtesy.largest(near.folder, []) == {"run_bytes": 0, "gpu_bytes": 0}
+
+
+def test_only_what_was_declared_for_is_compared(monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert courtesy.comparable("cpu", "processes")
+    assert not any(courtesy.comparable(*one) for one in [("full", "processes"), ("cpu", "serial")])
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    assert not courtesy.comparable("cpu", "processes")
+
+
+COST = {"cpu_seconds": 9.0, "declared": 10.0, "memory": {"kernel": 100 * 2**20, "run": 8 * 2**20}}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "run", "said"),
+    [
+        (125, 10, []),
+        (126, 10, ["its kernel held 126 MiB, but it declares 100"]),
+        (90, 11, ["one of its runs held 11 MiB, but it declares 8"]),
+        (200, 20, ["its kernel held 200", "one of its runs held 20"]),
+    ],
+)
+def test_a_quarter_more_than_declared_is_too_much(kernel, run, said):
+    found = excesses(COST | {"kernel_bytes": kernel * 2**20, "run_bytes": run * 2**20})
+    assert len(found) == len(said)
+    assert all(part in whole for part, whole in zip(said, found, strict=True))
+
+
+def test_who_declares_no_memory_is_held_to_none():
+    assert excesses({"cpu_seconds": 9.0, "declared": 10.0, "kernel_bytes": 2**50}) == []
+
+
+def test_the_build_reads_the_summary_and_goes_red(tmp_path, capsys):
+    last = {"kind": "volatile", "kernel_seconds": 2.5, "run_bytes": 0, "gpu_bytes": 0}
+    last |= {"kernel_bytes": 3 * GIB, "memory": {"kernel": GIB, "run": GIB}}
+    shown = [
+        {"outputs": [{"metadata": {"labkit": about}}]}
+        for about in (
+            {"kind": "volatile", "cpu_seconds": 3.0, "declared": 10.0, "runs": 4, "stored": 1},
+            {"kind": "claim"},
+            last,
+        )
+    ]
+    cost = spent({"cells": [*shown, {"cell_type": "markdown"}]})
+    assert cost["cpu_seconds"] == 3.0 and cost["kernel_seconds"] == 2.5 and cost["runs"] == 4
+    root = make_book(tmp_path / "book", c01_one=chapter_text("01_one"))
+    notebook = state.notebook_path(root, "smoke", "01_one")
+    notebook.parent.mkdir(parents=True)
+    notebook.write_text("{}")
+    state.write(root, "smoke", "01_one", {"key": "", "ok": True, "claims": []} | cost)
+    job = Job(chapters.find(root)[0], root, "smoke", 0)
+    assert job.finish() is False
+    assert "RED: its kernel held 3072 MiB, but it declares 1024" in capsys.readouterr().out
+    there = {"device": "cpu", "cpu": "a quick one", "torch": "0"}
+    ledger = root / "data" / "ledger" / "smoke.json"
+    ledger.parent.mkdir(parents=True)
+    empty = {"schema": 1, "profile": "smoke", "provenance": there, "claims": {}}
+    ledger.write_text(json.dumps(empty))
+    assert job.finish() is True
+    assert "note: its kernel held 3072 MiB" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("chapter", chapters.find(REPOSITORY), ids=lambda chapter: chapter.name)
+def test_every_chapter_declares_its_memory_and_gives_it_back(chapter):
+    cells = cells_of(chapter.source.read_text(encoding="utf-8"))
+    code = [cell.source for cell in cells if cell.kind == "code"]
+    found = courtesy.declared(declared(code, "memory"))
+    assert 2**28 < found["kernel"] < 4 * GIB and 2**28 < found["run"] < 4 * GIB
+    assert cells[-1].kind == "code" and cells[-1].source.startswith("lab.close()")
