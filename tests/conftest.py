@@ -25,6 +25,13 @@ def pytest_xdist_make_scheduler(config, log):
             file = nodeid.partition("::")[0]
             return next((word for word in TOGETHER if word in file), nodeid)
 
+        def mark_test_complete(self, node, item_index, duration=0) -> None:
+            """Forget what is done: the base class counts what is left among all it ever gave."""
+            super().mark_test_complete(node, item_index, duration)
+            scope = self._split_scope(self.registered_collections[node][item_index])
+            if all(self.assigned_work[node][scope].values()):
+                del self.assigned_work[node][scope]
+
     return Scheduling(config, log)
 
 

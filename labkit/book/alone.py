@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,17 +52,20 @@ def execute(
     *,
     profile: str,
     seed: int = 0,
-    code: Path = CODE,
     store: Path | None = None,
+    copies: Mapping[int, Path] | None = None,
     timeout: float = 600,
 ) -> list[Outcome]:
-    """Run slices in a fresh process; `code` is the folder of the labkit that they import.
+    """Run slices in a fresh process.
 
-    Records of runs are kept in `store`/.labkit (by default the book's own).
+    Records of runs are kept in `store`/.labkit (by default the book's own). `copies` has, by the
+    number of a slice, the folder of another labkit that it imports, whose records stay there too.
     """
     cells = [[(cell.index, sorted(cell.tags), cell.source) for cell in s.cells] for s in slices]
-    job = json.dumps({"profile": profile, "seed": seed, "slices": cells})
-    paths = [str(code), *filter(None, [os.environ.get("PYTHONPATH")])]
+    copied = {number: str(folder) for number, folder in (copies or {}).items()}
+    codes = [copied.get(number) for number in range(len(cells))]
+    job = json.dumps({"profile": profile, "seed": seed, "slices": cells, "codes": codes})
+    paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]
     alone = {
         "PYTHONPATH": os.pathsep.join(paths),
         "LABKIT_ROOT": str(store or root),
@@ -97,7 +100,8 @@ def main(argv: list[str]) -> int:
     for name in sorted({name for cells in job["slices"] for name in _imports(cells)}):
         with contextlib.suppress(Exception):  # a cell that fails by it says so itself
             importlib.import_module(name)  # once, not in every fork
-    found = [_forked(cells, job["profile"], job["seed"]) for cells in job["slices"]]
+    both = zip(job["slices"], job["codes"], strict=True)
+    found = [_forked(cells, job["profile"], job["seed"], code) for cells, code in both]
     Path(argv[0]).write_text(json.dumps(found))
     return 0
 
@@ -114,12 +118,14 @@ def _imports(cells: list[Any]) -> Iterator[str]:
                     yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _forked(cells: list[Any], profile: str, seed: int) -> dict[str, Any]:
+def _forked(cells: list[Any], profile: str, seed: int, copy: str | None) -> dict[str, Any]:
     with tempfile.TemporaryFile("w+") as file:
         child = os.fork()
         if not child:
             code = 1
             try:
+                if copy:
+                    _import_from(copy)
                 with contextlib.redirect_stdout(sys.stderr):
                     outcome = run(cells, profile, seed)
                 file.write(json.dumps(outcome))
@@ -136,6 +142,15 @@ def _forked(cells: list[Any], profile: str, seed: int) -> dict[str, Any]:
     if status or not text:
         return {"claims": {}, "reports": [], "cell": None, "error": f"it ended with {status}"}
     return json.loads(text)
+
+
+def _import_from(code: str) -> None:
+    """Forget labkit, and find the one in another folder from here on; workers find it too."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "labkit"]:
+        del sys.modules[name]
+    sys.path.insert(0, code)
+    paths = [code, *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ |= {"PYTHONPATH": os.pathsep.join(paths), "LABKIT_ROOT": code}
 
 
 def run(cells: list[Any], profile: str, seed: int) -> dict[str, Any]:

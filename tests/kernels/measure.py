@@ -20,6 +20,7 @@ from normkernels.launch import INTERPRETED
 from torch import Tensor
 from torch.utils import deterministic
 
+from . import quick
 from .cases import Case, Make
 
 if INTERPRETED and tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7):
@@ -27,6 +28,8 @@ if INTERPRETED and tuple(map(int, triton.__version__.split(".")[:2])) < (3, 7):
 
     if tuple(map(int, numpy.__version__.split(".")[:2])) >= (2, 4):
         raise ImportError("the interpreter of Triton 3.6 needs NumPy < 2.4 for bounds of loops")
+if INTERPRETED:
+    quick.install()
 DEVICE = torch.device("cuda" if torch.cuda.is_available() and not INTERPRETED else "cpu")
 FLOAT, BRAIN, HALF = torch.float32, torch.bfloat16, torch.float16
 UNIT = {FLOAT: 2.0**-24, BRAIN: 2.0**-8, HALF: 2.0**-11}
