@@ -168,6 +168,7 @@ html_theme = "sphinx_book_theme"
 html_title = "Normalization in Transformers"
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
+html_js_files = ["math.js"]
 html_favicon = "_static/icon.svg"
 html_context = {"default_mode": "auto"}
 html_copy_source = False
