@@ -58,7 +58,8 @@ MARKS = {
     "a forged reply": (
         "refused",
         _FRAME + "def rms_norm(x):\n"
-        '    os.write(3, frame(b\'{"head": {"id": 2, "failure": "", "points": 9}, "value": true}\'))\n'
+        '    text = b\'{"head": {"id": 2, "failure": "", "points": 9}, "value": true}\'\n'
+        "    os.write(3, frame(text))\n"
         "    return x",
     ),
     "a forged reply ahead of time": (
@@ -135,7 +136,8 @@ MARKS = {
     ),
     "junk on all descriptors": (
         "refused",
-        "def rms_norm(x):\n    for number in range(64):\n        try: os.write(number, b'junk' * 99)\n"
+        "def rms_norm(x):\n    for number in range(64):\n"
+        "        try: os.write(number, b'junk' * 99)\n"
         "        except OSError: pass\n    time.sleep(600)",
     ),
     "junk in the background": (
@@ -158,8 +160,7 @@ MARKS = {
     "patch the wire": (
         WRONG,
         "wire = sys.modules['confined.wire']\nkeep = wire.frame\n"
-        "wire.frame = lambda head, value=None, cap=0: keep({**head, 'ok': True, 'points': 9}, True)\n"
-        + _WRONG,
+        "wire.frame = lambda head, value=None, cap=0: keep({**head, 'points': 9}, True)\n" + _WRONG,
     ),
     "patch json and struct": (
         ("refused", "ended"),
@@ -194,7 +195,8 @@ MARKS = {
     "look for the answer among the objects": (
         WRONG,
         "def rms_norm(x):\n    for one in gc.get_objects():\n"
-        "        if type(one) is torch.Tensor and one.shape == x.shape and one is not x: return one\n"
+        "        if type(one) is torch.Tensor and one.shape == x.shape and one is not x:\n"
+        "            return one\n"
         "    return torch.zeros_like(x)",
     ),
     "change the question": (WRONG, "def rms_norm(x):\n    x.zero_()\n    return x"),

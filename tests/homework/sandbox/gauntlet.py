@@ -35,7 +35,10 @@ NAMES = (*BODIES, *MARKS)
 QUICK = attacks_floods.QUICK | attacks_marks.SLOW | {"junk in the background"}
 
 # What the attacks import, so that the walls are met and not the import hook.
-PACKAGES = ["torch", "numpy", "atexit", "builtins", "ctypes", "fcntl", "gc", "importlib", "inspect", "mmap", "multiprocessing", "os", "pathlib", "pickle", "resource", "select", "shutil", "signal", "socket", "subprocess", "sys", "tempfile", "threading"]
+PACKAGES = """
+    torch numpy atexit builtins ctypes fcntl gc importlib inspect mmap multiprocessing os pathlib
+    pickle resource select shutil signal socket subprocess sys tempfile threading
+"""
 HONEST = """
 import torch
 def rms_norm(x): return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
@@ -149,7 +152,7 @@ class Range:
             return earns(worker.call("rms_norm", self.x), self.x)
 
     def survivors(self) -> list[int]:
-        """List the processes that the zygote or its workers left: a worker cannot leave their session."""
+        """List what the zygote or its workers left: nobody of them can leave the session."""
         found = []
         for folder in Path("/proc").iterdir():
             if folder.name.isdigit() and int(folder.name) not in (self.zygote, self.at["sibling"]):
@@ -186,7 +189,7 @@ def prepared(mode: str) -> Iterator[Range]:
     """Open a sandbox with a sibling worker at work beside each attack."""
     with (
         tempfile.TemporaryDirectory() as outside,
-        Sandbox(mode, LIMITS, packages=tuple(PACKAGES)) as sandbox,
+        Sandbox(mode, LIMITS, packages=tuple(PACKAGES.split())) as sandbox,
         sandbox.worker(HONEST) as sibling,
     ):
         os.chmod(outside, 0o755)

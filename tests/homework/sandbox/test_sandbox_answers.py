@@ -21,8 +21,8 @@ def test_plain_values_come_back_as_they_went(ask, value):
 
 
 def test_tensors_of_all_kinds_come_back_bit_for_bit(sandbox):
-    kinds = ["float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64"]
-    tensors = [torch.tensor([[0, 1, 2]]).to(getattr(torch, kind)) for kind in kinds]
+    kinds = "float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64"
+    tensors = [torch.tensor([[0, 1, 2]]).to(getattr(torch, kind)) for kind in kinds.split()]
     tensors += [torch.tensor(math.nan), torch.empty(0, 3), torch.ones(4, 4).t()[1:, ::2]]
     with sandbox.worker("def answer(x): return x") as worker:
         for sent in tensors:
@@ -55,8 +55,8 @@ def test_named_arguments_numpy_arrays_and_prints_arrive(ask):
     "program, failure, detail",
     [
         ("x = 1", "missing", "no definition of answer"),
-        ("def answer(): raise ValueError('eps must be > 0')", "raised", "ValueError: eps must be > 0"),
-        ("def answer(): return [1] + 1", "raised", 'TypeError: can only concatenate list (not "int") to list'),
+        ("def answer(): raise ValueError('eps > 0')", "raised", "ValueError: eps > 0"),
+        ("def answer(): return [1] + 1", "raised", "TypeError: can only concatenate list"),
         ("def answer(): return object()", "refused", "got object"),
         ("def answer(): return bytearray(1 << 40)", "memory", "MemoryError"),
         ("def answer(:", "broken", "SyntaxError: "),
@@ -82,13 +82,16 @@ scale: Unknown = 2.0
 def half(x: AlsoUnknown): return x / scale
 broken = half(1) / 0
 def uses(): return broken
+if half(1) / 0:
+    def perhaps(): return 1
 """
     with sandbox.worker(program) as worker:
         assert worker.call("half", 1).value == 0.5
         assert worker.call("broken").failure == "broken"
         assert worker.call("uses").detail == "NameError: name 'broken' is not defined"
         assert worker.call("check").failure == "forbidden"
-        assert "ZeroDivisionError" in worker.call("nothing").detail
+        assert worker.call("nothing").failure == "missing"
+        assert worker.call("perhaps").failure == "broken"
 
 
 def test_a_probe_gets_the_final_definitions(sandbox):

@@ -22,7 +22,7 @@ def memory_of(pid, needle):
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
         for line in maps:
             span, rights = line.split()[:2]
-            if "rw" not in rights or re.search(r"\\[v", line):
+            if "rw" not in rights or re.search(r"\[v", line):
                 continue
             start, end = (int(each, 16) for each in span.split("-"))
             tail = b""

@@ -3,6 +3,7 @@
 import os
 import resource
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,8 +16,13 @@ HONEST = "def double(x): return 2 * x"
 
 
 @pytest.mark.parametrize(
-    "program", ["def loop():\n    while True: pass", "import re\ndef loop(): re.match('(a+)+$', 'a' * 60 + 'b')"]
-)  # fmt: skip
+    "program",
+    [
+        "def loop():\n    while True: pass",
+        "import re\ndef loop(): re.match('(a+)+$', 'a' * 60 + 'b')",
+    ],
+    ids=["in Python", "in C"],
+)
 def test_an_infinite_loop_ends_within_its_limit_and_two_seconds(sandbox, program):
     with sandbox.worker(program, limits=Limits(seconds=0.5)) as worker:
         start = time.monotonic()
@@ -111,7 +117,7 @@ def test_a_small_folder_is_not_too_large_and_a_large_one_is(tmp_path):
 
 def cpu_of(pid):
     """Processor seconds of a process and of its children that are gone."""
-    fields = open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
