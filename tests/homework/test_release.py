@@ -64,7 +64,7 @@ def test_a_notebook_is_whole_and_says_nothing_of_its_making(notebook, released):
 
 def test_a_notebook_keeps_nbgraders_own_rules(released, caplog):
     from nbgrader.nbgraderformat import MetadataValidator
-    from nbgrader.preprocessors import CheckCellMetadata, LockCells
+    from nbgrader.preprocessors import CheckCellMetadata, ClearSolutions, LockCells
 
     for path in released[1].rglob("*.ipynb"):
         read = nbformat.read(path, as_version=4)
@@ -73,6 +73,10 @@ def test_a_notebook_keeps_nbgraders_own_rules(released, caplog):
         before = nbformat.writes(checked)
         locked, _ = LockCells().preprocess(checked, {})
         assert nbformat.writes(locked) == before, "locked already, and as nbgrader locks"
+    key = nbformat.read(released[1] / "key/hw9_toy.ipynb", as_version=4)
+    cleared, _ = ClearSolutions().preprocess(key, {"unique_key": ""})
+    text = nbformat.writes(cleared)
+    assert text.count("YOUR CODE HERE") == 3 and "answer_of_q1" not in text
     assert caplog.records == []
 
 
