@@ -3,10 +3,10 @@
 import contextlib
 import os
 import select
-import shutil
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from labkit.homework.sandbox import folder
 from labkit.homework.sandbox.groups import Group
 
 if TYPE_CHECKING:
@@ -43,21 +43,8 @@ class Body:
         if self.group:
             self.group.remove()
         if self.home:
-            shutil.rmtree(self.home, onerror=_open_up)
+            folder.remove(self.home)
 
-    def written(self) -> int:
-        """Add up the sizes in the worker's folder, where no mount caps them."""
-        total = 0
-        for folder, _, files in os.walk(self.home) if self.home else ():
-            for file in files:
-                with contextlib.suppress(OSError):
-                    total += os.lstat(os.path.join(folder, file)).st_size
-        return total
-
-
-def _open_up(function: Any, path: str, _: object) -> None:
-    """Remove a folder that was closed by the worker; what is gone already is fine."""
-    with contextlib.suppress(OSError):
-        os.chmod(os.path.dirname(path), 0o700)
-        os.chmod(path, 0o700, follow_symlinks=False) if not os.path.islink(path) else None
-        shutil.rmtree(path) if os.path.isdir(path) else function(path)
+    def wrote_too_much(self, cap: int) -> bool:
+        """Whether the worker's folder is over its cap, where no mount keeps it."""
+        return bool(self.home) and folder.too_large(self.home, cap)

@@ -16,7 +16,7 @@ from typing import Any
 
 from labkit.homework.sandbox import calls, modes, visible
 from labkit.homework.sandbox.body import Body
-from labkit.homework.sandbox.groups import Group
+from labkit.homework.sandbox.groups import Group, sweep
 from labkit.homework.sandbox.inside import kernel
 from labkit.homework.sandbox.limits import Limits
 from labkit.homework.sandbox.worker import REQUEST, Worker
@@ -41,6 +41,7 @@ _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "MKL_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "PASSIVE",
     "PATH": "/usr/bin:/bin",
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -64,18 +65,16 @@ class Sandbox:
         packages: tuple[str, ...] = ("torch", "numpy"),
     ):
         modes.require(mode)
+        if mode == "full":
+            sweep()
         self.mode, self.limits = mode, limits or Limits()
         self.packages = tuple(packages)
-        self._sizes = {
-            name: self.limits.bytes(name) for name in ("memory", "file", "reply", "output")
-        }
         self._plan = {
             **visible.paths(self.packages),
             "mode": mode,
             "allowed": list(self.packages),
             "landlock": bool(kernel.landlock_version()),
             "filter": calls.compiled().hex(),
-            "limits": {**self._sizes, "processes": self.limits.processes, "request": REQUEST},
         }
         self._lock = threading.Lock()
         self._uids = itertools.count(secrets.randbelow(_UIDS))
@@ -93,13 +92,16 @@ class Sandbox:
         with self._lock:
             self._stop()
 
-    def worker(self, program: str, probes: str = "") -> Worker:
-        """Give a fresh confined process for these definitions; a context manager."""
-        return Worker(self, program, probes)
+    def worker(self, program: str, probes: str = "", limits: Limits | None = None) -> Worker:
+        """Give a fresh confined process for these definitions; a context manager.
+
+        `limits` are those of the sandbox unless this worker has its own.
+        """
+        return Worker(self, program, probes, limits or self.limits)
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        said = tempfile.TemporaryFile()
+        said = tempfile.TemporaryFile()  # noqa: SIM115 - the zygote's output outlives this call
         root = tempfile.mkdtemp(prefix="labkit-root-")
         arguments = [str(_INSIDE), str(theirs.fileno())]
         try:
@@ -121,7 +123,7 @@ class Sandbox:
             text = said.read()[-2000:].decode(errors="replace").strip()
             self._stop()
             raise RuntimeError(f"the zygote, which imports {self.packages}, did not start: {text}")
-        said.close()
+        said.close()  # here; the zygote keeps its own
         self.starts += 1
 
     def _heard(self, seconds: float) -> dict[str, Any]:
@@ -163,19 +165,23 @@ class Sandbox:
                     return {}
         raise RuntimeError("the zygote ended twice while it forked a worker")
 
-    def fork(self, channel: int, output: int) -> Body:
+    def fork(self, channel: int, output: int, limits: Limits) -> Body:
         """Fork one worker, cap it, and give what the grader holds of it."""
         uid, group, home = 0, None, "/tmp"
+        sizes = {name: limits.bytes(name) for name in ("memory", "file", "reply")}
+        most = {**sizes, "processes": limits.processes, "request": REQUEST}
         if self.mode != "plain":
             uid = _FIRST_UID + next(self._uids) % _UIDS
-        if self.mode != "full":
-            home = tempfile.mkdtemp(prefix="labkit-worker-")
-            os.chown(home, uid, uid) if uid else None
         if self.mode == "full":
-            group = Group(self._sizes["memory"], self.limits.processes)
-        body = Body(self, home if self.mode != "full" else "", group)
+            group = Group(sizes["memory"], limits.processes)
+        else:
+            home = tempfile.mkdtemp(prefix="labkit-worker-")
+            if uid:
+                os.chown(home, uid, uid)
+        body = Body(self, "" if self.mode == "full" else home, group)
+        order = {"do": "fork", "tmp": home, "uid": uid, "limits": most}
         try:
-            heard = self._order({"do": "fork", "tmp": home, "uid": uid}, channel, output)
+            heard = self._order(order, channel, output)
             body.pid, (body.pidfd,) = heard["pid"], heard["descriptors"]
             if group:
                 group.add(body.pid)

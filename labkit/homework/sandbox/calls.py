@@ -59,7 +59,7 @@ def compiled() -> bytes:
 
     rules = seccomp.SyscallFilter(seccomp.ERRNO(errno.EPERM))
 
-    def allow(name: str, *arguments: object) -> None:
+    def allow(name: str, *arguments: seccomp.Arg) -> None:
         number = seccomp.resolve_syscall(seccomp.Arch.NATIVE, name)
         if number >= 0:  # this architecture has it
             rules.add_rule(seccomp.ALLOW, number, *arguments)

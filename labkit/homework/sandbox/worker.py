@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from labkit.homework.sandbox.answer import FAILURES, Answer, clean
 from labkit.homework.sandbox.channel import Channel, Closed, Slow
 from labkit.homework.sandbox.inside import wire
+from labkit.homework.sandbox.limits import Limits
 
 if TYPE_CHECKING:
     from labkit.homework.sandbox.box import Sandbox
@@ -26,16 +27,19 @@ class Worker:
     Once the process is gone, each further call answers at once with the same failure.
     """
 
-    def __init__(self, sandbox: "Sandbox", program: str, probes: str):
+    def __init__(self, sandbox: "Sandbox", program: str, probes: str, limits: Limits):
         self.sandbox, self.program, self.probes = sandbox, program, probes
+        self.limits = limits
         self.loaded = Answer()  # what running the definitions printed and took, or its failure
         self._gone: Answer | None = None
         self._number = 0
 
     def __enter__(self) -> "Worker":
-        self._channel = Channel(self.sandbox.limits.bytes("output"))
+        self._channel = Channel(self.limits.bytes("output"))
         try:
-            self.body = self.sandbox.fork(self._channel.theirs.fileno(), self._channel.their_output)
+            self.body = self.sandbox.fork(
+                self._channel.theirs.fileno(), self._channel.their_output, self.limits
+            )
         except BaseException:
             self._channel.close()
             raise
@@ -86,7 +90,7 @@ class Worker:
         # The values are the grader's own: what cannot cross is a test's mistake, and raises here.
         message = wire.frame({**order, "id": self._number}, value, REQUEST)
         before, start = len(self._channel.printed), time.monotonic()
-        value, failure, detail = self._exchange(message, start + self.sandbox.limits.seconds)
+        value, failure, detail = self._exchange(message, start + self.limits.seconds)
         printed = self._channel.printed[before:].decode(errors="replace")
         answer = Answer(
             value,
@@ -101,7 +105,7 @@ class Worker:
 
     def _exchange(self, message: bytes, deadline: float) -> tuple[Any, str, str]:
         """Ask once: (value, failure, detail); after a failure of the process it is ended."""
-        limits = self.sandbox.limits
+        limits = self.limits
         try:
             head, value = self._channel.exchange(
                 message, deadline, limits.bytes("reply"), self._look
@@ -122,13 +126,13 @@ class Worker:
         return (None, failure, detail) if failure else (value, "", "")
 
     def _look(self) -> None:
-        if self.body.written() > self.sandbox.limits.bytes("file"):
+        if self.body.wrote_too_much(self.limits.bytes("file")):
             raise TooMuchWritten
 
     def _end(self, failure: str, detail: str) -> tuple[None, str, str]:
         status, memory = self.body.end()
         if memory:
-            return None, "memory", f"it used more than {self.sandbox.limits.memory} of memory"
+            return None, "memory", f"it used more than {self.limits.memory} of memory"
         return None, failure, detail or _ending(status)
 
     def _shown(self, detail: str) -> str:

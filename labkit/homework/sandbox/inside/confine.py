@@ -86,7 +86,7 @@ def confine(
     Of all open descriptors those in `kept` remain, {old: new}; `memory` is the address space that
     the worker starts with.
     """
-    home, uid, limits = order["tmp"], order["uid"], plan["limits"]
+    home, uid, limits = order["tmp"], order["uid"], order["limits"]
     if plan["mode"] == "full":
         kernel.unshare(kernel.NEW_MOUNTS | kernel.NEW_IPC)
         options = f"mode=700,uid={uid},gid={uid},nr_inodes=4096,size={limits['file']}"
@@ -107,26 +107,26 @@ def confine(
     if plan["landlock"]:
         kernel.landlock([*rules, kernel.opened(home, kernel.CHANGE)])
     _close_all_but(kept)
-    _limit(plan, memory + limits["memory"])
+    _limit(plan["mode"], limits, memory)
     os.environ.update(HOME=home, TMPDIR=home, TRITON_CACHE_DIR=f"{home}/triton")
     kernel.install(bytes.fromhex(plan["filter"]))
 
 
-def _limit(plan: dict[str, Any], memory: int) -> None:
+def _limit(mode: str, most: dict[str, int], memory: int) -> None:
     limits = {
-        resource.RLIMIT_AS: memory,
+        resource.RLIMIT_AS: memory + most["memory"],
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_FSIZE: plan["limits"]["file"],
+        resource.RLIMIT_FSIZE: most["file"],
         resource.RLIMIT_MEMLOCK: 0,
         resource.RLIMIT_MSGQUEUE: 0,
         resource.RLIMIT_NOFILE: 64,
     }
-    if plan["mode"] != "plain":  # it counts by user, and a plain user has other processes
-        limits[resource.RLIMIT_NPROC] = plan["limits"]["processes"]
-    for limit, most in limits.items():
+    if mode != "plain":  # it counts by user, and a plain user has other processes
+        limits[resource.RLIMIT_NPROC] = most["processes"]
+    for limit, value in limits.items():
         hard = resource.getrlimit(limit)[1]
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(limit, (most, most))
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(limit, (value, value))
 
 
 def _close_all_but(kept: dict[int, int]) -> None:

@@ -10,41 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
-SAFE = frozenset(
-    [
-        "__future__",
-        "abc",
-        "array",
-        "bisect",
-        "cmath",
-        "collections",
-        "contextlib",
-        "copy",
-        "dataclasses",
-        "datetime",
-        "decimal",
-        "enum",
-        "fractions",
-        "functools",
-        "heapq",
-        "itertools",
-        "json",
-        "math",
-        "numbers",
-        "operator",
-        "pprint",
-        "random",
-        "re",
-        "statistics",
-        "string",
-        "struct",
-        "textwrap",
-        "time",
-        "typing",
-        "types",
-        "warnings",
-    ]
-)
+_SAFE = """
+    __future__ abc array bisect cmath collections contextlib copy dataclasses datetime decimal enum
+    fractions functools heapq itertools json math numbers operator pprint random re statistics
+    string struct textwrap time typing types warnings
+"""
+SAFE = frozenset(_SAFE.split())
 
 
 class Forbidden(ImportError):

@@ -22,20 +22,10 @@ _MAX_DEPTH = 32
 _MAX_NODES = 200_000
 _MAX_BITS = 256  # of an int
 _MAX_AXES = 16
-_DTYPES = [
-    "float32",
-    "float64",
-    "float16",
-    "bfloat16",
-    "int64",
-    "int32",
-    "int16",
-    "int8",
-    "uint8",
-    "bool",
-    "complex64",
-    "complex128",
-]
+_NAMES = """
+    float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64 complex128
+"""
+_DTYPES = tuple(_NAMES.split())
 
 
 class Refused(ValueError):
@@ -91,6 +81,8 @@ class Pack:
 
     def _tensor(self, torch: Any, value: Any) -> Any:
         name = str(value.dtype).removeprefix("torch.")
+        if value.is_nested:
+            raise Refused("a tensor must be dense and on the CPU, got a nested one")
         if value.layout is not torch.strided or value.is_quantized or value.device.type != "cpu":
             raise Refused(f"a tensor must be dense and on the CPU, got {_kind_of(value)}")
         if name not in _DTYPES:

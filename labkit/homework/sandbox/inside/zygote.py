@@ -2,7 +2,7 @@
 
 It is started by the grader with one socket. First comes the plan, then orders, each answered:
 
-    {"do": "fork", "tmp", "uid"} + (socket, output)  ->  {"pid"} + (pidfd)
+    {"do": "fork", "tmp", "uid", "limits"} + (socket, output)  ->  {"pid"} + (pidfd)
     {"do": "reap", "pid"}                            ->  {"status"}
 
 It ends when the grader does: the socket then reads as closed.
@@ -38,7 +38,7 @@ def main(descriptor: int) -> None:
     zygote = Zygote(grader, plan, statm, own_pids)
     gc.collect()
     gc.freeze()  # what is not looked at again is not copied by the forks
-    grader.send(json.dumps({"ready": True, "threads": _threads()}).encode())
+    grader.send(json.dumps({"ready": True}).encode())
     zygote.run()
 
 
@@ -48,13 +48,6 @@ def _reap(pid: int) -> int | None:
         return os.waitpid(pid, 0)[1]
     except ChildProcessError:
         return None
-
-
-def _threads() -> int:
-    """Count this process's threads: a fork must find one."""
-    import threading
-
-    return threading.active_count()
 
 
 class Zygote:
@@ -111,7 +104,7 @@ class Zygote:
         except BaseException:
             os.write(said, wire.frame({"unconfined": traceback.format_exc(limit=3)[-2000:]}))
             os._exit(70)
-        plan = self.plan
+        allowed = self.plan["allowed"]
         self.grader.detach()
         self.__dict__.clear()
-        serve.serve(plan["allowed"], plan["limits"])
+        serve.serve(allowed, order["limits"])
