@@ -1,4 +1,4 @@
-"""The instructors' page is executed: from a release to a CSV in its five commands, as they stand."""
+"""The instructors' page is executed: from a release to a CSV in its five commands."""
 
 import csv
 import os
