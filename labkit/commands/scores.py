@@ -71,7 +71,7 @@ def _feedback(args: argparse.Namespace) -> int:
     from labkit.homework.grading import feedback, results
 
     found = results.load_all(results.folder_of(args.results, args.homework))
-    folder = args.out / found[0]["homework"]
+    folder = results.own_folder(args.out) / found[0]["homework"]
     for result in found:
         feedback.write(folder, result)
     print(f"{len(found)} students, Markdown and HTML; in {folder}")
@@ -89,6 +89,7 @@ def _gradebook(args: argparse.Namespace) -> int:
         print(told, end="")
     else:
         write_whole(args.out, told)
+        args.out.chmod(0o600)  # marks are nobody else's
         print(f"{told.count(chr(10)) - 1} rows; in {args.out}")
     return _open_questions(found)
 

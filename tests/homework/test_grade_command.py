@@ -44,6 +44,7 @@ def test_collect_reports_and_is_red_when_nothing_was_found(tmp_path, capsys, mon
 def test_scores_with_an_open_question_are_written_and_red(graded_class, capsys):
     assert cli.main(["homework", "gradebook", "results", "--out", "scores.csv"]) == 1
     assert "q2 is not graded for bob" in capsys.readouterr().err
+    assert (graded_class / "scores.csv").stat().st_mode & 0o777 == 0o600
     with (graded_class / "scores.csv").open(newline="", encoding="utf-8") as file:
         assert [row["total"] for row in csv.DictReader(file)] == ["5", ""]
     assert cli.main(["homework", "gradebook", "results", "--homework", NAME]) == 1
@@ -52,6 +53,7 @@ def test_scores_with_an_open_question_are_written_and_red(graded_class, capsys):
 
 def test_feedback_is_written_for_everybody(graded_class, capsys):
     assert cli.main(["homework", "feedback", "results", "--out", "told"]) == 0
+    assert (graded_class / "told").stat().st_mode & 0o777 == 0o700
     names = sorted(path.name for path in (graded_class / "told" / NAME).iterdir())
     assert names == ["ann.html", "ann.md", "bob.html", "bob.md"]
 
