@@ -128,6 +128,7 @@ def test_no_cell_is_a_formula(three, start):
         assert not [cell for row in rows_of(text) for cell in row if cell[:1] == start]
 
 
+@pytest.mark.slow  # importing nbgrader takes longest
 def test_scores_go_into_nbgraders_gradebook_and_a_hands_score_stays(tmp_path, three):
     api = pytest.importorskip("nbgrader.api")
     path = tmp_path / "gradebook.db"
@@ -148,6 +149,7 @@ def test_scores_go_into_nbgraders_gradebook_and_a_hands_score_stays(tmp_path, th
         assert raw.execute("select count(*) from grade").fetchone() == (6,)
 
 
+@pytest.mark.slow
 def test_scores_go_into_an_assignment_that_nbgrader_knew_before_its_cells(tmp_path, three):
     api = pytest.importorskip("nbgrader.api")
     path = tmp_path / "gradebook.db"

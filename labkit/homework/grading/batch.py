@@ -114,7 +114,7 @@ def run(
     kept: list[str] = []
     moved: list[Change] = []
     faults: dict[str, dict[str, str]] = {}
-    with locked(out / f".{private.homework}.lock"):
+    with locked(results.own_folder(out) / f".{private.homework}.lock"):
         before = {student: results.load(folder / f"{student}.json") for student in files}
         chosen = [student for student in files if not only or student in only]
         for student, result, fresh in _grade(chosen, files, private_path, private, how, before):

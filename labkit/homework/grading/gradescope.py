@@ -28,12 +28,13 @@ SETUP = """#!/usr/bin/env bash
 # Build the environment that run_autograder uses; needs Python 3.11 or later, 3.11 to 3.13 tried.
 set -euo pipefail
 root="$(cd "$(dirname "$0")/.." && pwd)"
+apt-get update
+apt-get install -y libseccomp2
 python=""
 for one in python3.13 python3.12 python3.11; do
   if command -v "$one" > /dev/null; then python="$one"; break; fi
 done
 if [ -z "$python" ]; then
-  apt-get update
   apt-get install -y python3.11 python3.11-venv
   python=python3.11
 fi
