@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from labkit.homework import regions
-from labkit.homework.source import Cell
+from labkit.homework.cells import Cell
 
 SHORTEST = 12
 TRIVIAL = re.compile(

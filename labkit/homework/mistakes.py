@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from labkit.homework import regions, settings, variants
+from labkit.homework.cells import OF_A_QUESTION, ROLES, Cell, defined
 from labkit.homework.regions import HIDDEN, OPEN, SOLUTION
-from labkit.homework.source import OF_A_QUESTION, ROLES, Cell, defined
 
 TAGS = "homework, variant, solution:q1, test:q1 with points:2, probe:q1"
 QUESTION = re.compile(r"[a-z][a-z0-9]*")

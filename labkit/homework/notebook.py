@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from labkit.book.chapters import KERNEL
 from labkit.book.twins import LANGUAGE
 from labkit.homework import regions, variants
-from labkit.homework.source import Cell, Homework
+from labkit.homework.cells import Cell
+from labkit.homework.source import Homework
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from labkit.homework import notebook
+from labkit.homework.cells import Cell
 from labkit.homework.definitions import read
 from labkit.homework.grading.examine import Faulty, parts
 from labkit.homework.grading.grade import draw_of, roots
 from labkit.homework.judge import Part
 from labkit.homework.private import Private, Question, RubricPart
-from labkit.homework.public import checks_passed
+from labkit.homework.public import checks_passed, out_of_time
 from labkit.homework.regions import for_key, for_student
-from labkit.homework.source import Cell, Homework
+from labkit.homework.source import Homework
 from labkit.homework.trusted import Trusted, execute
 
 
@@ -40,10 +41,11 @@ def rehearse(
     warnings: list[str] = []
     for number, given in enumerate(variants):
         key, stubs = _texts(homework, given, for_key), _texts(homework, given, for_student)
-        faults = _key(homework, key)
+        faults, told = _key(homework, key)
+        warnings += told
         if number == 0:
-            untouched, warnings = _untouched(homework, stubs)
-            faults += untouched
+            untouched, told = _untouched(homework, stubs)
+            faults, warnings = faults + untouched, warnings + told
         for one, asked in zip(private.questions, homework.questions, strict=True):
             line = asked.test.line
             found, wrong = _points(private, one, line, list(key.values()), given)
@@ -52,7 +54,7 @@ def rehearse(
         if faults:  # other numbers would mostly say the same again
             numbers = f" (numbers: {dict(given)})" if number else ""
             return Rehearsal((), tuple(fault + numbers for fault in faults), ())
-    return Rehearsal(tuple(rubric), (), tuple(warnings))
+    return Rehearsal(tuple(rubric), (), tuple(dict.fromkeys(warnings)))
 
 
 def _texts(
@@ -77,23 +79,30 @@ def _run(
             yield cell, "", error
 
 
-def _key(homework: Homework, texts: Mapping[Cell, str]) -> list[str]:
-    """Run the key, in which every cell works and every public check passes."""
-    faults, namespace = [], {}
+def _key(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str], list[str]]:
+    """Run the key, in which every cell works and every public check passes: faults, warnings."""
+    faults, warnings, namespace = [], [], {}
     for cell, printed, error in _run(f"{homework.name} key", texts, namespace):
         where = f"line {cell.line}: "
         if error is not None:
             # What follows would fail for the same cause.
-            return [*faults, f"{where}the key must run, but this cell raised {_told(error)}"]
-        if cell.role == "test" and not checks_passed(printed, cell.question):
-            # A check of labkit has seconds: a busy machine gets a second chance.
+            fault = f"{where}the key must run, but this cell raised {_told(error)}"
+            return [*faults, fault], warnings
+        if cell.role != "test" or checks_passed(printed, cell.question):
+            continue
+        if out_of_time(printed):  # a second chance
             printed = execute(texts[cell], f"{homework.name} key again", namespace)
-        if cell.role == "test" and not checks_passed(printed, cell.question):
+        if out_of_time(printed):
+            warnings.append(
+                f"{where}the public checks of {cell.question} ran out of time on the key, so it "
+                "is not known whether they pass; release again when the machine is less busy"
+            )
+        elif not checks_passed(printed, cell.question):
             faults.append(
                 f"{where}the public checks of {cell.question} must pass on the key, but they "
                 f"say: {printed.strip() or 'nothing'}"
             )
-    return faults
+    return faults, warnings
 
 
 def _untouched(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str], list[str]]:

@@ -44,7 +44,7 @@ def release(path: Path, out: Path, students: Sequence[str] = (), seed: int = 0) 
     ValueError where the source, the ids or the folder are not as they must be; Red where running
     the homework shows a fault, or where a solution would reach a student.
     """
-    homework = source.read(path)
+    homework, out = source.read(path), out.resolve()
     _recover(out)
     _check_free(out, homework)
     drawing = _drawing(homework, students, seed)
@@ -56,7 +56,10 @@ def release(path: Path, out: Path, students: Sequence[str] = (), seed: int = 0) 
         raise Red("\n".join(f"{path.name}, {fault}" for fault in told.faults))
     ready = Private(**{**vars(drawing), "rubric": told.parts}).sealed()
     files = _files(homework, ready, values)
-    _put(out, files, homework)
+    try:
+        _put(out, files, homework)
+    except OSError as error:
+        raise Red(f"{out} must be a folder that can be written; {error}; name another") from error
     return Released(ready, out, len(values), len(_different([*values.values()])), told.warnings)
 
 

@@ -2,10 +2,9 @@
 
 import ast
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from labkit.homework.source import Cell
+from labkit.homework.cells import Cell
 
 TYPES = {"title": str, "about": str, "packages": list, "minutes": int}
 EXAMPLE = (
@@ -13,7 +12,7 @@ EXAMPLE = (
 )
 
 
-def read(cells: Sequence["Cell"]) -> dict[str, Any]:
+def read(cells: Sequence[Cell]) -> dict[str, Any]:
     """Read the settings; ValueError says what is missing or wrong."""
     found = [cell for cell in cells if cell.role == "homework"]
     if len(found) != 1 or found[0] is not next(c for c in cells if c.kind == "code"):

@@ -82,3 +82,12 @@ def write(folder: Path, *changes: tuple[str, str], name: str = "hw9_toy") -> Pat
     path = folder / f"{name}.py"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Read every file below a folder."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

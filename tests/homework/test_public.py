@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from labkit.check.report import Law, Report
-from labkit.homework.public import checks_passed, public
+from labkit.homework.public import checks_passed, out_of_time, public
 
 GOOD = Report("check.f", (Law("value", True),))
 
@@ -116,3 +116,16 @@ def test_passing_is_told_from_what_was_printed():
     assert checks_passed("noise\nq1: public checks passed\n", "q1")
     assert not checks_passed("q1: public checks passed\n", "q2")
     assert not checks_passed("q1: public checks passed? no\n", "q1")
+
+
+SLOW = Law("shapes", False, "a loop", "no result within 8 seconds on a small input; stopped")
+
+
+def test_laws_that_ran_out_of_time_are_told_from_wrong_ones(capsys):
+    ended = Law("value", True)
+    assert out_of_time(said(capsys, Report("check.f", (ended, SLOW))))
+    assert out_of_time(said(capsys, Report("check.f", (SLOW, ended)), GOOD, True))
+    for wrong in (laws(1)[0], Law("value", False, "", "no result")):
+        assert not out_of_time(said(capsys, Report("check.f", (wrong, SLOW))))
+    assert not out_of_time(said(capsys, Report("check.f", (ended, SLOW)), (False, "f(2) is 4")))
+    assert not out_of_time(said(capsys, GOOD)) and not out_of_time("")

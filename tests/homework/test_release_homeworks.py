@@ -15,6 +15,7 @@ from nbclient import NotebookClient
 
 from labkit.book.execute import kernel_config
 from labkit.homework import leaks, notebook, source, variants
+from labkit.homework.public import out_of_time
 from labkit.homework.release import release
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,7 +100,8 @@ def test_a_release_is_the_same_every_time_and_keeps_nbgraders_rules(path, tmp_pa
     first = release(path, tmp_path / "a", STUDENTS)
     release(path, tmp_path / "b", STUDENTS)
     assert bytes_below(tmp_path / "a") == bytes_below(tmp_path / "b")
-    assert first.warnings == (), "no public check passes before anything is written"
+    idle = [text for text in first.warnings if "ran out of time" not in text]
+    assert idle == [], "no public check passes before anything is written"
     if first.private.variants:
         assert first.different == len(STUDENTS)
     for made in sorted((tmp_path / "a").rglob("*.ipynb")):
@@ -162,8 +164,8 @@ def fault(cell, key):
     if about.get("grade"):
         question = about["grade_id"].removeprefix("test-")
         passed = f"{question}: public checks passed" in printed.splitlines()
-        # A check has seconds: on a busy machine it may say so. Each release runs it once more.
-        right = passed == key or (key and "no result within" in printed)
+        # A check has seconds, and a busy machine may need more.
+        right = passed == key or (key and out_of_time(printed))
         well = right and not errors and printed.startswith(f"{question}: ")
         return "" if well else f"the public checks say {printed!r} {raised}"
     allowed = () if key else ("NotImplementedError", "NameError")

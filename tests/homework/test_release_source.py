@@ -2,7 +2,7 @@
 
 import pytest
 
-from labkit.homework import regions, source
+from labkit.homework import cells, regions, source
 from tests.homework.release_toy import TOY, write
 
 END = "### END SOLUTION"
@@ -238,7 +238,7 @@ def test_a_sound_source_is_read_whole(tmp_path):
 
 def test_wanted_names_are_functions_classes_and_assignments():
     text = "import os\nA = 1\nB: int = 2\n(C, D) = 3, 4\ndef f(): pass\nclass G: pass\nx.y = 1"
-    assert source.defined(text) == ["A", "B", "C", "D", "f", "G"]
+    assert cells.defined(text) == ["A", "B", "C", "D", "f", "G"]
 
 
 CELL = """def f(x):

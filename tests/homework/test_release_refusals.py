@@ -1,0 +1,186 @@
+"""What a release refuses: faults that a run shows, leaks, and folders that hold something else."""
+
+import sys
+
+import pytest
+
+from labkit.book.files import Red
+from labkit.homework import leaks
+from labkit.homework.release import release
+from tests.homework.release_toy import files_of, write
+
+# What a run alone can show.
+FAULTS = {
+    "points that differ from the parts": (
+        [("points:3", "points:4")],
+        "q1 is tagged points:4, but its parts make 3; change the tag or a part",
+    ),
+    "a reference that is wrong": (
+        [("x * FACTOR", "x * FACTOR + x * 0.5"), ("times(1) == FACTOR", "times(0) == 0")],
+        "part 'seven' of q1 fails on the key",
+    ),
+    "a public check that fails on the key": (
+        [("Scale(2)(3) == 6", "Scale(2)(3) == 7")],
+        "the public checks of q2 must pass on the key, but they say: q2: the check does not hold",
+    ),
+    "a key that does not run": (
+        [("import math\n", "import math\n\nmath.sqrt(-1)\n")],
+        "the key must run, but this cell raised ValueError: ",
+    ),
+    "a public check that raises where nothing is answered": (
+        [("lambda: Scale(2)(3) == 6", "Scale(2)(3) == 6")],
+        "on the untouched notebook the checks of q2 raise NotImplementedError: your turn: q2; hand "
+        "functions to public()",
+    ),
+    "a cell that an answer's absence breaks": (
+        [('# %% tags=["probe:q2"]', '# %%\nScale(2).by + 1\n\n# %% tags=["probe:q2"]')],
+        "in the untouched notebook this cell raises TypeError",
+    ),
+    "a hidden test that raises": (
+        [("by = draw.integers(3, 90)", "by = draw.integers(90)")],
+        "on the key, the private test of q2, line 2 raised TypeError",
+    ),
+    "a hidden test that an answer's absence breaks": (
+        [("    by = draw", "    student.call('times', 1).value + 1\n    by = draw")],
+        "where nothing is answered yet, the private test of q2",
+    ),
+    "points for nothing": (
+        [("student.call(\"times\", 0), 0)", "0, 0)")],
+        "part 'zero' of q1 is earned by the untouched notebook",
+    ),
+    "two parts of one name": (
+        [('part("zero"', 'part("seven"')],
+        "yields two parts of one name",
+    ),
+    "a line that the prose gives away": (
+        [("Now `times`", "Write answer_of_q1 = x * FACTOR. Now `times`")],
+        "line {leak}, of a solution, stands in student/hw9_toy.ipynb",
+    ),
+    "a line that an open cell gives away": (
+        [("import math\n", "import math\n\nx = 2\nFACTOR = 3\nanswer_of_q1 = x * FACTOR\n")],
+        "(the source shows it on line {shown})",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_fault_is_named_and_nothing_is_written(kind, tmp_path):
+    changes, said = FAULTS[kind]
+    path = write(tmp_path, *changes)
+    rows = path.read_text().split("\n")
+    leak = next((n for n, row in enumerate(rows, 1) if row.startswith("    answer_of_q1")), 0)
+    shown = next((n for n, row in enumerate(rows, 1) if row.startswith("answer_of_q1")), 0)
+    with pytest.raises(Red) as caught:
+        release(path, tmp_path / "out")
+    assert said.format(leak=leak, shown=shown) in str(caught.value)
+    assert "hw9_toy.py, line " in str(caught.value)
+    assert [each.name for each in tmp_path.iterdir()] == ["hw9_toy.py"], "nothing half done"
+
+
+def test_public_checks_that_pass_untouched_are_a_warning(tmp_path):
+    path = write(tmp_path, ("lambda: Scale(2)(3) == 6", "lambda: True"))
+    done = release(path, tmp_path / "out")
+    assert len(done.warnings) == 1
+    assert "the public checks of q2 pass on the untouched notebook" in done.warnings[0]
+
+
+SLOW = """import math
+
+from labkit.check.report import Law, Report
+
+SEEN = []
+
+
+def slow(times):
+    SEEN.append(0)
+    late = Law("b", False, "", "no result within 8 seconds on a small input; stopped")
+    return Report("check.f", (Law("a", True), *([late] if len(SEEN) < times else [])))
+"""
+
+
+@pytest.mark.parametrize(("times", "warnings"), [(2, 0), (9, 1)], ids=["once", "every time"])
+def test_checks_that_run_out_of_time_are_tried_again_and_then_a_warning(times, warnings, tmp_path):
+    check = f"lambda: slow({times}) if Scale(2)(3) == 6 else False"
+    path = write(tmp_path, ("import math\n", SLOW), ("lambda: Scale(2)(3) == 6", check))
+    done = release(path, tmp_path / "out")
+    assert len(done.warnings) == warnings
+    assert all("the public checks of q2 ran out of time on the key" in w for w in done.warnings)
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path):
+    path = write(tmp_path)
+    for name in ("a", "b/c"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "a/thesis.txt").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    for name, said in (("a", "holds something else"), ("b", "something else"), ("file", "a file")):
+        with pytest.raises(ValueError, match=said):
+            release(path, tmp_path / name)
+    assert (tmp_path / "a/thesis.txt").read_text() == "mine"
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_release_that_somebody_worked_in_is_left_alone(tmp_path):
+    path, out = write(tmp_path), tmp_path / "out"
+    release(path, out)
+    mine = out / "student/hw9_toy.ipynb"
+    mine.write_text(mine.read_text().replace("your turn", "my turn"))
+    with pytest.raises(ValueError, match=r"student/hw9_toy.ipynb, which is not as a release wrote"):
+        release(path, out)
+    assert "my turn" in mine.read_text()
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "disk")
+    for _ in range(2):
+        release(write(tmp_path), tmp_path / "out")
+    assert (tmp_path / "out").is_symlink()
+    assert (tmp_path / "disk/private/files.json").is_file()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["disk", "hw9_toy.py", "out"]
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path):
+    path = write(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(Red, match="must be a folder that can be written"):
+        release(path, tmp_path / "file" / "out")
+
+
+def test_without_nbformat_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "nbformat", None)
+    with pytest.raises(ValueError, match="install this project's extra `book`"):
+        release(write(tmp_path), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_homeworks_release_is_left_alone(tmp_path):
+    release(write(tmp_path), tmp_path / "out")
+    with pytest.raises(ValueError, match="holds something else"):
+        release(write(tmp_path, name="hw8_toy"), tmp_path / "out")
+
+
+def test_a_release_that_is_refused_leaves_the_one_before(tmp_path, monkeypatch):
+    path, out = write(tmp_path), tmp_path / "out"
+    release(path, out)
+    before = files_of(out)
+    monkeypatch.setattr(leaks, "find", lambda *_: ["line 1, of a solution, stands there"])
+    with pytest.raises(Red, match="nothing was written"):
+        release(path, out, seed=1)
+    assert files_of(out) == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["hw9_toy.py", "out"]
+
+
+def test_what_a_kill_left_is_cleared_and_the_release_before_comes_back(tmp_path):
+    path, out = write(tmp_path), tmp_path / "out"
+    release(path, out)
+    before = files_of(out)
+    out.rename(tmp_path / ".out.old")  # killed between the two renamings
+    (tmp_path / ".out.part").mkdir()
+    (tmp_path / ".out.part/junk").write_text("half")
+    with pytest.raises(Red):
+        release(write(tmp_path, ("points:3", "points:4")), out)
+    assert files_of(out) == before
+    release(write(tmp_path), out)
+    assert files_of(out) == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["hw9_toy.py", "out"]
