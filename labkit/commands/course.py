@@ -120,7 +120,8 @@ def _hand_out(args: argparse.Namespace) -> int:
 
     course = read(args.settings)
     _need_root("homework is written as each student")
-    new = handing.hand_out(course, args.folder, list(passwords.load(course.passwords)))
+    students = [name for name in passwords.load(course.passwords) if name not in course.admins]
+    new = handing.hand_out(course, args.folder, students)
     print(f"{sum(map(len, new.values()))} files are new in {len(new)} homes")
     return 0
 

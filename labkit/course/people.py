@@ -39,6 +39,7 @@ class People:
                 # Above every number ever given: the files of one who left stay theirs.
                 numbers[name] = max([self.first_uid - 1, *numbers.values()]) + 1
                 write_whole(self.file, json.dumps(numbers, indent=1))
+                self.file.chmod(0o600)  # who takes the course is nobody else's business
         uid = numbers[name]
         return Person(name, uid, self.state / "homes" / name, self.state / "run" / str(uid))
 

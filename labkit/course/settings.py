@@ -23,7 +23,7 @@ class Settings:
     port: int = 8000  # on 127.0.0.1; the next two belong to the proxy and the hub
     open: str = ""  # the file or folder of the material that JupyterLab shows first
     admins: tuple[str, ...] = ()  # who may see and stop other people's servers
-    memory: int = 3 * 2**30  # bytes a user may hold, kernels and workers together; 0: no limit
+    memory: int = 4 * 2**30  # bytes a user may hold, kernels and workers together; 0: no limit
     processes: int = 1024  # processes and threads of a user
     cores: int = 2  # how many runs of the book a user trains at the same time
     idle_minutes: float = 60  # a server is stopped after so long without activity
@@ -72,9 +72,9 @@ class Settings:
         return self.state / "passwords.json"
 
     @property
-    def gpu_fraction(self) -> float:
-        """Tell which share of a GPU one user may take."""
-        return 1 / self.gpu_users
+    def run_memory(self) -> int:
+        """Count the bytes that one of a user's runs may hold: what a kernel leaves, by the runs."""
+        return max(self.memory - 2**30, self.memory // 2) // self.cores
 
 
 def read(path: Path) -> Settings:

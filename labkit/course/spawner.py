@@ -47,6 +47,8 @@ class CourseSpawner(LocalProcessSpawner):
             # Git reads a repository of another owner only where a file of the system allows it.
             "GIT_CONFIG_SYSTEM": str(course.state / "public" / "gitconfig"),
             "LABKIT_SLOTS": str(course.cores),
+            # labkit ends a run that is too large and says so; the system would end it in silence.
+            **({"LABKIT_RUN_MEMORY": str(course.run_memory)} if course.memory else {}),
             "OMP_NUM_THREADS": "1",
             "OMP_WAIT_POLICY": "PASSIVE",
             **self.shares.take(person.name),

@@ -89,6 +89,7 @@ def test_a_servers_environment_says_whose_it_is_and_what_it_may_take(spawner, co
         "USER": "alice",
         "HOME": home,
         "LABKIT_SLOTS": "2",
+        "LABKIT_RUN_MEMORY": str(3 * 2**29),
         "LABKIT_GPU_FRACTION": "0.25",
         "CUDA_VISIBLE_DEVICES": "0",
         "OMP_NUM_THREADS": "1",

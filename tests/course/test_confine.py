@@ -19,6 +19,7 @@ from labkit.course import check, confine, groups
 
 UID, OTHER = 28_000, 28_001
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user"),
 ]
 NAMESPACES = pytest.mark.skipif(

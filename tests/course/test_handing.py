@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from labkit.course import handing
+from labkit.cli import main
+from labkit.course import handing, passwords
 from labkit.course.people import People
 from labkit.course.settings import Settings
 
@@ -59,6 +60,24 @@ def test_the_same_files_for_all_and_nothing_for_somebody(course, release, tmp_pa
         handing.hand_out(course, release, ["alice", "carol"])
     assert not home(course, "alice").exists()
     assert handing.hand_out(course, release / "alice", ["carol"]) == {"carol": [FILE]}
+
+
+def test_the_two_commands_leave_administrators_out(course, release, tmp_path, capsys):
+    settings = tmp_path / "course.toml"
+    settings.write_text(
+        f'material = "{course.material}"\nstate = "{course.state}"\nadmins = ["teacher"]\n'
+        "first_uid = 28100\n"
+    )
+    passwords.give(course.passwords, ["alice", "bob", "teacher"])
+    told = ["--settings", str(settings)]
+    assert main(["course", "hand-out", str(release), *told]) == 0
+    assert "2 files are new in 2 homes" in capsys.readouterr().out
+    (home(course, "bob") / "homework" / FILE).unlink()
+    assert main(["course", "gather", FILE, str(tmp_path / "inbox"), *told]) == 0
+    said = capsys.readouterr().out
+    assert f"bob: nothing handed in: there is no homework/{FILE}" in said
+    assert "1 of 2 gathered" in said
+    assert main(["course", "gather", "../x", str(tmp_path / "inbox"), *told]) == 2
 
 
 def test_a_link_to_what_only_root_reads_is_not_followed_either_way(course, release, tmp_path):

@@ -26,7 +26,7 @@ from tests.course import hub_material
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_UID, NAMES = 27_000, ("alice", "bob")
 IDLE, LOOK = 25, 3  # seconds: when a server counts as idle, and how often that is looked at
-MEMORY = 1200  # MiB a user may hold
+MEMORY = 2400  # MiB a user may hold
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 NOTEBOOK = ".jp-NotebookPanel:visible"
 FILL = "held = []\nwhile True: held.append(b'x' * 2**26)"

@@ -20,7 +20,7 @@ def told(tmp_path):
 def test_one_line_is_enough(told):
     found = told("")
     assert found == Settings(Path("/srv/course"))
-    assert (found.memory, found.gpu_fraction) == (3 * 2**30, 1.0)
+    assert (found.memory, found.run_memory) == (4 * 2**30, 3 * 2**29)
     assert found.passwords == Path("/var/lib/labkit-course/passwords.json")
 
 
