@@ -348,13 +348,14 @@ def test_a_chapter_declares_bytes_above_0():
         courtesy.declared({"kernel": "much", "run": "1G"})
 
 
-def test_the_largest_run_counts_by_device_and_alone(tmp_path):
+def test_the_largest_run_counts_by_device(tmp_path):
     near, far = Store(tmp_path), Store(tmp_path, GPU)
     runs = [replace(TINY, seed=seed) for seed in range(4)]
     for run, peak, together in zip(runs, (5, 7, 90, 6), (1, 1, 8, 1), strict=True):
         near.put(run, record(), peak_bytes=peak, together=together)
-    far.put(runs[0], record(), peak_bytes=11)
-    keys = {run.key() for run in runs} | {runs[0].key(GPU), "gone"}
+    far.put(runs[0], record(), peak_bytes=9)
+    far.put(runs[1], record(), peak_bytes=41, together=4)
+    keys = {run.key() for run in runs} | {run.key(GPU) for run in runs[:2]} | {"gone"}
     assert courtesy.largest(near.folder, keys) == {"run_bytes": 7, "gpu_bytes": 11}
     assert courtesy.largest(near.folder, []) == {"run_bytes": 0, "gpu_bytes": 0}
 

@@ -11,6 +11,7 @@ libraries in every process that maps them, so the sum says too much rather than 
 
 import ctypes
 import gc
+import math
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -20,6 +21,7 @@ import torch
 
 from labkit import share
 from labkit.experiments.engines.limits import resident
+from labkit.experiments.run import CPU
 from labkit.experiments.store import read_entry
 from labkit.units import in_words, parse_bytes
 
@@ -41,15 +43,18 @@ def declared(memory: Mapping[str, str] | None) -> dict[str, int]:
 def largest(folder: Path, keys: Iterable[str]) -> dict[str, int]:
     """Find the most that one run of a store held, in bytes, on CPUs and on GPUs; 0: none did.
 
-    A run that trained together with others does not say what it takes alone.
+    On a GPU, runs that trained together share out what they took: fewer of them take less. On a
+    CPU they do not say what one takes alone, for most of it is the process and its libraries.
     """
     found = {"run_bytes": 0, "gpu_bytes": 0}
     for key in keys:
         with suppress(OSError, ValueError, KeyError):  # gone since it was read
             made = read_entry(folder / f"{key}.json")["made"]
-            place = "run_bytes" if made["device"] == "cpu" else "gpu_bytes"
-            if made.get("together", 1) == 1:
-                found[place] = max(found[place], made["peak_bytes"])
+            together, peak = made.get("together", 1), made["peak_bytes"]
+            if made["device"] != CPU:
+                found["gpu_bytes"] = max(found["gpu_bytes"], math.ceil(peak / together))
+            elif together == 1:
+                found["run_bytes"] = max(found["run_bytes"], peak)
     return found
 
 

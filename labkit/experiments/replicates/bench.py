@@ -26,6 +26,7 @@ from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.replicates.step import Step
 from labkit.experiments.run import CPU, Run
 from labkit.model import ModelConfig
+from labkit.share import fraction, limit
 from labkit.training import TrainConfig, train
 
 # Widths, depths and windows that chapters train, the smallest to the largest of profile cpu.
@@ -44,6 +45,8 @@ def table(
 ) -> None:
     """Print the table in Markdown, a line as soon as it is measured."""
     torch.set_num_threads(1)
+    if device != CPU:
+        limit(fraction())
     steps = steps or (STEPS if device == CPU else STEPS_ON_A_GPU)
     clock = "processor time" if device == CPU else "wall time"
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
