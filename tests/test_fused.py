@@ -4,6 +4,7 @@ The kernels run in Triton's interpreter here (tests/conftest.py sees to it).
 """
 
 import copy
+import os
 import pickle
 from functools import partial
 
@@ -18,7 +19,10 @@ from labkit.fused import fuse, fusing, norms, seam, unfuse
 from labkit.model import ModelConfig
 from labkit.placements import RECIPES, PreNorm, recipe
 from labkit.training import TrainConfig, train
+from tests.kernels import quick
 
+if os.environ.get("TRITON_INTERPRET") == "1":
+    quick.install()
 SMALL = {"vocab": 17, "dim": 32, "depth": 2, "heads": 2, "context": 12}
 
 
