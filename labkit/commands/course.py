@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from labkit.book.files import Red
+from labkit.commands.sizing import add_sizing
 
 ABOUT = """Serve the book to a class: JupyterHub on 127.0.0.1, a private home for everybody.
 
@@ -57,6 +58,7 @@ def add(commands) -> None:
     gather.add_argument("out", type=Path, help="where; OUT/ID/FILE")
     gather.set_defaults(run=_gather)
 
+    add_sizing(verbs)
     for verb in (serve, check, words, out, gather):
         verb.add_argument(
             "--settings",
