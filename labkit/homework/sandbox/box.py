@@ -16,7 +16,7 @@ from typing import Any
 
 from labkit.homework.sandbox import calls, modes, visible
 from labkit.homework.sandbox.body import Body
-from labkit.homework.sandbox.groups import Group
+from labkit.homework.sandbox.groups import Group, sweep
 from labkit.homework.sandbox.inside import kernel
 from labkit.homework.sandbox.limits import Limits
 from labkit.homework.sandbox.worker import REQUEST, Worker
@@ -65,6 +65,8 @@ class Sandbox:
         packages: tuple[str, ...] = ("torch", "numpy"),
     ):
         modes.require(mode)
+        if mode == "full":
+            sweep()
         self.mode, self.limits = mode, limits or Limits()
         self.packages = tuple(packages)
         self._plan = {

@@ -29,6 +29,15 @@ def parent(controller: str) -> Path | None:
     return None
 
 
+def sweep() -> None:
+    """Remove the empty groups of graders that were killed."""
+    for above in filter(None, map(parent, ("memory", "pids"))):
+        for folder in above.glob("labkit-*-*"):
+            if not Path("/proc", folder.name.split("-")[1]).exists():
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+
+
 class Group:
     """The groups of one worker; where a controller is not writable, there is none of it."""
 

@@ -149,7 +149,10 @@ REPLIES = {
         "refused",
         "return torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)",
     ),
-    "a nested tensor": ("refused", "return torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])"),
+    "a nested tensor": (
+        "refused",
+        "return torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])",
+    ),
     "an array of objects": ("refused", "return numpy.array([object()])"),
     "an array of records": ("refused", "return numpy.zeros(2, dtype=[('a', 'f4')])"),
     "a class that seems plain": (

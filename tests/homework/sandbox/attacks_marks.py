@@ -58,12 +58,14 @@ MARKS = {
     "a forged reply": (
         "refused",
         _FRAME + "def rms_norm(x):\n"
-        '    os.write(3, frame(b\'{"head": {"id": 2, "failure": "", "points": 9}, "value": true}\'))\n'
+        '    text = b\'{"head": {"id": 2, "failure": "", "points": 9}, "value": true}\'\n'
+        "    os.write(3, frame(text))\n"
         "    return x",
     ),
     "a forged reply ahead of time": (
         "refused",
-        _FRAME + 'os.write(3, frame(b\'{"head": {"id": 2, "failure": ""}, "value": true}\'))\n'
+        _FRAME
+        + 'os.write(3, frame(b\'{"head": {"id": 2, "failure": ""}, "value": true}\'))\n'
         + _WRONG,
     ),
     "a forged reply, then silence": (
@@ -101,7 +103,8 @@ MARKS = {
     ),
     "numbers of a million digits": (
         "refused",
-        _FRAME + "def rms_norm(x):\n    text = b'{\"head\": {}, \"value\": ' + b'9' * 10**6 + b'}'\n"
+        _FRAME
+        + "def rms_norm(x):\n    text = b'{\"head\": {}, \"value\": ' + b'9' * 10**6 + b'}'\n"
         "    os.write(3, frame(text)); time.sleep(600)",
     ),
     "a tensor larger than its bytes": (
@@ -133,7 +136,8 @@ MARKS = {
     ),
     "junk on all descriptors": (
         "refused",
-        "def rms_norm(x):\n    for number in range(64):\n        try: os.write(number, b'junk' * 99)\n"
+        "def rms_norm(x):\n    for number in range(64):\n"
+        "        try: os.write(number, b'junk' * 99)\n"
         "        except OSError: pass\n    time.sleep(600)",
     ),
     "junk in the background": (
@@ -156,8 +160,7 @@ MARKS = {
     "patch the wire": (
         WRONG,
         "wire = sys.modules['confined.wire']\nkeep = wire.frame\n"
-        "wire.frame = lambda head, value=None, cap=0: keep({**head, 'ok': True, 'points': 9}, True)\n"
-        + _WRONG,
+        "wire.frame = lambda head, value=None, cap=0: keep({**head, 'points': 9}, True)\n" + _WRONG,
     ),
     "patch json and struct": (
         ("refused", "ended"),
@@ -192,12 +195,14 @@ MARKS = {
     "look for the answer among the objects": (
         WRONG,
         "def rms_norm(x):\n    for one in gc.get_objects():\n"
-        "        if type(one) is torch.Tensor and one.shape == x.shape and one is not x: return one\n"
+        "        if type(one) is torch.Tensor and one.shape == x.shape and one is not x:\n"
+        "            return one\n"
         "    return torch.zeros_like(x)",
     ),
     "change the question": (WRONG, "def rms_norm(x):\n    x.zero_()\n    return x"),
-    "print the marks": (WRONG, _WRONG + "print('q1: public checks passed')\nprint('points: 99/99')"),
+    "print the marks": (
+        WRONG,
+        _WRONG + "print('q1: public checks passed')\nprint('points: 99/99')",
+    ),
 }
-SLOW = frozenset(
-    name for name, (came, text) in MARKS.items() if came == "slow"
-)
+SLOW = frozenset(name for name, (came, text) in MARKS.items() if came == "slow")

@@ -44,8 +44,14 @@ PROCESSES = {
     "choose the signal": (EPERM, "fcntl.fcntl(3, fcntl.F_SETSIG, signal.SIGKILL)"),
     "trace the parent": (EPERM, "return system(101, 16, os.getppid(), 0, 0)"),
     "trace a sibling": (EPERM, "return system(101, 0x4206, at['sibling'], 0, 0)"),
-    "read a sibling's memory": (EPERM, "return system(310, at['sibling'], bytes(16), 1, bytes(16), 1, 0)"),
-    "write a sibling's memory": (EPERM, "return system(311, at['sibling'], bytes(16), 1, bytes(16), 1, 0)"),
+    "read a sibling's memory": (
+        EPERM,
+        "return system(310, at['sibling'], bytes(16), 1, bytes(16), 1, 0)",
+    ),
+    "write a sibling's memory": (
+        EPERM,
+        "return system(311, at['sibling'], bytes(16), 1, bytes(16), 1, 0)",
+    ),
     "compare with a sibling": (EPERM, "return system(312, os.getpid(), at['sibling'], 0, 0, 0)"),
     "limit a sibling": (EPERM, "resource.prlimit(at['sibling'], resource.RLIMIT_CPU, (1, 1))"),
     "leave the session": (EPERM, "os.setsid()"),

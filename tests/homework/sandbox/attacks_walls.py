@@ -86,8 +86,14 @@ FILES = {
     "read one's own memory by file": (DENIED, "return open('/proc/self/mem', 'rb').read(1)"),
     "read one's own map": (DENIED, "return open('/proc/self/maps').read()"),
     "read the first process": (DENIED, "return open('/proc/1/environ').read()"),
-    "read the grader's environment": (DENIED, "return open(f\"/proc/{at['grader']}/environ\").read()"),
-    "read the grader's memory": (DENIED, "return open(f\"/proc/{at['grader']}/mem\", 'rb').read(1)"),
+    "read the grader's environment": (
+        DENIED,
+        "return open(f\"/proc/{at['grader']}/environ\").read()",
+    ),
+    "read the grader's memory": (
+        DENIED,
+        "return open(f\"/proc/{at['grader']}/mem\", 'rb').read(1)",
+    ),
     "read the zygote's files": (DENIED, "return os.listdir(f\"/proc/{at['zygote']}/fd\")"),
     "list all processes": (
         (*DENIED, "value ['cpuinfo']"),
@@ -175,7 +181,8 @@ NETWORK = {
     "connect past Python": (EPERM, "return system(41, 2, 1, 0)"),
     "connect the channel elsewhere": (
         EPERM,
-        "return system(42, 3, struct.pack('=HH4s8x', 2, socket.htons(at['tcp']), b'\\x7f\\0\\0\\1'), 16)",
+        "place = struct.pack('=HH4s8x', 2, socket.htons(at['tcp']), b'\\x7f\\0\\0\\1')\n"
+        "return system(42, 3, place, 16)",
     ),
     "send descriptors over the channel": (EPERM, "return system(46, 3, bytes(56), 0)"),
     "use io_uring": (EPERM, "return system(425, 8, bytes(120))"),

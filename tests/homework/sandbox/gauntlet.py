@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 import labkit
-from labkit.homework.sandbox import Answer, Limits, Sandbox
+from labkit.homework.sandbox import Answer, Limits, Sandbox, Worker
 from tests.homework.sandbox import attacks_floods, attacks_marks, attacks_powers, attacks_walls
 
 BODIES = {
@@ -35,10 +35,10 @@ NAMES = (*BODIES, *MARKS)
 QUICK = attacks_floods.QUICK | attacks_marks.SLOW | {"junk in the background"}
 
 # What the attacks import, so that the walls are met and not the import hook.
-PACKAGES = (
-    "torch numpy atexit builtins ctypes fcntl gc importlib inspect mmap multiprocessing os pathlib "
-    "pickle resource select shutil signal socket subprocess sys tempfile threading"
-).split()
+PACKAGES = """
+    torch numpy atexit builtins ctypes fcntl gc importlib inspect mmap multiprocessing os pathlib
+    pickle resource select shutil signal socket subprocess sys tempfile threading
+"""
 HONEST = """
 import torch
 def rms_norm(x): return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
@@ -74,8 +74,8 @@ def came_of(answer: Answer) -> str:
 class Range:
     """A sandbox in one mode, and around it everything that an attack is after."""
 
-    def __init__(self, sandbox: Sandbox, sibling: int, outside: Path):
-        self.sandbox, self.outside = sandbox, outside
+    def __init__(self, sandbox: Sandbox, sibling: Worker, outside: Path):
+        self.sandbox, self.sibling, self.outside = sandbox, sibling, outside
         self.hint = f"canary-{os.urandom(8).hex()}"
         self.key = outside / "key.txt"
         self.key.write_text(self.hint)
@@ -92,7 +92,7 @@ class Range:
             "unix": str(outside / "socket"),
             "grader": os.getpid(),
             "zygote": self.zygote,
-            "sibling": sibling,
+            "sibling": sibling.pid,
         }
 
     @property
@@ -142,13 +142,17 @@ class Range:
             return "marks earned"
         return "value wrong" if answer.ok else came_of(answer)
 
+    def unharmed(self) -> bool:
+        """Whether the worker beside all attacks still answers, and its zygote is the first one."""
+        return self.sandbox.starts == 1 and earns(self.sibling.call("rms_norm", self.x), self.x)
+
     def honest(self) -> bool:
         """Whether an honest submission still earns its points, with the next worker."""
         with self.sandbox.worker(HONEST, limits=LIMITS) as worker:
             return earns(worker.call("rms_norm", self.x), self.x)
 
     def survivors(self) -> list[int]:
-        """List the processes that the zygote or its workers left: a worker cannot leave their session."""
+        """List what the zygote or its workers left: nobody of them can leave the session."""
         found = []
         for folder in Path("/proc").iterdir():
             if folder.name.isdigit() and int(folder.name) not in (self.zygote, self.at["sibling"]):
@@ -185,23 +189,36 @@ def prepared(mode: str) -> Iterator[Range]:
     """Open a sandbox with a sibling worker at work beside each attack."""
     with (
         tempfile.TemporaryDirectory() as outside,
-        Sandbox(mode, LIMITS, packages=tuple(PACKAGES)) as sandbox,
+        Sandbox(mode, LIMITS, packages=tuple(PACKAGES.split())) as sandbox,
         sandbox.worker(HONEST) as sibling,
     ):
         os.chmod(outside, 0o755)
         os.umask(0o022)
-        ready = Range(sandbox, sibling.pid, Path(outside))
-        yield ready
-        # Who was beside all of them is unharmed, and so is the zygote.
-        assert earns(sibling.call("rms_norm", ready.x), ready.x)
-        assert sandbox.starts == 1
+        yield Range(sandbox, sibling, Path(outside))
+
+
+def run(mode: str) -> dict[str, list[str]]:
+    """Run every attack; say what did not go as its row says, after which one it was seen."""
+    surprises: dict[str, list[str]] = {}
+    with prepared(mode) as at:
+        for number, name in enumerate(NAMES):
+            came = at.attack(name)
+            wrong = [] if fits(name, came) else [came]
+            wrong += at.damage()
+            if not at.unharmed():
+                wrong.append("a worker beside it does not answer as before")
+            if number % 25 == 0 and not at.honest():
+                wrong.append("the next worker does not answer as before")
+            if wrong:
+                surprises[name] = wrong
+        # The counter counts: one knock of our own is heard.
+        with socket.create_connection(at.tcp.getsockname()):
+            assert at.connections() == 1
+    return surprises
 
 
 def main(mode: str) -> None:
-    with prepared(mode) as at:
-        came = {name: at.attack(name) for name in NAMES}
-        found = {"came": came, "honest": at.honest(), "damage": at.damage()}
-    print(json.dumps(found))
+    print(json.dumps(run(mode)))
 
 
 if __name__ == "__main__":

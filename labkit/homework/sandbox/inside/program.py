@@ -62,6 +62,9 @@ class Program:
                 exec(code, self.names)
             except BaseException as error:
                 self._failed(node, error)
+            else:
+                for name in _bound(node):
+                    self.broken.pop(name, None)
 
     def _failed(self, node: ast.stmt, error: BaseException) -> None:
         failure = self.failure_of(error)
@@ -78,8 +81,8 @@ class Program:
             raise self.broken[name]
         if name in self.names and not name.startswith("__"):
             return self.names[name]
-        if self.broken:
-            raise self.broken.get("") or next(iter(self.broken.values()))
+        if "" in self.broken:
+            raise self.broken[""]
         raise Missing(f"no definition of {name}")
 
     def probe(self, name: str) -> Callable[..., Any]:
@@ -121,10 +124,15 @@ def _bound(node: ast.stmt) -> list[str]:
     """List the names that one statement would have defined."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
-    stored = (each for each in ast.walk(node) if isinstance(each, ast.Name))
-    return [each.id for each in stored if isinstance(each.ctx, ast.Store)]
+    names = []
+    for each in ast.walk(node):
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.append(each.name)
+        elif isinstance(each, ast.Import | ast.ImportFrom):
+            names += [alias.asname or alias.name.partition(".")[0] for alias in each.names]
+        elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+            names.append(each.id)
+    return names
 
 
 def _module(name: str, file: str, text: str) -> ModuleType:

@@ -1,0 +1,40 @@
+"""One zygote a mode for all tests of a process; each test has workers of its own."""
+
+import pytest
+
+from labkit.homework.sandbox import Sandbox, available
+
+BEST = "full" if not available()["full"] else "plain"
+
+
+@pytest.fixture(scope="session")
+def sandbox():
+    """The strongest mode that works here, with the packages that most homeworks have."""
+    with Sandbox(BEST, packages=("torch", "numpy")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def open_sandbox():
+    """The same, where the import hook lets a submission reach the walls."""
+    packages = ("torch", "numpy", "os", "sys", "gc", "time", "resource")
+    with Sandbox(BEST, packages=packages) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def course_sandbox():
+    """What a homework on kernels has: labkit, the kernels and Triton, interpreted."""
+    with Sandbox(BEST, packages=("torch", "numpy", "labkit", "normkernels", "triton")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ask(sandbox):
+    """Run one program in a fresh worker and call its `answer`."""
+
+    def once(program, *arguments, **named):
+        with sandbox.worker(program) as worker:
+            return worker.call("answer", *arguments, **named)
+
+    return once

@@ -1,0 +1,49 @@
+"""Hostile submissions, by the hundred and in each mode: what they got is nothing."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labkit.homework.sandbox import available
+from tests.homework.sandbox import gauntlet
+
+ROOT = Path(__file__).parents[3]
+LAUNCH = Path(__file__).with_name("launch.py")
+
+pytestmark = pytest.mark.slow
+
+
+def test_there_are_many_attacks_and_no_two_alike():
+    sources = {text for _, text in (*gauntlet.BODIES.values(), *gauntlet.MARKS.values())}
+    assert len(sources) == len(gauntlet.NAMES) >= 240
+
+
+@pytest.mark.skipif(bool(available()["full"]), reason=f"mode full: {available()['full']}")
+def test_no_attack_gets_anything_in_full_mode():
+    assert gauntlet.run("full") == {}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become root in a container")
+def test_no_attack_gets_anything_in_restricted_mode():
+    assert launched("restricted") == {}
+
+
+@pytest.mark.skipif(bool(available()["plain"]), reason=f"mode plain: {available()['plain']}")
+def test_no_attack_gets_anything_in_plain_mode():
+    assert (launched("plain") if os.geteuid() == 0 else gauntlet.run("plain")) == {}
+
+
+def launched(mode):
+    """Run all attacks from a process of the kind that the mode is for."""
+    command = [sys.executable, "-m", "tests.homework.sandbox.gauntlet", mode]
+    environment = {**os.environ, "HOME": "/tmp", "PYTHONPATH": f"{ROOT}:{ROOT / 'kernels'}"}
+    ran = subprocess.run(
+        [sys.executable, str(LAUNCH), mode, str(ROOT), *command],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=540,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    return json.loads(ran.stdout.splitlines()[-1])

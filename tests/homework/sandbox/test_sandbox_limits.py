@@ -1,0 +1,156 @@
+"""What a worker may use: time, memory, output, and what is left of it afterwards."""
+
+import os
+import resource
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from labkit.homework.sandbox import Limits, Sandbox, available
+from labkit.homework.sandbox.folder import remove, too_large
+
+full_only = pytest.mark.skipif(bool(available()["full"]), reason=f"full: {available()['full']}")
+HONEST = "def double(x): return 2 * x"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "def loop():\n    while True: pass",
+        "import re\ndef loop(): re.match('(a+)+$', 'a' * 60 + 'b')",
+    ],
+    ids=["in Python", "in C"],
+)
+def test_an_infinite_loop_ends_within_its_limit_and_two_seconds(sandbox, program):
+    with sandbox.worker(program, limits=Limits(seconds=0.5)) as worker:
+        start = time.monotonic()
+        answer = worker.call("loop")
+    assert answer.failure == "slow" and 0.5 <= time.monotonic() - start < 2.5
+
+
+def test_a_gigabyte_of_print_keeps_its_first_part_and_costs_little(open_sandbox):
+    program = """
+import os, time
+def flood():
+    block = b"0123456789abcdef" * 4096
+    print("first", flush=True)
+    for _ in range(1 << 14): os.write(1, block)
+    return time.process_time()
+"""
+    limits = Limits(seconds=60)
+    before = time.process_time()
+    with open_sandbox.worker(program, limits=limits) as worker:
+        answer = worker.call("flood")
+    assert answer.ok and answer.printed.startswith("first\n0123456789abcdef")
+    assert 60_000 < len(answer.printed) <= 65_536
+    # Both sides' processor time, which a busy machine does not stretch as it does waiting.
+    assert answer.value + time.process_time() - before < 3
+
+
+@full_only
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import torch\nkept = []\ndef eat():\n    while True: kept.append(torch.ones(1 << 18))",
+        # Files lie in memory too: neither alone is too much.
+        "import torch\ndef eat():\n"
+        "    open('a', 'wb').write(bytes(90 << 20)); return torch.ones(25 << 20).sum().item()",
+    ],
+    ids=["tensors", "files and tensors"],
+)
+def test_memory_stays_within_its_cap_and_five_percent(sandbox, program):
+    limits = Limits(memory="128M", file="100M", seconds=60)
+    with sandbox.worker(program, limits=limits) as worker:
+        assert worker.body.group and worker.body.group.memory
+        assert worker.call("eat").failure == "memory"
+        peak = worker.body.group.peak() if worker.body.pidfd >= 0 else worker.body.peak
+    assert (64 << 20) < peak <= 1.05 * (128 << 20)
+
+
+def test_nothing_is_left_of_a_worker(sandbox):
+    with sandbox.worker(HONEST) as worker:
+        body, pid = worker.body, worker.pid
+        assert os.path.exists(f"/proc/{pid}")
+        groups = (
+            [each for each in (body.group.memory, body.group.pids) if each] if body.group else []
+        )
+        assert all(pid == int((each / "cgroup.procs").read_text()) for each in groups)
+        assert not body.home or os.path.isdir(body.home)
+    assert not os.path.exists(f"/proc/{pid}")
+    assert not any(each.exists() for each in groups)
+    assert not body.home or not os.path.exists(body.home)
+
+
+def test_descriptors_do_not_pile_up(sandbox):
+    before = len(os.listdir("/proc/self/fd"))
+    for program in [HONEST, "import os\nos._exit(1)", "x = ("] * 3:
+        with sandbox.worker(program) as worker:
+            worker.call("double", 1)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_folder_without_a_bottom_is_seen_and_removed(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    here = os.getcwd()
+    os.chdir(home)
+    try:
+        for _ in range(1500):  # deeper than Python recurses, longer than a path may be
+            os.mkdir("deeper", 0o700)
+            os.chdir("deeper")
+    finally:
+        os.chdir(here)
+    os.mkdir(home / "closed", 0o000)
+    (home / "link").symlink_to(tmp_path)
+    (tmp_path / "kept").write_text("kept")
+    assert too_large(str(home), 1 << 40)
+    remove(str(home))
+    assert not home.exists() and (tmp_path / "kept").read_text() == "kept"
+
+
+def test_a_small_folder_is_not_too_large_and_a_large_one_is(tmp_path):
+    (tmp_path / "file").write_bytes(bytes(1000))
+    assert not too_large(str(tmp_path), 10_000) and too_large(str(tmp_path), 999)
+
+
+def cpu_of(pid):
+    """Processor seconds of a process and of its children that are gone."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_five_hundred_submissions_a_minute_fit_on_two_cores(sandbox):
+    with sandbox.worker(HONEST) as worker:  # the first one may start the zygote again
+        worker.call("double", 1)
+    mine = resource.getrusage(resource.RUSAGE_SELF)
+    before = cpu_of(sandbox._zygote.pid) + mine.ru_utime + mine.ru_stime
+    submissions, questions = 10, 2
+    for _ in range(submissions * questions):
+        with sandbox.worker(HONEST) as worker:
+            assert worker.call("double", torch.ones(4, 8)).ok
+    mine = resource.getrusage(resource.RUSAGE_SELF)
+    spent = cpu_of(sandbox._zygote.pid) + mine.ru_utime + mine.ru_stime - before
+    assert spent / submissions < 2 * 60 / 500
+
+
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ({"seconds": 0}, "seconds must be greater than 0, got 0"),
+        ({"memory": "1T"}, "memory must be a number of bytes or text such as \"64M\", got '1T'"),
+        ({"processes": 0}, "processes must be 1 or more, got 0"),
+        ({"file": 0}, "file must be a number of bytes"),
+    ],
+)
+def test_limits_refuse_nonsense_when_made(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        Limits(**wrong)
+
+
+def test_a_sandbox_belongs_to_the_process_that_made_it(sandbox, monkeypatch):
+    monkeypatch.setattr(sandbox, "_owner", 1)
+    with pytest.raises(RuntimeError, match="make one in each"), sandbox.worker(HONEST):
+        pass
+    assert isinstance(sandbox, Sandbox)

@@ -1,0 +1,131 @@
+"""A mode is kept whole or refused; what breaks is started again; nothing outlives the grader."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from labkit.homework.sandbox import Sandbox, Unavailable, available, calls, modes, visible
+from labkit.homework.sandbox.inside import kernel
+from tests.homework.sandbox.conftest import BEST
+
+HONEST = "def double(x): return 2 * x"
+
+
+def test_an_unknown_mode_lists_the_right_ones():
+    with pytest.raises(
+        ValueError, match="unknown mode 'none'; choose one of full, restricted, plain"
+    ):
+        Sandbox("none")
+
+
+@pytest.mark.parametrize(
+    "mode, without, lacks",
+    [
+        ("full", "root", "it needs root"),
+        ("full", "admin", "CAP_SYS_ADMIN is missing"),
+        ("full", "users", "CAP_SETUID or CAP_SETGID is missing"),
+        ("restricted", "root", "it needs root"),
+        ("restricted", "landlock", "the kernel has no Landlock"),
+        ("plain", "landlock", "the kernel has no Landlock"),
+    ],
+)
+def test_a_mode_that_cannot_be_kept_is_refused_with_what_it_lacks(
+    mode, without, lacks, monkeypatch
+):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000 if without == "root" else 0)
+    monkeypatch.setattr(
+        modes, "_capable", lambda number: (number, without) not in {(21, "admin"), (7, "users")}
+    )
+    if without == "landlock":
+        monkeypatch.setattr(kernel, "landlock_version", lambda: 0)
+    monkeypatch.setattr(modes, "_namespaces", lambda: "")
+    with pytest.raises(
+        Unavailable, match=f"mode {mode} is not available: .*{lacks}.*; .*works here"
+    ):
+        Sandbox(mode)
+    assert lacks in available()[mode]
+
+
+def test_without_the_extra_no_mode_works_and_the_error_names_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyseccomp", None)
+    calls.compiled.cache_clear()
+    modes._filter.cache_clear()
+    try:
+        with pytest.raises(Unavailable, match=r"norm-lab-book\[course\]'`.*no other mode works"):
+            Sandbox("plain")
+    finally:
+        calls.compiled.cache_clear()
+        modes._filter.cache_clear()
+
+
+def test_a_package_that_is_not_installed_is_named():
+    with pytest.raises(ValueError, match="finds no 'torhc'; install it, or leave it out"):
+        Sandbox(BEST, packages=("torhc",))
+
+
+def test_every_call_on_the_list_is_a_call():
+    import pyseccomp
+
+    names = f"{calls.COMPUTE} {calls.FILES} {calls.WAIT} {calls.SELF}".split()
+    assert len(names) == len(set(names))
+    unknown = [n for n in names if pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, n) == -1]
+    assert unknown == []
+    assert len(calls.compiled()) % 8 == 0
+
+
+def test_only_what_is_named_and_what_that_needs_is_visible():
+    seen = visible.paths(("torch", "numpy"))
+    names = {os.path.basename(path) for path in seen["whole"]}
+    assert {"torch", "numpy", "sympy"} <= names and not {"pytest", "jupyterlab", "labkit"} & names
+    own = visible.paths(("labkit",))
+    assert str(Path(modes.__file__).parents[2]) in own["whole"] and own["found"]["labkit"]
+
+
+def test_a_dead_zygote_is_started_again_and_its_workers_are_gone():
+    with Sandbox(BEST) as sandbox:
+        with sandbox.worker(HONEST) as worker:
+            assert worker.call("double", 1).value == 2
+            os.kill(sandbox._zygote.pid, signal.SIGKILL)
+            gone(worker.pid)
+            assert worker.call("double", 1).failure == "ended"
+        with sandbox.worker(HONEST) as worker:
+            assert worker.call("double", 2).value == 4
+        assert sandbox.starts == 2
+
+
+GRADER = f"""
+import sys, time
+from labkit.homework.sandbox import Sandbox
+with Sandbox({BEST!r}) as sandbox, sandbox.worker("def loop():\\n    while True: pass") as worker:
+    print(sandbox._zygote.pid, worker.pid, flush=True)
+    worker.call("loop")
+"""
+
+
+def test_a_killed_grader_takes_zygote_and_workers_along():
+    grader = subprocess.Popen([sys.executable, "-c", GRADER], stdout=subprocess.PIPE, text=True)
+    with grader:
+        pids = [int(each) for each in grader.stdout.readline().split()]
+        grader.kill()
+    assert len(pids) == 2
+    for pid in pids:
+        gone(pid)
+
+
+def gone(pid):
+    """Wait until a process is no more, or a zombie that nobody has taken yet."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return
+        if state in "ZX":
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"process {pid} lives on")

@@ -1,0 +1,83 @@
+"""The wire: what crosses, and that no bytes make its reader do anything but refuse."""
+
+import json
+import random
+
+import pytest
+import torch
+
+from labkit.homework.sandbox.inside import wire
+
+
+def read(message, cap=1 << 20):
+    header, body = wire.sizes(message[: wire.HEAD.size], cap)
+    start = wire.HEAD.size + header
+    assert len(message) == start + body
+    return wire.parse(message[wire.HEAD.size : start], message[start:])
+
+
+def test_a_message_is_read_as_it_was_written():
+    head, (x, rest) = read(wire.frame({"id": 1}, (torch.arange(3), {"a": [1.5, None]})))
+    assert head == {"id": 1} and torch.equal(x, torch.arange(3)) and rest == {"a": [1.5, None]}
+
+
+def test_random_damage_is_refused_or_read_as_plain_data():
+    draw = random.Random(0)
+    good = wire.frame({"id": 1}, [torch.arange(6).reshape(2, 3), {"a": (1.5, "x")}, torch.ones(2)])
+    refused = 0
+    for _ in range(3000):
+        bad = bytearray(good)
+        for _ in range(draw.randint(1, 4)):
+            bad[draw.randrange(len(bad))] = draw.randrange(256)
+        if draw.random() < 0.3:
+            bad = bad[: draw.randrange(wire.HEAD.size, len(bad))]
+        try:
+            header, body = wire.sizes(bytes(bad[: wire.HEAD.size]), 1 << 20)
+            start = wire.HEAD.size + header
+            wire.parse(bytes(bad[wire.HEAD.size : start]), bytes(bad[start : start + body]))
+        except wire.Refused:
+            refused += 1
+    assert 1000 < refused < 3000
+
+
+TREES = [
+    [], ["f"], ["f", "nan", 1], ["f", 3], ["f", "0x"], ["l"], ["l", 3], ["l", [], []], ["t", {}],
+    ["d", [["a"]]], ["d", [[1, 2]]], ["d", [["a", 1, 2]]], ["x"], ["x", "float32"], ["x", 3, []],
+    ["x", "float32", 3], ["x", "float32", ["a"]], ["x", "float32", [True]], ["x", "float32", [-1]],
+    ["x", "float32", [1 << 40, 0]], ["x", "float32", [1] * 17], ["x", "Tensor", [1]],
+    ["x", "float32", [1 << 31 - 1, 1 << 31 - 1]], ["?", []], [None, []], {"a": 1}, 1.5, [["f"]],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("tree", TREES, ids=range(len(TREES)))
+def test_a_tree_that_is_no_value_is_refused(tree):
+    with pytest.raises(wire.Refused):
+        wire.parse(json.dumps({"head": {}, "value": tree}).encode(), b"")
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b"[]", b'{"head": 1}', b"\xff", b'{"head": {}, "value": NaN}']
+)
+def test_a_header_that_is_no_message_is_refused(text):
+    with pytest.raises(wire.Refused):
+        wire.parse(text, b"")
+
+
+def test_bytes_that_belong_to_no_tensor_are_refused():
+    with pytest.raises(wire.Refused):
+        wire.parse(b'{"head": {}, "value": null}', b"x")
+
+
+def test_a_start_that_promises_too_much_is_refused_before_it_is_read():
+    start = wire.HEAD.pack(wire.MAGIC, 10, 101)
+    assert wire.sizes(start, 101) == (10, 101)
+    for bad in (start, wire.HEAD.pack(wire.MAGIC, 1 << 31, 0), wire.HEAD.pack(b"LKW0", 1, 1)):
+        with pytest.raises(wire.Refused):
+            wire.sizes(bad, 100)
+
+
+def test_equal_tensors_share_no_memory_after_crossing():
+    x = torch.ones(3)
+    _, (a, b) = read(wire.frame({}, (x, x)))
+    a += 1
+    assert torch.equal(b, torch.ones(3)) and torch.equal(x, torch.ones(3))
