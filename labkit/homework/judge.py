@@ -129,8 +129,10 @@ def item(answer: Answer, key: Any) -> Answer:
     if not answer.ok:
         return answer
     try:
+        if not isinstance(answer.value, dict) and not isinstance(key, int):
+            raise TypeError  # a tensor takes a text, with a warning
         return replace(answer, value=answer.value[key])
-    except (TypeError, LookupError, RuntimeError):
+    except (TypeError, LookupError):
         detail = f"what came is {kind(answer.value)}, without an item {key!r}"
         return replace(answer, value=None, failure="missing", detail=detail)
 

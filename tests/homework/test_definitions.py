@@ -120,6 +120,7 @@ def shuffled(draw):
 def test_cells_duplicated_split_moved_or_edited_away_change_nothing(cells):
     program = final(cells, wanted=["shares", "rms_norm"])
     assert sorted(program.text.splitlines()) == sorted("".join(CELLS).splitlines())
+    assert run(program)["shares"]([1, 3]) == [0.25, 0.75]
 
 
 @given(st.text(max_size=200) | st.binary(max_size=200).map(lambda raw: raw.decode("latin-1")))

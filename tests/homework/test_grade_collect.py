@@ -106,6 +106,7 @@ def test_the_latest_counts_and_the_homeworks_name_before_others(tmp_path):
     assert [len(each.older) for each in done.taken] == [2, 1, 0]
     assert reasons(done) == {"cem/notes.ipynb": f"another file is named {NAME}"}
     assert stat.S_IMODE((folder / "ann.ipynb").stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
     told = json.loads((tmp_path / "out" / f"{NAME}.collected.json").read_text())
     assert [each["student"] for each in told["taken"]] == ["1", "ann", "cem"]
 

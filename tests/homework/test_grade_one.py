@@ -8,7 +8,7 @@ import pytest
 
 from labkit.homework.grading import examine, results, submission
 from labkit.homework.grading.digests import Grader
-from labkit.homework.grading.grade import grade
+from labkit.homework.grading.grade import grade, roots
 from tests.homework.grading_case import (
     CELLS,
     RMS,
@@ -221,6 +221,14 @@ def test_a_students_own_numbers_are_drawn_by_the_roster(tmp_path):
     assert graded(path, "ann", homework)["total"] == 5
     assert points(graded(path, "bob", homework))["q1"] == 2
     assert "not on the roster" in says(graded(path, "eve", homework))
+
+
+def test_what_a_part_is_called_makes_no_code_of_a_student_run(tmp_path):
+    cells = [*CELLS, "values = 1 / 0\ndefault = values\none = [0] * 10**12\n"]
+    (question, _) = private().questions
+    assert roots(question, "def probe_a(student):\n    return student.Norm") >= {"rms_norm", "Norm"}
+    assert not roots(question, "") & {"values", "default"}
+    assert graded(write(tmp_path, "ann", cells))["total"] == 5
 
 
 def test_edited_away_definitions_do_not_count(tmp_path):

@@ -139,6 +139,9 @@ def test_items_of_an_answer_keep_its_failure():
     pair = Answer([1.0, {"loss": 2.0}])
     assert item(pair, 0).value == 1.0 and item(item(pair, 1), "loss").value == 2.0
     assert item(pair, 7).failure == "missing" and item(Answer(3), "x").failure == "missing"
+    assert item(Answer(torch.ones(2)), 1).value == 1.0
+    for value, key in [(torch.ones(2), "y"), (torch.tensor(1.0), 0), (torch.ones(2), 2), (None, 0)]:
+        assert item(Answer(value), key).failure == "missing"
     assert item(Answer(failure="slow"), 0).failure == "slow"
 
 

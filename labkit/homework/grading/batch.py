@@ -99,7 +99,7 @@ def submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
 
 def run(
     files: dict[str, Path], private_path: Path, out: Path, how: How,
-    only: Collection[str] = (), told: Callable[[str, Result], object] = lambda student, result: None,
+    only: Collection[str] = (), told: Callable[[str, Result], object] = lambda *_: None,
 ) -> Batch:  # fmt: skip
     """Grade files into out/HW/STUDENT.json; Red when no examiner can begin.
 
@@ -114,7 +114,7 @@ def run(
     kept: list[str] = []
     moved: list[Change] = []
     faults: dict[str, dict[str, str]] = {}
-    with locked(out / f".{private.homework}.lock"):
+    with locked(results.own_folder(out) / f".{private.homework}.lock"):
         before = {student: results.load(folder / f"{student}.json") for student in files}
         chosen = [student for student in files if not only or student in only]
         for student, result, fresh in _grade(chosen, files, private_path, private, how, before):
@@ -138,7 +138,7 @@ def _grade(
     before: dict[str, Result | None],
 ) -> Iterator[tuple[str, Result, bool]]:  # fmt: skip
     """Each student's result, and whether it was made now."""
-    grader = Grader(private, how.mode, code_of(private, Limits(seconds=how.seconds)))
+    grader = Grader(private, how.mode, code_of(private, Limits(seconds=float(how.seconds))))
     tasks: list[dict[str, Any]] = []
     for student in chosen:
         old = before[student]

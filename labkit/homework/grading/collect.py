@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from labkit.book.files import locked, write_whole
 from labkit.homework.grading.inbox import Found, Refused, look
+from labkit.homework.grading.results import own_folder
 from labkit.homework.grading.submission import ENDINGS
 from labkit.homework.grading.whose import Class, attempt, whose
 
@@ -50,7 +51,7 @@ def collect(inbox: Path, homework: str, out: Path, students: Class | None = None
     if out.resolve() == inbox.resolve() or inbox.resolve() in out.resolve().parents:
         raise ValueError(f"--out must lie outside the inbox, got {out} in {inbox}; name another")
     found, refused = _sorted_out(look(inbox), students, homework)
-    with locked(out / f".{homework}.lock"):
+    with locked(own_folder(out) / f".{homework}.lock"):
         folder.mkdir(parents=True, exist_ok=True)
         taken = [_take(student, files, folder) for student, files in sorted(found.items())]
         there = {path.stem for path in folder.iterdir() if path.suffix in ENDINGS}

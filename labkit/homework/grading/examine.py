@@ -13,7 +13,7 @@ import torch
 from labkit.homework import judge
 from labkit.homework.draw import Draw
 from labkit.homework.judge import Part
-from labkit.homework.sandbox.answer import Answer
+from labkit.homework.sandbox.answer import Answer, clean
 
 # What a private test may say without importing it.
 WORDS: dict[str, Any] = {
@@ -65,8 +65,9 @@ def parts(
         lines = [each.lineno for each in traceback.extract_tb(error.__traceback__)
                  if each.filename == file]  # fmt: skip
         place = f", line {lines[-1]}" if lines else ""
-        what = f"{type(error).__name__}: {error}"
-        raise Faulty(f"the private test of {question}{place} raised {what[:500]}") from error
+        # Its text may hold what a student's code returned.
+        what = clean(f"{type(error).__name__}: {error}")
+        raise Faulty(f"the private test of {question}{place} raised {what}") from error
     if not found or not all(isinstance(each, Part) for each in found):
         raise Faulty(f"the private test of {question} must yield parts: yield part(…)")
     if len({each.name for each in found}) < len(found):

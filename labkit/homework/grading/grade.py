@@ -69,16 +69,22 @@ def grade(
 def roots(one: Question, probes: str) -> set[str]:
     """The names of a submission that a question may ask for.
 
-    These are the names its solution defines, those that its test writes as a text, and those that
-    a probe takes as `student.NAME` or as a text.
+    These are the names its solution defines, those that its test writes as a text (but for what its
+    parts are called and say), and those that a probe takes as `student.NAME` or as a text.
     """
     names = set(one.wanted)
     for source in (one.test, probes):
-        for node in ast.walk(ast.parse(source)):
+        waiting: list[ast.AST] = [ast.parse(source)]
+        while waiting:
+            node = waiting.pop()
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 names |= {node.value} if NAME.fullmatch(node.value) else set()
             elif isinstance(node, ast.Attribute) and source is probes:
                 names.add(node.attr)
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "part":
+                waiting += node.args[1:]  # the verdict may ask for a name
+            else:
+                waiting += ast.iter_child_nodes(node)
     return names
 
 

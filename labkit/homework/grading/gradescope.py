@@ -10,6 +10,7 @@ lib/labkit, lib/normkernels
 import importlib.metadata
 import os
 import re
+import sys
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,8 +19,7 @@ import labkit
 from labkit.homework.private import load
 
 VISIBILITIES = ("visible", "after_due_date", "after_published", "hidden")
-# The least that grading itself needs beside a homework's packages.
-NEEDED = ("torch", "numpy", "scipy", "jaxtyping", "tqdm", "safetensors", "pyseccomp")
+OURS = "norm-lab-book"  # what labkit and normkernels are installed as
 # The packages of a homework that are other distributions'; what is not here has its own name.
 DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 NOT_SHIPPED = ("__pycache__",)
@@ -28,12 +28,13 @@ SETUP = """#!/usr/bin/env bash
 # Build the environment that run_autograder uses; needs Python 3.11 or later, 3.11 to 3.13 tried.
 set -euo pipefail
 root="$(cd "$(dirname "$0")/.." && pwd)"
+apt-get update
+apt-get install -y libseccomp2
 python=""
 for one in python3.13 python3.12 python3.11; do
   if command -v "$one" > /dev/null; then python="$one"; break; fi
 done
 if [ -z "$python" ]; then
-  apt-get update
   apt-get install -y python3.11 python3.11-venv
   python=python3.11
 fi
@@ -75,24 +76,32 @@ def build(private_path: Path, out: Path, visibility: str = "visible") -> Path:
             inside = path.relative_to(folder)
             if path.is_file() and not set(inside.parts) & set(NOT_SHIPPED):
                 files[f"lib/{name}/{inside.as_posix()}"] = path.read_bytes()
+    # So that labkit is known there as an installed package, with what it depends on.
+    about = _labkit()
+    files[f"lib/norm_lab_book-{about.version}.dist-info/METADATA"] = (
+        about.read_text("METADATA") or ""
+    ).encode()
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(f".{out.name}.part")
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(files):
-            about = zipfile.ZipInfo(name)  # its date is 1980: the bytes say nothing of today
-            about.compress_type = zipfile.ZIP_DEFLATED
+            member = zipfile.ZipInfo(name)  # its date is 1980: the bytes say nothing of today
+            member.compress_type = zipfile.ZIP_DEFLATED
             runs = name in ("setup.sh", "run_autograder")
-            about.external_attr = (0o100755 if runs else 0o100644) << 16
-            archive.writestr(about, files[name])
+            member.external_attr = (0o100755 if runs else 0o100644) << 16
+            archive.writestr(member, files[name])
     os.replace(part, out)
     return out
 
 
 def requirements(packages: Iterable[str]) -> str:
-    """What to install: grading's needs and the homework's packages, in the versions of here."""
-    names = set(NEEDED)
+    """What to install, in the versions of here: labkit's needs, and what a homework may import."""
+    names = {_name(line) for line in _labkit().requires or () if "extra ==" not in line}
+    names.add("pyseccomp")
     for package in packages:
-        names |= {DISTRIBUTIONS.get(package, package)} if _installed(package) else set()
+        name = DISTRIBUTIONS.get(package, package)
+        if package not in sys.stdlib_module_names and name not in ("labkit", "normkernels"):
+            names.add(name)
     lines = []
     for name in sorted(names):
         try:
@@ -106,16 +115,18 @@ def requirements(packages: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _installed(package: str) -> bool:
-    """Whether a package is a distribution from an index: not Python's own, and not ours."""
-    name = DISTRIBUTIONS.get(package, package)
-    if package in ("labkit", "normkernels") or not re.fullmatch(r"[\w.-]+", name):
-        return False
+def _labkit() -> importlib.metadata.Distribution:
     try:
-        importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+        return importlib.metadata.distribution(OURS)
+    except importlib.metadata.PackageNotFoundError as error:
+        raise ValueError(
+            f"the zip needs to know what {OURS} depends on, but it is not installed here; "
+            "run `make setup`, or install it with pip"
+        ) from error
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
 
 
 def _packages() -> Iterable[tuple[str, Path]]:

@@ -31,7 +31,11 @@ def main(root: Path, visibility: str = "visible") -> int:
     except ValueError as error:
         write_whole(written, json.dumps(_nothing(str(error)), indent=1))
         return 0
-    result = _grade(private_path, private, student, path)
+    try:
+        result = _grade(private_path, private, student, path)
+    except pool.Lost as error:
+        print(f"labkit: nothing can be graded here: {error}")
+        return 1
     if bad := results.not_graded(result):
         reasons = {each["reason"] for each in result["questions"] if each["reason"]}
         print(f"labkit: not graded: {', '.join(bad)}: {'; '.join(sorted(reasons))}")

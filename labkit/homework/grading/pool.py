@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from labkit.homework.sandbox.answer import clean
+
 Task = dict[str, Any]
 Answered = dict[str, Any]
 # A factory that runs in the examiner: it opens what is needed and gives what grades a task.
 Opener = Callable[[dict[str, Any]], contextlib.AbstractContextManager[Callable[[Task], Answered]]]
 START_SECONDS = 300.0
+TIDY_SECONDS = 20.0
 MOST_STARTS = 3
 
 
@@ -102,10 +105,12 @@ class _Examiner:
         return self.starts + 1
 
     def end(self) -> None:
-        """Kill it; its workers see the end of their pipes."""
+        """End it: an idle one by itself, as its pipe ends, so that it tidies up; others at once."""
+        self.pipe.close()
+        if self.ready and self.task is None:
+            self.process.join(TIDY_SECONDS)
         self.process.kill()
         self.process.join()
-        self.pipe.close()
 
 
 def _examine(pipe: Connection, opener: Opener, settings: dict[str, Any]) -> None:
@@ -126,4 +131,4 @@ def _graded(grade: Callable[[Task], Answered], task: Task) -> Answered:
     try:
         return grade(task)
     except Exception as error:  # whatever it is, the other submissions go on
-        return {"failed": f"its examiner raised {type(error).__name__}: {str(error)[:500]}"}
+        return {"failed": f"its examiner raised {clean(f'{type(error).__name__}: {error}')}"}

@@ -48,6 +48,13 @@ def plain(number: float) -> float:
     return int(rounded) if rounded.is_integer() else rounded
 
 
+def own_folder(path: Path) -> Path:
+    """Make a folder that its owner alone can open, or take the one that is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
 def write(folder: Path, result: Result) -> Path:
     """Write folder/STUDENT.json whole or not at all."""
     path = folder / f"{result['student']}.json"

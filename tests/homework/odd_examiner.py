@@ -1,0 +1,24 @@
+"""An examiner that does what a task says; beside the tests, so that its processes start quickly."""
+
+import os
+import time
+from contextlib import contextmanager
+
+
+@contextmanager
+def odd(settings):
+    if settings.get("lost"):
+        raise ValueError("there is no sandbox")
+    if settings.get("dies"):
+        os._exit(3)
+    yield _grade
+
+
+def _grade(task):
+    if task["do"] == "die":
+        os._exit(7)
+    if task["do"] == "hang":
+        time.sleep(60)
+    if task["do"] == "raise":
+        raise KeyError("odd")
+    return {"did": task["do"], "pid": os.getpid()}

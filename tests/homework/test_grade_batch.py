@@ -1,0 +1,196 @@
+"""A class in one batch: hostile submissions, resuming, mended tests, and the pool beneath."""
+
+import json
+import os
+
+import pytest
+
+from labkit import cli
+from labkit.book.files import Red
+from labkit.homework.grading import batch, pool, results
+from labkit.homework.sandbox import available
+from tests.homework.grading_case import CELLS, NAME, TEST_2, notebook, points, private, says, write
+from tests.homework.odd_examiner import odd
+
+FULL = pytest.mark.skipif(
+    bool(available()["full"]), reason=f"mode full is not there: {available()['full']}"
+)
+HOSTILE = {
+    "loops": "def rms_norm(x, eps=0):\n    while True: pass\n",
+    "exits": "import os\ndef rms_norm(x, eps=0):\n    os._exit(0)\n",
+    "stops": "def rms_norm(x, eps=0):\n    raise SystemExit(0)\n",
+    "patches": "import torch\ndef rms_norm(x, eps=0):\n    torch.allclose = lambda *a, **k: True\n"
+    "    torch.isfinite = torch.ones_like\n    return x * 0\n",
+    "always": "class Same:\n    def __eq__(self, other):\n        return True\n"
+    "def rms_norm(x, eps=0):\n    return Same()\n",
+    "prints": "def rms_norm(x, eps=0):\n    while True: print('x' * 10**6)\n",
+}
+# Sets, addresses and random numbers differ from process to process, if nobody takes care.
+VARIES = """def shares(counts):
+    raise ValueError(f"{set('abcdefgh')} {torch.rand(2)} {object()} {id(counts) * 0}")
+"""
+FILES = {
+    "corrupt": notebook().encode()[:-9],
+    "empty": b"",
+    "binary": bytes(range(256)) * 999,
+    "nested": b"[" * 1_000_000,
+}
+
+
+def released(folder, **changes):
+    """The private half of a release, as files."""
+    path = folder / "release" / "private" / f"{NAME}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(private(**changes).to_json(), encoding="utf-8")
+    return path
+
+
+@FULL
+@pytest.mark.slow
+def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(tmp_path, capsys):
+    folder = tmp_path / "in" / NAME
+    for number in range(70):
+        write(folder, f"s{number}")
+    for number in range(20):
+        write(folder, f"same{number}", [*CELLS, VARIES])
+    for name, hostile in HOSTILE.items():
+        write(folder, name, [*CELLS, hostile])
+    for name, content in FILES.items():
+        (folder / f"{name}.ipynb").write_bytes(content)
+    path = released(tmp_path)
+    files = batch.submissions([tmp_path / "in"], NAME)
+    done = batch.run(files, path, tmp_path / "out", batch.How("full", seconds=4))
+    assert len(done.graded) == 100 and not done.faults and not done.changes
+    found = {each["student"]: each for each in results.load_all(done.folder)}
+    honest = [found[f"s{number}"] for number in range(70)]
+    # The clock of a busy machine is no student's fault; the loops end by it and nothing else does.
+    assert {each["total"] for each in honest} == {5}
+    # Twenty gradings of one submission, by two examiners and forty workers.
+    twenty = [found[f"same{number}"]["questions"] for number in range(20)]
+    assert {json.dumps(each) for each in twenty} == {json.dumps(twenty[0])}
+    assert "ValueError: {'" in twenty[0][1]["parts"][0]["says"]
+    for name in HOSTILE:
+        assert points(found[name]) == {"q1": 0, "q2": 2}, name
+    for name in FILES:
+        assert found[name]["total"] == 0 and "file" in says(found[name])
+    failures = {name: found[name]["questions"][0]["failure"] for name in HOSTILE}
+    assert failures["loops"] == failures["prints"] == "slow" and failures["exits"] in (
+        "ended", "forbidden"
+    )  # fmt: skip
+    assert failures["patches"] == "" and failures["always"] == "refused"
+
+    # Again: nothing is made twice, and no examiner starts.
+    before = {file.name: file.stat().st_mtime_ns for file in done.folder.iterdir()}
+    again = batch.run(files, path, tmp_path / "out", batch.How("full", seconds=4))
+    assert (again.graded, len(again.kept)) == ((), 100)
+    assert {file.name: file.stat().st_mtime_ns for file in done.folder.iterdir()} == before
+
+    # A mended test: its question alone is judged again, and the command says for whom it changed.
+    some = ["always", "s1", "empty"]
+    harder = TEST_2.replace("abs(sum(v) - 1) < 1e-6", "sum(v) > 2")
+    released(tmp_path, test_q2=harder)
+    command = ["homework", "grade", str(tmp_path / "in"), "--release", str(path.parents[1]),
+               "--out", str(tmp_path / "out"), "--seconds", "4", "--jobs", "1"]  # fmt: skip
+    only = [word for student in some for word in ("--only", student)]
+    capsys.readouterr()
+    assert cli.main([*command, *only]) == 0
+    told = capsys.readouterr().out
+    assert told.splitlines()[:2] == [
+        "always: q2 2/2 -> 1/2 (the test changed)",
+        "s1: q2 2/2 -> 1/2 (the test changed)",
+    ]
+    new = results.load(done.folder / "always.json")
+    assert new and new["questions"][0] == found["always"]["questions"][0]
+
+    # A faulty test: not graded, named, exit 1; and no student has fewer points by it.
+    released(tmp_path, test_q2=harder.replace("sum(counts)", "sum(0)"))
+    assert cli.main([*command, "--only", "s1"]) == 1
+    error = capsys.readouterr().err
+    assert "q2 is not graded for s1" in error and "line 4 raised TypeError" in error
+    new = results.load(done.folder / "s1.json")
+    assert new and new["total"] is None and points(new) == {"q1": 3, "q2": None}
+
+
+def test_the_mode_asked_for_or_none(tmp_path, capsys, monkeypatch):
+    from labkit.homework import sandbox
+
+    released(tmp_path)
+    write(tmp_path / "in", "ann")
+    lacks = {"full": "", "restricted": "it needs root", "plain": ""}
+    monkeypatch.setattr(sandbox, "available", lambda: lacks)
+    command = ["homework", "grade", str(tmp_path / "in"), "--release", str(tmp_path / "release"),
+               "--out", str(tmp_path / "out"), "--mode", "restricted"]  # fmt: skip
+    assert cli.main(command) == 2
+    error = capsys.readouterr().err
+    assert "restricted" in error and "it needs root" in error and "full, plain" in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_to_be_graded_must_be_clear(tmp_path):
+    folder = tmp_path / "in"
+    write(folder, "ann")
+    assert list(batch.submissions([folder], NAME)) == ["ann"]
+    assert list(batch.submissions([folder / "ann.ipynb"], NAME)) == ["ann"]
+    (folder / "ann.py").write_text("x = 1", encoding="utf-8")
+    with pytest.raises(ValueError, match="two submissions"):
+        batch.submissions([folder], NAME)
+    (folder / "ann.py").rename(folder / "-ann.py")
+    with pytest.raises(ValueError, match="named by its student's id"):
+        batch.submissions([folder], NAME)
+    with pytest.raises(ValueError, match="there is none"):
+        batch.submissions([folder / "gone"], NAME)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="nothing to grade"):
+        batch.submissions([tmp_path / "empty"], NAME)
+    with pytest.raises(ValueError, match="it has none"):
+        batch.private_of(tmp_path)
+    with pytest.raises(ValueError, match="handed in nothing"):
+        batch.run({"ann": folder / "ann.ipynb"}, released(tmp_path), tmp_path, batch.How(), ["bob"])
+    with pytest.raises(ValueError, match="at most 60 seconds"):
+        batch.How(seconds=100)
+
+
+# --- the pool of examiners
+
+
+def test_a_pool_outlives_examiners_that_die_hang_or_raise():
+    tasks = [{"do": word} for word in ("a", "die", "b", "raise", "hang", "c")]
+    told = {task["do"]: (answer, why) for task, answer, why in pool.run(tasks, odd, {}, 1, 2.0)}
+    assert [told[word][0]["did"] for word in "abc"] == ["a", "b", "c"]
+    assert told["die"] == (None, "its examiner ended with an error or was killed")
+    assert told["hang"] == (None, "its examiner did not end in 2 s")
+    assert told["raise"][1] == "its examiner raised KeyError: 'odd'"
+    pids = {word: told[word][0]["pid"] for word in "abc"}
+    assert pids["a"] != pids["b"] != pids["c"]
+    for pid in pids.values():
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"), [({"lost": 1}, "no sandbox"), ({"dies": 1}, "3 examiners in a row")]
+)
+def test_a_pool_that_cannot_begin_says_so(settings, told):
+    with pytest.raises(pool.Lost, match=told):
+        list(pool.run([{"do": "a"}], odd, settings, 1, 5.0))
+
+
+def test_a_batch_without_examiners_is_red_and_keeps_what_there_is(tmp_path, monkeypatch):
+    def none(*_):
+        raise pool.Lost("nobody came")
+        yield
+
+    monkeypatch.setattr(pool, "run", none)
+    files = batch.submissions([write(tmp_path / "in", "ann")], NAME)
+    with pytest.raises(Red, match="nobody came"):
+        batch.run(files, released(tmp_path), tmp_path / "out", batch.How("plain"))
+
+
+def test_an_examiner_lost_leaves_a_question_open_and_is_tried_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(pool, "run", lambda tasks, *_: ((task, None, "gone") for task in tasks))
+    files = batch.submissions([write(tmp_path / "in", "ann")], NAME)
+    for _ in range(2):
+        done = batch.run(files, released(tmp_path), tmp_path / "out", batch.How("plain"))
+        assert done.faults == {"ann": {"q1": "gone", "q2": "gone"}} and done.graded == ("ann",)
+    told = json.loads((done.folder / "ann.json").read_text())
+    assert told["total"] is None and told["max"] == 5

@@ -1,0 +1,95 @@
+"""The instructors' page is executed: from a release to a CSV in its five commands."""
+
+import csv
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from labkit import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "chapters" / "instructors.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+HW = "hw1_norms_from_scratch"
+
+
+def commands(word):
+    """The commands of the page's first block that has the word."""
+    block = next(text for kind, text in BLOCKS if kind == "bash" and word in text)
+    return [shlex.split(line)[1:] for line in block.splitlines() if line.startswith("labkit ")]
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    """A book with the first homework and the page's class, to stand in."""
+    (tmp_path / "chapters" / "homework").mkdir(parents=True)
+    shutil.copy(ROOT / "chapters" / "homework" / f"{HW}.py", tmp_path / "chapters" / "homework")
+    (tmp_path / "pyproject.toml").write_text("", encoding="utf-8")
+    roster = next(text for kind, text in BLOCKS if text.startswith("id,"))
+    (tmp_path / "class.csv").write_text(roster, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="the page's commands grade in mode full, as root")
+def test_the_five_commands_of_the_page_go_from_a_source_to_scores(book, capsys):
+    release, collect, *rest = commands("homework release")
+    assert len(rest) == 3
+    assert cli.main(release) == 0
+    # Ann hands in the key by Canvas, Bob the notebook as he got it by Moodle; Cem does nothing.
+    key = (book / f"build/hw1/key/{HW}.ipynb").read_text(encoding="utf-8")
+    untouched = book / f"build/hw1/student/bob/{HW}.ipynb"
+    moodle = book / "inbox" / "Bob Ray_99_assignsubmission_file_"
+    moodle.mkdir(parents=True)
+    shutil.copy(untouched, moodle)
+    mine = (book / f"build/hw1/student/ann/{HW}.ipynb").read_text(encoding="utf-8")
+    with_numbers = _with_numbers(key, mine)
+    (book / f"inbox/leeann_4711_12_{HW}-1.ipynb").write_text(with_numbers, encoding="utf-8")
+    for command in (collect, *rest):
+        assert cli.main(command) == 0, command
+    told = capsys.readouterr().out
+    assert "missing: cem" in told and "2 graded, 0 kept" in told
+    with (book / "build/scores.csv").open(newline="", encoding="utf-8") as file:
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    assert rows["ann"]["total"] == rows["ann"]["max"] == "20"
+    assert rows["bob"]["total"] == "0" and rows["bob"]["status"] == "graded"
+    assert rows["cem"]["total"] == "" and rows["cem"]["status"] == "missing"
+    feedback = (book / f"build/feedback/{HW}/bob.md").read_text(encoding="utf-8")
+    assert "0 of 20 points" in feedback and "your turn" in feedback
+    assert (book / f"build/feedback/{HW}/ann.html").is_file()
+
+
+def _with_numbers(key, mine):
+    """The key with a student's own numbers: the variant cell out of the student's notebook."""
+    import json
+
+    key, mine = json.loads(key), json.loads(mine)
+    own = {
+        cell["metadata"]["nbgrader"]["grade_id"]: cell["source"]
+        for cell in mine["cells"]
+        if cell["metadata"].get("nbgrader", {}).get("grade_id", "").startswith("variant")
+    }
+    for cell in key["cells"]:
+        grade_id = cell["metadata"].get("nbgrader", {}).get("grade_id", "")
+        cell["source"] = own.get(grade_id, cell["source"])
+    return json.dumps(key)
+
+
+def test_the_page_names_only_what_the_command_has():
+    parser = cli.parser()
+    lines = [
+        shlex.split(line)[1:]
+        for kind, text in BLOCKS
+        if kind == "bash"
+        for line in text.splitlines()
+        if line.startswith("labkit ")
+    ]
+    assert len(lines) == 7
+    for line in lines:
+        assert parser.parse_args(line).run
