@@ -62,6 +62,16 @@ def test_a_stub_that_still_stands_is_no_traceback(capsys):
     assert text.startswith(UNWRITTEN) and text.count("\n") == 1
 
 
+def test_a_stub_inside_a_kernel_is_a_stub(capsys):
+    def interpreter():
+        try:
+            stub()
+        except NotImplementedError as error:
+            raise RuntimeError("the kernel stopped") from error
+
+    assert said(capsys, interpreter).startswith(UNWRITTEN)
+
+
 def test_what_is_there_is_judged_though_the_rest_is_not_written(capsys):
     text = said(capsys, lambda: stub(2) == 4, (False, "A is a key of LAWS"), True)
     assert text.startswith("q1: A is a key of LAWS\n" + UNWRITTEN)
