@@ -400,6 +400,7 @@ def test_q3(student, draw, given):
         "the memory.",
     )
 
+    got = student.probe("probe_batch_norm", 3, {}, batches[:2], batches[0])
     names = equal(item(got, "parameters"), ["bias", "weight"])
     buffers = equal(item(got, "buffers"), ["running_mean", "running_var"])
     graph = equal(item(got, "the memory needs gradients"), False)
