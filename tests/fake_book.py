@@ -246,7 +246,9 @@ def make(root: Path, package: bool = False) -> Path:
     """Write the book; with the package's sources for its pages, if asked."""
     (root / "chapters").mkdir(parents=True, exist_ok=True)
     for name in SITE_SOURCES:
-        shutil.copy(REPOSITORY / "chapters" / name, root / "chapters")
+        target = root / "chapters" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / "chapters" / name, target)
     shutil.copy(REPOSITORY / "README.md", root)
     shutil.copytree(
         REPOSITORY / "chapters" / "_static", root / "chapters" / "_static", dirs_exist_ok=True

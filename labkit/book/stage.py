@@ -30,10 +30,14 @@ from labkit.book.tables import tables_page
 
 # A package, and how many parts of a module's name make its page: labkit.norms, normkernels.
 PACKAGES = {"labkit": 2, "kernels/normkernels": 1}
-BUILD_MODULES = {"labkit.book", "labkit.cli", "labkit.__main__", "normkernels.bench"}
+BUILD_MODULES = {
+    "labkit.book", "labkit.cli", "labkit.__main__", "labkit.course", "normkernels.bench"
+}  # fmt: skip
 MATHJAX = "tex-chtml-full.js"
 FONTS = "output/chtml/fonts/woff-v2"
-SITE_SOURCES = ("conf.py", "cluster.md", "references.bib", *guide.GUIDE)
+SITE_SOURCES = (
+    "conf.py", "cluster.md", "homework/index.md", "instructors.md", "references.bib", *guide.GUIDE
+)  # fmt: skip
 
 
 def staged_files(root: Path, profile: str) -> dict[str, bytes]:
