@@ -37,7 +37,6 @@ main(int(sys.argv[2]))
 """
 _ENVIRONMENT = {
     "CUDA_VISIBLE_DEVICES": "",
-    "HOME": "/tmp",
     "LANG": "C.UTF-8",
     "MKL_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -103,11 +102,13 @@ class Sandbox:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         said = tempfile.TemporaryFile()  # noqa: SIM115 - the zygote's output outlives this call
         root = tempfile.mkdtemp(prefix="labkit-root-")
+        home = "/tmp" if self.mode == "full" else root
         arguments = [str(_INSIDE), str(theirs.fileno())]
         try:
             self._zygote = subprocess.Popen(
                 [sys.executable, "-S", "-s", "-P", "-c", _START, *arguments],
-                env=_ENVIRONMENT, cwd="/", pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                env={**_ENVIRONMENT, "HOME": home, "TMPDIR": home},
+                cwd="/", pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
                 stdout=said, stderr=said, start_new_session=True,
             )  # fmt: skip
             theirs.close()
@@ -116,7 +117,8 @@ class Sandbox:
             ours.send(json.dumps({**self._plan, "root": root}).encode())
             ready = self._heard(START_SECONDS)
         finally:
-            # In full mode the zygote's root is its own mount on this folder, which goes with it.
+            # In full mode the zygote's root is a mount of its own on this folder; in the other
+            # modes the folder was the home of its imports.
             shutil.rmtree(root, ignore_errors=True)
         if not ready:
             said.seek(0)
@@ -182,6 +184,8 @@ class Sandbox:
         order = {"do": "fork", "tmp": home, "uid": uid, "limits": most}
         try:
             heard = self._order(order, channel, output)
+            if "failed" in heard:
+                raise RuntimeError(f"the system forks no worker: {heard['failed']}")
             body.pid, (body.pidfd,) = heard["pid"], heard["descriptors"]
             if group:
                 group.add(body.pid)

@@ -113,10 +113,3 @@ def _readable() -> list[str]:
                     "to others (`chmod o+x` it, or install Python elsewhere)"
                 ]
     return []
-
-
-def memory_is_capped() -> bool:
-    """Whether full mode caps a worker's memory by a control group, beside its address space."""
-    from labkit.homework.sandbox import groups
-
-    return groups.parent("memory") is not None

@@ -12,7 +12,7 @@ from pathlib import Path
 OWN = {"labkit": "norm-lab-book", "normkernels": "norm-lab-book"}
 SITE = ("site-packages", "dist-packages")
 # What a package needs beside its own name before forks are cheap.
-ALSO = {"triton": ("triton.language", "triton.runtime.interpreter")}
+ALSO = {"labkit": ("labkit.check",), "triton": ("triton.language", "triton.runtime.interpreter")}
 # Always there: the wire carries tensors.
 WIRE = ("torch", "numpy")
 
@@ -112,8 +112,8 @@ def paths(packages: tuple[str, ...]) -> dict[str, object]:
 
     whole: read all of it; stdlib and files: the standard library, and what lies in it; listed:
     folders of which the names may be read, and no more; masked: folders that full mode empties
-    before it shows what is in `whole`; system: small files; path, found, imported: how the zygote
-    imports.
+    before it shows what is in `whole`; system: small files; path, sites, found, imported: how the
+    zygote imports.
     """
     distributions = closure(packages)
     found = located(packages)
@@ -132,6 +132,7 @@ def paths(packages: tuple[str, ...]) -> dict[str, object]:
     return {
         "whole": sorted({*whole}),
         "stdlib": stdlib,
+        "sites": sites,
         "listed": sorted({*stdlib, *sites}),
         "masked": sorted({*sites, *(path for path in hidden if os.path.isdir(path))}),
         "files": files,

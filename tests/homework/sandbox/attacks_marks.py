@@ -56,7 +56,7 @@ MARKS = {
     "leave politely while importing": ("broken", "rms_norm = sys.exit(0)"),
     "loop while importing": ("slow", "while True: pass\n" + _WRONG),
     "a forged reply": (
-        "refused",
+        ("refused", WRONG),  # whether the grader read between the two replies
         _FRAME + "def rms_norm(x):\n"
         '    text = b\'{"head": {"id": 2, "failure": "", "points": 9}, "value": true}\'\n'
         "    os.write(3, frame(text))\n"

@@ -95,6 +95,13 @@ class Range:
             "sibling": sibling.pid,
         }
 
+    def __enter__(self) -> "Range":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for port in (self.tcp, self.udp, self.unix, self.abstract):
+            port.close()
+
     @property
     def zygote(self) -> int:
         assert self.sandbox._zygote
@@ -194,7 +201,8 @@ def prepared(mode: str) -> Iterator[Range]:
     ):
         os.chmod(outside, 0o755)
         os.umask(0o022)
-        yield Range(sandbox, sibling, Path(outside))
+        with Range(sandbox, sibling, Path(outside)) as ready:
+            yield ready
 
 
 def run(mode: str) -> dict[str, list[str]]:

@@ -35,7 +35,9 @@ def enclose(plan: dict[str, Any]) -> None:
             _mask(root + path)
     for path in _DEVICES:
         _show(path, root + path, 0)
+    # For imports that want a home; a worker mounts its own in its place.
     os.makedirs(root + "/tmp", exist_ok=True)
+    kernel.mount("none", root + "/tmp", "tmpfs", kernel.NO_SUID | kernel.NO_DEV, "size=16m")
     for path in [*(root + path for path in plan["masked"]), root]:
         kernel.mount(
             "none", path, None,

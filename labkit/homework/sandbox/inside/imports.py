@@ -22,30 +22,46 @@ class Forbidden(ImportError):
     """An import that the homework does not allow."""
 
 
-class Named(importlib.abc.MetaPathFinder):
-    """Find packages that lie beside other things, without showing those."""
+class Only(importlib.abc.MetaPathFinder):
+    """Find what the grader named, and of an installation only what may be read.
 
-    def __init__(self, found: dict[str, str]):
-        self.found = found
+    What cannot be read is not found, as if it were not installed: packages look for optional
+    companions, and expect just that.
+    """
+
+    def __init__(self, found: dict[str, str], sites: list[str], shown: Iterable[str]):
+        self.found, self.sites, self.shown = found, sites, frozenset(shown)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Find a top-level package or module by the place that the grader named."""
-        place = self.found.get(fullname)
-        if place is None or path is not None:
+        """Find a top-level package or module; leave what lies inside one to Python."""
+        if path is not None:
             return None
-        if not os.path.isdir(place):
-            return importlib.util.spec_from_file_location(fullname, place)
-        start = os.path.join(place, "__init__.py")
-        return importlib.util.spec_from_file_location(
-            fullname, start, submodule_search_locations=[place]
-        )
+        if fullname in self.found:
+            return _spec(fullname, self.found[fullname])
+        spec = importlib.machinery.PathFinder.find_spec(fullname)
+        places = [spec.origin or "", *(spec.submodule_search_locations or ())] if spec else []
+        for site in self.sites:
+            for place in places:
+                inside = place.removeprefix(site + "/")
+                if inside != place and f"{site}/{inside.split('/')[0]}" not in self.shown:
+                    raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+        return spec
 
 
-def find_only(found: dict[str, str]) -> None:
-    """Let the zygote find the packages at `found`, beside what is on its path."""
-    sys.meta_path.append(Named(found))
+def _spec(name: str, place: str) -> importlib.machinery.ModuleSpec | None:
+    if not os.path.isdir(place):
+        return importlib.util.spec_from_file_location(name, place)
+    return importlib.util.spec_from_file_location(
+        name, os.path.join(place, "__init__.py"), submodule_search_locations=[place]
+    )
+
+
+def find_only(found: dict[str, str], sites: list[str], shown: Iterable[str]) -> None:
+    """Let the zygote and its workers find what they may read, and nothing else."""
+    at = sys.meta_path.index(importlib.machinery.PathFinder)  # after what is built in
+    sys.meta_path.insert(at, Only(found, sites, shown))
 
 
 def guarded(allowed: Iterable[str]) -> dict[str, Any]:
@@ -73,17 +89,3 @@ def guarded(allowed: Iterable[str]) -> dict[str, Any]:
         return original(name, globals, locals, fromlist, level)
 
     return {**vars(builtins), "__import__": guard}
-
-
-class Absent:
-    """Stand for a name whose import was refused: a definition that uses it fails, others live."""
-
-    def __init__(self, why: str):
-        object.__setattr__(self, "_why", why)
-
-    def __getattr__(self, name: str) -> Any:
-        raise Forbidden(object.__getattribute__(self, "_why"))
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Refuse, as every use does."""
-        raise Forbidden(object.__getattribute__(self, "_why"))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from .imports import Absent, Forbidden, guarded
+from .imports import Forbidden, guarded
 
 _OUT_OF_MEMORY = "can't allocate memory", "not enough memory"
 
@@ -24,6 +24,20 @@ class Broken(Exception):
     def __init__(self, failure: str, detail: str):
         super().__init__(detail)
         self.failure = failure
+
+
+class Absent:
+    """Stand for a name whose import failed: a definition that uses it says why, others live."""
+
+    def __init__(self, why: Broken):
+        object.__setattr__(self, "_why", why)
+
+    def __getattr__(self, name: str) -> Any:
+        raise object.__getattribute__(self, "_why")
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Refuse, as every use does."""
+        raise object.__getattribute__(self, "_why")
 
 
 class Program:
@@ -72,8 +86,8 @@ class Program:
         broken = Broken(kind, failure["detail"])
         for name in _bound(node) or [""]:
             self.broken.setdefault(name, broken)
-            if kind == "forbidden" and isinstance(node, ast.Import | ast.ImportFrom):
-                self.names[name] = Absent(failure["detail"])
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                self.names[name] = Absent(broken)
 
     def find(self, name: str) -> Callable[..., Any]:
         """Find what a call names; raise Broken or Missing."""

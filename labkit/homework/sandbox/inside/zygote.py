@@ -2,7 +2,7 @@
 
 It is started by the grader with one socket. First comes the plan, then orders, each answered:
 
-    {"do": "fork", "tmp", "uid", "limits"} + (socket, output)  ->  {"pid"} + (pidfd)
+    {"do": "fork", "tmp", "uid", "limits"} + (socket, output)  ->  {"pid"} + (pidfd), or {"failed"}
     {"do": "reap", "pid"}                            ->  {"status"}
 
 It ends when the grader does: the socket then reads as closed.
@@ -31,7 +31,7 @@ def main(descriptor: int) -> None:
     if plan["mode"] == "full":
         confine.enclose(plan)
     sys.path[:] = plan["path"]
-    imports.find_only(plan["found"])
+    imports.find_only(plan["found"], plan["sites"], plan["whole"])
     for name in plan["imported"]:
         importlib.import_module(name)
     serve.warm_up()
@@ -66,7 +66,12 @@ class Zygote:
                 os._exit(0)
             order = json.loads(text)
             if order["do"] == "fork":
-                self.fork(order, *descriptors)
+                try:
+                    self.fork(order, *descriptors)
+                except OSError as error:  # no room for a process or a namespace
+                    self.answer({"failed": str(error)})
+                for descriptor in descriptors:
+                    os.close(descriptor)
             else:
                 self.answer({"status": _reap(order["pid"])})
 
@@ -88,8 +93,6 @@ class Zygote:
                 os._exit(70)
         if self.own_pids >= 0:
             kernel.enter(self.own_pids)
-        os.close(channel)
-        os.close(output)
         pidfd = os.pidfd_open(pid)
         self.answer({"pid": pid}, pidfd)
         os.close(pidfd)
