@@ -85,30 +85,28 @@ def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(tmp_p
     assert (again.graded, len(again.kept)) == ((), 100)
     assert {file.name: file.stat().st_mtime_ns for file in done.folder.iterdir()} == before
 
-    # A mended test: its question alone is judged again, and the command says for whom it changed.
-    some = ["always", "s1", "empty"]
-    harder = TEST_2.replace("abs(sum(v) - 1) < 1e-6", "sum(v) > 2")
-    released(tmp_path, test_q2=harder)
+    # A mended test and a faulty one: the command says what changed for whom, names the fault, and
+    # nobody has fewer points by it.
+    released(
+        tmp_path,
+        test_q1="def test_q1(student, draw, given):\n    1 / 0",
+        test_q2=TEST_2.replace("abs(sum(v) - 1) < 1e-6", "sum(v) > 2"),
+    )
     command = ["homework", "grade", str(tmp_path / "in"), "--release", str(path.parents[1]),
                "--out", str(tmp_path / "out"), "--seconds", "4", "--jobs", "1"]  # fmt: skip
-    only = [word for student in some for word in ("--only", student)]
+    only = [word for student in ("always", "s1", "empty") for word in ("--only", student)]
     capsys.readouterr()
-    assert cli.main([*command, *only]) == 0
-    told = capsys.readouterr().out
-    assert told.splitlines()[:2] == [
+    assert cli.main([*command, *only]) == 1
+    told = capsys.readouterr()
+    assert told.out.splitlines()[:4] == [
+        "always: q1 0/3 -> not graded (the test changed)",
         "always: q2 2/2 -> 1/2 (the test changed)",
+        "s1: q1 3/3 -> not graded (the test changed)",
         "s1: q2 2/2 -> 1/2 (the test changed)",
     ]
-    new = results.load(done.folder / "always.json")
-    assert new and new["questions"][0] == found["always"]["questions"][0]
-
-    # A faulty test: not graded, named, exit 1; and no student has fewer points by it.
-    released(tmp_path, test_q2=harder.replace("sum(counts)", "sum(0)"))
-    assert cli.main([*command, "--only", "s1"]) == 1
-    error = capsys.readouterr().err
-    assert "q2 is not graded for s1" in error and "line 4 raised TypeError" in error
+    assert "q1 is not graded for always, s1: the private test of q1, line 2" in told.err
     new = results.load(done.folder / "s1.json")
-    assert new and new["total"] is None and points(new) == {"q1": 3, "q2": None}
+    assert new and new["total"] is None and points(new) == {"q1": None, "q2": 1}
 
 
 def test_the_mode_asked_for_or_none(tmp_path, capsys, monkeypatch):

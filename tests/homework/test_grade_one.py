@@ -7,6 +7,7 @@ import os
 import pytest
 
 from labkit.homework.grading import examine, results, submission
+from labkit.homework.grading.changes import changes
 from labkit.homework.grading.digests import Grader
 from labkit.homework.grading.grade import grade, roots
 from tests.homework.grading_case import (
@@ -235,3 +236,23 @@ def test_edited_away_definitions_do_not_count(tmp_path):
     wrong = RMS.replace("dim=-1", "dim=0"), SHARES.replace("/ whole", "/ 1")
     assert graded(write(tmp_path, "ann", [*wrong, *CELLS]))["total"] == 5
     assert graded(write(tmp_path, "ann", [*CELLS, *wrong]))["total"] == 0
+
+
+def test_a_change_says_whether_the_submission_the_test_or_the_grader_made_it(tmp_path):
+    def told(homework, before, code="1"):
+        after = graded(path, homework=homework, before=before, code=code)
+        return [str(change) for change in changes(before, after)], after
+
+    path = write(tmp_path, "ann", changed("[count / whole", "[1 / len(counts)"))
+    none, first = told(private(), None)
+    assert none == []
+    write(tmp_path, "ann")
+    better, second = told(private(), first)
+    assert better == ["ann: q2 1/2 -> 2/2 (the submission changed)"]
+    harder = private(
+        test_q2=TEST_2.replace("< 1e-6", "< -1").replace('"shares", counts', '"total"')
+    )
+    assert told(harder, second)[0] == ["ann: q2 2/2 -> 0/2 (the test changed)"]
+    assert told(private(), second, code="2")[0] == []
+    gone = private(questions=private().questions[:1])
+    assert told(gone, second)[0] == ["ann: q2 2/2 -> gone (the test changed)"]

@@ -171,7 +171,8 @@ def lost(private: Private, student: str, path: Path, mode: str, why: str) -> Res
     return {
         "schema": results.SCHEMA, "homework": private.homework, "title": private.title,
         "student": student, "mode": mode,
-        "file": path.name, "digest": "", "problems": [], "questions": questions, "total": None,
+        "file": path.name, "sha256": "", "digest": "", "problems": [],
+        "questions": questions, "total": None,
         "max": results.plain(sum(each.points for each in private.questions)),
     }  # fmt: skip
 

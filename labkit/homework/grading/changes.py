@@ -26,12 +26,14 @@ def changes(before: Result | None, after: Result) -> list[Change]:
     if before is None:
         return []
     old = {each["id"]: each for each in before["questions"]}
+    # A changed test may ask for other names of the same file.
+    same = before.get("sha256") == after.get("sha256")
     found = []
     for new in after["questions"]:
         was = old.pop(new["id"], None)
         told = (_points(was), _points(new))
         if told[0] != told[1]:
-            found.append(Change(after["student"], new["id"], *told, _why(was, new)))
+            found.append(Change(after["student"], new["id"], *told, _why(was, new, same)))
     for gone, was in old.items():
         found.append(Change(after["student"], gone, _points(was), "gone", "the test"))
     return found
@@ -45,9 +47,13 @@ def _points(question: Result | None) -> str:
     return f"{question['points']}/{question['max']}"
 
 
-def _why(was: Result | None, new: Result) -> str:
+def _why(was: Result | None, new: Result, same_file: bool) -> str:
     if was is None:
         return "the test"
     old, now = was.get("digests") or {}, new.get("digests") or {}
-    differing = [WHY[key] for key in WHY if old.get(key) != now.get(key)]
+    differing = [
+        WHY[key]
+        for key in WHY
+        if old.get(key) != now.get(key) and not (key == "code" and same_file)
+    ]
     return " and ".join(differing) if differing else "the outcome"

@@ -61,6 +61,7 @@ def grade(
     return {
         "schema": SCHEMA, "homework": private.homework, "title": private.title,
         "student": student, "mode": grader.mode, "file": path.name,
+        "sha256": grader.file(path),
         "digest": whole, "problems": problems, "questions": questions,
         "total": total(questions), "max": plain(sum(each.points for each in private.questions)),
     }  # fmt: skip

@@ -1,7 +1,7 @@
 """A graded submission as JSON: points and messages per part, and what they were made from.
 
-    {"schema": 1, "homework", "title", "student", "mode", "file", "digest", "problems", "total",
-     "max", "questions": [{"id", "points", "max", "failure", "reason", "digests",
+    {"schema": 1, "homework", "title", "student", "mode", "file", "sha256", "digest", "problems",
+     "total", "max", "questions": [{"id", "points", "max", "failure", "reason", "digests",
                            "parts": [{"name", "points", "max", "says"}]}]}
 
 It holds no time and no path, so twenty gradings of one submission write the same bytes. A question
