@@ -21,6 +21,7 @@ from labkit.experiments.engines.processes import Processes
 from labkit.experiments.store import Store
 from labkit.pool import Pool
 from labkit.vision import CNNConfig, MLPConfig
+from tests.slot_holder import hold
 
 TINY = Run(
     model=MLPConfig(width=8, depth=1), data=Digits(batch=16), train=TrainConfig(steps=3, lr=0.01)
@@ -38,6 +39,7 @@ def empty_root(tmp_path, monkeypatch):
     """Every test has a store of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
+    monkeypatch.setenv("LABKIT_SLOTS", "1")  # each worker imports PyTorch anew
 
 
 @pytest.mark.parametrize(
@@ -181,20 +183,11 @@ def test_a_kill_while_writing_leaves_the_old_record():
     assert store.get(TINY) == Record(losses=[1.0], steps=1)
 
 
-def _hold(root: Path, log: Path, seconds: float) -> None:
-    with Pool(root).slot():
-        with log.open("a") as file:
-            file.write("+")
-        time.sleep(seconds)
-        with log.open("a") as file:
-            file.write("-")
-
-
 def test_no_more_processes_hold_a_slot_than_there_are_slots(monkeypatch, tmp_path):
     monkeypatch.setenv("LABKIT_SLOTS", "2")
     log = tmp_path / "log"
     fork = multiprocessing.get_context("spawn")
-    holders = [fork.Process(target=_hold, args=(tmp_path, log, 0.2)) for _ in range(5)]
+    holders = [fork.Process(target=hold, args=(tmp_path, log, 0.2)) for _ in range(5)]
     for holder in holders:
         holder.start()
     for holder in holders:
@@ -210,7 +203,7 @@ def test_no_more_processes_hold_a_slot_than_there_are_slots(monkeypatch, tmp_pat
 def test_a_killed_process_gives_its_slot_back(monkeypatch, tmp_path):
     monkeypatch.setenv("LABKIT_SLOTS", "1")
     log = tmp_path / "log"
-    holder = multiprocessing.get_context("spawn").Process(target=_hold, args=(tmp_path, log, 60))
+    holder = multiprocessing.get_context("spawn").Process(target=hold, args=(tmp_path, log, 60))
     holder.start()
     while not log.exists():
         time.sleep(0.01)

@@ -64,6 +64,7 @@ claim("01-loss", "{mean}", final.values("test.loss"), source="s", criterion="> 0
 def book(tmp_path, monkeypatch):
     root = make_book(tmp_path / "book", c01_toy=TEXT)
     monkeypatch.setenv("LABKIT_ROOT", str(root))
+    monkeypatch.setenv("LABKIT_SLOTS", "1")  # each worker imports PyTorch anew
     monkeypatch.delenv("LABKIT_DEVICE", raising=False)
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -18,13 +18,6 @@ BREAKS = [
         claim="07-bhyt-is-a-small-rms-norm",
     ),
     Break(
-        idea="the outlier stands on every token: no token differs from another",
-        path="labkit/model/transformer.py",
-        old="((tokens == 1).unsqueeze(-1) & first)",
-        new="((tokens == tokens).unsqueeze(-1) & first)",
-        claim="07-an-outlier-makes-the-s",
-    ),
-    Break(
         idea="the probe bends every map: slopes are taken from one end to the other",
         path="labkit/probes/norm_maps.py",
         old="return slopes[0] / slopes[1] if slopes[1]",

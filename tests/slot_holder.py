@@ -1,0 +1,15 @@
+"""Hold one of the slots that processes share; apart, so that a holder need not import PyTorch."""
+
+import time
+from pathlib import Path
+
+from labkit.pool import Pool
+
+
+def hold(root: Path, log: Path, seconds: float) -> None:
+    with Pool(root).slot():
+        with log.open("a") as file:
+            file.write("+")
+        time.sleep(seconds)
+        with log.open("a") as file:
+            file.write("-")
