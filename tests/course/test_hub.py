@@ -234,7 +234,7 @@ def test_a_wrong_password_lets_nobody_in(hub: Hub, contexts: dict[str, BrowserCo
     page.fill("input[name=username]", "alice")
     page.fill("input[name=password]", hub.passwords["bob"])
     page.click("#login_submit")
-    assert page.get_by_text("Invalid username or password").is_visible()
+    page.get_by_text("Invalid username or password").wait_for()
     page.close()
 
 
