@@ -18,6 +18,7 @@ from labkit.homework.sandbox import calls, modes, visible
 from labkit.homework.sandbox.body import Body
 from labkit.homework.sandbox.groups import Group, sweep
 from labkit.homework.sandbox.inside import kernel
+from labkit.homework.sandbox.inside.confine import HOME
 from labkit.homework.sandbox.limits import Limits
 from labkit.homework.sandbox.worker import REQUEST, Worker
 
@@ -102,7 +103,7 @@ class Sandbox:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         said = tempfile.TemporaryFile()  # noqa: SIM115 - the zygote's output outlives this call
         root = tempfile.mkdtemp(prefix="labkit-root-")
-        home = "/tmp" if self.mode == "full" else root
+        home = HOME if self.mode == "full" else root
         arguments = [str(_INSIDE), str(theirs.fileno())]
         try:
             self._zygote = subprocess.Popen(
@@ -169,7 +170,7 @@ class Sandbox:
 
     def fork(self, channel: int, output: int, limits: Limits) -> Body:
         """Fork one worker, cap it, and give what the grader holds of it."""
-        uid, group, home = 0, None, "/tmp"
+        uid, group, home = 0, None, HOME
         sizes = {name: limits.bytes(name) for name in ("memory", "file", "reply")}
         most = {**sizes, "processes": limits.processes, "request": REQUEST}
         if self.mode != "plain":

@@ -129,3 +129,14 @@ def gone(pid):
             return
         time.sleep(0.02)
     raise AssertionError(f"process {pid} lives on")
+
+
+def test_a_package_below_tmp_is_seen(tmp_path, monkeypatch):
+    """A clone may lie there."""
+    (tmp_path / "lent.py").write_text("LENT = 7\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with (
+        Sandbox(BEST, packages=("torch", "numpy", "lent")) as opened,
+        opened.worker("from lent import LENT\ndef answer():\n    return LENT\n") as worker,
+    ):
+        assert worker.call("answer").value == 7

@@ -13,6 +13,7 @@ from typing import Any
 
 from . import kernel
 
+HOME = "/worker"  # in full mode: what is shown may lie below /tmp, so nothing is mounted there
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -36,8 +37,8 @@ def enclose(plan: dict[str, Any]) -> None:
     for path in _DEVICES:
         _show(path, root + path, 0)
     # For imports that want a home; a worker mounts its own in its place.
-    os.makedirs(root + "/tmp", exist_ok=True)
-    kernel.mount("none", root + "/tmp", "tmpfs", kernel.NO_SUID | kernel.NO_DEV, "size=16m")
+    os.makedirs(root + HOME, exist_ok=True)
+    kernel.mount("none", root + HOME, "tmpfs", kernel.NO_SUID | kernel.NO_DEV, "size=16m")
     for path in [*(root + path for path in plan["masked"]), root]:
         kernel.mount(
             "none", path, None,
