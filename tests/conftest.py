@@ -2,11 +2,16 @@
 
 import collections
 import os
+import signal
 import sys
+import threading
 
 import pytest
 import torch
 
+if threading.current_thread() is threading.main_thread():
+    # A shell's background job ignores SIGINT, and so would every server that a test ends by it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 if not torch.cuda.is_available():
     # Triton reads this when it is imported, by whichever test comes first.
     os.environ.setdefault("TRITON_INTERPRET", "1")

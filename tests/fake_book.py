@@ -5,6 +5,7 @@ python tests/fake_book.py FOLDER    # then: python -m labkit book site, inside F
 
 import base64
 import json
+import re
 import shutil
 import struct
 import sys
@@ -249,6 +250,8 @@ def make(root: Path, package: bool = False) -> Path:
         target = root / "chapters" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPOSITORY / "chapters" / name, target)
+    homework = root / "chapters" / "homework" / "index.md"  # it names chapters that are not here
+    homework.write_text(re.sub(r"\(\.\./\w+\.ipynb\)", "(../index.md)", homework.read_text()))
     shutil.copy(REPOSITORY / "README.md", root)
     shutil.copytree(
         REPOSITORY / "chapters" / "_static", root / "chapters" / "_static", dirs_exist_ok=True

@@ -124,6 +124,7 @@ class Sandbox:
         if not ready:
             said.seek(0)
             text = said.read()[-2000:].decode(errors="replace").strip()
+            said.close()
             self._stop()
             raise RuntimeError(f"the zygote, which imports {self.packages}, did not start: {text}")
         said.close()  # here; the zygote keeps its own
