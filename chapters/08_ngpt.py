@@ -26,10 +26,10 @@ r"""
 - a step of nGPT as a walk on a ball: chord, way back, great circle, and what changes when each channel has its own step;
 - which axis of which matrix has length 1, and why it is not the same axis for all;
 - every scale that gives the lost freedom back, how it is stored, and what the storing has to do with Adam;
-- two starting values that the paper chose for 24 layers and that are wrong for two;
+- two starting values that the paper chose for 24 layers and that serve two blocks badly;
 - nGPT against a GPT with its own sweep: by steps, by tokens, by seconds, by context;
 - what it learns: shares by depth, condition numbers, lengths;
-- six mistakes in nGPT, how many of them the final loss notices, and what notices the others.
+- six mistakes in nGPT, how many of them the final loss notices, and where the others can be seen.
 """
 
 # %%
@@ -119,7 +119,7 @@ Write $b = \cos\theta\,h + \sin\theta\,e$ with a unit vector $e \perp h$. Then $
 $$\varphi = \operatorname{atan2}\big(\alpha\sin\theta,\; 1 - \alpha + \alpha\cos\theta\big) = \alpha\sin\theta + O(\alpha^2), \qquad\text{slerp by } \alpha\theta.$$
 
 For a small share the ratio is $\sin\theta/\theta$: 1 for close directions, $2/\pi$ at a right angle, 0 at opposite ones. Slerp obeys a sublayer that says "turn round"; lerp hardly does. Random directions in $d$ channels are nearly orthogonal
-(their cosine is about $1/\sqrt d$), so at initialization most steps are those of a right angle.
+(their cosine is about $1/\sqrt d$), so if what an untrained sublayer proposes is as good as random, the first steps are those of a right angle.
 """
 
 # %%
@@ -164,9 +164,9 @@ claim(
 r"""
 ### A step of what?
 
-Read the step as $h \leftarrow \mathrm{norm}\big(h - \alpha\odot(h - b)\big)$. The difference $h - b$ is the gradient of $\tfrac12\|h - b\|^2$ with respect to $h$. So each sublayer proposes a point, the stream takes one step of gradient descent towards it, and the
+Read the step as $h \leftarrow \mathrm{norm}\big(h - \alpha\odot(h - b)\big)$. The difference $h - b$ is the gradient of $\tfrac12\|h - b\|^2$ with respect to $h$, when $b$ is held fixed. (It is not fixed: the sublayer computes it from $h$. The picture is one of a moving goal.) So each sublayer proposes a point, the stream takes one step of gradient descent towards it, and the
 norm puts it back on the sphere (a *retraction*, in the words of optimization on manifolds). Two sublayers a block: a model of $L$ blocks takes $2L$ steps. The share is a learning rate, and as nGPT learns one for every channel, $\alpha$ is the diagonal of a matrix: the paper calls its
-entries *eigen learning rates*. The first value is 0.05, which the paper describes as "of the order of 1 over the number of layers" {cite:p}`loshchilov2025`. Remember this sentence.
+entries *eigen learning rates*. (What counts is $|\alpha|$: a learned entry may turn negative, a share may not.) The first value is 0.05, which the paper describes as being in the order of one over the number of layers {cite:p}`loshchilov2025`. Remember this remark.
 
 ### Which axis has length 1?
 
@@ -198,7 +198,7 @@ plots.table(rows)
 
 # %% [markdown]
 r"""
-What this takes away is scale and nothing else. A constant in front of a matrix is forgotten at the next normalization. So weight decay, which multiplies by $1 - \eta\lambda$, would do nothing: nGPT has none because it *can* have none.
+What this takes away from each of these vectors is its scale and nothing else. So a constant in front of a matrix is forgotten at the next normalization, and weight decay, which multiplies by such a constant, $1 - \eta\lambda$, has nothing left to shrink. (Beside a step $\eta u$ of the optimizer it does not vanish altogether: $(1 - \eta\lambda)\,w - \eta u$ has the direction of $w - \eta u/(1 - \eta\lambda)$, a step that is longer by a hair.) nGPT has none because it *needs* none.
 """
 
 # %%
@@ -232,7 +232,7 @@ r"""
 
 Cosines lie in $[-1, 1]$. That is too little in three places.
 
-**Logits.** If the output were $W h$ alone, the best case is a cosine of 1 for the right token and −1 for all others. Its loss is $\log\big(1 + (V-1)\,e^{-2}\big)$ for $V$ tokens. With a scale $s_z$ on the cosines it is $\log(1 + (V-1)\,e^{-2s_z})$: **the scale says how sure the model may be.**
+**Logits.** If the output were $W h$ alone, no case is better than a cosine of 1 for the right token and −1 for all others. (For that all other rows would have to be one vector: it is a bound.) Its loss is $\log\big(1 + (V-1)\,e^{-2}\big)$ for $V$ tokens. With a scale $s_z$ on the cosines it is $\log(1 + (V-1)\,e^{-2s_z})$: **the scale says how sure the model may be.**
 nGPT learns one for each token of the vocabulary.
 """
 
@@ -258,10 +258,10 @@ claim(
 
 # %% [markdown]
 r"""
-**Attention.** Queries and keys are divided by their lengths, for each head, after the rotation, and multiplied by one learned vector $s_{qk}$. A product of two unit vectors in $d_k$ channels is about $1/\sqrt{d_k}$ by chance, where ordinary queries and keys give about $\sqrt{d_k}$. So the softmax scale turns
-round: logits are multiplied by $\sqrt{d_k}$ instead of divided by it. The **values are not normalized.** (One of our sources says so; its list of changes means queries and keys.)
+**Attention.** Queries and keys are divided by their lengths, for each head, after the rotation, and multiplied by one learned vector $s_{qk}$. With $d_k$ channels a head, the product of two unit vectors is about $1/\sqrt{d_k}$ by chance, where queries and keys with entries of variance 1 give about $\sqrt{d_k}$. So the softmax scale turns
+round: logits are multiplied by $\sqrt{d_k}$ instead of divided by it. The **values are not normalized.** (Text 004 says in its list of changes that they are; it is the queries and keys.)
 
-**Feed-forward.** Entries of $u = W_{up}h$ and $v = W_{gate}h$ are cosines, about $1/\sqrt d$. SiLU is nearly linear there. So $v$ is multiplied by $\sqrt d$, which gives it unit variance, and both get a learned scale, $s_u$ and $s_v$. The paper has $\sqrt d$ on $v$; the official code has it on $u$ as well. Does it matter?
+**Feed-forward.** Entries of $u = W_{up}h$ and $v = W_{gate}h$ are cosines, about $1/\sqrt d$. SiLU is nearly linear there. So $v$ is multiplied by $\sqrt d$, which gives it about unit variance at the start, and both get a learned scale, $s_u$ and $s_v$. The paper has $\sqrt d$ on $v$; the official code has it on $u$ as well. Does it matter?
 The output $W_{down}(u\odot\mathrm{SiLU}(v))$ is linear in $u$ and divided by its length afterwards. A constant on $u$ cannot matter:
 """
 
@@ -331,7 +331,7 @@ claim(
 
 # %% [markdown]
 r"""
-Relative to its value each scale but $s_u, s_v$ moves by $\eta\sqrt d$ a step. It follows how far $s_z$ can come: with 400 steps, a mean rate of half of $0.008$ and $d = 64$, by at most $400\cdot0.004\cdot8 = 12.8$. A short run that needs $s_z = 10$ spends most of itself on getting there.
+Relative to its first value each scale but $s_u, s_v$ moves by about $\eta\sqrt d$ a step. It follows how far $s_z$ comes if all steps have one sign: with 400 steps, a mean rate of half of $0.008$ and $d = 64$, by about $400\cdot0.004\cdot8 = 12.8$. A short run that needs $s_z = 10$ spends a large part of itself on getting there.
 
 ## Implementation
 
@@ -343,7 +343,7 @@ How to turn a GPT into an nGPT:
 4. Divide queries and keys by their lengths, multiply both by $s_{qk}$, turn the softmax scale round.
 5. Multiply $u$ and $v$ by $s_u$ and $s_v\sqrt d$, and the logits by $s_z$.
 
-There is no $\epsilon$ anywhere: a stream of length 1 is far from 0. (`labkit` lets 0 stay 0, for padding.) The step, the attention and the feed-forward:
+There is no $\epsilon$ anywhere: nothing that is divided by its length here is expected to come near 0. (Except for padding: `labkit` lets 0 stay 0.) The step, the attention and the feed-forward:
 """
 
 # %%
@@ -360,7 +360,7 @@ show(SphereFeedForward)
 
 # %% [markdown]
 r"""
-Three proofs that it is the published method: the step against the formula in float64, written anew; the checker, whose reference is written apart from the placements; and every length after real training, below.
+Three checks that it is the published method: the step against the formula in float64, written anew; the checker, whose reference is written apart from the placements; and every length after real training, below.
 """
 
 # %%
@@ -391,7 +391,7 @@ claim(
 
 # %% [markdown]
 r"""
-One property of the design is easily missed. The gain $s_{qk}$ comes *after* the rotation. It weighs the two channels of a rotated pair differently, and then the logit of a query and a key depends on **where** both stand, not on their distance alone:
+One property of the design is easily missed. The gain $s_{qk}$ comes *after* the rotation. Once it is learned, it weighs the two channels of a rotated pair differently, and then the logit of a query and a key depends on **where** both stand, not on their distance alone:
 """
 
 # %%
@@ -539,7 +539,8 @@ claim(
 
 # %% [markdown]
 r"""
-Compare the three cards. What the first values 0.05 and 1 cost in a shallow, short run is several times as much as the lead. With them the GPT wins, and one could have written a paper about that. Neither of them is wrong in the paper's setting: with 24 layers there are 48 steps of 0.05, and many thousands of steps of Adam bring $s_z$ wherever it should be. They
+Compare the three cards. What the first values 0.05 and 1 cost in a shallow, short run is several times as much as the lead. With them the GPT wins, and one could have written a paper about that. Two reservations. The published starts take the highest rate of our grid. (A trial beside the book's runs, two seeds at twice that rate, ended higher, so the edge of the grid is hardly what they suffer from.) And both values were changed
+at once: the cards do not say which of the two matters. Nor need either be wrong in the paper's setting: with 24 layers there are 48 steps of 0.05, and many thousands of steps of Adam have time to bring $s_z$ wherever it should be. They
 are hyper-parameters, and whoever compares at another depth must tune them, as the other side must tune its decay. Did the baseline need its recipe, decay and warm-up?
 """
 
@@ -684,10 +685,11 @@ claim(
 
 # %% [markdown]
 r"""
-The picture is a crossing, not a gap: in our runs nGPT is *behind* after a quarter of the steps and after half of them, and ahead at the end. So "how many times fewer steps" has no single answer. It grows with the length of the run, and at our length it is hardly more than one; divided by what a step costs, nothing is gained in time.
+The picture is a crossing, not a gap: in our runs nGPT is *behind* after a quarter of the steps and after half of them, and ahead at the end. So "how many times fewer steps" has no single answer. The lead grows with the length of the run, and at our length the factor cannot be told from one; divided by what a step costs, nothing is gained in time.
 We did not find out why the start is slow. Two candidates are in this chapter: the scales and shares have a way to go, and a vector of length 1 can only turn, while a GPT's matrix can also grow. The published factors come from runs of tens of thousands of steps {cite:p}`loshchilov2025`. A line that we end where it has just crossed does not contradict them, nor does it support them.
 
-A step's extra cost is not arithmetic that matters: it is many small operations (lengths, divisions, a pass over all weights after every step). They weigh most in small models, and fused kernels take some of it away (`labkit.fused` has the step and the rows as kernels; on a CPU they are the formulas).
+A step's extra cost is hardly arithmetic: chapter 10 counts the operations of a step, and nGPT's are within a few per cent of Pre-Norm's. We take it to be the many small operations (lengths, divisions, a pass over all weights after every step), which move much and compute little; no cell here takes them apart. Our ratio says nothing about a GPU: the paper's steps, in much larger models, cost relatively more than ours. Fused kernels should
+take some of it away (`labkit.fused` has the step and the rows as kernels; on a CPU they are the formulas).
 
 ### Does the lead grow with the context?
 
@@ -742,7 +744,7 @@ r"""
 
 ### No warm-up needed?
 
-Adam's first steps are the reason why Post-Norm wanted warm-up (chapter 02). On the sphere a large first step can turn a weight, but the next moment its length is 1 again. Is that enough? Half of the steps, with a ramp over the first of them and without:
+Post-Norm wanted warm-up: without it the first steps at a high rate left it stuck (chapter 02). On the sphere a large first step can turn a weight, but the next moment its length is 1 again. Is that enough? Half of the steps, with a ramp over the first of them and without:
 """
 
 # %%
@@ -855,7 +857,7 @@ claim(
 
 # %% [markdown]
 r"""
-From both sides the scales move to the same region: shares of some tenths, $s_z$ of the order of ten, $s_{qk}$ above 1. That is the plainest reason for other first values: it is where training goes anyhow, and the way there takes steps.
+From both starts the scales rise into one region: shares of some tenths, $s_z$ of the order of ten, $s_{qk}$ above 1. The shares and $s_z$ from the published starts end lower, as if they were still on their way. That is the plainest reason for other first values: it is where training goes anyhow, and the way there takes steps.
 
 **Shares by depth** want more than two blocks. Six, then, for half of the steps, with shares that start at one over the number of blocks.
 """
@@ -891,7 +893,7 @@ claim(
 
 # %% [markdown]
 r"""
-With two blocks the later one goes further; with six, after half of the steps, the shares are still near their start, the seeds differ by more than the blocks, and the last block's is no larger than the first's. So "shares grow with depth" is not what we can say, and nothing in the equations demands it.
+With two blocks the feed-forward of the later one goes further; with six, after half of the steps, the shares are still near their start, the seeds scatter as much as the blocks, and the feed-forward's last share is no larger than its first. So "shares grow with depth" is not what we can say, and nothing in the equations demands it.
 
 **Condition numbers**, the largest over the smallest singular value of a matrix. The paper finds the GPT's matrices worse conditioned than nGPT's, above all in attention, and reads it as a sign that they have fewer useful directions than columns. The median over blocks, as a power of ten:
 """
@@ -927,7 +929,7 @@ for name, kinds in groups.items():
 
 # %% [markdown]
 r"""
-The square matrices of attention have the large numbers in both models (a random square matrix has them, too), the rectangular ones of the feed-forward small ones. The direction is the paper's; in attention, where the paper sees it most, our seeds scatter too much for a verdict. Unit lengths do not bound a condition number: two columns of
+The square matrices of attention have the large numbers in both models (a random square matrix has them, too), the rectangular ones of the feed-forward small ones. The direction of the means is the paper's; in attention, where the paper sees it most, our seeds scatter too much for a verdict. Unit lengths do not bound a condition number: two columns of
 length 1 may still point the same way.
 
 ### Another language
@@ -1018,10 +1020,10 @@ for fault in faults:
 
 # %% [markdown]
 r"""
-A card "holds here" means that the loss would not have told. Four of the six are of this kind: the wrong axis, the gain before the rotation, the missing outer norm and the plain storage end where the right model ends, some of them a hair below it. The wrong branch costs more in every seed, as it should: the stream is mostly replaced at every
-step, and after four steps little of the embedding is left. Without renormalization after the steps the verdict is open.
+A card "holds here" means that the loss would not have told, up to the margin in its criterion. Four of the six are of this kind: the wrong axis, the gain before the rotation, the missing outer norm and the plain storage end where the right model ends, by their means even a hair below it, which is within the scatter of the seeds. The wrong branch costs more than the margin in every seed, though three seeds that scatter so widely
+leave its card open. That it costs something is no wonder: the stream is mostly replaced at every step, and after four steps little of the embedding can be left. Without renormalization after the steps the verdict is open, too.
 
-If a mistake ends lower, is it a mistake? As a method it may be an idea. But a table that calls it nGPT reports something else, and a paper that says *why* nGPT works would have explained the wrong model. Nor are the mistakes small. Look at the quantity that each one is about:
+If a mistake ends lower, is it a mistake? As a method it may be an idea. But a table that calls it nGPT reports something else, and a paper that says *why* nGPT works would have explained the wrong model. Nor are the mistakes small. Look at a quantity that the mistake is about. The table has three of them, which show four of the six. The other two look right in it: the early gain shows when positions move (`08-late-gain-sees-positions`), the plain storage in the speed of the scales (`08-storage-sets-the-speed`).
 """
 
 # %%
@@ -1073,7 +1075,7 @@ claim(
 
 # %% [markdown]
 r"""
-The checker finds them without training. It reads a block, compares it with the equations, and tries the mistakes that it knows. One of these is in a public package: `nGPT-pytorch` multiplies $s_{qk}$ on the queries alone.
+What sits inside a block, the checker finds without training: the early gain, the missing outer norm, the wrong branch. It reads a block, compares it with the equations, and tries the mistakes that it knows. One more of these is in a public package: `nGPT-pytorch` multiplies $s_{qk}$ on the queries alone.
 """
 
 
@@ -1107,7 +1109,7 @@ for name, block in suspects.items():
 
 # %% [markdown]
 r"""
-A block is judged for the weights it comes with, so no such check sees a wrong *axis*: that is between the optimizer's steps. Compare the lengths:
+A block is judged for the weights it comes with, so no such check sees a wrong *axis*, or lengths that are never restored: that is between the optimizer's steps. Compare the lengths (the check below is meant to fail):
 """
 
 # %%
@@ -1133,7 +1135,7 @@ for move in (1e-3, 3e-4, 2e-4, 1e-4):
 
 # %% [markdown]
 r"""
-A weight grows, and from some size on it stands still while the rate falls. nGPT's weights cannot grow, so they keep more of their steps. Here only the weights are rounded, after every step; in that code Adam's averages are, too.
+So a weight that grows would stand still from some size on, while the rate falls. nGPT's weights cannot grow, so they should keep more of their steps. That is an explanation; is it seen? Here only the weights are rounded, after every step; in that code Adam's averages are, too.
 """
 
 # %%
@@ -1171,7 +1173,7 @@ claim(
 
 # %% [markdown]
 r"""
-Rounding the weights costs little here, and we did not see that it costs the baseline more: one reason may be that 200 steps at a high rate leave few moves below half a unit. The effect that the authors describe belongs to long runs with low rates, and to averages in bfloat16, too.
+Rounding the weights costs little here, and we did not see that it costs the baseline more: one reason may be that 200 steps at a high rate leave few moves below half a unit. The effect that the authors describe may need long runs with low rates, or averages in bfloat16, too.
 
 The lesson stands all the same: a lead over a baseline with a handicap is measured from the wrong place. In a repository the first thing to look for is what the baseline does *not* get.
 """
@@ -1441,13 +1443,13 @@ print(len(my_experiment.runs()), "runs")
 r"""
 ## What you now know
 
-- A step of nGPT goes the share $\alpha$ along the chord and back to the sphere; it turns by about $\alpha\sin\theta$. With a share for each channel it is gradient descent with a learned diagonal metric, and leaves the great circle.
-- Readers have rows of length 1, writers columns. Their products with the stream are cosines; scale, and with it weight decay, is gone.
+- A step of nGPT goes the share $\alpha$ along the chord and back to the sphere; it turns by about $\alpha\sin\theta$ when the share is small. With a share for each channel it is gradient descent with a learned diagonal metric, and leaves the great circle.
+- Readers have rows of length 1, writers columns. Products of readers and the stream are cosines; scale is gone, and with it the work of weight decay.
 - $s_z$, $s_{qk}$, $s_u$, $s_v$ give back what cosines cannot do. What is stored at $1/\sqrt d$ moves at the speed of a weight under Adam.
-- 0.05 and $s_z = 1$ belong to deep models and long runs. In a shallow and short one they are hyper-parameters, and the race hinges on them, as it hinges on the baseline's sweep.
+- 0.05 and $s_z = 1$ were chosen for deep models and long runs. In a shallow and short one they are hyper-parameters, and the race hinges on them, as it hinges on the baseline's sweep.
 - By steps and by time are two questions. Published factors of 4 to 20 are by steps, for long contexts.
-- Lengths are exactly 1; what else the sphere does to shares and conditioning, the cards above say for this size.
-- Most mistakes cost little loss. Look at lengths, cosines and positions, not at the curve. And look at what a baseline is not given.
+- Lengths are 1 up to rounding; what else the sphere does to shares and conditioning, the cards above say for this size.
+- Most of our mistakes cost little loss. Look at lengths, cosines and positions, not at the curve alone. And look at what a baseline is not given.
 
 ## References
 

@@ -27,7 +27,7 @@ r"""
 - what makes a contest fair: a budget that is counted, rates that are tuned, seeds that are paired, and a price for every comparison;
 - eight recipes and a norm of your own under one budget, with the groups that can be told apart, and those that cannot;
 - loss over learning rate and depth for each recipe: the ranking turns while you move the rate;
-- a decision table that nobody typed: each row hangs on recorded claims of the chapters before;
+- a decision table whose verdicts nobody typed: each row of advice hangs on recorded claims of the chapters before;
 - symptom, probe, cause, fix: eight sick runs and their cures, told apart by a program;
 - your own norm, from one file, through every check and onto the leaderboard; and what nobody knows yet.
 """
@@ -68,10 +68,10 @@ Two recipes, five seeds each. Their test losses are
 | A | 2.1 | 2.3 | 2.2 | 2.4 | 2.0 | 2.2 |
 | B | 2.2 | 2.4 | 2.2 | 2.6 | 2.1 | 2.3 |
 
-Side by side the lists overlap: their standard deviations are $0.16$ and $0.2$, and the means differ by $0.1$. But seed 3 is hard for both, and seed 4 easy for both: they share batches and first weights. Look at the differences seed by seed: $0.1, 0.1, 0, 0.2, 0.1$. Their mean is $0.1$ and their standard
+Side by side the lists overlap: their standard deviations are $0.16$ and $0.2$, and the means differ by $0.1$. But seed 3 is hard for both, and seed 4 easy for both: with one seed they see the same batches. Look at the differences seed by seed: $0.1, 0.1, 0, 0.2, 0.1$. Their mean is $0.1$ and their standard
 deviation $\sqrt{(0 + 0 + 0.01 + 0.01 + 0)/4} \approx 0.07$. Student's $t$ is $0.1/(0.07/\sqrt5) \approx 3.2$, beyond the $2.8$ that four degrees of freedom ask for. **Pairing** took away what the two had in common.
 
-Now the trap. With eight recipes there are $8\cdot7/2 = 28$ such pairs. Each test errs in one case of twenty. If all eight are equal, we expect $28/20 = 1.4$ false findings *on every leaderboard*.
+Now the trap. With eight recipes there are $8\cdot7/2 = 28$ such pairs. Each test errs in one case of twenty. If all eight are equal, we expect $28/20 = 1.4$ false findings on a leaderboard, *on average*.
 Let a program draw boards on which nobody is better: the losses are a seed's luck plus a run's luck, and no recipe enters.
 """
 
@@ -132,7 +132,7 @@ claim(
 
 # %% [markdown]
 r"""
-Keep the last number in mind: it is what "ours is best by half a standard deviation" is worth, when eight were tried and one is reported. Everything that follows pays for its 28 comparisons, and so will the reader's own norm.
+Keep the last number in mind: it is what "ours is better than the average by half a standard deviation" is worth, when eight were tried and one is reported. The leaderboard below pays for all of its comparisons, and so will the reader's own norm. Cards about one pair do not, so read each of them as one question.
 
 ### What five seeds can see
 
@@ -169,7 +169,7 @@ Equal *steps* would favour expensive steps. Equal *seconds* depend on the machin
 
 $$\underbrace{2\cdot 4d^2}_{q,\,k,\,v,\,o} + \underbrace{2\cdot 3dh}_{\text{feed-forward}} + \underbrace{2\cdot 2Td}_{\text{scores, averages}},$$
 
-and the output matrix another $2dV$. A backward pass costs about twice the forward, so a training step on $n$ tokens is $3n$ times the sum over blocks, plus the norms' own arithmetic. Let us see whether `labkit.costs`, which counts while a model runs, agrees with the formula.
+and the output matrix another $2dV$ with $V$ tokens in the vocabulary. A backward pass costs about twice the forward, so a training step on $n$ tokens is $3n$ times all of this, blocks and output, plus the norms' own arithmetic. Let us see whether `labkit.costs`, which counts while a model runs, agrees with the formula.
 """
 
 # %%
@@ -301,7 +301,7 @@ claim(
 
 # %% [markdown]
 r"""
-So the budget hardly punishes anybody: in *operations* norms are nearly free. In memory they are not. An unfused norm keeps its input for the backward pass, and that is the cost that chapter 09 is about.
+So the budget hardly punishes anybody: in *operations* norms are nearly free. In memory they are not. An unfused norm keeps its input for the backward pass; what it costs to move such bytes is what chapter 09 is about.
 
 ## Predict
 
@@ -344,7 +344,7 @@ plots.dots(
 r"""
 Read the letters before the ranks. Whoever shares one with the first entry may be the first next time. (And note how a wide interval wins letters: an entry whose seeds scatter is told apart from few.)
 
-Now the claims that chapters before this one made for one pair at a time, here all against Pre-Norm:
+Now the claims that chapters before this one made for one pair at a time, here all against Pre-Norm. Each card is a plain interval for its one pair, without Holm's correction: a card may hold where the letters, which pay for all pairs, do not tell the two apart.
 """
 
 # %%
@@ -434,15 +434,15 @@ claim(
 r"""
 Three things to take from it.
 
-**No norm at all is a contender.** Small branches (chapter 00) keep six blocks tame, a norm costs nothing that is not there, and nothing rescales the gradients. If your prediction put it last, you confused *needed* with *useful when the rate is not tuned*. The next section shows what the norm is for.
+**No norm at all is a contender.** Small branches (chapter 00) can keep six blocks tame without one; why the rest goes as well as it does, we did not take apart. If your prediction put it last, ask whether you had *needed* in mind or *useful when the rate is not tuned*. The next section shows what the norm is for.
 
-**Published orders do not come back.** They were measured at other sizes, with other text and a thousand times longer. Eighty steps say how fast a model *starts*. That a difference does not show here is no refutation; that it is not a law is one.
+**Most published orders do not come back.** Post-Norm ahead of Pre-Norm does, on a weak card that the letters do not confirm. HybridNorm\* and nGPT ahead of Pre-Norm, and dynamic tanh level with it, do not. The published ones were measured at other sizes, with other text and far longer. Eighty steps say how fast a model *starts*. That a difference does not show here does not refute it where it was found. It only says that it is not found everywhere.
 
 **Edges.** An entry marked "end of the grid" may not be at its best. We show it rather than widen the grid until everybody looks good; the profile `full` has a grid of seven rates.
 
 ### What the rate and the depth do to the ranking
 
-The contest chose each entry's rate. Nobody does that for you in a large run, so the *range* of rates at which a recipe trains may matter more than its best loss. Four rates, two depths, three seeds, forty steps with batches of eight; each recipe with its own initialization. One more takes part: RealFormer, Post-Norm whose
+The contest chose each entry's rate. Nobody does that for you in a large run, so the *range* of rates at which a recipe trains may matter more than its best loss. Four rates, two depths, three seeds, forty steps with batches of eight; each recipe with its own initialization, but all with the same warm-up, a tenth of the steps. (That is less than Post-Norm had in the contest, and more than nGPT had.) QK-Norm sits out, and one more takes part: RealFormer, Post-Norm whose
 attention logits add up from block to block, said to be more robust to hyper-parameters {cite:p}`he2021`.
 """
 
@@ -513,7 +513,7 @@ plots.grid_map(
 
 # %% [markdown]
 r"""
-Each panel has its own shape, and that is the failure mode. Without norms the loss *diverges*: a cliff that you cannot miss. Post-Norm and its kin do not diverge, they get *stuck* at letter frequencies: the failure looks like a model that learns slowly. Pre-Norm fades. nGPT asks for high rates, and is slow at low ones.
+Each panel has its own shape, and the shape shows how the recipe fails. Without norms the loss *diverges*: a cliff that you cannot miss. Post-Norm and its kin, and dynamic tanh, do not diverge, they get *stuck* at letter frequencies: the failure looks like a model that learns slowly. Pre-Norm fades. nGPT asks for high rates, and is slow at low ones.
 
 Now move the rate yourself, and watch who leads:
 """
@@ -630,11 +630,11 @@ claim(
 
 # %% [markdown]
 r"""
-This is the answer to "what is the norm for?", as far as these sizes can give it: **a norm buys range, not loss.** At its own best rate the plain network needs none. One or two steps to the right it is gone, and Pre-Norm is still there. In a large run you get one try at the rate; then range *is* loss.
+This is the answer to "what is the norm for?", as far as these sizes can give it: **Pre-Norm buys range, not loss.** At its own best rate the plain network needs none. A step to the right it is gone, and Pre-Norm is still there. It takes more than a norm, though: in the table below, Post-Norm and HybridNorm\* in deep stacks, with this short warm-up, train at no more of the rates than the network without norms, and dynamic tanh at fewer. In a large run you get one try at the rate; then range *is* loss.
 
 ### Everything in one table
 
-The last column is not typed: `diagnose`, which you meet below, looks at each recipe's runs at the highest rate and names what it finds.
+The last column is not typed: `diagnose`, which you meet below, looks at each recipe's runs at the highest rate and names what it finds. (It judges by training losses, "rates trained" by validation losses, so a run at the border may be "stuck" and count as trained.)
 """
 
 # %%
@@ -699,7 +699,7 @@ claim(
 
 # %% [markdown]
 r"""
-Read the column *But* as carefully as *Because*: nearly every row has one. "Contradicted in part" is no reason to remove a row. It is the reason why the table is generated: advice that lost its evidence should look like it.
+Read the column *But* as carefully as *Because*: most rows have one. A row without is not a row without a but: nobody named one. (nGPT's rests on a single claim, and chapter 08 has some that limit it, `08-published-starts-against-gpt` and `08-time-gained`.) "Contradicted in part" is no reason to remove a row. It is the reason why the table is generated: advice that lost its evidence should look like it.
 
 ## Symptom → probe → cause → fix
 
@@ -717,7 +717,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-A table like this is easily written and rarely tried. Here is one sick run for each row, and one run that differs by the row's fix, three seeds each. (Pilots chose runs that are clearly ill; a mild case may lie on the wrong side of its limit.)
+A table like this is easily written and rarely tried. Here is a sick run for each row (two rows share one), and a run that differs by the row's fix, three seeds each. (Pilots chose runs that are clearly ill; a mild case may lie on the wrong side of its limit.)
 """
 
 # %%
@@ -796,7 +796,7 @@ claim(
 
 # %% [markdown]
 r"""
-Note how the illnesses *overlap*. A batch norm at a high rate leaks, scores badly in evaluation and has huge logits at once; an offset in bfloat16 makes everything look ill. Start from the row whose cause would explain the others: the arithmetic before the statistics, the statistics before the attention, the attention before the rate. A diverged run is asked only what was measured
+Note how the illnesses *overlap*. A batch norm at a high rate leaks, scores badly in evaluation and has huge logits at once; an offset in bfloat16 looks like stuck training and like sharp attention, too. And a cure is a cure of one trouble: norms on queries and keys take the sharpness away at a rate at which the run then stays stuck. We would start from the row whose cause would explain the others: the arithmetic before the statistics, the statistics before the attention, the attention before the rate. A diverged run is asked only what was measured
 before it was lost.
 
 `diagnose` also looks at a model that you hold in your hands, trained or not, without touching it:
@@ -838,7 +838,7 @@ print("with another eps, the same norm:", own == own_norm(source.replace("1e-6",
 
 # %% [markdown]
 r"""
-**3. Every check.** There is no reference for a norm that did not exist, but there are laws that all of them keep: a token is normed by itself, gradients are those of the values, zeros do not become NaN, half precision survives. With a formula in double precision the check compares that, too. The notes below say what the norm is blind to.
+**3. Every check.** There is no reference for a norm that did not exist, but there are laws that a norm for such a model should keep: a token is normed by itself (BatchNorm fails here), gradients are those of the values, zeros do not become NaN, half precision survives. With a formula in double precision the check compares that, too. The notes below say what the norm is blind to.
 """
 
 # %%
@@ -857,7 +857,7 @@ claim(
 
 # %% [markdown]
 r"""
-**4. A prediction.** For a token of independent normal values the mean absolute value is $\sqrt{2/\pi}\,\sigma \approx 0.8\,\sigma$, so this norm is RMSNorm with a gain that starts at $1.25$. The gain is learned. It reacts less to one large value than RMSNorm does. We expect no difference in loss, and said "in $\pm0.05$ nats" before the run.
+**4. A prediction.** For a token of independent normal values the mean absolute value is $\sqrt{2/\pi}\,\sigma \approx 0.8\,\sigma$, so this norm is about RMSNorm with a gain that starts at $1.25$. The gain is learned. The norm reacts less to one large value than RMSNorm does. We expect no difference in loss, and said "in $\pm0.05$ nats" before the run.
 
 **5. The leaderboard.** It has been there all along, as `pre+mean-abs`. From a shell:
 
@@ -880,10 +880,10 @@ claim(
 
 # %% [markdown]
 r"""
-This card shows a plain interval for *one* pair, and the table of standings the letters for all. If the interval leaves zero out and the letters still agree, you have met the difference that this chapter is about: a pair singled out after the fact looks better than it is. (And there is a rival explanation to test first: a gain that starts at
+This card shows a plain interval for *one* pair, and the table of standings the letters for all. If the interval leaves zero out and the letters still agree, you have met the difference that this chapter is about: one question has a narrower answer than all pairs at once, and a pair singled out after the fact looks better than it is. (And there is a rival explanation to test first: a gain that starts at
 $1.25$.)
 
-If your norm wins, distrust it in this order: another five seeds (`--seeds 10`); a finer grid of rates for its *opponent*; another depth; then another task. Most wins end at the second step.
+If your norm wins, distrust it in this order: another five seeds (`--seeds 10`); a finer grid of rates for its *opponent*; another depth; then another task. We expect many wins to end at the second step.
 
 ## What the sources say, and what we measured
 
@@ -891,7 +891,7 @@ If your norm wins, distrust it in this order: another five seeds (`--seeds 10`);
 | --- | --- | --- |
 | text 001, "decision framework" | RMSNorm; Pre-Norm; QK-Norm for large models; DeepNorm beyond 200 layers; float32 norms, "non-negotiable" | the decision table, each piece with its verdict; "non-negotiable" is accumulation, not storage: chapter 03 |
 | text 001, matrix of scenarios (7B to 70B; above 100B; above 200 layers; BERT; vision) | one row a scenario, all in float32 | five of our rows; none was measured at those sizes, by the text or by us |
-| text 001, last paragraph | each variant answers one failure mode | the symptom table: true, and most fixes are not norms but rates and initial weights |
+| text 001, last paragraph | each variant answers one failure mode | the symptom table: a norm is among the fixes of most rows, often not the only one; rates and initial weights stand beside it |
 | text 001, section 8 | norm, rate, initialization and precision act together | `10-one-rate-ranks-otherwise`; the maps |
 | text 002, table of recipes | "no row establishes a globally superior recipe" | `10-most-pairs-are-not-told-apart` |
 | text 004, section 7.4, {cite:t}`he2021` | adding up attention logits makes Post-Norm robust to hyper-parameters | `10-realformer-is-more-robust-than-post` |
@@ -902,7 +902,7 @@ If your norm wins, distrust it in this order: another five seeds (`--seeds 10`);
 
 | often said | but |
 | --- | --- |
-| "the field has converged" | OLMo 2 norms outputs only, Gemma 2 and 3 both sides; agreement among models is not a measurement |
+| "the field has converged" | OLMo 2 norms outputs only, Gemma 2 and 3 both sides {cite:p}`olmo2024,gemma2,gemma2025`; agreement among models is not a measurement |
 | "X is better than Y" | at which rate, from which weights, after how many steps, told apart by how many seeds? |
 | "without normalization it does not train" | at a high rate or from large branches; see the map of `none` |
 | "state of the art by 0.02" | compare with the lead of the first among equals: `10-the-first-of-equals-leads` |
@@ -912,11 +912,11 @@ If your norm wins, distrust it in this order: another five seeds (`--seeds 10`);
 r"""
 ## Where it goes wrong
 
-**`F.normalize(x)`.** PyTorch's `torch.nn.functional.normalize` has the default `dim=1`. On vectors of shape (batch, features) that is the last axis, and the unit tests pass. On (batch, time, features) it is *time*: every position is divided by a number that knows the future. No error, and a training loss to be proud of.
+**`F.normalize(x)`.** PyTorch's `torch.nn.functional.normalize` has the default `dim=1`. On vectors of shape (batch, features) that is the last axis, and the unit tests pass. On (batch, time, features) it is *time*: every position is divided by a number that knows the future. No error tells you. (Whether a model learns to use such a leak is another question: chapter 01.)
 
 **`x.abs().mean()`.** A mean without `dim` pools the whole batch. With a single vector it is right, and a single vector is what the unit test tries.
 
-**`x.pow(2).mean(-1).sqrt() + eps`.** Text 001 prints RMSNorm as $\gamma x/(\mathrm{RMS} + \epsilon)$, with $\epsilon$ outside the root, and typed like that the *value* is fine. The gradient of a root at zero is not: infinity times zero. One token of zeros (padding, a fresh embedding) gives NaN, several layers later. (`x.std()`, which the annotated transformer
+**`x.pow(2).mean(-1).sqrt() + eps`.** Text 001 prints RMSNorm as $\gamma x/(\mathrm{RMS} + \epsilon)$, with $\epsilon$ outside the root, and typed like that the *value* is fine. The gradient of a root at zero is not: infinity times zero. One token of zeros (padding, a fresh embedding) gives NaN in the gradients, and with the next step in the weights. (`x.std()`, which the annotated transformer
 divides by, survives: PyTorch defines its gradient at zero to be zero.)
 
 Three norms of your own, then, each with one of these lines. What does `check.own` say?
@@ -965,7 +965,7 @@ claim(
 
 # %% [markdown]
 r"""
-**The board itself.** The most common slip is no line of a norm at all. It is a choice made with the data that is then reported: the rate picked by *test* loss, or the best of the seeds in the table. How much does each flatter an entry?
+**The board itself.** The last slip is no line of a norm at all. It is a choice made with the data that is then reported: the rate picked by *test* loss, or the best of the seeds in the table. How much does each flatter an entry?
 """
 
 # %%
@@ -978,15 +978,15 @@ print(f"best of five seeds: {np.mean(best_seed):.4f} nats on average")
 
 # %% [markdown]
 r"""
-Compare both with the distances in the table of standings. With four rates a factor of two apart the first is small; it grows with the number of settings tried. The second is of the size that separates neighbours in that table.
+Compare both with the distances in the table of standings. With four rates a factor of two apart the first is small or nothing; we would expect more of it where more settings are tried. The second is of the size that separates neighbours in that table.
 
 ## Open questions
 
-- **Does any of this order survive scale?** Width 32 and eighty steps rank how models *start*. Nobody, ourselves included, has published all of these recipes tuned at one size with seeds and intervals. The profile `full` lists the grid.
-- **Why does range shrink with depth for some recipes and not for others?** Chapter 05 has a theory for the first step. For the thousandth there is none.
+- **Does any of this order survive scale?** Width 32 and eighty steps rank how models *start*. We know of nobody who has published all of these recipes tuned at one large size with seeds and intervals. The profile `full` lists a grid.
+- **Why does range shrink with depth for some recipes and not for others?** Chapter 05 has a theory for the first step. For the thousandth we know of none.
 - **What does a norm do late in training?** Most of what we measured happens in the first hundred steps. That a network without norms keeps up there does not say that it keeps up at a million.
 - **Which of these effects are Adam's?** An optimizer that divides by the gradient's size is itself a normalization.
-- **Statistics or boundedness?** DyT has no statistics and is bounded; RMSNorm is both. No experiment here separates the two cleanly.
+- **Statistics or boundedness?** DyT has no statistics and is bounded; RMSNorm has statistics and is bounded, too. No experiment here separates the two cleanly.
 """
 
 # %% [markdown]
@@ -1061,7 +1061,7 @@ Which sets of entries have no pair that differs, and cannot be made larger?
 </details>
 <details><summary>Solution</summary>
 
-The largest sets without a difference are {A, B, C} and {C, D}. So A: a, B: a, C: ab, D: b. If you call D second and C third, you claim more than the data say.
+The largest sets without a difference are {A, B, C} and {C, D}. So A: a, B: a, C: ab, D: b. If you call C third and D fourth, you claim more than the data say.
 
 </details>
 
@@ -1176,7 +1176,7 @@ Suppose a true hypothesis is rejected, and let it be the first one, at step $j$.
 of them has this with a probability of at most $\alpha/m_0$; by the union bound, which needs no independence, at least one of the $m_0$ has it with a probability of at most $\alpha$.
 
 For $c > 0$ we have $\mathrm{mean}|cx| = c\,\mathrm{mean}|x|$, so $y(cx) = y(x)$ and $L(y(cx))$ does not depend on $c$. Its derivative at $c = 1$ is $\sum_i x_i\,\partial L/\partial x_i$, which is therefore 0. (At points where some $x_i = 0$ take a one-sided derivative; the argument uses only the direction $x$.) Whatever is blind to scale has such a gradient: RMSNorm,
-LayerNorm, and yours from exercise 4.
+LayerNorm, and yours from exercise 4, each without its $\epsilon$.
 
 </details>
 
@@ -1199,14 +1199,14 @@ r"""
 - Eight equal recipes make a leaderboard with a winner, and often with a "significant" pair. Pairing by seed and Holm's correction are the price of comparing all with all; after it, five seeds see large differences only.
 - A fair contest says its budget, tunes everybody with the same care, reports on data that chose nothing, and prints letters instead of ranks.
 - At this size most recipes cannot be told apart once each has its own rate, and the network without norms is one of them.
-- Rate and depth turn the ranking. A norm buys range, and each recipe leaves its range in its own way: a cliff, a plateau, a slow fade.
+- Rate and depth turn the ranking. Pre-Norm buys range, and each recipe leaves its range in its own way: a cliff, a plateau, a slow fade.
 - Advice should hang on evidence that can change. The decision table is written by the ledger, its *But* column too.
 - A diagnosis is a number with a limit, tried on a sick run and on a cured one.
 - Your norm is one file away from all of this; and several questions above are open for whoever has more compute and the same patience.
 
 ## References
 
-{cite:p}`xiong2020,nguyen2019,he2021,zhuo2025,loshchilov2025,zhu2025,wang2022,holm1979,piepho2004`. Full entries are on the book's page of references.
+{cite:p}`xiong2020,nguyen2019,he2021,zhuo2025,loshchilov2025,zhu2025,wang2022,holm1979,piepho2004,olmo2024,gemma2,gemma2025`. Full entries are on the book's page of references.
 """
 
 # %%
