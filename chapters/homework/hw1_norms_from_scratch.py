@@ -601,15 +601,14 @@ from torch.overrides import TorchFunctionMode
 class ByHand(TorchFunctionMode):
     """Refuse torch's own norms and autograd while a function of yours runs."""
 
-    refused = (
-        "layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm", "normalize", "native_layer_norm",
-        "native_batch_norm", "native_group_norm", "grad", "backward",
-    )  # fmt: skip
+    refused = ("normalize", "grad", "backward")
+    norms = ("layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm")
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         """Let everything pass but what is refused."""
-        if getattr(func, "__name__", "") in self.refused:
-            raise RuntimeError(f"torch's own {func.__name__} was called; write the formula by hand")
+        name = getattr(func, "__name__", "")
+        if name in self.refused or any(norm in name for norm in self.norms):
+            raise RuntimeError(f"torch's own {name} was called; write the formula by hand")
         return func(*args, **(kwargs or {}))
 
 

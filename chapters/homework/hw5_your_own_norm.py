@@ -240,6 +240,11 @@ def test_q1(student, draw, given):
                 lambda y: y.dtype == x.dtype and not any(same_direction(y, z) for z in known),
                 "Fresh from its constructor this is LayerNorm, RMSNorm, the mean absolute value or nothing at all, up to a factor.",
             ),
+            holds(
+                up,
+                lambda y: float((y - down.value).abs().max()) > 1e-8,
+                "What leaves it does not depend on x: a token moved by a hair, and the result stayed.",
+            ),
         ),
     )
 

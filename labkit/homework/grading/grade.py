@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any, Protocol
 
-from labkit.homework.definitions import Definitions
+from labkit.homework.definitions import Definitions, Program
 from labkit.homework.definitions import read as definitions_of
 from labkit.homework.draw import Draw
 from labkit.homework.grading import submission
@@ -42,7 +42,7 @@ def grade(
     """The result of one file. Questions whose digests are those of `before` are taken from it."""
     whole = grader.whole(path, student)
     try:
-        handed_in, found = _read(path)
+        handed_in, found, programs = _read(path, private)
         problems = [*handed_in.problems, *found.problems]
         if not {name for each in private.questions for name in each.wanted} & found.last.keys():
             problems.append(
@@ -50,8 +50,8 @@ def grade(
                 "notebook of this homework?"
             )
         questions = [
-            _question(each, found, student, private, workers, grader, before)
-            for each in private.questions
+            _question(each, program, student, private, workers, grader, before)
+            for each, program in zip(private.questions, programs, strict=True)
         ]
     except submission.Unreadable as error:
         problems = [str(error)]
@@ -89,11 +89,14 @@ def roots(one: Question, probes: str) -> set[str]:
     return names
 
 
-def _read(path: Path) -> tuple[submission.Submission, Definitions]:
+def _read(path: Path, private: Private) -> tuple[submission.Submission, Definitions, list[Program]]:
+    """What was handed in, its definitions, and for each question the program that it needs."""
     try:
         with at_most(READ_SECONDS):
             handed_in = submission.read(path)
-            return handed_in, definitions_of(handed_in.cells)
+            found = definitions_of(handed_in.cells)
+            programs = [found.program(roots(each, private.probes)) for each in private.questions]
+            return handed_in, found, programs
     except TooLong:
         raise submission.Unreadable(
             f"the file could not be read in {READ_SECONDS:g} s; take out code that no question asks"
@@ -101,10 +104,9 @@ def _read(path: Path) -> tuple[submission.Submission, Definitions]:
 
 
 def _question(
-    one: Question, found: Definitions, student: str, private: Private, workers: Workers,
+    one: Question, program: Program, student: str, private: Private, workers: Workers,
     grader: Grader, before: Result | None,
 ) -> Result:  # fmt: skip
-    program = found.program(roots(one, private.probes))
     numbers = given(private, variant_of(private, student))
     digests = grader.digests(one, program, numbers)
     for old in before["questions"] if before else []:

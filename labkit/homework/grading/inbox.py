@@ -5,6 +5,7 @@ ends as a submission's does. So a name such as ../../x leads nowhere; it is refu
 """
 
 import io
+import lzma
 import stat
 import time
 import zipfile
@@ -24,8 +25,8 @@ MOST_TOGETHER = 100_000_000
 # A student's zip inside the download's is opened, and none inside that.
 DEPTH = 1
 SYSTEM = ("__MACOSX", ".ipynb_checkpoints")
-BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OSError,
-          ValueError)  # fmt: skip
+BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError,
+          NotImplementedError, OSError, ValueError)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,8 @@ def whose(parts: tuple[str, ...], students: Class, homework: str) -> str | None:
         part = folder[:-4] if folder.lower().endswith(".zip") else folder
         if one := students.one(_names(part, homework, [part])):
             return one
+        if MOODLE.fullmatch(part) or CANVAS.fullmatch(part):
+            return None  # a platform says whose it is: what a stranger packed inside does not count
     stem = PurePosixPath(parts[-1]).stem
     short = stem.removesuffix(f"_{homework}")
     # Without a roster nobody knows whether ann_lee is a name or ann's file lee.

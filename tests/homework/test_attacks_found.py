@@ -1,0 +1,105 @@
+"""Attacks that once worked: points without knowledge, another's place, an end to the batch."""
+
+import io
+import zipfile
+from pathlib import Path
+
+from labkit.homework import source
+from labkit.homework.draw import Draw
+from labkit.homework.grading import grade as grading
+from labkit.homework.grading.collect import collect
+from labkit.homework.grading.examine import parts
+from labkit.homework.grading.whose import class_of
+from labkit.homework.private import Private
+from labkit.homework.trusted import Trusted
+from labkit.homework.variants import given, sources
+from tests.homework.grading_case import CELLS, graded, says, write
+
+CHAPTERS = Path(__file__).parents[2] / "chapters" / "homework"
+
+CONSTANT = """
+import torch
+from torch import nn
+
+
+class OwnNorm(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.bias = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x):
+        return 0 * x + self.bias.to(x.dtype)
+"""
+
+
+def judged(name: str, question: str, code: str) -> dict[str, tuple[bool, str]]:
+    """What each part of a question says to some code: right or not, and the message."""
+    homework = source.read(CHAPTERS / f"{name}.py")
+    drawn = {}
+    for cell in homework.cells:
+        drawn |= sources(cell.source) if cell.role == "variant" else {}
+    private = Private(name, homework.title, homework.packages, (), "", drawn, (), seed=0)
+    numbers = given(private, "")
+    probes = "\n".join(cell.source for cell in homework.cells if cell.role == "probe")
+    (one,) = (each for each in homework.questions if each.id == question)
+    literal = "".join(f"{key} = {value!r}\n" for key, value in numbers.items())
+    student = Trusted(literal + code, probes, homework.packages)
+    found = parts(one.hidden, question, student, Draw("attack"), numbers)
+    return {each.name: (each.verdict.ok, each.message) for each in found}
+
+
+def test_a_norm_that_ignores_its_input_is_no_norm():
+    """Every law, slope and prediction of homework 5 is easy for a constant."""
+    told = judged("hw5_your_own_norm", "q1", CONSTANT)
+    ok, message = told["a norm, and yours"]
+    assert not ok and "does not depend on x" in message
+
+
+def test_torch_has_more_norms_than_those_with_plain_names():
+    fused = "import torch\ndef rms_norm(x, weight=None, eps=EPS):\n" \
+            "    return torch._fused_rms_norm(x, [x.shape[-1]], weight, eps)[0]\n"  # fmt: skip
+    told = judged("hw1_norms_from_scratch", "q2", fused)
+    assert not any(ok for ok, _ in told.values())
+    assert all("torch's own _fused_rms_norm was called" in message for _, message in told.values())
+
+
+def test_a_chain_of_definitions_ends_as_an_unreadable_file(tmp_path, monkeypatch):
+    """Its order takes time that grows with the square of its length: minutes for each question."""
+    monkeypatch.setattr(grading, "READ_SECONDS", 0.2)
+    chain = "\n".join(f"a{n} = a{n - 1}" for n in range(4000, 0, -1))
+    used = CELLS[2].replace("eps=EPS", "eps=a4000")
+    result = graded(write(tmp_path, "ann", [chain, "a0 = 0.5", "import torch", used]))
+    assert result["total"] == 0 and "could not be read in 0.2 s" in says(result)
+
+
+def zipped(name: str, kind: int = zipfile.ZIP_STORED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", kind) as archive:
+        archive.writestr(name, "x = 1\n" * 500)
+    return file.getvalue()
+
+
+def test_a_damaged_lzma_member_stops_no_collection(tmp_path):
+    damaged = bytearray(zipped("hw1.ipynb", zipfile.ZIP_LZMA))
+    start = damaged.index(b"hw1.ipynb") + len("hw1.ipynb") + 9  # behind the codec's properties
+    for at in range(start, start + 20):
+        damaged[at] ^= 0x5A
+    inbox = tmp_path / "inbox"
+    for student, name, content in [("ann", "hw1.zip", damaged), ("bob", "hw1.ipynb", b"{}")]:
+        (inbox / student).mkdir(parents=True)
+        (inbox / student / name).write_bytes(content)
+    collected = collect(inbox, "hw1", tmp_path / "out")
+    assert [each.student for each in collected.taken] == ["bob"]
+    assert [each.why for each in collected.refused] == ["it cannot be unpacked (LZMAError)"]
+
+
+def test_a_strangers_zip_does_not_take_a_students_place(tmp_path):
+    roster = tmp_path / "class.csv"
+    roster.write_text("id,name,canvas\nbob,Bob Ray,4712\n", encoding="utf-8")
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    (inbox / "bobray_4712_1_hw1.ipynb").write_text("his own")
+    (inbox / "eve_9999_2_work.zip").write_bytes(zipped("bob/hw1.ipynb"))
+    collected = collect(inbox, "hw1", tmp_path / "out", class_of(roster))
+    assert [each.label for each in collected.taken] == ["bobray_4712_1_hw1.ipynb"]
+    assert [each.why for each in collected.refused] == ["its path holds no student of the roster"]
