@@ -61,6 +61,7 @@ What every norm must do, whatever its idea:
 - leave the caller's tensor as it was;
 - stay finite, gradient included: for zeros, a constant token, values of $10^{-8}$, values of $10^4$;
 - have the gradient that its values say: nothing detached;
+- listen: when a token moves by a hair, what leaves the norm moves, too; a constant is no norm;
 - hold the size: a stream a million times as large may leave it at most ten times as large. That is what a norm is *for*.
 
 Write down, before you code: what is the largest value that a token of `dim` values can have after your norm? For RMSNorm it is $\sqrt{\texttt{dim}}$.
@@ -320,6 +321,13 @@ def test_q2(student, draw, given):
             return type(value[name]) is bool and value[name] == keeps
 
         verdicts = [close(m, torch.zeros_like(x), 0.0, math.inf) for m in (y, *maps)]
+        verdicts.append(
+            holds(
+                y,
+                lambda value: not torch.allclose(value, value[:1].expand_as(value), 1e-6, 0.0),
+                "Every token leaves it the same: a constant obeys any law.",
+            )
+        )
         return part(
             name,
             1,
@@ -440,7 +448,14 @@ def test_q3(student, draw, given):
         hair = 1e-5 * x.abs().amax(-1)
         moves = torch.eye(dim, dtype=torch.float64)[:, None, :] * hair[None, :, None]
         up, down = (student.probe("probe_map", x + s * moves, values) for s in (1, -1))
-        sound = every(*(is_map(y, x + moves) for y in (up, down)))
+        sound = every(
+            *(is_map(y, x + moves) for y in (up, down)),
+            holds(
+                up,
+                lambda y: not torch.equal(y, down.value),
+                "The result stays the same when x moves: there is no slope to derive.",
+            ),
+        )
         if not sound.ok:
             return x, sound
         return ((up.value - down.value) * dy).sum(-1).T / (2 * hair[:, None]), sound
@@ -556,12 +571,18 @@ def test_q4(student, draw, given):
         sound = close(y, torch.zeros_like(x), 0.0, math.inf)
         if not sound.ok:
             return sound
-        return close(
+        turned = holds(
+            student.probe("probe_map", x.flip(-1), {}),
+            lambda value: not torch.equal(value, y.value),
+            "The module gives the same wherever the loud feature stands.",
+        )
+        said = close(
             student.call("outlier", size, dim),
             (float(y.value[0, 0]), float(y.value[0, -1])),
             1e-3,
             1e-4,
         )
+        return every(turned, said)
 
     yield part(
         "your numbers",
@@ -650,6 +671,11 @@ def test_q5(student, draw, given):
         sound = every(
             close(exact, torch.zeros_like(x.double()), 0.0, math.inf),
             close(half, torch.zeros_like(x), 0.0, math.inf),
+            holds(
+                exact,
+                lambda y: not torch.allclose(y, y[:1].expand_as(y), 1e-6, 0.0),
+                "Every token leaves it the same: a constant needs no precision.",
+            ),
         )
         if not sound.ok:
             return sound

@@ -119,7 +119,8 @@ def holds(answer: Any, rule: Callable[[Any], bool], says: str = "") -> Verdict:
         answer = answer.value
     try:
         ok = bool(rule(answer))
-    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError):
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError,
+            MemoryError):  # fmt: skip
         return Verdict(False, " ".join(filter(None, (_strange(answer), says))))
     return Verdict(True) if ok else Verdict(False, says)
 

@@ -57,6 +57,8 @@ def _parsed(cell: str) -> tuple[str, ast.Module]:
                 at = (error.lineno or 0) - 1
                 if not (0 <= at < len(lines) and MAGIC.match(lines[at])):
                     raise
+                while lines[at].endswith("\\") and at + 1 < len(lines):  # !pip install a \
+                    lines[at : at + 2] = [lines[at][:-1] + lines[at + 1]]
                 lines[at] = MAGIC.sub(r"\1pass", lines[at])
                 cell = "\n".join(lines)
         return cell, ast.parse(cell)
@@ -82,17 +84,23 @@ def _import(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
 
 
 def _assigned(node: ast.stmt) -> tuple[str, ...]:
-    """The names of a simple assignment: `a = …`, `a, b = …`, `a = b = …`, `a: int = …`."""
+    """The names of a simple assignment: `a = …`, `a, *b = …`, `a = b = …`, `a: int = …`."""
     if isinstance(node, ast.AnnAssign):
         targets = [node.target] if node.value is not None else []
     else:
         targets = node.targets if isinstance(node, ast.Assign) else []
     names: list[str] = []
-    for target in targets:
-        for each in target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]:
-            if not isinstance(each, ast.Name):
-                return ()
+    waiting: list[ast.expr] = targets[::-1]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, (ast.Tuple, ast.List)):
+            waiting += each.elts[::-1]
+        elif isinstance(each, ast.Starred):
+            waiting.append(each.value)
+        elif isinstance(each, ast.Name):
             names.append(each.id)
+        else:
+            return ()
     return tuple(names)
 
 

@@ -4,13 +4,20 @@ import io
 import zipfile
 from pathlib import Path
 
+import pytest
+import torch
+
 from labkit.homework import source
+from labkit.homework.definitions import final
 from labkit.homework.draw import Draw
 from labkit.homework.grading import grade as grading
 from labkit.homework.grading.collect import collect
 from labkit.homework.grading.examine import parts
-from labkit.homework.grading.whose import class_of
+from labkit.homework.grading.opener import bounded
+from labkit.homework.grading.whose import class_of, whose
+from labkit.homework.judge import holds
 from labkit.homework.private import Private
+from labkit.homework.sandbox import Answer
 from labkit.homework.trusted import Trusted
 from labkit.homework.variants import given, sources
 from tests.homework.grading_case import CELLS, graded, says, write
@@ -28,7 +35,24 @@ class OwnNorm(nn.Module):
         self.bias = nn.Parameter(torch.ones(dim))
 
     def forward(self, x):
-        return 0 * x + self.bias.to(x.dtype)
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        return (0 * wide + self.bias).to(x.dtype)
+
+
+def blind_to():
+    return {"scale": True, "shift": True, "mirror": False}
+
+
+def own_backward(x, dy, parameters):
+    return 0 * x, {"bias": dy.sum(0)}
+
+
+def outlier(size, dim):
+    return 1.0, 1.0
+
+
+def precision_note():
+    return "in float32, because sums need their digits"
 """
 
 
@@ -48,11 +72,20 @@ def judged(name: str, question: str, code: str) -> dict[str, tuple[bool, str]]:
     return {each.name: (each.verdict.ok, each.message) for each in found}
 
 
-def test_a_norm_that_ignores_its_input_is_no_norm():
-    """Every law, slope and prediction of homework 5 is easy for a constant."""
-    told = judged("hw5_your_own_norm", "q1", CONSTANT)
-    ok, message = told["a norm, and yours"]
-    assert not ok and "does not depend on x" in message
+@pytest.mark.parametrize(
+    ("question", "earned"),
+    [
+        ("q1", ["shape and dtype", "each token by itself", "finite, and a slope"]),
+        ("q2", []),
+        ("q3", []),
+        ("q4", []),
+        ("q5", ["saved and loaded"]),
+    ],
+)
+def test_a_constant_is_no_norm(question, earned):
+    """Every law, slope and prediction of homework 5 is easy for a constant: it had 16 of 19."""
+    told = judged("hw5_your_own_norm", question, CONSTANT)
+    assert [name for name, (ok, _) in told.items() if ok] == earned
 
 
 def test_torch_has_more_norms_than_those_with_plain_names():
@@ -103,3 +136,38 @@ def test_a_strangers_zip_does_not_take_a_students_place(tmp_path):
     collected = collect(inbox, "hw1", tmp_path / "out", class_of(roster))
     assert [each.label for each in collected.taken] == ["bobray_4712_1_hw1.ipynb"]
     assert [each.why for each in collected.refused] == ["its path holds no student of the roster"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Ann Lee_4711_assignsubmission_file_x_4712_assignsubmission_file_y.ipynb",
+        "annlee_4711_90210_x_4712_assignsubmission_file_hw1.ipynb",
+    ],
+)
+def test_a_files_own_name_does_not_say_whose_it_is(tmp_path, name):
+    """A platform writes its part in front; the rest is what the student called the file."""
+    roster = tmp_path / "class.csv"
+    roster.write_text("id,number\nann,4711\nbob,4712\n", encoding="utf-8")
+    assert whose((name,), class_of(roster), "hw1") == "ann"
+
+
+def test_long_thin_tensors_do_not_fill_the_graders_memory():
+    """A column that comes back is broadcast against a row: 400 GB, and the examiner is killed."""
+    column = Answer(torch.ones(10_000_000, 1))
+    with bounded(1 << 30):
+        told = holds(column, lambda y: bool((y - torch.ones(10_000)).sum() > 0), says="Thin.")
+    assert not told.ok and "Thin." in told.cause
+
+
+@pytest.mark.parametrize(
+    ("cell", "names"),
+    [
+        ("!pip install einops \\\n  numpy\ndef f(): return 1", ("f",)),
+        ("first, *rest = 1, 2, 3", ("first", "rest")),
+        ("(a, b), c = (1, 2), 3", ("a", "b", "c")),
+    ],
+)
+def test_honest_cells_are_read(cell, names):
+    program = final([cell])
+    assert (program.names, program.problems) == (names, ())

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from labkit.homework import roster
 
-MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)(?:_.*)?")
+MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)(?:_.*)?")
 CANVAS = re.compile(r"(?P<name>[^_]+)(?:_LATE)?_(?P<number>\d+)_\d+_(?P<file>.+)", re.IGNORECASE)
 ATTEMPT = re.compile(r"(?:-| ?\()(\d{1,3})\)?$")
 
@@ -81,7 +81,8 @@ def attempt(parts: tuple[str, ...]) -> int:
 
 def _names(text: str, homework: str, first: list[str]) -> Iterable[str]:
     """What a folder or a file may say of its student, the surest first."""
-    for pattern in (MOODLE, CANVAS):
+    # What a platform writes comes first; a student's own name of a file may look like either.
+    for pattern in (CANVAS, MOODLE):
         if found := pattern.fullmatch(text):
             yield from (found["number"], found["name"])
             return
