@@ -134,7 +134,7 @@ def item(answer: Answer, key: Any) -> Answer:
             raise TypeError  # a tensor takes a text, with a warning
         return replace(answer, value=answer.value[key])
     except (TypeError, LookupError):
-        detail = f"what came is {kind(answer.value)}, without an item {key!r}"
+        detail = f"what came is {kind(answer.value)}, without an item {repr(key)[:80]}"
         return replace(answer, value=None, failure="missing", detail=detail)
 
 

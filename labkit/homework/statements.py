@@ -90,7 +90,7 @@ def _assigned(node: ast.stmt) -> tuple[str, ...]:
     else:
         targets = node.targets if isinstance(node, ast.Assign) else []
     names: list[str] = []
-    waiting: list[ast.expr] = targets[::-1]
+    waiting: list[ast.expr] = [*reversed(targets)]
     while waiting:
         each = waiting.pop()
         if isinstance(each, (ast.Tuple, ast.List)):

@@ -15,7 +15,7 @@ from labkit.homework.grading.collect import collect
 from labkit.homework.grading.examine import parts
 from labkit.homework.grading.opener import bounded
 from labkit.homework.grading.whose import class_of, whose
-from labkit.homework.judge import holds
+from labkit.homework.judge import holds, item
 from labkit.homework.private import Private
 from labkit.homework.sandbox import Answer
 from labkit.homework.trusted import Trusted
@@ -158,6 +158,11 @@ def test_long_thin_tensors_do_not_fill_the_graders_memory():
     with bounded(1 << 30):
         told = holds(column, lambda y: bool((y - torch.ones(10_000)).sum() > 0), says="Thin.")
     assert not told.ok and "Thin." in told.cause
+
+
+def test_a_name_without_end_does_not_fill_the_feedback():
+    """A homework may ask for an item by a name that the student chose."""
+    assert len(item(Answer({}), "w" * 1_000_000).detail) < 200
 
 
 @pytest.mark.parametrize(
