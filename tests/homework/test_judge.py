@@ -185,3 +185,13 @@ def test_draws_keep_to_their_range_and_type():
                   lambda: draw.normal(2, dtype="round")):  # fmt: skip
         with pytest.raises(ValueError):
             wrong()
+
+
+@pytest.mark.parametrize("of", [float, torch.tensor], ids=["number", "tensor"])
+@pytest.mark.parametrize("expected", [0.0, 100.0, -100.0])
+def test_a_tolerance_is_atol_plus_rtol_times_what_is_expected(of, expected):
+    most = 1e-3 + 1e-2 * abs(expected)
+    for sign in (-1, 1):
+        near, far = of(expected + 0.99 * sign * most), of(expected + 1.01 * sign * most)
+        assert close(Answer(near), of(expected), rtol=1e-2, atol=1e-3).ok
+        assert not close(Answer(far), of(expected), rtol=1e-2, atol=1e-3).ok
