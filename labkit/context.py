@@ -24,6 +24,8 @@ class Context:
     total: Tensor | None = None  # ResiDual: the sum of all writes, never normalized
     entry: Tensor | None = None  # B2T: the stream as it entered the present block
     turns: tuple[Tensor, Tensor] | None = None  # cos and sin of the angles, if fused attention asks
+    # The same for all heads side by side, by how many they are and their dtype: attention.rotary.
+    rotations: dict[tuple[int, torch.dtype], tuple[Tensor, Tensor]] = field(default_factory=dict)
     # What a fused step has normalized already, by the norm that comes next.
     ready: dict[nn.Module, "Ready"] = field(default_factory=dict)
 

@@ -1,8 +1,9 @@
 """Attention, and what stands inside it: norms of q, k, v and the heads, bounds of the logits."""
 
-from labkit.attention.multihead import Attention, rotary_angles, rotate
+from labkit.attention.multihead import Attention
 from labkit.attention.norms import QK_NORMS, AttentionNorms, attention_norms
 from labkit.attention.qk_norm_rope import qk_norm_rope
+from labkit.attention.rotary import rotary_angles, rotate
 
 __all__ = [
     "QK_NORMS",

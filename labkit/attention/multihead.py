@@ -7,9 +7,9 @@ What may stand between: norms of q, k, v and the heads (`labkit.attention.norms`
 running sums of logits and QK-Clip (`labkit.attention.logits`); and a learned gain for each head,
 head_i ← g_i · head_i, which starts at 1.
 
-Sources: Vaswani et al. 2017 (attention), Su et al. 2021, arXiv 2104.09864 (rotary positions),
-Ainslie et al. 2023, arXiv 2305.13245 (grouped key-value heads), Shleifer et al. 2021, arXiv
-2110.09456 (head gain: NormFormer, as its paper has it; its code applies it after W_O).
+Sources: Vaswani et al. 2017 (attention), Ainslie et al. 2023, arXiv 2305.13245 (grouped key-value
+heads), Shleifer et al. 2021, arXiv 2110.09456 (head gain: NormFormer, as its paper has it; its
+code applies it after W_O).
 """
 
 import math
@@ -30,22 +30,34 @@ from labkit.attention.logits import (
 )
 from labkit.attention.norms import AttentionNorms
 from labkit.attention.parts import heated, make_attention_norm, make_temperature
+from labkit.attention.rotary import rotated
 from labkit.context import Context
 
-
-def rotary_angles(time: int, head_dim: int, base: float = 10_000.0) -> Float[Tensor, "time pairs"]:
-    """Give each position one angle (radians) per pair of channels: t · base^(−2i/head_dim)."""
-    frequency = base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
-    return torch.arange(time, dtype=torch.float64)[:, None] * frequency
+# torch's fused attention on the CPU is slower for narrower heads than for heads of this width.
+_NARROW = 16
 
 
-def rotate(
-    x: Float[Tensor, "batch heads time head_dim"], angles: Float[Tensor, "time pairs"]
-) -> Float[Tensor, "batch heads time head_dim"]:
-    """Turn channel i together with channel i + head_dim/2 by the position's angle."""
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    first, second = x.chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+def fused_attention(
+    q: Float[Tensor, "batch heads query head_dim"],
+    k: Float[Tensor, "batch kv_heads key head_dim"],
+    v: Float[Tensor, "batch kv_heads key head_dim"],
+    *,
+    causal: bool,
+    scale: float | None,
+) -> Float[Tensor, "batch heads query head_dim"]:
+    """Attend by torch's fused operation; `scale` None is 1/sqrt(head_dim).
+
+    On the CPU narrow heads are filled up with zeros, which change no logit and no value.
+    """
+    width = q.shape[-1]
+    if q.is_cpu and width < _NARROW:
+        scale = width**-0.5 if scale is None else scale
+        q, k, v = (F.pad(t, (0, _NARROW - width)) for t in (q, k, v))
+    grouped = k.shape[1] != q.shape[1]
+    mixed = F.scaled_dot_product_attention(
+        q, k, v, is_causal=causal, scale=scale, enable_gqa=grouped
+    )
+    return mixed[..., :width]
 
 
 class Attention(nn.Module):
@@ -122,7 +134,7 @@ class Attention(nn.Module):
             q, k = self._normalized("q", q), self._normalized("k", k)
         q, k, v = (t.transpose(1, 2) for t in (q, k, self._normalized("v", v)))
         if self.rotary and context.angles is not None:
-            q, k = rotate(q, context.angles), rotate(k, context.angles)
+            q, k = rotated(q, context), rotated(k, context)
         if after:
             q, k = (
                 self._normalized(name, t.transpose(1, 2)).transpose(1, 2)
@@ -140,9 +152,8 @@ class Attention(nn.Module):
         padding = context.memory_padding if self.cross else context.padding
         explicit = self.softcap is not None or self.chain is not None or self.clip
         scale = None if self.temperature is None else 1.0  # None: 1/sqrt(head_dim)
-        fused = {"scale": scale, "enable_gqa": self.kv_heads != self.heads}
         if padding is None and not explicit:
-            return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, **fused)
+            return fused_attention(q, k, v, causal=self.causal, scale=scale)
         allowed = allowed_pairs(q, k, self.causal, padding)
         # A query that may see nothing is let see everything, then set to 0: no NaN either way.
         some = allowed.any(dim=-1, keepdim=True)
@@ -150,7 +161,10 @@ class Attention(nn.Module):
             logits = self._logits(explicit_logits(q, k, scale), allowed, context)
             mixed = mix_values(logits, v, allowed | ~some)
         else:
-            mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed | ~some, **fused)
+            grouped = self.kv_heads != self.heads
+            mixed = F.scaled_dot_product_attention(
+                q, k, v, attn_mask=allowed | ~some, scale=scale, enable_gqa=grouped
+            )
         return mixed.masked_fill(~some, 0)
 
     def _logits(self, logits: Tensor, allowed: Tensor, context: Context) -> Tensor:

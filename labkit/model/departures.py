@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from labkit.attention.multihead import rotate
+from labkit.attention import rotate
 from labkit.context import Context
 from labkit.model.config import ModelConfig
 from labkit.model.transformer import Transformer

@@ -1,11 +1,15 @@
 """Loss and accuracy on held-out batches."""
 
+import torch
 import torch.nn.functional as F
 from torch import nn
 
 from labkit.corpora.base import Batch
 from labkit.probes.look import untouched
 from labkit.training import Observer
+
+# Held-out batches are joined up to so many predictions: small ones cost more calls than work.
+_JOINED = 4096
 
 
 class Evaluate(Observer):
@@ -16,7 +20,8 @@ class Evaluate(Observer):
     """
 
     def __init__(self, name: str, batches: list[Batch], batch_statistics: bool = False):
-        self.name, self.batches, self.batch_statistics = name, batches, batch_statistics
+        self.name, self.batch_statistics = name, batch_statistics
+        self.batches = batches if batch_statistics else _joined(batches)
 
     def result(self, model: nn.Module) -> dict[str, float]:
         """Average over all predictions of all batches."""
@@ -29,3 +34,12 @@ class Evaluate(Observer):
                 right += int((logits.argmax(dim=-1) == flat).sum())
                 count += flat.numel()
         return {"loss": loss / count, "accuracy": right / count}
+
+
+def _joined(batches: list[Batch]) -> list[Batch]:
+    """Join batches of one shape: what is summed over all of them does not depend on their size."""
+    if len({(inputs.shape[1:], targets.shape[1:]) for inputs, targets in batches}) != 1:
+        return batches
+    inputs, targets = (torch.cat(parts) for parts in zip(*batches, strict=True))
+    rows = max(1, _JOINED // targets[0].numel())
+    return list(zip(inputs.split(rows), targets.split(rows), strict=True))
