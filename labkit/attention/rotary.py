@@ -1,0 +1,60 @@
+"""Rotary positions: turn pairs of channels by angles that grow with the position.
+
+    y_i       = x_i · cos(t θ_i) − x_{i+n} · sin(t θ_i)          n = head_dim/2, i < n
+    y_{i+n}   = x_i · sin(t θ_i) + x_{i+n} · cos(t θ_i)          θ_i = base^(−2i/head_dim)
+
+A logit of two rotated vectors depends on their distance alone. Source: Su et al. 2021, arXiv
+2104.09864; the pairs are Llama's: halves, not neighbours.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from labkit.context import Context
+
+
+def rotary_angles(time: int, head_dim: int, base: float = 10_000.0) -> Float[Tensor, "time pairs"]:
+    """Give each position one angle (radians) per pair of channels: t · base^(−2i/head_dim)."""
+    frequency = base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
+    return torch.arange(time, dtype=torch.float64)[:, None] * frequency
+
+
+def rotate(
+    x: Float[Tensor, "batch heads time head_dim"], angles: Float[Tensor, "time pairs"]
+) -> Float[Tensor, "batch heads time head_dim"]:
+    """Turn channel i together with channel i + head_dim/2 by the position's angle."""
+    return turn(x, *turns_of(angles, x.shape[1], x.dtype))
+
+
+def turns_of(
+    angles: Float[Tensor, "time pairs"], heads: int, dtype: torch.dtype
+) -> tuple[Float[Tensor, "time channels"], Float[Tensor, "time channels"]]:
+    """Lay the cosines and signed sines of all channels of all heads side by side, for `turn`."""
+    cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
+    return torch.cat((cos, cos), -1).repeat(1, heads), torch.cat((-sin, sin), -1).repeat(1, heads)
+
+
+def turn(
+    x: Float[Tensor, "batch heads time head_dim"],
+    cos: Float[Tensor, "time channels"],
+    sin: Float[Tensor, "time channels"],
+) -> Float[Tensor, "batch heads time head_dim"]:
+    """Rotate by what `turns_of` made: x · cos + (x with its halves swapped) · (−sin, sin).
+
+    A token's heads are one long row here. Halves of a head, one after another, would be loops
+    over a few numbers each: a third of all training time at the book's sizes.
+    """
+    x = x.transpose(1, 2)
+    swapped = x.roll(x.shape[-1] // 2, -1)
+    turned = torch.addcmul(x.flatten(-2) * cos, swapped.flatten(-2), sin)
+    return turned.unflatten(-1, x.shape[-2:]).transpose(1, 2)
+
+
+def rotated(x: Float[Tensor, "batch heads time head_dim"], context: Context) -> Tensor:
+    """Rotate by the pass's own angles; what they turn by is laid out once for all blocks."""
+    assert context.angles is not None
+    key = x.shape[1], x.dtype
+    if key not in context.rotations:
+        context.rotations[key] = turns_of(context.angles, *key)
+    return turn(x, *context.rotations[key])
