@@ -650,7 +650,7 @@ Good kernels reach nearly 80 to 90 per cent forward. Backward the spread is wide
 
 ## Predict, then measure: what do the bytes buy?
 
-A recipe chooses how many norms there are. Sandwich has a second norm behind each sublayer and so nearly twice Pre-Norm's norm bytes. No norm at all has none. If a norm costs bytes, it should buy something: a lower loss, say. The **prediction** of most of this book's sources would be: none < Pre ≤ Sandwich in quality. (CogView, which brought Sandwich, wanted numbers that do not overflow {cite:p}`ding2021`; a better model is what {cite:t}`kim2025` report for norms on both sides, with one more on the embedding.) The criterion is the plain one: with each arm at its own best of four rates, the paired difference in test loss is above zero. (A pilot chose sizes and rates, so the criterion has seen one.) We look at two depths, because chapter 00 says that norms are for depth.
+A recipe chooses how many norms there are. Sandwich has a second norm behind each sublayer and so nearly twice Pre-Norm's norm bytes. No norm at all has none. If a norm costs bytes, it should buy something: a lower loss, say. The **prediction** of most of this book's sources would be: none < Pre ≤ Sandwich in quality. (CogView, which brought Sandwich, wanted numbers that do not overflow {cite:p}`ding2021`; a better model is what {cite:t}`kim2025` report for norms on both sides, with one more on the embedding.) The criterion is the plain one: with each arm at its own best of three rates, the paired difference in test loss is above zero. (A pilot chose sizes and rates, so the criterion has seen one.) We look at two depths, because chapter 00 says that norms are for depth.
 """
 
 # %%
@@ -665,31 +665,28 @@ base = Run(
 arms = {name: {"model.recipe": name} for name in ("none", "pre", "sandwich")}
 depths = lab.pick(smoke=[1, 2], cpu=[6, 16], full=[6, 12, 24], gpu=[6, 12, 24])
 many = [1e-3, 3e-3, 6e-3, 1e-2, 2e-2, 3e-2, 6e-2, 1e-1]
-rates = {  # around the best of a pilot
-    "none": lab.pick(smoke=[3e-3, 3e-2], cpu=[1e-3, 3e-3, 1e-2, 3e-2], full=many),
-    "pre": lab.pick(smoke=[3e-3, 3e-2], cpu=[3e-3, 1e-2, 3e-2, 1e-1], full=many),
+slow, middle, fast = [1e-3, 3e-3, 1e-2], [3e-3, 1e-2, 3e-2], [1e-2, 3e-2, 1e-1]
+around = {  # the best of a pilot, for few blocks and for many
+    "none": (middle, slow),
+    "pre": (fast, middle),
+    "sandwich": (fast, middle),
 }
-rates["sandwich"] = rates["pre"]
+rates = {
+    arm: {
+        depth: lab.pick(smoke=[3e-3, 3e-2], cpu=pilot[place > 0], full=many)
+        for place, depth in enumerate(depths)
+    }
+    for arm, pilot in around.items()
+}
 five = lab.seeds(smoke=5, cpu=5, full=10)
 
 # %%
-sweeps = {
-    arm: lab.run(
-        Experiment(
-            base,
-            {
-                "arm": {arm: arms[arm]},
-                "model.depth": depths,
-                "train.lr": rates[arm],
-                "seed": five[:2],
-            },
-        )
-    )
-    for arm in arms
-}
-chosen_rates = {
-    depth: {arm: sweeps[arm].where(depth=depth).best("lr") for arm in arms} for depth in depths
-}
+def best_rate(arm, depth):
+    grid = {"model.depth": [depth], "train.lr": rates[arm][depth], "seed": five[:2]}
+    return lab.run(Experiment(base, {"arm": {arm: arms[arm]}, **grid})).best("lr")
+
+
+chosen_rates = {depth: {arm: best_rate(arm, depth) for arm in arms} for depth in depths}
 print("chosen rates, by blocks:", chosen_rates)
 
 # %%
@@ -775,11 +772,11 @@ claim(
 
 # %% [markdown]
 r"""
-Did you expect norms to win at once? At a hundred-odd steps, with small branches (half of Xavier's gain) and few blocks, a stack without norms is a strong opponent, as long as its rate is low. Nothing has had the time to blow up, and nothing bounds the stream. So these cards are about this size and this initialization, and a lead of either side would not surprise. Rates are a factor of three apart, chosen with two seeds: a lead of a few hundredths, or one that changes its sign with depth, may be the grid's and not the norms'. But look at the rates that were chosen. What happens to the deeper models, with and without norms, at the highest rate that was tried without?
+Did you expect norms to win at once? At a hundred-odd steps, with small branches (half of Xavier's gain) and few blocks, a stack without norms is a strong opponent, as long as its rate is low. Nothing has had the time to blow up, and nothing bounds the stream. So these cards are about this size and this initialization, and a lead of either side would not surprise. Rates are a factor of three apart, chosen with two seeds: a lead of a few hundredths, or one that changes its sign with depth, may be the grid's and not the norms'. But look at the rates that were chosen. What happens to the deeper models, with and without norms, at the highest rate that was tried without norms, the shallower models' highest?
 """
 
 # %%
-top_rate = rates["none"][-1]
+top_rate = max(rates["none"][low])  # the highest that was tried without norms, at fewer blocks
 top = {arm: {**arms[arm], "train.lr": top_rate} for arm in ("none", "pre")}
 ended = lab.run(Experiment(base, {"arm": top, "model.depth": [high], "seed": five})).by("arm")
 gone = {
@@ -1371,7 +1368,7 @@ For (b), let $a$ be the mean of the quarter and $b$ that of the rest. What is th
 # %% tags=["exercise"]
 my_prediction = "…"
 ideas = {"peri": {"model.recipe": "peri"}, "olmo2": {"model.recipe": "olmo2"}}
-my_experiment = Experiment(base, {"arm": ideas, "train.lr": rates["pre"], "seed": five[:2]})
+my_experiment = Experiment(base, {"arm": ideas, "train.lr": rates["pre"][low], "seed": five[:2]})
 # results = lab.run(my_experiment)      # remove the first "#" of this line and of the next
 # {arm: part.values("test.loss") for arm, part in results.by("arm").items()}
 print(len(my_experiment.runs()), "runs")

@@ -65,6 +65,16 @@ def test_batch_statistics_matter_for_batch_norm_only():
         assert (of_batches == pytest.approx(usual, rel=1e-6)) is same
 
 
+def test_batch_statistics_are_those_of_each_held_out_batch_alone():
+    corpus = Digits(batch=4).load()
+    model = MLPConfig(norm="batch", width=16, depth=2).build().train()
+    batches = [(x[:9], y[:9]) for x, y in corpus.held_out["test"][:3]]
+    with torch.no_grad():
+        losses = [F.cross_entropy(model(x), y).item() for x, y in batches]
+    found = Evaluate("test", batches, batch_statistics=True).result(model)["loss"]
+    assert found == pytest.approx(sum(losses) / 3, rel=1e-5)
+
+
 def test_residual_streams_are_the_inputs_of_the_blocks_and_the_last_output():
     model = Transformer(CONFIG).eval()
     tokens = BATCH[0]
