@@ -47,10 +47,11 @@ def fused_attention(
 ) -> Float[Tensor, "batch heads query head_dim"]:
     """Attend by torch's fused operation; `scale` None is 1/sqrt(head_dim).
 
-    On the CPU narrow heads are filled up with zeros, which change no logit and no value.
+    On the CPU narrow heads are filled up with zeros, which change no logit and no value; not
+    where `sdpa_kernel` asks for another operation, whose work somebody may count.
     """
     width = q.shape[-1]
-    if q.is_cpu and width < _NARROW:
+    if q.is_cpu and width < _NARROW and torch.backends.cuda.flash_sdp_enabled():
         scale = width**-0.5 if scale is None else scale
         q, k, v = (F.pad(t, (0, _NARROW - width)) for t in (q, k, v))
     grouped = k.shape[1] != q.shape[1]

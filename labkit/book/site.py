@@ -103,7 +103,7 @@ def is_whole(root: Path, site: Path) -> bool:
 def run_sphinx(source: Path, site: Path) -> None:
     """Run Sphinx in its own process; any warning is an error."""
     command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q"]
-    command += ["-d", str(source / ".doctrees"), str(source), str(site)]
+    command += ["-j", "auto", "-d", str(source / ".doctrees"), str(source), str(site)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
