@@ -51,7 +51,8 @@ def fused_attention(
     where `sdpa_kernel` asks for another operation, whose work somebody may count.
     """
     width = q.shape[-1]
-    if q.is_cpu and width < _NARROW and torch.backends.cuda.flash_sdp_enabled():
+    plain = torch.compiler.is_compiling() or not torch.backends.cuda.flash_sdp_enabled()
+    if q.is_cpu and width < _NARROW and not plain:
         scale = width**-0.5 if scale is None else scale
         q, k, v = (F.pad(t, (0, _NARROW - width)) for t in (q, k, v))
     grouped = k.shape[1] != q.shape[1]
