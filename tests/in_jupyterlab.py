@@ -1,9 +1,15 @@
 """Use a notebook in JupyterLab as a reader does: run all of it, save it, look at what came."""
 
 import json
+import os
 import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Locator, Page
 
 NOTEBOOK = ".jp-NotebookPanel:visible"
@@ -23,6 +29,39 @@ def free_ports(count: int = 1) -> int:
         except OSError:
             continue
         return port
+
+
+@contextmanager
+def server(command: Sequence[str], home: Path, cwd: Path | None = None) -> Iterator[dict]:
+    """Start JupyterLab with settings of its own in `home`; give its note: url and token."""
+    own = {f"JUPYTER_{name}_DIR": str(home / name) for name in ("CONFIG", "DATA", "RUNTIME")}
+    words = [*command, "--no-browser", f"--ServerApp.port={free_ports()}"]
+    log = home / "log.txt"
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            words, env=os.environ | own, stdout=out, stderr=out, stdin=subprocess.DEVNULL, cwd=cwd
+        )
+    try:
+        yield _note(process, home / "RUNTIME", log)
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _note(process: subprocess.Popen, runtime: Path, log: Path) -> dict:
+    """Wait until the server has written down where it listens and with which token."""
+    note = runtime / f"jpserver-{process.pid}.json"
+    for _ in range(600):
+        if process.poll() is not None:
+            break
+        if note.exists() and note.read_text().strip().endswith("}"):
+            return json.loads(note.read_text())
+        time.sleep(0.1)
+    pytest.fail(f"JupyterLab did not start; it said:\n{log.read_text()}")
 
 
 def idle(page: Page) -> Locator:

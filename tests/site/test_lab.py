@@ -4,10 +4,7 @@ Each chapter runs in a copy, so that saving cannot touch the repository; the cop
 of runs, so that nothing trains which the build has trained already.
 """
 
-import json
-import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -20,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page
 
 from tests import in_jupyterlab
-from tests.in_jupyterlab import NOTEBOOK, ended, errors, free_ports, images
+from tests.in_jupyterlab import NOTEBOOK, ended, errors, images
 
 pytestmark = pytest.mark.site
 
@@ -58,44 +55,17 @@ def copy_of_the_book(root: Path) -> None:
         (root / name).symlink_to(ROOT / name)
 
 
-def wait_for_server(process: subprocess.Popen, runtime: Path, log: Path) -> dict:
-    """Wait until the server has written down where it listens and with which token."""
-    note = runtime / f"jpserver-{process.pid}.json"
-    for _ in range(600):
-        if process.poll() is not None:
-            break
-        if note.exists() and note.read_text().strip().endswith("}"):
-            return json.loads(note.read_text())
-        time.sleep(0.1)
-    pytest.fail(f"JupyterLab did not start; it said:\n{log.read_text()}")
-
-
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     home = tmp_path_factory.mktemp("jupyter")
     root = home / "book"
     root.mkdir()
     copy_of_the_book(root)
-    places = {f"JUPYTER_{name}_DIR": str(home / name) for name in ("CONFIG", "DATA", "RUNTIME")}
-    log = home / "log.txt"
     program = str(ROOT / "labkit/book/lab.py")
-    port = f"--ServerApp.port={free_ports()}"
-    command = [sys.executable, "-I", program, "--root", str(root), "--no-browser", port]
     started = time.monotonic()
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            command, env=os.environ | places, stdout=out, stderr=out, stdin=subprocess.DEVNULL
-        )
-    try:
-        note = wait_for_server(process, home / "RUNTIME", log)
+    command = [sys.executable, "-I", program, "--root", str(root)]
+    with in_jupyterlab.server(command, home) as note:
         yield Lab(root, note["url"], note["token"], started)
-    finally:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 @pytest.fixture(scope="module")
