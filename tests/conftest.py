@@ -79,10 +79,12 @@ def two_nodes(ray_cluster, no_ray):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Say how many wrong variants labkit.check rejected, where they were tried."""
+    """Say what tests measured, and how many wrong variants labkit.check rejected, where tried."""
     tried = collections.defaultdict(list)
     for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
         for key, value in getattr(report, "user_properties", ()):
+            if key == "figure" and report.when == "call":
+                terminalreporter.write_line(value)
             if key == "mutation gate" and report.when == "call":
                 norm, survived = value
                 tried[norm].append(not survived)

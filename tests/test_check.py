@@ -2,6 +2,8 @@
 
 import copy
 import random
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -52,6 +54,35 @@ def test_the_thread_of_an_endless_loop_is_gone_afterwards():
 
     assert guard.run_all([loop], each=0.2, total=1.0) == []
     assert state == ["ended"]
+
+
+# In a process of its own: torch imports what a first gradient needs once. Says what is imported
+# by the first job's clock, then what all kinds of checks import after it.
+FRESH = """
+import sys
+from labkit import check, norms
+from labkit.check import guard
+from labkit.norms import RMSNorm
+
+assert "sympy" not in sys.modules, "then this test shows nothing"
+(first,) = guard.run_all([lambda: set(sys.modules)], 8, 40)
+reports = check.rms_norm(norms.rms_norm), check.batch_norm(norms.batch_norm), check.own(RMSNorm)
+assert all(report.ok for report in reports), reports
+assert check.block(lambda x, f, norm: x + f(norm(x)), "pre").ok
+assert "sympy" in first
+late = {name.partition(".")[0] for name in sys.modules.keys() - first}
+assert not late & {"torch", "sympy", "mpmath"}, late
+"""
+
+
+def test_what_a_first_gradient_imports_counts_against_no_law():
+    subprocess.run([sys.executable, "-c", FRESH], check=True)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_jobs_run_whatever_mode_their_caller_is_in(mode):
+    with mode():
+        assert guard.run_all([torch.is_grad_enabled], each=1.0, total=1.0) == [True]
 
 
 @pytest.mark.parametrize("nothing", [None, ..., 3, "layer_norm", torch.ones(3)])

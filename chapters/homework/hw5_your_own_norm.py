@@ -63,6 +63,7 @@ What every norm must do, whatever its idea:
 - have the gradient that its values say: nothing detached;
 - listen: when a token moves by a hair, what leaves the norm moves, too; a constant is no norm;
 - hold the size: a stream a million times as large may leave it at most ten times as large. That is what a norm is *for*.
+  What only multiplies and adds, as $y = x$ does, has nothing to ask about: no points in questions 2 to 4, and one in 5.
 
 Write down, before you code: what is the largest value that a token of `dim` values can have after your norm? For RMSNorm it is $\sqrt{\texttt{dim}}$.
 """
@@ -109,6 +110,11 @@ def probe_map(student, x, parameters):
         for name, value in parameters.items():
             norm.get_parameter(name).copy_(value)
         return norm(x)
+
+
+def probe_ray(student, x, parameters):
+    """Give y for no token at all, for x, and for x made three times as large."""
+    return [probe_map(student, size * x, parameters) for size in (0.0, 1.0, 3.0)]
 
 
 def probe_twice(student, x):
@@ -302,12 +308,22 @@ def chosen(fresh, draw):
     }
 
 
+def divides(student, x, values):
+    """Whether y bends as a token grows: what only multiplies and adds goes straight."""
+    return holds(
+        student.probe("probe_ray", x, values),
+        lambda y: not torch.allclose(y[2] - y[1], 2 * (y[1] - y[0]), 1e-6, 1e-6),
+        "The result grows in a straight line with the token: nothing is divided, so this is no norm.",
+    )
+
+
 def test_q2(student, draw, given):
     dim = 18
     x = 4 * draw.normal(12, dim, dtype=torch.float64) + 3
     said = student.call("blind_to")
     values = chosen(student.probe("probe_parameters", dim), draw)
     y = student.probe("probe_map", x, values)
+    bends = divides(student, x, values)
 
     def law(name, cases, sign, says):
         """Whether what was said about a law is what the map does."""
@@ -333,6 +349,7 @@ def test_q2(student, draw, given):
             1,
             every(
                 *verdicts,
+                bends,
                 holds(said, as_said, "What blind_to says of this law is not what OwnNorm does."),
             ),
             says,
@@ -437,11 +454,21 @@ def is_map(answer, x):
     return close(answer, torch.zeros_like(x), 0.0, math.inf)
 
 
+def divides(student, x, values):
+    """Whether y bends as a token grows: what only multiplies and adds goes straight."""
+    return holds(
+        student.probe("probe_ray", x, values),
+        lambda y: not torch.allclose(y[2] - y[1], 2 * (y[1] - y[0]), 1e-6, 1e-6),
+        "The result grows in a straight line with the token: nothing is divided, so this is no norm.",
+    )
+
+
 def test_q3(student, draw, given):
     rows, dim = 3, 9
     x, dy, harder = draw.normal(3, rows, dim, dtype=torch.float64).unbind()
     fresh = student.probe("probe_parameters", dim)
     values = chosen(fresh, draw)
+    bends = divides(student, x, values)
 
     def by_differences(x, dy):
         """dx, from moving each column of all rows at once; and a verdict on the map itself."""
@@ -465,13 +492,13 @@ def test_q3(student, draw, given):
     yield part(
         "dx",
         2,
-        every(sound, close(item(got, "dx"), dx, 1e-4, 1e-6)),
+        every(sound, bends, close(item(got, "dx"), dx, 1e-4, 1e-6)),
         says="What your module does when x moves by a hair is not what your dx says. Did every statistic get its term? A mean shares its gradient out over the whole row. "
         "And float64 has to be computed in float64: in float32 a hair is too fine to see.",
     )
 
     given_back = item(got, "gradients")
-    verdicts = [holds(fresh, bool, "OwnNorm has no parameter that learns."), sound]
+    verdicts = [holds(fresh, bool, "OwnNorm has no parameter that learns."), sound, bends]
     for name, value in values.items():
         way = (
             draw.normal(*value.shape, dtype=torch.float64)
@@ -514,7 +541,7 @@ def test_q3(student, draw, given):
     yield part(
         "large, small, lopsided",
         1,
-        every(sound, is_map(item(got, "dx"), x), scaled),
+        every(sound, bends, is_map(item(got, "dx"), x), scaled),
         says="A token of size 1000, one of size 0.05, one with an outlier of 40. What is nearly right for tokens of size 1 shows here: a forgotten epsilon, a term that cancels for symmetric tokens only.",
     )
 
@@ -562,7 +589,18 @@ public(
 ### BEGIN HIDDEN TESTS
 
 
+def divides(student, x, values):
+    """Whether y bends as a token grows: what only multiplies and adds goes straight."""
+    return holds(
+        student.probe("probe_ray", x, values),
+        lambda y: not torch.allclose(y[2] - y[1], 2 * (y[1] - y[0]), 1e-6, 1e-6),
+        "The result grows in a straight line with the token: nothing is divided, so this is no norm.",
+    )
+
+
 def test_q4(student, draw, given):
+    bends = divides(student, draw.normal(3, 12, dtype=torch.float64), {})
+
     def agrees(size, dim):
         """The prediction against the map, and the map's other values against one another."""
         x = torch.zeros(1, dim, dtype=torch.float64)
@@ -582,7 +620,7 @@ def test_q4(student, draw, given):
             1e-3,
             1e-4,
         )
-        return every(turned, said)
+        return every(turned, bends, said)
 
     yield part(
         "your numbers",
@@ -658,7 +696,17 @@ public(
 ### BEGIN HIDDEN TESTS
 
 
+def divides(student, x, values):
+    """Whether y bends as a token grows: what only multiplies and adds goes straight."""
+    return holds(
+        student.probe("probe_ray", x, values),
+        lambda y: not torch.allclose(y[2] - y[1], 2 * (y[1] - y[0]), 1e-6, 1e-6),
+        "The result grows in a straight line with the token: nothing is divided, so this is no norm.",
+    )
+
+
 def test_q5(student, draw, given):
+    bends = divides(student, draw.normal(3, 12, dtype=torch.float64), {})
     noted = holds(
         student.call("precision_note"),
         lambda text: isinstance(text, str) and "float" in text and len(text.split()) >= 6,
@@ -689,7 +737,7 @@ def test_q5(student, draw, given):
     yield part(
         "bfloat16",
         1,
-        every(noted, survives((draw.normal(6, 200) + 2).bfloat16())),
+        every(noted, bends, survives((draw.normal(6, 200) + 2).bfloat16())),
         says="200 values of mean 2 in bfloat16, against float64 on the same numbers: one rounding at the end is all that may be lost.",
     )
     yield part(
@@ -697,6 +745,7 @@ def test_q5(student, draw, given):
         1,
         every(
             noted,
+            bends,
             survives((300 * draw.normal(6, 64)).half()),
             survives((1e-3 * draw.uniform(1.0, 2.0, 6, 64)).half()),
         ),

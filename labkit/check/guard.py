@@ -31,6 +31,7 @@ def run_all(jobs: Sequence[Callable[[], T]], each: float, total: float) -> list[
     A job may take `each` seconds, all of them together `total`. A result list shorter than
     `jobs` means that the job at its end did not finish.
     """
+    _first_gradient()
     done: list[T] = []
     started = [time.monotonic()]
 
@@ -55,6 +56,17 @@ def run_all(jobs: Sequence[Callable[[], T]], each: float, total: float) -> list[
         finished = list(done)
         _stop(thread)
     return finished
+
+
+def _first_gradient() -> None:
+    """Take a gradient of nothing before any clock starts.
+
+    The first one of a process makes torch import hundreds of files, sympy among them; on a busy
+    machine that alone takes the seconds of a job, which would then be blamed for them.
+    """
+    with torch.inference_mode(False):  # whatever the caller is in: the jobs' thread is not
+        x = torch.ones(1, requires_grad=True)
+        torch.autograd.grad(x * 1, x, torch.ones(1))
 
 
 def _stop(thread: threading.Thread) -> None:

@@ -68,8 +68,9 @@ def _collect(args: argparse.Namespace) -> int:
         ids = load(batch.private_of(args.release, args.homework)).students
     done = collect(args.inbox, args.homework, args.out, class_of(args.students, ids))
     for each in done.taken:
-        older = f" ({len(each.older)} older left)" if each.older else ""
-        print(f"{each.student}: {each.label}{older}")
+        told = [f"{len(each.older)} older left"] if each.older else []
+        told += ["in the place of the one collected before"] if each.replaced else []
+        print(f"{each.student}: {each.label}" + (f" ({', '.join(told)})" if told else ""))
     for each in done.refused:
         print(f"not taken: {each.label}: {each.why}")
     if done.kept:

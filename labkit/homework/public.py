@@ -12,8 +12,6 @@ import re
 import traceback
 from typing import Any
 
-import torch
-
 from labkit.check.report import Report
 
 UNWRITTEN = "not written yet"
@@ -29,9 +27,6 @@ def public(question: str, *checks: Any) -> None:
     """Print what does not hold, or exactly "q1: public checks passed"."""
     if not checks:
         raise ValueError(f"public({question!r}) takes at least one check; {WAYS}")
-    # The first gradient of a process imports much: not within the seconds that a check has.
-    x = torch.ones(1, requires_grad=True)
-    torch.autograd.grad(x * 1, x, torch.ones(1))
     names = [f"check {n}" if len(checks) > 1 else "the check" for n in range(1, len(checks) + 1)]
     said = [_ask(each, name) for each, name in zip(checks, names, strict=True)]
     # What is there is judged before what is not there yet.

@@ -43,7 +43,8 @@ def statements(cell: str) -> list[Statement]:
 
 def _parsed(cell: str) -> tuple[str, ast.Module]:
     # A tree counts lines by \n, and its columns in bytes: the text must agree.
-    cell = cell.replace("\r\n", "\n").replace("\r", "\n").replace("\f", " ")
+    # Some editors begin a text with a byte order mark, which is no Python.
+    cell = cell.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if cell.lstrip().startswith("%%"):
         first, _, rest = cell.lstrip().partition("\n")
         cell = rest if first.split()[0] in PYTHON_MAGICS else ""

@@ -55,6 +55,37 @@ def precision_note():
     return "in float32, because sums need their digits"
 """
 
+IDENTITY = """
+import torch
+from torch import nn
+
+
+class OwnNorm(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x):
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        return (self.weight * wide).to(x.dtype)
+
+
+def blind_to():
+    return {"scale": False, "shift": False, "mirror": True}
+
+
+def own_backward(x, dy, parameters):
+    return parameters["weight"] * dy, {"weight": (dy * x).sum(0)}
+
+
+def outlier(size, dim):
+    return size, 0.0
+
+
+def precision_note():
+    return "in float32, because sums need their digits"
+"""
+
 
 def judged(name: str, question: str, code: str) -> dict[str, tuple[bool, str]]:
     """What each part of a question says to some code: right or not, and the message."""
@@ -72,6 +103,7 @@ def judged(name: str, question: str, code: str) -> dict[str, tuple[bool, str]]:
     return {each.name: (each.verdict.ok, each.message) for each in found}
 
 
+@pytest.mark.parametrize("code", [CONSTANT, IDENTITY], ids=["constant", "identity"])
 @pytest.mark.parametrize(
     ("question", "earned"),
     [
@@ -82,9 +114,9 @@ def judged(name: str, question: str, code: str) -> dict[str, tuple[bool, str]]:
         ("q5", ["saved and loaded"]),
     ],
 )
-def test_a_constant_is_no_norm(question, earned):
-    """Every law, slope and prediction of homework 5 is easy for a constant: it had 16 of 19."""
-    told = judged("hw5_your_own_norm", question, CONSTANT)
+def test_neither_a_constant_nor_the_identity_is_a_norm(question, earned, code):
+    """Every law, slope and prediction of homework 5 is easy for them: they had 16 and 18 of 19."""
+    told = judged("hw5_your_own_norm", question, code)
     assert [name for name, (ok, _) in told.items() if ok] == earned
 
 

@@ -84,6 +84,18 @@ def test_a_cell_that_is_no_python_is_named_and_the_others_count(cell):
     assert program.problems or "x" in program.names  # a long sum may be read, or be too deep
 
 
+@pytest.mark.parametrize(
+    "cell",
+    ["\fdef f():\n    return 'a\fb'", "\ufeffdef f():\n    return 'a\fb'",
+     "x = 1\n\f\n\fdef f():\n\f    return 'a\fb'", "\ufeff%%time\ndef f():\n    return 'a\fb'",
+     "\f@str\n\fdef f(): 0\ndef f():\n    return 'a\fb'"],
+    ids=["form feed", "byte order mark", "form feeds before lines", "before a magic", "decorated"],
+)  # fmt: skip
+def test_form_feeds_and_a_byte_order_mark_are_read_over(cell):
+    program = final([cell])
+    assert program.problems == () and run(program)["f"]() == "a\fb"
+
+
 def test_text_stays_as_it_was_written():
     cell = "é = 'ü'; b = 2  # two\n@torch.no_grad(\n)\ndef f():  # here\n    return '“”'  # there\n"
     texts = [each.text for each in read([cell]).statements]

@@ -122,6 +122,47 @@ def test_a_second_inbox_adds_and_replaces_and_keeps(tmp_path):
     assert names == ["ann.ipynb", "bob.py"]
 
 
+def test_the_latest_counts_in_whichever_inbox_it_came(tmp_path):
+    out, mine = tmp_path / "out", tmp_path / "out" / NAME / "ann.ipynb"
+    put(tmp_path / "one/ann.ipynb", "second try", when=5_000)
+    collect(tmp_path / "one", NAME, out)
+    put(tmp_path / "two/ann/old.py", "first = 'try'", when=1_000)
+    put(tmp_path / "two/bob.ipynb")
+    done = collect(tmp_path / "two", NAME, out)
+    assert (list(taken(done)), done.kept) == (["bob"], ("ann",))
+    assert reasons(done) == {
+        "ann/old.py": "it is older than the ann.ipynb that was collected before; to take it all "
+        "the same, move that one away and collect again"
+    }
+    assert mine.read_text() == "second try"
+    put(tmp_path / "three/ann.ipynb", "third try", when=9_000)
+    done = collect(tmp_path / "three", NAME, out)
+    assert [(each.student, each.replaced) for each in done.taken] == [("ann", True)]
+    assert mine.read_text() == "third try"
+    # What was moved away is no longer in the way.
+    mine.unlink()
+    assert taken(collect(tmp_path / "two", NAME, out))["ann"] == "ann/old.py"
+
+
+def test_the_same_file_again_is_no_other_file(tmp_path):
+    for when in (5_000, 1_000):  # a second download, whose zip has other times
+        put(tmp_path / "inbox/ann.ipynb", "mine", when=when)
+        (one,) = collect(tmp_path / "inbox", NAME, tmp_path / "out").taken
+        assert not one.replaced
+    put(tmp_path / "inbox/ann.ipynb", "an older one", when=3_000)
+    assert collect(tmp_path / "inbox", NAME, tmp_path / "out").refused
+
+
+def test_of_two_uploads_of_one_time_the_one_with_the_higher_number_counts(tmp_path, roster):
+    """A download that was unpacked gives all its files one time; Canvas counts its uploads."""
+    for upload in ("100100", "99900", "100020"):
+        put(tmp_path / f"inbox/leeann_4711_{upload}_{NAME}.ipynb", upload, when=5_000)
+    put(tmp_path / f"inbox/Ann Lee_81_assignsubmission_file_{NAME}-9.ipynb", "moodle", when=5_000)
+    (one,) = collect(tmp_path / "inbox", NAME, tmp_path / "out", roster).taken
+    assert (one.student, one.label) == ("ann", f"leeann_4711_100100_{NAME}.ipynb")
+    assert len(one.older) == 3
+
+
 def zipped(members, compression=zipfile.ZIP_DEFLATED):
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", compression) as archive:

@@ -4,11 +4,7 @@ Each chapter runs in a copy, so that saving cannot touch the repository; the cop
 of runs, so that nothing trains which the build has trained already.
 """
 
-import json
-import os
 import shutil
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -20,12 +16,14 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
+from tests import in_jupyterlab
+from tests.in_jupyterlab import NOTEBOOK, ended, errors, images
+
 pytestmark = pytest.mark.site
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted(path.stem for path in (ROOT / "chapters").glob("[0-9][0-9]_*.py"))
 PATIENCE = 20 * 60  # seconds; with a filled store a chapter needs less than one minute
-NOTEBOOK = ".jp-NotebookPanel:visible"
 
 
 @dataclass
@@ -57,50 +55,17 @@ def copy_of_the_book(root: Path) -> None:
         (root / name).symlink_to(ROOT / name)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_for_server(process: subprocess.Popen, runtime: Path, log: Path) -> dict:
-    """Wait until the server has written down where it listens and with which token."""
-    note = runtime / f"jpserver-{process.pid}.json"
-    for _ in range(600):
-        if process.poll() is not None:
-            break
-        if note.exists() and note.read_text().strip().endswith("}"):
-            return json.loads(note.read_text())
-        time.sleep(0.1)
-    pytest.fail(f"JupyterLab did not start; it said:\n{log.read_text()}")
-
-
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     home = tmp_path_factory.mktemp("jupyter")
     root = home / "book"
     root.mkdir()
     copy_of_the_book(root)
-    places = {f"JUPYTER_{name}_DIR": str(home / name) for name in ("CONFIG", "DATA", "RUNTIME")}
-    log = home / "log.txt"
     program = str(ROOT / "labkit/book/lab.py")
-    port = f"--ServerApp.port={free_port()}"
-    command = [sys.executable, "-I", program, "--root", str(root), "--no-browser", port]
     started = time.monotonic()
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            command, env=os.environ | places, stdout=out, stderr=out, stdin=subprocess.DEVNULL
-        )
-    try:
-        note = wait_for_server(process, home / "RUNTIME", log)
+    command = [sys.executable, "-I", program, "--root", str(root)]
+    with in_jupyterlab.server(command, home) as note:
         yield Lab(root, note["url"], note["token"], started)
-    finally:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -119,52 +84,21 @@ def page(lab: Lab, browser: Browser, requests: list[str]) -> Iterator[Page]:
     page.close()
 
 
-def saved(lab: Lab, name: str) -> dict:
-    """Read the twin as JupyterLab saved it last."""
-    path = lab.root / "chapters" / f"{name}.ipynb"
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def code_cells(notebook: dict) -> list[dict]:
-    return [c for c in notebook["cells"] if c["cell_type"] == "code" and "".join(c["source"])]
-
-
-def outputs(notebook: dict) -> list[dict]:
-    return [output for cell in code_cells(notebook) for output in cell["outputs"]]
-
-
-def errors(notebook: dict) -> list[str]:
-    return [
-        f"{o['ename']}: {o['evalue']}" for o in outputs(notebook) if o["output_type"] == "error"
-    ]
-
-
-def images(notebook: dict) -> int:
-    return sum("image/png" in output.get("data", {}) for output in outputs(notebook))
-
-
 def run_all(page: Page, lab: Lab, name: str) -> tuple[dict, float | None]:
     """Choose Run All Cells; return the notebook when it is done, and when its first figure came."""
-    # Called before its kernel is there, Run All asks which kernel to take.
-    page.locator(NOTEBOOK).get_by_text("Python 3 (ipykernel)").wait_for(timeout=120_000)
-    idle = page.locator("#jp-main-statusbar").get_by_text("(ipykernel) | Idle")
-    idle.wait_for(timeout=120_000)
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    twin = lab.root / "chapters" / f"{name}.ipynb"
+    in_jupyterlab.wait_for_kernel(page)
+    in_jupyterlab.run_all(page)
     first, end = None, time.monotonic() + PATIENCE
     while time.monotonic() < end:
         page.wait_for_timeout(500)
-        page.keyboard.press("Control+s")
-        page.wait_for_timeout(500)
-        try:
-            notebook = saved(lab, name)
-        except (OSError, ValueError):  # not saved yet, or just being written
+        notebook = in_jupyterlab.saved(page, twin)
+        if notebook is None:
             continue
         if first is None and images(notebook):
             first = time.monotonic()
-        done = all(cell["execution_count"] for cell in code_cells(notebook))
-        if errors(notebook) or (done and idle.count()):
-            return saved(lab, name), first
+        if ended(page, notebook):
+            return notebook, first
     pytest.fail(f"{name} did not finish within {PATIENCE} s")
 
 
@@ -233,4 +167,4 @@ def test_a_chapter_opens_as_a_notebook_and_runs_to_its_end(
 
 def test_no_request_leaves_the_machine(lab: Lab, page: Page, requests: list[str]):
     assert requests
-    assert [url for url in requests if not url.startswith((lab.url, "data:", "blob:"))] == []
+    assert in_jupyterlab.left(requests, lab.url) == []

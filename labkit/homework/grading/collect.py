@@ -23,11 +23,12 @@ SAME_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Taken:
-    """A student's file, and the earlier ones of the same student that were left."""
+    """A student's file, the earlier ones of the same student, and whether one made way for it."""
 
     student: str
     label: str
     older: tuple[str, ...] = ()
+    replaced: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Collected:
 def collect(inbox: Path, homework: str, out: Path, students: Class | None = None) -> Collected:
     """Take the latest file of every student; students who are not in this inbox keep theirs.
 
+    The latest is the one that was changed last, in whichever inbox it came; of two of one time, the
+    one that was handed in again, by its name. An older one than what is there is refused.
     Raises a ValueError when the inbox is neither a folder nor a zip, or lies where `out` is.
     """
     students = students or Class()
@@ -53,11 +56,13 @@ def collect(inbox: Path, homework: str, out: Path, students: Class | None = None
     found, refused = _sorted_out(look(inbox), students, homework)
     with locked(own_folder(out) / f".{homework}.lock"):
         folder.mkdir(parents=True, exist_ok=True)
-        taken = [_take(student, files, folder) for student, files in sorted(found.items())]
+        tried = [_take(student, files, folder) for student, files in sorted(found.items())]
+        taken = [each for each in tried if isinstance(each, Taken)]
+        refused += [each for each in tried if isinstance(each, Refused)]
         there = {path.stem for path in folder.iterdir() if path.suffix in ENDINGS}
         result = Collected(
             homework, tuple(taken), tuple(refused), tuple(sorted(set(students.ids) - there)),
-            tuple(sorted(there - set(found))),
+            tuple(sorted(there - {each.student for each in taken})),
         )  # fmt: skip
         told = json.dumps({"schema": 1, **asdict(result)}, indent=1, ensure_ascii=False)
         write_whole(out / f"{homework}.collected.json", told + "\n")
@@ -90,7 +95,7 @@ def _sorted_out(
     return found, refused
 
 
-def _take(student: str, files: list[Found], folder: Path) -> Taken:
+def _take(student: str, files: list[Found], folder: Path) -> Taken | Refused:
     newest = max(each.changed for each in files)
     order = sorted(
         files,
@@ -104,11 +109,24 @@ def _take(student: str, files: list[Found], folder: Path) -> Taken:
     )
     last = order[-1]
     path = folder / f"{student}{PurePosixPath(last.parts[-1]).suffix.lower()}"
+    before = [old for end in ENDINGS if (old := path.with_name(student + end)).exists()]
+    others = [old for old in before if old.read_bytes() != last.content]
+    # What was collected has the time at which its student changed it.
+    if later := [old for old in others if old.stat().st_mtime - newest >= SAME_SECONDS]:
+        return Refused(
+            last.label,
+            f"it is older than the {later[0].name} that was collected before; to take it all the "
+            "same, move that one away and collect again",
+        )
     part = path.with_name(f".{path.name}.part")
     part.unlink(missing_ok=True)
     part.write_bytes(last.content)
     part.chmod(0o600)  # a homework is nobody else's to read
+    when = max([newest, *(old.stat().st_mtime for old in before if old not in others)])
+    os.utime(part, (when, when))
     os.replace(part, path)
-    for ending in set(ENDINGS) - {path.suffix}:
-        path.with_name(student + ending).unlink(missing_ok=True)
-    return Taken(student, last.label, tuple(each.label for each in order[:-1]))
+    for old in before:
+        if old != path:
+            old.unlink()
+    older = tuple(each.label for each in order[:-1])
+    return Taken(student, last.label, older, replaced=bool(others))

@@ -13,7 +13,9 @@ from pathlib import Path, PurePosixPath
 from labkit.homework import roster
 
 MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)(?:_.*)?")
-CANVAS = re.compile(r"(?P<name>[^_]+)(?:_LATE)?_(?P<number>\d+)_\d+_(?P<file>.+)", re.IGNORECASE)
+CANVAS = re.compile(
+    r"(?P<name>[^_]+)(?:_LATE)?_(?P<number>\d+)_(?P<upload>\d+)_(?P<file>.+)", re.IGNORECASE
+)
 ATTEMPT = re.compile(r"(?:-| ?\()(\d{1,3})\)?$")
 
 
@@ -73,10 +75,11 @@ def whose(parts: tuple[str, ...], students: Class, homework: str) -> str | None:
     return students.one(_names(stem, homework, first))
 
 
-def attempt(parts: tuple[str, ...]) -> int:
-    """The number that platforms and browsers put behind a file handed in again: hw1-2, hw1 (2)."""
-    found = ATTEMPT.search(PurePosixPath(parts[-1]).stem)
-    return int(found[1]) if found else 0
+def attempt(parts: tuple[str, ...]) -> tuple[int, int]:
+    """What a file's name says of its age: Canvas's number of the upload, then hw1-2 or hw1 (2)."""
+    stem = PurePosixPath(parts[-1]).stem
+    upload, again = CANVAS.fullmatch(stem), ATTEMPT.search(stem)
+    return int(upload["upload"]) if upload else 0, int(again[1]) if again else 0
 
 
 def _names(text: str, homework: str, first: list[str]) -> Iterable[str]:
