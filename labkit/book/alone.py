@@ -2,13 +2,14 @@
 
     outcomes = execute([slice, …], root, profile="cpu")
 
-One process runs all slices, each in a fork of its own after the imports: none sees another's
-names. (As a program, `python -m labkit.book.alone FILE`, it reads the job from its input and
-writes the outcomes to FILE.)
+One process runs all slices, each in a fork of its own: none sees another's names. Cells with which
+several slices begin run once, before the forks. (As a program, `python -m labkit.book.alone FILE`,
+it reads the job from its input and writes the outcomes to FILE.)
 """
 
 import ast
 import contextlib
+import functools
 import importlib
 import json
 import linecache
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,15 +96,24 @@ def execute(
 
 
 def main(argv: list[str]) -> int:
-    """Read a job, run its slices one after the other, write what came."""
+    """Read a job, run its slices, write what came."""
     job = json.load(sys.stdin)
     for name in sorted({name for cells in job["slices"] for name in _imports(cells)}):
         with contextlib.suppress(Exception):  # a cell that fails by it says so itself
             importlib.import_module(name)  # once, not in every fork
-    both = zip(job["slices"], job["codes"], strict=True)
-    found = [_forked(cells, job["profile"], job["seed"], code) for cells, code in both]
+    slices = dict(enumerate(job["slices"]))
+    with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
+        for code in dict.fromkeys(job["codes"]):
+            some = {number: slices[number] for number in slices if job["codes"][number] == code}
+            begin = functools.partial(_begin, some, job["profile"], job["seed"], code, Path(folder))
+            _forked(begin, some, Path(folder))
+        found = [json.loads(_answer(Path(folder), number).read_text()) for number in slices]
     Path(argv[0]).write_text(json.dumps(found))
     return 0
+
+
+def _answer(folder: Path, number: int) -> Path:
+    return folder / f"{number}.json"
 
 
 def _imports(cells: list[Any]) -> Iterator[str]:
@@ -118,30 +128,57 @@ def _imports(cells: list[Any]) -> Iterator[str]:
                     yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _forked(cells: list[Any], profile: str, seed: int, copy: str | None) -> dict[str, Any]:
-    with tempfile.TemporaryFile("w+") as file:
-        child = os.fork()
-        if not child:
-            code = 1
-            try:
-                if copy:
-                    _import_from(copy)
-                with contextlib.redirect_stdout(sys.stderr):
-                    outcome = run(cells, profile, seed)
-                file.write(json.dumps(outcome))
-                file.flush()
-                code = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                os._exit(code)
-        _, status = os.waitpid(child, 0)
-        file.seek(0)
-        text = file.read()
-    if status or not text:
-        return {"claims": {}, "reports": [], "cell": None, "error": f"it ended with {status}"}
-    return json.loads(text)
+def _forked(does: Callable[[], None], slices: Mapping[int, Any], folder: Path) -> None:
+    """Fork for some slices; those that are left without an answer learn how the process ended."""
+    sys.stderr.flush()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                does()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    said = {"claims": {}, "reports": [], "cell": None, "error": f"it ended with {status}"}
+    for number in slices:
+        if not _answer(folder, number).exists():
+            _answer(folder, number).write_text(json.dumps(said))
+
+
+def _begin(
+    slices: Mapping[int, Any], profile: str, seed: int, code: str | None, folder: Path
+) -> None:
+    if code:
+        _import_from(code)
+    _go_on(slices, 0, Running(profile, seed), folder)
+
+
+def _go_on(slices: Mapping[int, Any], at: int, running: "Running", folder: Path) -> None:
+    """Run what is common to these slices; then fork for each way that they go on."""
+    while True:
+        ways: dict[str, dict[int, Any]] = {}
+        for number, cells in slices.items():
+            ways.setdefault(json.dumps(cells[at : at + 1]), {})[number] = cells
+        over = running.outcome["error"] or at == max(len(cells) for cells in slices.values())
+        if over or len(ways) > 1:
+            break
+        running.cell(*next(iter(slices.values()))[at])
+        at += 1
+    if over:
+        for number in slices:
+            # Whole or not at all: the process may be ended while it writes.
+            part = folder / f"{number}.part"
+            part.write_text(json.dumps(running.told()))
+            part.rename(_answer(folder, number))
+        return
+    running.rest()
+    for some in ways.values():
+        _forked(functools.partial(_go_on, some, at, running, folder), some, folder)
 
 
 def _import_from(code: str) -> None:
@@ -153,29 +190,44 @@ def _import_from(code: str) -> None:
     os.environ |= {"PYTHONPATH": os.pathsep.join(paths), "LABKIT_ROOT": code}
 
 
-def run(cells: list[Any], profile: str, seed: int) -> dict[str, Any]:
-    """Execute cells in one namespace, as a kernel would."""
-    from labkit.check.report import Report
-    from labkit.experiments import claims
+class Running:
+    """Cells that share one namespace, as in a kernel, and what came of them so far."""
 
-    made: list[Any] = []
-    claims._show = made.append
-    namespace: dict[str, Any] = {"__name__": "__main__"}
-    out: dict[str, Any] = {"reports": [], "error": "", "cell": None}
-    for index, tags, source in cells:
+    def __init__(self, profile: str, seed: int):
+        from labkit.experiments import claims
+
+        self.given, self.made = {"profile": profile, "seed": seed}, []
+        self.namespace: dict[str, Any] = {"__name__": "__main__"}
+        self.outcome: dict[str, Any] = {"reports": [], "error": "", "cell": None}
+        claims._show = self.made.append
+
+    def cell(self, index: int, tags: list[str], source: str) -> None:
+        """Execute a cell."""
+        from labkit.check.report import Report
+
         try:
-            value = _last_value(source, f"<cell {index}>", namespace)
+            value = _last_value(source, f"<cell {index}>", self.namespace)
         except BaseException as error:
             where = traceback.format_exc().splitlines()[-6:]
             said = f"{type(error).__name__}: {error}"
-            out |= {"cell": index, "error": "\n".join([said, *where])}
-            break
+            self.outcome |= {"cell": index, "error": "\n".join([said, *where])}
+            return
         if "parameters" in tags:
-            namespace |= {"profile": profile, "seed": seed}
+            self.namespace |= self.given
         if isinstance(value, Report):
-            out["reports"].append({"cell": index, "ok": value.ok, "text": str(value)})
-    out["claims"] = {made.id: made.to_dict() for made in made}
-    return out
+            self.outcome["reports"].append({"cell": index, "ok": value.ok, "text": str(value)})
+
+    def rest(self) -> None:
+        """Let workers go: neither they nor the threads that wait for them outlive a fork."""
+        from labkit.experiments import Lab
+
+        for value in self.namespace.values():
+            if isinstance(value, Lab):
+                value._engine.close()
+
+    def told(self) -> dict[str, Any]:
+        """Say what came of the cells."""
+        return {**self.outcome, "claims": {made.id: made.to_dict() for made in self.made}}
 
 
 def _last_value(source: str, name: str, namespace: dict[str, Any]) -> Any:
