@@ -392,7 +392,7 @@ claim(
     "10-ngpt-beats-pre-each-tuned",
     "nGPT's loss lies {mean:+.3f} nats below Pre-Norm's (a minus: above).",
     against_pre("ngpt"),
-    source="Loshchilov et al. 2024, arXiv 2410.01131",
+    source="Loshchilov et al. 2025, arXiv 2410.01131",
     published="the same loss in 4 to 20 times fewer steps",
     criterion="> 0",
     kind="best",
@@ -573,10 +573,15 @@ And the width of the range, as a number: at how many of the four rates does a re
 
 
 # %%
+def outcome(loss):
+    """Say by its validation loss (None: not finite) what became of a run."""
+    return "diverged" if loss is None else "stuck" if loss >= unigram - 0.1 else "trained"
+
+
 def trained(arm, depth, s):
     """Count the rates at which one seed of a recipe learned more than letter frequencies."""
     values = maps.where(arm=arm, depth=depth, seed=s).values("validation.loss")
-    return sum(v is not None and v < unigram - 0.1 for v in values)
+    return [outcome(v) for v in values].count("trained")
 
 
 widths = {
@@ -597,7 +602,8 @@ claim(
 # %%
 claim(
     "10-pre-range-exceeds-post",
-    f"At {deepest} blocks Pre-Norm trains at {{mean:.1f}} more of the rates than Post-Norm.",
+    f"At {deepest} blocks, warmed up for {quick // 10} steps, Pre-Norm trains at {{mean:.1f}} more of the rates "
+    "than Post-Norm.",
     minus(widths["pre"][deepest], widths["post"][deepest]),
     source="Xiong et al. 2020, arXiv 2002.04745; seed text: Pre-Norm is easier to tune",
     criterion="> 0.5",
@@ -607,7 +613,8 @@ claim(
 # %%
 claim(
     "10-realformer-is-more-robust-than-post",
-    f"At {deepest} blocks RealFormer trains at {{mean:+.1f}} more of the rates than Post-Norm.",
+    f"At {deepest} blocks, warmed up for {quick // 10} steps, RealFormer trains at {{mean:+.1f}} more of the rates "
+    "than Post-Norm.",
     minus(widths["realformer"][deepest], widths["post"][deepest]),
     source="He et al. 2021, arXiv 2012.11747; seed text 004: more robust to hyper-parameters",
     criterion="> 0.5",
@@ -634,21 +641,19 @@ This is the answer to "what is the norm for?", as far as these sizes can give it
 
 ### Everything in one table
 
-The last column is not typed: `diagnose`, which you meet below, looks at each recipe's runs at the highest rate and names what it finds. (It judges by training losses, "rates trained" by validation losses, so a run at the border may be "stuck" and count as trained.)
+The last column is not typed: it says what became of each recipe's deepest runs at the highest rate, by the same limit on the validation loss that counts the rates.
 """
 
 # %%
-from labkit.probes.diagnosis import SYMPTOMS, diagnose
-
 rank_of = {row.name: row for row in board.rows}
 
 
 def failure(arm):
-    """Name what the recipe's deepest runs at the highest rate suffer from."""
-    runs = maps.where(arm=arm, depth=deepest, lr=high)
-    found = [name for _, record in runs for name in diagnose(record, unigram=unigram).names]
-    seen = [f"{name} ({found.count(name)} of {len(runs)})" for name in sorted(set(found))]
-    return ", ".join(seen) or "none seen"
+    """Say how many of a recipe's deepest runs at the highest rate did not train."""
+    values = maps.where(arm=arm, depth=deepest, lr=high).values("validation.loss")
+    ends = [outcome(v) for v in values]
+    count = {end: ends.count(end) for end in ("diverged", "stuck")}
+    return ", ".join(f"{end} ({n} of {len(ends)})" for end, n in count.items() if n) or "none seen"
 
 
 plots.table(
@@ -699,14 +704,16 @@ claim(
 
 # %% [markdown]
 r"""
-Read the column *But* as carefully as *Because*: most rows have one. A row without is not a row without a but: nobody named one. (nGPT's rests on a single claim, and chapter 08 has some that limit it, `08-published-starts-against-gpt` and `08-time-gained`.) "Contradicted in part" is no reason to remove a row. It is the reason why the table is generated: advice that lost its evidence should look like it.
+Read the column *But* as carefully as *Because*. Two kinds of claims stand there: limits, which count where they *hold*, and promises, which count where they do *not*; the cards behind the links say which is which. "Contradicted" is no reason to remove a row. It is the reason why the table is generated: advice that lost its evidence should look like it.
 
 ## Symptom → probe → cause → fix
 
-More often than choosing, you inherit: a model trains badly, and somebody suspects the norm. `diagnose` holds a run against eight troubles of this book. Each has what you *see*, a *probe* that boils it down to one number, a limit, the cause and the fix.
+More often than choosing, you inherit: a model trains badly, and somebody suspects the norm. `diagnose` holds a run against eight troubles of this book. Each has what you *see*, a *probe* that boils it down to one number, a limit, the cause and the fix. ("Stuck" is judged by the training losses of the last steps here, because every run has them; the maps above had the better witness, a validation loss.)
 """
 
 # %%
+from labkit.probes.diagnosis import SYMPTOMS, diagnose
+
 plots.table(
     [
         {"you see": s.see, "probe": s.probe, "number": s.number, "sick above": s.limit,
@@ -956,7 +963,7 @@ for one in reports:
 # %%
 claim(
     "10-check-finds-the-slips",
-    "Of three slips from public code, the check lets {mean:.0f} pass.",
+    "Of these three slips of one line, the check lets {mean:.0f} pass.",
     sum(one.ok for one in reports),
     source="F.normalize's default axis; a mean without dim; a root at zero",
     criterion="<= 0",

@@ -29,6 +29,8 @@ def test_a_row_stands_as_its_claims_do():
     assert standing("01-a", "01-b") == "seen in part"
     assert standing("01-a", "01-b", "01-c") == "contradicted in part"
     assert standing("01-a", "09-x") == "stands, as far as recorded"
+    assert standing("01-c") == "contradicted" and standing("01-b") == "not seen"
+    assert standing("01-c", "09-x") == "contradicted in part"
     assert standing("09-x") == "not recorded yet"
 
 

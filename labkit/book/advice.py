@@ -66,9 +66,24 @@ ADVICE = (
         ("01-batch-norm-leaks-the-future", "01-layer-norm-leaks-nothing"),
         ("01-lm-uses-the-leak", "01-lm-gap-when-tuned"),
     ),
-    Advice("a placement that promises less loss", "HybridNorm", ("06-each-at-its-own",)),
-    Advice("no statistics at all", "DyT", ("07-dyt-equals-layer-norm-on-text",)),
-    Advice("everything on the sphere", "nGPT", ("08-ngpt-ends-lower",)),
+    Advice(
+        "a placement that promises less loss",
+        "HybridNorm",
+        ("06-each-at-its-own",),
+        ("06-initialization-turns-the-lead", "06-deep-hybrid-fails-from-xavier"),
+    ),
+    Advice(
+        "no statistics at all",
+        "DyT",
+        ("07-dyt-equals-layer-norm-on-text",),
+        ("07-dyt-beats-no-norm", "07-trained-dyt-is-saturated"),
+    ),
+    Advice(
+        "everything on the sphere",
+        "nGPT",
+        ("08-ngpt-ends-lower", "08-fewer-steps"),
+        ("08-starting-values-decide", "08-published-starts-against-gpt", "08-time-gained"),
+    ),
     Advice(
         "no norm at all",
         "small branches, and a careful rate",

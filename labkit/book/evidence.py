@@ -43,9 +43,9 @@ class Decision:
         if not known:
             return MISSING
         if "contradicted" in known:
-            return "contradicted in part"
+            return "contradicted" if set(verdicts) == {"contradicted"} else "contradicted in part"
         if "not-seen" in known:
-            return "seen in part"
+            return "not seen" if set(verdicts) == {"not-seen"} else "seen in part"
         return "stands" if len(known) == len(verdicts) else "stands, as far as recorded"
 
 
