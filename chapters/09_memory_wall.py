@@ -680,6 +680,7 @@ rates = {
 }
 five = lab.seeds(smoke=5, cpu=5, full=10)
 
+
 # %%
 def best_rate(arm, depth):
     grid = {"model.depth": [depth], "train.lr": rates[arm][depth], "seed": five[:2]}
