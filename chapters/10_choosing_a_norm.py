@@ -637,7 +637,7 @@ claim(
 
 # %% [markdown]
 r"""
-This is the answer to "what is the norm for?", as far as these sizes can give it: **Pre-Norm buys range, not loss.** At its own best rate the plain network needs none. A step to the right it is gone, and Pre-Norm is still there. It takes more than a norm, though: in the table below, Post-Norm and HybridNorm\* in deep stacks, with this short warm-up, train at no more of the rates than the network without norms, and dynamic tanh at fewer. In a large run you get one try at the rate; then range *is* loss.
+This is the answer to "what is the norm for?", as far as these sizes can give it: **Pre-Norm buys range, not loss.** At its own best rate the plain network needs none. A step to the right it is gone, and Pre-Norm is still there. (Where a card gives no verdict on that, a seed of Pre-Norm got stuck at the highest rate: of three seeds, one that disagrees is enough.) It takes more than a norm, though: in the table below, Post-Norm and HybridNorm\* in deep stacks, with this short warm-up, train at no more of the rates than the network without norms, and dynamic tanh at fewer. In a large run you get one try at the rate; then range *is* loss.
 
 ### Everything in one table
 
