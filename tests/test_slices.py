@@ -272,6 +272,18 @@ def test_a_slice_that_kills_its_process_harms_no_other(tmp_path):
     assert fine.reports[0].ok
 
 
+def test_cells_that_slices_begin_with_run_once_and_what_follows_sees_no_other_slice(tmp_path):
+    log = tmp_path / "log"
+    begin = f"n = [1]\nwith open({str(log)!r}, 'a') as file:\n    print('begun', file=file)"
+    found = chapter(tmp_path, begin, "n.append(2)\ncheck.answer(n, [1, 2])")
+    cell = code_cells(found)[-1]
+    part = slice_of(found, cell)
+    other = part.replaced({cell.index: "n.append(3)\ncheck.answer(n, [1, 3])"})
+    outcomes = execute([part, other, part], tmp_path / "book", profile="cpu")
+    assert [outcome.reports[0].ok for outcome in outcomes] == [True, True, True]
+    assert log.read_text() == "begun\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("found", chapters.find(REPOSITORY), ids=lambda c: c.name)
 def test_claims_without_runs_say_alone_what_the_book_recorded(found):
