@@ -176,6 +176,7 @@ def browser() -> Iterator[Browser]:
 def contexts(hub: Hub, browser: Browser) -> Iterator[dict[str, BrowserContext]]:
     made = {name: browser.new_context() for name in NAMES}
     for context in made.values():
+        context.set_default_timeout(180_000)  # a click waits long where the cores are busy
         context.on("request", lambda request: hub.requests.append(request.url))
     yield made
     for context in made.values():
@@ -220,7 +221,10 @@ def visits(hub: Hub, pages: dict[str, Visit], contexts) -> dict[str, Visit]:
     running = dict(pages)
     while running:
         for name, visit in list(running.items()):
-            notebook = in_jupyterlab.saved(visit.page, copy_of(hub, name).with_suffix(".ipynb"))
+            visit.page.wait_for_timeout(200)
+            notebook = None
+            if in_jupyterlab.idle(visit.page).count():  # saving takes time from the kernels
+                notebook = in_jupyterlab.saved(visit.page, copy_of(hub, name).with_suffix(".ipynb"))
             if notebook and in_jupyterlab.ended(visit.page, notebook):
                 visit.notebook, visit.seconds = notebook, time.monotonic() - visit.began
                 del running[name]
