@@ -176,7 +176,7 @@ def browser() -> Iterator[Browser]:
 def contexts(hub: Hub, browser: Browser) -> Iterator[dict[str, BrowserContext]]:
     made = {name: browser.new_context() for name in NAMES}
     for context in made.values():
-        context.set_default_timeout(180_000)  # a click waits long where the cores are busy
+        context.set_default_timeout(PATIENCE * 1000)  # a click waits long where the cores are busy
         context.on("request", lambda request: hub.requests.append(request.url))
     yield made
     for context in made.values():
@@ -212,10 +212,12 @@ def pages(hub: Hub, contexts: dict[str, BrowserContext]) -> dict[str, Visit]:
 def visits(hub: Hub, pages: dict[str, Visit], contexts) -> dict[str, Visit]:
     """Let everybody open their copy of the chapter and run it, then look around in its kernel."""
     for name, visit in pages.items():
-        visit.page.wait_for_url(f"**/lab/tree/course/chapters/{CHAPTER}.py*", timeout=180_000)
+        visit.page.wait_for_url(
+            f"**/lab/tree/course/chapters/{CHAPTER}.py*", timeout=PATIENCE * 1000
+        )
         (hub.home(name) / "secret.txt").write_text(f"{name}'s")  # by root: the mode is the home's
     for visit in pages.values():
-        in_jupyterlab.wait_for_kernel(visit.page, 180)
+        in_jupyterlab.wait_for_kernel(visit.page, PATIENCE)
         choose_smoke(visit.page)
         in_jupyterlab.run_all(visit.page)
     running = dict(pages)
