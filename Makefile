@@ -49,9 +49,8 @@ pdf: setup ## Print the site as one PDF, build/book.pdf (needs Chromium)
 test: setup ## Run the quick tests
 	@$(PYTEST) -m "not slow and not site" -n 2
 
-# Three processes keep two cores busy: servers, clusters and time limits are waited for.
 test-all: setup ## Run all tests except those of the site
-	@$(PYTEST) -m "not site" -n 3
+	@$(PYTEST) -m "not site" -n 2
 
 test-site: book ## Build the book, then test its pages and JupyterLab in Chromium
 	@$(PYTEST) -m site -n 2
