@@ -141,7 +141,7 @@ MARKS = {
         "        except OSError: pass\n    time.sleep(600)",
     ),
     "junk in the background": (
-        ("refused", "slow", "value wrong"),  # the flood may come too late: the answer is wrong
+        ("refused", "slow", WRONG),  # the flood may come too late: the answer is wrong
         "def flood():\n    while True: os.write(3, b'junk')\n"
         "threading.Thread(target=flood, daemon=True).start()\n" + _WRONG,
     ),
