@@ -42,8 +42,8 @@ def turn(
 ) -> Float[Tensor, "batch heads time head_dim"]:
     """Rotate by what `turns_of` made: x · cos + (x with its halves swapped) · (−sin, sin).
 
-    A token's heads are one long row here. Halves of a head, one after another, would be loops
-    over a few numbers each: a third of all training time at the book's sizes.
+    A token's heads are one long row here. Halves of a head, one after another, are loops over a
+    few numbers each and take more than twice as long at the book's sizes.
     """
     x = x.transpose(1, 2)
     swapped = x.roll(x.shape[-1] // 2, -1)
