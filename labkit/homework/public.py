@@ -46,7 +46,7 @@ def _ask(given: Any, name: str) -> str:
         except NameError as error:
             return f"{error}; run the cells above first, from the top"
         except Exception as error:  # whatever a student's code does, a sentence is owed
-            if isinstance(error.__cause__, NotImplementedError):  # Triton wraps what a kernel raised
+            if isinstance(error.__cause__, NotImplementedError):  # Triton wraps what was raised
                 return _unwritten(str(error.__cause__))
             return f"{name} could not run: {_told(error)}"
     if isinstance(given, Report):
