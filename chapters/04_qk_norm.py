@@ -612,7 +612,7 @@ base = Run(
         depth=lab.pick(smoke=2, cpu=3, full=4, gpu=8),
         context=64,
     ),
-    data=Text(batch=8, time=64, held_out=lab.pick(smoke=1024, cpu=16_384, full=65_536)),
+    data=Text(batch=8, time=64, held_out=lab.pick(smoke=1024, cpu=8_192, full=65_536)),
     train=TrainConfig(steps=lab.pick(smoke=3, cpu=200, full=1000), schedule="constant", warmup=10),
     probes=("validation", "test", "attention", "attention-by-steps", "residual-rms"),
 )

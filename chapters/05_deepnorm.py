@@ -702,7 +702,7 @@ initialization of its own practice. `megatron` draws with variance $1/(2.5\,d)$ 
 steps = lab.pick(smoke=3, cpu=40, full=1000)
 base = Run(
     model=replace(small, depth=lab.pick(smoke=4, cpu=50, full=50)),
-    data=Text(batch=8, time=32, held_out=lab.pick(smoke=512, cpu=8_192, full=65_536)),
+    data=Text(batch=8, time=32, held_out=lab.pick(smoke=512, cpu=4_096, full=65_536)),
     train=TrainConfig(steps=steps, lr=3e-3, schedule="linear"),
     probes=("validation", "test", "drift"),
 )

@@ -658,12 +658,12 @@ from labkit.costs import cost_of
 
 base = Run(
     model=ModelConfig(norm="rms", init="half-xavier", dim=lab.pick(smoke=16, cpu=32, full=64, gpu=512), context=32),
-    data=Text(batch=16, time=32, held_out=lab.pick(smoke=1024, cpu=16_384, full=65_536)),
+    data=Text(batch=16, time=32, held_out=lab.pick(smoke=1024, cpu=8_192, full=65_536)),
     train=TrainConfig(steps=lab.pick(smoke=3, cpu=150, full=1500), schedule="linear", warmup=lab.pick(smoke=1, cpu=15, full=50)),
     probes=("validation", "test"),
 )  # fmt: skip
 arms = {name: {"model.recipe": name} for name in ("none", "pre", "sandwich")}
-depths = lab.pick(smoke=[1, 2], cpu=[6, 16], full=[6, 12, 24], gpu=[6, 12, 24])
+depths = lab.pick(smoke=[1, 2], cpu=[6, 12], full=[6, 12, 24], gpu=[6, 12, 24])
 many = [1e-3, 3e-3, 6e-3, 1e-2, 2e-2, 3e-2, 6e-2, 1e-1]
 slow, middle, fast = [1e-3, 3e-3, 1e-2], [3e-3, 1e-2, 3e-2], [1e-2, 3e-2, 1e-1]
 around = {  # the best of a pilot, for few blocks and for many

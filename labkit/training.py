@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 
 from labkit.fused import fusing, on_gpu
 from labkit.muon import Muon
+from labkit.optimizers import SGD, AdamW
 from labkit.provenance import provenance
 
 SCHEDULES = {
@@ -148,12 +149,10 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
     allowed = getattr(model, "weight_decay_allowed", None)
     decay = config.weight_decay if allowed is None or allowed() else 0.0
     if config.optimizer == "sgd":
-        return torch.optim.SGD(model.parameters(), config.lr, config.momentum, weight_decay=decay)
+        return SGD(model.parameters(), config.lr, config.momentum, weight_decay=decay)
     if config.optimizer == "muon":
         return Muon(model.named_parameters(), config.lr, config.betas, weight_decay=decay)
-    return torch.optim.AdamW(
-        model.parameters(), config.lr, config.betas, weight_decay=decay, fused=True
-    )
+    return AdamW(model.parameters(), config.lr, config.betas, weight_decay=decay, fused=True)
 
 
 def train(

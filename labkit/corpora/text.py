@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,16 +19,18 @@ from labkit.corpora.base import SPLITS, Batch, Corpus, at_least_one
 
 VOCABULARY = "\n" + "".join(map(chr, range(32, 127)))
 # Typographic marks that have a plain form; what remains outside ASCII is left out.
-_PLAIN = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "—": "-", "–": "-", "⁄": "/"})
+_PLAIN = {"“": '"', "”": '"', "‘": "'", "’": "'", "—": "-", "–": "-", "⁄": "/"}
+_NUMBERS = bytes.maketrans(VOCABULARY.encode(), bytes(range(len(VOCABULARY))))
+_OTHERS = bytes(set(range(256)) - set(VOCABULARY.encode()))
 
 
 def encode(text: str) -> Tensor:
     """Turn text into token numbers, int64, in the order of `VOCABULARY`."""
-    plain = unicodedata.normalize("NFKD", text.translate(_PLAIN)).encode("ascii", "ignore")
-    table = torch.full((256,), -1)
-    table[torch.tensor([ord(c) for c in VOCABULARY])] = torch.arange(len(VOCABULARY))
-    tokens = table[torch.frombuffer(bytearray(plain), dtype=torch.uint8).long()]
-    return tokens[tokens >= 0]
+    for mark, plain in _PLAIN.items():
+        text = text.replace(mark, plain)  # for long texts much faster than str.translate
+    ascii_only = unicodedata.normalize("NFKD", text).encode("ascii", "ignore")
+    tokens = ascii_only.translate(_NUMBERS, _OTHERS)
+    return torch.from_numpy(np.frombuffer(tokens, np.uint8).astype(np.int64))
 
 
 def decode(tokens: Tensor) -> str:
