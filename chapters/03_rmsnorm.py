@@ -652,7 +652,7 @@ base = Run(
         time=lab.pick(smoke=32, cpu=32, full=64, gpu=256),
         held_out=lab.pick(smoke=512, cpu=8_192, full=65_536),
     ),
-    train=TrainConfig(steps=lab.pick(smoke=3, cpu=200, full=1000, gpu=4000), schedule="linear"),
+    train=TrainConfig(steps=lab.pick(smoke=3, cpu=150, full=1000, gpu=4000), schedule="linear"),
     probes=("validation", "test", "mean-share"),
 )
 

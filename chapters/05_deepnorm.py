@@ -708,8 +708,7 @@ base = Run(
 )
 two = lab.seeds(smoke=2, cpu=2, full=5)
 usual = {"pre, megatron": {**pre, "model.init": "megatron"}}
-fifty = lab.run(Experiment(base, {"arm": main, "seed": five}))
-fifty += lab.run(Experiment(base, {"arm": usual, "seed": few}))
+fifty = lab.run(Experiment(base, {"arm": main | usual, "seed": few}))
 
 # %% [markdown]
 r"""
@@ -803,7 +802,7 @@ Now the arms that this picture leaves out: warm-up, which makes first steps smal
 # %%
 ramp = {"train.warmup": lab.pick(smoke=1, cpu=20, full=300)}
 rescues = {"post, warm-up": {**post, **ramp}, "β alone": halves["β alone"]}
-rescued = lab.run(Experiment(base, {"arm": rescues, "seed": five})) + lab.run(
+rescued = lab.run(Experiment(base, {"arm": rescues, "seed": few})) + lab.run(
     Experiment(base, {"arm": {"admin": also["admin"]}, "seed": two})
 )
 losses = {arm: part.values("test.loss") for arm, part in rescued.by("arm").items()}

@@ -377,7 +377,7 @@ base = Run(
         norm="layer", dim=32, depth=lab.pick(smoke=1, cpu=4, full=4),
         activation="gelu", context=32, init="xavier",
     ),
-    data=Text(batch=16, time=32, held_out=lab.pick(smoke=512, cpu=8192, full=16_384)),
+    data=Text(batch=16, time=32, held_out=lab.pick(smoke=512, cpu=4096, full=16_384)),
     train=TrainConfig(steps=steps, lr=0.01, warmup=min(20, steps), schedule="linear"),
     probes=("validation", "test", "norm-maps"),
 )  # fmt: skip

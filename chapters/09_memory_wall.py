@@ -659,7 +659,7 @@ from labkit.costs import cost_of
 base = Run(
     model=ModelConfig(norm="rms", init="half-xavier", dim=lab.pick(smoke=16, cpu=32, full=64, gpu=512), context=32),
     data=Text(batch=16, time=32, held_out=lab.pick(smoke=1024, cpu=8_192, full=65_536)),
-    train=TrainConfig(steps=lab.pick(smoke=3, cpu=150, full=1500), schedule="linear", warmup=lab.pick(smoke=1, cpu=15, full=50)),
+    train=TrainConfig(steps=lab.pick(smoke=3, cpu=120, full=1500), schedule="linear", warmup=lab.pick(smoke=1, cpu=15, full=50)),
     probes=("validation", "test"),
 )  # fmt: skip
 arms = {name: {"model.recipe": name} for name in ("none", "pre", "sandwich")}
