@@ -55,7 +55,7 @@ lab = Lab(
     "03_rmsnorm",
     profile=profile,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 340, "full": 11_000},
+    cpu_seconds={"smoke": 12, "cpu": 270, "full": 11_000},
     memory={"kernel": "900M", "run": "700M"},
 )
 
@@ -816,10 +816,10 @@ claim(
 r"""
 "Comparable" is the word, as in the paper, and not "strictly the same" or "better": a card that holds says that
 any difference is smaller than its margin. On the Markov language the two are equal at the low rate, where
-neither has learned much yet, and part at the best one: there RMSNorm ends higher, by more than our margin
-allows. The third arm says what that comes from. A good part of the gap is the *shift*, not the mean: in this
-model the norms' shifts are the only additive parameters, and a comparison that drops both at once changes two
-things. Whether something remains, five seeds do not say.
+neither has learned much yet, and part at the best one: there RMSNorm ends higher, and whether by more than our
+margin, five seeds do not say. The third arm says what that comes from. Most of the gap is the *shift*, not the
+mean: in this model the norms' shifts are the only additive parameters, and a comparison that drops both at once
+changes two things. With the shift gone from both sides little is left.
 
 **pRMSNorm**, with the rate that was best for RMSNorm. A width of 32 gives it two channels to look at.
 """
@@ -933,8 +933,8 @@ plots.curves(
 
 # %% [markdown]
 r"""
-The two cards differ. At the low rate the offset costs something. With a tuned rate it costs less, and five seeds
-do not tell the rest from zero: the size of this effect hangs on the rate.
+The two cards differ. At the low rate the offset costs something. With a tuned rate it costs less, and the interval
+comes close to zero: the size of this effect hangs on the rate.
 
 What does the RMSNorm model do about it? Look at the share of the mean, block by block:
 """
@@ -1308,7 +1308,7 @@ Some statements travel without their conditions, or are plainly off. You have no
 | "fewer FLOPs save days of training" | the mean's FLOPs are a few thousandths of a per cent (`03-saved-operations-are-few`); what may be saved is memory traffic and kernel launches |
 | "RMSNorm is numerically more stable and avoids outliers" | half true: its mean square cannot cancel, but neither does a two-pass variance; an outlier inflates either denominator |
 | "it improves the final quality" | the paper says comparable; so do we |
-| "strictly the same quality, a free lunch" | no measurement can say "strictly"; ours says within $0.05$ nats on text, not on the Markov language, and with an offset it depends on the rate |
+| "strictly the same quality, a free lunch" | no measurement can say "strictly"; ours says within $0.05$ nats on text, on the Markov language five seeds do not say so, and with an offset it depends on the rate |
 | "LlamaRMSNorm and the fp32-gain version are the same code" | they round differently (`03-cast-first-rounds-twice`) |
 | "bfloat16 has 8 bits of mantissa, three digits; FP8 has 3 to 4" | 7 stored and 1 implicit, 2.4 digits; the two FP8 formats {cite:p}`micikevicius2022` store 3 and 2 (table of formats) |
 | "a norm in BF16 or FP16 reaches a fraction of the target quality" | a chart without a source; `03-bf16-layer-is-harmless-…` says what happens at our size |

@@ -58,7 +58,7 @@ lab = Lab(
     "04_qk_norm",
     profile=profile,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 300, "full": 20_000},
+    cpu_seconds={"smoke": 12, "cpu": 270, "full": 20_000},
     memory={"kernel": "550M", "run": "700M"},
 )
 
@@ -1038,9 +1038,9 @@ claim(
 # %% [markdown]
 r"""
 The lead is gone. Nothing about QK-Norm has changed between the cards, only the rates on offer: without a norm the best rate lay
-between two values of the coarse grid, where it could not be chosen. Now all three arms choose the same one. What QK-Norm
-buys at this size is room to the *right* of the optimum; the optimum itself is no better, as far as five seeds can tell. And the cap's
-little lead? It is smaller than the one that a coarse grid has just faked. The profile `full` has more rates and longer runs; until then, do not build on it.
+between two values of the coarse grid, where it could not be chosen. Now it can. What QK-Norm
+buys at this size is room to the *right* of the optimum; the optimum itself is no better, as far as five seeds can tell. The cap's
+is no better either. The profile `full` has more rates and longer runs.
 
 ### Unit vectors and their temperature
 

@@ -702,13 +702,14 @@ initialization of its own practice. `megatron` draws with variance $1/(2.5\,d)$ 
 steps = lab.pick(smoke=3, cpu=40, full=1000)
 base = Run(
     model=replace(small, depth=lab.pick(smoke=4, cpu=50, full=50)),
-    data=Text(batch=8, time=32, held_out=lab.pick(smoke=512, cpu=4_096, full=65_536)),
+    data=Text(batch=8, time=32, held_out=lab.pick(smoke=512, cpu=8_192, full=65_536)),
     train=TrainConfig(steps=steps, lr=3e-3, schedule="linear"),
     probes=("validation", "test", "drift"),
 )
 two = lab.seeds(smoke=2, cpu=2, full=5)
 usual = {"pre, megatron": {**pre, "model.init": "megatron"}}
-fifty = lab.run(Experiment(base, {"arm": main | usual, "seed": few}))
+fifty = lab.run(Experiment(base, {"arm": main, "seed": five}))
+fifty += lab.run(Experiment(base, {"arm": usual, "seed": few}))
 
 # %% [markdown]
 r"""
@@ -802,7 +803,7 @@ Now the arms that this picture leaves out: warm-up, which makes first steps smal
 # %%
 ramp = {"train.warmup": lab.pick(smoke=1, cpu=20, full=300)}
 rescues = {"post, warm-up": {**post, **ramp}, "β alone": halves["β alone"]}
-rescued = lab.run(Experiment(base, {"arm": rescues, "seed": few})) + lab.run(
+rescued = lab.run(Experiment(base, {"arm": rescues, "seed": five})) + lab.run(
     Experiment(base, {"arm": {"admin": also["admin"]}, "seed": two})
 )
 losses = {arm: part.values("test.loss") for arm, part in rescued.by("arm").items()}

@@ -513,7 +513,7 @@ train = TrainConfig(
 )  # fmt: skip
 base = Run(
     model=replace(small, depth=lab.pick(smoke=2, cpu=6, full=12), init="megatron"),
-    data=Text(batch=lab.pick(smoke=4, cpu=8, full=16), time=32, held_out=lab.pick(smoke=512, cpu=4_096, full=65_536)),
+    data=Text(batch=lab.pick(smoke=4, cpu=8, full=16), time=32, held_out=lab.pick(smoke=512, cpu=8_192, full=65_536)),
     train=train,
     probes=("validation", "test", "gradient-profile"),
 )  # fmt: skip

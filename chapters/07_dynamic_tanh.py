@@ -55,7 +55,7 @@ lab = Lab(
     "07_dynamic_tanh",
     profile=profile,
     seed=seed,
-    cpu_seconds={"smoke": 15, "cpu": 350, "full": 20_000},
+    cpu_seconds={"smoke": 15, "cpu": 370, "full": 20_000},
     memory={"kernel": "600M", "run": "750M"},
 )
 

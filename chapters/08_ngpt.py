@@ -49,7 +49,7 @@ lab = Lab(
     "08_ngpt",
     profile=profile,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 340, "full": 60_000},
+    cpu_seconds={"smoke": 12, "cpu": 400, "full": 60_000},
     memory={"kernel": "650M", "run": "700M"},
 )
 
@@ -458,7 +458,7 @@ base = Run(
     model=Departure(
         dim=lab.pick(smoke=16, cpu=64, full=128), depth=lab.pick(smoke=2, cpu=2, full=6), context=32
     ),
-    data=Text(batch=16, time=32, held_out=lab.pick(smoke=512, cpu=8_192, full=65_536)),
+    data=Text(batch=16, time=32, held_out=lab.pick(smoke=512, cpu=16_384, full=65_536)),
     train=TrainConfig(steps=lab.pick(smoke=8, cpu=400, full=4000)),
     probes=("validation", "test", "weights", "sphere-scales", "layer-cosine", "residual-rms"),
 )

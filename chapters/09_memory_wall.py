@@ -51,7 +51,7 @@ lab = Lab(
     "09_memory_wall",
     profile=profile,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 330, "full": 20_000},
+    cpu_seconds={"smoke": 12, "cpu": 240, "full": 20_000},
     memory={"kernel": "700M", "run": "700M"},
 )
 

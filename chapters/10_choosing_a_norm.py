@@ -53,7 +53,7 @@ lab = Lab(
     "10_choosing_a_norm",
     profile=profile,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 300, "full": 90_000},
+    cpu_seconds={"smoke": 12, "cpu": 320, "full": 90_000},
     memory={"kernel": "1050M", "run": "700M"},
 )
 

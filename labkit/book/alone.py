@@ -57,7 +57,7 @@ def execute(
     copies: Mapping[int, Path] | None = None,
     timeout: float = 600,
 ) -> list[Outcome]:
-    """Run slices in a fresh process.
+    """Run slices in a fresh process; runs train in it, too, unless LABKIT_ENGINE names an engine.
 
     Records of runs are kept in `store`/.labkit (by default the book's own). `copies` has, by the
     number of a slice, the folder of another labkit that it imports, whose records stay there too.
@@ -83,7 +83,7 @@ def execute(
             text=True,
             capture_output=True,
             cwd=root / "chapters",
-            env={**os.environ, **alone},
+            env={"LABKIT_ENGINE": "serial", **os.environ, **alone},  # workers take long to start
             timeout=timeout,
         )
         if not answer.is_file():

@@ -128,6 +128,8 @@ class Processes:
 
     def _start(self, place: int) -> WorkerProcess:
         alone = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+        # Memory in large pages, where glibc has it: training takes a few per cent less time.
+        alone["GLIBC_TUNABLES"] = os.environ.get("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
         if self.device != CPU and "CUDA_VISIBLE_DEVICES" not in os.environ:
             alone["CUDA_VISIBLE_DEVICES"] = str(place % max(1, torch.cuda.device_count()))
         if self.device != CPU and (part := self._part()) is not None:
