@@ -15,6 +15,8 @@ GPU_PY := $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(PY)) $(P
 # The book trains in processes of one thread each; threads that wait must not spin.
 export OMP_NUM_THREADS := 1
 export OMP_WAIT_POLICY := PASSIVE
+# Hundreds of processes import labkit: what Python compiled once is kept.
+unexport PYTHONDONTWRITEBYTECODE
 # Tools look for nothing on the network: neither pip nor pyright asks for its newest version.
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1

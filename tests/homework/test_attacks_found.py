@@ -1,6 +1,7 @@
 """Attacks that once worked: points without knowledge, another's place, an end to the batch."""
 
 import io
+import time
 import zipfile
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from labkit.homework.definitions import final
 from labkit.homework.draw import Draw
 from labkit.homework.grading import grade as grading
 from labkit.homework.grading.collect import collect
-from labkit.homework.grading.examine import parts
+from labkit.homework.grading.examine import TooLong, at_most, parts
 from labkit.homework.grading.opener import bounded
 from labkit.homework.grading.whose import class_of, whose
 from labkit.homework.judge import holds, item
@@ -128,6 +129,28 @@ def test_torch_has_more_norms_than_those_with_plain_names():
     assert all("torch's own _fused_rms_norm was called" in message for _, message in told.values())
 
 
+UNHEARD = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@UNHEARD
+def test_a_limit_that_ends_in_a_destructor_is_heard_all_the_same():
+    class Slow:
+        def __del__(self):
+            end = time.monotonic() + 0.1
+            while time.monotonic() < end:
+                pass
+            heard.append("not reached: the limit ended here, where nobody hears it")
+
+    heard: list[str] = []
+    begun = time.monotonic()
+    with pytest.raises(TooLong), at_most(0.05):
+        Slow()
+        while time.monotonic() < begun + 10:
+            pass
+    assert time.monotonic() - begun < 5 and heard == []
+
+
+@UNHEARD
 def test_a_chain_of_definitions_ends_as_an_unreadable_file(tmp_path, monkeypatch):
     """Its order takes time that grows with the square of its length: minutes for each question."""
     monkeypatch.setattr(grading, "READ_SECONDS", 0.2)

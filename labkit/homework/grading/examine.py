@@ -100,13 +100,19 @@ class Timed:
         return Answer(value=None, failure="slow", detail=detail, printed="", seconds=0.0)
 
 
+AGAIN = 0.5  # seconds until TooLong is raised once more
+
+
 class TooLong(BaseException):
     """Not an Exception: a test's own `except Exception` must not swallow it."""
 
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Interrupt what takes longer; signals reach the main thread alone."""
+    """Interrupt what takes longer; signals reach the main thread alone.
+
+    What is raised in a destructor, Python prints and forgets: so it is raised again and again.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -115,7 +121,7 @@ def at_most(seconds: float) -> Iterator[None]:
         raise TooLong
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
         yield
     finally:
