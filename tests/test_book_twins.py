@@ -105,16 +105,16 @@ def test_news_is_written_into_its_cell_alone(book, where, shown):
         assert after.cells[-3 + other] == before.cells[-3 + other]
 
 
-def test_a_new_cell_keeps_the_bytes_of_the_others(book):
-    settle(book, [printed("loss 1.234")], [figure([0, 1.0])])
+def test_cells_before_one_that_changed_keep_their_bytes_and_those_behind_it_are_new(book):
+    """A changed setting may move what follows by less than a reader sees: all of it, or none."""
+    settle(book, [printed("loss 1.234")], [figure([0, 1.0])], [printed("at 16 blocks")])
     (chapter,) = chapters.find(book)
-    chapter.source.write_text(
-        chapter.source.read_text().replace("# %%\nprint(1)", "# %%\n0\n\n# %%\nprint(1)")
-    )
-    after = nbformat.reads(settle(book, [printed("loss 1.235")], [figure([0, 1], png="new")]), 4)
+    chapter.source.write_text(chapter.source.read_text().replace("# %%\n2\n", "# %%\n12\n"))
+    shown = [printed("loss 1.235")], [figure([0, 1], png="new")], [printed("at 16.1 blocks")]
+    after = nbformat.reads(settle(book, *shown), 4)
     assert after.cells[-3].outputs[0].text == "loss 1.234"
-    assert after.cells[-3].execution_count == 4
-    assert after.cells[-2].outputs[0].data["image/png"] == "old"
+    assert after.cells[-2].outputs[0].data["image/png"] == "new"
+    assert after.cells[-1].outputs[0].text == "at 16.1 blocks"
 
 
 def test_a_damaged_twin_is_written_anew(book):

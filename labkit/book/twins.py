@@ -1,7 +1,9 @@
 """Write a chapter's twin: the executed notebook without anything volatile, when that is news.
 
-The twin is committed, so that a reader on a code host sees the figures. Every cell keeps the
-outputs it already has as long as the new ones say the same, so a rebuild moves no byte for noise.
+The twin is committed, so that a reader on a code host sees the figures. Up to the first cell whose
+code changed, every cell keeps the outputs it already has where the new ones say the same: a rebuild
+moves no byte for noise. What follows is new, so that no card tells of another setting than its
+neighbour.
 """
 
 import copy
@@ -58,15 +60,20 @@ def strip(executed: "NotebookNode") -> "NotebookNode":
 
 
 def keep_same(old: "NotebookNode | None", new: "NotebookNode") -> "NotebookNode":
-    """Give each new cell the outputs of its old self where a reader would see no difference."""
-    known = {cell.get("id"): cell for cell in old.cells} if old else {}
-    for cell in new.cells:
-        before = known.get(cell.id)
-        if cell.cell_type != "code" or before is None or before.source != cell.source:
-            continue
+    """Give new cells the outputs that they had, where a reader would see no difference.
+
+    Only up to the first cell whose code is another: from there on it may be another experiment.
+    """
+    for before, cell in zip(_code_cells(old), _code_cells(new), strict=False):
+        if before.source != cell.source:
+            break
         if same_outputs(before.get("outputs", []), cell.outputs):
             cell.outputs = _lasting(before.outputs, cell.execution_count)
     return new
+
+
+def _code_cells(notebook: "NotebookNode | None") -> "list[NotebookNode]":
+    return [cell for cell in notebook.cells if cell.cell_type == "code"] if notebook else []
 
 
 def pairs(root: Path) -> list[str]:
