@@ -363,7 +363,7 @@ Write your answers down.
 3. $\alpha_0$ from a quarter to two: how many nats between best and worst? Will the learned $\alpha$ of a layer follow $1/\mathrm{RMS}$ of its input, as a norm would?
 4. The same models on a few pages of text, seen many times. Same order?
 
-**What was chosen, and when?** A pilot with one seed fixed sizes, rates and Xavier's initialization, under which DyT was closest to layer norm of three that were tried. It had seen the signs of most differences below; the thresholds were written after it and before the runs that you see. Last, the held-out text was halved, because the whole book shall be built within half an hour; no criterion and no verdict moved.
+**What was chosen, and when?** A pilot with one seed fixed sizes, rates and Xavier's initialization, under which DyT was closest to layer norm of three that were tried. It had seen the signs of most differences below; the thresholds were written after it and before the runs that you see. Last, the held-out text was halved, for the book's half hour; no criterion and no verdict moved.
 
 ## Measure
 
@@ -539,7 +539,7 @@ claim(
 
 # %% [markdown]
 r"""
-Embeddings are drawn alike, so at the first norm tokens differ little in spread. Deeper, sublayers have written more to some tokens than to others, and their lines lie flatter. If the card holds, the direction is the paper's, without a large model. How far it goes is another matter: hold the last panel's bend against those of the slider above.
+Embeddings are drawn alike, so at the first norm tokens differ little in spread. Deeper, sublayers have written more to some tokens than to others, and their lines lie flatter. If the card holds, the direction is the paper's, without a large model. How far it goes? Hold the last panel's bend against those of the slider above.
 
 To see that spread alone does it, **plant** some where there was none: the space, the commonest symbol, gets 30 added to one channel of its embedding, as if it were one of the massive activations of large models {cite:p}`sun2024massive`. Nothing else changes. Look at the first norm.
 """
@@ -862,7 +862,7 @@ claim(
 
 # %% [markdown]
 r"""
-Hold the difference against the gap between the two arms. An outlier on a *fixed* channel of a *fixed* symbol may be easy for layer norm to live with. At the first norm a space has nothing to say but that it is one, and the outlier says it. Deeper, compare the ranges of the figures above: the stream of a trained model comes to be of the outlier's size by itself, at the rate of that figure at least.
+Hold the difference against the gap between the two arms. An outlier on a *fixed* channel of a *fixed* symbol may be easy for layer norm to live with. At the first norm a space has nothing to say but that it is one, and the outlier says it. Deeper, compare the ranges of the figures above: the stream of a trained model comes to be of the outlier's size by itself, at that figure's rate.
 
 ### Another optimizer
 
