@@ -477,9 +477,9 @@ claim(
 
 # %% [markdown]
 r"""
-The cards speak. One caution about the grid: an arm that chose its highest rate (the printed line says which) may have its best beyond. Where layer norm is such an arm and DyT is not, higher rates could only widen the gap; `full` has one more. The same holds for *none*.
+One caution about the grid: an arm that chose its highest rate (the printed line says which) may have its best beyond. Where layer norm is such an arm and DyT is not, higher rates could only widen the gap; `full` has one more. The same holds for *none*.
 
-Read the last card with care. Four blocks train without any norm (chapter 00: the trouble begins with depth), so at this depth a tanh has little to protect and may only be in the way. Look where BHyT stands, which *is* a norm: with layer norm, or with the squashes? The parity of
+Four blocks train without any norm (chapter 00: the trouble begins with depth), so at this depth a tanh has little to protect and may only be in the way. Look where BHyT stands, which *is* a norm: with layer norm, or with the squashes? The parity of
 the paper is a statement about models that *need* their norms, trained for billions of tokens, with $\alpha_0$ chosen for them. A gap in the first hundred thousand characters neither confirms nor refutes it. What we can do at our size is to
 ask **why** there is one. Look inside.
 
@@ -541,7 +541,7 @@ claim(
 r"""
 Embeddings are drawn alike, so at the first norm tokens differ little in spread. Deeper, sublayers have written more to some tokens than to others, and their lines lie flatter. If the card holds, the direction is the paper's, without a large model. How far it goes? Hold the last panel's bend against those of the slider above.
 
-To see that spread alone does it, **plant** some where there was none: the space, the commonest symbol, gets 30 added to one channel of its embedding, as if it were one of the massive activations of large models {cite:p}`sun2024massive`. Nothing else changes. Look at the first norm.
+To see that spread alone does it, **plant** some where there was none: the space, the commonest symbol, gets 30 added to one channel of its embedding, as if it were one of the massive activations of large models {cite:p}`sun2024massive`. Look at the first norm.
 """
 
 # %%
@@ -642,7 +642,7 @@ claim(
 
 # %% [markdown]
 r"""
-Compare the columns of the table. By what factor does the stream grow from the first norm to the last, and by what factor has α, which began at 1 everywhere, answered? The paper's α moves over many thousand steps; ours has had fewer than two hundred, at a rate chosen for the whole model. If α hardly moves, then where it *starts* might matter.
+By what factor does the stream grow from the first norm to the last, and by what factor has α, which began at 1 everywhere, answered? The paper's α moves over many thousand steps; ours has had fewer than two hundred, at a rate chosen for the whole model. If α hardly moves, then where it *starts* might matter.
 
 ### The first α: one value, two values
 
