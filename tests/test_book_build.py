@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 
-import nbformat
 from toy_book import CELLS, REPOSITORY, card, chapter_text, command, make_book, pretend, run
 
 from labkit.book import state
 from labkit.book.files import sha256_of
+from labkit.book.notebooks import nbformat
 
 COUNTED = """# %%
 import os, time

@@ -1,5 +1,8 @@
+import subprocess
+import sys
+
 import pytest
-from toy_book import chapter_text, make_book
+from toy_book import REPOSITORY, chapter_text, make_book
 
 from labkit.book import chapters
 from labkit.book.keys import key_of, parts_of
@@ -93,3 +96,18 @@ def test_a_key_changes_with_whatever_the_outputs_depend_on(book):
     chapter = chapters.find(book)[0]
     keys = {key_of(parts_of(chapter, book, p, s, code)) for p in ("cpu", "full") for s in (0, 1)}
     assert len(keys) == 4
+
+
+def test_reading_notebooks_builds_no_grammar_of_addresses():
+    """It takes longer than all else, and what asks for it makes do without."""
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from labkit.book.notebooks import nbformat, read_percent\n"
+        "read_percent(Path(sys.argv[1])); import papermill\n"
+        "print(*{'jsonschema', 'rfc3987_syntax'} & set(sys.modules)); import rfc3987_syntax"
+    )
+    chapter = next((REPOSITORY / "chapters").glob("00_*.py"))
+    told = subprocess.run(
+        [sys.executable, "-c", program, str(chapter)], capture_output=True, text=True, check=False
+    )
+    assert (told.returncode, told.stdout.split()) == (0, ["jsonschema"]), told.stderr

@@ -1,11 +1,11 @@
 import json
 
-import nbformat
 import pytest
 from toy_book import card, chapter_text, claim_output, make_book, run
 
 from labkit.book import chapters, state, twins
 from labkit.book.files import Red, write_whole
+from labkit.book.notebooks import nbformat
 
 CELLS = "# %%\nprint(1)\n\n# %%\n2\n\n# %%\n3\n"
 

@@ -6,11 +6,11 @@ import signal
 import time
 from pathlib import Path
 
-import nbformat
 import psutil
 import pytest
 from toy_book import CELLS, chapter_text, command, make_book, run
 
+from labkit.book.notebooks import nbformat
 from labkit.experiments.run import Run
 from labkit.experiments.store import Store
 

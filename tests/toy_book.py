@@ -8,12 +8,11 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
 from labkit import cli
 from labkit.book import chapters, state
 from labkit.book.files import write_whole
 from labkit.book.keys import key_of, parts_of
+from labkit.book.notebooks import nbformat
 from labkit.book.sameness import CLAIM
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -61,9 +61,9 @@ def choose(chapters: Iterable[Chapter], names: Iterable[str] | None) -> list[Cha
 
 def read(chapter: Chapter) -> "NotebookNode":
     """Read a chapter's text as a notebook with ids that depend on nothing but the cells."""
-    import jupytext  # half a second that a build with nothing to do does not spend
+    from labkit.book.notebooks import read_percent  # a second that an idle build does not spend
 
-    notebook = jupytext.read(chapter.source, fmt="py:percent")
+    notebook = read_percent(chapter.source)
     notebook.metadata = {"kernelspec": KERNEL}
     seen: dict[str, int] = {}
     for cell in notebook.cells:

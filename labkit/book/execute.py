@@ -65,11 +65,12 @@ def run(
     notebook: "NotebookNode", folder: Path, parameters: dict[str, Any], voice: TextIO
 ) -> "NotebookNode":
     """Execute a notebook in `folder`; on failure raise, with the notebook as far as it came."""
-    import nbformat
+    from labkit.book.notebooks import nbformat  # first: papermill imports it, too
+
+    memory = Memory()
     from papermill import execute_notebook
     from papermill.iorw import papermill_io
 
-    memory = Memory()
     papermill_io.register("memory://", memory)
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
 
@@ -140,8 +141,7 @@ def main(argv: list[str] | None = None) -> int:
     (args.root / ".labkit" / "ipython").mkdir(parents=True, exist_ok=True)
     log = args.root / ".labkit" / "log" / f"{args.profile}-{args.name}.txt"
     voice = keep_voice(log)
-    import nbformat
-    from papermill.exceptions import PapermillExecutionError
+    from labkit.book.notebooks import nbformat
 
     done = state.notebook_path(args.root, args.profile, args.name)
     failed = done.with_suffix(".failed.ipynb")
@@ -154,6 +154,8 @@ def main(argv: list[str] | None = None) -> int:
             notebook, chapter.source.parent, {"profile": args.profile, "seed": args.seed}, voice
         )
     except Failed as error:
+        from papermill.exceptions import PapermillExecutionError
+
         write_whole(failed, nbformat.writes(error.args[0]) + "\n")
         print(str(error.__cause__).strip(), file=voice)
         if not isinstance(error.__cause__, PapermillExecutionError):

@@ -95,7 +95,7 @@ class Job:
 
     def reword(self) -> None:
         """Put the chapter's new prose around the results that it has."""
-        from labkit.book.weave import weave  # needs nbformat, which takes a second
+        from labkit.book.weave import weave  # imports that an idle build does not need
 
         known = state.read(self.root, self.profile, self.name) or {}
         parts = parts_of(self.chapter, self.root, self.profile, self.seed)
@@ -150,7 +150,7 @@ class Job:
         assert known is not None, self.name
         has_twin = self.profile == "cpu" and self.seed == 0
         if has_twin and known.get("twin", "none") != sha256_of(self.chapter.twin):
-            from labkit.book.twins import settle  # needs nbformat, which takes a second
+            from labkit.book.twins import settle  # imports that an idle build does not need
 
             path = state.notebook_path(self.root, self.profile, self.name)
             if settle(self.chapter, path, self.root):

@@ -11,7 +11,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from labkit.book import chapters
@@ -154,8 +154,8 @@ def _ends_in_check(source: str) -> bool:
 def slice_of(chapter: Chapter, *wanted: Cell, sources: Mapping[int, str] | None = None) -> Slice:
     """Cut out the cells that these need; `sources` replaces texts of cells before the cut."""
     cells = Slice(chapter.name, tuple(code_cells(chapter))).replaced(sources or {}).cells
-    about = known(cell.source for cell in cells)
-    read = {cell.index: names_of(cell.source, about) for cell in cells}
+    all_names = _read(tuple(cell.source for cell in cells))
+    read = {cell.index: names for cell, names in zip(cells, all_names, strict=True)}
     keep = {cell.index for cell in cells if "parameters" in cell.tags}
     keep |= {cell.index for cell in wanted}
     shares, later = _joined(read.values())
@@ -169,6 +169,13 @@ def slice_of(chapter: Chapter, *wanted: Cell, sources: Mapping[int, str] | None 
             called = _with_later(names.reads, shares, later) - names.reads - names.binds
             needed = needed - names.kills | names.uses | called
     return Slice(chapter.name, tuple(cell for cell in cells if cell.index in keep))
+
+
+@lru_cache(maxsize=32)  # of a few chapters, as they are and with another text in a cell
+def _read(sources: tuple[str, ...]) -> tuple[Names, ...]:
+    """Read cells, each with all others in mind."""
+    about = known(sources)
+    return tuple(names_of(source, about) for source in sources)
 
 
 def _changes(read: Mapping[int, Names]) -> dict[int, set[str]]:

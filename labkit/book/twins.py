@@ -26,7 +26,7 @@ ADDRESS = re.compile(r"(?<= at )0x[0-9a-f]+")
 
 def settle(chapter: Chapter, executed: Path, root: Path) -> bool:
     """Bring a chapter's twin up to date; tell whether its file had to change."""
-    import nbformat  # a second that a build with nothing to do does not spend
+    from labkit.book.notebooks import nbformat
 
     new = strip(nbformat.read(executed, as_version=4))
     old_text = chapter.twin.read_text(encoding="utf-8") if chapter.twin.is_file() else ""
@@ -78,7 +78,7 @@ def _code_cells(notebook: "NotebookNode | None") -> "list[NotebookNode]":
 
 def pairs(root: Path) -> list[str]:
     """List what keeps chapters and twins from being the same cells; empty when all is well."""
-    import nbformat
+    from labkit.book.notebooks import nbformat
 
     found = chapters.find(root)
     problems = []
@@ -121,7 +121,7 @@ def _lasting(outputs: list[Any], count: int | None) -> list[Any]:
 
 
 def _readable(text: str) -> "NotebookNode | None":
-    import nbformat
+    from labkit.book.notebooks import nbformat
 
     try:
         return nbformat.reads(text, as_version=4)

@@ -9,7 +9,7 @@ from labkit.book.files import write_whole
 
 def weave(chapter: Chapter, executed: Path) -> None:
     """Rewrite an executed notebook with the chapter's prose of today; its code is unchanged."""
-    import nbformat
+    from labkit.book.notebooks import nbformat
 
     old = nbformat.read(executed, as_version=4)
     done = {cell.id: cell for cell in old.cells if cell.cell_type == "code"}
