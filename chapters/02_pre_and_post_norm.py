@@ -1227,7 +1227,7 @@ def read_by_output(recipe, weights, text):
 
 # %%
 alike = {"post": [], "admin": []}
-for s in many:
+for s in lab.seeds(smoke=2, cpu=5, full=20):
     torch.manual_seed(s)
     model = ModelConfig(
         "pre", "layer", 64, 12, activation="relu", context=32, init="xavier"

@@ -29,6 +29,7 @@ class Node:
             [
                 *(Path(sys.executable).with_name("ray"), "start", "--block", "--num-cpus=1"),
                 *("--node-ip-address=127.0.0.1", "--object-store-memory=100000000"),
+                *("--no-monitor", "--include-log-monitor=false"),
                 *words,
             ],
             cwd=folder,

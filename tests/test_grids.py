@@ -22,6 +22,7 @@ from labkit.experiments.engines.processes import Processes
 from labkit.experiments.run import gpu
 from labkit.experiments.store import Store
 from labkit.model import ModelConfig
+from labkit.stacks import StackConfig
 from labkit.vision import MLPConfig
 from tests.toy_book import REPOSITORY, make_book, run
 
@@ -226,8 +227,12 @@ def test_each_gpu_has_a_ledger(tmp_path, monkeypatch):
 @pytest.mark.parametrize("chapter", chapters.find(REPOSITORY), ids=lambda c: c.name)
 def test_what_every_chapter_wants_on_a_gpu_is_found(chapter, book, monkeypatch):
     """Models that cells make for themselves get a few blocks: what they compute decides no run."""
-    build = ModelConfig.build
-    monkeypatch.setattr(ModelConfig, "build", lambda c: build(replace(c, depth=min(c.depth, 4))))
+
+    def shallow(build):
+        return lambda config: build(replace(config, depth=min(config.depth, 4)))
+
+    for kind in (ModelConfig, StackConfig):
+        monkeypatch.setattr(kind, "build", shallow(kind.build))
     found = look(chapter, "gpu")
     assert found.faults == () and found.wanted > 0
 
