@@ -1,6 +1,7 @@
 """What every test shares: one seed, one thread, and kernels interpreted where there is no GPU."""
 
 import collections
+import gc
 import os
 import signal
 import sys
@@ -18,7 +19,10 @@ if not torch.cuda.is_available():
 
 
 # Files whose name has one of these words share what is dear to start: one process tests them all.
-TOGETHER = ("test_ray", "test_scale_ranks", "course/test_hub", "site/test_lab", "site/test_print")
+TOGETHER = (
+    *("test_ray", "test_scale_ranks", "course/test_hub", "homework/test_in_jupyterlab"),
+    *("kernels/test_bench_kernels", "site/test_lab", "site/test_print"),
+)
 
 
 def pytest_xdist_make_scheduler(config, log):
@@ -45,10 +49,17 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
+def pytest_collection_finish():
+    """Let no collection of garbage look again at what stays to the end."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def seed():
     torch.set_num_threads(1)
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # torch.manual_seed notes its stack for a GPU that waits
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(0)
 
 
 @pytest.fixture(autouse=True)

@@ -150,6 +150,18 @@ def test_a_limit_that_ends_in_a_destructor_is_heard_all_the_same():
     assert time.monotonic() - begun < 5 and heard == []
 
 
+def test_what_fails_because_the_limit_came_is_the_limits_end():
+    """Python's own parser raises SystemError where it was interrupted."""
+    with pytest.raises(TooLong), at_most(0.05):
+        try:
+            while True:
+                pass
+        except TooLong:
+            raise SystemError("AST constructor recursion depth mismatch") from None
+    with pytest.raises(SystemError), at_most(10):
+        raise SystemError("the code's own")
+
+
 @UNHEARD
 def test_a_chain_of_definitions_ends_as_an_unreadable_file(tmp_path, monkeypatch):
     """Its order takes time that grows with the square of its length: minutes for each question."""

@@ -112,18 +112,27 @@ def at_most(seconds: float) -> Iterator[None]:
     """Interrupt what takes longer; signals reach the main thread alone.
 
     What is raised in a destructor, Python prints and forgets: so it is raised again and again.
+    What fails in another way after that, as a parser does that was interrupted, fails by it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
+    over = False
+
     def stop(*_: object) -> None:
+        nonlocal over
+        over = True
         raise TooLong
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
         yield
+    except Exception as error:
+        if over:
+            raise TooLong from error
+        raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
