@@ -1,10 +1,7 @@
 """What one cell of a chapter needs, and what comes out when only that is run."""
 
-import json
-
 import pytest
 
-from labkit.book import chapters
 from labkit.book.alone import execute
 from labkit.book.slices import (
     book_chapter,
@@ -15,7 +12,7 @@ from labkit.book.slices import (
     exercises,
     slice_of,
 )
-from tests.toy_book import REPOSITORY, make_book
+from tests.toy_book import make_book
 
 HEAD = """# %% tags=["parameters"]
 profile = "cpu"
@@ -282,22 +279,3 @@ def test_cells_that_slices_begin_with_run_once_and_what_follows_sees_no_other_sl
     outcomes = execute([part, other, part], tmp_path / "book", profile="cpu")
     assert [outcome.reports[0].ok for outcome in outcomes] == [True, True, True]
     assert log.read_text() == "begun\n"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("found", chapters.find(REPOSITORY), ids=lambda c: c.name)
-def test_claims_without_runs_say_alone_what_the_book_recorded(found):
-    """A slice that lacked a cell would fail, or say something else."""
-    ledger = json.loads((REPOSITORY / "data/ledger/cpu.json").read_text())["claims"]
-    parts = {name: slice_of(found, cell) for name, cell in claim_cells(found).items()}
-    cheap = {
-        name: part
-        for name, part in parts.items()
-        if name in ledger and not any(".run(" in cell.source for cell in part.cells)
-    }
-    outcomes = execute(list(cheap.values()), REPOSITORY, profile="cpu")
-    said = {
-        name: outcome.error or outcome.claims[name]["verdict"]
-        for name, outcome in zip(cheap, outcomes, strict=True)
-    }
-    assert said == {name: ledger[name]["verdict"] for name in cheap}

@@ -10,6 +10,7 @@ it reads the job from its input and writes the outcomes to FILE.)
 import ast
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import linecache
@@ -101,6 +102,10 @@ def main(argv: list[str]) -> int:
     for name in sorted({name for cells in job["slices"] for name in _imports(cells)}):
         with contextlib.suppress(Exception):  # a cell that fails by it says so itself
             importlib.import_module(name)  # once, not in every fork
+    from labkit.check import guard
+
+    guard.first_gradient()  # what it imports, too
+    gc.freeze()  # a fork copies no page only to look for garbage
     slices = dict(enumerate(job["slices"]))
     with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
         for code in dict.fromkeys(job["codes"]):

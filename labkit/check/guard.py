@@ -31,7 +31,7 @@ def run_all(jobs: Sequence[Callable[[], T]], each: float, total: float) -> list[
     A job may take `each` seconds, all of them together `total`. A result list shorter than
     `jobs` means that the job at its end did not finish.
     """
-    _first_gradient()
+    first_gradient()
     done: list[T] = []
     started = [time.monotonic()]
 
@@ -58,7 +58,7 @@ def run_all(jobs: Sequence[Callable[[], T]], each: float, total: float) -> list[
     return finished
 
 
-def _first_gradient() -> None:
+def first_gradient() -> None:
     """Take a gradient of nothing before any clock starts.
 
     The first one of a process makes torch import hundreds of files, sympy among them; on a busy
