@@ -14,7 +14,8 @@ from labkit.course.people import People, Person
 from labkit.course.settings import Settings
 from labkit.course.visible import readable
 
-SERVER = (sys.executable, "-m", "jupyterhub.singleuser")
+# Whatever folders a user makes: -P keeps a labkit in the home from being taken for this one.
+SERVER = (sys.executable, "-P", "-m", "labkit.course.server")
 
 
 class CourseSpawner(LocalProcessSpawner):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import pytest
 
 pytest.importorskip("jupyterhub", reason="the extra course is not installed")
 
+import jupyterhub
 from traitlets.config import Config
 
 from labkit.course import config, confine, proxy, serve, visible
@@ -128,8 +130,22 @@ def test_all_servers_count_the_same_users_of_a_gpu(told):
     assert one.course == two.course
 
 
-def test_the_server_is_jupyterhubs_own():
-    assert (sys.executable, "-m", "jupyterhub.singleuser") == SERVER
+def test_the_server_is_jupyterhubs_own_whatever_the_home_holds(tmp_path):
+    for name in ("labkit", "jupyterhub"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('of the home')")
+    python, *words = SERVER
+    told = subprocess.run(
+        [python, "-X", "importtime", *words, "--version"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.split() == [jupyterhub.__version__]
+    imported = {line.rpartition("|")[2].strip() for line in told.stderr.splitlines()}
+    assert {"jupyter_events", "jsonschema"} <= imported
+    assert "lark" not in imported, "it builds a grammar that nobody asks for, for a second"
 
 
 def test_a_proxy_that_is_no_program_is_refused(monkeypatch, tmp_path):
