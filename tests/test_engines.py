@@ -97,6 +97,16 @@ def test_workers_share_the_tasks_and_stay_for_the_next_call(engine, monkeypatch,
     assert sum(len(p.read_text()) for p in root.glob("*.pid")) == len(TASKS) + 1
 
 
+@pytest.mark.parametrize("told", [None, "glibc.malloc.hugetlb=0"])
+def test_a_worker_takes_large_pages_unless_glibc_is_told_otherwise(engine, monkeypatch, root, told):
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    if told:
+        monkeypatch.setenv("GLIBC_TUNABLES", told)
+    become(monkeypatch, before='import os; open("heard", "w").write(os.environ["GLIBC_TUNABLES"])')
+    engine.train(TASKS[:1])
+    assert (root / "heard").read_text() == (told or "glibc.malloc.hugetlb=1")
+
+
 def test_an_answer_amid_garbage_is_found_and_no_other_is_taken_for_it(engine, monkeypatch):
     noise = (
         'os.write(1, b"\\xff\\xfe[" + b"[" * 9999 + b"\\n7\\n{}\\n");'

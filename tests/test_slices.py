@@ -260,6 +260,17 @@ def test_slices_run_apart_and_hand_back_claims_reports_and_errors(tmp_path):
     assert "not answered yet" in said[2].text, "a line of a report is as good as the report"
 
 
+@pytest.mark.parametrize("engine", [None, "processes"])
+def test_slices_train_in_their_own_process_unless_told_otherwise(tmp_path, monkeypatch, engine):
+    monkeypatch.delenv("LABKIT_ENGINE", raising=False)
+    if engine:
+        monkeypatch.setenv("LABKIT_ENGINE", engine)
+    asks = 'import os\ncheck.answer(os.environ["LABKIT_ENGINE"] == "serial", True)'
+    found = chapter(tmp_path, asks)
+    (outcome,) = execute([slice_of(found, code_cells(found)[-1])], tmp_path / "book", profile="cpu")
+    assert outcome.reports[0].ok == (engine is None), outcome
+
+
 def test_a_slice_that_kills_its_process_harms_no_other(tmp_path):
     found = chapter(tmp_path, "import os", "os._exit(3)", 'print("fine")\ncheck.answer(1, 1)')
     cells = code_cells(found)
