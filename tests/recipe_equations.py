@@ -149,6 +149,7 @@ EQUATIONS = {
     "qkv-pre": row(plain, pre, "qkv"),
     "post-pre": row(stream, pre),
     "pre-post": row(pre, stream),
+    "overwritten": row(stream, stream),
     "ngpt": row(sphere, sphere, "", "sphere", final=False),
     "dyt": row(pre, pre, "", "embedding scale", norm="dyt"),
     "derf": row(pre, pre, "", "embedding scale", norm="derf"),

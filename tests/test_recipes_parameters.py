@@ -90,6 +90,7 @@ LEARNED = {
     "qkv-pre": ("fqkv", "+"),
     "post-pre": ("af", "+"),
     "pre-post": ("af", "+"),
+    "overwritten": ("af", "+"),
     "ngpt": ("sSru", "z"),
     "dyt": ("af", "+d"),
     "derf": ("af", "+d"),

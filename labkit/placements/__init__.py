@@ -156,6 +156,9 @@ RECIPES: dict[str, Recipe] = {
     "highway": Recipe(
         Placement(Highway, Highway), "Srivastava et al. 2015, arXiv 1505.00387",
         final_norm=False),
+    "overwritten": Recipe(
+        Placement(StreamNorm, StreamNorm), "github.com/NVIDIA/ngpt, issue 1",
+        note="a mistake, kept as a baseline: the norm overwrites the stream that skips carry"),
     "none": Recipe(
         Placement(NoNorm, NoNorm), "the plain residual stack", final_norm=False,
         note="no norm anywhere: what all others are compared with"),

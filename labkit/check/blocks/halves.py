@@ -147,6 +147,7 @@ HALVES: dict[str, tuple[Half, Half]] = {
     "qkv-pre": (NO, PRE),
     "post-pre": (STREAM, PRE),
     "pre-post": (PRE, STREAM),
+    "overwritten": (STREAM, STREAM),
     "ngpt": (SPHERE, SPHERE),
     "dyt": (PRE, PRE),
     "derf": (PRE, PRE),
