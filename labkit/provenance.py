@@ -17,7 +17,7 @@ def provenance(model: nn.Module | None = None) -> dict[str, Any]:
         device = torch.cuda.get_device_name()
     return {
         "device": device,
-        "cpu": _processor(),
+        "cpu": processor(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -26,13 +26,22 @@ def provenance(model: nn.Module | None = None) -> dict[str, Any]:
 
 
 @cache
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
+def processor() -> str:
+    """Name the CPU model as the system does; on Linux with its numbers, for names are coarse."""
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        lines = info.read_text(encoding="utf-8", errors="replace").splitlines()
+        pairs = [line.partition(":") for line in lines]
+        facts = {key.strip(): value.strip() for key, _, value in reversed(pairs)}
+        if "model name" in facts:
+            numbers = f"family {facts.get('cpu family')}, model {facts.get('model')}"
+            return f"{facts['model name']} ({numbers})"
+    if platform.system() == "Darwin":
+        asked = subprocess.run(
+            ["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True
+        )
+        if asked.stdout.strip():
+            return asked.stdout.strip()
     return platform.processor() or platform.machine()
 
 

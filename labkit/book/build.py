@@ -4,39 +4,37 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from labkit.book import chapters, ledger, state
+from labkit.book import asked, chapters, ledger, replays, state
 from labkit.book.chapters import Chapter
 from labkit.book.files import Red, locked
 from labkit.book.job import Job, Outcome
 from labkit.pool import Pool
 
 
-def build(
-    root: Path, profile: str = "cpu", seed: int = 0, only: Sequence[str] | None = None
-) -> int:
+def build(root: Path, size: str = "book", seed: int = 0, only: Sequence[str] | None = None) -> int:
     """Bring the book up to date; 0 when all is well, 1 when something is red."""
     everything = chapters.find(root)
     chosen = chapters.choose(everything, only)
     if not chosen:
         print("book: no chapters yet; one is chapters/NN_name.py")
         return 0
-    jobs = [Job(chapter, root, profile, seed) for chapter in chosen]
+    jobs = [Job(chapter, root, size, seed) for chapter in chosen]
     waiting = [job for job in jobs if job.reasons()]
     at_once = min(len(waiting), Pool(root).slots) if len(waiting) > 1 else 1
     if waiting:
         print(
-            f"book ({profile}): {len(waiting)} of {len(jobs)} chapters must run, "
-            f"{at_once} at a time",
+            f"book ({size}): {len(waiting)} of {len(jobs)} chapters must run, {at_once} at a time",
             flush=True,
         )
     outcomes = _all(jobs, at_once)
     fresh = sum(not outcome.ran and outcome.ok for outcome in outcomes)
     if fresh:
-        print(f"book ({profile}): {fresh} of {len(jobs)} chapters up to date")
-    fine = _claims(root, profile, seed, everything, outcomes)
+        print(f"book ({size}): {fresh} of {len(jobs)} chapters up to date")
+    fine = _claims(root, size, seed, everything, outcomes)
+    fine &= _replays(root, size, [outcome.chapter for outcome in outcomes if outcome.ok])
     failed = [outcome.chapter.name for outcome in outcomes if not outcome.ok]
     if failed:
-        print(f"book ({profile}): RED: {', '.join(failed)}")
+        print(f"book ({size}): RED: {', '.join(failed)}")
     return 0 if fine and not failed else 1
 
 
@@ -52,22 +50,40 @@ def _all(jobs: list[Job], at_once: int) -> list[Outcome]:
             raise
 
 
+def _replays(root: Path, size: str, chosen: list[Chapter]) -> bool:
+    """Hold the records that these chapters read against what today's code computes."""
+    if size == "smoke" or not chosen:
+        return True
+    if (known := replays.known(root, chosen, size)) is None:
+        print(
+            "replays: of each configuration one run's first steps, and some runs in full",
+            flush=True,
+        )
+        from labkit.book.replaying import check  # needs torch, which an idle build does not
+
+        known = check(root, chosen, size)
+    stale = known["stale"]
+    counts = [(c.name[:2], sum(k in stale for k in asked.keys(root, size, c.name))) for c in chosen]
+    print(replays.words(known, counts))
+    return not stale
+
+
 def _claims(
-    root: Path, profile: str, seed: int, everything: list[Chapter], outcomes: list[Outcome]
+    root: Path, size: str, seed: int, everything: list[Chapter], outcomes: list[Outcome]
 ) -> bool:
     """Gather the claims of all executed chapters and hold them against the ledger."""
     try:
-        with locked(root / ".labkit" / f"claims-{profile}.lock"):
-            states = {c.name: state.read(root, profile, c.name) for c in everything}
+        with locked(root / ".labkit" / f"claims-{size}.lock"):
+            states = {c.name: state.read(root, size, c.name) for c in everything}
             claims = ledger.join(
                 claim for known in states.values() if known for claim in known["claims"]
             )
-            ledger.gather(root, profile, claims, seed)
-        if profile != "cpu" or seed != 0:
+            ledger.gather(root, size, claims, seed)
+        if size != "book" or seed != 0:
             return True
         built = {outcome.chapter.name for outcome in outcomes if outcome.ok}
         absent = [chapter.name for chapter in everything if chapter.name not in built]
-        return ledger.check(root, profile, absent) == 0
+        return ledger.check(root, size, absent) == 0
     except Red as error:
         print(f"claims: {error}")
         return False

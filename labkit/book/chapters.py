@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-PROFILES = ("smoke", "cpu", "full", "gpu")
-PARAMETERS = ("profile", "seed")
+SIZES = ("smoke", "book", "full", "gpu")
+PARAMETERS = ("size", "seed")
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
@@ -82,7 +82,7 @@ def check_parameters(notebook: "NotebookNode", where: Path) -> None:
     if len(cells) != 1:
         raise ValueError(
             f"{where} needs exactly one code cell tagged `parameters`, but has {len(cells)}; "
-            'start it with `# %% tags=["parameters"]`, `profile = "cpu"`, `seed = 0`'
+            'start it with `# %% tags=["parameters"]`, `size = "book"`, `seed = 0`'
         )
     names = {node.id for node in ast.walk(ast.parse(cells[0].source)) if isinstance(node, ast.Name)}
     missing = [name for name in PARAMETERS if name not in names]

@@ -1,6 +1,6 @@
-"""What a chapter took beside what it declares: seconds of its runs, bytes of its processes.
+"""What a chapter took: seconds of its runs; bytes of its processes, beside what it declares.
 
-    Lab(…, cpu_seconds={"cpu": 310, …}, memory={"kernel": "700M", "run": "900M"})
+    Lab(…, memory={"kernel": "700M", "run": "900M"})
 
 The executed notebook says both, in outputs that no page shows; see Lab in labkit.experiments.
 """
@@ -10,13 +10,13 @@ from typing import Any
 # A chapter may use this much more than it declares.
 OVERRUN = 1.25
 ADDED = ("cpu_seconds", "runs", "stored")
-LARGEST = ("declared", "kernel_seconds", "kernel_bytes", "run_bytes", "gpu_bytes")
+LARGEST = ("kernel_seconds", "kernel_bytes", "run_bytes", "gpu_bytes")
 MIB = 2**20
 
 
 def spent(notebook: dict[str, Any]) -> dict[str, Any]:
     """Add up what a chapter cost, from the summaries that its cells showed."""
-    cost: dict[str, Any] = {"cpu_seconds": 0.0, "declared": 0.0, "runs": 0, "stored": 0}
+    cost: dict[str, Any] = {"cpu_seconds": 0.0, "runs": 0, "stored": 0}
     for cell in notebook["cells"]:
         for output in cell.get("outputs", []):
             about = output.get("metadata", {}).get("labkit", {})
@@ -35,12 +35,6 @@ def spent(notebook: dict[str, Any]) -> dict[str, Any]:
 def excesses(cost: dict[str, Any]) -> list[str]:
     """Say what took over a quarter more than the chapter declares."""
     found = []
-    used, declared = cost.get("cpu_seconds", 0), cost.get("declared", 0)
-    if declared and used > OVERRUN * declared:
-        found.append(
-            f"its runs took {used:.0f} CPU-seconds, but it declares {declared:.0f}; train less, or "
-            "declare more in Lab(cpu_seconds=…)"
-        )
     for part, allowed in cost.get("memory", {}).items():
         held = cost.get(f"{part}_bytes", 0)
         if held > OVERRUN * allowed:

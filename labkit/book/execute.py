@@ -1,6 +1,6 @@
 """Execute one chapter in a fresh kernel: a program of its own, so that killing it is clean.
 
-    python -m labkit.book.execute NAME --root ROOT --profile cpu --seed 0 --parent PID
+    python -m labkit.book.execute NAME --root ROOT --size cpu --seed 0 --parent PID
 
 Writes the executed notebook under build/book; a failure leaves the last good one alone and
 writes another beside it, to open.
@@ -133,17 +133,17 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m labkit.book.execute")
     parser.add_argument("name")
     parser.add_argument("--root", type=Path, required=True)
-    parser.add_argument("--profile", required=True)
+    parser.add_argument("--size", required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
     args = parser.parse_args(argv)
     end_with(args.parent)
     (args.root / ".labkit" / "ipython").mkdir(parents=True, exist_ok=True)
-    log = args.root / ".labkit" / "log" / f"{args.profile}-{args.name}.txt"
+    log = args.root / ".labkit" / "log" / f"{args.size}-{args.name}.txt"
     voice = keep_voice(log)
     from labkit.book.notebooks import nbformat
 
-    done = state.notebook_path(args.root, args.profile, args.name)
+    done = state.notebook_path(args.root, args.size, args.name)
     failed = done.with_suffix(".failed.ipynb")
     (chapter,) = chapters.choose(chapters.find(args.root), [args.name])
     os.environ.update(environment(args.root))
@@ -151,7 +151,7 @@ def main(argv: list[str] | None = None) -> int:
         notebook = chapters.read(chapter)
         chapters.check_parameters(notebook, chapter.source)
         executed = run(
-            notebook, chapter.source.parent, {"profile": args.profile, "seed": args.seed}, voice
+            notebook, chapter.source.parent, {"size": args.size, "seed": args.seed}, voice
         )
     except Failed as error:
         from papermill.exceptions import PapermillExecutionError

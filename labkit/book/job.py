@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.book import ledger, state
+from labkit.book.asked import environment
 from labkit.book.chapters import Chapter
 from labkit.book.declared import excesses, spent
 from labkit.book.files import Red, locked, read_json, sha256_of
@@ -35,18 +36,18 @@ class Outcome:
 class Job:
     """One chapter on its way through the build."""
 
-    def __init__(self, chapter: Chapter, root: Path, profile: str, seed: int):
-        self.chapter, self.root, self.profile, self.seed = chapter, root, profile, seed
+    def __init__(self, chapter: Chapter, root: Path, size: str, seed: int):
+        self.chapter, self.root, self.size, self.seed = chapter, root, size, seed
         self.name = chapter.name
         self.process: subprocess.Popen[str] | None = None
         self.stopped = False
 
     def reasons(self) -> list[str]:
         """Say what changed since the chapter last finished; nothing when it is up to date."""
-        known = state.read(self.root, self.profile, self.name)
-        parts = parts_of(self.chapter, self.root, self.profile, self.seed)
+        known = state.read(self.root, self.size, self.name)
+        parts = parts_of(self.chapter, self.root, self.size, self.seed)
         if known is None:
-            failed = state.notebook_path(self.root, self.profile, self.name)
+            failed = state.notebook_path(self.root, self.size, self.name)
             last = failed.with_suffix(".failed.ipynb").is_file()
             return ["failed last time" if last else "never finished"]
         if known["key"] == key_of(parts):
@@ -56,7 +57,7 @@ class Job:
 
     def run(self) -> Outcome:
         """Bring the chapter up to date, one build at a time."""
-        lock = self.root / ".labkit" / f"build-{self.profile}-{self.name}.lock"
+        lock = self.root / ".labkit" / f"build-{self.size}-{self.name}.lock"
         try:
             with locked(lock, on_wait=lambda: self.say("waits for another build of it")):
                 reasons = self.reasons()
@@ -71,12 +72,12 @@ class Job:
 
     def execute(self, reasons: list[str]) -> bool:
         """Run the chapter in a process of its own; record what it claims and what it cost."""
-        known = state.read(self.root, self.profile, self.name) or {}
+        known = state.read(self.root, self.size, self.name) or {}
         before = f", {known['seconds']:.0f} s last time" if known.get("seconds") else ""
         self.say(f"starts ({', '.join(reasons)}{before})")
         # The key is taken before the run: an edit made meanwhile is seen by the next build.
-        parts = parts_of(self.chapter, self.root, self.profile, self.seed)
-        state.forget(self.root, self.profile, self.name)
+        parts = parts_of(self.chapter, self.root, self.size, self.seed)
+        state.forget(self.root, self.size, self.name)
         start = time.monotonic()
         code, lines = self.talk()
         seconds = time.monotonic() - start
@@ -85,11 +86,7 @@ class Job:
                 self.say(f"FAILED after {seconds:.1f} s", *lines)
             return False
         cost = self.settle(parts, seconds)
-        runs = (
-            f"; {cost['runs']} runs, {cost['stored']} of them from the store"
-            if cost["runs"]
-            else ""
-        )
+        runs = f"; {cost['runs']} runs read" if cost["runs"] else ""
         self.say(f"done in {seconds:.1f} s{runs}")
         return True
 
@@ -97,16 +94,17 @@ class Job:
         """Put the chapter's new prose around the results that it has."""
         from labkit.book.weave import weave  # imports that an idle build does not need
 
-        known = state.read(self.root, self.profile, self.name) or {}
-        parts = parts_of(self.chapter, self.root, self.profile, self.seed)
-        state.forget(self.root, self.profile, self.name)
-        weave(self.chapter, state.notebook_path(self.root, self.profile, self.name))
+        known = state.read(self.root, self.size, self.name) or {}
+        parts = parts_of(self.chapter, self.root, self.size, self.seed)
+        state.forget(self.root, self.size, self.name)
+        weave(self.chapter, state.notebook_path(self.root, self.size, self.name))
         self.settle(parts, known.get("seconds", 0.0))
         self.say("reworded: its code is unchanged, so its results stay")
 
     def settle(self, parts: dict[str, str], seconds: float) -> dict[str, Any]:
         """Record what the executed notebook claims and what it cost."""
-        path = state.notebook_path(self.root, self.profile, self.name)
+        parts["records"] = parts_of(self.chapter, self.root, self.size, self.seed)["records"]
+        path = state.notebook_path(self.root, self.size, self.name)
         notebook = read_json(path, f"remove it and run `labkit book build --only {self.name}`")
         claims = ledger.collect(notebook, self.name)
         ledger.join(claims)
@@ -115,18 +113,21 @@ class Job:
             raise Red(f"calls claim( {calls} times, but no claim came; do its cells run?")
         cost = spent(notebook)
         finished = {"key": key_of(parts), "ok": True, "parts": parts, "seconds": round(seconds, 1)}
-        state.write(self.root, self.profile, self.name, finished | cost | {"claims": claims})
+        state.write(self.root, self.size, self.name, finished | cost | {"claims": claims})
         return cost
 
     def talk(self) -> tuple[int, list[str]]:
         """Start the process and pass on, now and then, how far it is; return its last words."""
         command = [sys.executable, "-m", "labkit.book.execute", self.name]
-        command += ["--root", str(self.root), "--profile", self.profile]
+        command += ["--root", str(self.root), "--size", self.size]
         command += ["--seed", str(self.seed), "--parent", str(os.getpid())]
         paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]
+        asked = environment(self.root, self.size, self.name)
+        if self.size == "smoke":  # seconds: it asks whether everything runs, training too
+            asked.pop("LABKIT_TRAIN")
         self.process = subprocess.Popen(
             command,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **asked},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -146,19 +147,19 @@ class Job:
 
     def finish(self) -> bool:
         """Bring the twin up to date and hold the chapter to the seconds and bytes it declared."""
-        known = state.read(self.root, self.profile, self.name)
+        known = state.read(self.root, self.size, self.name)
         assert known is not None, self.name
-        has_twin = self.profile == "cpu" and self.seed == 0
+        has_twin = self.size == "book" and self.seed == 0
         if has_twin and known.get("twin", "none") != sha256_of(self.chapter.twin):
             from labkit.book.twins import settle  # imports that an idle build does not need
 
-            path = state.notebook_path(self.root, self.profile, self.name)
+            path = state.notebook_path(self.root, self.size, self.name)
             if settle(self.chapter, path, self.root):
                 self.say(f"wrote {self.chapter.twin.relative_to(self.root)}")
             known["twin"] = sha256_of(self.chapter.twin)
-            state.write(self.root, self.profile, self.name, known)
+            state.write(self.root, self.size, self.name, known)
         found = excesses(known)
-        elsewhere = bool(found) and ledger.recorded_elsewhere(self.root, self.profile)
+        elsewhere = bool(found) and ledger.recorded_elsewhere(self.root, self.size)
         for told in found:
             self.say(f"note: {told}; that was on another machine" if elsewhere else f"RED: {told}")
         return elsewhere or not found

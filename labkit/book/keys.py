@@ -8,27 +8,27 @@ import tomllib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from labkit import fingerprint
+import labkit
+from labkit.book import asked
 from labkit.book.chapters import Chapter
-from labkit.book.files import Red
+from labkit.files import code_hash
 
 # Where the labkit lies that a kernel will import.
-CODE = Path(fingerprint.__file__).resolve().parents[1]
+CODE = Path(labkit.__file__).resolve().parents[1]
 
 
-def parts_of(
-    chapter: Chapter, root: Path, profile: str, seed: int, code: Path = CODE
-) -> dict[str, str]:
+def parts_of(chapter: Chapter, root: Path, size: str, seed: int) -> dict[str, str]:
     """Hash, by kind, what a chapter's outputs depend on; the kinds say why it runs again."""
     text = chapter.source.read_text(encoding="utf-8")
     cells, prose = code_and_prose(text)
     parts = {
         "its code": _hash(cells),
         "its prose": _hash(prose),
-        "labkit's code": _hash(code_of(text, code)),
+        "labkit's code": code_hash(),
         "data/papers": _hash(papers(root)),
+        "records": _hash(records(root, size, chapter.name)),
         "installed versions": _hash(json.dumps(versions(root), sort_keys=True)),
-        "profile or seed": _hash(f"{profile} {seed}"),
+        "size or seed": _hash(f"{size} {seed}"),
     }
     if "labkit.book.evidence" in cells:  # it shows what other chapters recorded
         parts["other chapters' verdicts"] = _hash(verdicts(root, but=chapter.name))
@@ -47,21 +47,15 @@ def key_of(parts: dict[str, str]) -> str:
     return _hash(json.dumps(parts, sort_keys=True))
 
 
-def code_of(text: str, code: Path) -> str:
-    """Hash the modules of ours that a chapter reaches through its imports."""
-    try:
-        chapter = fingerprint.digest(text.encode())
-    except SyntaxError:
-        return ""  # nothing to follow; executing it shows the error where it is
-    try:
-        reached = fingerprint.closure(fingerprint.imported(chapter, code), code)
-        if re.search(r"\b(show|getsource)\(", text):  # it prints sources: comments count too
-            sources = {name: path.read_text(encoding="utf-8") for name, path in reached.items()}
-            return _hash(json.dumps(sources, sort_keys=True))
-        return fingerprint.fingerprint(reached)
-    except SyntaxError as error:
-        place = f"{error.filename}:{error.lineno}"
-        raise Red(f"labkit must be valid Python, but {place} is not ({error.msg})") from error
+def records(root: Path, size: str, name: str) -> str:
+    """List the book's records, and the runs that a chapter asked for and the store has itself."""
+    files = sorted((root / "data" / "records").glob("*.jsonl.gz"))
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    store = root / ".labkit" / "runs"
+    own = [
+        path for key in asked.keys(root, size, name) if (path := store / f"{key}.json").is_file()
+    ]
+    return json.dumps([found, [(path.name, path.stat().st_mtime_ns) for path in own]])
 
 
 def papers(root: Path) -> str:

@@ -9,14 +9,14 @@ from labkit.book.files import Red, read_json, write_whole
 from labkit.book.keys import key_of, parts_of
 
 
-def notebook_path(root: Path, profile: str, name: str) -> Path:
+def notebook_path(root: Path, size: str, name: str) -> Path:
     """Say where the build keeps a chapter's executed notebook."""
-    return root / "build" / "book" / profile / f"{name}.ipynb"
+    return root / "build" / "book" / size / f"{name}.ipynb"
 
 
-def read(root: Path, profile: str, name: str) -> dict[str, Any] | None:
+def read(root: Path, size: str, name: str) -> dict[str, Any] | None:
     """Read what is known of a chapter's last finished run; None when it must run."""
-    notebook = notebook_path(root, profile, name)
+    notebook = notebook_path(root, size, name)
     path = notebook.with_suffix(".json")
     if not (path.is_file() and notebook.is_file()):
         return None
@@ -28,22 +28,22 @@ def read(root: Path, profile: str, name: str) -> dict[str, Any] | None:
     return state if whole else None
 
 
-def write(root: Path, profile: str, name: str, state: dict[str, Any]) -> None:
+def write(root: Path, size: str, name: str, state: dict[str, Any]) -> None:
     """Record a finished run, after its notebook is in place."""
     text = json.dumps(state, ensure_ascii=False, indent=1) + "\n"
-    write_whole(notebook_path(root, profile, name).with_suffix(".json"), text)
+    write_whole(notebook_path(root, size, name).with_suffix(".json"), text)
 
 
-def forget(root: Path, profile: str, name: str) -> None:
+def forget(root: Path, size: str, name: str) -> None:
     """Drop the record before a chapter runs, so that no kill can leave it beside other results."""
-    notebook_path(root, profile, name).with_suffix(".json").unlink(missing_ok=True)
+    notebook_path(root, size, name).with_suffix(".json").unlink(missing_ok=True)
 
 
-def stale(root: Path, profile: str, seed: int = 0) -> list[str]:
+def stale(root: Path, size: str, seed: int = 0) -> list[str]:
     """Name the chapters whose results are not those of today's text, code and data."""
     names = []
     for chapter in chapters.find(root):
-        known = read(root, profile, chapter.name)
-        if known is None or known["key"] != key_of(parts_of(chapter, root, profile, seed)):
+        known = read(root, size, chapter.name)
+        if known is None or known["key"] != key_of(parts_of(chapter, root, size, seed)):
             names.append(chapter.name)
     return names

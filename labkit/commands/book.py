@@ -4,7 +4,7 @@ import argparse
 import os
 
 from labkit.book import chapters
-from labkit.book.chapters import PROFILES, find_root
+from labkit.book.chapters import SIZES, find_root
 
 
 def add(commands) -> None:
@@ -24,9 +24,9 @@ def add(commands) -> None:
     verb.add_argument("ids", nargs="*", metavar="ID", help="the claims to record")
     verb.add_argument("--all", action="store_true", help="every claim that differs")
     verb.add_argument("--why", required=True, help="the reason, kept in the ledger")
-    verb = verbs.add_parser("runs", help="train what a profile lacks, in slices, without Jupyter")
+    verb = verbs.add_parser("runs", help="train what a size lacks, in slices, without Jupyter")
     verb.set_defaults(run=_runs)
-    verb.add_argument("--profile", choices=PROFILES, default="gpu", help="default: gpu")
+    verb.add_argument("--size", choices=SIZES, default="gpu", help="default: gpu")
     verb.add_argument("--only", nargs="+", metavar="NAME", help="these chapters, by name or number")
     verb.add_argument("--seed", type=int, default=0, help="the chapters' seed (default: 0)")
     verb.add_argument("--minutes", type=float, default=8, help="then stop; call again to go on")
@@ -44,7 +44,7 @@ def _verb(verbs, name: str, run, summary: str) -> argparse.ArgumentParser:
     verb.set_defaults(run=run)
     if name != "pairs":
         verb.add_argument(
-            "--profile", choices=PROFILES, default="cpu", help="the size of the runs (default: cpu)"
+            "--size", choices=SIZES, default="book", help="the size of the runs (default: cpu)"
         )
     return verb
 
@@ -74,28 +74,28 @@ def _build(args: argparse.Namespace) -> int:
         from labkit.book.afford import afford  # needs torch
 
         chosen = chapters.choose(chapters.find(root), args.only)
-        afford(root, chosen, args.profile, args.seed, args.budget)
-    return build(root, args.profile, args.seed, args.only)
+        afford(root, chosen, args.size, args.seed, args.budget)
+    return build(root, args.size, args.seed, args.only)
 
 
 def _site(args: argparse.Namespace) -> int:
     from labkit.book.site import build_site
 
-    print(build_site(find_root(), args.profile))
+    print(build_site(find_root(), args.size))
     return 0
 
 
 def _pdf(args: argparse.Namespace) -> int:
     from labkit.book.pdf import build_pdf
 
-    print(build_pdf(find_root(), args.profile))
+    print(build_pdf(find_root(), args.size))
     return 0
 
 
 def _check(args: argparse.Namespace) -> int:
     from labkit.book import ledger
 
-    return ledger.check(find_root(), args.profile)
+    return ledger.check(find_root(), args.size)
 
 
 def _accept(args: argparse.Namespace) -> int:
@@ -103,7 +103,7 @@ def _accept(args: argparse.Namespace) -> int:
 
     if bool(args.ids) == args.all:
         raise ValueError("accept takes either claims by their ids or --all, not both or neither")
-    return ledger.accept(find_root(), args.profile, None if args.all else args.ids, args.why)
+    return ledger.accept(find_root(), args.size, None if args.all else args.ids, args.why)
 
 
 def _runs(args: argparse.Namespace) -> int:
@@ -114,9 +114,7 @@ def _runs(args: argparse.Namespace) -> int:
     if args.minutes <= 0:
         raise ValueError(f"--minutes must be above 0, got {args.minutes:g}")
     _choose_engine(args)
-    return train(
-        root, chosen, args.profile, seed=args.seed, minutes=args.minutes, only_list=args.list
-    )
+    return train(root, chosen, args.size, seed=args.seed, minutes=args.minutes, only_list=args.list)
 
 
 def _pairs(args: argparse.Namespace) -> int:

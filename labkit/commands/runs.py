@@ -30,6 +30,13 @@ def add(commands) -> None:
         "--older-than", default="7d", metavar="30d", help="keep what is younger (default: 7d)"
     )
     verb.add_argument("--damaged", action="store_true", help="remove damaged entries, too")
+    verb = _verb(verbs, "record", _record, "move what was trained here into the book's records")
+    _chapters(verb)
+    verb = _verb(verbs, "replay", _replay, "are the book's records what this code computes?")
+    _chapters(verb)
+    verb.add_argument(
+        "--every", action="store_true", help="each configuration (default: each code path)"
+    )
     verb = _verb(verbs, "reproduce", _reproduce, "train a run again; red where the numbers differ")
     verb.add_argument("key", metavar="KEY", help="the beginning of its key")
     verb.add_argument("--tolerance", type=float, help="largest relative difference (default: 1e-3)")
@@ -62,6 +69,12 @@ def _filters(verb: argparse.ArgumentParser, default: Any = None) -> None:
     option("--limit", type=int, default=default, metavar="N", help="so many (default: 40; 0: all)")
     option("--columns", default=default, metavar="A,B", help="these fields, and no others")
     option("--json", action="store_true", default=default, help="as JSON, every field")
+
+
+def _chapters(verb: argparse.ArgumentParser) -> None:
+    """Add the options that choose chapters and a size."""
+    verb.add_argument("--only", nargs="+", metavar="NAME", help="these chapters, by name or number")
+    verb.add_argument("--size", choices=("book", "gpu"), default="book", help="default: book")
 
 
 def _folder() -> Path:
@@ -99,7 +112,7 @@ def _chosen(args: argparse.Namespace) -> tuple[Any, list[dict[str, Any]]]:
     from labkit.experiments.queries.fields import row_of
 
     shelf = scan(_folder())
-    entries = shelf.entries if args.all else shelf.of("current", "elsewhere")
+    entries = shelf.entries if args.all else shelf.of("current", "recorded")
     return shelf, where.select([row_of(entry) for entry in entries], args.where or [])
 
 
@@ -138,6 +151,32 @@ def _gc(args: argparse.Namespace) -> int:
     removed = collect(_folder(), older, dry=args.dry_run, damaged=args.damaged)
     print(removed.text(args.dry_run))
     return 0
+
+
+def _record(args: argparse.Namespace) -> int:
+    from labkit.book import chapters
+    from labkit.book.recording import record
+
+    root = chapters.find_root()
+    chosen = chapters.choose(chapters.find(root), args.only)
+    for one in record(root, chosen, args.size):
+        print(one)
+    return 0
+
+
+def _replay(args: argparse.Namespace) -> int:
+    from labkit.book import asked, chapters, replays
+    from labkit.book.replaying import check
+
+    root = chapters.find_root()
+    chosen = chapters.choose(chapters.find(root), args.only)
+    found = check(root, chosen, args.size, every=args.every)
+    counts = [
+        (c.name[:2], sum(key in found["stale"] for key in asked.keys(root, args.size, c.name)))
+        for c in chosen
+    ]
+    print(replays.words(found, counts))
+    return 1 if found["stale"] else 0
 
 
 def _reproduce(args: argparse.Namespace) -> int:

@@ -65,13 +65,13 @@ def collect() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def comparable(profile: str, engine: str) -> bool:
+def comparable(size: str, engine: str) -> bool:
     """Tell whether the bytes of this process and its workers are those that a chapter declares.
 
     They are where worker processes train the sizes that it was measured at, with a torch that
     carries no CUDA libraries: these take memory in each process, used or not.
     """
-    return profile == "cpu" and engine == "processes" and torch.version.cuda is None
+    return size == "book" and engine == "processes" and torch.version.cuda is None
 
 
 def farewell(held: Mapping[str, int], declares: Mapping[str, int]) -> str:

@@ -1,29 +1,60 @@
 """From runs to their records: what the store has is read, what it lacks is trained and read.
 
-The one way there: of a chapter's Lab, of `sweep`, and of `labkit book runs`.
+The one way there: of a chapter's Lab, of `sweep`, and of `make runs`.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 
 from tqdm.auto import tqdm
 
 from labkit.experiments.engines.base import Engine
+from labkit.experiments.replay import replay
 from labkit.experiments.replicates import tasks
 from labkit.experiments.run import Run
-from labkit.experiments.store import Store
+from labkit.experiments.store import CODE, Store
 from labkit.training import Record
+
+
+class MissingRuns(RuntimeError):
+    """Runs that would have to be trained where nothing may be (LABKIT_TRAIN=never)."""
 
 
 def read(runs: Sequence[Run], store: Store) -> tuple[dict[str, Record], list[Run]]:
     """Read the records that are there, by key, and list the runs that lack one, each once."""
-    distinct = {run.key(store.device): run for run in runs}
+    distinct = {run.key(): run for run in runs}
     records = {key: store.get(run) for key, run in distinct.items()}
     found = {key: record for key, record in records.items() if record is not None}
     return found, [run for key, run in distinct.items() if key not in found]
 
 
+def read_believed(runs: Sequence[Run], store: Store) -> tuple[dict[str, Record], list[Run]]:
+    """Read as `read` does, but leave out what this code no longer computes.
+
+    Of the runs that other code trained here, one of each configuration is replayed. (The book's
+    own records are replayed by the build.)
+    """
+    found, missing = read(runs, store)
+    distinct = {run.key(): run for run in runs}
+    foreign: dict[str, list[str]] = {}
+    for key in found:
+        if (entry := store.entry(distinct[key])) and entry["made"].get("code") != CODE:
+            foreign.setdefault(distinct[key].configuration(), []).append(key)
+    for keys in foreign.values():
+        if not replay(distinct[keys[0]], found[keys[0]], store.device).agrees:
+            missing += [distinct[key] for key in keys]
+            for key in keys:
+                del found[key]
+    return found, missing
+
+
+def may_train() -> bool:
+    """Tell whether runs may be trained here: LABKIT_TRAIN=never says no."""
+    return os.environ.get("LABKIT_TRAIN") != "never"
+
+
 def train(
-    missing: Sequence[Run],
+    missing: Iterable[Run],
     store: Store,
     engine: Engine,
     *,
@@ -32,8 +63,9 @@ def train(
     progress: bool = True,
 ) -> None:
     """Train distinct runs under one bar, which says how long is left; see Engine.train."""
-    with tqdm(total=len(missing), desc="runs", unit="run", delay=3, disable=not progress) as bar:
-        engine.train(tasks(missing, store.device, replicates), done=bar.update, until=until)
+    runs = list(missing)
+    with tqdm(total=len(runs), desc="runs", unit="run", delay=3, disable=not progress) as bar:
+        engine.train(tasks(runs, store.device, replicates), done=bar.update, until=until)
 
 
 def fill(
@@ -50,7 +82,7 @@ def fill(
     if vanished:
         raise RuntimeError(
             f"each run that was trained must have its record, but {len(vanished)} of "
-            f"{len(missing)} have none: one vanished, or labkit was edited meanwhile; "
-            "the same command, or the cell run again, goes on"
+            f"{len(missing)} have none: one vanished meanwhile; the same command, or the cell run "
+            "again, goes on"
         )
     return found

@@ -1,6 +1,7 @@
-"""Lab: what a chapter opens. It knows the profile, the seed and the store, and runs experiments."""
+"""Lab: what a chapter opens. It knows its size, the seed and the records, and runs experiments."""
 
 import contextlib
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -11,15 +12,17 @@ from labkit import share
 from labkit.experiments import courtesy
 from labkit.experiments.engines import make_engine
 from labkit.experiments.experiment import Experiment, Results
-from labkit.experiments.filling import fill, read
+from labkit.experiments.filling import MissingRuns, fill, may_train, read
 from labkit.experiments.memory import peak_bytes
-from labkit.experiments.run import CPU, gpu
+from labkit.experiments.run import CPU, Run, gpu
 from labkit.experiments.store import Store
 from labkit.pool import Pool
 from labkit.provenance import provenance
 from labkit.training import Record
 
-PROFILES = ("smoke", "cpu", "full", "gpu")
+__all__ = ["SIZES", "Lab", "MissingRuns", "device_of", "project_root"]
+
+SIZES = ("smoke", "book", "gpu")
 T = TypeVar("T")
 
 
@@ -34,65 +37,70 @@ def project_root() -> Path:
     return here
 
 
-def device_of(profile: str) -> str:
-    """Name the class of devices on which a profile's runs train."""
-    return os.environ.get("LABKIT_DEVICE") or gpu() if profile == "gpu" else CPU
+def device_of(size: str) -> str:
+    """Name the class of devices on which the runs of a size train."""
+    return os.environ.get("LABKIT_DEVICE") or gpu() if size == "gpu" else CPU
 
 
 class Lab:
-    """One chapter's bench: `lab.run(experiment)` trains what the store lacks.
+    """One chapter's bench: `lab.run(experiment)` reads the records of its runs.
 
-    `cpu_seconds` declares, by profile, the processor time of all the chapter's runs (for `gpu` as
-    for `full`, unless it is given), and `memory` what its kernel and one run hold at most with
-    profile `cpu`; the build goes red when they take a quarter more. With profile `gpu` runs train
-    on the GPU that torch sees. LABKIT_DEVICE names another, whose records came here from elsewhere.
+    What has no record is trained: while you experiment in a notebook. A build trains nothing (but
+    of size `smoke`, which takes seconds); `make runs` does. With size `gpu` runs train on the GPU
+    that torch sees; LABKIT_DEVICE names another, whose records came here from elsewhere. `memory`
+    declares what the chapter's kernel and one run hold at most, for whoever sizes a server.
     """
 
     def __init__(
         self,
         chapter: str,
         *,
-        profile: str,
+        size: str,
         seed: int,
-        cpu_seconds: dict[str, float],
         memory: Mapping[str, str] | None = None,
     ):
-        if profile not in PROFILES:
-            raise ValueError(f"unknown profile {profile!r}; choose one of {', '.join(PROFILES)}")
-        if {*cpu_seconds, "gpu"} != set(PROFILES):
-            needed = PROFILES[:-1]
-            raise ValueError(f"cpu_seconds must name each of {needed}, got {sorted(cpu_seconds)}")
-        self.chapter, self.profile, self.seed = chapter, profile, seed
-        self._counted: set[str] = set()  # keys of the runs whose seconds were told
-        self.declared = cpu_seconds.get(profile, cpu_seconds["full"])
+        if size not in SIZES:
+            raise ValueError(f"unknown size {size!r}; choose one of {', '.join(SIZES)}")
+        self.chapter, self.size, self.seed = chapter, size, seed
+        self._counted: set[str] = set()  # keys of the runs that were told
         self.memory = courtesy.declared(memory)
-        self.device = device_of(profile)
+        self.device = device_of(size)
         root = project_root()
         self.store, self._pool = Store(root, self.device), Pool(root)
         self._engine = make_engine(root, self.device)
         # Under a build the kernel counts as one of the pool; a reader's idle kernel must not.
         self._slot = self._pool.acquire() if os.environ.get("LABKIT_POOL") else None
 
-    def pick(self, *, smoke: T, cpu: T, full: T, gpu: T | None = None) -> T:
-        """Choose by profile: the same code, other sizes; `gpu` is as `full` unless it is given."""
-        sizes = {"smoke": smoke, "cpu": cpu, "full": full, "gpu": full if gpu is None else gpu}
-        return sizes[self.profile]
+    def pick(self, *, smoke: T, book: T, gpu: T | None = None) -> T:
+        """Choose by size: the same code, other numbers; `gpu` is as `book` unless it is given."""
+        return {"smoke": smoke, "book": book, "gpu": book if gpu is None else gpu}[self.size]
 
-    def seeds(self, *, smoke: int, cpu: int, full: int, gpu: int | None = None) -> list[int]:
-        """Give as many seeds as the profile asks for, counted from the book's own."""
-        count = self.pick(smoke=smoke, cpu=cpu, full=full, gpu=gpu)
+    def seeds(self, *, smoke: int, book: int, gpu: int | None = None) -> list[int]:
+        """Give as many seeds as the size asks for, counted from the book's own."""
+        count = self.pick(smoke=smoke, book=book, gpu=gpu)
         return list(range(self.seed, self.seed + count))
 
     def run(self, experiment: Experiment) -> Results:
-        """Train the runs that the store lacks, on the one pool, and return all records."""
+        """Read the records of an experiment's runs; train those that have none, where that may be.
+
+        Raises:
+            MissingRuns: a run has no record, and nothing may be trained here.
+        """
         rows = experiment.runs()
+        self._declare([run for _, run in rows])
         found, missing = read([run for _, run in rows], self.store)
+        if missing and not may_train():
+            raise MissingRuns(
+                f"chapter {self.chapter} reads records, but {len(missing)} of "
+                f"{len(found) + len(missing)} runs have none; train them with: "
+                f"make runs ONLY={self.chapter[:2]}"
+            )
         began = time.perf_counter()
         if missing:
             with self._slot_lent():
                 found |= fill(missing, self.store, self._engine)
         self._say(found, len(missing), time.perf_counter() - began)
-        return Results(tuple((labels, found[run.key(self.device)]) for labels, run in rows))
+        return Results(tuple((labels, found[run.key()]) for labels, run in rows))
 
     def provenance(self, *results: Results) -> dict[str, Any]:
         """Say where the numbers of a figure come from; without results, this process."""
@@ -117,13 +125,21 @@ class Lab:
         share.release()
         held = {"kernel_bytes": peak_bytes()}
         held |= courtesy.largest(self.store.folder, self._counted)
-        fair = courtesy.comparable(self.profile, self._engine.name)
+        fair = courtesy.comparable(self.size, self._engine.name)
         self._publish(
             courtesy.farewell(held, self.memory),
             kernel_seconds=round(time.process_time(), 1),
             memory=self.memory if fair else {},
             **held,
         )
+
+    @staticmethod
+    def _declare(runs: list[Run]) -> None:
+        """Note what a chapter asks for, where the build wants to know (LABKIT_DECLARED)."""
+        if path := os.environ.get("LABKIT_DECLARED"):
+            with open(path, "a", encoding="utf-8") as file:
+                lines = ({"key": run.key(), "run": run.to_dict()} for run in runs)
+                file.writelines(f"{json.dumps(line)}\n" for line in lines)
 
     @contextlib.contextmanager
     def _slot_lent(self) -> Iterator[None]:
@@ -146,11 +162,7 @@ class Lab:
             f"{seconds:.0f} s; {used:.0f} CPU-seconds"
         )
         self._publish(
-            text,
-            cpu_seconds=used,
-            declared=self.declared,
-            runs=len(found),
-            stored=len(found) - trained,
+            text, cpu_seconds=used, runs=len(found), stored=len(found) - trained, keys=sorted(found)
         )
 
     @staticmethod

@@ -1,17 +1,21 @@
 """A run: everything that decides one training, and nothing else.
 
-key(run) = sha256(canonical JSON of the run, fingerprint of the code it uses, torch, device)
+key(run) = sha256(canonical JSON of its content)
+
+Content is the configuration alone, with what it leaves open resolved: a recipe is its equations,
+not its name, and a field that has its class' default is left out. So a run keeps its key when a
+recipe is renamed, a field is added or a file is moved. Whether today's code still computes what a
+record says is not asked here: `labkit.experiments.replay` tries it.
 """
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any
 
 import torch
 
 from labkit.corpora import Digits, Markov, Text
-from labkit.fingerprint import fingerprint_of
 from labkit.model import Departure, ModelConfig
 from labkit.probes import make_probe
 from labkit.stacks import StackConfig
@@ -50,18 +54,41 @@ class Run:
         """Read what `to_dict` wrote, also after a trip through JSON."""
         return cls(**{name: _revive(value) for name, value in values.items()})
 
-    def key(self, device: str = CPU) -> str:
-        """Name the run by its content, the code that runs it, torch's version and the device.
+    def content(self) -> dict[str, Any]:
+        """Resolve the run to what decides its numbers: the same content, the same run."""
+        parts = {name: _content(getattr(self, name)) for name in ("model", "data", "train")}
+        return _plain({**parts, "seed": self.seed, "probes": sorted(set(self.probes))})
 
-        `device` is a class of devices: "cpu", or a GPU's name.
-        """
-        content = {
-            "run": self.to_dict(),
-            "code": fingerprint_of("labkit.experiments.run"),
-            "torch": torch.__version__,
-            "device": device,
-        }
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    def key(self) -> str:
+        """Name the run by its content, in 24 hexadecimal digits."""
+        text = json.dumps(self.content(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+    def configuration(self) -> str:
+        """Name everything but the seed: runs that differ in nothing else share it."""
+        return replace(self, seed=0).key()
+
+    def workload(self) -> str:
+        """Name what is computed, whatever the seed, the rate and the probes."""
+        return replace(self, seed=0, probes=(), train=replace(self.train, lr=1e-3)).key()
+
+
+def _content(config: Any) -> dict[str, Any]:
+    """List a config's kind and the fields that differ from its class' defaults."""
+    resolved = config.resolved() if isinstance(config, ModelConfig) else asdict(config)
+    defaults = {f.name: f.default for f in fields(config) if f.default is not MISSING}
+    return {"type": type(config).__name__} | {
+        name: value for name, value in resolved.items() if value != defaults.get(name, MISSING)
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Write equal values alike: 1.0 as 1, a tuple as a list."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _revive(value: Any) -> Any:

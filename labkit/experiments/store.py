@@ -1,18 +1,18 @@
-"""The records on disk: one file a run, named by its key, whole or absent.
+"""The records on disk: one file for each run that was trained here, and the book's own.
 
-    {"schema": 2, "checksum": …, "key": …, "run": {…}, "record": {…}, "made": {…}}
+    .labkit/runs/<key>.json      {"schema": 3, "checksum": …, "key": …, "run": {…}, "record": {…},
+                                  "made": {…}}
+    data/records/*.jsonl.gz      see labkit.experiments.records
 
-A file is written beside its place and moved there at once, so that a kill leaves either the old
-state or the new. It carries its key and a checksum of its own content: a file that is truncated,
-edited, or copied under another run's name is noticed, said, and treated as absent, so that its run
-trains again. `made` says how the record came about (engine, device, code, memory); no number of a
-chapter depends on it.
+A run is read from whichever has it; where both have it, the one that was made later counts. A file
+of the store carries its key and a checksum of its own content: one that is truncated, edited, or
+copied under another run's name is noticed, said, and treated as absent, so that its run trains
+again. `made` says how the record came about (engine, device, code, memory); no number of a chapter
+depends on it.
 """
 
 import hashlib
 import json
-import os
-import uuid
 import warnings
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,46 +20,66 @@ from typing import Any
 
 import torch
 
+from labkit.experiments.records import Records, Row, from_row, slug, to_row
 from labkit.experiments.run import CPU, Run
-from labkit.fingerprint import fingerprint_of
+from labkit.files import WRITING as WRITING  # known by this name here too
+from labkit.files import code_hash, write_whole
 from labkit.training import Record
 
-SCHEMA = 2
-# Taken now: a key must name the code that this process has imported, not a later edit of it.
-CODE = fingerprint_of("labkit.experiments.run")
-WRITING = ".writing-"  # how the name of a file begins that is not yet whole
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that a reader, or a kill, at any moment sees all of it or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{WRITING}{uuid.uuid4().hex}")
-    try:
-        with part.open("xb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+SCHEMA = 3
+# Taken now: a record must name the code that this process has imported, not a later edit of it.
+CODE = code_hash()
 
 
 class Store:
-    """The records below `<root>/.labkit/runs`, of runs on one class of devices."""
+    """The records below `root`, of runs on one class of devices."""
 
     def __init__(self, root: Path, device: str = CPU):
-        self.folder, self.device = Path(root).absolute() / ".labkit" / "runs", device
+        self.root, self.device = Path(root).absolute(), device
+        self.folder = self.root / ".labkit" / "runs"
+        if device != CPU:
+            self.folder /= slug(device)
+        self.records = Records(self.root, device)
 
     def path(self, run: Run) -> Path:
-        """Say where the record of a run stands, or would stand."""
-        return self.folder / f"{run.key(self.device)}.json"
+        """Say where the store's own record of a run stands, or would stand."""
+        return self.folder / f"{run.key()}.json"
 
     def get(self, run: Run) -> Record | None:
         """Read a run's record; None where there is none, or none that is whole."""
+        entry = self.entry(run)
+        row = self.records.find(run.key())
+        if row is not None and (entry is None or entry["made"]["at"] <= row["at"]):
+            return from_row(row)
+        return None if entry is None else Record.from_json(json.dumps(entry["record"]))
+
+    def row(self, run: Run) -> Row | None:
+        """Read a run's record as the book keeps it; None where there is none."""
+        entry, row = self.entry(run), self.records.find(run.key())
+        if entry is None or (row is not None and entry["made"]["at"] <= row["at"]):
+            return row
+        made = entry["made"]
+        rest = {what: made[what] for what in ("engine", "code", "together") if what in made}
+        return to_row(run, Record(**entry["record"]), made["at"], **rest)
+
+    def fresh(self, run: Run) -> Record | None:
+        """Read a run's record, unless a replay has refuted it and it was not trained since."""
+        return None if self._mark(run.key()).is_file() else self.get(run)
+
+    def mark_stale(self, key: str) -> None:
+        """Note that a replay has refuted a run's record; its next training takes the note away."""
+        write_whole(self._mark(key), "")
+
+    def _mark(self, key: str) -> Path:
+        return self.folder / f".{key}.stale"
+
+    def entry(self, run: Run) -> dict[str, Any] | None:
+        """Read what the store itself has of a run; None where that is nothing, or not whole."""
         path = self.path(run)
         try:
-            return Record.from_json(json.dumps(read_entry(path)["record"]))
+            entry = read_entry(path)
+            Record.from_json(json.dumps(entry["record"]))
+            return entry
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -71,23 +91,18 @@ class Store:
 
     def put(self, run: Run, record: Record, **made: Any) -> None:
         """Keep a run's record, and how and when (UTC) it was made."""
-        key = run.key(self.device)
         now = datetime.now(UTC).isoformat(timespec="seconds")
+        how = {"device": self.device, "code": CODE, "torch": torch.__version__, "at": now}
         entry = {
             "schema": SCHEMA,
-            "key": key,
+            "key": run.key(),
             "run": run.to_dict(),
             "record": json.loads(record.to_json()),
-            "made": {
-                "device": self.device,
-                "code": CODE,
-                "torch": torch.__version__,
-                "at": now,
-                **made,
-            },
+            "made": how | made,
         }
         entry = json.loads(json.dumps(entry))  # as it will be read: tuples are lists
-        write_whole(self.folder / f"{key}.json", json.dumps({"checksum": _sum(entry), **entry}))
+        write_whole(self.path(run), json.dumps({"checksum": _sum(entry), **entry}))
+        self._mark(run.key()).unlink(missing_ok=True)
 
 
 def read_entry(path: Path) -> dict[str, Any]:

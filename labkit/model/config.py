@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from labkit.model.rules import check_config
 from labkit.placements import recipe
@@ -107,6 +107,31 @@ class ModelConfig:
         if self.norm_name == "derf":
             return (1.0, 1.0)  # the code of arXiv 2512.10938 for language models
         return next(alphas for width, alphas in DYT_ALPHA if self.dim >= width)
+
+    def resolved(self) -> dict[str, Any]:
+        """List the fields with what they leave open filled in, and the recipe as its content.
+
+        Two configs that build the same model agree here, whatever they call it.
+        """
+        asked = recipe(self.recipe)
+        encoder, _ = self.depths
+        # What the recipe says of these is resolved below, where a config may say otherwise.
+        here = ("norm", "norm_kw", "init", "final_norm", "softcap", "logit_softcap")
+        rest = {name: value for name, value in asked.content().items() if name not in here}
+        return asdict(self) | {
+            "recipe": rest,
+            "norm": self.norm_name,
+            "norm_kw": sorted(self.norm_options.items()),
+            "norm_eps": None,
+            "kv_heads": self.kv_heads or self.heads,
+            "hidden": self.hidden_dim,
+            "init": self.init_name,
+            "final_norm": asked.final_norm if self.final_norm is None else self.final_norm,
+            "encoder_depth": encoder if self.kind == "encoder-decoder" else None,
+            "softcap": self.attention_cap,
+            "logit_softcap": self.output_cap,
+            "alpha": list(self.alphas) if self.norm_name in ("dyt", "derf") else None,
+        }
 
     def build(self) -> Transformer:
         """Make the model, drawing its weights from torch's current random state."""

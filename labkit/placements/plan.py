@@ -1,7 +1,8 @@
 """What a recipe says: one placement for each sublayer of a block, and what surrounds the blocks."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
 
 from labkit.placements.step import Step
 
@@ -13,6 +14,10 @@ class Placement:
     attention: type[Step]
     feed_forward: type[Step]
     heads: str | None = None  # norms inside attention, in the words of `attention_norms`
+
+    def content(self) -> list[str | None]:
+        """List the equations of both steps, and the norms inside attention."""
+        return [self.attention.equation, self.feed_forward.equation, self.heads]
 
     @property
     def equations(self) -> tuple[str, str]:
@@ -65,7 +70,21 @@ class Recipe:
         count = self.first_blocks if self.first_blocks >= 1 else int(self.first_blocks * blocks)
         return self.first if self.first is not None and block < count else self.block
 
+    def content(self) -> dict[str, Any]:
+        """List what decides a model, in equations and without names: part of a run's key."""
+        parts = {f.name: getattr(self, f.name) for f in fields(self) if f.default is not MISSING}
+        kept = {name: value for name, value in parts.items() if value != _DEFAULTS[name]}
+        for name in ("note", "first"):
+            kept.pop(name, None)
+        kept["block"] = self.block.content()
+        if self.first is not None:
+            kept["first"] = self.first.content()
+        return kept
+
     @property
     def equations(self) -> tuple[str, str]:
         """Write the steps of every block but the first ones."""
         return self.block.equations
+
+
+_DEFAULTS = {f.name: f.default for f in fields(Recipe)}

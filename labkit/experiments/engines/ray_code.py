@@ -76,9 +76,9 @@ def _look() -> Any:
         try:
             import torch
 
-            from labkit.fingerprint import fingerprint_of
+            from labkit.files import code_hash
 
-            return f"labkit {fingerprint_of(code)[:12]}, torch {torch.__version__}"
+            return f"labkit {code_hash()}, torch {torch.__version__}"
         except Exception as error:
             return f"{type(error).__name__}: {error}"
 

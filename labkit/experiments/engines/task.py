@@ -34,7 +34,7 @@ def complete(
     the records: it says how they came about. A GPU's memory is given back, however it ends.
     """
     with alone(task, store):
-        missing = tuple(run for run in task if store.get(run) is None)
+        missing = tuple(run for run in task if store.fresh(run) is None)
         if not missing:
             return 0
         try:

@@ -1,15 +1,14 @@
-"""Read a whole store: what is current, what is stale, what is no record at all.
+"""Read all runs that there are: the store's, and the book's records.
 
-current     its key follows from its run, this code, this torch and its device
-elsewhere   as current, but for the torch of a device that this machine has not
-stale       its key follows from other code or another torch: no run here asks for it again
+current     in the store, under the key of its run
+recorded    in data/records
+stale       in the store, of an older schema: no run asks for it again
 damaged     named as an entry, but not what was put there
 writing     not yet whole: of a writer at work, or of one that was killed
 locks       files that a writer holds a lock on while it is at work, see engines/locks.py
 foreign     anything else in the folder; nobody here touches it
 """
 
-import hashlib
 import json
 import re
 import time
@@ -19,15 +18,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from labkit.experiments.engines.ray_sign import SIGN
-from labkit.experiments.run import CPU, gpu
+from labkit.experiments.records import Records, Row, from_row
 from labkit.experiments.store import SCHEMA, WRITING, checked
-from labkit.fingerprint import fingerprint_of
 
-NAME = re.compile(r"[0-9a-f]{64}\.json")
-LOCK = re.compile(rf"\.[0-9a-f]{{64}}\.lock|{re.escape(SIGN)}.+")
+NAME = re.compile(r"([0-9a-f]{24}|[0-9a-f]{64})\.json")  # the longer ones of older schemas
+LOCK = re.compile(rf"\.[0-9a-f]{{24,64}}\.lock|{re.escape(SIGN)}.+")
 
 
 class Unreadable(Exception):
@@ -57,13 +53,9 @@ class Entry:
     run: dict[str, Any]
     record: dict[str, Any]
     made: dict[str, Any]
-    state: str  # current, elsewhere or stale
-    why: str = ""  # what has changed since
-
-    @property
-    def key(self) -> str:
-        """Name the run."""
-        return self.file.path.stem
+    state: str  # current, recorded or stale
+    key: str  # names the run
+    why: str = ""  # what is wrong with it
 
     @property
     def born(self) -> float:
@@ -95,8 +87,8 @@ class Shelf:
 
 
 def scan(folder: Path) -> Shelf:
-    """Read every file of a store; one that vanishes meanwhile was never there."""
-    shelf = Shelf()
+    """Read every file of a store, and the book's records; one that vanishes was never there."""
+    shelf = Shelf(recorded(folder))
     for path in folder.iterdir() if folder.is_dir() else ():
         try:
             file = look(path)
@@ -120,6 +112,21 @@ def scan(folder: Path) -> Shelf:
     return shelf
 
 
+def recorded(folder: Path) -> list[Entry]:
+    """Read the records of the book whose store lies in `folder`, of runs on CPUs."""
+    records, found = Records(folder.parents[1]), []
+    for name in records.names():
+        file = look(records.path(name))
+        found += [_entry(file, row) for row in records.load(name).values()]
+    return found
+
+
+def _entry(file: File, row: Row) -> Entry:
+    record = json.loads(from_row(row).to_json())
+    made = {"at": row["at"], "device": row["provenance"].get("device"), "where": file.path.name}
+    return Entry(file, row["run"], record, made, "recorded", row["key"])
+
+
 def look(path: Path, why: str = "") -> File:
     """Note a file's size and identity; a link is itself, not what it leads to."""
     found = path.lstat()
@@ -133,8 +140,8 @@ def read(path: Path) -> Entry:
         raw = json.loads(path.read_bytes())
         if isinstance(raw, dict) and isinstance(raw.get("schema"), int) and raw["schema"] > SCHEMA:
             raise Newer(f"a later labkit wrote it, of schema {raw['schema']}")
-        older = isinstance(raw, dict) and set(raw) == {"checksum", "run", "record"}
-        whole = _checked_older(raw) if older else checked(raw, path.stem)
+        older = isinstance(raw, dict) and raw.get("schema", 1) < SCHEMA
+        whole = raw if older else checked(raw, path.stem)
         run, record, made = whole["run"], whole["record"], whole.get("made", {})
         if not all(isinstance(part, dict) for part in (run, record, made)):
             raise ValueError("its parts are no objects")
@@ -142,20 +149,26 @@ def read(path: Path) -> Entry:
             raise ValueError("its record has no losses")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Unreadable(str(error)) from error
-    state, why = ("stale", "an older schema") if older else _state(path.stem, run, made)
-    return Entry(file, run, record, made, state, why)
+    state, why = ("stale", "an older schema") if older else ("current", "")
+    return Entry(file, run, record, made, state, path.stem, why)
 
 
 def find(folder: Path, prefix: str) -> Entry:
     """Read the entry whose key begins so; ValueError where none does, or more than one."""
-    names = [path for path in _named(folder) if path.name.startswith(prefix.lower())]
-    if not prefix or len(names) != 1:
-        some = ", ".join(sorted(path.stem[:12] for path in names)[:5])
+    begin = prefix.lower()
+    names = [path for path in _named(folder) if path.name.startswith(begin)]
+    stored = {path.stem for path in names}
+    rows = [e for e in recorded(folder) if e.key.startswith(begin) and e.key not in stored]
+    if not prefix or len(names) + len(rows) != 1:
+        some = ", ".join(sorted(name[:12] for name in (*stored, *(e.key for e in rows)))[:5])
+        count = len(names) + len(rows)
         raise ValueError(
-            f"a key is named by a beginning that only it has; {len(names)} begin with {prefix!r}"
-            + (f": {some}{' …' if len(names) > 5 else ''}" if prefix and names else "")
+            f"a key is named by a beginning that only it has; {count} begin with {prefix!r}"
+            + (f": {some}{' …' if count > 5 else ''}" if prefix and count else "")
             + "; `labkit runs` lists them"
         )
+    if rows:
+        return rows[0]
     try:
         return read(names[0])
     except Unreadable as error:
@@ -169,31 +182,3 @@ def _named(folder: Path) -> Iterator[Path]:
     for path in folder.iterdir() if folder.is_dir() else ():
         if NAME.fullmatch(path.name):
             yield path
-
-
-def _checked_older(entry: dict[str, Any]) -> dict[str, Any]:
-    """Check an entry of schema 1, which had neither key nor origin."""
-    content = json.dumps([entry["run"], entry["record"]], sort_keys=True)
-    if entry["checksum"] != hashlib.sha256(content.encode()).hexdigest():
-        raise ValueError("its checksum differs from its content")
-    return entry
-
-
-def _state(key: str, run: dict[str, Any], made: dict[str, Any]) -> tuple[str, str]:
-    """Say whether a key still follows from what it was made of, and what has changed if not."""
-    code, device = fingerprint_of("labkit.experiments.run"), made.get("device")
-
-    def follows(torch_version: Any) -> bool:
-        content = {"run": run, "code": code, "torch": torch_version, "device": device}
-        return key == hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-    if follows(torch.__version__):
-        return "current", ""
-    if device not in (CPU, gpu()) and follows(made.get("torch")):
-        return "elsewhere", f"torch {made.get('torch')} of {device}"
-    changed = []
-    if made.get("code") != code:
-        changed.append("other code")
-    if made.get("torch") != torch.__version__:
-        changed.append(f"torch {made.get('torch')}")
-    return "stale", " and ".join(changed) or "its key does not follow from its run"

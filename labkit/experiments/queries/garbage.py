@@ -38,7 +38,7 @@ class Removed:
 def collect(folder: Path, older: float, *, dry: bool = False, damaged: bool = False) -> Removed:
     """Remove what is at least `older` seconds old and no run asks for again, and all debris."""
     shelf, now, removed = scan(folder), time.time(), Removed()
-    removed.kept = len(shelf.of("current", "elsewhere"))
+    removed.kept = len(shelf.of("current"))
     old = [(e.file, f"stale ({e.why})") for e in shelf.of("stale") if e.age >= older]
     if damaged:
         old += [(f, "damaged") for f in shelf.damaged if now - f.modified >= older]

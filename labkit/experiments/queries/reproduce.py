@@ -16,7 +16,7 @@ import torch
 
 from labkit.experiments.queries.entries import Entry
 from labkit.experiments.run import CPU, Run, execute, gpu
-from labkit.fingerprint import fingerprint_of
+from labkit.files import code_hash
 from labkit.training import Record
 
 TOLERANCE = 1e-3  # another machine's rounding, after some hundred steps
@@ -140,8 +140,7 @@ def _origin(entry: Entry) -> dict[str, Any]:
 def _changed(entry: Entry, record: Record, device: str) -> Iterator[str]:
     """Say what the stored record was made with and this one was not."""
     then = _origin(entry)
-    code = fingerprint_of("labkit.experiments.run")
-    now = {**record.provenance, "code": code, "torch": torch.__version__, "device": device}
+    now = {**record.provenance, "code": code_hash(), "torch": torch.__version__, "device": device}
     for name in ("code", "torch", "device", "cpu", "python", "threads", "norms"):
         if name not in then:
             yield f"{name} (it was not recorded)"

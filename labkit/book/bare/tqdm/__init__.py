@@ -1,1 +1,0 @@
-"""A progress bar that shows nothing."""

@@ -1,0 +1,94 @@
+"""Replay the book's records: are they what today's code computes?
+
+Of every configuration that the chapters ask for, one seed's first steps are taken anew; which one,
+today's commit draws. And a few cheap runs are trained in full: for each probe the cheapest run
+that has it. A record that differs is stale, and with it every seed of its configuration.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from labkit.book import asked, replays
+from labkit.book.chapters import Chapter
+from labkit.experiments import Run
+from labkit.experiments.lab import device_of
+from labkit.experiments.records import from_row
+from labkit.experiments.replay import TIMED, Replay, replay, retrain
+from labkit.experiments.run import CPU
+from labkit.experiments.store import Store
+from labkit.pool import cores
+from labkit.provenance import provenance
+
+WHOLE = 30.0  # CPU-seconds of runs that are trained in full, together
+Task = tuple[str, dict[str, Any], dict[str, Any], str]  # kind, run, record's row, device
+
+
+def check(
+    root: Path, chosen: Sequence[Chapter], size: str, *, every: bool = False, commit: str = ""
+) -> dict[str, Any]:
+    """Replay what these chapters ask for, and keep the verdict.
+
+    Configurations that differ only in the learning rate or in probes count as one: the same code
+    computes their first steps. With `every` each is replayed.
+    """
+    store, began = Store(root, device_of(size)), time.monotonic()
+    of = replays.digest(root, chosen, size, every)
+    runs = {run.key(): run for c in chosen for run in asked.read(root, size, c.name)}
+    rows = {key: row for key, run in runs.items() if (row := store.row(run)) is not None}
+    name = Run.configuration if every else Run.workload
+    groups: dict[Any, list[str]] = {}
+    for key in sorted(rows):
+        groups.setdefault(name(runs[key]), []).append(key)
+    commit = commit or provenance()["commit"]
+    drawn = [min(keys, key=lambda key: _draw(commit, key)) for keys in groups.values()]
+    tasks = [("opening", key) for key in drawn]
+    tasks += [("whole", key) for key in _cheap(runs, rows)]
+    found = _perform([(kind, runs[k].to_dict(), rows[k], store.device) for kind, k in tasks])
+    refuted = {name(one.run): str(one) for one in found if not one.agrees}
+    verdict = {
+        "openings": len(drawn),
+        "wholes": len(tasks) - len(drawn),
+        "seconds": round(time.monotonic() - began, 1),
+        "stale": {k: refuted[name(runs[k])] for k in rows if name(runs[k]) in refuted},
+    }
+    replays.keep(root, size, of, verdict)
+    return verdict
+
+
+def _draw(commit: str, key: str) -> str:
+    return hashlib.sha256(f"{commit} {key}".encode()).hexdigest()
+
+
+def _cheap(runs: dict[str, Run], rows: dict[str, Any]) -> list[str]:
+    """Choose the cheapest run of each probe, as long as all of them together take little."""
+    cheapest: dict[str, str] = {}
+    for key in sorted(rows, key=lambda key: (rows[key]["cpu_seconds"], key)):
+        for probe in set(runs[key].probes) - set(TIMED):
+            cheapest.setdefault(probe, key)
+    chosen, seconds = [], 0.0
+    for key in dict.fromkeys(cheapest.values()):
+        if (seconds := seconds + rows[key]["cpu_seconds"]) <= WHOLE:
+            chosen.append(key)
+    return chosen
+
+
+def _perform(tasks: list[Task]) -> list[Replay]:
+    """Carry out replays on every core, one thread each."""
+    if not tasks:
+        return []
+    workers = 1 if tasks[0][3] != CPU else min(cores(), len(tasks))
+    os.environ.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE")  # of the processes below
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(_one, tasks, chunksize=4))
+
+
+def _one(task: Task) -> Replay:
+    kind, run, row, device = task
+    compare = retrain if kind == "whole" else replay
+    return compare(Run.from_dict(run), from_row(row), device)

@@ -1,0 +1,185 @@
+"""The book's records: what its runs left behind, tracked beside the text and read by every build.
+
+    data/records/ladder.jsonl.gz        the shared ladder
+    data/records/06.jsonl.gz            what chapter 06 adds
+    data/records/06.nvidia-h200.jsonl.gz    the same on a GPU, by its name
+
+One run a line: pandas.read_json("data/records/06.jsonl.gz", lines=True) reads a file.
+
+    format      1
+    key         names the run: a hash of its configuration alone (labkit.experiments.run)
+    run         the configuration in full, seed and probes included
+    steps       steps asked for; diverged_at: the step whose loss was not finite, or null
+    first       the first eight losses, exact in float32
+    every, losses   the training loss as means of so many steps each, at most 200 of them
+    probes      what was measured, in float32
+    seconds, cpu_seconds, predictions_per_second, provenance, at
+    sum         a checksum of all of the above
+
+A file is written whole, its lines sorted by key, and says the same bytes for the same records.
+"""
+
+import gzip
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labkit.experiments.run import CPU, Run
+from labkit.files import write_whole
+from labkit.training import Record
+
+FORMAT = 1
+FIRST = 8  # losses kept exactly: what a replay compares
+POINTS = 200  # of a loss curve, at most
+LADDER = "ladder"
+Row = dict[str, Any]
+
+
+class RecordError(ValueError):
+    """A file of records that is not what was written."""
+
+
+class Records:
+    """The files of one book, for one class of devices; each is read when it is asked for."""
+
+    def __init__(self, root: Path, device: str = CPU):
+        self.folder, self.device = Path(root) / "data" / "records", device
+
+    def path(self, name: str) -> Path:
+        """Say where the records of a chapter, or of the ladder, stand."""
+        device = "" if self.device == CPU else f".{slug(self.device)}"
+        return self.folder / f"{name}{device}.jsonl.gz"
+
+    def names(self) -> list[str]:
+        """List what has a file, the ladder first."""
+        ending = self.path("").name
+        names = [path.name.removesuffix(ending) for path in self.folder.glob(f"*{ending}")]
+        return sorted((name for name in names if "." not in name), key=lambda n: (n != LADDER, n))
+
+    def load(self, name: str) -> dict[str, Row]:
+        """Read one file, by key; RecordError where it is damaged, nothing where it is absent."""
+        path = self.path(name)
+        if not path.is_file():
+            return {}
+        state = path.stat()
+        return _load(path, state.st_mtime_ns, state.st_size)
+
+    def find(self, key: str) -> Row | None:
+        """Look a run up in every file; a damaged one counts only where no other has the run."""
+        damaged = None
+        for name in self.names():
+            try:
+                if (row := self.load(name).get(key)) is not None:
+                    return row
+            except RecordError as error:
+                damaged = error
+        if damaged is not None:
+            raise damaged
+        return None
+
+    def write(self, name: str, rows: Iterable[Row]) -> int:
+        """Write one file whole; return its size in bytes."""
+        ordered = sorted(rows, key=lambda row: row["key"])
+        text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in ordered)
+        # No name and no time: the same records are the same bytes.
+        content = gzip.compress(text.encode(), 9, mtime=0)
+        write_whole(self.path(name), content)
+        return len(content)
+
+
+@lru_cache(maxsize=64)
+def _load(path: Path, changed: int, size: int) -> dict[str, Row]:
+    mend = "restore it (git checkout), or remove it and train its runs again (make runs)"
+    try:
+        lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+        rows = [json.loads(line) for line in lines]
+    except (OSError, EOFError, ValueError, RecursionError) as error:
+        raise RecordError(f"the records {path.name} are damaged ({error}); {mend}") from error
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict) or row.get("format") != FORMAT:
+            found = row.get("format") if isinstance(row, dict) else type(row).__name__
+            raise RecordError(
+                f"line {number} of the records {path.name} must have format {FORMAT}, got "
+                f"{found!r}; take the labkit that wrote them, or {mend}"
+            )
+        if row.get("sum") != checksum(row):
+            raise RecordError(
+                f"line {number} of the records {path.name} was edited: its checksum differs from "
+                f"its content; {mend}"
+            )
+    return {row["key"]: row for row in rows}
+
+
+def checksum(row: Mapping[str, Any]) -> str:
+    """Hash a row's content."""
+    content = {name: value for name, value in row.items() if name != "sum"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def to_row(run: Run, record: Record, at: str, **made: Any) -> Row:
+    """Boil a record down to what the book keeps of it."""
+    every = max(1, math.ceil(len(record.losses) / POINTS))
+    losses = [record.losses[i : i + every] for i in range(0, len(record.losses), every)]
+    row = {
+        "format": FORMAT,
+        "key": run.key(),
+        "run": run.to_dict(),
+        "steps": record.steps,
+        "diverged_at": record.diverged_at,
+        "first": [_exactly(loss) for loss in record.losses[:FIRST]],
+        "every": every,
+        "losses": [_rounded(math.fsum(part) / len(part)) for part in losses],
+        "trained": len(record.losses),
+        "probes": _rounded(record.probes),
+        "seconds": round(record.seconds, 3),
+        "cpu_seconds": round(record.cpu_seconds, 3),
+        "predictions_per_second": round(record.predictions_per_second),
+        "provenance": record.provenance | made,
+        "at": at,
+    }
+    row = json.loads(json.dumps(row))  # as it will be read: tuples are lists
+    return {**row, "sum": checksum(row)}
+
+
+def from_row(row: Row) -> Record:
+    """Read a record back. A thinned curve has the mean of its stretch at every step."""
+    losses = [loss for loss in row["losses"] for _ in range(row["every"])][: row["trained"]]
+    first = [float(np.float32(loss)) for loss in row["first"]]
+    return Record(
+        losses=[*first, *losses[len(first) :]],
+        steps=row["steps"],
+        diverged_at=row["diverged_at"],
+        seconds=row["seconds"],
+        cpu_seconds=row["cpu_seconds"],
+        predictions_per_second=row["predictions_per_second"],
+        probes=row["probes"],
+        provenance=dict(row["provenance"]),
+    )
+
+
+def slug(device: str) -> str:
+    """Write a device's name as part of a file's: NVIDIA H200 is nvidia-h200."""
+    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+
+
+def _exactly(loss: float) -> float:
+    """Write a float32 in as few digits as tell it from every other."""
+    return float(str(np.float32(loss)))
+
+
+def _rounded(value: Any) -> Any:
+    """Round every float to seven digits, float32's; what is not finite is null."""
+    if isinstance(value, dict):
+        return {str(name): _rounded(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    if isinstance(value, float):
+        return float(f"{value:.7g}") if math.isfinite(value) else None
+    return value

@@ -1,0 +1,152 @@
+"""Replay: is a record still what today's code computes?
+
+A run's model is made anew from its seed, its data drawn, and the first steps taken; their losses
+are compared with the recorded ones, which are exact in float32. On the kind of machine that made
+the record they are equal bit for bit; on another, within `OPENING`. What the first steps cannot
+see (the end of a schedule, a probe) is seen by training a run in full and comparing everything.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from labkit.experiments.records import FIRST, from_row, to_row
+from labkit.experiments.run import CPU, Run, execute
+from labkit.provenance import provenance
+from labkit.training import Record, TrainConfig
+
+TIMED = ("pace", "folding")  # probes that time something differ every time
+OPENING = 1e-4  # relative, of the first losses, on another kind of machine
+WHOLE = 0.05  # relative, of a whole training there: rounding grows with every step
+
+
+@dataclass(frozen=True)
+class _Opening(TrainConfig):
+    """The first steps of a longer training: the rates are those of the whole."""
+
+    whole: TrainConfig | None = None
+
+    def lr_at(self, step: int) -> float:
+        """Return the rate that the whole training has at this step."""
+        assert self.whole is not None
+        return self.whole.lr_at(step)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What became of one recorded run under today's code."""
+
+    run: Run
+    kind: str  # opening or whole
+    difference: float  # the largest one, relative; infinite where something has another shape
+    tolerance: float
+    where: str = ""  # what differs most
+    seconds: float = 0.0
+
+    @property
+    def agrees(self) -> bool:
+        """Tell whether the record stands."""
+        return self.difference <= self.tolerance
+
+    def __str__(self) -> str:
+        verdict = "agrees" if self.agrees else "differs"
+        return f"{self.run.key()[:12]} {verdict}: {self.where or 'first losses'} by {self.difference:.2g}"
+
+
+def first_losses(run: Run, steps: int = FIRST, device: str = CPU) -> list[float]:
+    """Compute the losses of a run's first steps: nan where one is not finite."""
+    steps = min(steps, run.train.steps)
+    short = _Opening(**{**asdict(run.train), "steps": steps}, whole=run.train)
+    return execute(replace(run, train=short, probes=()), device=device).losses
+
+
+def replay(run: Run, record: Record, device: str = CPU, steps: int = FIRST) -> Replay:
+    """Take a run's first steps anew and compare their losses with a record's."""
+    with _one_thread():
+        actual = first_losses(run, steps, device)
+    expected = record.losses[:steps]
+    difference = _largest(expected, actual)
+    return Replay(run, "opening", difference, 0.0 if _same_machine(record) else OPENING)
+
+
+def retrain(run: Run, record: Record, device: str = CPU) -> Replay:
+    """Train a run in full and compare its losses, its end and everything that was measured."""
+    with _one_thread():
+        fresh = _kept(run, execute(run, device=device))
+    record = _kept(run, record)
+    pairs = {
+        "losses": (record.losses, fresh.losses),
+        "its end": (record.diverged_at, fresh.diverged_at),
+    }
+    pairs |= {
+        name: (record.probes.get(name), fresh.probes.get(name))
+        for name in run.probes
+        if name not in TIMED
+    }
+    found = {name: _largest(a, b) for name, (a, b) in pairs.items()}
+    worst = max(found, key=lambda name: found[name])
+    return Replay(
+        run,
+        "whole",
+        found[worst],
+        0.0 if _same_machine(record) else WHOLE,
+        worst,
+        fresh.cpu_seconds,
+    )
+
+
+def _kept(run: Run, record: Record) -> Record:
+    """Round a record and thin its curve, as the book's records are."""
+    return from_row(to_row(run, record, ""))
+
+
+class _one_thread:
+    """Sums are split among threads: another number of them rounds otherwise."""
+
+    def __enter__(self) -> None:
+        self.threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+
+    def __exit__(self, *error: object) -> None:
+        torch.set_num_threads(self.threads)
+
+
+def _same_machine(record: Record) -> bool:
+    here, there = provenance(), record.provenance
+    alike = all(there.get(name) == here[name] for name in ("cpu", "torch"))
+    return alike and there.get("threads") == 1 and there.get("together", 1) == 1
+
+
+def _largest(expected: Any, actual: Any) -> float:
+    """Compare two values, numbers in lists and dicts, in float32: the largest difference."""
+    a, b = list(_leaves(expected)), list(_leaves(actual))
+    if [x for x in a if not isinstance(x, float)] != [x for x in b if not isinstance(x, float)]:
+        return math.inf
+    first = np.array([x for x in a if isinstance(x, float)], dtype=np.float32)
+    second = np.array([x for x in b if isinstance(x, float)], dtype=np.float32)
+    if first.shape != second.shape:
+        return math.inf
+    if not first.size or np.array_equal(first, second, equal_nan=True):
+        return 0.0
+    gap = float(np.nanmax(np.abs(first - second)))
+    return gap / max(float(np.nanmax(np.abs(first))), 1e-12)
+
+
+def _leaves(value: Any) -> Iterable[Any]:
+    """List the numbers of a value as floats, and the names and shapes around them."""
+    if isinstance(value, dict):
+        for name in sorted(value, key=str):
+            yield str(name)
+            yield from _leaves(value[name])
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        yield f"[{len(value)}]"
+        for item in value:
+            yield from _leaves(item)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield float(value)
+    else:
+        yield str(value)
