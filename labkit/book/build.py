@@ -56,7 +56,7 @@ def _replays(root: Path, size: str, chosen: list[Chapter]) -> bool:
         return True
     if (known := replays.known(root, chosen, size)) is None:
         print(
-            "replays: of each configuration one run's first steps, and some runs in full",
+            "replays: first steps of each configuration, some runs in full",
             flush=True,
         )
         from labkit.book.replaying import check  # needs torch, which an idle build does not

@@ -52,9 +52,8 @@ def records(root: Path, size: str, name: str) -> str:
     files = sorted((root / "data" / "records").glob("*.jsonl.gz"))
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     store = root / ".labkit" / "runs"
-    own = [
-        path for key in asked.keys(root, size, name) if (path := store / f"{key}.json").is_file()
-    ]
+    own = [store / f"{key}.json" for key in asked.keys(root, size, name)]
+    own = [path for path in own if path.is_file()]
     return json.dumps([found, [(path.name, path.stat().st_mtime_ns) for path in own]])
 
 

@@ -15,7 +15,6 @@ def add(commands) -> None:
     verb = _verb(verbs, "build", _build, "execute what changed, write twins, check claims")
     verb.add_argument("--seed", type=int, default=0, help="the chapters' seed (default: 0)")
     verb.add_argument("--only", nargs="+", metavar="NAME", help="these chapters, by name or number")
-    verb.add_argument("--budget", metavar="10m", help="train nothing if it would take longer")
     _engine(verb)
     _verb(verbs, "site", _site, "make the web site from the executed chapters")
     _verb(verbs, "pdf", _pdf, "print the whole site as one PDF, in Chromium")
@@ -24,12 +23,15 @@ def add(commands) -> None:
     verb.add_argument("ids", nargs="*", metavar="ID", help="the claims to record")
     verb.add_argument("--all", action="store_true", help="every claim that differs")
     verb.add_argument("--why", required=True, help="the reason, kept in the ledger")
-    verb = verbs.add_parser("runs", help="train what a size lacks, in slices, without Jupyter")
+    verb = verbs.add_parser("runs", help="train what is missing or stale, at low priority")
     verb.set_defaults(run=_runs)
-    verb.add_argument("--size", choices=SIZES, default="gpu", help="default: gpu")
-    verb.add_argument("--only", nargs="+", metavar="NAME", help="these chapters, by name or number")
+    verb.add_argument("--size", choices=SIZES, default="book", help="default: book")
+    verb.add_argument(
+        "--only", nargs="+", metavar="NAME", help="these chapters, by name or number, or the ladder"
+    )
+    verb.add_argument("--rungs", nargs="+", default=["S"], help="of the ladder (default: S)")
     verb.add_argument("--seed", type=int, default=0, help="the chapters' seed (default: 0)")
-    verb.add_argument("--minutes", type=float, default=8, help="then stop; call again to go on")
+    verb.add_argument("--for", dest="duration", metavar="2h", help="then stop; call again to go on")
     verb.add_argument("--list", action="store_true", help="say what is missing; train nothing")
     _engine(verb)
     _verb(verbs, "pairs", _pairs, "check that every chapter and its twin have the same cells")
@@ -44,7 +46,7 @@ def _verb(verbs, name: str, run, summary: str) -> argparse.ArgumentParser:
     verb.set_defaults(run=run)
     if name != "pairs":
         verb.add_argument(
-            "--size", choices=SIZES, default="book", help="the size of the runs (default: cpu)"
+            "--size", choices=SIZES, default="book", help="the size of the runs (default: book)"
         )
     return verb
 
@@ -70,11 +72,6 @@ def _build(args: argparse.Namespace) -> int:
 
     _choose_engine(args)
     root = find_root()
-    if args.budget is not None:
-        from labkit.book.afford import afford  # needs torch
-
-        chosen = chapters.choose(chapters.find(root), args.only)
-        afford(root, chosen, args.size, args.seed, args.budget)
     return build(root, args.size, args.seed, args.only)
 
 
@@ -107,14 +104,23 @@ def _accept(args: argparse.Namespace) -> int:
 
 
 def _runs(args: argparse.Namespace) -> int:
-    from labkit.book.grids import train  # needs torch
+    from labkit.book.runs import train  # needs torch
+    from labkit.experiments.durations import parse_duration
 
-    root = find_root()
-    chosen = chapters.choose(chapters.find(root), args.only)
-    if args.minutes <= 0:
-        raise ValueError(f"--minutes must be above 0, got {args.minutes:g}")
+    root, names = find_root(), list(args.only or [])
+    climb = not names or "ladder" in names
+    names = [name for name in names if name != "ladder"]
+    chosen = chapters.choose(chapters.find(root), names) if names or not args.only else []
     _choose_engine(args)
-    return train(root, chosen, args.size, seed=args.seed, minutes=args.minutes, only_list=args.list)
+    return train(
+        root,
+        chosen,
+        args.size,
+        seed=args.seed,
+        rungs=args.rungs if climb and args.size == "book" else (),
+        seconds=None if args.duration is None else parse_duration(args.duration),
+        only_list=args.list,
+    )
 
 
 def _pairs(args: argparse.Namespace) -> int:

@@ -34,9 +34,7 @@ def add(commands) -> None:
     _chapters(verb)
     verb = _verb(verbs, "replay", _replay, "are the book's records what this code computes?")
     _chapters(verb)
-    verb.add_argument(
-        "--every", action="store_true", help="each configuration (default: each code path)"
-    )
+    verb.add_argument("--every", action="store_true", help="each rate, too")
     verb = _verb(verbs, "reproduce", _reproduce, "train a run again; red where the numbers differ")
     verb.add_argument("key", metavar="KEY", help="the beginning of its key")
     verb.add_argument("--tolerance", type=float, help="largest relative difference (default: 1e-3)")

@@ -54,7 +54,8 @@ class Replay:
 
     def __str__(self) -> str:
         verdict = "agrees" if self.agrees else "differs"
-        return f"{self.run.key()[:12]} {verdict}: {self.where or 'first losses'} by {self.difference:.2g}"
+        what = self.where or "first losses"
+        return f"{self.run.key()[:12]} {verdict}: {what} by {self.difference:.2g}"
 
 
 def first_losses(run: Run, steps: int = FIRST, device: str = CPU) -> list[float]:
