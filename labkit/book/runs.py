@@ -1,9 +1,9 @@
 """Train what the book lacks: `make runs`. The one way in which its runs are trained.
 
-    labkit book runs --only 06 --for 2h        # any number of times; it goes on where it stopped
+    labkit book runs --only 06 --for 2h     # any number of times; it goes on where it stopped
 
-Missing is a run that a chapter (or the shared ladder) asks for and nothing has a record of; stale is
-one whose record the last replay refuted. A run that depends on the results of another is found
+Missing is a run that a chapter (or the shared ladder) asks for and nothing has a record of; stale
+is one whose record the last replay refuted. A run that depends on the results of another is found
 once those are there, so looking and training take turns. Everything happens at the lowest
 priority: the machine stays free for other work.
 """
@@ -126,9 +126,7 @@ def plan(wanted: Wanted, missing: Wanted, store: Store, todo: Sequence[Run]) -> 
     for name, runs in wanted.items():
         lacking = missing[name]
         text = f"  {name}: {len({r.key() for r in runs})} runs"
-        lines.append(
-            f"{text}, {len(lacking)} missing or stale" if lacking else f"{text}, all there"
-        )
+        lines.append(f"{text}, {len(lacking)} to train" if lacking else f"{text}, all there")
     if not todo:
         return "\n".join(lines)
     cost = estimate([run for runs in wanted.values() for run in runs], store)

@@ -26,7 +26,7 @@ IN_USE = {errno.EWOULDBLOCK, errno.ENOENT, errno.EACCES, errno.EPERM}
 def alone(task: Task, store: Store) -> Iterator[None]:
     """Wait until nobody else trains one of these runs, and keep it so for the length of a block."""
     # Everybody takes them in one order: no two wait for each other.
-    keys = sorted({run.key(store.device) for run in task})
+    keys = sorted({run.key() for run in task})
     with contextlib.ExitStack() as held:
         for key in keys:
             held.enter_context(locked(store.folder / f".{key}.lock"))

@@ -44,7 +44,7 @@ def order(
     return {
         "runs": [run.to_dict() for run in task],
         "own": sources_of(task),
-        "keys": [run.key(store.device) for run in task],
+        "keys": [run.key() for run in task],
         "device": store.device,
         "root": str(store.folder.parents[1]),
         "sign": str(sign),
@@ -61,7 +61,7 @@ def work(order: dict[str, Any]) -> Generator[Any]:
     device, here = order["device"], sees(order["sign"], order["says"])
     accept(order.get("own", {}))
     task = tuple(map(Run.from_dict, order["runs"]))
-    if [run.key(device) for run in task] != order["keys"]:
+    if [run.key() for run in task] != order["keys"]:
         raise ValueError(
             "a run must have the same key everywhere, but on this node labkit's code or torch "
             f"(here {torch.__version__}) is another; install the same versions on every node"
