@@ -7,7 +7,7 @@
 # ---
 
 # %% tags=["parameters"]
-profile = "cpu"
+size = "book"
 seed = 0
 
 # %% [markdown]
@@ -58,9 +58,8 @@ from labkit.stacks import NoisyBatchNorm, StackConfig, signal
 
 lab = Lab(
     "00_why_normalize",
-    profile=profile,
+    size=size,
     seed=seed,
-    cpu_seconds={"smoke": 10, "cpu": 300, "full": 26_000},
     memory={"kernel": "850M", "run": "800M"},
 )
 
@@ -113,8 +112,8 @@ is ours: we say the opposite of what is published, and the card shows both.
 Where runs are random, a card gives a 95 % interval over seeds. It also names its **kind**, because a
 comparison is only as fair as its setting: *exact* (algebra or a count), *at* (one stated setting), *best*
 (each method at its own learning rate, chosen on validation data and reported on test data), *range* (over
-learning rates declared beforehand). And it depends on the **profile**: `smoke` only proves that everything
-runs, `cpu` is what you are reading, `full` and `gpu` run larger grids and models, and may overrule it.
+learning rates declared beforehand). And it depends on the **size** of the runs: `smoke` only proves that everything
+runs, `book` is what you are reading, `gpu` runs larger grids and models, and may overrule it.
 
 ### The row, twice
 
@@ -161,7 +160,7 @@ plots.explore(
 
 # %%
 torch.manual_seed(seed)
-rows = [row_of_matrices(1.1) for _ in lab.seeds(smoke=5, cpu=10, full=40)]
+rows = [row_of_matrices(1.1) for _ in lab.seeds(smoke=5, book=10, gpu=40)]
 claim(
     "00-gradients-grow-with-the-signal",
     "Where the gain is 1.1, a gradient is multiplied by {mean:.3f} per layer on its way down.",
@@ -200,7 +199,7 @@ torch.manual_seed(seed)
 claim(
     "00-vanishing-spares-no-layer",
     "At gain 0.9 the weight gradient changes by a factor {mean:.3f} per layer on the way down.",
-    [first_over_last(0.9) ** (1 / 95) for _ in lab.seeds(smoke=5, cpu=10, full=40)],
+    [first_over_last(0.9) ** (1 / 95) for _ in lab.seeds(smoke=5, book=10, gpu=40)],
     source="Exploring the Transformer, part 14 (an article on residual networks)",
     published="early layers receive almost no updates, layers near the output are updated well",
     criterion="in [0.97, 1.03]",
@@ -220,7 +219,7 @@ yet an ordinary signal keeps its size:
 # %%
 torch.manual_seed(seed)
 wide = torch.randn(512, 512) / 512**0.5
-rows = [row_of_matrices(1.0) for _ in lab.seeds(smoke=5, cpu=10, full=40)]
+rows = [row_of_matrices(1.0) for _ in lab.seeds(smoke=5, book=10, gpu=40)]
 claim(
     "00-spectral-norm-is-a-bound",
     "Random matrices of gain 1: the largest stretch is {spectral:.2f}, a signal's factor per layer is {mean:.3f}.",
@@ -431,7 +430,7 @@ def through_rectifiers(init, seed):
 
 
 rules = {"PyTorch's default": "torch", "Xavier": "xavier", "He": "he"}
-draws = lab.seeds(smoke=2, cpu=5, full=40)
+draws = lab.seeds(smoke=2, book=5, gpu=40)
 passed = {name: [through_rectifiers(init, s) for s in draws] for name, init in rules.items()}
 
 # %%
@@ -576,8 +575,8 @@ start = Run(
 )
 bare, small = {"model.recipe": "none"}, {"model.init": "megatron"}
 arms = {"none": bare, "none, small branches": {**bare, **small}, "pre": {"model.recipe": "pre"}}
-depths = lab.pick(smoke=[2, 4], cpu=[2, 6, 12, 24, 48], full=[2, 6, 12, 24, 48, 96])
-few, five = lab.seeds(smoke=2, cpu=3, full=20), lab.seeds(smoke=5, cpu=5, full=10)
+depths = lab.pick(smoke=[2, 4], book=[2, 6, 12, 24, 48], gpu=[2, 6, 12, 24, 48, 96])
+few, five = lab.seeds(smoke=2, book=3, gpu=20), lab.seeds(smoke=5, book=5, gpu=10)
 gradients = lab.run(Experiment(start, {"arm": arms, "model.depth": depths, "seed": five}))
 
 # %%
@@ -658,7 +657,7 @@ cut = {
 
 # %%
 plots.by_depth(
-    {**cut, "pre": gradients.where(arm="pre", depth=lab.pick(smoke=4, cpu=12, full=12)).values(at_start)},
+    {**cut, "pre": gradients.where(arm="pre", depth=lab.pick(smoke=4, book=12)).values(at_start)},
     ylabel="gradient norm of W²", logy=True,
     caption="Twelve blocks, by layer. Skips without norms: enormous everywhere. Neither: tiny, all layers alike. "
     "Norms and skips: of the order of one.",
@@ -702,16 +701,16 @@ digits = Run(
     model=StackConfig(),
     data=Digits(batch=32),
     train=TrainConfig(
-        steps=lab.pick(smoke=3, cpu=150, full=1000), optimizer="sgd", schedule="linear"
+        steps=lab.pick(smoke=3, book=150, gpu=1000), optimizer="sgd", schedule="linear"
     ),
 )
 
 # %%
-heights = lab.pick(smoke=[4, 8], cpu=[4, 16, 48], full=[4, 8, 16, 48, 96])
+heights = lab.pick(smoke=[4, 8], book=[4, 16, 48], gpu=[4, 8, 16, 48, 96])
 rates = lab.pick(
-    smoke=[1e-2], cpu=[3e-3, 1e-2, 3e-2, 1e-1, 3e-1], full=[1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]
+    smoke=[1e-2], book=[3e-3, 1e-2, 3e-2, 1e-1, 3e-1], gpu=[1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]
 )
-two = lab.seeds(smoke=1, cpu=2, full=3)
+two = lab.seeds(smoke=1, book=2, gpu=3)
 field = {"design": designs, "model.depth": heights, "train.lr": rates}
 tuning = lab.run(Experiment(digits, {**field, "seed": two}))
 
@@ -914,8 +913,8 @@ networks without norms: the largest stable rate falls like $1/\sqrt L$.
 # %%
 ladder = lab.pick(
     smoke=[1e-2, 2e-2],
-    cpu=[2e-3 * 2 ** (k / 2) for k in range(13)],
-    full=[5e-4 * 2 ** (k / 4) for k in range(32)],
+    book=[2e-3 * 2 ** (k / 2) for k in range(13)],
+    gpu=[5e-4 * 2 ** (k / 4) for k in range(32)],
 )
 careful = {"skips, small branches": designs["skips, small branches"]}
 climbs = lab.run(
@@ -966,12 +965,12 @@ models:
 # %%
 tower = Run(
     model=ModelConfig(
-        norm="layer", activation="gelu", dim=lab.pick(smoke=8, cpu=32, full=32, gpu=256), context=32
+        norm="layer", activation="gelu", dim=lab.pick(smoke=8, book=32, gpu=256), context=32
     ),
     data=Text(batch=8, time=32),
     train=TrainConfig(
-        steps=lab.pick(smoke=2, cpu=60, full=300),
-        warmup=lab.pick(smoke=1, cpu=10, full=30),
+        steps=lab.pick(smoke=2, book=60, gpu=300),
+        warmup=lab.pick(smoke=1, book=10, gpu=30),
         schedule="linear",
     ),
     probes=("validation",),
@@ -979,7 +978,7 @@ tower = Run(
 
 # %%
 names = lab.pick(
-    smoke=["none"], cpu=["none", "pre"], full=["none", "pre", "post", "deepnorm", "sandwich"]
+    smoke=["none"], book=["none", "pre"], gpu=["none", "pre", "post", "deepnorm", "sandwich"]
 )
 recipes = {
     f"{name}, {init}": {"model.recipe": name, "model.init": init}
@@ -988,13 +987,13 @@ recipes = {
 }
 recipes["post, xavier"] = {"model.recipe": "post", "model.init": "xavier"}
 grid = {
-    "model.depth": lab.pick(smoke=[2], cpu=[4, 16], full=[4, 12, 24, 48], gpu=[12, 48, 96]),
+    "model.depth": lab.pick(smoke=[2], book=[4, 16], gpu=[12, 48, 96]),
     "train.lr": lab.pick(
-        smoke=[3e-3], cpu=[3e-3, 1e-2, 3e-2], full=[1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2]
+        smoke=[3e-3], book=[3e-3, 1e-2, 3e-2], gpu=[1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2]
     ),
 }
 towers = lab.run(
-    Experiment(tower, {"arm": recipes, **grid, "seed": lab.seeds(smoke=1, cpu=1, full=3)})
+    Experiment(tower, {"arm": recipes, **grid, "seed": lab.seeds(smoke=1, book=1, gpu=3)})
 )
 
 # %%
@@ -1014,7 +1013,7 @@ plots.grid_map(
 )  # fmt: skip
 
 # %%
-tall = lab.pick(smoke=3, cpu=48, full=96)
+tall = lab.pick(smoke=3, book=48, gpu=96)
 sky = {"model.depth": [tall], "seed": few}
 cases = {
     "none, xavier": {**bare, "model.init": "xavier", "train.lr": 3e-3},
@@ -1103,14 +1102,14 @@ question is about speed.
 """
 
 # %%
-shaken = {"model.depth": [8], "train.steps": [lab.pick(smoke=24, cpu=200, full=1000)]}
+shaken = {"model.depth": [8], "train.steps": [lab.pick(smoke=24, book=200, gpu=1000)]}
 norms = {
     "none": {"model.norm": "none"},
     "batch": {"model.norm": "batch"},
     "batch, noisy": {"model.norm": "noisy-batch"},
 }
 watch = {"probes": [("validation", "test", "landscape", "input-shift", "gradient-shift")]}
-speeds = lab.pick(smoke=[1e-1], cpu=[1e-2, 3e-2, 1e-1], full=[1e-2, 3e-2, 1e-1, 3e-1])
+speeds = lab.pick(smoke=[1e-1], book=[1e-2, 3e-2, 1e-1], gpu=[1e-2, 3e-2, 1e-1, 3e-1])
 noise = lab.run(
     Experiment(digits, {**shaken, **watch, "arm": norms, "train.lr": speeds, "seed": five})
 )
@@ -1354,16 +1353,16 @@ reader = Run(
     model=ModelConfig(
         "pre",
         "layer",
-        dim=lab.pick(smoke=8, cpu=32, full=64),
+        dim=lab.pick(smoke=8, book=32, gpu=64),
         depth=6,
         activation="gelu",
         context=32,
     ),
     data=Text(batch=16, time=32),
     train=TrainConfig(
-        steps=lab.pick(smoke=2, cpu=200, full=3000),
+        steps=lab.pick(smoke=2, book=200, gpu=3000),
         lr=5e-3,
-        warmup=lab.pick(smoke=1, cpu=20, full=100),
+        warmup=lab.pick(smoke=1, book=20, gpu=100),
     ),
     probes=("early-answers",),
 )

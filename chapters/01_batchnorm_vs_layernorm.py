@@ -7,7 +7,7 @@
 # ---
 
 # %% tags=["parameters"]
-profile = "cpu"
+size = "book"
 seed = 0
 
 # %% [markdown]
@@ -57,9 +57,8 @@ from labkit.vision import CNNConfig, MLPConfig
 
 lab = Lab(
     "01_batchnorm_vs_layernorm",
-    profile=profile,
+    size=size,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 310, "full": 6000},
     memory={"kernel": "1000M", "run": "850M"},
 )
 
@@ -504,7 +503,7 @@ treatments = {
     "layer (both)": layer_norm,
 }
 lost_keys = {name: [] for name in treatments}
-for s in lab.seeds(smoke=2, cpu=5, full=20):
+for s in lab.seeds(smoke=2, book=5, gpu=20):
     keys = torch.randn(32, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(s))
     for name, treat in treatments.items():
         lost_keys[name].append(1 - can_win(treat(keys).numpy()).mean())
@@ -652,12 +651,12 @@ Three criteria here, on differences paired by seed:
 # %%
 recipe = TrainConfig(optimizer="sgd", schedule="linear")
 digits = Run(MLPConfig(), Digits(), recipe, probes=("test", "test-batch-statistics"))
-shown = lab.pick(smoke=256, cpu=5120, full=12800, gpu=128_000)
+shown = lab.pick(smoke=256, book=5120, gpu=128_000)
 sizes = {
     batch: {"data.batch": batch, "train.steps": shown // batch, "train.lr": 0.1 * batch / 32}
     for batch in (128, 32, 8, 4, 2)
 }
-seeds = lab.seeds(smoke=1, cpu=5, full=10)
+seeds = lab.seeds(smoke=1, book=5, gpu=10)
 norms = ["batch", "layer", "group", "none"]
 by_size = lab.run(Experiment(digits, {"model.norm": norms, "size": sizes, "seed": seeds}))
 
@@ -766,7 +765,7 @@ def channel_gradients(norm, batch, seed):
 
 
 lengths = {
-    (norm, size): [channel_gradients(norm, size, s) for s in lab.seeds(smoke=2, cpu=5, full=20)]
+    (norm, size): [channel_gradients(norm, size, s) for s in lab.seeds(smoke=2, book=5, gpu=20)]
     for norm in ("batch", "layer")
     for size in (2, 3, 4, 8, 32, 128)
 }
@@ -877,16 +876,16 @@ Criterion: BatchNorm above GroupNorm.
 
 # %%
 pictures = Run(
-    CNNConfig(width=16, depth=lab.pick(smoke=3, cpu=3, full=4, gpu=12)),
+    CNNConfig(width=16, depth=lab.pick(smoke=3, book=3, gpu=12)),
     Digits(batch=2),
     TrainConfig(
-        lab.pick(smoke=60, cpu=1280, full=6400, gpu=64_000), optimizer="sgd", schedule="linear"
+        lab.pick(smoke=60, book=1280, gpu=64_000), optimizer="sgd", schedule="linear"
     ),
     probes=("test", "fluctuation"),
 )
 slow, quick = 0.1 * 2 / 32, 0.2 * 2 / 32
 names = lab.pick(
-    smoke=["batch", "group"], cpu=["batch", "group"], full=["batch", "group", "layer", "instance"]
+    smoke=["batch", "group"], book=["batch", "group"], gpu=["batch", "group", "layer", "instance"]
 )
 axes = {"model.norm": names, "train.lr": [slow, quick], "seed": seeds}
 by_rate = lab.run(Experiment(pictures, axes))
@@ -946,17 +945,17 @@ with the same seeds. Criteria:
 """
 
 # %%
-width, blocks = lab.pick(smoke=(32, 3), cpu=(32, 3), full=(64, 4), gpu=(256, 12))
+width, blocks = lab.pick(smoke=(32, 3), book=(32, 3), gpu=(256, 12))
 characters = Run(
     ModelConfig(norm="layer", dim=width, depth=blocks, context=32),
-    Text(batch=16, time=32, held_out=lab.pick(smoke=1024, cpu=8192, full=16384)),
-    TrainConfig(lab.pick(smoke=8, cpu=200, full=1000, gpu=10_000), schedule="linear"),
+    Text(batch=16, time=32, held_out=lab.pick(smoke=1024, book=8192, gpu=16384)),
+    TrainConfig(lab.pick(smoke=8, book=200, gpu=10_000), schedule="linear"),
     probes=("validation", "test", "test-batch-statistics", "leakage"),
 )
 rates = lab.pick(
-    smoke=[1e-2], cpu=[3e-3, 1e-2, 3e-2, 1e-1], full=[1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]
+    smoke=[1e-2], book=[3e-3, 1e-2, 3e-2, 1e-1], gpu=[1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]
 )
-five = lab.seeds(smoke=5, cpu=5, full=10)
+five = lab.seeds(smoke=5, book=5, gpu=10)
 axes = {"model.norm": ["layer", "batch", "none"], "train.lr": rates, "seed": five}
 language = lab.run(Experiment(characters, axes))
 
@@ -1214,7 +1213,7 @@ kept = {
     "rep-batch": {"model.norm": "rep-batch"},
     "prep-batch": {"model.norm": "prep-batch", "model.norm_kw": (("steps", length * 3 // 4),)},
 }
-choose = lab.pick(smoke=[1e-2], cpu=[3e-3, 1e-2, 3e-2], full=rates)
+choose = lab.pick(smoke=[1e-2], book=[3e-3, 1e-2, 3e-2], gpu=rates)
 search = lab.run(Experiment(characters, {"arm": kept, "train.lr": choose, "seed": five[:2]}))
 chosen = {
     name: {**kept[name], "train.lr": arm.best("lr")} for name, arm in search.by("arm").items()

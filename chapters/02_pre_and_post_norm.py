@@ -7,7 +7,7 @@
 # ---
 
 # %% tags=["parameters"]
-profile = "cpu"
+size = "book"
 seed = 0
 
 # %% [markdown]
@@ -57,9 +57,8 @@ from labkit.experiments import Experiment, Lab, Run, claim, exponents, minus
 
 lab = Lab(
     "02_pre_and_post_norm",
-    profile=profile,
+    size=size,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 320, "full": 12_000},
     memory={"kernel": "850M", "run": "750M"},
 )
 
@@ -467,7 +466,7 @@ def sizes(recipe, seed, depth=12, dim=128):
     return [total.square().mean().item() for total in seen[1::2]]
 
 
-draws = lab.seeds(smoke=3, cpu=20, full=40)
+draws = lab.seeds(smoke=3, book=20, gpu=40)
 size = {recipe: [sizes(recipe, s) for s in draws] for recipe in ("post", "pre")}
 
 # %%
@@ -523,7 +522,7 @@ def last_gradient(recipe, depth, seed, final_norm=True, dim=64):
     return torch.autograd.grad(loss, stack[-2].sublayer.down.weight)[0].norm().item()
 
 
-depths = lab.pick(smoke=[2, 4], cpu=[2, 4, 8, 16, 32], full=[2, 4, 8, 16, 32, 64, 128])
+depths = lab.pick(smoke=[2, 4], book=[2, 4, 8, 16, 32], gpu=[2, 4, 8, 16, 32, 64, 128])
 arms = {"post": ("post", True), "pre": ("pre", True), "pre, no final norm": ("pre", False)}
 theorem = {
     arm: {n: [last_gradient(recipe, n, s, final) for s in draws] for n in depths}
@@ -585,8 +584,8 @@ start = Run(
 )
 post, pre = {"model.recipe": "post"}, {"model.recipe": "pre"}
 three = {"post": post, "pre": pre, "pre, no final norm": {**pre, "model.final_norm": False}}
-depths = lab.pick(smoke=[2, 4], cpu=[2, 6, 12, 24, 48], full=[2, 6, 12, 24, 48, 96])
-many = lab.seeds(smoke=2, cpu=5, full=20)
+depths = lab.pick(smoke=[2, 4], book=[2, 6, 12, 24, 48], gpu=[2, 6, 12, 24, 48, 96])
+many = lab.seeds(smoke=2, book=5, gpu=20)
 gradients = lab.run(Experiment(start, {"arm": three, "model.depth": depths, "seed": many}))
 
 # %%
@@ -636,7 +635,7 @@ And by layer, in one model?
 """
 
 # %%
-by_layer = gradients.where(depth=lab.pick(smoke=4, cpu=12, full=12))
+by_layer = gradients.where(depth=lab.pick(smoke=4, book=12))
 plots.by_depth(
     {arm: by_layer.where(arm=arm).values(first_step) for arm in ("post", "pre")},
     ylabel="gradient norm of W²",
@@ -702,7 +701,7 @@ def way_down(seed, depth):
     return path, bottom_over_top(stack, x), bottom_over_top(causal_stack(depth), x)
 
 
-blocks = lab.pick(smoke=[2, 4], cpu=[3, 6, 12, 24], full=[3, 6, 12, 24, 48])
+blocks = lab.pick(smoke=[2, 4], book=[3, 6, 12, 24], gpu=[3, 6, 12, 24, 48])
 names = ("identity path alone", "post, uniform attention", "post, causal attention")
 runs = {2 * n: list(zip(*(way_down(s, n) for s in many), strict=True)) for n in blocks}
 law = {"2^(−S/2)": {n: [2 ** (-n / 2)] for n in runs}}
@@ -776,29 +775,29 @@ def is_stuck(record):
 print(f"letter frequencies alone: {unigram:.3f} nats per character")
 
 # %%
-steps = lab.pick(smoke=3, cpu=150, full=1000, gpu=5000)
+steps = lab.pick(smoke=3, book=150, gpu=5000)
 base = Run(
     model=ModelConfig(
         norm="layer",
         activation="gelu",
-        dim=lab.pick(smoke=8, cpu=32, full=32, gpu=256),
-        depth=lab.pick(smoke=3, cpu=6, full=6, gpu=12),
+        dim=lab.pick(smoke=8, book=32, gpu=256),
+        depth=lab.pick(smoke=3, book=6, gpu=12),
         context=32,
         init="half-xavier",
     ),
-    data=Text(batch=16, time=32, held_out=lab.pick(smoke=512, cpu=8_192, full=65_536)),
+    data=Text(batch=16, time=32, held_out=lab.pick(smoke=512, book=8_192, gpu=65_536)),
     train=TrainConfig(steps=steps, lr=2.5e-2, schedule="linear"),
 )
 
 # %%
-slow = {"train.warmup": lab.pick(smoke=1, cpu=60, full=400, gpu=1000)}
+slow = {"train.warmup": lab.pick(smoke=1, book=60, gpu=1000)}
 four = {
     "post": post,
     "post, warm-up": {**post, **slow},
     "pre": pre,
     "pre, warm-up": {**pre, **slow},
 }
-five = lab.seeds(smoke=5, cpu=5, full=10)
+five = lab.seeds(smoke=5, book=5, gpu=10)
 headline = lab.run(Experiment(base, {"arm": four, "seed": five}))
 
 
@@ -906,7 +905,7 @@ vector. The rest of the run polishes that constant.
 
 So the failure is quiet. No NaN, no spike: a flat curve at a plausible value. Compare it with the loss of letter
 frequencies. (Would
-a stuck run get away in the end? The profile `full` trains longer.)
+a stuck run get away in the end? The size `gpu` trains longer.)
 
 ### How much warm-up?
 
@@ -914,8 +913,8 @@ Before you move the slider: would five steps do?
 """
 
 # %%
-lengths = lab.pick(smoke=[2], cpu=[5, 20], full=[3, 10, 30, 100, 200])
-some = lab.seeds(smoke=2, cpu=3, full=10)
+lengths = lab.pick(smoke=[2], book=[5, 20], gpu=[3, 10, 30, 100, 200])
+some = lab.seeds(smoke=2, book=3, gpu=10)
 ramps = lab.run(Experiment(base, {"arm": {"post": post}, "train.warmup": lengths, "seed": some}))
 
 # %%
@@ -968,9 +967,9 @@ draws with variance $1/(2.5\,d)$ and shrinks the matrices that write to the stre
 trio = {arm: four[arm] for arm in ("post", "post, warm-up", "pre")}
 inits = ["xavier", "half-xavier", "megatron"]
 high = base.train.lr
-rates = lab.pick(smoke=[high], cpu=[3e-3, 1e-2, high], full=[3e-4, 1e-3, 3e-3, 1e-2, high, 1e-1])
+rates = lab.pick(smoke=[high], book=[3e-3, 1e-2, high], gpu=[3e-4, 1e-3, 3e-3, 1e-2, high, 1e-1])
 axes = {"arm": trio, "model.init": inits, "train.lr": rates}
-once = lab.seeds(smoke=1, cpu=1, full=3)
+once = lab.seeds(smoke=1, book=1, gpu=3)
 neighbourhood = lab.run(Experiment(base, {**axes, "seed": once}))
 
 
@@ -1052,15 +1051,15 @@ reported on test data.
 
 # %%
 deep = {
-    "model.depth": [lab.pick(smoke=3, cpu=8, full=12, gpu=24)],
-    "model.dim": [lab.pick(smoke=8, cpu=32, full=64, gpu=256)],
-    "train.steps": [lab.pick(smoke=3, cpu=150, full=2000, gpu=10_000)],
+    "model.depth": [lab.pick(smoke=3, book=8, gpu=24)],
+    "model.dim": [lab.pick(smoke=8, book=32, gpu=256)],
+    "train.steps": [lab.pick(smoke=3, book=150, gpu=10_000)],
 }
 both = {"post": {**post, **slow}, "pre": {**pre, **slow}}
 rates = lab.pick(
-    smoke=[3e-3], cpu=[7e-3, 1.4e-2, 2.8e-2], full=[1e-3, 2e-3, 4e-3, 7e-3, 1.4e-2, 2.8e-2]
+    smoke=[3e-3], book=[7e-3, 1.4e-2, 2.8e-2], gpu=[1e-3, 2e-3, 4e-3, 7e-3, 1.4e-2, 2.8e-2]
 )
-two = lab.seeds(smoke=1, cpu=2, full=3)
+two = lab.seeds(smoke=1, book=2, gpu=3)
 looked = replace(base, probes=(*base.probes, "residual-rms", "layer-cosine", "removal-cost"))
 tuning = lab.run(Experiment(looked, {**deep, "arm": both, "train.lr": rates, "seed": two}))
 best = {arm: part.best("lr") for arm, part in tuning.by("arm").items()}
@@ -1227,7 +1226,7 @@ def read_by_output(recipe, weights, text):
 
 # %%
 alike = {"post": [], "admin": []}
-for s in lab.seeds(smoke=2, cpu=5, full=20):
+for s in lab.seeds(smoke=2, book=5, gpu=20):
     torch.manual_seed(s)
     model = ModelConfig(
         "pre", "layer", 64, 12, activation="relu", context=32, init="xavier"
@@ -1258,7 +1257,7 @@ first one, an interval around −½, was narrower than five seeds can settle.)
 
 # %%
 nine = {name: {"model.recipe": name} for name in answers}
-ends = lab.pick(smoke=[2, 4], cpu=[6, 24], full=[6, 12, 24, 48])
+ends = lab.pick(smoke=[2, 4], book=[6, 24], gpu=[6, 12, 24, 48])
 at_start = replace(start, probes=(*start.probes, "residual-rms"))
 family = lab.run(Experiment(at_start, {"arm": nine, "model.depth": ends, "seed": many}))
 falls, rows = {}, []
@@ -1300,7 +1299,7 @@ Post-Norm is stuck. We look after 60 steps.
 """
 
 # %%
-brief = {"train.steps": [lab.pick(smoke=3, cpu=60, full=1000)]}
+brief = {"train.steps": [lab.pick(smoke=3, book=60, gpu=1000)]}
 bare_nine = lab.run(Experiment(base, {"arm": nine, **brief, "seed": five}))
 plots.dots(
     {arm: part.values("test.loss") for arm, part in bare_nine.by("arm").items()},

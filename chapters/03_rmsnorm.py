@@ -7,7 +7,7 @@
 # ---
 
 # %% tags=["parameters"]
-profile = "cpu"
+size = "book"
 seed = 0
 
 # %% [markdown]
@@ -53,9 +53,8 @@ from labkit.source import show
 
 lab = Lab(
     "03_rmsnorm",
-    profile=profile,
+    size=size,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 270, "full": 11_000},
     memory={"kernel": "900M", "run": "700M"},
 )
 
@@ -577,7 +576,7 @@ def step_of(norm, x, top):
     return lambda: norm(x).backward(top)
 
 
-rows = lab.pick(smoke=256, cpu=1024, full=4096)
+rows = lab.pick(smoke=256, book=1024, gpu=4096)
 x, top = torch.randn(rows, 1024, requires_grad=True), torch.randn(rows, 1024)
 pairs = paired(step_of(nn.RMSNorm(1024), x, top), step_of(nn.LayerNorm(1024), x, top), turns=7)
 slower = [rms > layer for rms, layer in pairs]
@@ -644,17 +643,17 @@ base = Run(
         recipe="pre",
         norm="layer",
         activation="gelu",
-        dim=lab.pick(smoke=8, cpu=32, full=64, gpu=256),
-        depth=lab.pick(smoke=2, cpu=4, full=6, gpu=12),
-        context=lab.pick(smoke=32, cpu=32, full=64, gpu=256),
+        dim=lab.pick(smoke=8, book=32, gpu=256),
+        depth=lab.pick(smoke=2, book=4, gpu=12),
+        context=lab.pick(smoke=32, book=32, gpu=256),
         init="half-xavier",
     ),
     data=Text(
         batch=16,
-        time=lab.pick(smoke=32, cpu=32, full=64, gpu=256),
-        held_out=lab.pick(smoke=512, cpu=8_192, full=65_536),
+        time=lab.pick(smoke=32, book=32, gpu=256),
+        held_out=lab.pick(smoke=512, book=8_192, gpu=65_536),
     ),
-    train=TrainConfig(steps=lab.pick(smoke=3, cpu=150, full=1000, gpu=4000), schedule="linear"),
+    train=TrainConfig(steps=lab.pick(smoke=3, book=150, gpu=4000), schedule="linear"),
     probes=("validation", "test", "mean-share"),
 )
 
@@ -666,12 +665,11 @@ arms = {
 }
 rates = lab.pick(
     smoke=[1e-2],
-    cpu=[1e-2, 2e-2, 4e-2],
-    full=[1e-3, 3e-3, 5e-3, 1e-2, 2e-2, 4e-2, 8e-2],
+    book=[1e-2, 2e-2, 4e-2],
     gpu=[3e-4, 1e-3, 3e-3, 1e-2, 3e-2],
 )
-two = lab.seeds(smoke=1, cpu=2, full=3)
-five = lab.seeds(smoke=5, cpu=5, full=10)
+two = lab.seeds(smoke=1, book=2, gpu=3)
+five = lab.seeds(smoke=5, book=5, gpu=10)
 tuning = lab.run(Experiment(base, {"arm": arms, "train.lr": rates, "seed": two}))
 
 # %%
@@ -683,7 +681,7 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss (nats)",
     logx=True,
-    ylim=lab.pick(smoke=None, cpu=(1.95, 2.3), full=None),
+    ylim=lab.pick(smoke=None, book=(1.95, 2.3), gpu=None),
     caption="How the comparison depends on the learning rate: the two norms lie together at every rate, and the "
     "rate moves the loss far more than the norm does. With the offset RMSNorm ends higher at each of them.",
     provenance=lab.provenance(tuning),
@@ -750,7 +748,7 @@ chain = replace(base, data=Markov(batch=16, time=32), model=replace(base.model, 
 arms["layer, no shift"] = {"model.norm": "layer", "model.norm_kw": (("bias", False),)}
 trio = {arm: arms[arm] for arm in ("layer", "layer, no shift", "rms")}
 markov_rates = lab.pick(
-    smoke=[1e-2], cpu=[5e-3, 2e-2, 3e-2], full=[1e-3, 5e-3, 1e-2, 2e-2, 3e-2, 6e-2]
+    smoke=[1e-2], book=[5e-3, 2e-2, 3e-2], gpu=[1e-3, 5e-3, 1e-2, 2e-2, 3e-2, 6e-2]
 )
 trial = lab.run(Experiment(chain, {"arm": trio, "train.lr": markov_rates, "seed": two}))
 
@@ -766,7 +764,7 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss above the entropy (nats)",
     logx=True,
-    ylim=lab.pick(smoke=None, cpu=(0.4, 1.1), full=None),
+    ylim=lab.pick(smoke=None, book=(0.4, 1.1), gpu=None),
     caption="The Markov language by learning rate: at the low rate the three are one. At the best one LayerNorm "
     "with its shift is lowest; at the highest the two seeds scatter more than the arms differ.",
     provenance=lab.provenance(trial),
@@ -915,7 +913,7 @@ claim(
 
 # %%
 offsets = lab.pick(
-    smoke=[0.0, 10.0], cpu=[0.0, 10.0, 30.0], full=[0.0, 1.0, 3.0, 10.0, 30.0, 100.0]
+    smoke=[0.0, 10.0], book=[0.0, 10.0, 30.0], gpu=[0.0, 1.0, 3.0, 10.0, 30.0, 100.0]
 )
 both = {arm: arms[arm] for arm in ("layer", "rms")}
 doses = lab.run(Experiment(fixed, {"arm": both, "model.embedding_offset": offsets, "seed": two}))
@@ -1017,7 +1015,7 @@ def relative_error(offset, arithmetic, seed, tokens=100, dim=4096):
 
 
 grid = [1, 3, 10, 30, 100, 300, 1000, 3000]
-draws = lab.seeds(smoke=2, cpu=5, full=10)
+draws = lab.seeds(smoke=2, book=5, gpu=10)
 ways = {
     "one-pass, float32": ("float32 one-pass", 8),
     "one-pass, float16": ("float16 one-pass", 5),
@@ -1706,7 +1704,7 @@ cases = {
     for recipe in ("pre", "post")
     for norm in ("layer", "rms")
 }
-my_experiment = Experiment(fixed, {"case": cases, "seed": lab.seeds(smoke=1, cpu=3, full=5)})
+my_experiment = Experiment(fixed, {"case": cases, "seed": lab.seeds(smoke=1, book=3, gpu=5)})
 # results = lab.run(my_experiment)      # remove the first "#" of this line and of the next
 # {case: part.values("mean-share") for case, part in results.by("case").items()}
 print(len(my_experiment.runs()), "runs")

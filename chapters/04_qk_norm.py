@@ -7,7 +7,7 @@
 # ---
 
 # %% tags=["parameters"]
-profile = "cpu"
+size = "book"
 seed = 0
 
 # %% [markdown]
@@ -56,9 +56,8 @@ from labkit.source import show
 
 lab = Lab(
     "04_qk_norm",
-    profile=profile,
+    size=size,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 270, "full": 20_000},
     memory={"kernel": "550M", "run": "700M"},
 )
 
@@ -610,12 +609,12 @@ base = Run(
         norm="layer",
         activation="gelu",
         init="xavier",
-        dim=lab.pick(smoke=16, cpu=64, full=64, gpu=512),
-        depth=lab.pick(smoke=2, cpu=3, full=4, gpu=8),
+        dim=lab.pick(smoke=16, book=64, gpu=512),
+        depth=lab.pick(smoke=2, book=3, gpu=8),
         context=64,
     ),
-    data=Text(batch=8, time=64, held_out=lab.pick(smoke=1024, cpu=8_192, full=65_536)),
-    train=TrainConfig(steps=lab.pick(smoke=3, cpu=160, full=1000), schedule="constant", warmup=10),
+    data=Text(batch=8, time=64, held_out=lab.pick(smoke=1024, book=8_192, gpu=65_536)),
+    train=TrainConfig(steps=lab.pick(smoke=3, book=160, gpu=1000), schedule="constant", warmup=10),
     probes=("validation", "test", "attention", "attention-by-steps", "residual-rms"),
 )
 
@@ -633,17 +632,17 @@ more = {
     "full width": {"model.qk_norm": "olmo2"},
     "after-rope": {"model.qk_norm": "qk rms after-rope"},
 }
-five, two = lab.seeds(smoke=5, cpu=5, full=10), lab.seeds(smoke=1, cpu=2, full=5)
+five, two = lab.seeds(smoke=5, book=5, gpu=10), lab.seeds(smoke=1, book=2, gpu=5)
 both = {name: arms[name] for name in ("none", "qk")}
 core = lab.run(Experiment(base, {"arm": both, "train.lr": [low, mid, high], "seed": five}))
 
 # %%
 rates = lab.pick(
     smoke=[low, high],
-    cpu=[low, 5.5e-3, mid, high, 1e-1],
-    full=[3e-4, 1e-3, low, 5.5e-3, mid, 1.7e-2, high, 1e-1, 3e-1],
+    book=[low, 5.5e-3, mid, high, 1e-1],
+    gpu=[3e-4, 1e-3, low, 5.5e-3, mid, 1.7e-2, high, 1e-1, 3e-1],
 )
-swept = lab.pick(smoke=arms, cpu=arms, full={**arms, **more})
+swept = lab.pick(smoke=arms, book=arms, gpu={**arms, **more})
 sweep = lab.run(Experiment(base, {"arm": swept, "train.lr": rates, "seed": two}))
 
 # %%
@@ -933,7 +932,7 @@ plots.curves(
     xlabel="learning rate",
     ylabel="test loss (nats)",
     logx=True,
-    ylim=(2.0, 3.0) if profile == "cpu" else None,
+    ylim=(2.0, 3.0) if size == "book" else None,
     caption="QK-Norm's valley is wider to the right and no deeper; at the lowest rate it ends higher. "
     "(Two seeds make long bars; some leave the picture.)",
     provenance=lab.provenance(every),
@@ -1042,7 +1041,7 @@ r"""
 The lead is gone. Nothing about QK-Norm has changed between the cards, only the rates on offer: without a norm the best rate lay
 between two values of the coarse grid, where it could not be chosen. Now it can. What QK-Norm
 buys at this size is room to the *right* of the optimum; the optimum itself is no better, as far as five seeds can tell. The cap's
-is no better either. The profile `full` has more rates and longer runs.
+is no better either. The size `gpu` has more rates and longer runs.
 
 ### Unit vectors and their temperature
 
@@ -1124,7 +1123,7 @@ r"""
 | {cite:t}`henry2020`: five low-resource translation pairs, on top of Pre-Norm, FixNorm and ScaleNorm | +0.928 BLEU on average | `04-coarse-grid-shows-a-lead`, gone in `04-each-tuned-qk-norm-is-ahead`; `04-temperature-mends-unit-vectors` |
 | {cite:t}`rybakov2024`: 830M parameters driven into divergence by high rates | outputs of the QKV, projection and second feed-forward layers grow most; QK-Norm with soft-capping allows 1.5 times the rate of QK-Norm alone | alone: figures above; together: exercise 6 |
 | {cite:t}`gemma2` and {cite:t}`gemma2025` | cap of 50 on attention logits in Gemma 2, QK-Norm in its place in Gemma 3 | `04-qk-norm-beats-the-soft-cap` |
-| {cite:t}`kimi2025`: 1T parameters, 32B active, Muon | QK-Clip at $\tau = 100$, no loss spike in 15.5T tokens | profile `full` |
+| {cite:t}`kimi2025`: 1T parameters, 32B active, Muon | QK-Clip at $\tau = 100$, no loss spike in 15.5T tokens | size `gpu` |
 
 A neighbour with another target is the z-loss of PaLM, $10^{-4}\log^2 Z$ with the normalizer $Z$ of the *output*
 softmax {cite:p}`chowdhery2023`. It keeps output logits from drifting and does nothing for attention.
@@ -1312,7 +1311,7 @@ r"""
 Would the loss have told? For the order, two projects tried: nanochat's author
 [saw no improvement](https://github.com/karpathy/nanochat/issues/743) from exchanging the two, and the
 [Marin project](https://github.com/marin-community/marin/issues/5114) no difference. Neither could: their norms have *no gain*, and then both orders are the same
-function, as shown above. With gains the question is open here; the profile `full` trains that arm. What certainly breaks is to load
+function, as shown above. With gains the question is open here; the size `gpu` trains that arm. What certainly breaks is to load
 weights that were trained with the *other* order.
 
 One slip sits outside the block. The scale of the logits is $1/\sqrt{d_k}$ with the head's own width; a port that computes

@@ -7,7 +7,7 @@
 # ---
 
 # %% tags=["parameters"]
-profile = "cpu"
+size = "book"
 seed = 0
 
 # %% [markdown]
@@ -52,9 +52,8 @@ from labkit.source import show
 
 lab = Lab(
     "05_deepnorm",
-    profile=profile,
+    size=size,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 400, "full": 30_000},
     memory={"kernel": "750M", "run": "1500M"},
 )
 
@@ -145,8 +144,8 @@ def fresh(recipe, depth, seed=seed, init=None):
     return replace(small, recipe=recipe, depth=depth, init=init).build()
 
 
-few, five = lab.seeds(smoke=2, cpu=3, full=10), lab.seeds(smoke=5, cpu=5, full=10)
-depths = lab.pick(smoke=[2, 4], cpu=[6, 12, 24, 48], full=[6, 12, 24, 48, 96, 192])
+few, five = lab.seeds(smoke=2, book=3, gpu=10), lab.seeds(smoke=5, book=5, gpu=10)
+depths = lab.pick(smoke=[2, 4], book=[6, 12, 24, 48], gpu=[6, 12, 24, 48, 96, 192])
 shares = {r: {n: [kept(fresh(r, n, s)) for s in few] for n in depths} for r in three}
 
 # %%
@@ -461,8 +460,8 @@ halves = {"α alone": {"model.recipe": "deepnorm"}, "β alone": {**deep, **post}
 also = {**halves, "admin": {"model.recipe": "admin"}}
 
 # %%
-shallow = lab.pick(smoke=[2, 4], cpu=[6, 12, 24, 48, 96], full=[6, 12, 24, 48, 96, 192])
-deepest = lab.pick(smoke=[6], cpu=[192], full=[384])
+shallow = lab.pick(smoke=[2, 4], book=[6, 12, 24, 48, 96], gpu=[6, 12, 24, 48, 96, 192])
+deepest = lab.pick(smoke=[6], book=[192], gpu=[384])
 wide = {"arm": {**main, **also}, "model.depth": shallow, "seed": few}
 peak = {"arm": main, "model.depth": deepest, "seed": few}
 responses = lab.run(Experiment(start, wide)) + lab.run(Experiment(start, peak))
@@ -646,7 +645,7 @@ def family(depth, a, seed=seed, moves=("sgd", "adam", "random")):
 
 
 # %%
-grid = lab.pick(smoke=[2, 4], cpu=[4, 8, 16, 32], full=[4, 8, 16, 32, 64, 128])
+grid = lab.pick(smoke=[2, 4], book=[4, 8, 16, 32], gpu=[4, 8, 16, 32, 64, 128])
 exponents = {"0": 0.0, "1/8": 0.125, "1/4 (DeepNorm)": 0.25, "3/8": 0.375, "1/2 (GLM)": 0.5}
 reached = {name: {n: family(n, a) for n in grid} for name, a in exponents.items()}
 
@@ -699,14 +698,14 @@ initialization of its own practice. `megatron` draws with variance $1/(2.5\,d)$ 
 """
 
 # %%
-steps = lab.pick(smoke=3, cpu=40, full=1000)
+steps = lab.pick(smoke=3, book=40, gpu=1000)
 base = Run(
-    model=replace(small, depth=lab.pick(smoke=4, cpu=50, full=50)),
-    data=Text(batch=8, time=32, held_out=lab.pick(smoke=512, cpu=8_192, full=65_536)),
+    model=replace(small, depth=lab.pick(smoke=4, book=50)),
+    data=Text(batch=8, time=32, held_out=lab.pick(smoke=512, book=8_192, gpu=65_536)),
     train=TrainConfig(steps=steps, lr=3e-3, schedule="linear"),
     probes=("validation", "test", "drift"),
 )
-two = lab.seeds(smoke=2, cpu=2, full=5)
+two = lab.seeds(smoke=2, book=2, gpu=5)
 usual = {"pre, megatron": {**pre, "model.init": "megatron"}}
 fifty = lab.run(Experiment(base, {"arm": main, "seed": five}))
 fifty += lab.run(Experiment(base, {"arm": usual, "seed": few}))
@@ -801,7 +800,7 @@ Now the arms that this picture leaves out: warm-up, which makes first steps smal
 """
 
 # %%
-ramp = {"train.warmup": lab.pick(smoke=1, cpu=20, full=300)}
+ramp = {"train.warmup": lab.pick(smoke=1, book=20, gpu=300)}
 rescues = {"post, warm-up": {**post, **ramp}, "β alone": halves["β alone"]}
 rescued = lab.run(Experiment(base, {"arm": rescues, "seed": five})) + lab.run(
     Experiment(base, {"arm": {"admin": also["admin"]}, "seed": two})
@@ -845,7 +844,7 @@ So here is a fairer race: Pre-Norm from `megatron` against DeepNorm, each at the
 
 # %%
 rates = lab.pick(
-    smoke=[3e-3], cpu=[3e-3, 6e-3, 1e-2], full=[1e-3, 2e-3, 3e-3, 6e-3, 1e-2, 2e-2, 4e-2]
+    smoke=[3e-3], book=[3e-3, 6e-3, 1e-2], gpu=[1e-3, 2e-3, 3e-3, 6e-3, 1e-2, 2e-2, 4e-2]
 )
 pair = {**usual, "deepnorm": deep}
 tuning = lab.run(Experiment(base, {"arm": pair, "train.lr": rates, "seed": two}))
@@ -877,7 +876,7 @@ as large. Compare two rates at twelve blocks and at fifty:
 """
 
 # %%
-twelve = lab.pick(smoke=2, cpu=12, full=12)
+twelve = lab.pick(smoke=2, book=12)
 two_depths = {"model.depth": [twelve, base.model.depth], "train.lr": [3e-3, 1e-2]}
 by_rate = lab.run(Experiment(base, {"arm": {"deepnorm": deep}, **two_depths, "seed": few}))
 plots.curves(
@@ -922,12 +921,12 @@ The neighbourhood of all this: twelve blocks, each placement with each initializ
 
 # %%
 inits = ["xavier", "megatron", "deepnorm"]
-shorter = lab.pick(smoke=2, cpu=40, full=300)
+shorter = lab.pick(smoke=2, book=40, gpu=300)
 placed = {name: {"model.recipe": name} for name in main}
-near = lab.pick(smoke=[3e-3], cpu=[3e-3, 1e-2], full=rates)
+near = lab.pick(smoke=[3e-3], book=[3e-3, 1e-2], gpu=rates)
 axes = {"arm": placed, "model.init": inits, "train.lr": near}
-fixed = {"model.depth": [lab.pick(smoke=2, cpu=12, full=24)], "train.steps": [shorter]}
-once = lab.seeds(smoke=1, cpu=1, full=3)
+fixed = {"model.depth": [lab.pick(smoke=2, book=12, gpu=24)], "train.steps": [shorter]}
+once = lab.seeds(smoke=1, book=1, gpu=3)
 map_runs = lab.run(Experiment(base, {**axes, **fixed, "seed": once}))
 
 # %%
@@ -960,7 +959,7 @@ feed-forward output matrix, from the first block to the last:
 """
 
 # %%
-tall = lab.pick(smoke=20, cpu=1000, full=1000)
+tall = lab.pick(smoke=20, book=1000)
 thousand = lab.run(
     Experiment(
         start,
@@ -1009,13 +1008,13 @@ Chapter 02 saw no vanishing in Post-Norm over 48 sublayers. Over 2,000 the gradi
 
 ### Does it train better there?
 
-A hundred blocks and eight steps are what this budget allows (the profile `full` takes 1,000 blocks and more steps).
+A hundred blocks and eight steps are what these runs have (the size `gpu` takes 1,000 blocks and more steps).
 """
 
 # %%
 tower = {
-    "model.depth": [lab.pick(smoke=8, cpu=100, full=1000)],
-    "train.steps": [lab.pick(smoke=2, cpu=8, full=300)],
+    "model.depth": [lab.pick(smoke=8, book=100, gpu=1000)],
+    "train.steps": [lab.pick(smoke=2, book=8, gpu=300)],
 }
 high = lab.run(Experiment(base, {"arm": pair, **tower, "probes": [("test",)], "seed": few}))
 high_loss = {arm: part.values("test.loss") for arm, part in high.by("arm").items()}

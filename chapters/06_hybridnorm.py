@@ -7,7 +7,7 @@
 # ---
 
 # %% tags=["parameters"]
-profile = "cpu"
+size = "book"
 seed = 0
 
 # %% [markdown]
@@ -60,9 +60,8 @@ from labkit.source import show
 
 lab = Lab(
     "06_hybridnorm",
-    profile=profile,
+    size=size,
     seed=seed,
-    cpu_seconds={"smoke": 15, "cpu": 320, "full": 40_000},
     memory={"kernel": "750M", "run": "700M"},
 )
 
@@ -506,24 +505,24 @@ What is small: six blocks of width 32, four heads, a hundred steps.
 """
 
 # %%
-steps = lab.pick(smoke=2, cpu=100, full=300)
+steps = lab.pick(smoke=2, book=100, gpu=300)
 train = TrainConfig(
     steps=steps, lr=3e-3, betas=(0.9, 0.95), weight_decay=0.1, clip=1.0,
     warmup=steps // 10, schedule="cosine", final_lr=0.1,
 )  # fmt: skip
 base = Run(
-    model=replace(small, depth=lab.pick(smoke=2, cpu=6, full=12), init="megatron"),
-    data=Text(batch=lab.pick(smoke=4, cpu=8, full=16), time=32, held_out=lab.pick(smoke=512, cpu=8_192, full=65_536)),
+    model=replace(small, depth=lab.pick(smoke=2, book=6, gpu=12), init="megatron"),
+    data=Text(batch=lab.pick(smoke=4, book=8, gpu=16), time=32, held_out=lab.pick(smoke=512, book=8_192, gpu=65_536)),
     train=train,
     probes=("validation", "test", "gradient-profile"),
 )  # fmt: skip
 rows = {name: {"model.recipe": name} for name in name_of.values()}
-two, three = lab.seeds(smoke=2, cpu=2, full=5), lab.seeds(smoke=3, cpu=3, full=5)
-five = lab.seeds(smoke=5, cpu=5, full=10)
+two, three = lab.seeds(smoke=2, book=2, gpu=5), lab.seeds(smoke=3, book=3, gpu=5)
+five = lab.seeds(smoke=5, book=5, gpu=10)
 inits = lab.pick(
     smoke=["megatron", "xavier"],
-    cpu=["megatron", "xavier"],
-    full=["megatron", "normal", "xavier"],
+    book=["megatron", "xavier"],
+    gpu=["megatron", "normal", "xavier"],
 )
 
 
@@ -810,9 +809,9 @@ Now the third axis. Four recipes, two initializations, three rates; each cell is
 
 # %%
 rates = lab.pick(
-    smoke=[3e-3, 1e-2], cpu=[3e-3, 1e-2, 3e-2], full=[1e-3, 2e-3, 3e-3, 6e-3, 1e-2, 2e-2, 3e-2]
+    smoke=[3e-3, 1e-2], book=[3e-3, 1e-2, 3e-2], gpu=[1e-3, 2e-3, 3e-3, 6e-3, 1e-2, 2e-2, 3e-2]
 )
-some = lab.pick(smoke=["pre", "hybrid"], cpu=["pre", "post", "pre-post", "hybrid"], full=list(rows))
+some = lab.pick(smoke=["pre", "hybrid"], book=["pre", "post", "pre-post", "hybrid"], gpu=list(rows))
 field = lab.run(
     Experiment(base, {"arm": pick(some), "model.init": inits, "train.lr": rates, "seed": two})
 )  # fmt: skip
@@ -934,7 +933,7 @@ The paper's Table 5 goes from 16 to 29 layers. Post-Norm diverges there; HybridN
 """
 
 # %%
-deep = lab.pick(smoke=3, cpu=12, full=24)
+deep = lab.pick(smoke=3, book=12, gpu=24)
 trio = ["post", "pre", "hybrid"]
 tall = lab.run(
     Experiment(base, {"arm": pick(trio), "model.init": inits, "model.depth": [deep], "seed": three})
@@ -1006,7 +1005,7 @@ Figure 5 of the paper compares gradient norms at steps 1 and 100 and reads: Pre-
 """
 
 # %%
-moments = lab.pick(smoke=["1", "2"], cpu=["1", "5", "20", "100"], full=["1", "5", "20", "100"])
+moments = lab.pick(smoke=["1", "2"], book=["1", "5", "20", "100"])
 profiles = {
     arm: {step: tall.where(arm=arm, init="megatron").values(f"gradient-profile.{step}.block") for step in moments}
     for arm in trio
@@ -1090,7 +1089,7 @@ plots.table(
 )  # fmt: skip
 
 # %%
-widths = lab.pick(smoke=[16, 24, 32, 48], cpu=[16, 24, 32, 48], full=[16, 32, 64, 128])
+widths = lab.pick(smoke=[16, 24, 32, 48], book=[16, 24, 32, 48], gpu=[16, 32, 64, 128])
 others = [w for w in widths if w != base.model.dim]
 ladder = lab.run(
     Experiment(base, {"arm": pick(["pre", "hybrid"]), "model.dim": others, "seed": three})
@@ -1150,8 +1149,8 @@ The paper's Table 2 has a mixture of experts with 6.9 billion parameters, after 
 
 # %%
 experts = {
-    "model.experts": [lab.pick(smoke=2, cpu=4, full=8)],
-    "model.depth": [lab.pick(smoke=2, cpu=4, full=12)],
+    "model.experts": [lab.pick(smoke=2, book=4, gpu=8)],
+    "model.depth": [lab.pick(smoke=2, book=4, gpu=12)],
 }
 moe = lab.run(Experiment(base, {"arm": pick(["pre", "hybrid"]), **experts, "seed": three}))
 moe_loss = {arm: part.values("test.loss") for arm, part in moe.by("arm").items()}

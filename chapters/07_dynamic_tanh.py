@@ -7,7 +7,7 @@
 # ---
 
 # %% tags=["parameters"]
-profile = "cpu"
+size = "book"
 seed = 0
 
 # %% [markdown]
@@ -53,9 +53,8 @@ from labkit.vit import ViTConfig
 
 lab = Lab(
     "07_dynamic_tanh",
-    profile=profile,
+    size=size,
     seed=seed,
-    cpu_seconds={"smoke": 15, "cpu": 370, "full": 20_000},
     memory={"kernel": "600M", "run": "750M"},
 )
 
@@ -371,19 +370,19 @@ The bench: four blocks of width 32, GELU, windows of 32 characters, sixteen a ba
 """
 
 # %%
-steps = lab.pick(smoke=3, cpu=180, full=800)
+steps = lab.pick(smoke=3, book=180, gpu=800)
 base = Run(
     model=ModelConfig(
-        norm="layer", dim=32, depth=lab.pick(smoke=1, cpu=4, full=4),
+        norm="layer", dim=32, depth=lab.pick(smoke=1, book=4),
         activation="gelu", context=32, init="xavier",
     ),
-    data=Text(batch=16, time=32, held_out=lab.pick(smoke=512, cpu=4096, full=16_384)),
+    data=Text(batch=16, time=32, held_out=lab.pick(smoke=512, book=4096, gpu=16_384)),
     train=TrainConfig(steps=steps, lr=0.01, warmup=min(20, steps), schedule="linear"),
     probes=("validation", "test", "norm-maps"),
 )  # fmt: skip
-few, five = lab.seeds(smoke=2, cpu=3, full=5), lab.seeds(smoke=5, cpu=5, full=10)
+few, five = lab.seeds(smoke=2, book=3, gpu=5), lab.seeds(smoke=5, book=5, gpu=10)
 rates = lab.pick(
-    smoke=[0.01], cpu=[0.003, 0.01, 0.03], full=[0.001, 0.003, 0.006, 0.01, 0.03, 0.06]
+    smoke=[0.01], book=[0.003, 0.01, 0.03], gpu=[0.001, 0.003, 0.006, 0.01, 0.03, 0.06]
 )
 layer, dyt = {"model.norm": "layer"}, {"model.recipe": "dyt"}
 derf, none = {"model.recipe": "derf"}, {"model.recipe": "none"}
@@ -545,7 +544,7 @@ To see that spread alone does it, **plant** some where there was none: the space
 """
 
 # %%
-amount = lab.pick(smoke=[30.0], cpu=[30.0], full=[3.0, 10.0, 30.0, 100.0])
+amount = lab.pick(smoke=[30.0], book=[30.0], gpu=[3.0, 10.0, 30.0, 100.0])
 two = {"layer": layer, "dyt": dyt}
 planted = lab.run(
     Experiment(base, {"arm": two, "model.embedding_outlier": amount, "seed": five})
@@ -651,12 +650,12 @@ All norms with the same $\alpha_0$ first, then attention's apart from the rest.
 
 # %%
 values = lab.pick(
-    smoke=[0.5, 1.0], cpu=[0.25, 0.5, 1.0, 2.0], full=[0.125, 0.25, 0.5, 1.0, 2.0, 4.0]
+    smoke=[0.5, 1.0], book=[0.25, 0.5, 1.0, 2.0], gpu=[0.125, 0.25, 0.5, 1.0, 2.0, 4.0]
 )
 apart = lab.pick(
     smoke=[(0.5, 1.0), (1.0, 0.5)],
-    cpu=[(0.25, 1.0), (1.0, 0.25)],
-    full=[(a, b) for a in values for b in values if a != b],
+    book=[(0.25, 1.0), (1.0, 0.25)],
+    gpu=[(a, b) for a in values for b in values if a != b],
 )
 firsts = {f"{a:g} and {b:g}": (a, b) for a, b in [*((a, a) for a in values), *apart]}
 first_arms = {
@@ -733,7 +732,7 @@ Embeddings enter at size 1 a channel: rows with standard deviation $1/\sqrt d$ t
 """
 
 # %%
-sizes_of = lab.pick(smoke=[32**-0.5], cpu=[32**-0.5], full=[0.05, 32**-0.5, 0.5, 2.0, 4.0])
+sizes_of = lab.pick(smoke=[32**-0.5], book=[32**-0.5], gpu=[0.05, 32**-0.5, 0.5, 2.0, 4.0])
 scaled = lab.run(
     Experiment(base, {"arm": two, "model.embedding_size": sizes_of, "seed": five})
 ).where(embedding_size=32**-0.5).by("arm")  # fmt: skip
@@ -763,8 +762,8 @@ first 2,048 characters of the corpus, so in `cpu` each is seen some forty-five t
 """
 
 # %%
-scarce = lab.pick(smoke=[1024], cpu=[2048, 16_384], full=[1024, 2048, 4096, 16_384, 65_536])
-least = scarce[0] if profile == "smoke" else 2048
+scarce = lab.pick(smoke=[1024], book=[2048, 16_384], gpu=[1024, 2048, 4096, 16_384, 65_536])
+least = scarce[0] if size == "smoke" else 2048
 little = lab.run(
     Experiment(base, {"arm": two, "data.characters": scarce, "seed": few})
 )  # fmt: skip
@@ -876,8 +875,8 @@ show(orthogonalize)
 
 # %%
 third = {**two, "derf": derf}
-muon = {"train.optimizer": lab.pick(smoke=["muon"], cpu=["muon"], full=["muon", "sgd"])}
-muon |= {"train.lr": lab.pick(smoke=[0.03], cpu=[0.03], full=[0.003, 0.01, 0.03, 0.1])}
+muon = {"train.optimizer": lab.pick(smoke=["muon"], book=["muon"], gpu=["muon", "sgd"])}
+muon |= {"train.lr": lab.pick(smoke=[0.03], book=[0.03], gpu=[0.003, 0.01, 0.03, 0.1])}
 optimized = lab.run(Experiment(base, {"arm": third, **muon, "seed": few}))
 turned = optimized.where(optimizer="muon", lr=0.03).by("arm")
 adam = {arm: best[arm][: len(few)] for arm in third}
@@ -924,7 +923,7 @@ The paper's good $\alpha_0$ falls with width, and its models are wide. Is the ga
 """
 
 # %%
-widths = lab.pick(smoke=[16, 32], cpu=[16, 32, 64], full=[16, 32, 64, 128])
+widths = lab.pick(smoke=[16, 32], book=[16, 32, 64], gpu=[16, 32, 64, 128])
 grown = lab.run(Experiment(base, {"arm": two, "model.dim": widths, "seed": few}))
 by_width = {
     arm: {n: part.values("test.loss") for n, part in results.by("dim").items()}
@@ -954,7 +953,7 @@ claim(
 r"""
 All at one rate, note, which need not be either arm's best at another width.
 
-What the cpu profile cannot hold is declared in `full`: the activation SwiGLU (under which the study arXiv 2604.23434 saw DyT's LLaMA collapse), two other initializations, deeper stacks, dropout, and rate by outlier. The same cells list them.
+What the size `book` does not hold is declared in `gpu`: the activation SwiGLU (under which the study arXiv 2604.23434 saw DyT's LLaMA collapse), two other initializations, deeper stacks, dropout, and rate by outlier. The same cells list them.
 """
 
 # %%
@@ -963,7 +962,7 @@ further = {
     "model.init": ["megatron", "half-xavier"],
     "model.depth": [8, 16],
 }
-grids = lab.pick(smoke={}, cpu={}, full=further)
+grids = lab.pick(smoke={}, book={}, gpu=further)
 for axis, choices in grids.items():
     lab.run(Experiment(base, {"arm": arms, axis: choices, "train.lr": rates, "seed": few}))
 if grids:
@@ -980,7 +979,7 @@ The first successes of DyT are vision transformers: ViT-B goes from 82.3 to 82.5
 # %%
 vision = replace(
     base,
-    model=ViTConfig(init="xavier", depth=lab.pick(smoke=1, cpu=3, full=6)),
+    model=ViTConfig(init="xavier", depth=lab.pick(smoke=1, book=3, gpu=6)),
     data=Digits(batch=32),
     probes=("validation", "test"),
 )
@@ -1025,7 +1024,7 @@ And where DyT ought to shine: a rate at which blocks *without* norms break. Boun
 
 # %%
 hot = {"dyt": tanh1, "none": {"model.recipe": "none"}}
-hot_rate = lab.pick(smoke=[0.03], cpu=[0.03], full=[0.03, 0.1])
+hot_rate = lab.pick(smoke=[0.03], book=[0.03], gpu=[0.03, 0.1])
 burnt = lab.run(Experiment(vision, {"arm": hot, "train.lr": hot_rate, "seed": few}))
 survived = {a: p.values("test.accuracy") for a, p in burnt.where(lr=0.03).by("arm").items()}
 print("diverged at step:", burnt.where(arm="none", lr=0.03).values(lambda r: r.diverged_at))
@@ -1048,7 +1047,7 @@ Little data once more, now with images: one hundred digits to learn from, at the
 
 # %%
 hundred = {arm: {**seeing[arm], "train.lr": seen_rates.where(arm=arm).best("lr")} for arm in two}
-pictures = lab.pick(smoke=[64], cpu=[100], full=[50, 100, 300, 1000])
+pictures = lab.pick(smoke=[64], book=[100], gpu=[50, 100, 300, 1000])
 shots = lab.run(Experiment(vision, {"arm": hundred, "data.images": pictures, "seed": five}))
 first = shots.where(images=pictures[min(1, len(pictures) - 1)]).by("arm")
 claim(
@@ -1061,7 +1060,7 @@ claim(
 )
 
 # %%
-drops = lab.pick(smoke=[], cpu=[], full=[0.1, 0.3])
+drops = lab.pick(smoke=[], book=[], gpu=[0.1, 0.3])
 if drops:
     lab.run(Experiment(vision, {"arm": hundred, "model.dropout": drops, "seed": five}))
 

@@ -7,7 +7,7 @@
 # ---
 
 # %% tags=["parameters"]
-profile = "cpu"
+size = "book"
 seed = 0
 
 # %% [markdown]
@@ -47,9 +47,8 @@ from labkit.source import show
 
 lab = Lab(
     "08_ngpt",
-    profile=profile,
+    size=size,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 400, "full": 60_000},
     memory={"kernel": "650M", "run": "700M"},
 )
 
@@ -456,13 +455,13 @@ nGPT as published wants a higher rate than the others: among their three it took
 # %%
 base = Run(
     model=Departure(
-        dim=lab.pick(smoke=16, cpu=64, full=128), depth=lab.pick(smoke=2, cpu=2, full=6), context=32
+        dim=lab.pick(smoke=16, book=64, gpu=128), depth=lab.pick(smoke=2, book=2, gpu=6), context=32
     ),
-    data=Text(batch=16, time=32, held_out=lab.pick(smoke=512, cpu=16_384, full=65_536)),
-    train=TrainConfig(steps=lab.pick(smoke=8, cpu=400, full=4000)),
+    data=Text(batch=16, time=32, held_out=lab.pick(smoke=512, book=16_384, gpu=65_536)),
+    train=TrainConfig(steps=lab.pick(smoke=8, book=400, gpu=4000)),
     probes=("validation", "test", "weights", "sphere-scales", "layer-cosine", "residual-rms"),
 )
-recipe = {"train.weight_decay": 0.1, "train.warmup": lab.pick(smoke=1, cpu=30, full=300)}
+recipe = {"train.weight_decay": 0.1, "train.warmup": lab.pick(smoke=1, book=30, gpu=300)}
 sphere = {"model.recipe": "ngpt"}
 own = {**sphere, "model.share": 0.25, "model.s_z": 10.0}
 arms = {"pre": {}, "pre, decay and warm-up": recipe, "ngpt, as published": sphere}
@@ -470,11 +469,11 @@ arms |= {"ngpt, own starts": own}
 
 # %%
 rates = lab.pick(
-    smoke=[8e-3], cpu=[4e-3, 8e-3, 1.6e-2], full=[1e-3, 2e-3, 4e-3, 6e-3, 8e-3, 1.2e-2, 1.6e-2]
+    smoke=[8e-3], book=[4e-3, 8e-3, 1.6e-2], gpu=[1e-3, 2e-3, 4e-3, 6e-3, 8e-3, 1.2e-2, 1.6e-2]
 )
 grids = {arm: rates for arm in arms} | {"ngpt, as published": [2 * rate for rate in rates]}
-two, five = lab.seeds(smoke=1, cpu=2, full=3), lab.seeds(smoke=5, cpu=5, full=10)
-three = lab.seeds(smoke=2, cpu=3, full=5)
+two, five = lab.seeds(smoke=1, book=2, gpu=3), lab.seeds(smoke=5, book=5, gpu=10)
+three = lab.seeds(smoke=2, book=3, gpu=5)
 sweep = {
     arm: lab.run(Experiment(base, {"arm": {arm: arms[arm]}, "train.lr": grid, "seed": two}))
     for arm, grid in grids.items()
@@ -760,8 +759,8 @@ The same number of tokens per step, cut into windows of 16, 32 or 128, for half 
 """
 
 # %%
-windows = lab.pick(smoke=[8, 16], cpu=[16, 32, 128], full=[16, 32, 64, 128, 256, 512])
-tokens_a_step = lab.pick(smoke=64, cpu=512, full=8192)
+windows = lab.pick(smoke=[8, 16], book=[16, 32, 128], gpu=[16, 32, 64, 128, 256, 512])
+tokens_a_step = lab.pick(smoke=64, book=512, gpu=8192)
 by_window = {
     n: lab.run(
         Experiment(
@@ -811,7 +810,7 @@ Post-Norm wanted warm-up: without it the first steps at a high rate left it stuc
 """
 
 # %%
-ramp = {"train.warmup": lab.pick(smoke=1, cpu=15, full=300)}
+ramp = {"train.warmup": lab.pick(smoke=1, book=15, gpu=300)}
 ramped = lab.run(Experiment(base, {"arm": {"ngpt": lasting(half)["ngpt"] | ramp}, "seed": three}))
 claim(
     "08-no-warm-up-needed",
@@ -927,7 +926,7 @@ From both starts the scales rise into one region: shares of some tenths, $s_z$ o
 
 # %%
 deep = {
-    "model.depth": [lab.pick(smoke=3, cpu=6, full=24)],
+    "model.depth": [lab.pick(smoke=3, book=6, gpu=24)],
     "model.share": [1 / 6],
     "probes": [("sphere-scales", "layer-cosine", "test")],
 }

@@ -7,7 +7,7 @@
 # ---
 
 # %% tags=["parameters"]
-profile = "cpu"
+size = "book"
 seed = 0
 
 # %% [markdown]
@@ -49,9 +49,8 @@ from labkit.source import show
 
 lab = Lab(
     "09_memory_wall",
-    profile=profile,
+    size=size,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 240, "full": 20_000},
     memory={"kernel": "700M", "run": "700M"},
 )
 
@@ -163,7 +162,7 @@ def fused(rows, dim):
     return lambda: F.layer_norm(x, (dim,), w, b), lambda: in_steps(x, w, b)
 
 
-large = paired(*fused(lab.pick(smoke=1024, cpu=4096, full=16384), 2048), turns=9)
+large = paired(*fused(lab.pick(smoke=1024, book=4096, gpu=16384), 2048), turns=9)
 small = paired(fused(1, 1024)[0], fused(1, 64)[0], turns=31, inner=50)
 
 # %%
@@ -324,7 +323,7 @@ def lost(seed, rows):
 
 
 # %%
-rows = lab.pick(smoke=1024, cpu=8192, full=8192)
+rows = lab.pick(smoke=1024, book=8192)
 errors = [lost(s, rows) for s in range(seed, seed + 5)]
 claim(
     "09-gain-gradients-are-lost-in-bfloat16",
@@ -657,13 +656,13 @@ A recipe chooses how many norms there are. Sandwich has a second norm behind eac
 from labkit.costs import cost_of
 
 base = Run(
-    model=ModelConfig(norm="rms", init="half-xavier", dim=lab.pick(smoke=16, cpu=32, full=64, gpu=512), context=32),
-    data=Text(batch=16, time=32, held_out=lab.pick(smoke=1024, cpu=8_192, full=65_536)),
-    train=TrainConfig(steps=lab.pick(smoke=3, cpu=120, full=1500), schedule="linear", warmup=lab.pick(smoke=1, cpu=15, full=50)),
+    model=ModelConfig(norm="rms", init="half-xavier", dim=lab.pick(smoke=16, book=32, gpu=512), context=32),
+    data=Text(batch=16, time=32, held_out=lab.pick(smoke=1024, book=8_192, gpu=65_536)),
+    train=TrainConfig(steps=lab.pick(smoke=3, book=120, gpu=1500), schedule="linear", warmup=lab.pick(smoke=1, book=15, gpu=50)),
     probes=("validation", "test"),
 )  # fmt: skip
 arms = {name: {"model.recipe": name} for name in ("none", "pre", "sandwich")}
-depths = lab.pick(smoke=[1, 2], cpu=[6, 12], full=[6, 12, 24], gpu=[6, 12, 24])
+depths = lab.pick(smoke=[1, 2], book=[6, 12], gpu=[6, 12, 24])
 many = [1e-3, 3e-3, 6e-3, 1e-2, 2e-2, 3e-2, 6e-2, 1e-1]
 middle, fast = [3e-3, 1e-2, 3e-2], [1e-2, 3e-2, 1e-1]
 around = {  # the best that a pilot found, for few blocks and for many
@@ -673,12 +672,12 @@ around = {  # the best that a pilot found, for few blocks and for many
 }
 rates = {
     arm: {
-        depth: lab.pick(smoke=[3e-3, 3e-2], cpu=pilot[place > 0], full=many)
+        depth: lab.pick(smoke=[3e-3, 3e-2], book=pilot[place > 0], gpu=many)
         for place, depth in enumerate(depths)
     }
     for arm, pilot in around.items()
 }
-five = lab.seeds(smoke=5, cpu=5, full=10)
+five = lab.seeds(smoke=5, book=5, gpu=10)
 
 
 # %%
@@ -838,7 +837,7 @@ def impact(batch, way="decode", context=4096, device="H100"):
 
 plots.explore(
     impact,
-    lab.pick(smoke=[1, 16], cpu=[1, 16, 64], full=[1, 16, 64]),
+    lab.pick(smoke=[1, 16], book=[1, 16, 64]),
     "impact",
     label="sequences decoded at once",
 )
@@ -909,7 +908,7 @@ def by_assumption(shortest):
 
 plots.explore(
     by_assumption,
-    lab.pick(smoke=[2, 5], cpu=[2, 5, 20], full=[2, 5, 20]),
+    lab.pick(smoke=[2, 5], book=[2, 5, 20]),
     "assumption",
     label="shortest kernel (µs)",
 )

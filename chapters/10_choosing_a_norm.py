@@ -7,7 +7,7 @@
 # ---
 
 # %% tags=["parameters"]
-profile = "cpu"
+size = "book"
 seed = 0
 
 # %% [markdown]
@@ -51,9 +51,8 @@ from labkit.source import show
 
 lab = Lab(
     "10_choosing_a_norm",
-    profile=profile,
+    size=size,
     seed=seed,
-    cpu_seconds={"smoke": 12, "cpu": 320, "full": 90_000},
     memory={"kernel": "1050M", "run": "700M"},
 )
 
@@ -80,7 +79,7 @@ from scipy.stats import t as student
 
 from labkit.leaderboard.holm import adjusted, paired_p
 
-recipes, seeds_each, draws = 8, 5, lab.pick(smoke=100, cpu=2000, full=20_000)
+recipes, seeds_each, draws = 8, 5, lab.pick(smoke=100, book=2000, gpu=20_000)
 rng = np.random.default_rng(seed)
 equals = rng.normal(size=(5, draws, recipes, seeds_each))
 equals += rng.normal(size=(5, draws, 1, seeds_each))  # a seed is easy or hard for all
@@ -174,12 +173,12 @@ and the output matrix another $2dV$ with $V$ tokens in the vocabulary. A backwar
 
 # %%
 contest = Contest(
-    flops=lab.pick(smoke=3e8, cpu=FLOPS, full=5e11),
-    rates=lab.pick(smoke=(1e-2, 2e-2), cpu=RATES, full=(1.5e-3, 3e-3, *RATES, 0.1)),
-    seeds=tuple(lab.seeds(smoke=5, cpu=5, full=10)),
-    tuning_seeds=lab.pick(smoke=1, cpu=2, full=2),
-    depth=lab.pick(smoke=2, cpu=6, full=6),
-    held_out=lab.pick(smoke=512, cpu=8_192, full=65_536),
+    flops=lab.pick(smoke=3e8, book=FLOPS, gpu=5e11),
+    rates=lab.pick(smoke=(1e-2, 2e-2), book=RATES, gpu=(1.5e-3, 3e-3, *RATES, 0.1)),
+    seeds=tuple(lab.seeds(smoke=5, book=5, gpu=10)),
+    tuning_seeds=lab.pick(smoke=1, book=2),
+    depth=lab.pick(smoke=2, book=6),
+    held_out=lab.pick(smoke=512, book=8_192, gpu=65_536),
 )
 model, window = contest.base.model, contest.time
 d, h, V = model.dim, model.hidden_dim, model.vocab
@@ -253,7 +252,7 @@ The entries are the eight recipes that this book spent most time with, each with
 """
 
 # %%
-names = lab.pick(smoke=MAIN, cpu=MAIN, full=tuple(RECIPES))
+names = lab.pick(smoke=MAIN, book=MAIN, gpu=tuple(RECIPES))
 field = entries([*names, starter.__file__])
 plots.table(
     [
@@ -295,7 +294,7 @@ claim(
     "The budget that an entry leaves unused is at most {mean:.1%}, less than one step.",
     max(1 - contest.steps(e) * contest.cost(e).operations / contest.flops for e in field),
     source="steps = floor(budget / operations of a step)",
-    criterion="< 0.02" if profile != "smoke" else "< 1",
+    criterion="< 0.02" if size != "smoke" else "< 1",
     kind="exact",
 )
 
@@ -438,7 +437,7 @@ Three things to take from it.
 
 **Most published orders do not come back.** Post-Norm ahead of Pre-Norm does, on a weak card that the letters do not confirm. HybridNorm\* and nGPT ahead of Pre-Norm, and dynamic tanh level with it, do not. The published ones were measured at other sizes, with other text and far longer. Eighty steps say how fast a model *starts*. That a difference does not show here does not refute it where it was found. It only says that it is not found everywhere.
 
-**Edges.** An entry marked "end of the grid" may not be at its best. We show it rather than widen the grid until everybody looks good; the profile `full` has a grid of seven rates.
+**Edges.** An entry marked "end of the grid" may not be at its best. We show it rather than widen the grid until everybody looks good; the size `gpu` has a grid of seven rates.
 
 ### What the rate and the depth do to the ranking
 
@@ -447,22 +446,22 @@ attention logits add up from block to block, said to be more robust to hyper-par
 """
 
 # %%
-quick = lab.pick(smoke=2, cpu=40, full=300)
+quick = lab.pick(smoke=2, book=40, gpu=300)
 small = replace(
     contest.base,
-    data=Text(batch=8, time=32, held_out=lab.pick(smoke=512, cpu=4096, full=16_384)),
+    data=Text(batch=8, time=32, held_out=lab.pick(smoke=512, book=4096, gpu=16_384)),
     train=TrainConfig(steps=quick, warmup=quick // 10, schedule="linear"),
     probes=("validation",),
 )
 some = [*[n for n in MAIN if n != "qk"], "realformer"]
 arms = {
-    name: {"model.recipe": name} for name in lab.pick(smoke=some, cpu=some, full=tuple(RECIPES))
+    name: {"model.recipe": name} for name in lab.pick(smoke=some, book=some, gpu=tuple(RECIPES))
 }
 wide = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1)
 axes = {
-    "model.depth": lab.pick(smoke=[1, 2], cpu=[4, 12], full=[4, 12, 24, 48]),
-    "train.lr": list(lab.pick(smoke=wide[1:3], cpu=wide[1:5], full=wide)),
-    "seed": lab.seeds(smoke=2, cpu=3, full=5),
+    "model.depth": lab.pick(smoke=[1, 2], book=[4, 12], gpu=[4, 12, 24, 48]),
+    "train.lr": list(lab.pick(smoke=wide[1:3], book=wide[1:5], gpu=wide)),
+    "seed": lab.seeds(smoke=2, book=3, gpu=5),
 }
 maps = lab.run(Experiment(small, {"arm": arms, **axes}))
 
@@ -728,18 +727,18 @@ A table like this is easily written and rarely tried. Here is a sick run for eac
 """
 
 # %%
-t = lab.pick(smoke=2, cpu=40, full=200)
-deep = {"model.depth": lab.pick(smoke=2, cpu=12, full=12)}
+t = lab.pick(smoke=2, book=40, gpu=200)
+deep = {"model.depth": lab.pick(smoke=2, book=12)}
 ward = replace(
     small,
-    data=Text(batch=8, time=32, held_out=lab.pick(smoke=512, cpu=2048, full=8192)),
+    data=Text(batch=8, time=32, held_out=lab.pick(smoke=512, book=2048, gpu=8192)),
     train=TrainConfig(steps=t, lr=1e-2, schedule="constant"),
     probes=("test", "test-batch-statistics", "attention", "residual-rms", "leakage", "mean-share",
             "gradient-at-start"),
 )  # fmt: skip
 plain = {"model.recipe": "none", "model.init": "xavier"}
 xavier = {"model.init": "xavier"}
-post = {"model.depth": lab.pick(smoke=2, cpu=8, full=8), "train.steps": 2 * t,
+post = {"model.depth": lab.pick(smoke=2, book=8), "train.steps": 2 * t,
         "train.schedule": "linear", "model.recipe": "post", **xavier}  # fmt: skip
 pooled = {"train.steps": t // 2, "train.lr": 3e-2, "model.norm": "batch"}
 first = {**deep, "train.steps": 1, "train.lr": 1e-4, "model.activation": "gelu"}
@@ -768,7 +767,7 @@ fixed = {
 }
 
 # %%
-patients = lab.seeds(smoke=1, cpu=3, full=5)
+patients = lab.seeds(smoke=1, book=3, gpu=5)
 ill = lab.run(Experiment(ward, {"case": sick, "seed": patients}))
 well = lab.run(Experiment(ward, {"case": fixed, "seed": patients}))
 found = {
@@ -989,7 +988,7 @@ Compare both with the distances in the table of standings. With four rates a fac
 
 ## Open questions
 
-- **Does any of this order survive scale?** Width 32 and eighty steps rank how models *start*. We know of nobody who has published all of these recipes tuned at one large size with seeds and intervals. The profile `full` lists a grid.
+- **Does any of this order survive scale?** Width 32 and eighty steps rank how models *start*. We know of nobody who has published all of these recipes tuned at one large size with seeds and intervals. The size `gpu` lists a grid.
 - **Why does range shrink with depth for some recipes and not for others?** Chapter 05 has a theory for the first step. For the thousandth we know of none.
 - **What does a norm do late in training?** Most of what we measured happens in the first hundred steps. That a network without norms keeps up there does not say that it keeps up at a million.
 - **Which of these effects are Adam's?** An optimizer that divides by the gradient's size is itself a normalization.
