@@ -7,7 +7,7 @@
     never again         weights get unit length at the start and not after the steps
     plain storage       every scale is stored at the size that it has
     rounded weights     after each step the matrices of linear layers are rounded to bfloat16
-    no attention        attention writes 0: a token's logits depend on that token alone
+    no attention        attention writes 0: nothing but a norm over tokens sees other positions
 
 The last two are for any recipe. The official code of nGPT (github.com/NVIDIA/ngpt, model.py) makes
 its linear layers in bfloat16, nGPT's and the baseline's. Optimizer states stay in float32 here;
