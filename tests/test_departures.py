@@ -171,9 +171,8 @@ def test_without_attention_every_kind_of_model_is_blind():
 def test_without_attention_a_run_learns_what_one_symbol_tells():
     # Of a chain of order two, and so no more than counts of pairs know.
     data = Markov(batch=32, time=16, symbols=6, concentration=0.3)
-    model = ModelConfig(dim=16, depth=1, heads=2, vocab=6, context=16)
-    fields = {name: getattr(model, name) for name in ("dim", "depth", "heads", "vocab", "context")}
-    blind = Run(Departure(**fields, differs="no attention"), data, TrainConfig(steps=150, lr=1e-2))
+    model = Departure(dim=16, depth=1, heads=2, vocab=6, context=16, differs="no attention")
+    blind = Run(model, data, TrainConfig(steps=150, lr=1e-2))
     test = execute(blind).probes["test"]["loss"]
     assert "not all" in need(blind).reason, "with weights that are not trained it trains alone"
     # It has seen 77,000 symbols, and counts of those are right to a few thousandths.

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,10 +120,13 @@ def test_trigram_counts_reach_the_floor_of_a_chain_of_order_two():
     assert bigram > floor + 0.2
 
 
+images: Any = (Digits(), 2)
+
+
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda: ngram_loss(Digits(), 2), "Digits has no order to count in"),
+        (lambda: ngram_loss(*images), "Digits has no order to count in"),
         (lambda: ngram_loss(Text(), 0), "order must be from 1 to 5, got 0"),
         (lambda: ngram_loss(Text(), 6), "order must be from 1 to 5, got 6"),
         (lambda: ngram_loss(Text(), 2, "train"), "choose one of validation, test"),

@@ -531,8 +531,9 @@ def test_reference_lines_are_named_in_the_picture_and_in_the_alt_text(name):
     assert "Marked: letters at 2.9, bigram counts at 2.4" in figure.alt
     assert "Beyond" not in figure.alt + figure.caption
     ax = figure.fig.axes[0]
-    ends = [line.get_xdata() if name == "dots" else line.get_ydata() for line in ax.lines]
-    drawn = {float(one[0]) for one in ends if len(one) == 2 and one[0] == one[1]}
+    side = 0 if name == "dots" else 1
+    places = [np.array(line.get_xydata())[:, side] for line in ax.lines]
+    drawn = {float(ends[0]) for ends in places if len(ends) == 2 and np.ptp(ends) == 0}
     assert set(LINES.values()) <= drawn
     written = {text.get_text() for text in (*ax.texts, *_legend(ax))}
     assert set(LINES) <= written

@@ -112,8 +112,8 @@ def test_the_least_is_enough():
 
 
 def test_parameters_are_those_that_are_trained():
-    fields = {"dim": 32, "depth": 6, "context": 32}
-    blind = replace(RUN, model=Departure(**fields, differs="no attention"))
+    model = Departure(dim=32, depth=6, context=32, differs="no attention")
+    blind = replace(RUN, model=model)
     assert parameters(RUN) - parameters(blind) == 6 * 4 * 32 * 32
 
 
