@@ -1,4 +1,4 @@
-"""Departures from nGPT: each differs as it says, and in nothing else."""
+"""Departures from a recipe: each differs as it says, and in nothing else."""
 
 import itertools
 from dataclasses import replace
@@ -6,9 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from labkit.attention import Attention
 from labkit.context import Context
 from labkit.corpora import Markov
-from labkit.experiments.run import Run
+from labkit.corpora.ngrams import ngram_loss
+from labkit.experiments.replicates import need
+from labkit.experiments.run import Run, execute
 from labkit.model import DEPARTURES, Departure, ModelConfig
 from labkit.placements.sphere import unit
 from labkit.probes import lengths
@@ -111,12 +114,81 @@ def test_rounded_weights_are_bfloat16_after_every_step(recipe):
             assert torch.equal(module.weight, module.weight.bfloat16().float()), path
 
 
+def blind(recipe, **change):
+    """Make a recipe twice from one seed: as it is, and without attention."""
+    return [make(differs, recipe=recipe, **change) for differs in (None, "no attention")]
+
+
+BLIND = ("pre", "post", "hybrid", "qk", "sandwich", "admin", "resi-dual", "b2t", "dyt", "ngpt")
+
+
+@pytest.mark.parametrize("recipe", BLIND)
+def test_without_attention_logits_depend_on_their_own_token_alone(recipe):
+    other = TOKENS.clone()
+    other[:, :-1] = (other[:, :-1] + 1) % 11
+    seeing, model = blind(recipe)
+    for moment in ("at the start", "trained"):
+        assert torch.equal(model(other)[:, -1], model(TOKENS)[:, -1]), moment
+        # One token's logits are the same wherever it stands.
+        same = torch.full((1, 6), 4)
+        torch.testing.assert_close(model(same), model(same[:, :1]).expand(1, 6, 11))
+        assert (seeing(other)[:, -1] - seeing(TOKENS)[:, -1]).abs().max() > 1e-4, moment
+        learn(model)
+        learn(seeing)
+
+
+@pytest.mark.parametrize("recipe", BLIND)
+def test_without_attention_its_weights_are_drawn_and_stay_and_all_others_learn(recipe):
+    seeing, model = blind(recipe)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    for name, value in seeing.state_dict().items():
+        assert torch.equal(before[name], value), name
+    batches = itertools.repeat((TOKENS, TOKENS.roll(-1, 1)))
+    train(model, batches, TrainConfig(steps=3, lr=1e-2, weight_decay=0.1, clip=1.0), progress=False)
+    for name, value in model.state_dict().items():
+        if ".attention.sublayer." in name:
+            if recipe == "ngpt":  # which makes lengths one after each step, drawn in float32
+                torch.testing.assert_close(value, before[name], rtol=2e-7, atol=0)
+            else:
+                assert torch.equal(value, before[name]), name
+        elif "feed_forward.sublayer" in name or name in ("embedding.weight", "output.weight"):
+            assert not torch.equal(value, before[name]), name
+
+
+def test_without_attention_every_kind_of_model_is_blind():
+    twice = make("no attention", recipe="pre", kind="encoder-decoder")
+    assert torch.equal(twice(TOKENS, TOKENS), twice(TOKENS, TOKENS.flip(0)))
+    layers = [module for module in twice.modules() if isinstance(module, Attention)]
+    assert len(layers) == 6, "two in each block of the decoder, one in the encoder's"
+    assert not any(weight.requires_grad for layer in layers for weight in layer.parameters())
+    seeing, encoder = blind("pre", kind="encoder")
+    other = TOKENS.clone()
+    other[:, -1] = (other[:, -1] + 1) % 11
+    assert torch.equal(encoder(other)[:, 0], encoder(TOKENS)[:, 0])
+    assert not torch.equal(seeing(other)[:, 0], seeing(TOKENS)[:, 0])
+
+
+def test_without_attention_a_run_learns_what_one_symbol_tells():
+    # Of a chain of order two, and so no more than counts of pairs know.
+    data = Markov(batch=32, time=16, symbols=6, concentration=0.3)
+    model = Departure(dim=16, depth=1, heads=2, vocab=6, context=16, differs="no attention")
+    blind = Run(model, data, TrainConfig(steps=150, lr=1e-2))
+    test = execute(blind).probes["test"]["loss"]
+    assert "not all" in need(blind).reason, "with weights that are not trained it trains alone"
+    # It has seen 77,000 symbols, and counts of those are right to a few thousandths.
+    assert test == pytest.approx(ngram_loss(data, 2, steps=150), abs=0.01)
+
+
 @pytest.mark.parametrize(
     "wrong, words",
     [
         ({"differs": "typo"}, "choose one of wrong axis"),
         ({"recipe": "pre", "s_z": 10.0}, "are about nGPT"),
-        ({"recipe": "pre", "differs": "early gain"}, "any recipe can have 'rounded weights'"),
+        (
+            {"recipe": "pre", "differs": "early gain"},
+            "can have 'rounded weights' or 'no attention'",
+        ),
+        ({"recipe": "pre", "differs": "no attention", "qk_clip": 1.0}, "no logits to clip"),
         ({"share": 0.0}, "above 0"),
     ],
 )

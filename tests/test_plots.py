@@ -503,3 +503,77 @@ def test_a_diagram_of_hybrid_norm_says_where_its_norms_stand():
     said = plots.placement_diagram("post", "hybrid").alt
     assert "Post-Norm: norms on the residual stream, after each of 2 additions." in said
     assert "inside attention, on q, k and v and on the residual stream, after the first" in said
+
+
+LINES = {"letters": 2.9, "bigram counts": 2.4, "no attention": 2.33, "trigram counts": 1.89}
+LOSSES = {"pre": {1: [1.4], 2: [2.2]}, "post": {1: [1.5], 2: [2.3]}}
+
+
+def with_lines(name, losses=LOSSES, reference=LINES, **more):
+    labels = {"caption": "Look.", "reference": reference, **more}
+    if name == "dots":
+        groups = {arm: [ys[0] for ys in one.values()] for arm, one in losses.items()}
+        return plots.dots(groups, xlabel="loss", **labels)
+    if name == "curves":
+        return plots.curves(losses, xlabel="rate", ylabel="loss", **labels)
+    rows = {arm: [ys[0] for ys in one.values()] for arm, one in losses.items()}
+    if name == "by_depth":
+        return plots.by_depth(rows, ylabel="loss", **labels)
+    return plots.loss_curves(rows, smooth=1, **labels)
+
+
+HELD = pytest.mark.parametrize("name", ["curves", "loss_curves", "by_depth", "dots"])
+
+
+@HELD
+def test_reference_lines_are_named_in_the_picture_and_in_the_alt_text(name):
+    figure = with_lines(name)
+    assert "Marked: letters at 2.9, bigram counts at 2.4" in figure.alt
+    assert "Beyond" not in figure.alt + figure.caption
+    ax = figure.fig.axes[0]
+    side = 0 if name == "dots" else 1
+    places = [np.array(line.get_xydata())[:, side] for line in ax.lines]
+    drawn = {float(ends[0]) for ends in places if len(ends) == 2 and np.ptp(ends) == 0}
+    assert set(LINES.values()) <= drawn
+    written = {text.get_text() for text in (*ax.texts, *_legend(ax))}
+    assert set(LINES) <= written
+
+
+def _legend(ax):
+    return ax.get_legend().get_texts() if ax.get_legend() else []
+
+
+@HELD
+def test_a_reference_line_that_would_squeeze_the_series_is_told_and_not_drawn(name):
+    near = {"pre": {1: [1.38], 2: [1.40]}, "post": {1: [1.40], 2: [1.41]}}
+    figure = with_lines(name, near, {**LINES, "4-gram counts": 1.42})
+    assert "Marked: 4-gram counts at 1.42. Beyond the axis: letters at 2.9, bigram" in figure.alt
+    assert figure.caption.endswith("no attention at 2.33, trigram counts at 1.89.")
+    ax = figure.fig.axes[0]
+    axes = (ax, with_lines(name, near, None).fig.axes[0])
+    grown, alone = (np.ptp(a.get_xlim() if name == "dots" else a.get_ylim()) for a in axes)
+    assert grown < 2.2 * alone, "the series keep half of the axis, but for its margins"
+    assert "bigram counts" not in {text.get_text() for text in (*ax.texts, *_legend(ax))}
+
+
+@pytest.mark.parametrize("name", ["curves", "loss_curves", "by_depth"])
+@pytest.mark.parametrize("logy", [False, True])
+def test_limits_that_are_given_stay_and_decide_which_lines_are_drawn(name, logy):
+    figure = with_lines(name, ylim=(1.2, 2.35), logy=logy)
+    assert figure.fig.axes[0].get_ylim() == pytest.approx((1.2, 2.35))
+    assert "Marked: no attention at 2.33, trigram counts at 1.89." in figure.alt
+    assert figure.caption.endswith("Beyond the axis: letters at 2.9, bigram counts at 2.4.")
+
+
+def test_a_diverged_run_leaves_reference_lines_their_place():
+    figure = with_lines("curves", {**LOSSES, "none": {1: [1.6], 2: [None]}})
+    low, high = figure.fig.axes[0].get_ylim()
+    assert low < 1.4 and high > 2.9, "and above them is room for the cross"
+    assert "letters at 2.9" in figure.alt
+
+
+def test_a_reference_needs_a_number():
+    with pytest.raises(ValueError, match="'no attention' has nan"):
+        with_lines("curves", reference={"no attention": float("nan")})
+    zero = with_lines("curves", reference={"nothing": 0.0}, logy=True)
+    assert "Beyond the axis: nothing at 0." in zero.alt and zero.png()

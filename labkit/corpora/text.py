@@ -53,6 +53,11 @@ def _splits() -> dict[str, Tensor]:
     return {split: encode("\n\n".join(texts)) for split, texts in joined.items()}
 
 
+def training_text(characters: int | None = None) -> Tensor:
+    """Give the training split as one text: all of it, or the first so many characters."""
+    return _splits()["train"][:characters]
+
+
 @dataclass(frozen=True)
 class Text:
     """Windows of `time` + 1 characters: predict each character from those before it."""
@@ -74,7 +79,7 @@ class Text:
     def load(self) -> Corpus:
         """Cut the addresses into windows at random places."""
         splits = _splits()
-        few = splits["train"][: self.characters]
+        few = training_text(self.characters)
 
         def windows(tokens: Tensor, batch: int, seed: int, together: bool) -> Iterator[Batch]:
             generator = torch.Generator().manual_seed(seed)

@@ -17,6 +17,7 @@ durations.py   10m, 1h30m: durations as people write them
 experiment.py  Experiment: a grid of runs; Results: its records, by label
 statistics.py  Student t intervals, verdicts, what leaving out a seed does, differences, powers
 papers.py      numbers that papers printed: data/papers, read
+regime.py      is a comparison old enough to rank its arms?
 ranks.py       do two rankings agree? rank correlations with an interval and a test
 claims.py      claim(…): a sentence with numbers, judged
 lab.py         Lab: what a chapter opens

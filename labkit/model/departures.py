@@ -7,10 +7,12 @@
     never again         weights get unit length at the start and not after the steps
     plain storage       every scale is stored at the size that it has
     rounded weights     after each step the matrices of linear layers are rounded to bfloat16
+    no attention        attention writes 0: nothing but a norm over tokens sees other positions
 
-"rounded weights" is for any recipe: the official code of nGPT (github.com/NVIDIA/ngpt, model.py)
-makes its linear layers in bfloat16, nGPT's and the baseline's. Optimizer states stay in float32
-here; there they are in bfloat16, too.
+The last two are for any recipe. The official code of nGPT (github.com/NVIDIA/ngpt, model.py) makes
+its linear layers in bfloat16, nGPT's and the baseline's. Optimizer states stay in float32 here;
+there they are in bfloat16, too. "no attention" draws the weights that the recipe draws and never
+trains those of attention; norms stay where they were. It is what attention is measured by.
 """
 
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from labkit.attention import rotate
+from labkit.attention import Attention, rotate
 from labkit.context import Context
 from labkit.model.config import ModelConfig
 from labkit.model.transformer import Transformer
@@ -50,12 +52,15 @@ class Departure(ModelConfig):
         sphere = recipe(self.recipe).sphere
         if not min(self.s_z, self.share) > 0:
             raise ValueError(f"s_z and share must be above 0, got {self.s_z} and {self.share}")
-        usual = self.differs in (None, "rounded weights") and (self.s_z, self.share) == (1.0, 0.05)
+        usual = self.differs in (None, *_FOR_ANY) and (self.s_z, self.share) == (1.0, 0.05)
         if not sphere and not usual:
             raise ValueError(
                 f"differs={self.differs!r}, s_z={self.s_z} and share={self.share} are about nGPT, "
-                f"got recipe {self.recipe!r}; any recipe can have 'rounded weights'"
+                f"got recipe {self.recipe!r}; any recipe can have "
+                f"{' or '.join(map(repr, _FOR_ANY))}"
             )
+        if self.differs == "no attention" and self.qk_clip is not None:
+            raise ValueError("without attention there are no logits to clip: leave qk_clip out")
 
     def build(self) -> Transformer:
         """Make the model, then make it differ."""
@@ -113,6 +118,14 @@ class EarlyGain(SphereAttention):
         return self.head_dim * q, k, v
 
 
+class NoAttention(Attention):
+    """Attention that looks nowhere and writes 0; its weights are there and are not trained."""
+
+    def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
+        """Write nothing."""
+        return torch.zeros_like(x)
+
+
 def _retype(model: nn.Module, old: type[nn.Module], new: type[nn.Module]) -> None:
     for module in model.modules():
         if type(module) is old:
@@ -157,6 +170,18 @@ def _rounded_weights(model: Transformer) -> None:
     _round(model)
 
 
+def _no_attention(model: Transformer) -> None:
+    for module in model.modules():
+        if isinstance(module, Attention):
+            module.__class__ = NoAttention
+            module.requires_grad_(False)
+        elif isinstance(module, SphereStep) and isinstance(module.sublayer, Attention):
+            # Going a share of the way to 0 and back to the sphere ends where it began: the share's
+            # gradient is rounding, which Adam would follow at full length.
+            module.alpha.requires_grad_(False)
+
+
+_FOR_ANY = ("rounded weights", "no attention")
 DEPARTURES = {
     "wrong axis": _wrong_axis,
     "wrong branch": lambda model: _retype(model, SphereStep, WrongBranch),
@@ -165,4 +190,5 @@ DEPARTURES = {
     "never again": _never_again,
     "plain storage": _plain_storage,
     "rounded weights": _rounded_weights,
+    "no attention": _no_attention,
 }

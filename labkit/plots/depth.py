@@ -7,7 +7,7 @@ from matplotlib.ticker import MaxNLocator
 
 from .alt import count, sentences, trend
 from .figure import Figure
-from .labels import mark_heights, name_lines
+from .labels import name_lines
 from .stats import seeds_in
 from .style import book, canvas, dress
 from .traces import draw_runs, mean_run, read_runs, scale_up
@@ -36,28 +36,28 @@ def by_depth(
     ends = draw_runs(ax, arms, start, relative, layers=True)
     if not relative:
         ax.xaxis.set_major_locator(MaxNLocator(12, integer=True))
-    scale_up(ax, logy, ylim)
+    marks = scale_up(ax, logy, ylim, reference)
     dress(
         ax,
         xlabel or ("relative depth: first layer 0, last layer 1" if relative else "layer"),
         ylabel,
         title,
     )
-    name_lines(ax, ends + mark_heights(ax, reference or {}))
+    name_lines(ax, ends + marks.ends)
 
     seeds = seeds_in(map(len, arms.values()))
     note = f"Thin lines: {seeds}; thick: their mean; band: its 95 % t interval."
+    if seeds == "one seed":
+        note = "One seed."
+    head = f"Line plot of {ylabel} by layer for {count(len(arms), 'series')}"
     parts = []
     for name, arm in arms.items():
         mean = mean_run(arm)
         parts.append(trend(name, range(start, start + len(mean)), mean, link="at layer"))
     return Figure(
         picture,
-        alt
-        or sentences(
-            f"Line plot of {ylabel} by layer for {count(len(arms), 'series')}", parts, reference
-        ),
-        caption and f"{caption} {'One seed.' if seeds == 'one seed' else note}",
+        alt or sentences(head, parts, marks.drawn) + marks.note,
+        caption and f"{caption} {note}{marks.note}",
         list(arms.values()),
         provenance,
     )

@@ -1,6 +1,6 @@
 """Names at the ends of lines when there is room, a legend beside the axes when there is not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,10 +75,3 @@ def _apart(wanted: np.ndarray, gap: float) -> np.ndarray:
     result = np.empty_like(wanted)
     result[order] = placed
     return result
-
-
-def mark_heights(ax: Any, reference: Mapping[str, float]) -> list[End]:
-    """Draw a thin dashed line at each named height."""
-    for height in reference.values():
-        ax.axhline(height, color=QUIET, linewidth=0.9, linestyle=DOTS, zorder=1)
-    return [End(name, height, None) for name, height in reference.items()]

@@ -9,8 +9,9 @@ from matplotlib.transforms import ScaledTranslation
 
 from .alt import count, diverged, sentences, trend
 from .figure import Figure
-from .labels import End, mark_heights, name_lines
+from .labels import End, name_lines
 from .looks import Look, looks
+from .reference import mark
 from .stats import floats, mean_and_half, need, seeds_in
 from .style import book, canvas, dress
 from .ticks import log_ticks, make_headroom, place_ticks
@@ -57,6 +58,7 @@ def curves(
         alive = [x for x, ys in points.items() if any(map(isfinite, ys))]
         height = mean_and_half(points[alive[-1]])[0] if alive else nan
         ends.append(End(name, height, style, bool(alive) and alive[-1] == place[xs[-1]]))
+    marks = mark(ax, reference, ylim)
     if ylim:
         ax.set_ylim(*ylim)
     elif lost:
@@ -65,7 +67,7 @@ def curves(
         log_ticks(ax)
     place_ticks(ax, xs, logx)
     dress(ax, xlabel, ylabel, title)
-    name_lines(ax, ends + mark_heights(ax, reference or {}))
+    name_lines(ax, ends + marks.ends)
 
     counts = [len(ys) for points in table.values() for ys in points.values()]
     note = f"Points: {seeds_in(counts)}; lines: their mean; bars: its 95 % t interval."
@@ -81,8 +83,8 @@ def curves(
     ]
     return Figure(
         picture,
-        alt or sentences(head, parts, reference),
-        caption if counted else caption and f"{caption} {note}",
+        alt or sentences(head, parts, marks.drawn) + marks.note,
+        caption and (caption if counted else f"{caption} {note}") + marks.note,
         [[place[x], *ys] for points in table.values() for x, ys in points.items()],
         provenance,
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from .alt import sentences, trend
 from .figure import MOST_NUMBERS, Figure
-from .labels import mark_heights, name_lines
+from .labels import name_lines
 from .looks import looks
 from .stats import running_mean, seeds_in
 from .style import book, canvas, dress
@@ -57,11 +57,11 @@ def loss_curves(
                     max(len(row), 1), row[-1] if row else np.nan, "x", color=style.colour,
                     markersize=8, markeredgewidth=2, zorder=5,
                 )  # fmt: skip
-    scale_up(ax, logy, ylim)
+    marks = scale_up(ax, logy, ylim, reference)
     if logx:
         log_ticks(ax, "x")
     dress(ax, xlabel, ylabel, title)
-    name_lines(ax, ends + mark_heights(ax, reference or {}), markers=False)
+    name_lines(ax, ends + marks.ends, markers=False)
 
     seeds = seeds_in(map(len, arms.values()))
     note = "One seed." if seeds == "one seed" else f"Thin lines: {seeds}; thick: their mean."
@@ -73,8 +73,9 @@ def loss_curves(
     share = max(1, MOST_NUMBERS // sum(map(len, arms.values())))
     return Figure(
         picture,
-        alt or sentences(f"Line plot of {ylabel} against {xlabel}", parts, reference),
-        caption and f"{caption} {note}",
+        alt
+        or sentences(f"Line plot of {ylabel} against {xlabel}", parts, marks.drawn) + marks.note,
+        caption and f"{caption} {note}{marks.note}",
         [_some(row, share) for arm in drawn.values() for row in arm],
         provenance,
     )

@@ -9,6 +9,7 @@ import numpy as np
 from .alt import count, number, sentences, spread
 from .figure import Figure
 from .looks import looks
+from .reference import mark
 from .stats import floats, mean_and_half, need, seeds_in
 from .style import QUIET, book, canvas, dress
 
@@ -20,12 +21,16 @@ def dots(
     xlabel: str,
     caption: str,
     threshold: Mapping[str, float] | float | None = None,
+    reference: Mapping[str, float] | None = None,
     logx: bool = False,
     title: str | None = None,
     alt: str | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw one row per group: every point, its mean, its interval and the mean in figures."""
+    """Draw one row per group: every point, its mean, its interval and the mean in figures.
+
+    A `threshold` is always drawn, a `reference` where the points stay readable beside it.
+    """
     need(groups, "dots")
     table = {name: floats(values) for name, values in groups.items()}
     lines = threshold if isinstance(threshold, Mapping) else {}
@@ -35,13 +40,8 @@ def dots(
     ax = picture.add_subplot()
     if logx:
         ax.set_xscale("log")
-    for name, x in lines.items():
+    for x in lines.values():
         ax.axvline(x, color=QUIET, linewidth=1, linestyle=(0, (2, 2)), zorder=1)
-        ax.annotate(
-            f"{name} {number(x)}" if name == "threshold" else name,
-            (x, 1), xycoords=("data", "axes fraction"), xytext=(0, 3),
-            textcoords="offset points", ha="center", va="bottom", color=QUIET, fontsize=9,
-        )  # fmt: skip
     for row, (name, style) in enumerate(looks(table).items()):
         kept = [x for x in table[name] if isfinite(x)]
         mean, half = mean_and_half(kept)
@@ -56,6 +56,15 @@ def dots(
             (1, row), xycoords=("axes fraction", "data"), xytext=(8, 0),
             textcoords="offset points", va="center", fontsize=9,
         )  # fmt: skip
+    marks = mark(ax, reference, which="x")
+    lines = {**lines, **marks.drawn}
+    for row, name in enumerate(sorted(lines, key=lambda name: lines[name])):
+        x, high = lines[name], row % 2  # neighbours do not write over one another
+        ax.annotate(
+            f"{name} {number(x)}" if name == "threshold" else name,
+            (x, 1), xycoords=("data", "axes fraction"), xytext=(0, 3 + 11 * high),
+            textcoords="offset points", ha="center", va="bottom", color=QUIET, fontsize=9,
+        )  # fmt: skip
     ax.set_yticks(range(len(table)), list(table))
     ax.set_ylim(len(table) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
@@ -67,8 +76,9 @@ def dots(
     note = f"Points: {seeds_in(map(len, table.values()))}; tick and bar: mean and 95 % t interval."
     return Figure(
         picture,
-        alt or sentences(head, [spread(name, xs) for name, xs in table.items()], lines),
-        caption and f"{caption} {note}",
+        alt
+        or sentences(head, [spread(name, xs) for name, xs in table.items()], lines) + marks.note,
+        caption and f"{caption} {note}{marks.note}",
         [list(table.values()), list(lines.values())],
         provenance,
     )

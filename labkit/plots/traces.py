@@ -8,6 +8,7 @@ import numpy as np
 
 from .labels import End
 from .looks import looks
+from .reference import Marks, mark
 from .stats import mean_and_half, need, runs
 from .ticks import log_ticks
 
@@ -60,11 +61,18 @@ def draw_runs(
     return ends
 
 
-def scale_up(ax: Any, logy: bool, ylim: tuple[float, float] | None) -> None:
-    """Set the y axis after drawing."""
+def scale_up(
+    ax: Any,
+    logy: bool,
+    ylim: tuple[float, float] | None,
+    reference: Mapping[str, float] | None = None,
+) -> Marks:
+    """Set the y axis after drawing, and draw the reference lines."""
     if logy:
         ax.set_yscale("log", nonpositive="mask")
+    marks = mark(ax, reference, ylim)
     if ylim:
         ax.set_ylim(*ylim)
     if logy:
         log_ticks(ax)
+    return marks

@@ -1,0 +1,130 @@
+"""Counts as a reference: the loss of a table that knows the last n − 1 symbols, and no more.
+
+    p(c | h) = (n(hc) + t(h) · p(c | h′)) / (n(h) + t(h))
+
+n(h) counts how often a symbol follows the context h in the training text, t(h) how many different
+ones do, and h′ is h without its first symbol; before the empty context all symbols are equally
+likely. A context that never occurred passes p(c | h′) on. This is Witten and Bell's estimate
+(1991, method C), interpolated as in Chen and Goodman 1998 (An empirical study of smoothing
+techniques for language modeling, section 2.6).
+
+It is measured on the windows that a model is tested on: as for the model, the context begins with
+the window, whose first symbol is given and whose second is foretold from that one alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Int
+
+from labkit.corpora.base import Batch
+from labkit.corpora.markov import Markov
+from labkit.corpora.text import VOCABULARY, Text, training_text
+
+MOST = 5  # tables of longer contexts would not fit into a chapter's memory
+_NAMES = {2: "bigram counts", 3: "trigram counts"}
+_PART = 2**20  # symbols of a text that are looked at together
+Rows = Int[np.ndarray, "row symbol"]  # texts or windows, one in each row
+
+
+class Level(NamedTuple):
+    """Counts after all contexts of one length; the last row is for those that never occurred."""
+
+    counts: Int[np.ndarray, "context symbol"]  # n(hc)
+    longer: Int[np.ndarray, "context symbol"]  # the number of hc among the next level's contexts
+
+
+def ngram_loss(
+    data: Text | Markov, order: int, split: str = "test", *, steps: int | None = None, seed: int = 0
+) -> float:
+    """Give the nats per symbol that counts of `order` symbols lose on a held-out split.
+
+    They are counted in the text that `data` trains on, or in the windows that a run of so many
+    `steps` with this seed reads of it. A Markov chain has no end, so it needs `steps`.
+    """
+    if not isinstance(data, Text | Markov):
+        raise ValueError(
+            f"n-grams are counted in Text or Markov; {type(data).__name__} has no order to count in"
+        )
+    if not 1 <= order <= MOST:
+        raise ValueError(f"order must be from 1 to {MOST}, got {order}")
+    if steps is None and isinstance(data, Markov):
+        raise ValueError("a Markov chain has no end: say the steps of the run that reads it")
+    if steps is None and isinstance(data, Text):
+        data = replace(data, batch=1, neighbours=False)  # it is one text, however it is read
+    return _losses(data, max(order, max(_NAMES)), split, steps, seed)[order - 1]
+
+
+def reference_lines(
+    data: Text | Markov, split: str = "test", *, steps: int | None = None, seed: int = 0
+) -> dict[str, float]:
+    """Give the losses of bigram and trigram counts by name, as every loss figure takes them."""
+    return {
+        name: ngram_loss(data, order, split, steps=steps, seed=seed)
+        for order, name in _NAMES.items()
+    }
+
+
+@cache
+def _losses(
+    data: Text | Markov, order: int, split: str, steps: int | None, seed: int
+) -> tuple[float, ...]:
+    """Give the losses of all orders up to one: they share their counts."""
+    corpus = data.load()
+    if split not in corpus.held_out:
+        raise ValueError(f"unknown split {split!r}; choose one of {', '.join(corpus.held_out)}")
+    symbols = data.symbols if isinstance(data, Markov) else len(VOCABULARY)
+    if steps is None and isinstance(data, Text):
+        text = training_text(data.characters).numpy()[None]
+    else:
+        text = _windows(list(islice(corpus.train(seed), steps)))
+    levels = count(text, order, symbols)
+    return losses(_windows(corpus.held_out[split]), levels)
+
+
+def _windows(batches: Sequence[Batch]) -> Rows:
+    """Put batches together again: inputs, and the last target behind them."""
+    return torch.cat([torch.cat([x, y[:, -1:]], dim=1) for x, y in batches]).numpy()
+
+
+def count(rows: Rows, order: int, symbols: int) -> list[Level]:
+    """Count the n-grams of all orders up to one; none reaches from a row into the next."""
+    levels: list[Level] = []
+    for length in range(order):
+        contexts = int(levels[-1].longer.max()) + 1 if levels else 1
+        counts = np.zeros(contexts * symbols, dtype=np.int64)
+        for start in range(0, rows.shape[1] - length, _PART):
+            part = rows[:, start : start + _PART + length]
+            grams = _contexts(part, levels) * symbols + part[:, length:]
+            counts += np.bincount(grams.ravel(), minlength=counts.size)
+        seen = counts > 0
+        longer = np.where(seen, seen.cumsum() - 1, seen.sum())
+        levels.append(Level(counts.reshape(-1, symbols), longer.reshape(-1, symbols)))
+    return levels
+
+
+def losses(rows: Rows, levels: Sequence[Level]) -> tuple[float, ...]:
+    """Give, for each order, the mean of −log p over all symbols but the first of each row."""
+    found, p = [], np.full(rows[:, 1:].shape, 1 / levels[0].counts.shape[1])
+    for length, level in enumerate(levels):
+        first = max(length, 1)  # the first symbol of a row that is foretold with this context
+        here = _contexts(rows, levels[:length])[:, first - length :]
+        n, t = level.counts.sum(axis=1)[here], (level.counts > 0).sum(axis=1)[here]
+        below = p[:, first - 1 :]
+        mixed = (level.counts[here, rows[:, first:]] + t * below) / np.maximum(n + t, 1)
+        p[:, first - 1 :] = np.where(n > 0, mixed, below)
+        found.append(float(-np.log(p).mean()))
+    return tuple(found)
+
+
+def _contexts(rows: Rows, levels: Sequence[Level]) -> Rows:
+    """Number the context of as many symbols as there are levels that stands before each symbol."""
+    numbers = np.zeros_like(rows)
+    for length, level in enumerate(levels):
+        numbers = level.longer[numbers, rows[:, length:]][:, :-1]
+    return numbers

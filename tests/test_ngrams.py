@@ -1,0 +1,138 @@
+"""Counts of n-grams: the formula, the context that a window has, and the book's own numbers."""
+
+import math
+from collections import Counter
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+
+from labkit.corpora import Digits, Markov, Text
+from labkit.corpora.ngrams import count, losses, ngram_loss, reference_lines
+
+TEXT = "abracadabra banana cabana"
+WINDOWS = ("banabra", "cad nac", "zzzabra")  # z is no letter of the text
+
+
+def by_hand(text, windows, order, symbols):
+    """Say Witten and Bell's recursion once more, on strings."""
+    grams = {n: Counter(text[i : i + n] for i in range(len(text) - n + 1)) for n in range(1, 6)}
+
+    def p(symbol, context):
+        below = p(symbol, context[1:]) if context else 1 / symbols
+        after = [number for gram, number in grams[len(context) + 1].items() if gram[:-1] == context]
+        if not after:
+            return below
+        n, t = sum(after), len(after)
+        return (grams[len(context) + 1][context + symbol] + t * below) / (n + t)
+
+    found = [
+        -math.log(p(window[i], window[max(0, i - order + 1) : i]))
+        for window in windows
+        for i in range(1, len(window))
+    ]
+    return sum(found) / len(found)
+
+
+def rows(*texts):
+    return np.array([[ord(letter) - 32 for letter in text] for text in texts])
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
+def test_the_tables_follow_the_formula(order):
+    levels = count(rows(TEXT), order, 96)
+    assert losses(rows(*WINDOWS), levels)[-1] == pytest.approx(
+        by_hand(TEXT, WINDOWS, order, 96), rel=1e-12
+    )
+
+
+def test_what_follows_a_context_has_probabilities_that_sum_to_one():
+    levels = count(rows(TEXT), 3, 96)
+    for context in ("ab", "nz", "zz"):
+        ends = [losses(rows(context + chr(32 + i)), levels)[-1] for i in range(96)]
+        first = losses(rows(context), levels)[-1]  # the loss of the context's own second letter
+        assert sum(math.exp(first - 2 * both) for both in ends) == pytest.approx(1, rel=1e-12)
+
+
+def test_a_text_that_is_read_in_parts_gives_the_same_counts(monkeypatch):
+    whole = count(rows(TEXT), 4, 96)
+    monkeypatch.setattr("labkit.corpora.ngrams._PART", 7)
+    for one, other in zip(whole, count(rows(TEXT), 4, 96), strict=True):
+        assert np.array_equal(one.counts, other.counts)
+        assert np.array_equal(one.longer, other.longer)
+
+
+def test_no_n_gram_reaches_from_one_window_into_the_next():
+    apart, joined = count(rows("ab", "cd"), 2, 96), count(rows("abcd"), 2, 96)
+    assert apart[1].counts.sum() == 2 and joined[1].counts.sum() == 3
+
+
+def test_all_the_books_text_gives_the_published_table():
+    # On the windows of the table, 256 × 32 characters; two decimals are what it prints.
+    small = Text(held_out=8192)
+    assert [round(ngram_loss(small, order), 2) for order in (1, 2, 3)] == [3.06, 2.40, 1.89]
+    lines = reference_lines(Text())
+    assert list(lines) == ["bigram counts", "trigram counts"]
+    assert lines["trigram counts"] == ngram_loss(Text(batch=64, neighbours=True), 3)
+    # Other windows of the same addresses: a spread of about 0.02.
+    assert lines["bigram counts"] == pytest.approx(2.40, abs=0.04)
+    assert lines["trigram counts"] == pytest.approx(1.89, abs=0.04)
+
+
+def test_less_text_gives_worse_counts():
+    few, more = (ngram_loss(Text(characters=n), 3) for n in (20_000, 200_000))
+    assert few > more > ngram_loss(Text(), 3)
+    # A run reads windows from all over, so as many characters tell it more than the first ones.
+    assert few > ngram_loss(Text(batch=16, time=32), 3, steps=20_000 // 512)
+
+
+def spelled(batches):
+    """Write each window of some batches as one list: its inputs and its last target."""
+    return [
+        [*x.tolist(), int(y[-1])]
+        for inputs, targets in batches
+        for x, y in zip(inputs, targets, strict=True)
+    ]
+
+
+def test_the_windows_that_a_run_reads_are_those_that_are_counted():
+    data = Markov(batch=2, time=6, symbols=4)
+    seen = Counter(token for window in spelled(islice(data.load().train(3), 5)) for token in window)
+    n, t = sum(seen.values()), len(seen)
+    assert n == 2 * 7 * 5
+    expected = [
+        -math.log((seen[token] + t / 4) / (n + t))
+        for window in spelled(data.load().held_out["validation"])
+        for token in window[1:]
+    ]
+    found = ngram_loss(data, 1, "validation", steps=5, seed=3)
+    assert found == pytest.approx(sum(expected) / len(expected), rel=1e-12)
+
+
+def test_trigram_counts_reach_the_floor_of_a_chain_of_order_two():
+    data = Markov(symbols=6, concentration=0.3)
+    bigram, trigram = reference_lines(data, steps=2000).values()
+    floor = data.load().floor
+    assert floor is not None
+    # The first of 32 symbols that are foretold has one symbol before it, and the rest two.
+    assert trigram == pytest.approx((31 * floor + bigram) / 32, abs=0.02)
+    assert bigram > floor + 0.2
+
+
+images: Any = (Digits(), 2)
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: ngram_loss(*images), "Digits has no order to count in"),
+        (lambda: ngram_loss(Text(), 0), "order must be from 1 to 5, got 0"),
+        (lambda: ngram_loss(Text(), 6), "order must be from 1 to 5, got 6"),
+        (lambda: ngram_loss(Text(), 2, "train"), "choose one of validation, test"),
+        (lambda: ngram_loss(Markov(), 2), "say the steps of the run that reads it"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(ask, words):
+    with pytest.raises(ValueError, match=words):
+        ask()
