@@ -75,12 +75,10 @@ def train(
 
 
 def lower_priority() -> None:
-    """Let everything else on this machine go first."""
+    """Let everything else on this machine go first: this process, and the workers it starts."""
+    os.environ["LABKIT_NICE"] = "19"
     with suppress(OSError):
         os.nice(19)
-    # Linux shares the cores out among sessions before it looks at nice values; see sched(7).
-    with suppress(OSError):
-        Path("/proc/self/autogroup").write_text("19")
 
 
 def mark_stale(root: Path, size: str, store: Store) -> None:

@@ -98,6 +98,11 @@ def main(root: Path, device: str = CPU) -> None:
     """Answer each line of the input."""
     answers = Answers()
     torch.set_num_threads(1)
+    if nice := os.environ.get("LABKIT_NICE"):
+        # Linux shares the cores out among sessions before it looks at nice values (sched(7)), and
+        # a worker is a session of its own.
+        with contextlib.suppress(OSError):
+            Path("/proc/self/autogroup").write_text(nice)
     if device != CPU:
         limit(fraction())  # what its engine left to it of our part
     store, pool = Store(root, device), Pool(root)
