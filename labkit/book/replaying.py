@@ -18,6 +18,7 @@ from labkit.book import asked, replays
 from labkit.book.chapters import Chapter
 from labkit.experiments import Run
 from labkit.experiments.lab import device_of
+from labkit.experiments.own import accept, sources_of
 from labkit.experiments.records import from_row
 from labkit.experiments.replay import TIMED, Replay, replay, retrain
 from labkit.experiments.run import CPU
@@ -26,7 +27,8 @@ from labkit.pool import cores
 from labkit.provenance import provenance
 
 WHOLE = 30.0  # CPU-seconds of runs that are trained in full, together
-Task = tuple[str, dict[str, Any], dict[str, Any], str]  # kind, run, record's row, device
+# kind, run, the sources of readers' norms in it, record's row, device
+Task = tuple[str, dict[str, Any], dict[str, str], dict[str, Any], str]
 
 
 def check(
@@ -49,7 +51,12 @@ def check(
     drawn = [min(keys, key=lambda key: _draw(commit, key)) for keys in groups.values()]
     tasks = [("opening", key) for key in drawn]
     tasks += [("whole", key) for key in _cheap(runs, rows)]
-    found = _perform([(kind, runs[k].to_dict(), rows[k], store.device) for kind, k in tasks])
+    found = _perform(
+        [
+            (kind, runs[key].to_dict(), sources_of([runs[key]]), rows[key], store.device)
+            for kind, key in tasks
+        ]
+    )
     refuted = {name(one.run): str(one) for one in found if not one.agrees}
     verdict = {
         "openings": len(drawn),
@@ -82,13 +89,14 @@ def _perform(tasks: list[Task]) -> list[Replay]:
     """Carry out replays on every core, one thread each."""
     if not tasks:
         return []
-    workers = 1 if tasks[0][3] != CPU else min(cores(), len(tasks))
+    workers = 1 if tasks[0][4] != CPU else min(cores(), len(tasks))
     os.environ.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE")  # of the processes below
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         return list(pool.map(_one, tasks, chunksize=4))
 
 
 def _one(task: Task) -> Replay:
-    kind, run, row, device = task
+    kind, run, own, row, device = task
+    accept(own)
     compare = retrain if kind == "whole" else replay
     return compare(Run.from_dict(run), from_row(row), device)

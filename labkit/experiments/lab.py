@@ -14,6 +14,7 @@ from labkit.experiments.engines import make_engine
 from labkit.experiments.experiment import Experiment, Results
 from labkit.experiments.filling import MissingRuns, fill, may_train, read
 from labkit.experiments.memory import peak_bytes
+from labkit.experiments.own import sources_of
 from labkit.experiments.run import CPU, Run, gpu
 from labkit.experiments.store import Store
 from labkit.pool import Pool
@@ -138,7 +139,10 @@ class Lab:
         """Note what a chapter asks for, where the build wants to know (LABKIT_DECLARED)."""
         if path := os.environ.get("LABKIT_DECLARED"):
             with open(path, "a", encoding="utf-8") as file:
-                lines = ({"key": run.key(), "run": run.to_dict()} for run in runs)
+                lines = (
+                    {"key": run.key(), "run": run.to_dict(), "own": sources_of([run])}
+                    for run in runs
+                )
                 file.writelines(f"{json.dumps(line)}\n" for line in lines)
 
     @contextlib.contextmanager
