@@ -78,7 +78,8 @@ Let a program draw boards on which nobody is better: the losses are a seed's luc
 # %%
 from scipy.stats import t as student
 
-from labkit.leaderboard.holm import adjusted, paired_p
+from labkit.statistics.holm import adjusted
+from labkit.statistics.seeds import paired_p
 
 recipes, seeds_each, draws = 8, 5, lab.pick(smoke=100, cpu=2000, full=20_000)
 rng = np.random.default_rng(seed)
