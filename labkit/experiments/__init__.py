@@ -15,7 +15,7 @@ stopwatch.py   the same where none like it is stored: a few steps, in a worker p
 budget.py      how long a sweep will take, and what of it fits
 durations.py   10m, 1h30m: durations as people write them
 experiment.py  Experiment: a grid of runs; Results: its records, by label
-statistics.py  differences and powers, seed by seed
+statistics.py  differences and powers, seed by seed; how many steps a loss takes
 papers.py      numbers that papers printed: data/papers, read
 ranks.py       do two rankings agree? rank correlations with an interval and a test
 claims.py      claim(…): a sentence with numbers, judged
@@ -30,7 +30,7 @@ from labkit.experiments.lab import Lab
 from labkit.experiments.papers import published
 from labkit.experiments.ranks import RankCorrelation, rank_correlation
 from labkit.experiments.run import Run, execute
-from labkit.experiments.statistics import exponents, minus
+from labkit.experiments.statistics import exponents, minus, steps_to
 from labkit.experiments.sweep import sweep
 from labkit.statistics.proportions import proportion
 
@@ -48,5 +48,6 @@ __all__ = [
     "proportion",
     "published",
     "rank_correlation",
+    "steps_to",
     "sweep",
 ]
