@@ -64,11 +64,11 @@ def row(name, *values):
 
 def test_ranks_letters_and_what_diverged():
     board = rank(
-        [row("worse", 2.0, 2.1, 1.9), row("lost", 1.0, None, 1.0), row("best", 1.0, 1.1, 0.9)], 1.0
+        [row("worse", 2.0, 2.1, 1.95), row("lost", 1.0, None, 1.0), row("best", 1.0, 1.1, 0.9)], 1.0
     )
     assert [r.name for r in board.rows] == ["best", "worse", "lost"]
     assert [r.group for r in board.rows] == ["a", "b", "–"]
-    assert board.rows[1].behind[0] == pytest.approx(1.0)
+    assert board.rows[1].behind[0] == pytest.approx(61 / 60)
     assert "diverged in 1 of 3" in str(board) and "not ranked: lost" in board.summary()
     assert "told apart from it" in board.summary()
     assert rank([row("lost", None, None)], 1.0).summary() == "Every entry diverged."
