@@ -1087,13 +1087,13 @@ claim(
 
 # %% [markdown]
 r"""
-One statement holds from one initialization and is contradicted from another, at the same depth, rate and
+One statement comes true from one initialization and, in so few steps, not from another, at the same depth, rate and
 task. What separates them is how the weights were drawn, the size of the branches above all: at forty-eight
 blocks the matrices that write are divided by $\sqrt{96} \approx 9.8$. The norm shows its worth in the third
 card: turn the rate up, and the careful network falls while the normalized one stands.
 
 Sixty steps are a short life, and less than the "few hundred" of the source; nothing renews the promise of a
-careful start. The second card contradicts "diverges at once", and no more. Whether such towers survive a
+careful start. The second card is out of range: so few steps say nothing about a few hundred. Whether such towers survive a
 long training is a question for `full` and `gpu`.
 
 ### Putting the shift back

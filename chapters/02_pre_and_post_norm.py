@@ -1095,10 +1095,10 @@ claim(
 
 # %% [markdown]
 r"""
-So the second half of the puzzle is not seen here. All seeds lean towards Pre-Norm, whose best rate is the highest
-tried: a higher one might widen the gap. The card is weak because one Post-Norm run stands apart; without that seed it
-would read "contradicted". Do not read it as a refutation. The published advantage of Post-Norm is about where long
-training ends, and a race as short as ours may favour what starts easily.
+So the second half of the puzzle stays open. All seeds lean towards Pre-Norm, whose best rate is the highest
+tried: a higher one might widen the gap, and one Post-Norm run stands apart. The card is out of range, which is no
+refutation: the published advantage of Post-Norm is about where long training ends, and a race as short as ours may
+favour what starts easily.
 
 ### The stream grows, and late layers turn it less
 
@@ -1373,7 +1373,7 @@ So it is not true that every open model uses Pre-Norm.
 | {cite:t}`xiong2020`, Figure 2: IWSLT14 De–En, 6 + 6 layers, Adam | Post-Norm: BLEU 8.45 without warm-up, about 34 with 4,000 steps; with 500 steps 31.16 at rate 5e-4 but 2.77 at 1e-3 | `02-post-needs-warm-up`; their own numbers show the dependence on the rate |
 | {cite:t}`xiong2020`, Figure 3: 6 + 6 to 14 + 14 layers, 10 seeds | last gradient about 1.6 for Post-Norm at every depth, falling for Pre-Norm | `02-last-gradient-…` |
 | {cite:t}`nguyen2019`, Table 5: en→vi, 133k pairs, no warm-up | Post-Norm 18.31 BLEU at 4 layers, fails at 5 and 6; Pre-Norm about 28.3 at each | `02-pre-trains-without-warm-up` |
-| {cite:t}`nguyen2019`, WMT14 En–De | Post-Norm 27.58, Pre-Norm 26.83 BLEU | `02-post-ends-lower`: not seen |
+| {cite:t}`nguyen2019`, WMT14 En–De | Post-Norm 27.58, Pre-Norm 26.83 BLEU | `02-post-ends-lower`: out of range |
 | {cite:t}`li2025`, Mix-LN, C4, 71M parameters | perplexity Post 35.18, Pre 34.77, Mix-LN 33.12 (its README clips Pre-Norm's gradients, not Mix-LN's) | trains without warm-up: `02-six-answers-…` |
 | {cite:t}`takase2023`, B2T, WMT En–De, 18 + 18 layers | B2T 27.30 BLEU, Pre-Norm 26.57, Post-Norm fails (B2T's code also shrinks initial weights, ours does not) | `02-six-answers-…` |
 | {cite:t}`kim2025`, Peri, 400M parameters, 5 seeds | average score Post 42.45, Pre 49.69, Peri 51.57 | trains without warm-up, more slowly than Pre-Norm |
@@ -1799,8 +1799,8 @@ Near 1 and near $2^{-1/2} \approx 0.7$: a mean that is nearly 0 is not missed, s
 - Without warm-up a Post-Norm model can get stuck at the loss of letter frequencies, quietly. Whether it does hangs on
   initialization and learning rate; at the low rate it needed no warm-up, and from plain Xavier at a
   high rate ours was not enough.
-- Late Pre-Norm layers turn the stream less. Two published statements, cheaper removal and a lower end of Post-Norm, were
-  not seen in short runs with each placement at its own rate.
+- Late Pre-Norm layers turn the stream less. Of two published statements, cheaper removal was not seen in short runs, and a
+  lower end of Post-Norm is about long training: out of range.
 - Most answers train where Post-Norm is stuck. Admin starts close to Pre-Norm and does not stay there.
 - A wrong placement often trains. Compare blocks with their equation, and triple the last block's output.
 

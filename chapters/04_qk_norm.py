@@ -1089,7 +1089,7 @@ claim(
 
 # %% [markdown]
 r"""
-Five predictions hold. Of the second, no spike comes and the logits go on growing; but the loss, though high, falls slowly on, which is
+The predictions hold but for part of one. Of the second, no spike comes and the logits go on growing; but the loss, though high, falls slowly on, which is
 less than a plateau. All this is less of a feat than it looks: pilots had shown the shape of the failure, and who is ahead at either end.
 
 ### Does it depend on the initialization?

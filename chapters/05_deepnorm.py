@@ -1041,7 +1041,7 @@ claim(
 
 # %% [markdown]
 r"""
-Not seen. After so few steps both models know little more than which characters are frequent, and the seeds scatter by more than the arms differ. And there is a reason not to expect much from level gradients under Adam: it divides each gradient by
+Out of range. After so few steps both models know little more than which characters are frequent, and the seeds scatter by more than the arms differ. And there is a reason not to expect much from level gradients under Adam: it divides each gradient by
 its own size, so Pre-Norm's uneven ones cost it little. What 1,000 layers gain, one learns from long training on a task that needs them; the published gain is of that kind.
 """
 

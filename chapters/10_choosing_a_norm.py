@@ -447,7 +447,7 @@ Three things to take from it.
 
 **No norm at all is a contender.** Small branches (chapter 00) can keep six blocks tame without one; why the rest goes as well as it does, we did not take apart. If your prediction put it last, ask whether you had *needed* in mind or *useful when the rate is not tuned*. The next section shows what the norm is for.
 
-**Most published orders do not come back.** Post-Norm ahead of Pre-Norm does, on a weak card that the letters do not confirm. HybridNorm\* and nGPT ahead of Pre-Norm, and dynamic tanh level with it, do not. The published ones were measured at other sizes, with other text and far longer. Eighty steps say how fast a model *starts*. That a difference does not show here does not refute it where it was found. It only says that it is not found everywhere.
+**Most published orders do not come back.** Post-Norm ahead of Pre-Norm does, by means that the letters do not tell apart. HybridNorm\* and nGPT ahead of Pre-Norm, and dynamic tanh level with it, do not. The cards on published orders are out of range: those were measured at other sizes, with other text and far longer. Eighty steps say how fast a model *starts*. That a difference does not show here does not refute it where it was found. It only says that it is not found everywhere.
 
 **Edges.** An entry marked "end of the grid" may not be at its best. We show it rather than widen the grid until everybody looks good; the profile `full` has a grid of seven rates.
 
@@ -654,7 +654,7 @@ claim(
 
 # %% [markdown]
 r"""
-This is the answer to "what is the norm for?", as far as these sizes can give it: **Pre-Norm buys range, not loss.** At its own best rate the plain network needs none. A step to the right it is gone, and Pre-Norm is still there. (Where a card gives no verdict on that, a seed of Pre-Norm got stuck at the highest rate: of three seeds, one that disagrees is enough.) It takes more than a norm, though: in the table below, Post-Norm and HybridNorm\* in deep stacks, with this short warm-up, train at no more of the rates than the network without norms, and dynamic tanh at fewer. In a large run you get one try at the rate; then range *is* loss.
+This is the answer to "what is the norm for?", as far as these sizes can give it: **the runs lean to range, and settle neither range nor loss.** At its own best rate no card shows that the plain network needs a norm. A step to the right it is gone, and Pre-Norm is still there in all runs but one: too few to tell the shares apart by an exact test. It takes more than a norm, though: in the table below, Post-Norm and HybridNorm\* in deep stacks, with this short warm-up, train at no more of the rates than the network without norms, and dynamic tanh at fewer. In a large run you get one try at the rate; then range *is* loss.
 
 ### Everything in one table
 
@@ -882,7 +882,7 @@ claim(
 
 # %% [markdown]
 r"""
-**4. A prediction.** For a token of independent normal values the mean absolute value is $\sqrt{2/\pi}\,\sigma \approx 0.8\,\sigma$, so this norm is about RMSNorm with a gain that starts at $1.25$. The gain is learned. The norm reacts less to one large value than RMSNorm does. We expect no difference in loss, and said "in $\pm0.05$ nats" before the run.
+**4. A prediction.** For a token of independent normal values the mean absolute value is $\sqrt{2/\pi}\,\sigma \approx 0.8\,\sigma$, so this norm is about RMSNorm with a gain that starts at $1.25$. The gain is learned. The norm reacts less to one large value than RMSNorm does. We expect no difference in loss, and said "in $\pm0.05$ nats" before the run; the card asks for $\pm0.02$, a quarter of what lies between the best recipes and the others.
 
 **5. The leaderboard.** It has been there all along, as `pre+mean-abs`. From a shell:
 
@@ -1225,7 +1225,7 @@ r"""
 - Eight equal recipes make a leaderboard with a winner, and often with a "significant" pair. Pairing by seed and Holm's correction are the price of comparing all with all; after it, five seeds see large differences only.
 - A fair contest says its budget, tunes everybody with the same care, reports on data that chose nothing, and prints letters instead of ranks.
 - At this size most recipes cannot be told apart once each has its own rate, and the network without norms is one of them.
-- Rate and depth turn the ranking. Pre-Norm buys range, and each recipe leaves its range in its own way: a cliff, a plateau, a slow fade.
+- Rate and depth turn the ranking. What Pre-Norm buys leans to range, by more runs than ours to be shown, and each recipe leaves its range in its own way: a cliff, a plateau, a slow fade.
 - Advice should hang on evidence that can change. The decision table is written by the ledger, its *But* column too.
 - A diagnosis is a number with a limit, tried on a sick run and on a cured one.
 - Your norm is one file away from all of this; and several questions above are open for whoever has more compute and the same patience.
