@@ -629,7 +629,7 @@ at one fixed rate beside those at the best one, because some verdicts hang on th
 which now counts turns. The criteria of the first draft's losses stayed. Those of the three cards added later, at
 a fixed rate, were written after their effects had been seen: they record, and test no prediction. Last, the runs
 were cut from 200 steps to 150 and the held-out text was halved, because the whole book shall be built within half
-an hour. No criterion moved then. Later all margins were tied to the effect that they are compared with, a quarter of it at most: that of the losses went from 0.05 to 0.025 nats.
+an hour. No criterion moved then. Later each margin was tied to an effect, a quarter of it at most, which halved that of the losses.
 
 ### RMSNorm and LayerNorm in loss
 

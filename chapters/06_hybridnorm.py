@@ -52,7 +52,6 @@ from labkit.experiments import (
     claim,
     exponents,
     minus,
-    proportion,
     published,
     rank_correlation,
 )
@@ -630,6 +629,10 @@ claim(
     kind="at",
     tolerance=0.15,
 )
+
+# %%
+from labkit.experiments import proportion
+
 lost = [float(r.diverged_at is not None) for _, r in grid.where(arm="qk-post")]
 claim(
     "06-qk-post-diverges",
@@ -728,6 +731,8 @@ claim(
     ours=f"{base.model.depth} blocks of width {base.model.dim}, {base.train.steps} steps",
     in_range=False,
 )
+
+# %%
 claim(
     "06-hybrid-behind-from-xavier",
     "From Xavier's weights, the same rate: Pre-Norm ends {mean:+.3f} nats above HybridNorm.",
@@ -926,6 +931,8 @@ claim(
     kind="at",
     effect=0.014,  # nats: the lead of HybridNorm
 )
+
+# %%
 for arm, name, words, said in (
     ("hybrid*", "06-star-helps", "HybridNorm\\*", "20.00 and 19.85 (C4 perplexity)"),
     ("embed-norm", "06-embed-norm-helps", "HybridNorm with a norm on the embedding", "no help"),

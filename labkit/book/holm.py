@@ -58,21 +58,21 @@ def p_value(claim: Mapping[str, Any]) -> float | None:
     return estimate(claim).p_value(criterion(claim)) if claim.get("values") else None
 
 
-def tests(claims: Claims) -> dict[str, dict[str, float]]:
+def families(claims: Claims) -> dict[str, dict[str, float]]:
     """Test each chapter's primary findings: the p-value of each, by chapter."""
-    families: dict[str, dict[str, float]] = {}
+    found: dict[str, dict[str, float]] = {}
     for name, claim in claims.items():
         p = p_value(claim) if claim.get("primary") in (True, None) else None
         if p is not None:
-            families.setdefault(str(claim.get("chapter")), {})[name] = p
-    return families
+            found.setdefault(str(claim.get("chapter")), {})[name] = p
+    return found
 
 
 def survivors(claims: Claims, level: float = LEVEL) -> set[str]:
     """Name the findings that survive Holm's step-down correction in their chapter."""
     return {
         name
-        for family in tests(claims).values()
+        for family in families(claims).values()
         for name, p in adjusted(family).items()
         if p <= level
     }

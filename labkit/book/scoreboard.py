@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from labkit.book.claims_table import VERDICTS, table
 from labkit.book.facts import Json
-from labkit.book.holm import LEVEL, sort, survivors, tests
+from labkit.book.holm import LEVEL, families, sort, survivors
 
 
 def plural(count: int, word: str) -> str:
@@ -33,8 +33,8 @@ def summary(claims: Mapping[str, Json]) -> str:
     laws = [claim for claim in claims.values() if sort(claim) == "law"]
     kept = sum(claim["verdict"] == "holds" for claim in laws)
     weak = sum(bool(c.get("weak")) for c in findings.values())
-    families = tests(claims)
-    tested = sum(map(len, families.values()))
+    by_chapter = families(claims)
+    tested = sum(map(len, by_chapter.values()))
     return (
         f'```{{raw}} html\n<div class="labkit-tiles">{tiles}</div>\n```\n\n'
         f"{plural(len(findings), 'finding')} (above) and {plural(len(laws), 'law')}, of which "
@@ -43,7 +43,7 @@ def summary(claims: Mapping[str, Json]) -> str:
         "When many claims are tested at once, some hold by chance. "
         f"{plural(tested, 'finding')} can be tested, two-sided: values over seeds with Student’s "
         "*t*, shares of runs with exact tests, “in [a, b]” with two one-sided tests. Within "
-        f"each of {plural(len(families), 'chapter')} the p-values go through "
+        f"each of {plural(len(by_chapter), 'chapter')} the p-values go through "
         f"Holm’s step-down correction. {len(survivors(claims))} of {tested} "
         f"survive at {100 * LEVEL:.0f} % and carry the mark *Holm*: for or against the claim. "
         "Claims out of range and values that are not a sample of seeds are no tests and stay out."
