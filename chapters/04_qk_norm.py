@@ -908,7 +908,7 @@ gradients of near-ties are candidates. What we can show is that the logits do no
 def late_growth(record):
     """Largest logit after training over that after half of it."""
     seen = record.probes["attention-by-steps"]["largest"]
-    return seen[-1] / seen[len(seen) // 2]
+    return seen[-1] / seen[min(len(seen) // 2, len(seen) - 2)]
 
 
 claim(

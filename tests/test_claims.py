@@ -63,6 +63,12 @@ def test_an_entry_keeps_the_numbers_that_fill_its_sentence():
     assert entry["wording"].format(**entry["numbers"]) == entry["statement"]
 
 
+def test_a_sentence_may_name_words_and_they_are_settings():
+    made = claim("x", "They differ in {which}.", 1.0, which="a shift", **REST)
+    assert made.statement == "They differ in a shift."
+    assert made.to_dict()["numbers"] == {"which": "a shift"}
+
+
 # -- what a verdict needs ---------------------------------------------------------------------
 @pytest.mark.parametrize("kind", ["at", "best", "range"])
 def test_an_interval_of_width_zero_is_refused(kind):

@@ -30,7 +30,7 @@ class Claim:
 
     id: str
     wording: str  # as typed, its numbers still to be filled in
-    numbers: Mapping[str, int | float]  # those that fill it
+    numbers: Mapping[str, int | float | str]  # those that fill it
     estimate: Estimate
     source: str
     criterion: str
@@ -152,8 +152,8 @@ def _digits(value: float, digits: int = 6) -> float:
     return float(f"{value:.{digits}g}")
 
 
-def _plain(value: float) -> int | float | str:
+def _plain(value: float | str) -> int | float | str:
     """Write a number as JSON can hold it."""
-    if isinstance(value, int):
+    if isinstance(value, int | str):
         return value
     return _digits(value) if math.isfinite(value) else str(value)

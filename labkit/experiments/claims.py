@@ -34,7 +34,7 @@ def claim(
     derived_from: Sequence[str] = (),
     tolerance: float | None = None,
     rtol: float | None = None,
-    **numbers: float,
+    **numbers: float | str,
 ) -> Claim:
     """Judge and show a claim.
 

@@ -69,11 +69,11 @@ def check_margin(
 
 
 def numbers_of(
-    statement: str, estimate: Estimate, more: dict[str, float]
-) -> dict[str, int | float]:
-    """Collect the numbers that the statement names."""
+    statement: str, estimate: Estimate, more: dict[str, float | str]
+) -> dict[str, int | float | str]:
+    """Collect the numbers (or words) that the statement names."""
     low, high = estimate.interval()
-    known: dict[str, float] = {"mean": estimate.mean, "low": low, "high": high}
+    known: dict[str, float | str] = {"mean": estimate.mean, "low": low, "high": high}
     if isinstance(estimate, Proportion | Gap):
         counts = [count for pair in estimate.counts for count in pair]
         known |= dict(zip(("k", "n", "other_k", "other_n"), counts, strict=False))
@@ -86,7 +86,10 @@ def numbers_of(
             f"a statement names numbers that it is given, but not {', '.join(sorted(missing))}; "
             f"it may name {', '.join(known)}"
         )
-    return {
-        name: int(known[name]) if isinstance(known[name], Integral) else float(known[name])
-        for name in dict.fromkeys(named)
-    }
+    return {name: _plain(known[name]) for name in dict.fromkeys(named)}
+
+
+def _plain(value: float | str) -> int | float | str:
+    if isinstance(value, str):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
