@@ -1255,7 +1255,7 @@ claim(
 # %% [markdown]
 r"""
 PowerNorm gives all tokens one size first, PRepBN starts as LayerNorm: both touch the suspect, and both end below BatchNorm.
-(PowerNorm's card is weak: one seed decides.) But look at RepBN, which touches nothing: tuned, it comes level with LayerNorm by its
+(Five seeds leave PowerNorm's lead open.) But look at RepBN, which touches nothing: tuned, it comes level with LayerNorm by its
 skip alone. So the suspect is not convicted, in a model that can do without any norm. And PRepBN, which in evaluation *is* a RepBN, is
 lowest in the figure: the way there seems to count.
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from labkit.book.holm import criterion, estimate, sort, verdict_of
 from labkit.book.ledger import collect
-from labkit.experiments.statistics import is_weak, t_interval, verdict
+from labkit.statistics.verdicts import is_weak
 
 ROOT = Path(__file__).parents[1]
 LEDGER = json.loads((ROOT / "data" / "ledger" / "cpu.json").read_text(encoding="utf-8"))
@@ -18,20 +19,33 @@ CHAPTERS = sorted((ROOT / "chapters").glob("[0-9][0-9]_*.py"))
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_recorded_verdict_follows_from_its_values(name):
     claim = CLAIMS[name]
-    interval = tuple(claim["interval"])
-    if len(claim["values"]) == 1 and interval[0] < interval[1]:
-        # One statistic of all runs, such as a rank correlation, with an interval of its own.
-        assert interval[0] <= claim["values"][0] <= interval[1]
-    else:  # values are recorded with six digits
-        assert t_interval(claim["values"]) == pytest.approx(interval, rel=1e-3, abs=1e-5)
-    assert claim["verdict"] == verdict(interval, claim["criterion"])
-    assert claim["seeds"] == len(claim["values"])
+    again = estimate(claim)
+    # values are recorded with six digits
+    assert again.interval() == pytest.approx(tuple(claim["interval"]), rel=1e-3, abs=1e-5)
+    if not claim.get("counts") and len(claim["values"]) > 1:
+        assert claim["seeds"] == len(claim["values"])
+    assert claim["verdict"] == verdict_of(claim)
+    weak = claim["verdict"] != "out-of-range" and is_weak(again, criterion(claim))
+    assert claim["weak"] == weak
 
 
-@pytest.mark.parametrize("name", CLAIMS)
-def test_leaving_out_a_seed_changes_no_verdict_that_is_not_marked_weak(name):
-    claim = CLAIMS[name]
-    assert claim["weak"] == is_weak(claim["values"], claim["criterion"])
+def test_no_finding_rests_on_an_interval_of_width_zero():
+    found = {name: claim for name, claim in CLAIMS.items() if sort(claim) == "finding"}
+    flat = [
+        name
+        for name, claim in found.items()
+        if len(claim["values"]) > 1 and claim["interval"][0] == claim["interval"][1]
+    ]
+    assert flat == []
+
+
+def test_a_claim_that_comes_from_others_is_what_they_make():
+    """In time a step's price counts: fewer steps, divided by it."""
+    gained, fewer, price = (
+        CLAIMS[f"08-{name}"]["values"]
+        for name in ("time-gained", "fewer-steps", "a-step-costs-more")
+    )
+    assert gained == pytest.approx([a / b for a, b in zip(fewer, price, strict=True)], rel=1e-4)
 
 
 def test_every_claim_of_the_chapters_is_recorded_and_no_other():

@@ -62,6 +62,44 @@ def test_a_claim_is_the_same_when_verdict_wording_and_value_are(change, same):
     assert same_output(claim_output(card()), claim_output(card(**change))) == same
 
 
+AT = {"wording": "At rate {rate:g} and width 32: {mean:.1e}.", "values": [6.3e-7]}
+AT |= {"interval": [6.3e-7, 6.3e-7], "seeds": 1, "tolerance": None, "rtol": 0.05}
+
+
+def at(rate=0.03, value=6.3e-7, **change):
+    numbers = {"rate": rate, "mean": value}
+    return card(**AT | {"numbers": numbers, "values": [value]} | change)
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({}, True),
+        ({"rate": 0.025}, False),
+        ({"value": 6.4e-7}, True),
+        ({"value": 2.6e-6}, False),  # a tolerance of 0.05 let it pass
+        ({"wording": AT["wording"].replace("32", "64")}, False),
+    ],
+)
+def test_a_setting_in_the_sentence_and_a_small_number_cannot_change_unseen(change, same):
+    assert same_claim(at(), at(**change)) == same
+
+
+def test_a_count_in_the_sentence_is_exact():
+    old, new = (at(numbers={"rate": 0.03, "mean": 6.3e-7, "k": k}) for k in (100, 101))
+    assert not same_claim(old, new)
+
+
+def test_a_setting_of_a_claim_recorded_before_it_kept_its_numbers_counts_too():
+    old, new = (
+        card(statement=f"From plain Xavier at rate {rate}, Post-Norm ends {value} nats above.",
+             values=[value], tolerance=0.3, seeds=1)
+        for rate, value in ((0.03, 0.84), (0.025, 0.81))
+    )  # fmt: skip
+    assert not same_claim(old, new)
+    assert same_claim(old, {**new, "statement": new["statement"].replace("0.025", "0.03")})
+
+
 def test_a_number_that_is_not_finite_only_equals_itself():
     assert within(math.nan, math.nan, 1) and within(math.inf, math.inf, 1)
     assert not within(math.nan, 0, 1) and not within(0, math.inf, 1)

@@ -1,61 +1,15 @@
-"""Claims: intervals against the textbook, verdicts against their definition, cards that say it."""
+"""Claims: what they refuse, what their cards and entries say."""
 
 import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
+from labkit.experiments import exponents, minus, proportion, steps_to
 from labkit.experiments.claims import KINDS, VERDICTS, claim
-from labkit.experiments.statistics import exponents, is_weak, minus, t_interval, verdict
+from labkit.statistics.seeds import t_interval
 
 REST = {"source": "a paper", "criterion": "> 0", "kind": "at"}
-
-
-def test_the_interval_is_student_s():
-    values = [1.2, 0.7, 1.9, 1.1, 0.4]
-    low, high = t_interval(values)
-    expected = stats.t.interval(0.95, 4, loc=sum(values) / 5, scale=stats.sem(values))
-    assert (low, high) == pytest.approx(expected)
-    assert t_interval([2.0]) == (2.0, 2.0)
-
-
-def test_the_interval_covers_as_often_as_it_says():
-    samples = np.random.default_rng(0).normal(size=(2000, 5))
-    covered = sum(low <= 0 <= high for low, high in map(t_interval, samples.tolist()))
-    # 2,000 trials at 95 %: a standard error of 0.5 points
-    assert covered / 2000 == pytest.approx(0.95, abs=0.015)
-
-
-@pytest.mark.parametrize(
-    ("interval", "criterion", "expected"),
-    [
-        ((0.1, 0.5), "> 0", "holds"),
-        ((-0.1, 0.5), "> 0", "not-seen"),
-        ((-0.5, -0.1), "> 0", "contradicted"),
-        ((0.0, 0.5), "> 0", "not-seen"),
-        ((0.0, 0.5), ">= 0", "holds"),
-        ((-3, -2), "<= -2", "holds"),
-        ((1.0, 2.0), "< 1e-3", "contradicted"),
-        ((0.9, 1.1), "in [0.8, 1.2]", "holds"),
-        ((0.7, 1.1), "in [0.8, 1.2]", "not-seen"),
-        ((0.1, 0.2), "in [0.8, 1.2]", "contradicted"),
-    ],
-)
-def test_a_verdict_is_where_the_interval_lies(interval, criterion, expected):
-    assert verdict(interval, criterion) == expected
-
-
-@pytest.mark.parametrize("criterion", ["0", "> zero", "=> 1", "in [2, 1]", "> 0 or so", ""])
-def test_a_criterion_that_cannot_be_read_is_refused(criterion):
-    with pytest.raises(ValueError, match="a criterion reads like"):
-        verdict((0, 1), criterion)
-
-
-def test_weak_means_that_one_seed_decides():
-    assert is_weak([0.10, 0.11, 0.09, 0.10, 0.02], "> 0.06") is True
-    assert is_weak([0.10, 0.11, 0.09, 0.10, 0.10], "> 0.06") is False
-    assert is_weak([1.0], "> 0") is False
 
 
 def test_a_card_says_everything(capsys):
@@ -84,18 +38,108 @@ def test_a_card_escapes_what_it_is_given():
 def test_the_entry_is_the_ledger_s():
     entry = claim("x", "s", [1.0, 2.0, 3.0], **REST).to_dict()
     assert set(entry) == {
-        "id", "statement", "source", "published", "values", "interval", "criterion", "kind",
-        "verdict", "weak", "tolerance", "seeds",
+        "id", "sort", "statement", "wording", "numbers", "source", "published", "domain", "values",
+        "counts", "interval", "criterion", "effect", "predicted", "kind", "primary",
+        "derived_from", "verdict", "weak", "tolerance", "rtol", "seeds",
     }  # fmt: skip
     assert entry["seeds"] == 3
     assert entry["verdict"] in VERDICTS and entry["kind"] in KINDS
 
 
-def test_the_tolerance_follows_the_interval_unless_told():
+def test_the_tolerance_is_a_share_of_the_value_unless_told():
     low, high = t_interval([1.0, 2.0, 3.0])
-    assert claim("x", "s", [1.0, 2.0, 3.0], **REST).tolerance == pytest.approx((high - low) / 2)
-    assert claim("x", "s", 2.0, **REST).tolerance == pytest.approx(0.1)
-    assert claim("x", "s", 2.0, tolerance=0.5, **REST).tolerance == 0.5
+    wide = claim("x", "s", [1.0, 2.0, 3.0], **REST)
+    assert wide.rtol == pytest.approx((high - low) / 2 / 2.0) and wide.tolerance is None
+    assert claim("x", "s", 6.3e-7, **REST).rtol == 0.05
+    told = claim("x", "s", 2.0, tolerance=0.5, **REST)
+    assert (told.tolerance, told.rtol) == (0.5, None)
+    assert claim("x", "s", 0.0, **REST).tolerance == 0.0, "zero has no share"
+
+
+def test_an_entry_keeps_the_numbers_that_fill_its_sentence():
+    made = claim("x", "At {rate:g}: {mean:.2f}, {n} seeds", [1.0, 2.0, 3.0], rate=0.03, **REST)
+    entry = made.to_dict()
+    assert entry["numbers"] == {"rate": 0.03, "mean": 2.0, "n": 3}
+    assert entry["wording"].format(**entry["numbers"]) == entry["statement"]
+
+
+def test_a_sentence_may_name_words_and_they_are_settings():
+    made = claim("x", "They differ in {which}.", 1.0, which="a shift", **REST)
+    assert made.statement == "They differ in a shift."
+    assert made.to_dict()["numbers"] == {"which": "a shift"}
+
+
+# -- what a verdict needs ---------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["at", "best", "range"])
+def test_an_interval_of_width_zero_is_refused(kind):
+    with pytest.raises(ValueError, match=r"width 0 is no evidence.*5 values of 1.9.*proportion"):
+        claim("x", "s", [1.9] * 5, source="a", criterion="> 1", kind=kind)
+    assert claim("x", "s", [1.9] * 5, source="a", criterion="> 1", kind="exact").verdict == "holds"
+
+
+def test_runs_are_counted_with_exact_intervals():
+    made = claim(
+        "x", "{k} of {n} diverge", proportion([0, 0, 0, 0, 0, 0]), **REST | {"criterion": "> 0.5"}
+    )
+    assert made.statement == "0 of 6 diverge" and made.interval[1] == pytest.approx(0.459, abs=1e-3)
+    assert made.verdict == "contradicted" and "0 of 6 runs" in str(made)
+    entry = made.to_dict()
+    assert entry["counts"] == [[0, 6]] and entry["seeds"] == 6 and entry["values"] == [0.0]
+    all_five = claim("x", "s", proportion([True] * 5), **REST | {"criterion": "> 0.5"})
+    assert all_five.verdict == "not-seen", "five of five do not show that more than half do"
+    gap = claim(
+        "x", "{k}/{n}, {other_k}/{other_n}", proportion([1] * 5) - proportion([0] * 5), **REST
+    )
+    assert gap.statement == "5/5, 0/5" and gap.verdict == "holds" and gap.weak is False
+
+
+def test_a_claim_beyond_its_source_s_domain_gets_no_verdict():
+    far = {"domain": "24 layers, 200k steps", "ours": "2 blocks, 400 steps", "in_range": False}
+    made = claim("x", "s", [-1.0, -1.1, -0.9], **REST, **far)
+    assert made.verdict == "out-of-range" and made.weak is False
+    assert "[Finding: out of range]" in str(made)
+    assert "it speaks of 24 layers, 200k steps, we of 2 blocks, 400 steps" in str(made)
+    assert made.to_dict()["domain"]["inside"] is False
+    near = claim("x", "s", [-1.0, -1.1, -0.9], **REST, **far | {"in_range": True})
+    assert near.verdict == "contradicted"
+    for missing in ({"ours": None}, {"domain": None}, {"ours": None, "domain": None}):
+        with pytest.raises(ValueError, match="the source's domain and ours together"):
+            claim("x", "s", 1.0, **REST, **far | missing)
+
+
+def test_a_margin_is_tied_to_an_effect_or_to_a_prediction():
+    same = {"source": "a", "criterion": "in [-0.005, 0.005]", "kind": "at"}
+    values = [0.001, 0.0, 0.002]
+    with pytest.raises(ValueError, match="what its margin is a share of"):
+        claim("x", "s", values, **same)
+    assert claim("x", "s", values, effect=0.02, **same).verdict == "holds"
+    for wide in ("in [-0.03, 0.03]", "< 0.03"):  # beside an effect of 0.02
+        with pytest.raises(ValueError, match=r"at most a quarter.*0.03 beside an effect of 0.02"):
+            claim("x", "s", values, effect=0.02, **same | {"criterion": wide})
+    slope = same | {"criterion": "in [0.4, 0.6]"}
+    assert claim("x", "s", [0.5, 0.51, 0.5], predicted=0.5, **slope).verdict == "holds"
+    with pytest.raises(ValueError, match="lies around what is predicted"):
+        claim("x", "s", [0.5, 0.51, 0.5], predicted=1.0, **slope)
+    with pytest.raises(ValueError, match="what its margin is a share of"):
+        claim("x", "s", [*values, 0.001, 0.0], predicted=0.0, **same | {"kind": "best"})
+    assert claim("x", "s", 0.5, **slope | {"kind": "exact"}).verdict == "holds"
+
+
+def test_laws_and_findings_are_kept_apart():
+    law = claim("x", "s", 1.0, **REST | {"kind": "exact"})
+    found = claim("x", "s", 1.0, **REST)
+    assert (law.to_dict()["sort"], found.to_dict()["sort"]) == ("law", "finding")
+    assert "labkit-law" in law.to_html() and "Finding: holds here" in found.to_html()
+
+
+def test_steps_are_not_clamped_at_the_end_of_a_line():
+    steps, losses = [100, 200, 400], [2.2, 2.0, 1.8]
+    assert steps_to(1.9, steps, losses) == pytest.approx(200 * 2**0.5)
+    assert steps_to(1.6, steps, losses) == pytest.approx(800), "worse than the baseline"
+    assert steps_to(2.4, steps, losses) == pytest.approx(50)
+    assert steps_to(-1e9, steps, losses) > 1e12
+    with pytest.raises(ValueError, match="two losses or more, which differ"):
+        steps_to(1.0, [1, 2], [2.0, 2.0])
 
 
 @pytest.mark.parametrize(
@@ -107,6 +151,7 @@ def test_the_tolerance_follows_the_interval_unless_told():
         ({"values": []}, "at least one value"),
         ({"values": [1.0, math.nan]}, "each finite"),
         ({"kind": "best", "values": [1.0, 2.0]}, "five seeds or more"),
+        ({"statement": "{other}"}, "names numbers that it is given, but not other"),
     ],
 )
 def test_a_claim_refuses_nonsense(change, message):

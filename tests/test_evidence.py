@@ -17,6 +17,7 @@ CLAIMS = {
     "01-a": {"verdict": "holds", "weak": False, "chapter": "01_toy"},
     "01-b": {"verdict": "not-seen", "weak": True, "chapter": "01_toy"},
     "01-c": {"verdict": "contradicted", "weak": False, "chapter": "01_toy"},
+    "01-d": {"verdict": "out-of-range", "weak": False, "chapter": "01_toy"},
 }
 
 
@@ -28,7 +29,10 @@ def test_a_row_stands_as_its_claims_do():
     assert standing("01-a") == "stands"
     assert standing("01-a", "01-b") == "seen in part"
     assert standing("01-a", "01-b", "01-c") == "contradicted in part"
-    assert standing("01-a", "09-x") == "stands, as far as recorded"
+    assert standing("01-a", "09-x") == "stands, as far as recorded and in range"
+    assert standing("01-d") == standing("01-d", "09-x") == "out of range"
+    assert standing("01-a", "01-d") == "stands, as far as recorded and in range"
+    assert standing("01-c", "01-d") == "contradicted in part"
     assert standing("01-c") == "contradicted" and standing("01-b") == "not seen"
     assert standing("01-c", "09-x") == "contradicted in part"
     assert standing("09-x") == "not recorded yet"

@@ -11,7 +11,7 @@ from labkit.book import site as site_module
 from labkit.book.claims_table import number
 from labkit.book.facts import provenance_line, spans
 from labkit.book.files import Red
-from labkit.book.holm import holm, p_value
+from labkit.book.holm import families, p_value, survivors
 from labkit.book.page import page
 from labkit.book.scoreboard import scoreboard
 from labkit.book.site import build_site
@@ -118,7 +118,8 @@ def test_every_claim_has_a_row_and_a_link():
     for name, claim in fake_book.CLAIMS.items():
         assert f'href="{claim["chapter"]}.html#claim-{name}"' in out
     assert "&lt;b&gt;markup&lt;/b&gt; &amp; all" in out and "<b>markup" not in out
-    assert "Of 5 claims, 1 is weak" in out and "2 of 4 survive" in out
+    assert "1 is weak" in out and "4 findings can be tested" in out
+    assert out.index("### Findings") < out.index("### Laws")
     assert out.index(">One<") < out.index(">Two<")
 
 
@@ -157,21 +158,29 @@ def test_only_long_profiles_come_from_the_ledger(book: Path):
     assert "Recorded with profile cpu" not in out
 
 
-def test_p_value_is_students():
+def test_p_value_is_two_sided():
     claim = fake_book.claim("x", ONE, "holds", [1.0, 2.0, 3.0, 4.0, 5.0])
-    assert p_value(claim) == pytest.approx(0.0066194, rel=1e-3)  # t = 4.2426, 4 degrees
-    assert p_value(claim | {"criterion": "< 0"}) == pytest.approx(1 - 0.0066194, rel=1e-3)
-    assert p_value(claim | {"criterion": "in [0, 1]"}) is None
+    assert p_value(claim) == pytest.approx(0.0132356, rel=1e-3)  # t = 4.2426, 4 degrees
+    assert p_value(claim | {"criterion": "< 0"}) == p_value(claim), "for or against"
+    assert p_value(claim | {"criterion": "in [0, 6]"}) == pytest.approx(0.0066194, rel=1e-3)
     assert p_value(claim | {"kind": "exact"}) is None
-    assert p_value(claim | {"values": [3.0]}) is None
-    assert p_value(claim | {"values": [3.0] * 5}) is None
+    assert p_value(claim | {"verdict": "out-of-range"}) is None
+    assert p_value(claim | {"values": [3.0], "interval": [3.0, 3.0]}) is None
+    assert p_value(claim | {"values": [3.0] * 5, "interval": [3.0, 3.0]}) is None
     assert p_value(claim | {"interval": [2.9, 3.1]}) is None, "not a sample of seeds"
+    counted = {"counts": [[5, 5], [0, 5]], "values": [1.0]}
+    assert p_value(claim | counted) == pytest.approx(2 / 252)
 
 
-def test_holm_steps_down_and_stops():
-    assert holm({"a": 0.01, "b": 0.02, "c": 0.9}) == {"a", "b"}
-    assert holm({"a": 0.02, "b": 0.024, "c": 0.03}) == set()
-    assert holm({}) == set()
+def test_a_family_is_a_chapter_s_primary_findings():
+    sure = [1.0, 1.1, 0.9, 1.0, 1.05]
+    claims = {f"01-{i}": fake_book.claim("x", ONE, "holds", [i % 2 - 0.5, 0.1, -0.2, 0.3, 0.4])
+              for i in range(30)}  # fmt: skip
+    claims["01-sure"] = fake_book.claim("x", ONE, "contradicted", [-v for v in sure])
+    claims["02-sure"] = fake_book.claim("x", TWO, "holds", sure)
+    claims["01-aside"] = fake_book.claim("x", ONE, "holds", sure, primary=False)
+    assert survivors(claims) == {"01-sure", "02-sure"}, "for or against"
+    assert {name: len(p) for name, p in families(claims).items()} == {ONE: 31, TWO: 1}
 
 
 def test_numbers_are_short():

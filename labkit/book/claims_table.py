@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from labkit.book.facts import Json
-from labkit.book.holm import holm, p_value, threshold
+from labkit.book.holm import criterion, survivors
 
 # The words stand beside a shape, so that the verdict never hangs on its colour.
 VERDICTS = {
     "holds": ("●", "holds here"),
     "not-seen": ("○", "not seen at this scale"),
     "contradicted": ("▲", "contradicted here"),
+    "out-of-range": ("◇", "out of range"),
 }
 KINDS = {
     "exact": "algebra or a count",
@@ -46,10 +47,9 @@ def mean(claim: Mapping[str, Any]) -> float | int | None:
 
 
 def strip(claim: Mapping[str, Any]) -> str:
-    """Draw every value as a dot, the interval as a bar and the threshold as a tick."""
+    """Draw every value as a dot, the interval as a bar and each threshold as a tick."""
     values = [float(v) for v in claim.get("values") or []]
-    bound = threshold(claim)
-    ticks = [bound[1]] if bound else []
+    ticks = criterion(claim).bounds
     bounds = [float(b) for b in claim.get("interval") or [] if b is not None]
     if len(values) < 2 or len(bounds) != 2:
         return ""
@@ -74,20 +74,21 @@ def ours(claim: Mapping[str, Any]) -> str:
     average = mean(claim)
     bounds = claim.get("interval")
     count = len(claim.get("values") or [])
+    runs = " against ".join(f"{k} of {n}" for k, n in claim.get("counts") or [])
     value = "—" if average is None else f'<span class="value">{number(average)}</span>'
-    if bounds and None not in bounds and count > 1:
+    if bounds and None not in bounds and (count > 1 or runs):
         ends = f"[{number(bounds[0])}, {number(bounds[1])}]"
         value += f' <span class="interval">{ends}</span>'
     kind = html.escape(str(claim.get("kind", "")))
     notes = [
         f"asked: {html.escape(str(claim['criterion']))}" if claim.get("criterion") else "",
-        f"{count} values" if count > 1 else "",
+        f"{count} values" if count > 1 else f"{runs} runs" if runs else "",
         f'<abbr title="{KINDS.get(kind, "")}">{kind}</abbr>',
     ]
     return f'{value}{strip(claim)}<div class="notes">{" · ".join(filter(None, notes))}</div>'
 
 
-def verdict(claim: Mapping[str, Any], survives: bool, tested: bool) -> str:
+def verdict(claim: Mapping[str, Any], survives: bool) -> str:
     """Write the verdict in words beside its shape, with the marks weak and Holm."""
     shape, words = VERDICTS.get(claim["verdict"], ("?", html.escape(str(claim["verdict"]))))
     out = (
@@ -96,13 +97,22 @@ def verdict(claim: Mapping[str, Any], survives: bool, tested: bool) -> str:
     )
     if claim.get("weak"):
         out += ' <span class="labkit-mark" title="Leaving out one seed changes it">weak</span>'
-    if survives and tested:
+    if survives:
         out += ' <span class="labkit-mark" title="Survives Holm’s correction">Holm</span>'
     return out
 
 
+def source(claim: Mapping[str, Any]) -> str:
+    """Write where a claim comes from, and the setting that its source speaks of."""
+    out = html.escape(str(claim.get("source") or "—"))
+    if about := claim.get("domain"):
+        said = f"speaks of {about['theirs']}; here: {about['ours']}"
+        out += f'<div class="notes">{html.escape(said)}</div>'
+    return out
+
+
 def rows(
-    claims: Mapping[str, Json], survivors: set[str], titles: Mapping[str, str], row: str = "row"
+    claims: Mapping[str, Json], marked: set[str], titles: Mapping[str, str], row: str = "row"
 ) -> str:
     """Write a row per claim, under a heading per chapter; `row` begins the names of the rows."""
     out: list[str] = []
@@ -119,10 +129,10 @@ def rows(
         shown = "—" if published is None else number(published)
         cells = [
             ("Claim", f"<p>{html.escape(claim['statement'])}</p><code>{link}</code>"),
-            ("Source", html.escape(str(claim.get("source") or "—"))),
+            ("Source", source(claim)),
             ("Published", shown),
             ("Ours", ours(claim)),
-            ("Verdict", verdict(claim, name in survivors, p_value(claim) is not None)),
+            ("Verdict", verdict(claim, name in marked)),
         ]
         out.append(
             f'<tr id="{row}-{label}">'
@@ -136,7 +146,6 @@ def table(
     claims: Mapping[str, Json], titles: Mapping[str, str], caption: str, row: str = "row"
 ) -> str:
     """Write one table of claims as HTML that a narrow screen can fold."""
-    tested = {name: p for name, claim in claims.items() if (p := p_value(claim)) is not None}
     heads = "".join(
         f'<th scope="col">{head}</th>'
         for head in ("Claim", "Source", "Published", "Ours", "Verdict")
@@ -144,5 +153,5 @@ def table(
     return (
         '<div class="labkit-table"><table class="labkit-scoreboard">'
         f"<caption>{html.escape(caption)}</caption><thead><tr>{heads}</tr></thead><tbody>\n"
-        f"{rows(claims, holm(tested), titles, row)}\n</tbody></table></div>"
+        f"{rows(claims, survivors(claims), titles, row)}\n</tbody></table></div>"
     )

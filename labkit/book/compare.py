@@ -4,11 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labkit.book.sameness import mean, same_wording, tolerance, within
-
-# What a claim promised before it was measured: any change is a new claim. (Not its tolerance,
-# which may follow from the values: the recorded one counts until the claim is accepted anew.)
-PROMISES = ("source", "published", "criterion", "kind", "seeds")
+from labkit.book.sameness import PROMISES, mean, moved, same_wording
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ def differs(
 ) -> Finding | None:
     """Say how one claim differs from its record; on another machine, values may."""
     promises = [key for key in PROMISES if old.get(key) != new.get(key)]
-    if not same_wording(old.get("statement", ""), new.get("statement", "")):
+    if not same_wording(old, new):
         promises.insert(0, "statement")
     if promises:
         return Finding(name, True, f"{' and '.join(promises)} changed")
@@ -52,8 +48,7 @@ def differs(
         weak = bool(old.get("weak") or new.get("weak"))
         red = same or not weak
         return Finding(name, red, "verdict changed" + ("" if red else " (weak, another machine)"))
-    if not within(mean(old), mean(new), tolerance(old)):
-        what = f"value moved by more than {tolerance(old):.3g}"
+    if what := moved(old, new):
         return Finding(name, same, what + ("" if same else " (another machine)"))
     if bool(old.get("weak")) != bool(new.get("weak")):
         return Finding(name, False, "no longer weak" if old.get("weak") else "became weak")

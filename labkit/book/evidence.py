@@ -13,7 +13,12 @@ from typing import Any
 
 from labkit.book.ledger import load_recorded
 
-MARKS = {"holds": "● holds", "not-seen": "○ not seen", "contradicted": "▲ contradicted"}
+MARKS = {
+    "holds": "● holds",
+    "not-seen": "○ not seen",
+    "contradicted": "▲ contradicted",
+    "out-of-range": "◇ out of range",
+}
 MISSING = "not recorded yet"
 
 
@@ -42,11 +47,16 @@ class Decision:
         known = [verdict for verdict in verdicts if verdict]
         if not known:
             return MISSING
-        if "contradicted" in known:
-            return "contradicted" if set(verdicts) == {"contradicted"} else "contradicted in part"
-        if "not-seen" in known:
-            return "not seen" if set(verdicts) == {"not-seen"} else "seen in part"
-        return "stands" if len(known) == len(verdicts) else "stands, as far as recorded"
+        # What lies out of range speaks neither for nor against.
+        judged = [verdict for verdict in known if verdict != "out-of-range"]
+        if not judged:
+            return "out of range"
+        alone = len(judged) == len(verdicts)
+        for verdict, word in (("contradicted", "contradicted"), ("not-seen", "not seen")):
+            if verdict in judged:
+                whole = alone and set(judged) == {verdict}
+                return word if whole else f"{word.replace('not ', '')} in part"
+        return "stands" if alone else "stands, as far as recorded and in range"
 
 
 class Decisions:

@@ -1,53 +1,78 @@
-"""Correct the scoreboard for asking many questions at once: t tests, then Holm's procedure."""
+"""Correct the scoreboard for asking many questions at once: two-sided tests, then Holm's procedure.
+
+A chapter's primary findings are one family: those that were judged, and whose values are a sample.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-from labkit.leaderboard.holm import adjusted
+from labkit.statistics.criteria import Criterion, Estimate, parse_criterion
+from labkit.statistics.holm import adjusted
+from labkit.statistics.proportions import Proportion
+from labkit.statistics.seeds import Given, Seeds
+from labkit.statistics.verdicts import LEVEL, judge
 
-LEVEL = 0.05
-THRESHOLD = re.compile(r"\s*(>=|<=|>|<)\s*([-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)\s*$")
+Claims = Mapping[str, Mapping[str, Any]]
 
 
-def threshold(claim: Mapping[str, Any]) -> tuple[str, float] | None:
-    """Read a criterion with one side, such as "> 0"."""
-    match = THRESHOLD.match(str(claim.get("criterion", "")))
-    return (match.group(1), float(match.group(2))) if match else None
+def sort(claim: Mapping[str, Any]) -> str:
+    """Say what a recorded claim is: a law (algebra, a count, what code does) or a finding."""
+    return claim.get("sort") or ("law" if claim.get("kind") == "exact" else "finding")
+
+
+def criterion(claim: Mapping[str, Any]) -> Criterion:
+    """Read a recorded claim's criterion."""
+    return parse_criterion(str(claim["criterion"]))
+
+
+def estimate(claim: Mapping[str, Any]) -> Estimate:
+    """Make the estimate of a recorded claim again, from what was recorded."""
+    if counts := claim.get("counts"):
+        one, *other = (Proportion(k, n) for k, n in counts)
+        return one - other[0] if other else one
+    seeds = Seeds(tuple(map(float, claim["values"])))
+    (low, high), (a, b) = seeds.interval(), claim["interval"]
+    # Recorded numbers have six digits; where the interval is another one, it was given.
+    if max(abs(low - a), abs(high - b)) > 0.01 * (high - low) + 1e-5 * max(abs(low), abs(high)):
+        return Given(seeds.values, (float(a), float(b)))
+    return seeds
+
+
+def verdict_of(claim: Mapping[str, Any]) -> str:
+    """Judge a recorded claim again."""
+    if not (claim.get("domain") or {"inside": True})["inside"]:
+        return "out-of-range"
+    return judge(estimate(claim), criterion(claim))
 
 
 def p_value(claim: Mapping[str, Any]) -> float | None:
-    """Test a claim's values against its threshold with a one-sided Student t test.
+    """Test a finding against its criterion, two-sided; of equivalence, by two one-sided tests.
 
-    None where that makes no sense: exact claims, criteria with two sides, a single value, no
-    spread, or values that are no sample of seeds (their interval is not Student's).
+    None where that makes no sense: laws, claims out of range, a single value, no spread, or values
+    that are no sample of seeds.
     """
-    bound = threshold(claim)
-    values = claim.get("values") or []
-    if claim.get("kind") == "exact" or bound is None or len(values) < 2:
+    if sort(claim) == "law" or claim["verdict"] == "out-of-range":
         return None
-    side, limit = bound
-    from scipy.special import (
-        stdtr,
-        stdtrit,
-    )  # only when a page is written: importing takes a moment
-
-    count = len(values)
-    mean = sum(values) / count
-    spread = (sum((value - mean) ** 2 for value in values) / (count - 1)) ** 0.5
-    error = spread / count**0.5
-    if error <= 1e-12 * max(abs(mean), abs(limit)):
-        return None
-    half = stdtrit(count - 1, 0.975) * error
-    low, high = claim["interval"]
-    if max(abs(low - mean + half), abs(high - mean - half)) > 0.01 * half:
-        return None
-    t = (mean - limit) / error
-    return float(stdtr(count - 1, -t if side in {">", ">="} else t))
+    return estimate(claim).p_value(criterion(claim)) if claim.get("values") else None
 
 
-def holm(p_values: Mapping[str, float], level: float = LEVEL) -> set[str]:
-    """Name the hypotheses that survive Holm's step-down correction at this level."""
-    return {name for name, p in adjusted(p_values).items() if p <= level}
+def families(claims: Claims) -> dict[str, dict[str, float]]:
+    """Test each chapter's primary findings: the p-value of each, by chapter."""
+    found: dict[str, dict[str, float]] = {}
+    for name, claim in claims.items():
+        p = p_value(claim) if claim.get("primary") in (True, None) else None
+        if p is not None:
+            found.setdefault(str(claim.get("chapter")), {})[name] = p
+    return found
+
+
+def survivors(claims: Claims, level: float = LEVEL) -> set[str]:
+    """Name the findings that survive Holm's step-down correction in their chapter."""
+    return {
+        name
+        for family in families(claims).values()
+        for name, p in adjusted(family).items()
+        if p <= level
+    }

@@ -20,19 +20,9 @@ from labkit.book.sameness import CLAIM
 Claims = dict[str, dict[str, Any]]
 LONG = ("full", "gpu")  # profiles that nobody runs in one sitting
 ENTRY = (
-    "statement",
-    "source",
-    "published",
-    "values",
-    "interval",
-    "criterion",
-    "kind",
-    "verdict",
-    "weak",
-    "tolerance",
-    "seeds",
-    "chapter",
-    "cell",
+    *("sort", "statement", "wording", "numbers", "source", "published", "domain"),
+    *("values", "counts", "interval", "criterion", "effect", "predicted", "kind", "primary"),
+    *("derived_from", "verdict", "weak", "tolerance", "rtol", "seeds", "chapter", "cell"),
 )
 
 
@@ -180,6 +170,7 @@ def accept(root: Path, profile: str, ids: Sequence[str] | None, why: str) -> int
         elif ids is None and stale:
             raise Red(f"{', '.join(stale)} changed since executed, so --all waits; run `make book`")
         names = sorted(differing) if ids is None else list(ids)
+        names = together(names, built["claims"])
         for name in names:
             chapter = (built["claims"].get(name) or recorded["claims"].get(name, {})).get("chapter")
             if chapter in stale:
@@ -204,6 +195,17 @@ def accept(root: Path, profile: str, ids: Sequence[str] | None, why: str) -> int
         write_whole(path, as_text(profile, recorded["provenance"], claims))
         print(f"{path.relative_to(root)}: {len(names)} accepted, {len(claims)} claims")
     return 0
+
+
+def together(names: Sequence[str], claims: Mapping[str, Any]) -> list[str]:
+    """Add what is computed from these claims, and what those come from: one record for all."""
+    found = list(names)
+    for name in found:  # grows as it goes
+        inputs = (claims.get(name) or {}).get("derived_from") or ()
+        outcomes = [other for other, claim in claims.items()
+                    if name in (claim.get("derived_from") or ())]  # fmt: skip
+        found += [other for other in (*inputs, *outcomes) if other not in found]
+    return found
 
 
 def rounded(value: Any) -> Any:

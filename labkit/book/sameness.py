@@ -13,6 +13,21 @@ from typing import Any
 PRINTED_RTOL = 2e-2
 # A figure's data: a twentieth of its range is about what an eye can tell.
 DRAWN_TOLERANCE = 5e-2
+# A number in a claim's sentence, beside its mean: a share of it.
+SENTENCE_RTOL = 5e-2
+# What a claim promised before it was measured: any change is a new claim. (Not its tolerance,
+# which may follow from the values: the recorded one counts until the claim is accepted anew.)
+PROMISES = (
+    "source",
+    "published",
+    "domain",
+    "criterion",
+    "effect",
+    "predicted",
+    "kind",
+    "seeds",
+    "derived_from",
+)
 CLAIM = "application/vnd.labkit.claim+json"
 
 NUMBER = re.compile(r"(?<![\w.])[-+−]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b")
@@ -40,19 +55,49 @@ def same_data(old: Sequence[Any], new: Sequence[Any]) -> bool:
 
 
 def same_claim(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Compare two published claims: the verdict, the wording, and the value within tolerance."""
-    fixed = ("id", "source", "published", "criterion", "kind", "verdict", "weak")
+    """Compare two published claims: the verdict, the sentence, and the value within tolerance."""
+    fixed = ("id", *PROMISES, "verdict", "weak")
     return (
         all(old.get(key) == new.get(key) for key in fixed)
         and len(old.get("values", [])) == len(new.get("values", []))
-        and same_wording(old.get("statement", ""), new.get("statement", ""))
-        and within(mean(old), mean(new), tolerance(old))
+        and same_wording(old, new)
+        and not moved(old, new)
     )
 
 
-def same_wording(old: str, new: str) -> bool:
-    """Compare two sentences, whatever numbers they hold."""
-    return _words(old) == _words(new)
+def same_wording(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Compare what two sentences say, settings included, whatever numbers were measured."""
+    if old.get("wording") and new.get("wording"):
+        return old["wording"] == new["wording"]
+    return _words(old.get("statement", "")) == _words(new.get("statement", ""))
+
+
+def moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Name the first number of a claim that is another now, beyond its tolerance; else nothing."""
+    if not within(mean(old), mean(new), room(old)):
+        return f"value moved by more than {room(old):.3g}"
+    before, after = old.get("numbers"), new.get("numbers")
+    if before is None or after is None:
+        return "" if _same_printed(old, new) else "a number in the sentence changed"
+    for name in sorted({*before, *after} - {"mean"}):
+        a, b = before.get(name), after.get(name)
+        free = room(old) if name in ("low", "high") else 0.0
+        if a != b and (not isinstance(a, float) or not isinstance(b, float)
+                       or not (within(a, b, free) or close(a, b, SENTENCE_RTOL))):  # fmt: skip
+            return f"{name} in the sentence changed from {a} to {b}"
+    return ""
+
+
+def _same_printed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Compare the printed numbers of a claim that was recorded before it kept them."""
+    texts = old.get("statement", ""), new.get("statement", "")
+    pairs = zip(*(map(_number, NUMBER.findall(text)) for text in texts), strict=False)
+    return all(
+        close(a, b, SENTENCE_RTOL)
+        # the mean itself, as printed: its own tolerance has been asked
+        or (close(a, mean(old), SENTENCE_RTOL) and close(b, mean(new), SENTENCE_RTOL))
+        for a, b in pairs
+    )
 
 
 def same_outputs(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> bool:
@@ -88,10 +133,12 @@ def mean(claim: Mapping[str, Any]) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
-def tolerance(claim: Mapping[str, Any]) -> float:
-    """Read how far a claim's mean may move; by default half of its interval."""
+def room(claim: Mapping[str, Any]) -> float:
+    """Read how far a claim's mean may move: so much, or that share of it; else half an interval."""
     if claim.get("tolerance") is not None:
         return float(claim["tolerance"])
+    if claim.get("rtol") is not None:
+        return float(claim["rtol"]) * abs(mean(claim))
     low, high = (number(bound) for bound in claim.get("interval") or (0, 0))
     return (high - low) / 2 if math.isfinite(high - low) else 0.0
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from labkit.book.claims_table import VERDICTS, table
 from labkit.book.facts import Json
-from labkit.book.holm import LEVEL, holm, p_value
+from labkit.book.holm import LEVEL, families, sort, survivors
 
 
 def plural(count: int, word: str) -> str:
@@ -15,28 +15,55 @@ def plural(count: int, word: str) -> str:
     return f"{count} {word}{'s' * (count != 1)}"
 
 
+SORTS = {
+    "finding": ("Findings", "Trained or measured, over seeds."),
+    "law": ("Laws", "Algebra, counts and what code does: no seed changes them."),
+}
+
+
 def summary(claims: Mapping[str, Json]) -> str:
-    """Count the verdicts and what survives the correction for many tests."""
-    counts = {key: sum(c["verdict"] == key for c in claims.values()) for key in VERDICTS}
+    """Count the verdicts of the findings and what survives the correction for many tests."""
+    findings = {name: claim for name, claim in claims.items() if sort(claim) == "finding"}
+    counts = {key: sum(c["verdict"] == key for c in findings.values()) for key in VERDICTS}
     tiles = "".join(
         f'<div class="labkit-tile labkit-verdict-{key}"><b>{counts[key]}</b> '
         f'<span><span aria-hidden="true">{shape}</span> {words}</span></div>'
         for key, (shape, words) in VERDICTS.items()
     )
-    weak = sum(bool(c.get("weak")) for c in claims.values())
-    tested = {name: p for name, claim in claims.items() if (p := p_value(claim)) is not None}
+    laws = [claim for claim in claims.values() if sort(claim) == "law"]
+    kept = sum(claim["verdict"] == "holds" for claim in laws)
+    weak = sum(bool(c.get("weak")) for c in findings.values())
+    by_chapter = families(claims)
+    tested = sum(map(len, by_chapter.values()))
     return (
         f'```{{raw}} html\n<div class="labkit-tiles">{tiles}</div>\n```\n\n'
-        f"Of {plural(len(claims), 'claim')}, {weak} {'is' if weak == 1 else 'are'} weak: leaving "
-        "out one seed changes the verdict. "
+        f"{plural(len(findings), 'finding')} (above) and {plural(len(laws), 'law')}, of which "
+        f"{kept} hold. {weak} {'is' if weak == 1 else 'are'} weak: leaving "
+        "out one run changes the verdict. "
         "When many claims are tested at once, some hold by chance. "
-        f"{plural(len(tested), 'claim')} can be tested: {'its' if len(tested) == 1 else 'their'} "
-        "values are compared with the "
-        "criterion’s threshold by a one-sided Student *t* test over seeds, and the p-values go "
-        f"through Holm’s step-down correction. {len(holm(tested))} of {len(tested)} "
-        f"survive at {100 * LEVEL:.0f} % and carry the mark *Holm*. Exact claims, criteria "
-        "with two sides and values that are not a sample of seeds are no tests and stay out."
+        f"{plural(tested, 'finding')} can be tested, two-sided: values over seeds with Student’s "
+        "*t*, shares of runs with exact tests, “in [a, b]” with two one-sided tests. Within "
+        f"each of {plural(len(by_chapter), 'chapter')} the p-values go through "
+        f"Holm’s step-down correction. {len(survivors(claims))} of {tested} "
+        f"survive at {100 * LEVEL:.0f} % and carry the mark *Holm*: for or against the claim. "
+        "Claims out of range and values that are not a sample of seeds are no tests and stay out."
     )
+
+
+def tables(
+    claims: Mapping[str, Json], titles: Mapping[str, str], caption: str, row: str = "row"
+) -> list[str]:
+    """Write findings and laws apart."""
+    parts = []
+    for kind, (heading, about) in SORTS.items():
+        some = {name: claim for name, claim in claims.items() if sort(claim) == kind}
+        if some:
+            parts += [
+                f"### {heading}",
+                about,
+                raw(table(some, titles, f"{heading}, {caption}", row)),
+            ]
+    return parts
 
 
 def scoreboard(build: Json, titles: Mapping[str, str], recorded: Iterable[Json] = ()) -> str:
@@ -51,7 +78,7 @@ def scoreboard(build: Json, titles: Mapping[str, str], recorded: Iterable[Json] 
         summary(claims) if claims else "No chapter has stated a claim yet.",
     ]
     if claims:
-        parts.append(raw(table(claims, titles, f"Claims of this build, profile {profile}")))
+        parts += ["## This build", *tables(claims, titles, f"profile {profile}")]
     found = {ledger.get("profile", "full"): ledger for ledger in recorded}
     for name in {"full": 0, **found}:
         if name != profile:
@@ -71,8 +98,8 @@ def _recorded(profile: str, ledger: Json | None, titles: Mapping[str, str]) -> l
     chapters = {claim.get("chapter") for claim in claims.values()}
     if missing := [title for name, title in titles.items() if name not in chapters]:
         said += f" Not recorded with this profile: {html.escape(', '.join(missing))}."
-    rows = table(claims, titles, f"Recorded, {profile}", f"row-{profile}")
-    return [heading, said, summary(claims), raw(rows)]
+    return [heading, said, summary(claims),
+            *tables(claims, titles, f"recorded, {profile}", f"row-{profile}")]  # fmt: skip
 
 
 def raw(markup: str) -> str:

@@ -15,22 +15,25 @@ stopwatch.py   the same where none like it is stored: a few steps, in a worker p
 budget.py      how long a sweep will take, and what of it fits
 durations.py   10m, 1h30m: durations as people write them
 experiment.py  Experiment: a grid of runs; Results: its records, by label
-statistics.py  Student t intervals, verdicts, what leaving out a seed does, differences, powers
+statistics.py  differences and powers, seed by seed; how many steps a loss takes
 papers.py      numbers that papers printed: data/papers, read
 regime.py      is a comparison old enough to rank its arms?
 ranks.py       do two rankings agree? rank correlations with an interval and a test
 claims.py      claim(…): a sentence with numbers, judged
+cards.py       the claim as it was judged: its card, its entry in the ledger
 lab.py         Lab: what a chapter opens
 """
 
-from labkit.experiments.claims import Claim, claim
+from labkit.experiments.cards import Claim
+from labkit.experiments.claims import claim
 from labkit.experiments.experiment import Experiment, Results
 from labkit.experiments.lab import Lab
 from labkit.experiments.papers import published
 from labkit.experiments.ranks import RankCorrelation, rank_correlation
 from labkit.experiments.run import Run, execute
-from labkit.experiments.statistics import exponents, minus
+from labkit.experiments.statistics import exponents, minus, steps_to
 from labkit.experiments.sweep import sweep
+from labkit.statistics.proportions import proportion
 
 __all__ = [
     "Claim",
@@ -43,7 +46,9 @@ __all__ = [
     "execute",
     "exponents",
     "minus",
+    "proportion",
     "published",
     "rank_correlation",
+    "steps_to",
     "sweep",
 ]

@@ -1,149 +1,93 @@
 """Claims: sentences with numbers that a run produced, judged by a criterion written before it."""
 
-import html
-import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from labkit.experiments.statistics import is_weak, parse_criterion, t_interval, verdict
+from labkit.experiments.cards import KINDS, VERDICTS, Claim
+from labkit.experiments.promises import check_margin, estimate_of, numbers_of
+from labkit.statistics.criteria import Interval, parse_criterion
+from labkit.statistics.proportions import Gap, Proportion
+from labkit.statistics.verdicts import is_weak, judge
 
-KINDS = {
-    "exact": "algebra or a count",
-    "at": "one stated setting",
-    "best": "each arm at its own best learning rate",
-    "range": "over a learning-rate range declared beforehand",
-}
-VERDICTS = {
-    "holds": "holds here",
-    "not-seen": "not seen at this scale",
-    "contradicted": "contradicted here",
-}
+__all__ = ["KINDS", "MIME", "VERDICTS", "Claim", "claim"]
+
 MIME = "application/vnd.labkit.claim+json"
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One judged sentence; made by `claim`, which also shows it."""
-
-    id: str
-    statement: str  # with the numbers filled in
-    values: tuple[float, ...]  # one per seed (or pair of seeds)
-    interval: tuple[float, float]
-    source: str
-    criterion: str  # on the interval of the mean
-    kind: str
-    verdict: str
-    weak: bool
-    published: str | None
-    tolerance: float  # a later mean may differ by this much before the check asks
-
-    @property
-    def mean(self) -> float:
-        """Average the values."""
-        return math.fsum(self.values) / len(self.values)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Write the claim as its entry in the ledger, with its id."""
-        return {
-            "id": self.id,
-            "statement": self.statement,
-            "source": self.source,
-            "published": self.published,
-            "values": [float(f"{v:.6g}") for v in self.values],
-            "interval": [float(f"{v:.6g}") for v in self.interval],
-            "criterion": self.criterion,
-            "kind": self.kind,
-            "verdict": self.verdict,
-            "weak": self.weak,
-            "tolerance": float(f"{self.tolerance:.3g}"),
-            "seeds": len(self.values),
-        }
-
-    def _ipython_display_(self) -> None:
-        """Show nothing: the card was shown when the claim was made."""
-
-    def __str__(self) -> str:
-        low, high = self.interval
-        ours = f"{self.mean:.4g}"
-        if len(self.values) > 1:
-            ours += f", 95 % interval {low:.4g} to {high:.4g} over {len(self.values)} seeds"
-        lines = [
-            f"[{VERDICTS[self.verdict]}{', weak' if self.weak else ''}] {self.statement}",
-            f"ours: {ours}; criterion: {self.criterion} ({KINDS[self.kind]})",
-            f"source: {self.source}" + (f"; published: {self.published}" if self.published else ""),
-        ]
-        return "\n".join(lines)
-
-    def to_html(self) -> str:
-        """Draw the card."""
-        head, ours, source = (html.escape(line) for line in str(self).splitlines())
-        mark, _, statement = head.partition("] ")
-        # The style is for a notebook; the site's own sheet overrules it.
-        bar = "border-left: 4px solid #888; padding-left: 0.9em"
-        return (
-            f'<div class="labkit-claim labkit-verdict-{self.verdict}" style="{bar}">'
-            f'<span class="labkit-verdict"><b>{mark[1:]}.</b></span> '
-            f'<span class="labkit-statement">{statement}</span><br>'
-            f'<span class="labkit-values">{ours}</span><br>'
-            f'<span class="labkit-source"><small>{source}</small></span></div>'
-        )
+SHARE = 0.05  # of the mean, or half of the interval if that is wider: how far a later mean may lie
 
 
 def claim(
     id: str,
     statement: str,
-    values: float | Sequence[float],
+    values: float | Sequence[float] | Proportion | Gap,
     *,
     source: str,
     criterion: str,
     kind: str,
-    interval: tuple[float, float] | None = None,
+    interval: Interval | None = None,
     published: str | None = None,
+    domain: str | None = None,
+    ours: str | None = None,
+    in_range: bool = True,
+    effect: float | None = None,
+    predicted: float | None = None,
+    primary: bool = True,
+    derived_from: Sequence[str] = (),
     tolerance: float | None = None,
-    **numbers: float,
+    rtol: float | None = None,
+    **numbers: float | str,
 ) -> Claim:
     """Judge and show a claim.
 
     `values` has one number per seed: what the criterion is about (a difference between paired
-    seeds, say). `statement` may hold {mean}, {low}, {high}, {n} and any of `numbers`, with a
-    format such as {mean:.3f}. `interval` overrides Student's t interval where the values are not
-    a sample of seeds. `tolerance` is how far a later mean may lie from the recorded one; by
-    default the larger of half the interval's width and 5 % of the mean.
+    seeds, say). Runs that did something or not are counted: `proportion(flags)`, or one proportion
+    minus another. `statement` may hold {mean}, {low}, {high}, {n} and any of `numbers`, with a
+    format such as {mean:.3f}; of proportions also {k}, {other_k} and {other_n}. `interval`
+    overrides Student's t interval where the values are not a sample of seeds.
+
+    `domain` says where the source's statement applies and `ours` where these runs lie; with
+    `in_range=False` the card gives no verdict. A criterion with two bounds needs `effect`, the
+    chapter's headline effect in the same unit, of which its margin is at most a quarter; or
+    `predicted`, the number that theory gives. Findings that are not `primary` are no part of the
+    chapter's family of tests. `tolerance` is how far a later mean may lie from the recorded one,
+    `rtol` the same as a share of it; by default the larger of half the interval's width and 5 %.
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9*.-]*", id):
         raise ValueError(f"a claim's id has lower-case letters, digits, - and .; got {id!r}")
     if kind not in KINDS:
         raise ValueError(f"unknown kind {kind!r}; choose one of {', '.join(KINDS)}")
-    parse_criterion(criterion)
-    sample = [float(v) for v in (values if isinstance(values, Sequence) else [values])]
-    if not sample or not all(map(math.isfinite, sample)):
+    rule = parse_criterion(criterion)
+    estimate = estimate_of(id, values, kind, interval)
+    if (rule.two_sided and kind != "exact") or effect is not None:
+        check_margin(id, rule, criterion, kind, effect, predicted)
+    if (domain is None) != (ours is None) or (domain is None and not in_range):
         raise ValueError(
-            f"claim {id!r} needs at least one value, each finite; got {sample}. For runs that "
-            "diverged, claim how many did"
+            f"a claim names the source's domain and ours together, {id!r} has domain={domain!r} "
+            f"and ours={ours!r}; give both, or neither and leave in_range alone"
         )
-    if kind == "best" and len(sample) < 5:
-        raise ValueError(
-            f"a claim of kind 'best' needs five seeds or more, {id!r} has {len(sample)}"
-        )
-    span = t_interval(sample) if interval is None else interval
-    mean = math.fsum(sample) / len(sample)
-    filled = statement.format(mean=mean, low=span[0], high=span[1], n=len(sample), **numbers)
+    if tolerance is None and rtol is None:
+        low, high = estimate.interval()
+        if estimate.mean:
+            rtol = max(SHARE, (high - low) / 2 / abs(estimate.mean))
+        else:
+            tolerance = (high - low) / 2  # zero has no share
     made = Claim(
         id=id,
-        statement=filled,
-        values=tuple(sample),
-        interval=(float(span[0]), float(span[1])),
+        wording=statement,
+        numbers=numbers_of(statement, estimate, numbers),
+        estimate=estimate,
         source=source,
         criterion=criterion,
         kind=kind,
-        verdict=verdict(span, criterion),
-        weak=interval is None and is_weak(sample, criterion),
+        verdict=judge(estimate, rule) if in_range else "out-of-range",
+        weak=in_range and is_weak(estimate, rule),
         published=published,
-        tolerance=max((span[1] - span[0]) / 2, 0.05 * abs(mean))
-        if tolerance is None
-        else tolerance,
+        domain=(domain and {"theirs": domain, "ours": ours, "inside": in_range}) or None,
+        effect=effect,
+        predicted=predicted,
+        primary=primary,
+        derived_from=tuple(derived_from),
+        tolerance=tolerance,
+        rtol=rtol,
     )
     _show(made)
     return made

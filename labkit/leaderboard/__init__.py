@@ -1,6 +1,5 @@
 """The leaderboard: recipes ranked under one budget of arithmetic, and what the ranking can say.
 
-holm.py       p-values of many tests at once, adjusted
 letters.py    compact letters: two that share one were not told apart
 footprint.py  what a step costs: operations, bytes kept for the backward pass
 entries.py    what takes part: a recipe, with a norm of labkit's or of your own

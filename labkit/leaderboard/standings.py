@@ -13,13 +13,13 @@ from itertools import combinations
 from typing import Any
 
 from labkit.experiments import Results, minus
-from labkit.experiments.statistics import t_interval
 from labkit.leaderboard.contest import Contest, best_rates
 from labkit.leaderboard.entries import Entry
-from labkit.leaderboard.holm import adjusted, paired_p
 from labkit.leaderboard.letters import letters
+from labkit.statistics.holm import adjusted
+from labkit.statistics.seeds import paired_p, t_interval
+from labkit.statistics.verdicts import LEVEL
 
-LEVEL = 0.05
 HEADS = ("rank", "recipe", "test loss", "95 % interval", "behind the first", "group",
          "rate", "steps", "norms' share", "kept")  # fmt: skip
 

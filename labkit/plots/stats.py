@@ -1,11 +1,12 @@
 """Numbers before they are drawn: checks, means with Student t intervals, running means."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import isfinite, nan, sqrt
+from math import isfinite, nan
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
+
+from labkit.statistics.seeds import t_interval
 
 
 def mean_and_half(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:
@@ -13,11 +14,8 @@ def mean_and_half(values: Sequence[float], level: float = 0.95) -> tuple[float, 
     kept = [v for v in values if isfinite(v)]
     if not kept:
         return nan, 0.0
-    mean = float(np.mean(kept))
-    if len(kept) < 2:
-        return mean, 0.0
-    error = float(np.std(kept, ddof=1)) / sqrt(len(kept))
-    return mean, float(stdtrit(len(kept) - 1, 0.5 + level / 2)) * error
+    low, high = t_interval(kept, level)
+    return (low + high) / 2, (high - low) / 2
 
 
 def running_mean(losses: Sequence[float], window: int) -> np.ndarray:

@@ -5,7 +5,7 @@ from tests.breaks import Break
 BREAKS = [
     Break(
         idea="p-values are not adjusted for being many",
-        path="labkit/leaderboard/holm.py",
+        path="labkit/statistics/holm.py",
         old="largest = max(largest, min(1.0, (len(ordered) - rank) * p))",
         new="largest = max(largest, min(1.0, p))",
         claim="10-holm-keeps-the-level",

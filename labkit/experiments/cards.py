@@ -1,0 +1,159 @@
+"""A judged claim, and the card that shows it."""
+
+import html
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from labkit.statistics.criteria import Estimate, Interval, parse_criterion
+from labkit.statistics.proportions import Gap, Proportion
+
+KINDS = {
+    "exact": "algebra or a count",
+    "at": "one stated setting",
+    "best": "each arm at its own best learning rate",
+    "range": "over a learning-rate range declared beforehand",
+}
+SORTS = {"law": "Law", "finding": "Finding"}
+VERDICTS = {
+    "holds": "holds here",
+    "not-seen": "not seen at this scale",
+    "contradicted": "contradicted here",
+    "out-of-range": "out of range",
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One judged sentence; made by `claim`, which also shows it."""
+
+    id: str
+    wording: str  # as typed, its numbers still to be filled in
+    numbers: Mapping[str, int | float | str]  # those that fill it
+    estimate: Estimate
+    source: str
+    criterion: str
+    kind: str
+    verdict: str
+    weak: bool
+    published: str | None
+    domain: Mapping[str, Any] | None  # theirs, ours, inside: where the source's statement applies
+    effect: float | None  # an equivalence margin is at most a quarter of it
+    predicted: float | None  # what theory gives
+    primary: bool  # one of the chapter's findings, which pay for their number together
+    derived_from: tuple[str, ...]  # claims that this one is computed from
+    tolerance: float | None  # how far a later mean may move, where that is no share of it
+    rtol: float | None  # the same as a share of the mean
+
+    @property
+    def statement(self) -> str:
+        """Fill the numbers in."""
+        return self.wording.format(**self.numbers)
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Give one value a seed; of a proportion, the share."""
+        return self.estimate.values
+
+    @property
+    def mean(self) -> float:
+        """Give the estimate."""
+        return self.estimate.mean
+
+    @property
+    def interval(self) -> Interval:
+        """Give its 95 % interval."""
+        return self.estimate.interval()
+
+    @property
+    def sort(self) -> str:
+        """Say what it is: a law (algebra, a count, what code does) or a finding."""
+        return "law" if self.kind == "exact" else "finding"
+
+    @property
+    def counts(self) -> list[list[int]] | None:
+        """Give [k, n] of each proportion; None for values."""
+        return self.estimate.counts if isinstance(self.estimate, Proportion | Gap) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write the claim as its entry in the ledger, with its id."""
+        return {
+            "id": self.id,
+            "sort": self.sort,
+            "statement": self.statement,
+            "wording": self.wording,
+            "numbers": {name: _plain(value) for name, value in self.numbers.items()},
+            "source": self.source,
+            "published": self.published,
+            "domain": dict(self.domain) if self.domain else None,
+            "values": [_digits(v) for v in self.values],
+            "counts": self.counts,
+            "interval": [_digits(v) for v in self.interval],
+            "criterion": self.criterion,
+            "effect": self.effect,
+            "predicted": self.predicted,
+            "kind": self.kind,
+            "primary": self.primary,
+            "derived_from": list(self.derived_from) or None,
+            "verdict": self.verdict,
+            "weak": self.weak,
+            "tolerance": None if self.tolerance is None else _digits(self.tolerance, 3),
+            "rtol": None if self.rtol is None else _digits(self.rtol, 3),
+            "seeds": self.counts[0][1] if self.counts else len(self.values),
+        }
+
+    def _ipython_display_(self) -> None:
+        """Show nothing: the card was shown when the claim was made."""
+
+    def __str__(self) -> str:
+        theirs = f"; published: {self.published}" if self.published else ""
+        if self.domain:
+            theirs += f"; it speaks of {self.domain['theirs']}, we of {self.domain['ours']}"
+        lines = [
+            f"[{SORTS[self.sort]}: {VERDICTS[self.verdict]}{', weak' if self.weak else ''}] "
+            + self.statement,
+            f"ours: {self._ours()}; criterion: {self.criterion} ({KINDS[self.kind]})",
+            f"source: {self.source}{theirs}",
+        ]
+        return "\n".join(lines)
+
+    def _ours(self) -> str:
+        """Write the mean and its interval; with two bounds also the narrower one, which decides."""
+        low, high = self.interval
+        ours = f"{self.mean:.4g}"
+        if self.counts:
+            told = " against ".join(f"{k} of {n}" for k, n in self.counts)
+            return f"{ours} ({told} runs), 95 % interval {low:.4g} to {high:.4g}"
+        if len(self.values) == 1:
+            return ours
+        ours += f", 95 % interval {low:.4g} to {high:.4g}"
+        if self.sort == "finding" and parse_criterion(self.criterion).two_sided:
+            low, high = self.estimate.interval(0.90)
+            ours += f", 90 % {low:.4g} to {high:.4g},"
+        return f"{ours} over {len(self.values)} seeds"
+
+    def to_html(self) -> str:
+        """Draw the card."""
+        head, ours, source = (html.escape(line) for line in str(self).splitlines())
+        mark, _, statement = head.partition("] ")
+        # The style is for a notebook; the site's own sheet overrules it.
+        bar = "border-left: 4px solid #888; padding-left: 0.9em"
+        return (
+            f'<div class="labkit-claim labkit-{self.sort} labkit-verdict-{self.verdict}" '
+            f'style="{bar}"><span class="labkit-verdict"><b>{mark[1:]}.</b></span> '
+            f'<span class="labkit-statement">{statement}</span><br>'
+            f'<span class="labkit-values">{ours}</span><br>'
+            f'<span class="labkit-source"><small>{source}</small></span></div>'
+        )
+
+
+def _digits(value: float, digits: int = 6) -> float:
+    return float(f"{value:.{digits}g}")
+
+
+def _plain(value: float | str) -> int | float | str:
+    """Write a number as JSON can hold it."""
+    if isinstance(value, int | str):
+        return value
+    return _digits(value) if math.isfinite(value) else str(value)

@@ -1,0 +1,89 @@
+"""Criteria that stand before the run: "> 0", "in [0.9, 1.1]"; and what an estimate must offer."""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_BOUND = re.compile(rf"\s*(>=|<=|>|<)\s*({_NUMBER})\s*")
+_RANGE = re.compile(rf"\s*in\s*\[\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\]\s*")
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What must be true of a number: that it lies between two bounds, one of which may miss."""
+
+    low: float
+    high: float
+    strict: bool = False  # a bound itself does not count
+
+    @property
+    def two_sided(self) -> bool:
+        """Say whether there are two bounds: then the claim is one of equivalence."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def bounds(self) -> list[float]:
+        """List the bounds that there are."""
+        return [bound for bound in (self.low, self.high) if math.isfinite(bound)]
+
+    @property
+    def margin(self) -> float:
+        """Give how much the criterion lets pass: half of a range, or the size of a bound."""
+        return (self.high - self.low) / 2 if self.two_sided else abs(self.bounds[0])
+
+    def met(self, value: float) -> bool:
+        """Say whether a number meets the criterion."""
+        if self.strict and value in (self.low, self.high):
+            return False
+        return self.low <= value <= self.high
+
+    def contains(self, interval: Interval) -> bool:
+        """Say whether a whole interval meets the criterion."""
+        return all(map(self.met, interval))
+
+    def excludes(self, interval: Interval) -> bool:
+        """Say whether a whole interval lies beyond one bound."""
+        spans = interval[0] < self.low and interval[1] > self.high
+        return not spans and not any(map(self.met, interval))
+
+
+class Estimate(Protocol):
+    """A number with an interval, from a few runs."""
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Give one number a run, or the one number that all runs make."""
+        ...
+
+    @property
+    def mean(self) -> float:
+        """Give the estimate."""
+        ...
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Give its interval."""
+        ...
+
+    def p_value(self, criterion: Criterion) -> float | None:
+        """Test it against a criterion, two-sided; None where there is no test."""
+        ...
+
+    def without_one(self) -> "list[Estimate]":
+        """Make it again, leaving out one run after the other."""
+        ...
+
+
+def parse_criterion(text: str) -> Criterion:
+    """Read "> 0", "<= 1.5" or "in [0.9, 1.1]"."""
+    if match := _BOUND.fullmatch(text):
+        bound, strict = float(match[2]), "=" not in match[1]
+        if match[1].startswith(">"):
+            return Criterion(bound, math.inf, strict)
+        return Criterion(-math.inf, bound, strict)
+    if (match := _RANGE.fullmatch(text)) and float(match[1]) <= float(match[2]):
+        return Criterion(float(match[1]), float(match[2]))
+    raise ValueError(f"a criterion reads like '> 0', '<= 1.5' or 'in [0.9, 1.1]'; got {text!r}")

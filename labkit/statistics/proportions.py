@@ -1,0 +1,132 @@
+"""Proportions: k of n runs did it. Never Student's t, which gives 5 of 5 an interval of width 0.
+
+    one       [l, u] = Clopper and Pearson's exact interval: 5 of 5 is [0.48, 1]
+    two       p₁ − p₂ − sqrt((p₁ − l₁)² + (u₂ − p₂)²)   to   p₁ − p₂ + sqrt((u₁ − p₁)² + (p₂ − l₂)²)
+
+The second is Newcombe's way of joining two intervals, with exact ones; it is shown, and Fisher's
+exact test decides. Sources: Clopper and Pearson 1934; Newcombe 1998, method 10.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from labkit.statistics.criteria import Criterion, Estimate, Interval
+
+
+@dataclass(frozen=True)
+class Proportion:
+    """k of n runs."""
+
+    k: int
+    n: int
+
+    def __post_init__(self):
+        if not 0 <= self.k <= self.n or not self.n:
+            raise ValueError(f"a proportion needs 0 to n of n ≥ 1 runs, got {self.k} of {self.n}")
+
+    @property
+    def counts(self) -> list[list[int]]:
+        """Give what was counted, as the ledger keeps it."""
+        return [[self.k, self.n]]
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Give the one share."""
+        return (self.mean,)
+
+    @property
+    def mean(self) -> float:
+        """Give the share."""
+        return self.k / self.n
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Give Clopper and Pearson's interval."""
+        from scipy.stats import binomtest  # importing takes a moment
+
+        low, high = binomtest(self.k, self.n).proportion_ci(level, method="exact")
+        return float(low), float(high)
+
+    def p_value(self, criterion: Criterion) -> float | None:
+        """Test the share against a bound by the binomial; inside two bounds, against each."""
+        from scipy.stats import binomtest
+
+        def test(bound: float, alternative: str = "two-sided") -> float:
+            return float(binomtest(self.k, self.n, bound, alternative).pvalue)
+
+        if criterion.two_sided and criterion.met(self.mean):
+            return max(test(criterion.low, "greater"), test(criterion.high, "less"))
+        near = min(criterion.bounds, key=lambda bound: abs(bound - self.mean))
+        return test(near) if 0 <= near <= 1 else None
+
+    def fewer(self) -> "list[Proportion]":
+        """Leave out a run that did it, and one that did not."""
+        left = [(self.k - 1, self.n - 1)] * (self.k > 0) + [(self.k, self.n - 1)] * (
+            self.k < self.n
+        )
+        return [Proportion(k, n) for k, n in left if n]
+
+    def without_one(self) -> list[Estimate]:
+        """Leave out one run; of one or two runs, none."""
+        return [*self.fewer()] if self.n > 2 else []
+
+    def __sub__(self, other: "Proportion") -> "Gap":
+        return Gap(self, other)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One proportion minus another."""
+
+    one: Proportion
+    other: Proportion
+
+    @property
+    def counts(self) -> list[list[int]]:
+        """Give what was counted, as the ledger keeps it."""
+        return [*self.one.counts, *self.other.counts]
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Give the one difference."""
+        return (self.mean,)
+
+    @property
+    def mean(self) -> float:
+        """Give the difference of the shares."""
+        return self.one.mean - self.other.mean
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Join the two intervals."""
+        a, b, (low, high), (lower, higher) = (
+            self.one.mean, self.other.mean, self.one.interval(level), self.other.interval(level),
+        )  # fmt: skip
+        below, above = math.hypot(a - low, higher - b), math.hypot(high - a, b - lower)
+        return a - b - below, a - b + above
+
+    def p_value(self, criterion: Criterion) -> float | None:
+        """Test whether the shares differ: Fisher's exact test, two-sided."""
+        if criterion.bounds != [0]:
+            return None  # it asks for more than a difference
+        from scipy.stats import fisher_exact  # importing takes a moment
+
+        table = [[side.k, side.n - side.k] for side in (self.one, self.other)]
+        return float(np.asarray(fisher_exact(table))[1])
+
+    def without_one(self) -> list[Estimate]:
+        """Leave out one run of either side."""
+        ones = [Gap(fewer, self.other) for fewer in self.one.fewer()]
+        return [*ones, *(Gap(self.one, fewer) for fewer in self.other.fewer())]
+
+
+def proportion(flags: Iterable[float | bool]) -> Proportion:
+    """Count which runs did it: one flag a run, true or false, 1 or 0."""
+    counted = [float(flag) for flag in flags]
+    if not set(counted) <= {0.0, 1.0}:
+        raise ValueError(
+            f"a proportion counts flags, one a run, true or false; got {counted}. "
+            "Give values that are not flags to the claim as they are"
+        )
+    return Proportion(int(sum(counted)), len(counted))

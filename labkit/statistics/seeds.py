@@ -1,0 +1,115 @@
+"""A mean over seeds: Student's t.
+
+interval = mean ± t(0.975, n − 1) · s / sqrt(n)          s with n − 1, n seeds
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from labkit.statistics.criteria import Criterion, Estimate, Interval
+
+# Values that differ by rounding alone have no scatter.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """One value a seed (or a pair of seeds)."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Average the values."""
+        return math.fsum(self.values) / len(self.values)
+
+    @property
+    def flat(self) -> bool:
+        """Say whether the values do not scatter."""
+        return max(self.values) - min(self.values) <= ROUNDING * max(map(abs, self.values))
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Give Student's interval of the mean; one value is taken as exact."""
+        if self.flat:
+            return self.mean, self.mean
+        n, mean = len(self.values), self.mean
+        spread = math.sqrt(math.fsum((v - mean) ** 2 for v in self.values) / (n - 1))
+        half = _quantile(n - 1, (1 + level) / 2) * spread / math.sqrt(n)
+        return mean - half, mean + half
+
+    def p_value(self, criterion: Criterion) -> float | None:
+        """Test the mean against a bound, two-sided; inside two bounds, one-sided against each."""
+        if self.flat:
+            return None
+        from scipy.stats import ttest_1samp  # importing takes a moment
+
+        def test(bound: float, alternative: str = "two-sided") -> float:
+            return float(np.asarray(ttest_1samp(self.values, bound, alternative=alternative))[1])
+
+        if criterion.two_sided and criterion.met(self.mean):
+            return max(test(criterion.low, "greater"), test(criterion.high, "less"))
+        near = min(criterion.bounds, key=lambda bound: abs(bound - self.mean))
+        return test(near)
+
+    def without_one(self) -> list[Estimate]:
+        """Leave out one seed after the other; of one or two seeds, none."""
+        if len(self.values) < 3:
+            return []
+        return [Seeds((*self.values[:i], *self.values[i + 1 :])) for i in range(len(self.values))]
+
+
+@dataclass(frozen=True)
+class Given:
+    """A number whose interval was made elsewhere, such as a rank correlation."""
+
+    values: tuple[float, ...]
+    given: Interval
+
+    @property
+    def mean(self) -> float:
+        """Average the values."""
+        return math.fsum(self.values) / len(self.values)
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Give the interval, whatever the level."""
+        return self.given
+
+    def p_value(self, criterion: Criterion) -> float | None:
+        """Give none: how the interval came about is not known here."""
+        return None
+
+    def without_one(self) -> list[Estimate]:
+        """Give none: the values are no sample of seeds."""
+        return []
+
+
+def t_interval(values: Sequence[float], level: float = 0.95) -> Interval:
+    """Give Student's t interval of the mean; one value is taken as exact."""
+    return Seeds(tuple(map(float, values))).interval(level)
+
+
+def paired_p(a: Sequence[float], b: Sequence[float]) -> float:
+    """Test whether two lists of paired values differ in the mean: Student's t, two sides."""
+    if len(a) < 2:
+        raise ValueError(f"a test needs two pairs or more, got {len(a)}: take more seeds")
+    differences = Seeds(tuple(float(x) - float(y) for x, y in zip(a, b, strict=True)))
+    if not any(differences.values):
+        return 1.0
+    p = differences.p_value(Criterion(0.0, math.inf))
+    if p is None:
+        raise ValueError(
+            f"a test needs differences that scatter, got {differences.values[0]:g} in all "
+            f"{len(a)} pairs: count them as a proportion, or take other seeds"
+        )
+    return p
+
+
+@cache
+def _quantile(freedom: int, level: float) -> float:
+    from scipy.special import stdtrit  # the quantile of scipy.stats.t, without its 0.7 s of import
+
+    return float(stdtrit(freedom, level))

@@ -1,0 +1,37 @@
+"""The verdict of an estimate on a criterion.
+
+holds          the whole 95 % interval meets the criterion
+contradicted   the whole 95 % interval lies on one side that does not
+not-seen       otherwise
+
+For "in [a, b]" an estimate holds where its 90 % interval lies inside: two one-sided tests at 5 %
+each (Schuirmann 1987). Two proportions are told apart by Fisher's exact test at 5 %.
+"""
+
+from labkit.statistics.criteria import Criterion, Estimate
+from labkit.statistics.proportions import Gap
+
+LEVEL = 0.05
+
+
+def judge(estimate: Estimate, criterion: Criterion) -> str:
+    """Judge an estimate: holds, contradicted, or not-seen."""
+    if isinstance(estimate, Gap):
+        p = estimate.p_value(criterion)
+        if p is None:
+            raise ValueError(
+                "two proportions are compared by Fisher's exact test, which asks whether they "
+                f"differ; got bounds at {criterion.bounds}. Ask for '> 0' or '< 0'"
+            )
+        if p > LEVEL:
+            return "not-seen"
+        return "holds" if criterion.met(estimate.mean) else "contradicted"
+    if criterion.contains(estimate.interval(1 - 2 * LEVEL if criterion.two_sided else 1 - LEVEL)):
+        return "holds"
+    return "contradicted" if criterion.excludes(estimate.interval()) else "not-seen"
+
+
+def is_weak(estimate: Estimate, criterion: Criterion) -> bool:
+    """Say whether leaving out one run changes the verdict."""
+    whole = judge(estimate, criterion)
+    return any(judge(other, criterion) != whole for other in estimate.without_one())

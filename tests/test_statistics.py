@@ -1,0 +1,110 @@
+"""Statistics of a few runs: intervals against the textbook, verdicts against their definition."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import labkit
+from labkit.statistics.criteria import parse_criterion
+from labkit.statistics.proportions import Proportion, proportion
+from labkit.statistics.seeds import Given, Seeds, t_interval
+from labkit.statistics.verdicts import is_weak, judge
+
+
+def test_the_interval_is_student_s():
+    values = [1.2, 0.7, 1.9, 1.1, 0.4]
+    low, high = t_interval(values)
+    expected = stats.t.interval(0.95, 4, loc=sum(values) / 5, scale=stats.sem(values))
+    assert (low, high) == pytest.approx(expected)
+    assert t_interval([2.0]) == (2.0, 2.0)
+
+
+def test_the_interval_covers_as_often_as_it_says():
+    samples = np.random.default_rng(0).normal(size=(2000, 5))
+    covered = sum(low <= 0 <= high for low, high in map(t_interval, samples.tolist()))
+    # 2,000 trials at 95 %: a standard error of 0.5 points
+    assert covered / 2000 == pytest.approx(0.95, abs=0.015)
+
+
+@pytest.mark.parametrize(
+    ("interval", "criterion", "expected"),
+    [
+        ((0.1, 0.5), "> 0", "holds"),
+        ((-0.1, 0.5), "> 0", "not-seen"),
+        ((-0.5, -0.1), "> 0", "contradicted"),
+        ((0.0, 0.5), "> 0", "not-seen"),
+        ((0.0, 0.5), ">= 0", "holds"),
+        ((-3, -2), "<= -2", "holds"),
+        ((1.0, 2.0), "< 1e-3", "contradicted"),
+        ((0.9, 1.1), "in [0.8, 1.2]", "holds"),
+        ((0.7, 1.1), "in [0.8, 1.2]", "not-seen"),
+        ((0.1, 0.2), "in [0.8, 1.2]", "contradicted"),
+    ],
+)
+def test_a_verdict_is_where_the_interval_lies(interval, criterion, expected):
+    assert judge(Given((0.0,), interval), parse_criterion(criterion)) == expected
+
+
+@pytest.mark.parametrize("criterion", ["0", "> zero", "=> 1", "in [2, 1]", "> 0 or so", ""])
+def test_a_criterion_that_cannot_be_read_is_refused(criterion):
+    with pytest.raises(ValueError, match="a criterion reads like"):
+        parse_criterion(criterion)
+
+
+def test_weak_means_that_one_run_decides():
+    more = parse_criterion("> 0.06")
+    assert is_weak(Seeds((0.10, 0.11, 0.09, 0.10, 0.02)), more) is True
+    assert is_weak(Seeds((0.10, 0.11, 0.09, 0.10, 0.10)), more) is False
+    assert is_weak(Seeds((1.0,)), more) is False
+    assert is_weak(Proportion(6, 6), parse_criterion("> 0.5")) is True
+    assert is_weak(Proportion(30, 30), parse_criterion("> 0.5")) is False
+
+
+def test_equivalence_is_two_one_sided_tests():
+    near, inside = Seeds((0.0, 0.01, 0.03, 0.05, 0.04)), parse_criterion("in [-0.05, 0.05]")
+    (low, high), p = near.interval(0.90), near.p_value(inside)
+    assert low >= -0.05 and high <= 0.05 and p <= 0.05 and judge(near, inside) == "holds"
+    assert near.interval()[1] > 0.05, "its 95 % interval leaves the margin"
+    assert p == stats.ttest_1samp(near.values, 0.05, alternative="less").pvalue
+    far = Seeds((0.2, 0.21, 0.19, 0.2, 0.22))
+    assert judge(far, inside) == "contradicted"
+    assert far.p_value(inside) == stats.ttest_1samp(far.values, 0.05).pvalue
+
+
+def test_a_test_is_two_sided_so_that_what_is_contradicted_can_survive():
+    down = Seeds((-1.0, -1.1, -0.9, -1.0, -1.05))
+    assert down.p_value(parse_criterion("> 0")) == stats.ttest_1samp(down.values, 0).pvalue < 1e-4
+    assert Seeds((1.0, 1.0, 1.0)).p_value(parse_criterion("> 0")) is None
+
+
+def test_a_proportion_has_clopper_and_pearson_s_interval():
+    # u of 0 of 6 solves (1 − u)⁶ = 0.025
+    assert Proportion(0, 6).interval() == pytest.approx((0.0, 1 - 0.025 ** (1 / 6)))
+    assert Proportion(5, 5).interval() == pytest.approx((0.025 ** (1 / 5), 1.0))
+    assert Proportion(9, 12).p_value(parse_criterion("> 0.5")) == stats.binomtest(9, 12).pvalue
+    with pytest.raises(ValueError, match="counts flags"):
+        proportion([0.0, 0.5])
+    with pytest.raises(ValueError, match="0 to n of n ≥ 1 runs, got 0 of 0"):
+        proportion([])
+
+
+def test_two_proportions_are_told_apart_by_fisher_s_test():
+    more = parse_criterion("> 0")
+    for k, n, j, m in [(5, 5, 0, 5), (3, 3, 0, 3), (0, 5, 5, 5), (6, 6, 2, 6)]:
+        gap = Proportion(k, n) - Proportion(j, m)
+        p = stats.fisher_exact([[k, n - k], [j, m - j]]).pvalue
+        expected = "not-seen" if p > 0.05 else "holds" if gap.mean > 0 else "contradicted"
+        assert gap.p_value(more) == p and judge(gap, more) == expected
+    with pytest.raises(ValueError, match="Fisher's exact test"):
+        judge(gap, parse_criterion("> 0.5"))
+    low, high = (Proportion(5, 5) - Proportion(0, 5)).interval()
+    assert 0 < low < 0.3 and high == pytest.approx(1)
+
+
+def test_there_is_one_of_each():
+    """Student's t, criteria and Holm are written once in labkit."""
+    code = {path: path.read_text() for path in (Path(labkit.__file__).parent).rglob("*.py")}
+    for once in ("stdtrit(", "ttest_1samp(", r"in\s*\[", "len(ordered) - rank"):
+        assert [path.parent.name for path, text in code.items() if once in text] == ["statistics"]
