@@ -1,7 +1,7 @@
 # Every verb needs nothing before it: set-up comes first by itself and does nothing when nothing changed.
 
 PYTHON ?= python3
-PROFILE ?= cpu
+SIZE ?= cpu
 ONLY ?=
 ENGINE ?=
 ADDRESS ?=
@@ -27,7 +27,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
 	@echo
-	@echo "Variables: PROFILE=smoke|cpu|full|gpu (now $(PROFILE)), ONLY=\"chapter ...\" for book, PYTHON=python3.12 for setup"
+	@echo "Variables: SIZE=smoke|cpu|full|gpu (now $(SIZE)), ONLY=\"chapter ...\" for book, PYTHON=python3.12 for setup"
 	@echo "           ENGINE=processes|serial|ray, ADDRESS=host:port for book: what trains its runs, and where"
 
 setup: ## Make .venv with the pinned versions (every verb does this first)
@@ -37,16 +37,16 @@ lab: setup ## Open the chapters as notebooks in JupyterLab
 	@$(PY) -I labkit/book/lab.py
 
 book: setup ## Execute what changed, check the claims, build the site
-	@$(LABKIT) book build --profile $(PROFILE) $(if $(ONLY),--only $(ONLY)) \
+	@$(LABKIT) book build --size $(SIZE) $(if $(ONLY),--only $(ONLY)) \
 	$(if $(ENGINE),--engine $(ENGINE)) $(if $(ADDRESS),--address $(ADDRESS)); built=$$?; \
-	if [ $$built -le 1 ]; then $(LABKIT) book site --profile $(PROFILE) || built=1; fi; \
+	if [ $$built -le 1 ]; then $(LABKIT) book site --size $(SIZE) || built=1; fi; \
 	exit $$built
 
 site: setup ## Build the site from the chapters as they were executed last
-	@$(LABKIT) book site --profile $(PROFILE)
+	@$(LABKIT) book site --size $(SIZE)
 
 pdf: setup ## Print the site as one PDF, build/book.pdf (needs Chromium)
-	@$(LABKIT) book pdf --profile $(PROFILE)
+	@$(LABKIT) book pdf --size $(SIZE)
 
 test: setup ## Run the quick tests
 	@$(PYTEST) -m "not slow and not site" -n 2
@@ -66,8 +66,8 @@ check: setup ## Check format, lint, types, imports, twins and claims; edit nothi
 	try "import layers" .venv/bin/lint-imports --no-logo; \
 	try "twins" $(LABKIT) book pairs; \
 	try "tables" $(LABKIT) book tables --check; \
-	if [ -f build/claims/$(PROFILE).json ]; \
-	then try "claims" $(LABKIT) book check --profile $(PROFILE); \
+	if [ -f build/claims/$(SIZE).json ]; \
+	then try "claims" $(LABKIT) book check --size $(SIZE); \
 	else echo "check: claims not compared, because nothing was built yet (make book does both)"; fi; \
 	if [ -n "$$red" ]; then echo "check: red:$${red%,}"; exit 1; fi; echo "check: all green"
 

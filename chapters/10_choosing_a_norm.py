@@ -713,7 +713,7 @@ claim(
         for row in table.rows
         if all(name < "06" for name in row.advice.because)
     ),
-    source="data/ledger/cpu.json",
+    source="data/ledger/book.json",
     criterion="<= 0",
     kind="exact",
 )

@@ -180,8 +180,8 @@ PROSE = (
 FIRST = notebook(
     "# BatchNorm vs LayerNorm\n\nWhich axis? As {cite:t}`ioffe2015` say, and "
     "{cite:p}`ba2016,wu2018`. " + PROSE * 3 + "\n\n- one tensor, four averages\n- batches of two\n",
-    ('profile = "cpu"\nseed = 0', ["parameters"], []),
-    ('profile = "smoke"', ["injected-parameters"], []),
+    ('size = "book"\nseed = 0', ["parameters"], []),
+    ('size = "smoke"', ["injected-parameters"], []),
     "## By hand\n\nInline $\\mu = \\frac1d\\sum_i x_i$ and displayed\n\n"
     "$$y = \\gamma\\,\\frac{x-\\mu}{\\sqrt{\\sigma^2+\\epsilon}} + \\beta$$\n\n"
     "```{admonition} Predict\n:class: tip\nWrite the number down first.\n```\n",
@@ -221,7 +221,7 @@ FIRST = notebook(
 SECOND = notebook(
     "# Pre-Norm and Post-Norm\n\nWhy does Post-Norm need a warm-up? See {cite:t}`xiong2020`. "
     + PROSE * 2,
-    ('profile = "cpu"\nseed = 0', ["parameters"], []),
+    ('size = "book"\nseed = 0', ["parameters"], []),
     "## Why warm-up\n\n" + PROSE * 2 + "\n\n$$x_{l+1} = \\mathrm{LN}(x_l + f(x_l))$$\n",
     (
         'claim("02-post-needs-warm-up", "…")',
@@ -257,12 +257,12 @@ def make(root: Path, package: bool = False) -> Path:
         REPOSITORY / "chapters" / "_static", root / "chapters" / "_static", dirs_exist_ok=True
     )
     (root / "pyproject.toml").touch()
-    executed = root / "build" / "book" / "cpu"
+    executed = root / "build" / "book" / "book"
     executed.mkdir(parents=True, exist_ok=True)
     for name, content in ((ONE, FIRST), (TWO, SECOND)):
         (root / "chapters" / f"{name}.py").write_text("# %%\n")
         (executed / f"{name}.ipynb").write_text(json.dumps(content))
-    write_claims(root / "build" / "claims" / "cpu.json", "cpu", CLAIMS)
+    write_claims(root / "build" / "claims" / "book.json", "book", CLAIMS)
     tables = root / "data" / "coverage"
     tables.mkdir(parents=True, exist_ok=True)
     for name, content in COVERAGE.items():
@@ -273,9 +273,9 @@ def make(root: Path, package: bool = False) -> Path:
     return root
 
 
-def write_claims(path: Path, profile: str, claims: dict, provenance: dict = PROVENANCE) -> None:
+def write_claims(path: Path, size: str, claims: dict, provenance: dict = PROVENANCE) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    facts = {"schema": 1, "profile": profile, "provenance": provenance, "claims": claims}
+    facts = {"schema": 1, "size": size, "provenance": provenance, "claims": claims}
     path.write_text(json.dumps(facts))
 
 

@@ -14,7 +14,7 @@ from labkit.book.notebooks import nbformat
 COUNTED = """# %%
 import os, time
 with open("../runs.txt", "a") as file:
-    file.write(f"{profile} {seed} {os.environ['OMP_NUM_THREADS']} {os.environ['LABKIT_ROOT']}\\n")
+    file.write(f"{size} {seed} {os.environ['OMP_NUM_THREADS']} {os.environ['LABKIT_ROOT']}\\n")
 time.sleep(0.5)
 
 """
@@ -27,7 +27,7 @@ def test_a_chapter_runs_when_it_changed_and_only_then(tmp_path):
     assert "01_one: starts (never finished)" in said
     assert "4 runs, 1 of them from the store" in said
     assert (book / "runs.txt").read_text() == f"cpu 0 1 {book}\n"
-    known = state.read(book, "cpu", "01_one")
+    known = state.read(book, "book", "01_one")
     assert known is not None and known["cpu_seconds"] == 3.0 and known["declared"] == 10.0
 
     status, said = run(book, "book", "accept", "--all", "--why", "first record")
@@ -64,9 +64,11 @@ def test_deciding_that_nothing_changed_needs_none_of_the_slow_imports(tmp_path):
     book = make_book(tmp_path, c01_one=chapter_text("01_one"))
     pretend(book, "01_one", card("01-mean"))
     (book / "chapters" / "01_one.ipynb").write_text("a twin")
-    known = state.read(book, "cpu", "01_one")
+    known = state.read(book, "book", "01_one")
     assert known is not None
-    state.write(book, "cpu", "01_one", {**known, "twin": sha256_of(book / "chapters/01_one.ipynb")})
+    state.write(
+        book, "book", "01_one", {**known, "twin": sha256_of(book / "chapters/01_one.ipynb")}
+    )
     program = (
         "import sys; from labkit import cli; before = set(sys.modules)\n"
         "status = cli.main(['book', 'build'])\n"
@@ -91,7 +93,7 @@ def test_a_failing_chapter_fails_the_build_and_nothing_else(tmp_path):
     )
     twin = book / "chapters" / "01_bad.ipynb"
     twin.write_text("what was there")
-    status, said = run(book, "book", "build", "--profile", "smoke", "--seed", "3")
+    status, said = run(book, "book", "build", "--size", "smoke", "--seed", "3")
     assert status == 1
     assert "01_bad: FAILED after" in said and "ZeroDivisionError: mine" in said
     assert "open it: build/book/smoke/01_bad.failed.ipynb" in said
@@ -100,7 +102,7 @@ def test_a_failing_chapter_fails_the_build_and_nothing_else(tmp_path):
     failed = nbformat.read(book / "build" / "book" / "smoke" / "01_bad.failed.ipynb", 4)
     assert any(out.output_type == "error" for c in failed.cells for out in c.get("outputs", []))
     assert twin.read_text() == "what was there"
-    assert not (book / "chapters" / "02_good.ipynb").exists()  # only profile cpu writes twins
+    assert not (book / "chapters" / "02_good.ipynb").exists()  # only size cpu writes twins
     assert state.read(book, "smoke", "01_bad") is None
     claims = json.loads((book / "build" / "claims" / "smoke.json").read_text())
     assert list(claims["claims"]) == ["02-mean"] and claims["provenance"]["seed"] == 3
@@ -110,7 +112,7 @@ def test_a_failing_chapter_fails_the_build_and_nothing_else(tmp_path):
 
 def test_two_builds_at_once_run_a_chapter_once(tmp_path):
     book = make_book(tmp_path, c01_one=chapter_text("01_one", cells=COUNTED + CELLS))
-    builds = [command(book, "book", "build", "--profile", "smoke") for _ in range(2)]
+    builds = [command(book, "book", "build", "--size", "smoke") for _ in range(2)]
     said = [build.communicate(timeout=120)[0] for build in builds]
     assert [build.returncode for build in builds] == [0, 0], said
     assert len((book / "runs.txt").read_text().splitlines()) == 1
@@ -124,7 +126,7 @@ def test_chapters_that_no_kernel_could_run_are_red_at_once(tmp_path):
         c01_bare=chapter_text("01_bare").replace('# %% tags=["parameters"]', "# %%"),
         c02_torn=chapter_text("02_torn", cells="# %%\nclaim(\n").replace("seed = 0", "sed = 0"),
     )
-    status, said = run(book, "book", "build", "--profile", "smoke")
+    status, said = run(book, "book", "build", "--size", "smoke")
     assert status == 1
     assert "needs exactly one code cell tagged `parameters`" in said
     assert "has no seed; add the missing line" in said
@@ -135,7 +137,7 @@ def test_a_chapter_that_overruns_its_declared_seconds_is_red(tmp_path):
     cells = CELLS.replace("cpu_seconds=3.0", "cpu_seconds=13.0")
     book = make_book(tmp_path, c01_one=chapter_text("01_one", cells=cells))
     for _ in range(2):  # and stays red when nothing changes
-        status, said = run(book, "book", "build", "--profile", "smoke")
+        status, said = run(book, "book", "build", "--size", "smoke")
         assert status == 1
         assert "took 13 CPU-seconds, but it declares 10" in said
     # Where the ledger was recorded on another machine, its seconds are no law.
@@ -143,7 +145,7 @@ def test_a_chapter_that_overruns_its_declared_seconds_is_red(tmp_path):
     ledger.parent.mkdir(parents=True)
     elsewhere = {"device": "cpu", "cpu": "a quick one", "torch": "0"}
     ledger.write_text(
-        json.dumps({"schema": 1, "profile": "smoke", "provenance": elsewhere, "claims": {}})
+        json.dumps({"schema": 1, "size": "smoke", "provenance": elsewhere, "claims": {}})
     )
-    status, said = run(book, "book", "build", "--profile", "smoke")
+    status, said = run(book, "book", "build", "--size", "smoke")
     assert status == 0 and "note: its runs took 13 CPU-seconds" in said

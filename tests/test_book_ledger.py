@@ -22,18 +22,18 @@ def execute(root, one, two, seed=0):
     pretend(root, "01_one", *one)
     pretend(root, "02_two", *two)
     joined = ledger.join(
-        claim for name in ("01_one", "02_two") for claim in state.read(root, "cpu", name)["claims"]
+        claim for name in ("01_one", "02_two") for claim in state.read(root, "book", name)["claims"]
     )
-    ledger.gather(root, "cpu", joined, seed)
+    ledger.gather(root, "book", joined, seed)
 
 
 def recorded(root):
-    return json.loads((root / "data" / "ledger" / "cpu.json").read_text())
+    return json.loads((root / "data" / "ledger" / "book.json").read_text())
 
 
 def elsewhere(root):
     """Make the record come from another machine."""
-    path = root / "data" / "ledger" / "cpu.json"
+    path = root / "data" / "ledger" / "book.json"
     entries = recorded(root)
     entries["provenance"]["cpu"] = "Another CPU"
     path.write_text(json.dumps(entries))
@@ -60,7 +60,7 @@ def test_a_record_makes_the_check_green_and_holds_nothing_volatile(accepted, cap
     entry = entries["claims"]["01-mean"]
     assert set(entry) == {*ledger.ENTRY, "why"}
     assert entry["why"] == "first record" and entry["chapter"] == "01_one"
-    text = (accepted / "data" / "ledger" / "cpu.json").read_text()
+    text = (accepted / "data" / "ledger" / "book.json").read_text()
     assert sum(line.startswith('  "0') for line in text.splitlines()) == 2
 
 
@@ -168,7 +168,7 @@ def test_a_chapter_edited_since_it_ran_is_red_and_cannot_be_accepted(accepted, c
 
 
 def test_a_long_profile_is_recorded_chapter_by_chapter(accepted, capsys, monkeypatch):
-    monkeypatch.setattr(ledger, "LONG", ("cpu",))
+    monkeypatch.setattr(ledger, "LONG", ("book",))
     execute(accepted, [card("01-mean")], [card("02-mean", verdict="not-seen")])
     source = accepted / "chapters" / "01_one.py"
     source.write_text(source.read_text() + "# more\n")
@@ -187,11 +187,11 @@ def test_claims_of_another_seed_do_not_enter_the_ledger(accepted, capsys):
 
 @pytest.mark.parametrize("text", ["{", '{"schema": 1}', '{"schema": 2, "claims": {}}', "[]"])
 def test_a_damaged_ledger_is_named_with_the_way_out_and_left_alone(accepted, capsys, text):
-    path = accepted / "data" / "ledger" / "cpu.json"
+    path = accepted / "data" / "ledger" / "book.json"
     path.write_text(text)
     assert cli.main(["book", "check"]) == 1
     said = capsys.readouterr().err
-    assert str(path) in said and "git checkout -- data/ledger/cpu.json" in said
+    assert str(path) in said and "git checkout -- data/ledger/book.json" in said
     assert cli.main(["book", "accept", "--all", "--why", "x"]) == 1
     assert path.read_text() == text
 
@@ -218,7 +218,7 @@ def test_check_without_a_build_says_to_build(tmp_path, monkeypatch, capsys):
 
 
 def test_a_build_with_nothing_to_run_still_holds_claims_against_the_ledger(accepted, capsys):
-    path = accepted / "data" / "ledger" / "cpu.json"
+    path = accepted / "data" / "ledger" / "book.json"
     path.write_text(path.read_text().replace('"values": [1.0, ', '"values": [7.0, ', 1))
     for chapter in chapters.find(accepted):
         chapter.twin.write_text("")

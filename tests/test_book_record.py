@@ -11,7 +11,7 @@ from labkit.book.ledger import collect
 from labkit.statistics.verdicts import is_weak
 
 ROOT = Path(__file__).parents[1]
-LEDGER = json.loads((ROOT / "data" / "ledger" / "cpu.json").read_text(encoding="utf-8"))
+LEDGER = json.loads((ROOT / "data" / "ledger" / "book.json").read_text(encoding="utf-8"))
 CLAIMS = LEDGER["claims"]
 CHAPTERS = sorted((ROOT / "chapters").glob("[0-9][0-9]_*.py"))
 

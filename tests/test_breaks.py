@@ -101,7 +101,7 @@ CHAPTERS = pytest.mark.parametrize("chapter", chapters.find(ROOT), ids=lambda c:
 @CHAPTERS
 def test_claims_say_alone_what_was_recorded_and_notice_the_broken_lines(chapter, tmp_path):
     """One process runs a chapter's slices, because to start one costs more than most of them."""
-    ledger: dict[str, Any] = json.loads((ROOT / "data/ledger/cpu.json").read_text())["claims"]
+    ledger: dict[str, Any] = json.loads((ROOT / "data/ledger/book.json").read_text())["claims"]
     some = of_chapter(chapter)
     unknown = [one.claim for one in some if one.claim not in ledger]
     assert unknown == [], "not recorded: build the book and accept them"

@@ -24,7 +24,7 @@ def book(tmp_path, monkeypatch):
         (["book"], "VERB"),
         (["cook"], "bench"),
         (["book", "bild"], "build"),
-        (["book", "build", "--profile", "tiny"], "smoke"),
+        (["book", "build", "--size", "tiny"], "smoke"),
         (["book", "build", "--seed", "x"], "int"),
         (["book", "accept", "a"], "--why"),
     ],

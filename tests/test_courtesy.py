@@ -321,7 +321,7 @@ def test_closing_a_lab_frees_and_says_what_is_left(device, monkeypatch, tmp_path
         Lab, "_publish", staticmethod(lambda text, **more: print(text) or facts.update(more))
     )
     said = {"kernel": "1G", "run": "300M"}
-    lab = Lab("x", profile="cpu", seed=0, cpu_seconds=SECONDS, memory=said)
+    lab = Lab("x", size="book", seed=0, memory=said)
     lab.store.put(TINY, record(), peak_bytes=200 * 2**20)
     lab.store.put(replace(TINY, seed=7), record(), peak_bytes=GIB)
     lab._counted = {TINY.key()}
@@ -340,7 +340,7 @@ def test_closing_a_lab_frees_and_says_what_is_left(device, monkeypatch, tmp_path
 def test_a_chapter_declares_both_parts_or_none(memory):
     assert courtesy.declared(None) == {}
     with pytest.raises(ValueError, match="memory must name kernel and run, as in"):
-        Lab("x", profile="cpu", seed=0, cpu_seconds=SECONDS, memory=memory)
+        Lab("x", size="book", seed=0, memory=memory)
 
 
 def test_a_chapter_declares_bytes_above_0():
@@ -362,10 +362,10 @@ def test_the_largest_run_counts_by_device(tmp_path):
 
 def test_only_what_was_declared_for_is_compared(monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", None)
-    assert courtesy.comparable("cpu", "processes")
-    assert not any(courtesy.comparable(*one) for one in [("full", "processes"), ("cpu", "serial")])
+    assert courtesy.comparable("book", "processes")
+    assert not any(courtesy.comparable(*one) for one in [("gpu", "processes"), ("book", "serial")])
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    assert not courtesy.comparable("cpu", "processes")
+    assert not courtesy.comparable("book", "processes")
 
 
 COST = {"cpu_seconds": 9.0, "declared": 10.0, "memory": {"kernel": 100 * 2**20, "run": 8 * 2**20}}
@@ -414,7 +414,7 @@ def test_the_build_reads_the_summary_and_goes_red(tmp_path, capsys):
     there = {"device": "cpu", "cpu": "a quick one", "torch": "0"}
     ledger = root / "data" / "ledger" / "smoke.json"
     ledger.parent.mkdir(parents=True)
-    empty = {"schema": 1, "profile": "smoke", "provenance": there, "claims": {}}
+    empty = {"schema": 1, "size": "smoke", "provenance": there, "claims": {}}
     ledger.write_text(json.dumps(empty))
     assert job.finish() is True
     assert "note: its kernel held 3072 MiB" in capsys.readouterr().out

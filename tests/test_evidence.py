@@ -79,7 +79,7 @@ def _advised() -> set[str]:
 def test_a_chapter_that_shows_verdicts_runs_again_when_another_chapters_changes(tmp_path):
     toy = chapter_text("01_toy", cells="# %%\nfrom labkit.book.evidence import recorded\n")
     root = make_book(tmp_path, c01_toy=toy, c02_plain=chapter_text("02_plain"))
-    ledger = root / "data" / "ledger" / "cpu.json"
+    ledger = root / "data" / "ledger" / "book.json"
     ledger.parent.mkdir(parents=True)
     toy, plain = find(root)
 

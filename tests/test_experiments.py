@@ -244,7 +244,7 @@ def test_a_run_that_fails_is_reported_and_the_others_finish():
 
 
 def test_a_lab_trains_only_what_is_missing():
-    lab = Lab("x", profile="smoke", seed=0, cpu_seconds=SECONDS)
+    lab = Lab("x", size="smoke", seed=0)
     experiment = Experiment(TINY, {"model.norm": ["batch", "layer"], "seed": [0, 1]})
     results = lab.run(experiment)
     stamps = {p: p.stat().st_mtime_ns for p in lab.store.folder.iterdir()}
@@ -258,7 +258,7 @@ def test_a_lab_trains_only_what_is_missing():
 
 
 def test_a_run_that_two_experiments_share_is_counted_once(capsys):
-    lab = Lab("x", profile="smoke", seed=0, cpu_seconds=SECONDS)
+    lab = Lab("x", size="smoke", seed=0)
     for seed in (0, 1):
         record = Record(losses=[], steps=3, cpu_seconds=5.0, provenance={"seed": seed})
         lab.store.put(replace(TINY, seed=seed), record)
@@ -269,7 +269,7 @@ def test_a_run_that_two_experiments_share_is_counted_once(capsys):
 
 def test_a_lab_refuses_an_unknown_profile():
     with pytest.raises(ValueError, match="choose one of smoke, cpu, full"):
-        Lab("x", profile="quick", seed=0, cpu_seconds=SECONDS)
+        Lab("x", size="quick", seed=0)
     with pytest.raises(ValueError, match="cpu_seconds must name each of"):
         Lab("x", profile="cpu", seed=0, cpu_seconds={"cpu": 1})
 

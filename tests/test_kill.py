@@ -22,7 +22,7 @@ from labkit.corpora import Digits
 from labkit.experiments import Experiment, Lab, Run
 from labkit.vision import MLPConfig
 
-lab = Lab("NAME", profile=profile, seed=seed, cpu_seconds=dict(smoke=99, cpu=99, full=99))
+lab = Lab("NAME", size=size, seed=seed)
 run = Run(MLPConfig(width=8, depth=1), Digits(batch=BATCH), TrainConfig(steps=400))
 lab.run(Experiment(run, {"seed": list(range(6))}))
 

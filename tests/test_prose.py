@@ -53,7 +53,7 @@ def test_no_measured_number_is_typed(chapter):
 
 @BOOK
 def test_no_claims_value_is_typed(chapter):
-    ledger = json.loads((ROOT / "data/ledger/cpu.json").read_text())["claims"]
+    ledger = json.loads((ROOT / "data/ledger/book.json").read_text())["claims"]
     own = {name: claim for name, claim in ledger.items() if claim["chapter"] == chapter.name}
     found = [
         f"{one.number}: … {one.around} …" for t in prose(chapter) for one in repeated_values(t, own)

@@ -38,7 +38,7 @@ def build(root: Path, *engine: str) -> tuple[dict, dict]:
     for chapter in chosen():
         shutil.copy(chapter.source, root / "chapters")
     shutil.copy(REPOSITORY / "pyproject.toml", root)
-    process = command(root, "book", "build", "--profile", "smoke", "--engine", *engine)
+    process = command(root, "book", "build", "--size", "smoke", "--engine", *engine)
     said = process.communicate(timeout=4 * PATIENCE)[0]
     assert process.returncode == 0, said
     claims = json.loads((root / "build/claims/smoke.json").read_text())["claims"]
@@ -56,7 +56,7 @@ def claim(root: Path, engine: str, monkeypatch) -> tuple[dict, dict]:
             if any(".run(" in each.source for each in slice_of(chapter, cell).cells)
         ]
         parts.append(slice_of(chapter, *cells))
-    found = execute(parts, REPOSITORY, profile="smoke", store=root, timeout=4 * PATIENCE)
+    found = execute(parts, REPOSITORY, size="smoke", store=root, timeout=4 * PATIENCE)
     assert [outcome.error for outcome in found] == ["", ""]
     return found[0].claims | found[1].claims, losses(root, engine)
 

@@ -47,5 +47,5 @@ def test_what_prose_says_of_a_card_is_what_is_recorded(made, prose, right):
 
 
 def test_no_chapter_says_another_verdict_than_the_ledger():
-    ledger = json.loads((ROOT / "data" / "ledger" / "cpu.json").read_text(encoding="utf-8"))
+    ledger = json.loads((ROOT / "data" / "ledger" / "book.json").read_text(encoding="utf-8"))
     assert check(ROOT, ledger["claims"]) == {}

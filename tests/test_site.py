@@ -83,7 +83,7 @@ def test_a_solution_is_folded_with_all_its_outputs():
 
 
 def test_a_page_is_the_same_twice(book: Path):
-    assert staged_files(book, "cpu") == staged_files(book, "cpu")
+    assert staged_files(book, "book") == staged_files(book, "book")
 
 
 def test_provenance_says_what_is_known():
@@ -96,13 +96,13 @@ def test_provenance_says_what_is_known():
 
 # -- missing inputs ---------------------------------------------------------------------------
 def test_a_chapter_that_was_not_executed_is_named_with_the_way_out(book: Path):
-    (book / "build" / "book" / "cpu" / f"{TWO}.ipynb").unlink()
+    (book / "build" / "book" / "book" / f"{TWO}.ipynb").unlink()
     with pytest.raises(Red, match=rf"{TWO}.*make book"):
         build_site(book)
 
 
 def test_missing_claims_are_named_with_the_way_out(book: Path):
-    (book / "build" / "claims" / "cpu.json").unlink()
+    (book / "build" / "claims" / "book.json").unlink()
     with pytest.raises(Red, match=r"claims/cpu\.json.*make book"):
         build_site(book)
 
@@ -114,7 +114,7 @@ def test_a_book_without_chapters_is_refused(tmp_path: Path):
 
 # -- the scoreboard ---------------------------------------------------------------------------
 def test_every_claim_has_a_row_and_a_link():
-    out = scoreboard({"profile": "cpu", "claims": fake_book.CLAIMS}, {ONE: "One", TWO: "Two"})
+    out = scoreboard({"size": "book", "claims": fake_book.CLAIMS}, {ONE: "One", TWO: "Two"})
     for name, claim in fake_book.CLAIMS.items():
         assert f'href="{claim["chapter"]}.html#claim-{name}"' in out
     assert "&lt;b&gt;markup&lt;/b&gt; &amp; all" in out and "<b>markup" not in out
@@ -124,7 +124,7 @@ def test_every_claim_has_a_row_and_a_link():
 
 
 def test_recorded_claims_say_when_and_where():
-    ledger = {"profile": "full", "claims": fake_book.CLAIMS}
+    ledger = {"size": "full", "claims": fake_book.CLAIMS}
     ledger["provenance"] = {"date": "2026-05-01", "device": "Example GPU"}
     out = scoreboard({"claims": {}}, {ONE: "One"}, [ledger])
     assert "No chapter has stated a claim yet" in out
@@ -134,28 +134,28 @@ def test_recorded_claims_say_when_and_where():
 
 def test_what_is_not_recorded_says_so():
     titles = {ONE: "One", TWO: "Two", "03_three": "Three"}
-    out = scoreboard({"claims": {}}, titles, [{"profile": "full", "claims": fake_book.CLAIMS}])
-    assert "Not recorded with this profile: Three." in out
+    out = scoreboard({"claims": {}}, titles, [{"size": "full", "claims": fake_book.CLAIMS}])
+    assert "Not recorded with this size: Three." in out
     assert "Nothing is recorded" not in out
     out = scoreboard({"claims": {}}, titles)
-    assert "## Recorded with profile full\n\nNothing is recorded with this profile yet." in out
-    assert "profile full" not in scoreboard({"profile": "full", "claims": {}}, titles)
+    assert "## Recorded with size full\n\nNothing is recorded with this size yet." in out
+    assert "size full" not in scoreboard({"size": "full", "claims": {}}, titles)
 
 
 def test_a_claim_of_two_profiles_has_a_row_in_each():
-    full = {"profile": "full", "claims": fake_book.CLAIMS}
-    out = scoreboard({"profile": "cpu", "claims": fake_book.CLAIMS}, {}, [full])
+    full = {"size": "full", "claims": fake_book.CLAIMS}
+    out = scoreboard({"size": "book", "claims": fake_book.CLAIMS}, {}, [full])
     for name in fake_book.CLAIMS:
         assert out.count(f'id="row-{name}"') == out.count(f'id="row-full-{name}"') == 1
 
 
 def test_only_long_profiles_come_from_the_ledger(book: Path):
-    for profile in ("cpu", "full", "gpu-example"):
-        path = book / "data" / "ledger" / f"{profile}.json"
-        fake_book.write_claims(path, profile, fake_book.CLAIMS)
-    out = staged_files(book, "cpu")["scoreboard.md"].decode()
-    assert "Recorded with profile full" in out and "Recorded with profile gpu-example" in out
-    assert "Recorded with profile cpu" not in out
+    for size in ("book", "gpu-example"):
+        path = book / "data" / "ledger" / f"{size}.json"
+        fake_book.write_claims(path, size, fake_book.CLAIMS)
+    out = staged_files(book, "book")["scoreboard.md"].decode()
+    assert "Recorded with size full" in out and "Recorded with size gpu-example" in out
+    assert "Recorded with size cpu" not in out
 
 
 def test_p_value_is_two_sided():
@@ -246,7 +246,7 @@ def test_the_site_is_built_once_and_only_what_changed_again(book: Path, capsys, 
     assert (built / "_static" / "mathjax" / "tex-chtml-full.js").is_file()
 
     untouched = (built / f"{TWO}.html").stat().st_mtime_ns
-    path = book / "build" / "book" / "cpu" / f"{ONE}.ipynb"
+    path = book / "build" / "book" / "book" / f"{ONE}.ipynb"
     path.write_text(path.read_text().replace("Which axis?", "Which of the axes?"))
     build_site(book)
     assert "Which of the axes?" in (built / f"{ONE}.html").read_text()

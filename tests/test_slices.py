@@ -246,7 +246,7 @@ def test_slices_run_apart_and_hand_back_claims_reports_and_errors(tmp_path):
             in_code,
         ],
         tmp_path / "book",
-        profile="smoke",
+        size="smoke",
         seed=5,
     )
     claims = [outcome.claims.get("01-n", {}).get("verdict") for outcome in outcomes[:2]]

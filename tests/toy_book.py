@@ -32,7 +32,7 @@ r"""
 """
 
 # %% tags=["parameters"]
-profile = "cpu"
+size = "book"
 seed = 0
 
 # %%
@@ -132,17 +132,17 @@ def card(name: str = "01-mean", **other: Any) -> dict[str, Any]:
     }
 
 
-def pretend(root: Path, name: str, *cards: dict[str, Any], profile: str = "cpu") -> None:
+def pretend(root: Path, name: str, *cards: dict[str, Any], size: str = "book") -> None:
     """Leave what executing a chapter leaves, without a kernel."""
     (chapter,) = chapters.choose(chapters.find(root), [name])
     notebook = chapters.read(chapter)
     cell = notebook.cells[-1]
     cell.outputs = [claim_output(entry) for entry in cards]
-    path = state.notebook_path(root, profile, name)
+    path = state.notebook_path(root, size, name)
     write_whole(path, nbformat.writes(notebook))
-    key = key_of(parts_of(chapter, root, profile, 0))
+    key = key_of(parts_of(chapter, root, size, 0))
     claims = [{**entry, "chapter": name, "cell": cell.id} for entry in cards]
-    state.write(root, profile, name, {"key": key, "ok": True, "claims": claims})
+    state.write(root, size, name, {"key": key, "ok": True, "claims": claims})
 
 
 def claim_output(entry: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-SIZES = ("smoke", "book", "full", "gpu")
+SIZES = ("smoke", "book", "gpu")
 PARAMETERS = ("size", "seed")
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 

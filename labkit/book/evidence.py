@@ -1,7 +1,7 @@
 """The decision table: what to choose when, and which recorded claims say so.
 
 A row is advice for a situation, with the claims on which it stands. Nothing about a claim is typed
-here but its id: verdict and kind come from data/ledger/<profile>.json, so a row changes when the
+here but its id: verdict and kind come from data/ledger/<size>.json, so a row changes when the
 ledger does. A claim that is not in the ledger is shown as "not recorded yet".
 """
 
@@ -110,13 +110,13 @@ def decisions(advice: Sequence[Advice], claims: Mapping[str, Mapping[str, Any]])
     return Decisions([Decision(row, found(row.because), found(row.but)) for row in advice])
 
 
-def recorded(profile: str = "cpu", root: Path | None = None) -> dict[str, dict[str, Any]]:
+def recorded(size: str = "book", root: Path | None = None) -> dict[str, dict[str, Any]]:
     """Read the recorded claims of the book that is being executed."""
     if root is None:
         from labkit.experiments.lab import project_root  # needs torch
 
         root = project_root()
-    return load_recorded(root, profile)["claims"]
+    return load_recorded(root, size)["claims"]
 
 
 def _text(claims: Mapping[str, Mapping[str, Any] | None]) -> str:

@@ -68,14 +68,14 @@ def title_of(notebook: Json) -> str | None:
     return None
 
 
-def chapter_facts(name: str, notebook: Json, profile: str, claims: int) -> str:
+def chapter_facts(name: str, notebook: Json, size: str, claims: int) -> str:
     """Say what executing the chapter took, and link its notebook and its claims."""
     outputs = [o for cell in notebook["cells"] for o in cell.get("outputs", [])]
     volatile = [o["metadata"]["labkit"] for o in outputs if kind(o) == "volatile"]
     runs = sum(entry.get("runs", 0) for entry in volatile)
     seconds = sum(entry.get("cpu_seconds") or 0 for entry in volatile)
     parts = [
-        f"Executed with profile {profile}",
+        f"Executed with size {size}",
         f"{runs} training runs, {seconds:,.0f} CPU-seconds" if runs else "",
         f"[{claims} claim{'s' * (claims != 1)}](scoreboard.md)" if claims else "",
         f"{{download}}`notebook <notebooks/{name}.ipynb>`",

@@ -75,12 +75,11 @@ def sizes(book: Book) -> str:
     ]
     for one in book.values():
         held = sum(claim["verdict"] == "holds" for claim in one.claims.values())
-        declared = one.seconds.get("cpu")
         cells = (
             link(Place(one.number), book),
             f"{one.words:,}",
             one.minutes,
-            f"{declared:,.0f}" if declared else "–",
+            f"{one.seconds:,.0f}" if one.seconds else "–",
             len(one.claims),
             held,
             len(one.exercises),
@@ -99,9 +98,8 @@ def students(book: Book, cores: str = "16", memory: str = "64G") -> str:
 
 
 def seconds(chapter: Outline) -> str:
-    """Say how much processor time a chapter declares for its first run."""
-    declared = chapter.seconds.get("cpu")
-    return f"{declared:,.0f} CPU-s" if declared else "no training"
+    """Say how much processor time a chapter's recorded runs took."""
+    return f"{chapter.seconds:,.0f} CPU-s" if chapter.seconds else "no training"
 
 
 def lesson(chapters: Iterable[Outline], book: Book, numbers: list[str]) -> str:
@@ -122,7 +120,7 @@ def lesson(chapters: Iterable[Outline], book: Book, numbers: list[str]) -> str:
             f"{link(Place(c.number), book)}: {c.words:,} words, {c.minutes} minutes" for c in own
         ),
         "run": each(
-            f"{c.title}: {seconds(c)} the first time, then from the store; {len(c.claims)} claims"
+            f"{c.title}: records of {seconds(c)}, read in seconds; {len(c.claims)} claims"
             for c in own
         ),
         "predict": each(predict(c) for c in own),

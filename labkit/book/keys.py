@@ -71,7 +71,7 @@ def papers(root: Path) -> str:
 
 def verdicts(root: Path, but: str) -> str:
     """List the recorded verdicts of all chapters but one."""
-    path = root / "data" / "ledger" / "cpu.json"
+    path = root / "data" / "ledger" / "book.json"
     claims = json.loads(path.read_text(encoding="utf-8"))["claims"] if path.is_file() else {}
     found = {
         name: [claim["verdict"], claim.get("weak"), claim["chapter"]]

@@ -1,7 +1,7 @@
 """Keep the ledger of claims: what was recorded, beside what the chapters say now.
 
-data/ledger/<profile>.json   recorded, committed; changes only through `labkit book accept`
-build/claims/<profile>.json  what the executed chapters say
+data/ledger/<size>.json   recorded, committed; changes only through `labkit book accept`
+build/claims/<size>.json  what the executed chapters say
 """
 
 import json
@@ -18,7 +18,7 @@ from labkit.book.machine import device, provenance
 from labkit.book.sameness import CLAIM
 
 Claims = dict[str, dict[str, Any]]
-LONG = ("full", "gpu")  # profiles that nobody runs in one sitting
+LONG = ("gpu",)  # sizes that nobody runs in one sitting
 ENTRY = (
     *("sort", "statement", "wording", "numbers", "source", "published", "domain"),
     *("values", "counts", "interval", "criterion", "effect", "predicted", "kind", "primary"),
@@ -26,16 +26,16 @@ ENTRY = (
 )
 
 
-def recorded_path(root: Path, profile: str) -> Path:
-    """Say where a profile's ledger lies; the profile gpu has one for each kind of device."""
-    if profile == "gpu":
-        profile += "-" + re.sub(r"[^a-z0-9]+", "-", device(profile).lower()).strip("-")
-    return root / "data" / "ledger" / f"{profile}.json"
+def recorded_path(root: Path, size: str) -> Path:
+    """Say where a size's ledger lies; the size gpu has one for each kind of device."""
+    if size == "gpu":
+        size += "-" + re.sub(r"[^a-z0-9]+", "-", device(size).lower()).strip("-")
+    return root / "data" / "ledger" / f"{size}.json"
 
 
-def built_path(root: Path, profile: str) -> Path:
-    """Say where the build gathers a profile's claims."""
-    return root / "build" / "claims" / f"{profile}.json"
+def built_path(root: Path, size: str) -> Path:
+    """Say where the build gathers a size's claims."""
+    return root / "build" / "claims" / f"{size}.json"
 
 
 def collect(notebook: Mapping[str, Any], chapter: str) -> list[dict[str, Any]]:
@@ -62,20 +62,20 @@ def join(claims: Iterable[Mapping[str, Any]]) -> Claims:
     return joined
 
 
-def gather(root: Path, profile: str, claims: Claims, seed: int) -> None:
+def gather(root: Path, size: str, claims: Claims, seed: int) -> None:
     """Write what the executed chapters claim, for the check and for the scoreboard."""
-    about = {**provenance(profile), "seed": seed}
-    if profile in LONG:  # recorded once, so it says when
+    about = {**provenance(size), "seed": seed}
+    if size in LONG:  # recorded once, so it says when
         about["date"] = date.today().isoformat()
-    write_whole(built_path(root, profile), as_text(profile, about, claims))
+    write_whole(built_path(root, size), as_text(size, about, claims))
 
 
-def as_text(profile: str, about: Mapping[str, Any], claims: Mapping[str, Any]) -> str:
+def as_text(size: str, about: Mapping[str, Any], claims: Mapping[str, Any]) -> str:
     """Lay claims out sorted, one a line, so that a change is a readable diff."""
     lines = [f"  {_json(name)}: {_json(claims[name])}" for name in sorted(claims)]
     body = "{\n" + ",\n".join(lines) + "\n }" if lines else "{}"
     return (
-        f'{{\n "schema": 1,\n "profile": {_json(profile)},\n "provenance": {_json(about)},\n'
+        f'{{\n "schema": 1,\n "size": {_json(size)},\n "provenance": {_json(about)},\n'
         f' "claims": {body}\n}}\n'
     )
 
@@ -90,63 +90,63 @@ def load(path: Path, way_out: str) -> dict[str, Any]:
     return ledger
 
 
-def load_recorded(root: Path, profile: str) -> dict[str, Any]:
+def load_recorded(root: Path, size: str) -> dict[str, Any]:
     """Read the recorded ledger; an empty one before the first record."""
-    path = recorded_path(root, profile)
+    path = recorded_path(root, size)
     if not path.is_file():
-        return {"schema": 1, "profile": profile, "provenance": {}, "claims": {}}
+        return {"schema": 1, "size": size, "provenance": {}, "claims": {}}
     return load(
         path, f"take it back from version control: git checkout -- {path.relative_to(root)}"
     )
 
 
-def recorded_elsewhere(root: Path, profile: str) -> bool:
+def recorded_elsewhere(root: Path, size: str) -> bool:
     """Say whether the ledger comes from another kind of machine, whose seconds are not ours."""
-    there = load_recorded(root, profile)["provenance"]
-    return bool(there) and not same_machine(provenance(profile), there)
+    there = load_recorded(root, size)["provenance"]
+    return bool(there) and not same_machine(provenance(size), there)
 
 
-def load_built(root: Path, profile: str) -> dict[str, Any]:
+def load_built(root: Path, size: str) -> dict[str, Any]:
     """Read what the executed chapters claim."""
-    path = built_path(root, profile)
+    path = built_path(root, size)
     if not path.is_file():
-        raise Red(f"no chapter has been executed with profile {profile} yet; run `make book`")
-    return load(path, f"remove it and run `labkit book build --profile {profile}`")
+        raise Red(f"no chapter has been executed with size {size} yet; run `make book`")
+    return load(path, f"remove it and run `labkit book build --size {size}`")
 
 
 def findings(
-    root: Path, profile: str, absent: Sequence[str]
+    root: Path, size: str, absent: Sequence[str]
 ) -> tuple[list[Finding], dict[str, Any], dict[str, Any]]:
     """Compare the ledger with the build, leaving out chapters that were not executed."""
-    recorded, built = load_recorded(root, profile), load_built(root, profile)
+    recorded, built = load_recorded(root, size), load_built(root, size)
     seed = built["provenance"].get("seed", 0)
     if seed != 0:
         raise Red(
             f"the ledger holds seed 0, but the last build took seed {seed}; "
-            f"run `labkit book build --profile {profile}`"
+            f"run `labkit book build --size {size}`"
         )
     return compare(recorded, built, absent), recorded, built
 
 
-def check(root: Path, profile: str, absent: Sequence[str] | None = None) -> int:
+def check(root: Path, size: str, absent: Sequence[str] | None = None) -> int:
     """Print where the chapters' claims differ from the ledger; 1 when one must be looked at.
 
     Chapters in `absent` are left out; by default, those that changed since they ran are red.
     """
-    stale = state.stale(root, profile) if absent is None else []
+    stale = state.stale(root, size) if absent is None else []
     for name in stale:
         print(f"red     {name}: changed since it was executed, or never was; run `make book`")
     absent = stale if absent is None else absent
-    found, recorded, built = findings(root, profile, absent)
-    path = recorded_path(root, profile)
+    found, recorded, built = findings(root, size, absent)
+    path = recorded_path(root, size)
     if not path.is_file() and found:
         print(f"claims: {len(found)} made, none recorded: there is no {path.relative_to(root)} yet")
-        print(f'    record them: labkit book accept --all{_flag(profile)} --why "first record"')
+        print(f'    record them: labkit book accept --all{_flag(size)} --why "first record"')
         return 1
     for finding in found:
         print(side_by_side(finding, recorded["claims"], built["claims"]))
         if finding.red:
-            print(f'    accept: labkit book accept {finding.name}{_flag(profile)} --why "…"')
+            print(f'    accept: labkit book accept {finding.name}{_flag(size)} --why "…"')
     red = sum(finding.red for finding in found)
     others = {name for name, claim in built["claims"].items() if claim["chapter"] in absent}
     same = len(built["claims"].keys() - others - {finding.name for finding in found})
@@ -154,18 +154,18 @@ def check(root: Path, profile: str, absent: Sequence[str] | None = None) -> int:
     return 1 if red or stale else 0
 
 
-def accept(root: Path, profile: str, ids: Sequence[str] | None, why: str) -> int:
+def accept(root: Path, size: str, ids: Sequence[str] | None, why: str) -> int:
     """Record claims as they are now, with the reason; None means every one that differs.
 
-    In a long profile chapters are recorded as they get done; else all must be there first.
+    In a long size chapters are recorded as they get done; else all must be there first.
     """
     if not why.strip():
         raise ValueError('a change of the ledger needs a reason, but none came; add --why "…"')
-    with locked(root / ".labkit" / f"ledger-{profile}.lock"):
-        stale = state.stale(root, profile)
-        found, recorded, built = findings(root, profile, stale)
+    with locked(root / ".labkit" / f"ledger-{size}.lock"):
+        stale = state.stale(root, size)
+        found, recorded, built = findings(root, size, stale)
         differing = {finding.name for finding in found}
-        if ids is None and stale and profile in LONG:
+        if ids is None and stale and size in LONG:
             print(f"left out, for they were not executed with it: {', '.join(stale)}")
         elif ids is None and stale:
             raise Red(f"{', '.join(stale)} changed since executed, so --all waits; run `make book`")
@@ -191,8 +191,8 @@ def accept(root: Path, profile: str, ids: Sequence[str] | None, why: str) -> int
             print(f"  {name}: {claims[name]['verdict']}")
         if not claims.keys() - set(names):
             recorded["provenance"] = about
-        path = recorded_path(root, profile)
-        write_whole(path, as_text(profile, recorded["provenance"], claims))
+        path = recorded_path(root, size)
+        write_whole(path, as_text(size, recorded["provenance"], claims))
         print(f"{path.relative_to(root)}: {len(names)} accepted, {len(claims)} claims")
     return 0
 
@@ -223,5 +223,5 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _flag(profile: str) -> str:
-    return "" if profile == "cpu" else f" --profile {profile}"
+def _flag(size: str) -> str:
+    return "" if size == "book" else f" --size {size}"

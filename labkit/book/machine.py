@@ -8,23 +8,23 @@ from pathlib import Path
 
 
 @cache
-def provenance(profile: str = "cpu") -> dict[str, str]:
+def provenance(size: str = "book") -> dict[str, str]:
     """Name the device, the CPU model and the versions that a ledger's values came from."""
     return {
-        "device": device(profile),
+        "device": device(size),
         "cpu": cpu(),
         "python": platform.python_version(),
         "torch": torch(),
     }
 
 
-def device(profile: str) -> str:
-    """Name the class of devices on which a profile's runs train."""
-    if profile != "gpu":
+def device(size: str) -> str:
+    """Name the class of devices on which a size's runs train."""
+    if size != "gpu":
         return "cpu"
     from labkit.experiments.lab import device_of  # needs torch
 
-    return device_of(profile)
+    return device_of(size)
 
 
 def cpu() -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from labkit.book.facts import Json, text, title_of
+from labkit.book.declared import spent
 from labkit.book.ledger import collect
 
 FENCED = re.compile(r"(?ms)^(```+|~~~+|:::+).*?^\1\s*$")
@@ -34,7 +35,7 @@ class Outline:
     headings: tuple[str, ...]
     exercises: tuple[tuple[str, str], ...]  # number, kind: ("6", "proof")
     prose: str
-    seconds: Mapping[str, float] = field(default_factory=dict)  # CPU-seconds, by profile
+    seconds: float = 0.0  # CPU-seconds of its recorded runs
     memory: Mapping[str, str] = field(default_factory=dict)  # of its kernel, of one run
     claims: Mapping[str, Json] = field(default_factory=dict)
 
@@ -72,7 +73,7 @@ def outline(name: str, notebook: Json) -> Outline:
         headings=tuple(h.strip() for p in plain for h in re.findall(r"(?m)^#{2,3} +(.+?) *$", p)),
         exercises=tuple(exercises(plain)),
         prose="\n\n".join(plain),
-        seconds=declared(code, "cpu_seconds"),
+        seconds=spent(notebook)["cpu_seconds"],
         memory=declared(code, "memory"),
         claims={card["id"]: card for card in collect(notebook, name)},
     )
@@ -121,7 +122,7 @@ def words(markdown: str) -> int:
 
 
 def declared(sources: Iterable[str], what: str) -> dict[str, Any]:
-    """Read what a chapter declares: Lab(…, cpu_seconds={"cpu": 240, …}, memory={…})."""
+    """Read what a chapter declares: Lab(…, memory={"kernel": "700M", …})."""
     for source in sources:
         if "Lab(" not in source:
             continue

@@ -55,12 +55,12 @@ book takes their sentences to the bench.</p>
 """
 
 
-def build_pdf(root: Path, profile: str = "cpu") -> Path:
+def build_pdf(root: Path, size: str = "book") -> Path:
     """Build build/book.pdf out of the site, which is built first where it changed."""
     root = Path(root)
-    site = build_site(root, profile)
+    site = build_site(root, size)
     pages = order(root, site)
-    write_shell(root, profile)
+    write_shell(root, size)
     path = root / "build" / "book.pdf"
     print(f"pdf: {len(pages)} pages of the site; typesetting and printing, minutes", flush=True)
     with laid_out(root / "build", pages) as page:
@@ -72,11 +72,11 @@ def build_pdf(root: Path, profile: str = "cpu") -> Path:
     return path
 
 
-def write_shell(root: Path, profile: str) -> None:
+def write_shell(root: Path, size: str) -> None:
     """Write the empty document that the pages are put into."""
     shell = root / "build" / "print" / "index.html"
     shell.parent.mkdir(parents=True, exist_ok=True)
-    shell.write_text(SHELL.format(made=f"Executed with profile {profile}."), encoding="utf-8")
+    shell.write_text(SHELL.format(made=f"Executed with size {size}."), encoding="utf-8")
 
 
 def order(root: Path, site: Path) -> list[dict[str, Any]]:

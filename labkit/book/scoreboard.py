@@ -69,7 +69,7 @@ def tables(
 def scoreboard(build: Json, titles: Mapping[str, str], recorded: Iterable[Json] = ()) -> str:
     """Write the page for the claims of this build and for the recorded ones."""
     claims: dict[str, Json] = build["claims"]
-    profile = build.get("profile", "cpu")
+    size = build.get("size", "book")
     parts = [
         "# Scoreboard",
         "Every sentence of this book that rests on a measurement, in one place. A claim that did "
@@ -78,28 +78,28 @@ def scoreboard(build: Json, titles: Mapping[str, str], recorded: Iterable[Json] 
         summary(claims) if claims else "No chapter has stated a claim yet.",
     ]
     if claims:
-        parts += ["## This build", *tables(claims, titles, f"profile {profile}")]
-    found = {ledger.get("profile", "full"): ledger for ledger in recorded}
-    for name in {"full": 0, **found}:
-        if name != profile:
+        parts += ["## This build", *tables(claims, titles, f"size {size}")]
+    found = {ledger.get("size", "gpu"): ledger for ledger in recorded}
+    for name in {"gpu": 0, **found}:
+        if name != size:
             parts += _recorded(name, found.get(name), titles)
     return "\n\n".join(parts) + "\n"
 
 
-def _recorded(profile: str, ledger: Json | None, titles: Mapping[str, str]) -> list[str]:
-    """Write what was recorded once with a long profile, and name the chapters that were not."""
-    heading = f"## Recorded with profile {profile}"
+def _recorded(size: str, ledger: Json | None, titles: Mapping[str, str]) -> list[str]:
+    """Write what was recorded once with a long size, and name the chapters that were not."""
+    heading = f"## Recorded with size {size}"
     if ledger is None:
-        return [heading, "Nothing is recorded with this profile yet."]
+        return [heading, "Nothing is recorded with this size yet."]
     facts, claims = ledger.get("provenance") or {}, ledger["claims"]
     where = [facts[k] for k in ("date", "device", "cpu") if facts.get(k)]
     said = "These runs are too long for every build; they were made once and are *recorded*"
     said += f": {html.escape(', '.join(map(str, where)))}." if where else "."
     chapters = {claim.get("chapter") for claim in claims.values()}
     if missing := [title for name, title in titles.items() if name not in chapters]:
-        said += f" Not recorded with this profile: {html.escape(', '.join(missing))}."
+        said += f" Not recorded with this size: {html.escape(', '.join(missing))}."
     return [heading, said, summary(claims),
-            *tables(claims, titles, f"recorded, {profile}", f"row-{profile}")]  # fmt: skip
+            *tables(claims, titles, f"recorded, {size}", f"row-{size}")]  # fmt: skip
 
 
 def raw(markup: str) -> str:

@@ -38,12 +38,12 @@ TOOLS = (
 )
 
 
-def build_site(root: Path, profile: str = "cpu") -> Path:
+def build_site(root: Path, size: str = "book") -> Path:
     """Build build/site from the executed notebooks and return it."""
     root = Path(root)
     site, source = root / "build" / "site", root / "build" / "site-src"
     with locked(root / "build" / "site.lock"):
-        key = content_key(root, profile)
+        key = content_key(root, size)
         key_file = source / ".key"
         done = key_file.is_file()
         if done and key_file.read_text() == key and is_whole(root, site):
@@ -53,7 +53,7 @@ def build_site(root: Path, profile: str = "cpu") -> Path:
         # every page must be read again.
         if not done:
             shutil.rmtree(source / ".doctrees", ignore_errors=True)
-        files = staged_files(root, profile)
+        files = staged_files(root, size)
         files["tools.txt"] = tools().encode()
         key_file.unlink(missing_ok=True)
         changed, removed = write_files(source, files)
@@ -67,22 +67,22 @@ def build_site(root: Path, profile: str = "cpu") -> Path:
         return site
 
 
-def content_key(root: Path, profile: str) -> str:
+def content_key(root: Path, size: str) -> str:
     """Hash everything that the site is made of."""
     chapters, ledger = root / "chapters", root / "data" / "ledger"
     paths = [
-        *executed_notebooks(root, profile).values(),
+        *executed_notebooks(root, size).values(),
         *(chapters / f"{name}.ipynb" for name in chapter_names(root)),
         *(chapters / name for name in SITE_SOURCES),
         *files_below(chapters / "_static"),
-        root / "build" / "claims" / f"{profile}.json",
+        root / "build" / "claims" / f"{size}.json",
         *sorted(ledger.glob("*.json")),
         *sorted((root / "data" / "coverage").glob("*.csv")),
         *sorted((root / "data").glob("*.csv")),
         *root.glob("README.md"),
         *(p for package in PACKAGES for p in files_below(root / package) if p.suffix == ".py"),
     ]
-    digest = hashlib.sha256(f"{profile}\n{tools()}".encode())
+    digest = hashlib.sha256(f"{size}\n{tools()}".encode())
     for path in paths:
         digest.update(f"\n{path.relative_to(root)} {sha256_of(path)}".encode())
     return digest.hexdigest()

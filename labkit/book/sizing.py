@@ -5,12 +5,14 @@
     by cores  = cores · lesson / CPU-seconds of a student
     on a GPU  = memory of the GPU / ((workers + 1) · memory of a run on it)
 
-Everybody trains all runs of the chapter, in one lesson and with profile `cpu`; on a GPU with
-profile `gpu`, where a student's part is divided by the workers and the kernel (labkit.share). The
+Everybody trains all runs of the chapter anew, in one lesson and with size `book`; on a GPU with
+size `gpu`, where a student's part is divided by the workers and the kernel (labkit.share). The
 numbers are those that a chapter declares in its Lab; what a build on this machine measured stands
 in their place where it is more. Of a GPU only measured numbers count.
 """
 
+import gzip
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,18 +91,18 @@ class Need:
 
 def need(
     name: str,
-    seconds: Mapping[str, Any],
+    seconds: float,
     memory: Mapping[str, str],
     built: Mapping[str, Mapping[str, Any]],
 ) -> Need:
-    """Put together what a chapter declares and what its builds measured, by profile."""
-    cpu, gpu = built.get("cpu", {}), built.get("gpu", {})
+    """Put together what a chapter declares and what its builds measured, by size."""
+    cpu, gpu = built.get("book", {}), built.get("gpu", {})
 
     def larger(part: str) -> int:
         said = parse_bytes(memory[part]) if part in memory else 0
         return max(said, int(cpu.get(f"{part}_bytes", 0)))
 
-    runs = max(float(seconds.get("cpu", 0)), cpu.get("cpu_seconds", 0.0))
+    runs = max(seconds, cpu.get("cpu_seconds", 0.0))
     own = cpu.get("kernel_seconds", 0.0)
     return Need(name, runs + own, larger("kernel"), larger("run"), int(gpu.get("gpu_bytes", 0)))
 
@@ -112,12 +114,21 @@ def needs(root: Path, only: Iterable[str] | None = None, *, measured: bool = Tru
         cells = cells_of(chapter.source.read_text(encoding="utf-8"))
         code = [cell.source for cell in cells if cell.kind == "code"]
         built = {
-            profile: state.read(root, profile, chapter.name) or {}
-            for profile in (("cpu", "gpu") if measured else ())
+            size: state.read(root, size, chapter.name) or {}
+            for size in (("book", "gpu") if measured else ())
         }
-        seconds, memory = declared(code, "cpu_seconds"), declared(code, "memory")
+        seconds, memory = recorded_seconds(root, chapter.name), declared(code, "memory")
         found.append(need(chapter.name, seconds, memory, built))
     return found
+
+
+def recorded_seconds(root: Path, name: str) -> float:
+    """Add up the processor time of a chapter's recorded runs."""
+    path = root / "data" / "records" / f"{name[:2]}.jsonl.gz"
+    if not path.is_file():
+        return 0.0
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return sum(json.loads(line)["cpu_seconds"] for line in lines)
 
 
 def table(found: Iterable[Need], server: Server) -> str:

@@ -1,10 +1,10 @@
 """Stage the site's sources, so that Sphinx reads again only what changed.
 
-build/book/<profile>/NN_name.ipynb  →  build/site-src/NN_name.ipynb
+build/book/<size>/NN_name.ipynb  →  build/site-src/NN_name.ipynb
 chapters/{conf.py,index.md,…}       →  build/site-src/
 PACKAGES, **/*.py                   →  build/site-src/api/*.md, one page per public module
-build/claims/<profile>.json         →  build/site-src/scoreboard.md
-build/book/<profile>/NN_name.ipynb  →  build/site-src/leaderboard.md
+build/claims/<size>.json         →  build/site-src/scoreboard.md
+build/book/<size>/NN_name.ipynb  →  build/site-src/leaderboard.md
 data/coverage/*.csv                 →  build/site-src/sources.md
 data/*.csv                          →  what guide.py fills into the typed pages
 """
@@ -40,12 +40,12 @@ SITE_SOURCES = (
 )  # fmt: skip
 
 
-def staged_files(root: Path, profile: str) -> dict[str, bytes]:
+def staged_files(root: Path, size: str) -> dict[str, bytes]:
     """Make the content of every file that Sphinx reads."""
-    claims = read_claims(root, profile)
+    claims = read_claims(root, size)
     files: dict[str, bytes] = {}
     titles: dict[str, str] = {}
-    paths = executed_notebooks(root, profile)
+    paths = executed_notebooks(root, size)
     notebooks = {
         name: read_json(path, "delete it and run `make book`") for name, path in paths.items()
     }
@@ -53,7 +53,7 @@ def staged_files(root: Path, profile: str) -> dict[str, bytes]:
     for name, notebook in notebooks.items():
         titles[name] = title_of(notebook) or name
         count = sum(entry.get("chapter") == name for entry in claims["claims"].values())
-        facts = chapter_facts(name, notebook, profile, count)
+        facts = chapter_facts(name, notebook, size, count)
         shown = page(notebook, facts, claims.get("provenance") or {})
         join_up(shown, book[name[:2]], book, root)
         files[f"{name}.ipynb"] = notebook_bytes(shown)
@@ -69,9 +69,9 @@ def staged_files(root: Path, profile: str) -> dict[str, bytes]:
     if readme.is_file():  # a book without the package, as in the tests, has none
         files["tables.md"] = tables_page(readme.read_text(encoding="utf-8")).encode()
     files["sources.md"] = coverage.page(root, titles).encode()
-    recorded = recorded_ledgers(root, profile)
+    recorded = recorded_ledgers(root, size)
     files["scoreboard.md"] = scoreboard(claims, titles, recorded).encode()
-    files["leaderboard.md"] = standings_page(executed_notebooks(root, profile), titles).encode()
+    files["leaderboard.md"] = standings_page(executed_notebooks(root, size), titles).encode()
     files.update((name, content.encode()) for name, content in api_pages(root))
     files.update(mathjax_files())
     return files
@@ -93,31 +93,31 @@ def chapter_names(root: Path) -> list[str]:
     return names
 
 
-def executed_notebooks(root: Path, profile: str) -> dict[str, Path]:
+def executed_notebooks(root: Path, size: str) -> dict[str, Path]:
     """Find each chapter's executed notebook, or say how to make it."""
-    folder = root / "build" / "book" / profile
+    folder = root / "build" / "book" / size
     found = {name: folder / f"{name}.ipynb" for name in chapter_names(root)}
     missing = [name for name, path in found.items() if not path.is_file()]
     if missing:
         raise Red(
-            "the site shows executed chapters; not executed yet with profile "
-            f"{profile}: {', '.join(missing)}; run `make book`"
+            "the site shows executed chapters; not executed yet with size "
+            f"{size}: {', '.join(missing)}; run `make book`"
         )
     return found
 
 
-def read_claims(root: Path, profile: str) -> Json:
+def read_claims(root: Path, size: str) -> Json:
     """Read the claims of this build."""
-    path = root / "build" / "claims" / f"{profile}.json"
+    path = root / "build" / "claims" / f"{size}.json"
     if not path.is_file():
         raise Red(f"the scoreboard shows {path.relative_to(root)}, missing; run `make book`")
     return read_json(path, "run `make book`")
 
 
-def recorded_ledgers(root: Path, profile: str) -> list[Json]:
-    """Read the ledgers of the long profiles, which were recorded elsewhere."""
+def recorded_ledgers(root: Path, size: str) -> list[Json]:
+    """Read the ledgers of the long sizes, which were recorded elsewhere."""
     paths = sorted((root / "data" / "ledger").glob("*.json"))
-    long_ones = [p for p in paths if p.stem.startswith(("full", "gpu")) and p.stem != profile]
+    long_ones = [p for p in paths if p.stem.startswith(("gpu",)) and p.stem != size]
     return [read_json(path, "restore it from git") for path in long_ones]
 
 

@@ -245,12 +245,12 @@ def copy_of(hub: Hub, name: str) -> Path:
 
 
 def choose_smoke(page: Page) -> None:
-    """Type the profile that the page on the server recommends to a class that cannot wait."""
-    line = page.locator(f"{NOTEBOOK} .cm-line", has_text='profile = "cpu"').first
+    """Type the size that the page on the server recommends to a class that cannot wait."""
+    line = page.locator(f"{NOTEBOOK} .cm-line", has_text='size = "book"').first
     line.click()
     page.keyboard.press("Home")
     page.keyboard.press("Shift+End")
-    page.keyboard.insert_text('profile = "smoke"')
+    page.keyboard.insert_text('size = "smoke"')
 
 
 def kernel(hub: Hub, contexts: dict[str, BrowserContext], name: str) -> str:
@@ -276,7 +276,7 @@ def test_each_user_runs_a_chapter_of_the_book_within_a_minute(
     times = ", ".join(f"{name} {visit.seconds:.0f} s" for name, visit in visits.items())
     record_property(
         "figure",
-        f"course server, from login to the last cell of {CHAPTER} (profile smoke): {times}; "
+        f"course server, from login to the last cell of {CHAPTER} (size smoke): {times}; "
         f"load of the machine {load:.1f} on {cores} cores",
     )
     source = (hub.folder / "clone" / "chapters" / f"{CHAPTER}.py").read_text()
@@ -285,7 +285,7 @@ def test_each_user_runs_a_chapter_of_the_book_within_a_minute(
         assert all(cell["execution_count"] for cell in code_cells(visit.notebook))
         assert images(visit.notebook) > 5
         copy, uid = copy_of(hub, name), FIRST_UID + NAMES.index(name)
-        assert copy.read_text() == source.replace('profile = "cpu"', 'profile = "smoke"', 1)
+        assert copy.read_text() == source.replace('size = "book"', 'size = "smoke"', 1)
         trained = list((hub.home(name) / "course" / ".labkit" / "runs").glob("*.json"))
         assert len(trained) > 10
         assert {path.stat().st_uid for path in (copy, *trained)} == {uid}

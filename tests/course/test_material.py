@@ -21,7 +21,7 @@ def clone(tmp_path):
     (root / "chapters" / "01_one.ipynb").write_text("{}")
     (root / "chapters" / "homework" / "hw1.py").write_text("SOLUTION = 1\n")
     (root / "tests" / "wrong.py").write_text("SOLUTION = 2\n")
-    (root / "data" / "ledger" / "cpu.json").write_text("{}")
+    (root / "data" / "ledger" / "book.json").write_text("{}")
     (root / "pyproject.toml").write_text("")
     (root / "pyproject.toml").chmod(0o600)
     return root
@@ -39,7 +39,7 @@ def test_it_holds_chapters_settings_and_data_and_no_solution(clone, tmp_path):
         "chapters/01_one.ipynb",
         "chapters/01_one.py",
         "chapters/02_two.py",
-        "data/ledger/cpu.json",
+        "data/ledger/book.json",
         "pyproject.toml",
     ]
     found = [p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()]

@@ -16,7 +16,7 @@ GIB = 2**30
 SERVER = Server(cores=16, memory=64 * GIB, gpu_memory=140 * GIB)
 NEED = Need("05", seconds=400.0, kernel=GIB, run=3 * GIB // 2, gpu=2 * GIB)
 LAB = """# %%
-lab = Lab("01_one", profile=profile, cpu_seconds={"smoke": 1, "cpu": 400, "full": 2},
+lab = Lab("01_one", size=size,
           memory={"kernel": "1G", "run": "1.5G"})
 """
 
@@ -66,8 +66,8 @@ def test_the_larger_of_declared_and_measured_counts():
         "cpu": {"cpu_seconds": 350.0, "kernel_seconds": 20.0, "kernel_bytes": 3 * GIB},
         "gpu": {"gpu_bytes": 5 * GIB},
     }
-    assert need("x", {"cpu": 300}, said, {}) == Need("x", 300.0, GIB, GIB, 0)
-    assert need("x", {"cpu": 300}, said, built) == Need("x", 370.0, 3 * GIB, GIB, 5 * GIB)
+    assert need("x", 300.0, said, {}) == Need("x", 300.0, GIB, GIB, 0)
+    assert need("x", 300.0, said, built) == Need("x", 370.0, 3 * GIB, GIB, 5 * GIB)
     assert need("x", {}, {}, {}) == Need("x")
 
 
@@ -75,11 +75,11 @@ def test_needs_come_from_the_chapters_and_the_last_build(tmp_path):
     text = chapter_text("01_one", cells=LAB)
     root = make_book(tmp_path, c01_one=text, c02_two=chapter_text("02_two"))
     assert needs(root) == [Need("01_one", 400.0, GIB, 3 * GIB // 2), Need("02_two")]
-    notebook = state.notebook_path(root, "cpu", "01_one")
+    notebook = state.notebook_path(root, "book", "01_one")
     notebook.parent.mkdir(parents=True)
     notebook.write_text("{}")
     measured = {"key": "", "ok": True, "cpu_seconds": 500.0, "kernel_seconds": 12.0}
-    state.write(root, "cpu", "01_one", measured)
+    state.write(root, "book", "01_one", measured)
     assert needs(root, ["01"]) == [Need("01_one", 512.0, GIB, 3 * GIB // 2)]
     assert needs(root, ["01"], measured=False) == [Need("01_one", 400.0, GIB, 3 * GIB // 2)]
 

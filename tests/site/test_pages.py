@@ -125,7 +125,7 @@ def test_text_has_contrast(page: Page, chapters: list[str], theme: str):
 
 
 def test_the_scoreboard_lists_every_claim_and_each_link_arrives(page: Page, root: Path):
-    claims = json.loads((root / "build" / "claims" / "cpu.json").read_text())["claims"]
+    claims = json.loads((root / "build" / "claims" / "book.json").read_text())["claims"]
     assert claims
     page.goto("scoreboard.html")
     rows = page.locator(

@@ -24,7 +24,7 @@ CUT = """() => [...document.querySelectorAll("section.page")].flatMap(section =>
 
 @pytest.fixture(scope="module")
 def paper(root: Path, site: Path) -> Iterator[Any]:
-    pdf.write_shell(root, "cpu")
+    pdf.write_shell(root, "book")
     with pdf.laid_out(root / "build", pdf.order(root, site)) as page:
         yield page
 
