@@ -3,7 +3,8 @@
 import html
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ VERDICTS = {
     "contradicted": "contradicted here",
 }
 MIME = "application/vnd.labkit.claim+json"
+_collections: list[list["Claim"]] = []  # of the blocks that collect claims, the innermost last
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,19 @@ def claim(
     return made
 
 
+@contextmanager
+def collecting() -> Iterator[list[Claim]]:
+    """Collect the claims that a block makes; they are shown as ever."""
+    _collections.append([])
+    try:
+        yield _collections[-1]
+    finally:
+        _collections.pop()
+
+
 def _show(made: Claim) -> None:
+    for collection in _collections:
+        collection.append(made)
     from IPython.core.getipython import get_ipython  # a notebook's, where there is one
     from IPython.display import display
 

@@ -23,6 +23,10 @@ PROFILES = ("smoke", "cpu", "full", "gpu")
 T = TypeVar("T")
 
 
+class MissingRuns(RuntimeError):
+    """Say that runs have no record, where LABKIT_TRAIN=never forbids to train them."""
+
+
 def project_root() -> Path:
     """Find the folder whose .labkit holds the store: LABKIT_ROOT, or the nearest with chapters/."""
     if named := os.environ.get("LABKIT_ROOT"):
@@ -88,6 +92,11 @@ class Lab:
         rows = experiment.runs()
         found, missing = read([run for _, run in rows], self.store)
         began = time.perf_counter()
+        if missing and os.environ.get("LABKIT_TRAIN") == "never":
+            raise MissingRuns(
+                f"LABKIT_TRAIN=never: no run is trained here, but {len(missing)} of "
+                f"{len(found) + len(missing)} have no record; `make book` trains them"
+            )
         if missing:
             with self._slot_lent():
                 found |= fill(missing, self.store, self._engine)

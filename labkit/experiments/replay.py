@@ -1,0 +1,33 @@
+"""Replay how a run began: its model, its data and its first steps, made anew.
+
+A record is believed because its run, begun again, has the same first losses.
+"""
+
+from dataclasses import dataclass, fields
+
+import torch
+
+from labkit.experiments.run import Run
+from labkit.training import TrainConfig, train
+
+
+@dataclass(frozen=True)
+class _Beginning(TrainConfig):
+    """The first steps of a longer training, each at the learning rate that it has there."""
+
+    whole: TrainConfig = TrainConfig()
+
+    def lr_at(self, step: int) -> float:
+        """Follow the schedule of the whole training."""
+        return self.whole.lr_at(step)
+
+
+def first_losses(run: Run, steps: int = 8) -> list[float]:
+    """Train the first steps of a run and return their losses; fewer where it diverges."""
+    corpus = run.data.load()
+    torch.manual_seed(run.seed)
+    model = run.model.build()
+    same = {each.name: getattr(run.train, each.name) for each in fields(TrainConfig)}
+    steps = min(steps, run.train.steps)
+    config = _Beginning(**same | {"steps": steps}, whole=run.train)
+    return train(model, corpus.train(run.seed), config, progress=False).losses
