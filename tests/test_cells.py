@@ -2,6 +2,7 @@
 
 import pytest
 
+from labkit.book import chapters
 from labkit.book.cells import (
     Trial,
     book_chapter,
@@ -12,8 +13,9 @@ from labkit.book.cells import (
     exercises,
     run,
 )
+from labkit.book.percent import cells_of
 from labkit.experiments.claims import claim, collecting
-from tests.toy_book import make_book
+from tests.toy_book import REPOSITORY, make_book
 
 HEAD = """# %% tags=["parameters"]
 profile = "cpu"
@@ -141,8 +143,10 @@ def test_an_exercise_without_a_number_of_its_own_is_refused(tmp_path):
 
 
 def test_cells_run_in_order_and_a_trial_sees_and_changes_nothing_else(tmp_path):
-    found = chapter(tmp_path, "n = [seed + 2]", "1 / 0", "n.append(1)\nn = sum(n)", CLAIM, EXERCISES)
-    _, _, first, fails, change, told = (cell.index for cell in code_cells(found)[:6])
+    found = chapter(
+        tmp_path, "n = [seed + 2]", "1 / 0", "n.append(1)\nn = sum(n)", CLAIM, EXERCISES
+    )
+    fails, change, told = (cell.index for cell in code_cells(found)[3:6])
     at = exercises(found)
     starter, check = at["1"].starter.index, at["1"].check.index
     trials = [
@@ -152,7 +156,7 @@ def test_cells_run_in_order_and_a_trial_sees_and_changes_nothing_else(tmp_path):
         Trial(fails, told, {fails: "import os\nos._exit(3)"}),
         Trial(fails, told),
     ]
-    whole, tried = run(found, tmp_path / "book", trials, profile="smoke", seed=5)
+    whole, tried = run(found, trials, profile="smoke", seed=5)
     blank, right, other, killed, failed = tried
     assert whole.claims["01-n"]["values"] == [8.0], "seed 5 was given, and no trial was felt"
     assert list(whole.errors) == [fails] and whole.errors[fails].startswith("ZeroDivisionError")
@@ -169,13 +173,22 @@ def test_cells_whose_runs_are_not_recorded_are_skipped_and_what_needs_them(tmp_p
     also = "def twice():\n    return 2 * m"
     found = chapter(tmp_path, "n = m = 1", asks, f"m = len(n)\n{CLAIM}", also, "twice()", "k", "3")
     cells = [cell.index for cell in code_cells(found)[2:]]
-    whole, (tried,) = run(found, tmp_path / "book", [Trial(*cells[1:3])], profile="smoke")
+    whole, (tried,) = run(found, [Trial(*cells[1:3])], profile="smoke", seed=0)
     assert list(whole.skipped) == [cells[1], cells[2], cells[4]]
     assert "1 of 1 have no record" in whole.skipped[cells[1]]
     assert list(whole.errors) == [cells[5]], "a name that nothing makes is an error"
     assert list(tried.skipped) == cells[1:3] and tried.claims == whole.claims == {}
     assert not (tmp_path / "book/.labkit/runs").exists()
-    trained, _ = run(found, tmp_path / "book", profile="smoke", train=True, until=cells[4])
+    trained, _ = run(found, profile="smoke", seed=0, train=True, until=cells[4])
     assert trained.errors == trained.skipped == {} and "01-n" in trained.claims
-    again, _ = run(found, tmp_path / "book", profile="smoke", until=cells[4])
+    again, _ = run(found, profile="smoke", seed=0, until=cells[4])
     assert again == trained, "its record is read"
+
+
+def test_cells_are_those_that_jupytext_reads():
+    for found in chapters.find(REPOSITORY):
+        ours = cells_of(found.source.read_text(encoding="utf-8"))
+        theirs = chapters.read(found).cells
+        assert [(c.kind, c.source, sorted(c.tags)) for c in ours] == [
+            (c.cell_type, c.source, sorted(c.metadata.get("tags", []))) for c in theirs
+        ]

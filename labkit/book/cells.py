@@ -1,6 +1,6 @@
 """Read a chapter's code cells, claims and exercises; run the cells in order, and try others.
 
-    whole, tried = run(chapter, root, [Trial(4, 5, {4: "yours = 13"})], profile="smoke")
+    whole, tried = run(chapter, [Trial(4, 5, {4: "yours = 13"})], profile="smoke", seed=0)
 
 One fresh process runs a chapter, without a kernel. Before the first cell of a trial it forks: the
 fork runs that trial's cells, some with another text, and the chapter goes on untouched. A cell
@@ -17,7 +17,7 @@ import symtable
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,8 @@ class Exercise:
 
     number: str
     starter: Cell
-    check: Cell | None
-    solution: Cell | None
+    check: Cell | None = None
+    solution: Cell | None = None
 
 
 def book_chapter(root: Path, number: str) -> Chapter:
@@ -115,31 +115,22 @@ def exercise_numbers(chapter: Chapter) -> list[str]:
 
 
 def exercises(chapter: Chapter) -> dict[str, Exercise]:
-    """Find the exercises: starter, the check that follows it, the solution where it is code.
-
-    The check is the first cell after the starter that ends in an expression with a check in it,
-    else the starter itself.
-    """
-    cells = code_cells(chapter)
+    """Find the exercises: starter, the first cell after it that ends in a check, code solution."""
     found: dict[str, Exercise] = {}
-    for place, cell in enumerate(cells):
-        if "exercise" not in cell.tags:
-            continue
-        if cell.exercise is None or cell.exercise in found:
-            raise ValueError(
-                f"{chapter.name}: every cell tagged `exercise` follows a number of its own, as in "
-                f'"**3 (in code).**" or "### 3. …"; cell {cell.index} follows '
-                f"{cell.exercise or 'none'} {'again' if cell.exercise else ''}"
-            )
-        rest = []
-        for other in cells[place + 1 :]:
-            if "exercise" in other.tags or other.exercise != cell.exercise:
-                break
-            rest.append(other)
-        checks = [c for c in rest if "solution" not in c.tags and _ends_in_check(c.source)]
-        solution = next((c for c in rest if "solution" in c.tags), None)
-        check = checks[0] if checks else cell if _ends_in_check(cell.source) else None
-        found[cell.exercise] = Exercise(cell.exercise, cell, check, solution)
+    for cell in code_cells(chapter):
+        place = found.get(cell.exercise or "")
+        if "exercise" in cell.tags:
+            if cell.exercise is None or place:
+                raise ValueError(
+                    f"{chapter.name}: every cell tagged `exercise` follows a number of its own, as "
+                    f'in "**3 (in code).**" or "### 3. …"; cell {cell.index} follows '
+                    f"{cell.exercise or 'none'} {'again' if place else ''}"
+                )
+            found[cell.exercise] = Exercise(cell.exercise, cell)
+        elif place and "solution" in cell.tags:
+            found[place.number] = replace(place, solution=place.solution or cell)
+        elif place and _ends_in_check(cell.source):
+            found[place.number] = replace(place, check=place.check or cell)
     return found
 
 
@@ -179,38 +170,24 @@ class Outcome:
 
 def run(
     chapter: Chapter,
-    root: Path,
     trials: Sequence[Trial] = (),
     *,
-    profile: str,
-    seed: int = 0,
     until: int | None = None,
     train: bool = False,
     code: Path = CODE,
-    store: Path | None = None,
-    timeout: float = 600,
+    environment: Mapping[str, str] | None = None,
+    **parameters: Any,
 ) -> tuple[Outcome, list[Outcome]]:
     """Run a chapter's cells, as far as cell `until`; return what came of it, and of each trial.
 
     With `train` runs without a record are trained, in the same process unless LABKIT_ENGINE names
-    an engine. `code` is the folder of the labkit to import, `store` that of the records.
+    an engine. `code` is the folder of the labkit to import; `parameters` are the chapter's.
     """
     job = {
         "source": str(chapter.source),
-        "parameters": {"profile": profile, "seed": seed},
+        "parameters": parameters,
         "until": until,
         "trials": [(t.first, t.last, list(t.sources.items())) for t in trials],
-    }
-    environment = {
-        "LABKIT_ENGINE": "serial",
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(code), *filter(None, [os.environ.get("PYTHONPATH")])]),
-        "LABKIT_ROOT": str(store or root),
-        "LABKIT_TRAIN": "" if train else "never",
-        "MPLBACKEND": "agg",
-        "OMP_NUM_THREADS": "1",
-        "OMP_WAIT_POLICY": "PASSIVE",
-        "PYTHONHASHSEED": "0",
     }
     done = subprocess.run(
         [sys.executable, "-m", "labkit.book.cells"],
@@ -218,8 +195,20 @@ def run(
         text=True,
         capture_output=True,
         cwd=chapter.source.parent,
-        env=environment,
-        timeout=timeout,
+        env={
+            "LABKIT_ENGINE": "serial",
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(code), os.environ.get("PYTHONPATH", "")]).rstrip(
+                ":"
+            ),
+            "LABKIT_ROOT": str(chapter.source.parents[1]),
+            "LABKIT_TRAIN": "" if train else "never",
+            "MPLBACKEND": "agg",
+            "OMP_NUM_THREADS": "1",
+            "OMP_WAIT_POLICY": "PASSIVE",
+            "PYTHONHASHSEED": "0",
+            **(environment or {}),
+        },
     )
     if done.returncode:
         raise RuntimeError(f"{chapter.name}: its process ended ({done.returncode}):\n{done.stderr}")

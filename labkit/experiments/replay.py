@@ -3,7 +3,7 @@
 A record is believed because its run, begun again, has the same first losses.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 
 import torch
 
@@ -12,13 +12,14 @@ from labkit.training import TrainConfig, train
 
 
 @dataclass(frozen=True)
-class _Beginning(TrainConfig):
+class _Opening(TrainConfig):
     """The first steps of a longer training, each at the learning rate that it has there."""
 
-    whole: TrainConfig = TrainConfig()
+    whole: TrainConfig | None = None
 
     def lr_at(self, step: int) -> float:
         """Follow the schedule of the whole training."""
+        assert self.whole is not None
         return self.whole.lr_at(step)
 
 
@@ -27,7 +28,6 @@ def first_losses(run: Run, steps: int = 8) -> list[float]:
     corpus = run.data.load()
     torch.manual_seed(run.seed)
     model = run.model.build()
-    same = {each.name: getattr(run.train, each.name) for each in fields(TrainConfig)}
     steps = min(steps, run.train.steps)
-    config = _Beginning(**same | {"steps": steps}, whole=run.train)
+    config = _Opening(**{**asdict(run.train), "steps": steps}, whole=run.train)
     return train(model, corpus.train(run.seed), config, progress=False).losses
