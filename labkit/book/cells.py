@@ -18,7 +18,6 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,22 +60,16 @@ def book_chapter(root: Path, number: str) -> Chapter:
 
 def code_cells(chapter: Chapter) -> list[Cell]:
     """List a chapter's code cells, each with the number of the exercise that it belongs to."""
-    return list(_code_cells(chapter.source.read_text(encoding="utf-8")))
-
-
-@cache
-def _code_cells(text: str) -> tuple[Cell, ...]:
     number, cells = None, []
-    for index, cell in enumerate(cells_of(text)):
-        if cell.kind == "markdown":
-            for line in cell.source.splitlines():
-                if match := NUMBER.match(line):
-                    number = match.group(1)
-                elif line.startswith("## "):
-                    number = None
-        elif cell.kind == "code":
+    for index, cell in enumerate(cells_of(chapter.source.read_text(encoding="utf-8"))):
+        if cell.kind == "code":
             cells.append(Cell(index, cell.source, cell.tags, number))
-    return tuple(cells)
+        for line in cell.source.splitlines() if cell.kind == "markdown" else ():
+            if match := NUMBER.match(line):
+                number = match.group(1)
+            elif line.startswith("## "):
+                number = None
+    return cells
 
 
 def claim_cells(chapter: Chapter) -> dict[str, Cell]:
