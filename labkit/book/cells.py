@@ -26,6 +26,7 @@ from labkit.book.chapters import Chapter
 from labkit.book.percent import cells_of
 
 CODE = Path(__file__).resolve().parents[2]
+LONGEST = 1800  # seconds that a chapter and all its trials may take
 NUMBER = re.compile(
     r"(?m)^(?:#{2,5} +(?:Exercise +)?|\*\*(?:Exercise +)?)(\d+[a-z]?)\b(?=[.:) ]|\*\*)"
 )
@@ -188,6 +189,7 @@ def run(
         text=True,
         capture_output=True,
         cwd=chapter.source.parent,
+        timeout=LONGEST,
         env={
             "LABKIT_ENGINE": "serial",
             **os.environ,
