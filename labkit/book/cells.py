@@ -183,6 +183,7 @@ def run(
         "until": until,
         "trials": [(t.first, t.last, list(t.sources.items())) for t in trials],
     }
+    paths = [str(code), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         [sys.executable, "-m", "labkit.book.cells"],
         input=json.dumps(job),
@@ -193,9 +194,7 @@ def run(
         env={
             "LABKIT_ENGINE": "serial",
             **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(code), os.environ.get("PYTHONPATH", "")]).rstrip(
-                ":"
-            ),
+            "PYTHONPATH": os.pathsep.join(paths),
             "LABKIT_ROOT": str(chapter.source.parents[1]),
             "LABKIT_TRAIN": "" if train else "never",
             "MPLBACKEND": "agg",
