@@ -169,14 +169,17 @@ def test_cells_run_in_order_and_a_trial_sees_and_changes_nothing_else(tmp_path):
 
 
 def test_cells_whose_runs_are_not_recorded_are_skipped_and_what_needs_them(tmp_path):
-    asks = 'n = lab.run(Experiment(tiny, {"seed": [0]})).values("test.loss")'
+    asks = 'import math\nn = lab.run(Experiment(tiny, {"seed": [0]})).values("test.loss")'
     also = "def twice():\n    return 2 * m"
-    found = chapter(tmp_path, "n = m = 1", asks, f"m = len(n)\n{CLAIM}", also, "twice()", "k", "3")
+    found = chapter(
+        tmp_path, "n = m = 1", asks, f"m = len(n)\n{CLAIM}", also, "twice()", "k", "math"
+    )
     cells = [cell.index for cell in code_cells(found)[2:]]
     whole, (tried,) = run(found, [Trial(*cells[1:3])], profile="smoke", seed=0)
     assert list(whole.skipped) == [cells[1], cells[2], cells[4]]
     assert "1 of 1 have no record" in whole.skipped[cells[1]]
     assert list(whole.errors) == [cells[5]], "a name that nothing makes is an error"
+    assert whole.errors[cells[5]].startswith("NameError: name 'k'")
     assert list(tried.skipped) == cells[1:3] and tried.claims == whole.claims == {}
     assert not (tmp_path / "book/.labkit/runs").exists()
     trained, _ = run(found, profile="smoke", seed=0, train=True, until=cells[4])

@@ -296,9 +296,11 @@ class Running:
         return eval(compile(ast.Expression(last.value), name, "eval"), self.namespace)
 
     def _forget(self, source: str) -> None:
-        """Forget the names that a skipped cell makes: an older value would be another thing."""
+        """Forget what a skipped cell makes, except imports: an older value is another thing."""
+        imports = [n for n in ast.parse(source).body if isinstance(n, ast.Import | ast.ImportFrom)]
+        exec(compile(ast.Module([*imports], []), "<imports>", "exec"), self.namespace)
         symbols = symtable.symtable(source, "<cell>", "exec").get_symbols()
-        names = {each.get_name() for each in symbols if each.is_assigned() or each.is_imported()}
+        names = {s.get_name() for s in symbols if s.is_assigned() and not s.is_imported()}
         self.lacking |= names
         for name in names & self.namespace.keys():
             del self.namespace[name]
