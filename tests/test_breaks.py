@@ -1,32 +1,41 @@
-"""Break labkit in one line, and a claim of the book must notice.
+"""Break labkit in one line, and a claim of the book must notice, or the replay of a run.
 
-tests/breaks/chNN.py names the lines. Only the cells that a claim needs run, at profile cpu: once
-with labkit as it is, whose verdict must be the recorded one, and once with a copy that is broken.
-With labkit as it is they run for all claims that need no runs: where a slice lacked a cell, its
-claim would fail, or say something else.
+tests/breaks/chNN.py names the lines. A chapter's cells run in order, at size book and without
+training: with labkit as it is, whose verdicts must be the recorded ones, and as far as the claim
+with a copy that is broken.
 """
 
 import importlib
 import json
-import resource
+import os
 import shutil
-from collections.abc import Iterable
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from labkit.book import chapters
-from labkit.book.alone import Outcome, execute
+from labkit.book.cells import Outcome, book_chapter, claim_cell, claim_cells, run
 from labkit.book.chapters import Chapter
-from labkit.book.slices import book_chapter, claim_cell, claim_cells, slice_of
+from labkit.corpora import Markov
+from labkit.experiments import Run
+from labkit.experiments.replay import first_losses
+from labkit.model import ModelConfig
+from labkit.training import TrainConfig
 from tests import breaks
 from tests.breaks import Break
 from tests.toy_book import make_book
 
 ROOT = Path(__file__).resolve().parents[1]
 FEWEST, FEWEST_A_CHAPTER = 10, 2
-MOST_SECONDS = 60  # of processor time, for each break and what runs beside it
+REPLAY = """
+import json, sys
+from labkit.experiments import Run
+from labkit.experiments.replay import first_losses
+print(json.dumps(first_losses(Run.from_dict(json.load(sys.stdin)))))
+"""
 
 
 def rows() -> list[tuple[str, Break]]:
@@ -39,95 +48,102 @@ def rows() -> list[tuple[str, Break]]:
     ]
 
 
-def of_chapter(chapter: Chapter) -> list[Break]:
-    """List the breaks of one chapter."""
-    return [one for number, one in rows() if number == chapter.name[:2]]
-
-
 ALL = pytest.mark.parametrize(
-    "number, one", rows(), ids=[f"{n}-{one.path.split('/')[-1]}-{one.claim}" for n, one in rows()]
+    "number, one",
+    rows(),
+    ids=[f"{n}-{one.path.split('/')[-1]}-{one.claim or 'replay'}" for n, one in rows()],
 )
+CHAPTERS = pytest.mark.parametrize("chapter", chapters.find(ROOT), ids=lambda c: c.name)
 
 
-def broken(root: Path, one: Break, folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def ledger() -> dict[str, Any]:
+    return json.loads((ROOT / "data/ledger/cpu.json").read_text(encoding="utf-8"))["claims"]
+
+
+def broken(one: Break, folder: Path) -> Path:
     """Copy labkit with the one line changed; a copy, because a link would lead to the original."""
-    text = (root / one.path).read_text(encoding="utf-8")
+    text = (ROOT / one.path).read_text(encoding="utf-8")
     assert text.count(one.old) == 1, f"{one.path} must hold {one.old!r} exactly once"
     # What Python has compiled comes along, but not of the file that changes.
     ignored = shutil.ignore_patterns(f"{Path(one.path).stem}.*.pyc")
-    shutil.copytree(root / "labkit", folder / "labkit", ignore=ignored)
+    shutil.copytree(ROOT / "labkit", folder / "labkit", ignore=ignored)
     (folder / one.path).write_text(text.replace(one.old, one.new), encoding="utf-8")
+    (folder / "data").symlink_to(ROOT / "data")
     return folder
 
 
-def without_runs(chapter: Chapter) -> list[str]:
-    """Name the claims whose cells train nothing."""
-    return [
-        name
-        for name, cell in claim_cells(chapter).items()
-        if not any(".run(" in each.source for each in slice_of(chapter, cell).cells)
-    ]
+def claim_notices(chapter: Chapter, claim: str, verdict: str, code: Path) -> bool:
+    """Tell whether a claim turns red: another verdict, or a cell that fails at its work."""
+    cell = claim_cell(chapter, claim)
+    outcome, _ = run(chapter, until=cell.index, code=code, size="book", seed=0)
+    if claim in outcome.claims:
+        return outcome.claims[claim]["verdict"] != verdict
+    assert cell.index not in outcome.skipped, "its runs are not recorded"
+    return failed_at_its_work(outcome)
 
 
-def outcomes(
-    chapter: Chapter, root: Path, some: list[Break], folder: Path, others: Iterable[str] = ()
-) -> tuple[dict[str, Outcome], list[Outcome]]:
-    """Run claims' slices with labkit as it is, and those of the breaks with each broken one."""
-    names = dict.fromkeys([*others, *(one.claim for one in some)])
-    parts = {name: slice_of(chapter, claim_cell(chapter, name)) for name in names}
-    copies = {
-        number: broken(ROOT, one, folder / str(number))
-        for number, one in enumerate(some, len(parts))
-    }
-    every = [*parts.values(), *(parts[one.claim] for one in some)]
-    found = execute(every, root, profile="cpu", copies=copies, timeout=600 * len(some))
-    return dict(zip(parts, found, strict=False)), found[len(parts) :]
+def failed_at_its_work(outcome: Outcome) -> bool:
+    """Tell whether the first error says that something is wrong, not that it has no meaning."""
+    error = min(outcome.errors.items())[1]
+    meaningless = error.startswith(("SyntaxError", "ImportError", "NameError"))
+    assert not meaningless, f"a break is wrong, not meaningless: {error}"
+    return True
 
 
-def noticed(one: Break, recorded: str, cracked: Outcome) -> bool:
-    """Tell whether a claim turned red: another verdict, or a cell that fails at its work."""
-    if cracked.error:
-        assert not cracked.error.startswith(("SyntaxError", "ImportError", "NameError")), (
-            f"a break is wrong, not meaningless: {cracked.error}"
-        )
-        return True
-    return cracked.claims[one.claim]["verdict"] != recorded
-
-
-CHAPTERS = pytest.mark.parametrize("chapter", chapters.find(ROOT), ids=lambda c: c.name)
+def replay_notices(run: Run, code: Path) -> bool:
+    """Tell whether a run, begun again with another labkit, has other losses."""
+    done = subprocess.run(
+        [sys.executable, "-c", REPLAY],
+        input=json.dumps(run.to_dict()),
+        text=True,
+        capture_output=True,
+        cwd=code,
+        env={**os.environ, "PYTHONPATH": str(code), "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout) != first_losses(run)
 
 
 @pytest.mark.slow
 @CHAPTERS
-def test_claims_say_alone_what_was_recorded_and_notice_the_broken_lines(chapter, tmp_path):
-    """One process runs a chapter's slices, because to start one costs more than most of them."""
-    ledger: dict[str, Any] = json.loads((ROOT / "data/ledger/book.json").read_text())["claims"]
-    some = of_chapter(chapter)
-    unknown = [one.claim for one in some if one.claim not in ledger]
-    assert unknown == [], "not recorded: build the book and accept them"
-    others = [name for name in without_runs(chapter) if name in ledger]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    whole, cracked = outcomes(chapter, ROOT, some, tmp_path, others)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    said = {name: one.error or one.claims[name]["verdict"] for name, one in whole.items()}
-    assert said == {name: ledger[name]["verdict"] for name in whole}, "with labkit as it is"
-    for one, outcome in zip(some, cracked, strict=True):
-        recorded = ledger[one.claim]["verdict"]
-        assert noticed(one, recorded, outcome), f"{one.idea}: {outcome.claims[one.claim]}"
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert used < MOST_SECONDS * len(some), "choose cheaper claims, or smaller slices"
+def test_a_chapter_claims_in_order_what_was_recorded(chapter, ledger):
+    outcome, _ = run(chapter, size="book", seed=0)
+    assert outcome.errors == {}
+    said = {name: claim["verdict"] for name, claim in outcome.claims.items()}
+    assert said == {name: ledger[name]["verdict"] for name in said}
+    unsaid = [
+        name
+        for name, cell in claim_cells(chapter).items()
+        if name in ledger and name not in said and cell.index not in outcome.skipped
+    ]
+    assert unsaid == []
+
+
+@pytest.mark.slow
+@ALL
+def test_a_claim_or_a_replay_notices_the_broken_line(number, one, ledger, tmp_path):
+    code = broken(one, tmp_path)
+    if one.run is not None:
+        assert replay_notices(one.run, code), one.idea
+    else:
+        verdict = ledger[one.claim]["verdict"]
+        assert claim_notices(book_chapter(ROOT, number), one.claim, verdict, code), one.idea
 
 
 @ALL
-def test_every_break_can_be_made(number, one):
+def test_every_break_can_be_made(number, one, ledger):
     assert (ROOT / one.path).read_text(encoding="utf-8").count(one.old) == 1
     assert one.old != one.new and one.idea
-    assert claim_cell(book_chapter(ROOT, number), one.claim)
+    assert bool(one.claim) != bool(one.run), "noticed by a claim, or by a replay"
+    if one.claim:
+        assert claim_cell(book_chapter(ROOT, number), one.claim)
+        assert one.claim in ledger, "not recorded: build the book and accept it"
 
 
 @CHAPTERS
 def test_every_chapter_has_its_breaks(chapter):
-    own = of_chapter(chapter)
+    own = [one for number, one in rows() if number == chapter.name[:2]]
     assert len(own) >= FEWEST_A_CHAPTER, f"name them in tests/breaks/ch{chapter.name[:2]}.py"
 
 
@@ -137,7 +153,7 @@ def test_the_book_has_ten():
 
 
 TOY = """# %% tags=["parameters"]
-profile = "cpu"
+size = "book"
 seed = 0
 
 # %%
@@ -162,9 +178,22 @@ claim("01-rms", "{mean}", y.square().mean().item(), source="s", criterion="> 0.9
     ids=["a comment", "unused", "a sum", "an error"],
 )
 def test_only_a_real_break_is_noticed(tmp_path, old, new, seen):
-    path = "labkit/norms/rms_norm.py"
-    one = Break("toy", path, old, new, "01-rms")
-    chapter = book_chapter(make_book(tmp_path / "book", c01_toy=TOY), "01")
-    whole, (cracked,) = outcomes(chapter, tmp_path / "book", [one], tmp_path / "copy")
-    assert whole["01-rms"].claims["01-rms"]["verdict"] == "holds"
-    assert noticed(one, "holds", cracked) == seen
+    code = broken(Break("toy", "labkit/norms/rms_norm.py", old, new, "01-rms"), tmp_path / "copy")
+    root = make_book(tmp_path / "book", c01_toy=TOY)
+    assert claim_notices(book_chapter(root, "01"), "01-rms", "holds", code) == seen
+
+
+@pytest.mark.parametrize(
+    "path, old, new, seen",
+    [
+        ("training", "    schedule: str", "    # how it falls\n    schedule: str", False),
+        ("training", "self.lr * (step + 1) / self.warmup", "self.lr * step / self.warmup", True),
+        ("muon", 'matrices["lr"] * 0.2', 'matrices["lr"] * 0.4', False),
+    ],
+    ids=["a comment", "the warm-up", "another optimizer"],
+)
+def test_a_replay_sees_what_its_run_computes_and_nothing_else(tmp_path, path, old, new, seen):
+    model = ModelConfig(dim=16, depth=1, heads=2, context=8, vocab=16)
+    toy = Run(model, Markov(batch=2, time=8), TrainConfig(steps=20, warmup=4))
+    code = broken(Break("toy", f"labkit/{path}.py", old, new, run=toy), tmp_path)
+    assert replay_notices(toy, code) == seen

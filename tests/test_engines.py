@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from labkit import Record, cli
+from labkit.book.cells import book_chapter
 from labkit.book.keys import key_of, parts_of
-from labkit.book.slices import book_chapter
 from labkit.experiments import filling, sweep
 from labkit.experiments.engines import base, limits, make_engine, worker_process
 from labkit.experiments.engines import bench as engines_bench

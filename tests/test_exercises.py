@@ -1,7 +1,7 @@
 """Every exercise of the book: its starter fails, right answers pass, wrong ones get their hint.
 
-tests/exercises/chNN.py holds a chapter's answers. One process a chapter runs the slices that its
-exercises need, at profile smoke; those that ask for `cpu` are slow.
+tests/exercises/chNN.py holds a chapter's answers. A chapter runs once, in order, at size smoke,
+and forks for each answer.
 """
 
 import importlib
@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from labkit.book import chapters
-from labkit.book.alone import Outcome, execute
+from labkit.book.cells import Exercise as Place
+from labkit.book.cells import Outcome, Trial, book_chapter, exercises, run
 from labkit.book.chapters import Chapter
-from labkit.book.slices import Exercise as Place
-from labkit.book.slices import Slice, book_chapter, exercises, slice_of
 from tests import exercises as answers
 from tests.exercises import Exercise
 from tests.toy_book import HEADER, make_book
@@ -30,41 +29,40 @@ def rows_of(chapter: Chapter) -> list[Exercise]:
     return importlib.import_module(f"tests.exercises.ch{number}").EXERCISES
 
 
-def tasks_of(chapter: Chapter, place: Place, row: Exercise) -> dict[str, Slice]:
-    """Name each way to fill in an exercise, with what must run for it."""
+def trials_of(place: Place, row: Exercise) -> dict[str, Trial]:
+    """Name each way to fill in an exercise, with the cells to run for it."""
+    first = place.starter.index
     if row.open_ended:
-        return {"starter": slice_of(chapter, place.starter)}
+        return {"starter": Trial(first, first)}
     if place.check is None:
         pytest.fail(f"exercise {row.number} has no cell that ends in its check, nor is it open")
     given = {"starter": place.starter.source, **{f"wrong: {s}": s for s in row.wrong}}
     if row.right is not None:
         given["right"] = row.right
-    tasks = {}
-    for name, source in given.items():
-        text = {place.starter.index: source}
-        tasks[name] = slice_of(chapter, place.starter, place.check, sources=text)
+    trials = {name: Trial(first, place.check.index, {first: s}) for name, s in given.items()}
     if row.right is None:
         if place.solution is None or "assert" not in place.solution.source:
             pytest.fail(f"exercise {row.number} needs `right`, or a solution cell with an assert")
-        tasks["right"] = slice_of(chapter, place.solution)
-    return tasks
+        trials["right"] = Trial(place.solution.index, place.solution.index)
+    return trials
 
 
-def faults(row: Exercise, name: str, part: Slice, outcome: Outcome) -> list[str]:
+def faults(row: Exercise, name: str, trial: Trial, outcome: Outcome) -> list[str]:
     """Say what is not as it must be."""
-    last = [report for report in outcome.reports if report.cell == part.cells[-1].index]
-    report = last[0] if last else None
-    said = (report.text if report else "") + outcome.error
-    failed = bool(outcome.error) or (report is not None and not report.ok)
+    ok, text = outcome.reports.get(trial.last, (None, ""))
+    said = " ".join([text, *outcome.errors.values()])
+    failed = bool(outcome.errors) or ok is False
+    if outcome.skipped:
+        return [f"{name} was not tried: {outcome.skipped}"]
     if row.open_ended:
-        return [f"the open cell does not run: {outcome.error}"] if outcome.error else []
+        return [f"the open cell does not run: {said}"] if failed else []
     if name == "right":
-        unchecked = row.right is not None and report is None
+        unchecked = row.right is not None and ok is None
         return [f"the right answer fails: {said or 'no report'}"] if failed or unchecked else []
     if not failed:
         return [f"{name} passes"]
     if name == "starter":
-        wordless = report is None or ("not answered yet" not in said and len(report.text) < 20)
+        wordless = ok is None or ("not answered yet" not in said and len(text) < 20)
         return [f"the starter must fail its check, but: {said}"] if wordless else []
     words = row.wrong[name.removeprefix("wrong: ")]
     heard = " ".join(said.split()).casefold()
@@ -72,19 +70,19 @@ def faults(row: Exercise, name: str, part: Slice, outcome: Outcome) -> list[str]
     return [f"{name} is told {said!r}, without {words!r}"] if missing else []
 
 
-def try_all(root: Path, chapter: Chapter, rows: list[Exercise], profile: str) -> list[str]:
-    found = exercises(chapter)
-    chosen = [row for row in rows if row.profile == profile]
+def try_all(chapter: Chapter, rows: list[Exercise]) -> list[str]:
+    places = exercises(chapter)
     tasks = [
-        (row, name, part)
-        for row in chosen
-        for name, part in tasks_of(chapter, found[row.number], row).items()
+        (row, name, trial)
+        for row in rows
+        for name, trial in trials_of(places[row.number], row).items()
     ]
-    outcomes = execute([part for _, _, part in tasks], root, profile=profile) if tasks else []
-    return [
+    trials = [trial for _, _, trial in tasks]
+    whole, outcomes = run(chapter, trials, train=True, size="smoke", seed=0)
+    return [f"the chapter fails: {error}" for error in whole.errors.values()] + [
         f"exercise {row.number}: {fault}"
-        for (row, name, part), outcome in zip(tasks, outcomes, strict=True)
-        for fault in faults(row, name, part, outcome)
+        for (row, name, trial), outcome in zip(tasks, outcomes, strict=True)
+        for fault in faults(row, name, trial, outcome)
     ]
 
 
@@ -100,13 +98,7 @@ def test_every_exercise_has_its_answers(chapter):
 @pytest.mark.slow
 @BOOK
 def test_starters_fail_right_answers_pass_and_wrong_ones_get_their_hint(chapter):
-    assert try_all(ROOT, chapter, rows_of(chapter), "smoke") == []
-
-
-@pytest.mark.slow
-@BOOK
-def test_answers_that_need_the_real_runs(chapter):
-    assert try_all(ROOT, chapter, rows_of(chapter), "cpu") == []
+    assert try_all(chapter, rows_of(chapter)) == []
 
 
 TOY = '''# %% [markdown]
@@ -138,7 +130,7 @@ check.answer(yours, 13.0, name="1", hint="double it")
 def test_the_test_sees_what_is_not_so(tmp_path, row, fault):
     text = HEADER.format(title="Toy", prose="Words.") + TOY
     chapter = book_chapter(make_book(tmp_path / "book", c01_toy=text), "01")
-    found = try_all(tmp_path / "book", chapter, [row], "smoke")
+    found = try_all(chapter, [row])
     assert (found == []) if fault is None else (len(found) == 1 and fault in found[0]), found
 
 
@@ -146,4 +138,4 @@ def test_a_starter_that_passes_is_seen(tmp_path):
     text = HEADER.format(title="Toy", prose="Words.") + TOY.replace("yours = ...", "yours = 13")
     chapter = book_chapter(make_book(tmp_path / "book", c01_toy=text), "01")
     rows = [Exercise("1", "yours = 13")]
-    assert try_all(tmp_path / "book", chapter, rows, "smoke") == ["exercise 1: starter passes"]
+    assert try_all(chapter, rows) == ["exercise 1: starter passes"]

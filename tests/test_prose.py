@@ -10,9 +10,9 @@ import jupytext
 import pytest
 
 from labkit.book import chapters
+from labkit.book.cells import claim_cells, code_cells, exercise_numbers
 from labkit.book.ledger import collect
 from labkit.book.outline import words
-from labkit.book.slices import claim_cells, code_cells, exercise_numbers
 from tests.prose import repeated_values, typed_numbers
 
 ROOT = Path(__file__).resolve().parents[1]

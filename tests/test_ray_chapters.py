@@ -1,7 +1,7 @@
 """The two first chapters run unchanged on every engine, with equal claims.
 
-On Ray they are built as a reader builds them. On the other engines only the cells are executed
-that the claims about runs need: the rest of a chapter knows no engine.
+On Ray they are built as a reader builds them. On the other engines their cells are executed in
+order, without a kernel.
 """
 
 import json
@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from labkit.book import chapters
-from labkit.book.alone import execute
-from labkit.book.slices import claim_cells, slice_of
+from labkit.book.cells import run
 from labkit.experiments.store import read_entry
 from tests.ray_cluster import PATIENCE
 from tests.toy_book import REPOSITORY, command
@@ -45,26 +44,21 @@ def build(root: Path, *engine: str) -> tuple[dict, dict]:
     return claims, losses(root, engine[0])
 
 
-def claim(root: Path, engine: str, monkeypatch) -> tuple[dict, dict]:
-    """Execute, from an empty store, what the claims about runs need."""
-    monkeypatch.setenv("LABKIT_ENGINE", engine)
-    parts = []
+def claim(root: Path, engine: str) -> tuple[dict, dict]:
+    """Execute the chapters' cells in order, from an empty store."""
+    claims = {}
     for chapter in chosen():
-        cells = [
-            cell
-            for cell in dict.fromkeys(claim_cells(chapter).values())
-            if any(".run(" in each.source for each in slice_of(chapter, cell).cells)
-        ]
-        parts.append(slice_of(chapter, *cells))
-    found = execute(parts, REPOSITORY, size="smoke", store=root, timeout=4 * PATIENCE)
-    assert [outcome.error for outcome in found] == ["", ""]
-    return found[0].claims | found[1].claims, losses(root, engine)
+        store = {"LABKIT_ROOT": str(root), "LABKIT_ENGINE": engine}
+        outcome, _ = run(chapter, train=True, environment=store, size="smoke", seed=0)
+        assert outcome.errors == outcome.skipped == {}
+        claims |= outcome.claims
+    return claims, losses(root, engine)
 
 
-def test_chapters_one_and_two_claim_the_same_on_every_engine(tmp_path, two_nodes, monkeypatch):
+def test_chapters_one_and_two_claim_the_same_on_every_engine(tmp_path, two_nodes):
     book = build(tmp_path / "ray", "ray", "--address", two_nodes.address)
     for engine in ("serial", "processes"):
-        claims, runs = claim(tmp_path / engine, engine, monkeypatch)
+        claims, runs = claim(tmp_path / engine, engine)
         assert len(claims) > 10 and len(runs) > 50
         assert runs == {key: book[1][key] for key in runs}, "every run's losses, to the last bit"
         for name, card in claims.items():

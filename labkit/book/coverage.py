@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labkit.book import chapters
+from labkit.book.cells import exercise_numbers
 from labkit.book.chapters import Chapter
 from labkit.book.facts import escape_markdown
 from labkit.book.files import Red, read_json
 from labkit.book.ledger import collect
-from labkit.book.slices import exercise_numbers
 
 HEADER = ["source", "lines", "topic", "where"]
 KINDS = {"claim": "chapter", "heading": "chapter", "exercise": "chapter"}

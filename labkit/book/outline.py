@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from labkit.book.facts import Json, text, title_of
 from labkit.book.declared import spent
+from labkit.book.facts import Json, text, title_of
 from labkit.book.ledger import collect
 
 FENCED = re.compile(r"(?ms)^(```+|~~~+|:::+).*?^\1\s*$")

@@ -1,7 +1,8 @@
 """Claims: sentences with numbers that a run produced, judged by a criterion written before it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from labkit.experiments.cards import KINDS, VERDICTS, Claim
 from labkit.experiments.promises import check_margin, estimate_of, numbers_of
@@ -13,6 +14,7 @@ __all__ = ["KINDS", "MIME", "VERDICTS", "Claim", "claim"]
 
 MIME = "application/vnd.labkit.claim+json"
 SHARE = 0.05  # of the mean, or half of the interval if that is wider: how far a later mean may lie
+_collections: list[list["Claim"]] = []  # of the blocks that collect claims, the innermost last
 
 
 def claim(
@@ -93,7 +95,19 @@ def claim(
     return made
 
 
+@contextmanager
+def collecting() -> Iterator[list[Claim]]:
+    """Collect the claims that a block makes; they are shown as ever."""
+    _collections.append([])
+    try:
+        yield _collections[-1]
+    finally:
+        _collections.pop()
+
+
 def _show(made: Claim) -> None:
+    for collection in _collections:
+        collection.append(made)
     from IPython.core.getipython import get_ipython  # a notebook's, where there is one
     from IPython.display import display
 

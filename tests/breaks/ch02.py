@@ -1,6 +1,12 @@
-"""Wrong lines in labkit that a claim of chapter 02, Pre-Norm and Post-Norm, must notice."""
+"""Wrong lines in labkit that chapter 02, Pre-Norm and Post-Norm, must notice."""
 
-from . import Break
+from labkit.corpora import Markov
+from labkit.experiments import Run
+from labkit.model import ModelConfig
+from labkit.training import TrainConfig
+from tests.breaks import Break
+
+TINY = ModelConfig(dim=16, depth=2, heads=2, context=8, vocab=16, recipe="post")
 
 BREAKS = [
     Break(
@@ -25,5 +31,12 @@ BREAKS = [
         old="            one.omega.fill_(total**0.5)",
         new="            one.omega.fill_(1.0)",
         claim="02-admin-starts-as-pre-norm",
+    ),
+    Break(
+        idea="the warm-up begins with a step at rate 0",
+        path="labkit/training.py",
+        old="self.lr * (step + 1) / self.warmup",
+        new="self.lr * step / self.warmup",
+        run=Run(TINY, Markov(batch=2, time=8), TrainConfig(steps=20, warmup=10)),
     ),
 ]

@@ -1,6 +1,12 @@
-"""Breaks that claims of chapter 06, HybridNorm, must notice."""
+"""Breaks that chapter 06, HybridNorm, must notice."""
 
+from labkit.corpora import Text
+from labkit.experiments import Run
+from labkit.model import ModelConfig
+from labkit.training import TrainConfig
 from tests.breaks import Break
+
+TINY = ModelConfig(dim=16, depth=2, heads=2, context=8, recipe="hybrid")
 
 BREAKS = [
     Break(
@@ -30,5 +36,12 @@ BREAKS = [
         old="        return z + f(z)",
         new="        return z + f(x)",
         claim="06-block-is-the-equation",
+    ),
+    Break(
+        idea="text is its own next character",
+        path="labkit/corpora/text.py",
+        old="yield window[:, :-1], window[:, 1:]",
+        new="yield window[:, :-1], window[:, :-1]",
+        run=Run(TINY, Text(batch=2, time=8), TrainConfig(steps=20)),
     ),
 ]

@@ -15,4 +15,3 @@ class Exercise:
     right: str | None = None  # None: the next cell tagged "solution" holds it, with its own assert
     wrong: dict[str, str] = field(default_factory=dict)  # source -> words its message must hold
     open_ended: bool = False  # nothing to check: the cell must run as it stands
-    profile: str = "smoke"  # "cpu": the answer needs the real runs; tested by `make test-all` only

@@ -4,9 +4,9 @@ import os
 
 import psutil
 import pytest
+from labkit.experiments.budget import within
 
 from labkit.experiments import stopwatch
-from labkit.experiments.budget import within
 from tests.faults.bench import RUNS
 
 pytestmark = pytest.mark.slow

@@ -1,0 +1,197 @@
+"""A chapter's cells, claims and exercises, and what comes out when the cells run in order."""
+
+import pytest
+
+from labkit.book import chapters
+from labkit.book.cells import (
+    Trial,
+    book_chapter,
+    claim_cell,
+    claim_cells,
+    code_cells,
+    exercise_numbers,
+    exercises,
+    run,
+)
+from labkit.book.percent import cells_of
+from labkit.experiments.claims import claim, collecting
+from tests.toy_book import REPOSITORY, make_book
+
+HEAD = """# %% tags=["parameters"]
+size = "book"
+seed = 0
+
+# %%
+from labkit import TrainConfig, check
+from labkit.corpora import Markov
+from labkit.experiments import Experiment, Lab, Run, claim
+from labkit.model import ModelConfig
+
+lab = Lab("01_toy", size=size, seed=seed)
+model = ModelConfig(dim=16, depth=1, heads=2, context=8, vocab=16)
+tiny = Run(model, Markov(batch=2, time=8), TrainConfig(1))
+"""
+CLAIM = 'claim("01-n", "{mean}", n, source="s", criterion="> 2", kind="exact")'
+
+
+def chapter(tmp_path, *cells):
+    text = HEAD + "".join(
+        cell if cell.startswith("\n# %%") else f"\n# %%\n{cell}" for cell in cells
+    )
+    return book_chapter(make_book(tmp_path / "book", c01_toy=text), "01")
+
+
+def test_claims_are_found_by_their_ids(tmp_path):
+    found = chapter(tmp_path, 'claim("01-a", "…", 1)', "a = 1", 'b = claim(\n    "01-b", "…", a)')
+    assert list(claim_cells(found)) == ["01-a", "01-b"]
+    with pytest.raises(ValueError, match=r"01_toy has no claim '01-c' written out; it has 01-a, "):
+        claim_cell(found, "01-c")
+
+
+def test_claims_are_collected_by_each_block_around_them(capsys):
+    def make(name):
+        claim(name, "{mean}", 1.0, source="s", criterion="> 0", kind="exact")
+
+    with collecting() as outer:
+        make("01-a")
+        with collecting() as inner:
+            make("01-b")
+    make("01-c")
+    assert [made.id for made in outer] == ["01-a", "01-b"]
+    assert [made.id for made in inner] == ["01-b"]
+    assert capsys.readouterr().out.count("source: s") == 3, "shown as ever"
+
+
+EXERCISES = '''
+# %% [markdown]
+r"""
+## Exercises
+
+**1 (by hand).** How much is it?
+"""
+
+# %% tags=["exercise"]
+yours = ...
+
+# %%
+check.answer(yours, 3.5, name="1", hint="add")
+
+# %% [markdown]
+r"""
+### 2. In code
+"""
+
+# %% tags=["exercise"]
+def double(x):
+    return ...
+
+# %%
+def checked(function):
+    return check.answer(function(2), 4, name="2", hint="twice")
+
+
+checked(double)
+
+# %% tags=["solution"]
+def solved(x):
+    return 2 * x
+
+
+assert checked(solved).ok
+
+# %% [markdown]
+r"""
+**3 (open).** Think.
+"""
+
+# %% tags=["exercise"]
+prediction = ...
+
+# %% [markdown]
+r"""
+## What you now know
+"""
+
+# %%
+unrelated = 1
+'''
+
+
+PAPER = '''
+# %% [markdown]
+r"""
+## Elsewhere
+
+**4.** A numbered paragraph is no exercise.
+"""
+'''
+
+
+def test_exercises_have_their_number_check_and_solution(tmp_path):
+    found = exercises(chapter(tmp_path, EXERCISES))
+    assert list(found) == ["1", "2", "3"]
+    assert exercise_numbers(chapter(tmp_path / "b", EXERCISES + PAPER)) == ["1", "2", "3"]
+    assert found["1"].check and "check.answer" in found["1"].check.source
+    assert found["1"].solution is None and found["3"].check is None
+    assert found["2"].solution and "assert" in found["2"].solution.source
+
+
+def test_an_exercise_without_a_number_of_its_own_is_refused(tmp_path):
+    twice = EXERCISES.replace("### 2. In code", "More.")
+    with pytest.raises(ValueError, match=r"follows a number of its own.*follows 1 again"):
+        exercises(chapter(tmp_path, twice))
+
+
+def test_cells_run_in_order_and_a_trial_sees_and_changes_nothing_else(tmp_path):
+    found = chapter(
+        tmp_path, "n = [seed + 2]", "1 / 0", "n.append(1)\nn = sum(n)", CLAIM, EXERCISES
+    )
+    fails, change, told = (cell.index for cell in code_cells(found)[3:6])
+    at = exercises(found)
+    starter, check = at["1"].starter.index, at["1"].check.index
+    trials = [
+        Trial(starter, check),
+        Trial(starter, check, {starter: "yours = 3.5"}),
+        Trial(change, told, {change: "n.append(-9)\nn = sum(n)"}),
+        Trial(fails, told, {fails: "import os\nos._exit(3)"}),
+        Trial(fails, told),
+    ]
+    whole, tried = run(found, trials, size="smoke", seed=5)
+    blank, right, other, killed, failed = tried
+    assert whole.claims["01-n"]["values"] == [8.0], "seed 5 was given, and no trial was felt"
+    assert list(whole.errors) == [fails] and whole.errors[fails].startswith("ZeroDivisionError")
+    assert [ok for ok, _ in whole.reports.values()] == [False, False] and whole.skipped == {}
+    assert blank.reports[check][0] is False and "not answered yet" in blank.reports[check][1]
+    assert right.reports[check][0] is True and list(right.reports) == [check]
+    assert other.claims["01-n"]["verdict"] == "contradicted"
+    assert "the trial's process ended" in killed.errors[fails]
+    assert list(failed.errors) == [fails] and failed.claims == {}, "it ends where it fails"
+
+
+def test_cells_whose_runs_are_not_recorded_are_skipped_and_what_needs_them(tmp_path):
+    asks = 'import math\nn = lab.run(Experiment(tiny, {"seed": [0]})).values("test.loss")'
+    also = "def twice():\n    return 2 * m"
+    found = chapter(
+        tmp_path, "n = m = 1", asks, f"m = len(n)\n{CLAIM}", also, "twice()", "k", "math"
+    )
+    cells = [cell.index for cell in code_cells(found)[2:]]
+    whole, (tried,) = run(found, [Trial(*cells[1:3])], size="smoke", seed=0)
+    assert list(whole.skipped) == [cells[1], cells[2], cells[4]]
+    assert "1 of 1 have no record" in whole.skipped[cells[1]]
+    assert list(whole.errors) == [cells[5]], "a name that nothing makes is an error"
+    assert whole.errors[cells[5]].startswith("NameError: name 'k'")
+    assert list(tried.skipped) == cells[1:3] and tried.claims == whole.claims == {}
+    assert not (tmp_path / "book/.labkit/runs").exists()
+    trained, _ = run(found, size="smoke", seed=0, train=True, until=cells[4])
+    assert trained.errors == trained.skipped == {} and "01-n" in trained.claims
+    again, _ = run(found, size="smoke", seed=0, until=cells[4])
+    assert again == trained, "its record is read"
+
+
+def test_cells_are_those_that_jupytext_reads():
+    for found in chapters.find(REPOSITORY):
+        ours = cells_of(found.source.read_text(encoding="utf-8"))
+        theirs = chapters.read(found).cells
+        assert [(c.kind, c.source, sorted(c.tags)) for c in ours] == [
+            (c.cell_type, c.source, sorted(c.metadata.get("tags", []))) for c in theirs
+        ]
