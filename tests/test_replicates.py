@@ -13,7 +13,7 @@ from torch import nn
 from labkit.corpora import Digits, Markov
 from labkit.experiments import Run, execute
 from labkit.experiments.engines.task import perform
-from labkit.experiments.replicates import NotTogether, execute_together, train_together
+from labkit.experiments.replicates import NotTogether, execute_together, graph, train_together
 from labkit.experiments.replicates import together as loop
 from labkit.experiments.replicates.graph import Captured
 from labkit.experiments.replicates.stack import Stack
@@ -490,7 +490,7 @@ def test_a_record_says_why_a_step_is_no_graph(monkeypatch, refused, said):
             self.graph = None if call.__name__ == refused else "a graph"
             self.reason = "not captured: " + call.__name__
 
-    monkeypatch.setattr(loop, "Captured", Refused)
+    monkeypatch.setattr(graph, "Captured", Refused)
     run = replace(SPOKEN, train=replace(TRAIN, steps=1), probes=())
     for record in execute_together(of(run)):
         assert record.provenance["graphs"] == said
