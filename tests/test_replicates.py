@@ -103,6 +103,24 @@ def test_in_float64_only_the_last_digits_differ(name):
     compare(models, others, records, together, rtol=1e-11, atol=1e-8)
 
 
+def test_bf16_trains_replicates_as_it_does_alone():
+    models, others = three(SMALL), three(SMALL)
+    batches, half = streams(SMALL), [replace(c, precision="bf16") for c in THREE]
+    records, together = (
+        alone(models, batches, half),
+        train_together(others, batches, half, [[]] * 3),
+    )
+    for record, other in zip(records, together, strict=True):
+        assert other.losses == pytest.approx(record.losses, rel=0.02)
+        assert other.provenance["precision"] == record.provenance["precision"] == "bf16"
+
+
+def test_onednn_multiplies_for_one_model():
+    models, batches = three(SMALL), streams(SMALL)
+    with pytest.raises(NotTogether, match="onednn multiplies for one model"):
+        train_together(models, batches, [replace(TRAIN, matmul="onednn")] * 3, [[]] * 3)
+
+
 SGD = TrainConfig(steps=4, lr=0.05, optimizer="sgd")
 PICTURES = {
     "perceptron, batch": MLPConfig(width=16),
