@@ -199,7 +199,7 @@ def training(
     for width in widths:
         start = ModelConfig(dim=width, depth=depth, context=context).build()
         tokens = torch.randint(start.config.vocab, (steps, 2, batch, context))
-        drawn = [(inputs, targets) for inputs, targets in tokens]
+        drawn: list[Batch] = [(inputs, targets) for inputs, targets in tokens]
         took = _turn_about(loops, start, drawn, turns)
         own = took.pop("labkit")
         cells = [f"{1e3 * statistics.median(own) / steps:8.1f}"]

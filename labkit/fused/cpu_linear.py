@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-NARROWEST = 96  # inputs and outputs of a layer for which it pays; measured: `labkit bench training`
+NARROWEST = 64  # inputs and outputs of a layer for which it pays; measured: `labkit bench training`
 
 
 def missing() -> str:
