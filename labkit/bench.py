@@ -1,30 +1,33 @@
-"""Time labkit beside plain PyTorch, in one process, turn about: `labkit bench [norms|train]`.
+"""Time labkit beside plain PyTorch, in one process, turn about: `labkit bench norms|training`.
 
-ratio = PyTorch's time / labkit's time      (above 1: labkit is faster; median over paired turns)
+norms       ratio = rival's time / labkit's time                    (above 1: labkit is faster)
+training    ratio = time of labkit.train / time of the other        (above 1: the other is faster)
+            a loop by hand; labkit.train with matmul="onednn"
 
 A norm that PyTorch does not have is held against its own formula, one operation after another.
 
-Both sides of a pair run one after the other, in alternating order, so that a busy machine slows
-both. These are programs to look at, not tests: no number here makes a build fail.
+What is compared runs one after the other, in alternating order, so that a busy machine slows
+all of it. These are programs to look at, not tests: no number here makes a build fail.
 """
 
-import argparse
 import copy
 import gc
 import inspect
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from labkit.model import ModelConfig, Transformer
+from labkit.fused import cpu_linear
+from labkit.model import ModelConfig
 from labkit.norms import NORMS, PowerNorm, facts, layer_norm, make_norm
 from labkit.norms.power_norm import group_scaled
-from labkit.training import TrainConfig, train
+from labkit.training import Batch, TrainConfig, train
 
 SIZES = ((64, 128), (4096, 1024))
 LARGE = (16384, 4096)
@@ -153,15 +156,12 @@ def norms(large: bool = False, turns: int = 25, sizes: Sequence[tuple[int, int]]
             print(row(label, pairs, lambda s: 1e3 * s, ".3f"), flush=True)
 
 
-def plain_loop(model: nn.Module, batches: Iterator[tuple[Tensor, Tensor]], steps: int) -> None:
+def loop_by_hand(model: nn.Module, batches: Iterable[Batch], config: TrainConfig) -> None:
     """Train as one would by hand."""
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.0, fused=True
-    )
+    optimizer = torch.optim.AdamW(model.parameters(), config.lr, config.betas, fused=True)
     model.train()
     losses = []
-    for _ in range(steps):
-        inputs, targets = next(batches)
+    for inputs, targets in batches:
         optimizer.zero_grad()
         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
         loss.backward()
@@ -170,43 +170,58 @@ def plain_loop(model: nn.Module, batches: Iterator[tuple[Tensor, Tensor]], steps
 
 
 def training(
-    turns: int = 9, steps: int = 30, models: Sequence[tuple[int, int]] = ((64, 4), (128, 6))
+    turns: int = 9,
+    steps: int = 12,
+    widths: Sequence[int] = (32, 64, 128, 256),
+    depth: int = 6,
+    batch: int = 16,
+    context: int = 64,
 ) -> None:
-    """Print tokens per second of labkit.train, and of a plain loop on the same model and data."""
-    print(f"train: tokens per second, turns of {steps} steps, median (quartiles)")
-    print(f"{'':<28} {'labkit':>24} {'plain loop':>24}   ratio")
+    """Print what a step of labkit.train costs, and what it costs another loop, as ratios.
+
+    Times are the processor's, which other programs on the machine spoil less than the clock's.
+    """
     config = TrainConfig(steps=steps, lr=1e-3, schedule="constant")
-    batch, context, vocab = 16, 64, 96
-    seen = batch * context * steps
-    tokens = torch.randint(vocab, (steps, 2, batch, context))
-    batches = [(inputs, targets) for inputs, targets in tokens]
-    for dim, depth in models:
-        start = Transformer(ModelConfig(dim=dim, depth=depth, vocab=vocab, context=context))
+    loops: dict[str, Callable[[nn.Module, list[Batch]], object]] = {
+        "labkit": lambda model, drawn: train(model, drawn, config, progress=False),
+        "by hand": lambda model, drawn: loop_by_hand(model, drawn, config),
+    }
+    if reason := cpu_linear.missing():
+        print(f"training: no onednn, {reason}")
+    else:
+        fast = replace(config, matmul="onednn")
+        loops["onednn"] = lambda model, drawn: train(model, drawn, fast, progress=False)
+    print(
+        f"training: {depth} blocks, {batch} × {context} tokens, {steps} steps a turn, {turns} turns"
+    )
+    print("processor time, milliseconds a step; ratio labkit / other: min, median, max over turns")
+    print(f"{'':<12} {'labkit':>8}" + "".join(f"{name:>26}" for name in loops if name != "labkit"))
+    for width in widths:
+        start = ModelConfig(dim=width, depth=depth, context=context).build()
+        tokens = torch.randint(start.config.vocab, (steps, 2, batch, context))
+        drawn: list[Batch] = [(inputs, targets) for inputs, targets in tokens]
+        took = _turn_about(loops, start, drawn, turns)
+        own = took.pop("labkit")
+        cells = [f"{1e3 * statistics.median(own) / steps:8.1f}"]
+        for times in took.values():
+            ratios = [a / b for a, b in zip(own, times, strict=True)]
+            low, middle, high = min(ratios), statistics.median(ratios), max(ratios)
+            cells.append(f"{low:10.2f} {middle:7.2f} {high:7.2f}")
+        print(f"width {width:<6} {' '.join(cells)}", flush=True)
 
-        def ours(start: nn.Module = start) -> None:
-            train(copy.deepcopy(start), iter(batches), config, progress=False)
 
-        def theirs(start: nn.Module = start) -> None:
-            plain_loop(copy.deepcopy(start), iter(batches), steps)
-
-        pairs = paired(ours, theirs, turns)
-        print(row(f"dim {dim}, depth {depth}", pairs, lambda s: seen / s, ",.0f"), flush=True)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run `labkit bench`: both tables, or the one that is named."""
-    parser = argparse.ArgumentParser("labkit bench", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", nargs="?", choices=("norms", "train"), help="default: both")
-    parser.add_argument("--large", action="store_true", help=f"norms at {LARGE} too: 3 GB")
-    parser.add_argument("--turns", type=int, help="pairs to time for each line")
-    options = parser.parse_args(argv)
-    if options.turns is not None and options.turns < 1:
-        parser.error(f"--turns must be at least 1, got {options.turns}")
-    turns = {} if options.turns is None else {"turns": options.turns}
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    if options.what != "train":
-        norms(options.large, **turns)
-    if options.what != "norms":
-        training(**turns)
-    return 0
+def _turn_about(
+    loops: dict[str, Callable[[nn.Module, list[Batch]], object]],
+    start: nn.Module,
+    drawn: list[Batch],
+    turns: int,
+) -> dict[str, list[float]]:
+    """Time every loop on copies of one model, in alternating order; the first turn warms up."""
+    took: dict[str, list[float]] = {name: [] for name in loops}
+    for turn in range(turns + 1):
+        for name in loops if turn % 2 else reversed(loops):
+            model = copy.deepcopy(start)
+            began = time.process_time()
+            loops[name](model, drawn)
+            took[name].append(time.process_time() - began)
+    return {name: times[1:] for name, times in took.items()}

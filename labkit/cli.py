@@ -11,12 +11,6 @@ from labkit.commands import bench, book, course, homework, leaderboard, runs, sh
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command."""
-    argv = sys.argv[1:] if argv is None else argv
-    # What is timed beside plain PyTorch has a parser of its own.
-    if argv[:1] == ["bench"] and (not argv[1:] or argv[1].startswith(("norms", "train", "--"))):
-        from labkit.bench import main as time_it  # needs torch
-
-        return time_it(argv[1:])
     args = parser().parse_args(argv)
     try:
         return args.run(args)

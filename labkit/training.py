@@ -1,24 +1,33 @@
-"""Train a model and record what happened: one loop for every chapter.
+"""Train a model and record what happened: one loop, for every chapter and for big runs.
 
     loss = mean cross-entropy in nats per prediction (per token for text, per image for digits)
 
-Observers measure; the loop never changes for them. A loss that is not finite ends the run and is
-a result: `diverged_at` says the step.
+    put     the learning rate and the batch of a step
+    look    the loss and its gradients; a loss that is not finite ends the run here
+    move    clipping, the optimizer, the model's own `after_step`
+
+`take_steps` has the order, a `Step` the three parts: of one model here, of N stacked models in
+`labkit.experiments.replicates`, of one model over many passes and processes in `labkit.scale`.
+
+Observers measure; the loop never changes for them. A loss that is not finite is a result:
+`diverged_at` says the step.
 """
 
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from itertools import chain, takewhile
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from labkit.fused import fusing, on_gpu
+from labkit.fused import cpu_linear, fusing, on_gpu
 from labkit.muon import Muon
 from labkit.optimizers import SGD, AdamW
 from labkit.provenance import provenance
@@ -29,8 +38,14 @@ SCHEDULES = {
     "linear": lambda progress, final: 1 - (1 - final) * progress,
     "cosine": lambda progress, final: final + (1 - final) * (1 + math.cos(math.pi * progress)) / 2,
 }
-OPTIMIZERS = ("adamw", "sgd", "muon")
+CHOICES = {
+    "optimizer": ("adamw", "sgd", "muon"),
+    "schedule": tuple(SCHEDULES),
+    "precision": ("float32", "tf32", "bf16"),
+    "matmul": ("default", "onednn"),
+}
 Inputs = Tensor | tuple[Tensor | None, ...]  # what a model is called with
+Batch = tuple[Inputs, Tensor]  # inputs, targets
 
 
 @dataclass(frozen=True)
@@ -47,15 +62,17 @@ class TrainConfig:
     schedule: str = "cosine"  # constant, linear or cosine
     final_lr: float = 0.05  # last learning rate, as a share of the peak
     clip: float | None = None  # largest norm of the whole gradient
+    precision: str = "float32"  # of the loss's matrix products; weights stay float32
+    matmul: str = "default"  # onednn: wide linear layers by oneDNN, faster on many CPUs
 
     def __post_init__(self) -> None:
-        if self.optimizer not in OPTIMIZERS:
+        for name, known in CHOICES.items():
+            if (value := getattr(self, name)) not in known:
+                raise ValueError(f"unknown {name} {value!r}; choose one of {', '.join(known)}")
+        if self.matmul == "onednn" and self.precision != "float32":
             raise ValueError(
-                f"unknown optimizer {self.optimizer!r}; choose one of {', '.join(OPTIMIZERS)}"
-            )
-        if self.schedule not in SCHEDULES:
-            raise ValueError(
-                f"unknown schedule {self.schedule!r}; choose one of {', '.join(SCHEDULES)}"
+                f"matmul 'onednn' multiplies in float32, and precision is {self.precision!r}; "
+                "leave one of them at its default"
             )
         for name, low in (("steps", 1), ("warmup", 0), ("weight_decay", 0), ("final_lr", 0)):
             value = getattr(self, name)
@@ -141,13 +158,68 @@ def loss_of(model: nn.Module, inputs: Inputs, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
-def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Make the optimizer; weight decay, if any, acts on every parameter.
+def objective(model: nn.Module, inputs: Inputs, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Give the loss, which is recorded, and what is minimized: with an `auxiliary_loss`, if any."""
+    loss = loss_of(model, inputs, targets)
+    auxiliary = getattr(model, "auxiliary_loss", None)
+    extra = None if auxiliary is None else auxiliary()
+    return loss, loss if extra is None else loss + extra
 
-    A model whose method `weight_decay_allowed` says no gets none: nGPT's weights have one length.
-    """
+
+def prepare(model: nn.Module, inputs: Inputs) -> None:
+    """Let a model see the first batch before its first step, if it has `before_training`."""
+    if (before_training := getattr(model, "before_training", None)) is not None:
+        device = next(model.parameters()).device
+        parts = inputs if isinstance(inputs, tuple) else (inputs,)
+        before_training(*(None if part is None else part.to(device) for part in parts))
+
+
+def check_device(config: TrainConfig, model: nn.Module) -> None:
+    """Refuse arithmetic that the model's device does not have."""
+    device = next(model.parameters()).device
+    if config.precision == "tf32" and (
+        device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0)
+    ):
+        raise ValueError(
+            f"precision 'tf32' needs a CUDA device of capability 8.0 or more, got {device.type}; "
+            "take float32, or bf16"
+        )
+    if config.matmul == "onednn":
+        reason = cpu_linear.missing() if device.type == "cpu" else f"the model is on {device.type}"
+        if reason:
+            raise ValueError(f"matmul 'onednn' is for CPUs whose torch has it, and {reason}")
+
+
+def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[Any]:
+    """Let a forward pass multiply in bfloat16, if the config says so."""
+    if config.precision != "bf16":
+        return nullcontext()
+    return torch.autocast(device.type, torch.bfloat16)
+
+
+@contextmanager
+def tf32(config: TrainConfig) -> Iterator[None]:
+    """Let a GPU round what it multiplies to ten binary places, if the config says so."""
+    if config.precision != "tf32":
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def weight_decay_of(model: nn.Module, config: TrainConfig) -> float:
+    """Give the weight decay; none where `weight_decay_allowed` says no, as nGPT's spheres do."""
     allowed = getattr(model, "weight_decay_allowed", None)
-    decay = config.weight_decay if allowed is None or allowed() else 0.0
+    return config.weight_decay if allowed is None or allowed() else 0.0
+
+
+def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
+    """Make the optimizer; weight decay, if any, acts on every parameter."""
+    decay = weight_decay_of(model, config)
     if config.optimizer == "sgd":
         return SGD(model.parameters(), config.lr, config.momentum, weight_decay=decay)
     if config.optimizer == "muon":
@@ -155,9 +227,115 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
     return AdamW(model.parameters(), config.lr, config.betas, weight_decay=decay, fused=True)
 
 
+class Steps(Protocol):
+    """What `take_steps` drives: the parts of a step, for one model or for several at once."""
+
+    models: Sequence[nn.Module]
+    config: TrainConfig  # of several models, one of theirs: they compute alike
+
+    def put(self, number: int, batches: Sequence[Batch]) -> None:
+        """Bring the batch of each model, and the learning rate, to their places."""
+
+    def look(self) -> None:
+        """Compute losses and, where they are finite, gradients."""
+
+    def going(self, number: int, watched: bool) -> Sequence[int]:
+        """Note the losses of a step; say which models go on, exactly if somebody watches them."""
+        ...
+
+    def move(self) -> None:
+        """Clip and update the models that go on, and run their own `after_step`."""
+
+    def history(self) -> list[list[float]]:
+        """Give each model's losses; what follows one that is not finite means nothing."""
+        ...
+
+
+class Step(Steps):
+    """A step of one model."""
+
+    def __init__(
+        self, model: nn.Module, config: TrainConfig, optimizer: torch.optim.Optimizer | None = None
+    ):
+        self.models, self.config = [model], config
+        self.optimizer = make_optimizer(model, config) if optimizer is None else optimizer
+        self.after_step = getattr(model, "after_step", None)
+        self.loss = math.nan
+        self.losses: list[float] = []
+
+    def put(self, number: int, batches: Sequence[Batch]) -> None:
+        """Set the learning rate, and take the batch as it is."""
+        self.inputs, self.targets = batches[0]
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.config.lr_at(number)
+
+    def look(self) -> None:
+        """Compute the loss and, where it is finite, its gradients."""
+        self.optimizer.zero_grad(set_to_none=True)
+        with self.autocast():
+            loss, minimized = objective(self.models[0], self.inputs, self.targets)
+        self.loss = loss.item()
+        if math.isfinite(self.loss):
+            minimized.backward()
+
+    def going(self, number: int, watched: bool) -> Sequence[int]:
+        """Note the loss; the model goes on where it is finite."""
+        self.losses.append(self.loss)
+        return (0,) if math.isfinite(self.loss) else ()
+
+    def move(self) -> None:
+        """Clip, update, and run the model's own `after_step`."""
+        self.clip()
+        self.optimizer.step()
+        if self.after_step is not None:
+            self.after_step()
+
+    def clip(self) -> None:
+        """Shorten the whole gradient to the norm that is allowed."""
+        if self.config.clip is not None:
+            nn.utils.clip_grad_norm_(self.models[0].parameters(), self.config.clip)
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Let a forward pass multiply as the config says."""
+        return autocast(self.config, next(self.models[0].parameters()).device)
+
+    def history(self) -> list[list[float]]:
+        """Give the losses of the one model."""
+        return [self.losses]
+
+
+def take_steps(
+    step: Steps,
+    numbers: Iterable[int],
+    batches: Iterator[Sequence[Batch]],
+    observers: Sequence[Sequence[Observer]] = ((),),
+) -> Iterator[int]:
+    """Take a step each time that the caller asks for one; yield its number once it is done.
+
+    It ends early, before an update, where no model has a finite loss.
+    """
+    watching = [[one for one in group if _watches(one)] for group in observers]
+    for number in numbers:
+        step.put(number, next(batches))
+        with tf32(step.config):
+            step.look()
+        rows = step.going(number, any(watching))
+        if not rows:
+            return
+        for row in rows:
+            for observer in watching[row]:
+                observer.after_backward(number, step.models[row])
+        step.move()
+        yield number
+
+
+def _watches(observer: Observer) -> bool:
+    return type(observer).after_backward is not Observer.after_backward
+
+
 def train(
     model: nn.Module,
-    batches: Iterable[tuple[Inputs, Tensor]],
+    batches: Iterable[Batch],
     config: TrainConfig,
     observers: Sequence[Observer] = (),
     *,
@@ -172,64 +350,89 @@ def train(
     A model may ask for more: `before_training(*inputs)` sees the first batch before the first
     step, `auxiliary_loss()` is added to what is minimized (never to what is recorded), and
     `after_step()` runs after each step of the optimizer. The bar appears only when training
-    takes longer than three seconds.
+    takes longer than three seconds. Precision and `matmul` of the config end up in the provenance:
+    other arithmetic, other last digits.
     """
-    if kernels and on_gpu(model):
-        with fusing(model) as fused:
-            return _train(model, batches, config, observers, progress, str(fused))
-    return _train(model, batches, config, observers, progress, "formulas")
-
-
-def _train(
-    model: nn.Module,
-    batches: Iterable[tuple[Inputs, Tensor]],
-    config: TrainConfig,
-    observers: Sequence[Observer],
-    progress: bool,
-    norms: str,
-) -> Record:
-    optimizer = make_optimizer(model, config)
-    record = Record(losses=[], steps=config.steps, provenance=provenance(model) | {"norms": norms})
-    predictions = 0
-    prepare, auxiliary, after_step = (
-        getattr(model, name, None) for name in ("before_training", "auxiliary_loss", "after_step")
-    )
-    for observer in observers:
-        observer.start(model)
-    model.train()
-    stream = _checked(batches)
-    wall, cpu = time.perf_counter(), time.process_time()
-    for step in tqdm(range(config.steps), "train", disable=not progress, delay=3, leave=False):
-        inputs, targets = next(stream)
-        if step == 0 and prepare is not None:
-            prepare(*(inputs if isinstance(inputs, tuple) else (inputs,)))
-        for group in optimizer.param_groups:
-            group["lr"] = config.lr_at(step)
-        optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(model, inputs, targets)
-        if not math.isfinite(value := loss.item()):
-            record.diverged_at = step
-            break
-        record.losses.append(value)
-        extra = auxiliary() if auxiliary is not None else None
-        (loss if extra is None else loss + extra).backward()
-        for observer in observers:
-            observer.after_backward(step, model)
-        if config.clip is not None:
-            nn.utils.clip_grad_norm_(model.parameters(), config.clip)
-        optimizer.step()
-        if after_step is not None:
-            after_step()
-        predictions += targets.numel()
-    record.seconds = time.perf_counter() - wall
-    record.predictions_per_second = predictions / max(record.seconds, 1e-9)
-    for observer in observers:
-        record.probes[observer.name] = observer.result(model)
-    record.cpu_seconds = time.process_time() - cpu
+    check_device(config, model)
+    fused = fusing(model) if kernels and on_gpu(model) else nullcontext("formulas")
+    linear = cpu_linear.by_onednn(model) if config.matmul == "onednn" else nullcontext("default")
+    with fused as norms, linear as matmul:
+        (record,) = train_models(
+            lambda first: Step(model, config),
+            [model],
+            [batches],
+            [config],
+            [observers],
+            {"norms": str(norms), "matmul": matmul},
+            progress,
+        )
     return record
 
 
-def _checked(batches: Iterable[tuple[Inputs, Tensor]]) -> Iterator[tuple[Inputs, Tensor]]:
+def train_models(
+    make: Callable[[Sequence[Batch]], Steps],
+    models: Sequence[nn.Module],
+    streams: Sequence[Iterable[Batch]],
+    configs: Sequence[TrainConfig],
+    observers: Sequence[Sequence[Observer]],
+    origin: dict[str, Any],
+    progress: bool = False,
+) -> list[Record]:
+    """Train the models that one step moves, in place, each on its own batches; a record for each.
+
+    `make` makes the step once the models have seen the first batches. Their time is shared out
+    among the records by their steps: it adds up to what all took together.
+    """
+    steps = configs[0].steps
+    origin = {"precision": configs[0].precision, **origin}
+    records = [Record([], steps, provenance=provenance(model) | origin) for model in models]
+    for model, group in zip(models, observers, strict=True):
+        for observer in group:
+            observer.start(model)
+        model.train()
+    sizes: list[list[int]] = []  # predictions of each batch that was drawn
+    batches = _drawn(streams, sizes)
+    wall, cpu = time.perf_counter(), time.process_time()
+    first = next(batches)
+    for model, (inputs, _) in zip(models, first, strict=True):
+        prepare(model, inputs)
+    step = make(first)
+    numbers = tqdm(range(steps), "train", disable=not progress, delay=3, leave=False)
+    for _ in take_steps(step, numbers, chain([first], batches), observers):
+        pass
+    losses = step.history()  # waits for a GPU
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    taken = [_finish(record, found) for record, found in zip(records, losses, strict=True)]
+    for row, (record, model) in enumerate(zip(records, models, strict=True)):
+        share = taken[row] / sum(taken)
+        record.seconds = wall * share
+        predictions = sum(size[row] for size in sizes[: len(record.losses)])
+        record.predictions_per_second = predictions / max(record.seconds, 1e-9)
+        if record.diverged_at is not None:
+            model.zero_grad(set_to_none=True)
+        began = time.process_time()
+        for observer in observers[row]:
+            record.probes[observer.name] = observer.result(model)
+        record.cpu_seconds = cpu * share + time.process_time() - began
+    return records
+
+
+def _finish(record: Record, losses: list[float]) -> int:
+    """Cut losses at the first that is not finite; give the steps that were taken, it included."""
+    record.losses = list(takewhile(math.isfinite, losses))
+    if len(record.losses) < record.steps:
+        record.diverged_at = len(record.losses)
+    return min(len(record.losses) + 1, record.steps)
+
+
+def _drawn(streams: Sequence[Iterable[Batch]], sizes: list[list[int]]) -> Iterator[list[Batch]]:
+    """Draw a batch from every stream; note how many predictions each asks for."""
+    for batches in zip(*map(_checked, streams), strict=True):
+        sizes.append([targets.numel() for _, targets in batches])
+        yield list(batches)
+
+
+def _checked(batches: Iterable[Batch]) -> Iterator[Batch]:
     """Refuse empty batches, and a stream that ends before the steps do."""
     step = -1
     for step, (inputs, targets) in enumerate(batches):

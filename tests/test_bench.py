@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from labkit import bench
+from labkit import bench, cli
 from labkit.norms import NORMS, make_norm
 
 
@@ -27,8 +27,12 @@ def test_the_rival_of_a_norm_that_torch_lacks_is_its_own_formula(name):
 
 
 def test_the_table_of_training_has_a_line_for_each_model(capsys):
-    bench.training(turns=2, steps=1, models=((16, 1),))
-    assert "dim 16, depth 1" in capsys.readouterr().out
+    bench.training(turns=2, steps=1, widths=(16, 96), depth=1, batch=2, context=8)
+    *_, names, narrow, wide = capsys.readouterr().out.splitlines()
+    assert names.split()[:3] == ["labkit", "by", "hand"]
+    columns = 2 + 1 + 3 * (len(names.split()) - 2)  # width, its number; ms; three ratios a loop
+    assert [len(line.split()) for line in (narrow, wide)] == [columns] * 2
+    assert narrow.startswith("width 16 ") and wide.startswith("width 96 ")
 
 
 def test_both_sides_are_timed_turn_about():
@@ -38,6 +42,14 @@ def test_both_sides_are_timed_turn_about():
 
 
 def test_a_wrong_number_of_turns_is_refused(capsys):
+    for what in ("norms", "training"):
+        assert cli.main(["bench", what, "--turns", "0"]) == 2
+        assert "at least 1, got 0" in capsys.readouterr().err
+
+
+def test_the_help_names_what_can_be_timed(capsys):
     with pytest.raises(SystemExit) as stopped:
-        bench.main(["norms", "--turns", "0"])
-    assert stopped.value.code == 2 and "at least 1, got 0" in capsys.readouterr().err
+        cli.main(["bench", "--help"])
+    assert stopped.value.code == 0
+    said = capsys.readouterr().out
+    assert all(what in said for what in ("norms", "training", "engines", "replicates", "kernels"))

@@ -13,7 +13,7 @@ from torch import nn
 from labkit.corpora import Digits, Markov
 from labkit.experiments import Run, execute
 from labkit.experiments.engines.task import perform
-from labkit.experiments.replicates import NotTogether, execute_together, train_together
+from labkit.experiments.replicates import NotTogether, execute_together, graph, train_together
 from labkit.experiments.replicates import together as loop
 from labkit.experiments.replicates.graph import Captured
 from labkit.experiments.replicates.stack import Stack
@@ -101,6 +101,24 @@ def test_in_float64_only_the_last_digits_differ(name):
     records = alone(models, batches, longer)
     together = train_together(others, batches, longer, [[], [], []])
     compare(models, others, records, together, rtol=1e-11, atol=1e-8)
+
+
+def test_bf16_trains_replicates_as_it_does_alone():
+    models, others = three(SMALL), three(SMALL)
+    batches, half = streams(SMALL), [replace(c, precision="bf16") for c in THREE]
+    records, together = (
+        alone(models, batches, half),
+        train_together(others, batches, half, [[]] * 3),
+    )
+    for record, other in zip(records, together, strict=True):
+        assert other.losses == pytest.approx(record.losses, rel=0.02)
+        assert other.provenance["precision"] == record.provenance["precision"] == "bf16"
+
+
+def test_onednn_multiplies_for_one_model():
+    models, batches = three(SMALL), streams(SMALL)
+    with pytest.raises(NotTogether, match="onednn multiplies for one model"):
+        train_together(models, batches, [replace(TRAIN, matmul="onednn")] * 3, [[]] * 3)
 
 
 SGD = TrainConfig(steps=4, lr=0.05, optimizer="sgd")
@@ -490,7 +508,7 @@ def test_a_record_says_why_a_step_is_no_graph(monkeypatch, refused, said):
             self.graph = None if call.__name__ == refused else "a graph"
             self.reason = "not captured: " + call.__name__
 
-    monkeypatch.setattr(loop, "Captured", Refused)
+    monkeypatch.setattr(graph, "Captured", Refused)
     run = replace(SPOKEN, train=replace(TRAIN, steps=1), probes=())
     for record in execute_together(of(run)):
         assert record.provenance["graphs"] == said

@@ -8,12 +8,26 @@ from labkit.book.chapters import find_root
 
 
 def add(commands) -> None:
-    """Describe the command; `labkit.cli` hands what is timed to labkit.bench, which parses it."""
-    bench = commands.add_parser(
+    """Describe the command and what it can time."""
+    whole = commands.add_parser(
         "bench",
-        help="time labkit beside plain PyTorch [train|norms], engines [engines], runs that train "
-        "together [replicates]; show kernels [kernels]",
-    ).add_subparsers(required=True, metavar="WHAT")
+        help="time training and norms beside plain PyTorch, engines, runs that train together; "
+        "show kernels",
+    )
+    whole.set_defaults(run=_bench_both)
+    bench = whole.add_subparsers(metavar="WHAT", help="without one: norms, then training")
+    norms = bench.add_parser("norms", help="each norm beside torch's own, or beside its formula")
+    norms.add_argument("--turns", type=int, default=25, help="pairs to time for each line")
+    norms.add_argument("--large", action="store_true", help="rows of 4,096 values too: 3 GB")
+    norms.set_defaults(run=_bench_norms)
+    training = bench.add_parser(
+        "training",
+        help="labkit's loop beside one by hand and its own with matmul='onednn', as ratios",
+    )
+    training.add_argument("--turns", type=int, default=9, help="how often each loop is timed")
+    training.add_argument("--steps", type=int, default=12, help="of each turn")
+    training.add_argument("--widths", type=int, nargs="+", default=[32, 64, 128, 256])
+    training.set_defaults(run=_bench_training)
     kernels = bench.add_parser("kernels", help="table and figure of recorded kernel benchmarks")
     kernels.add_argument("files", nargs="*", type=Path, help="default: all of data/bench")
     kernels.set_defaults(run=_bench_kernels)
@@ -30,6 +44,47 @@ def add(commands) -> None:
     together.add_argument("--recipe", default="pre", help="default: pre")
     together.add_argument("--cpu", action="store_true", help="here, though torch sees a GPU")
     together.set_defaults(run=_bench_replicates)
+
+
+def _bench_both(args: argparse.Namespace) -> int:
+    from labkit import bench
+
+    _alike()
+    bench.norms()
+    bench.training()
+    return 0
+
+
+def _bench_norms(args: argparse.Namespace) -> int:
+    from labkit import bench
+
+    _check_counts(args, "turns")
+    _alike()
+    bench.norms(args.large, args.turns)
+    return 0
+
+
+def _bench_training(args: argparse.Namespace) -> int:
+    from labkit import bench
+
+    _check_counts(args, "turns", "steps")
+    _alike()
+    bench.training(args.turns, args.steps, args.widths)
+    return 0
+
+
+def _alike() -> None:
+    """Be the same each time: one thread, one seed."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+def _check_counts(args: argparse.Namespace, *names: str) -> None:
+    for name in names:
+        if getattr(args, name) < 1:
+            raise ValueError(f"--{name} must be at least 1, got {getattr(args, name)}")
 
 
 def _bench_kernels(args: argparse.Namespace) -> int:
@@ -49,9 +104,7 @@ def _bench_engines(args: argparse.Namespace) -> int:
 
     found = [name for name in ENGINES if name != "ray" or find_spec("ray")]
     names = [check_engine(name) for name in args.names] or found
-    for name in ("runs", "steps", "turns"):
-        if getattr(args, name) < 1:
-            raise ValueError(f"--{name} must be at least 1, got {getattr(args, name)}")
+    _check_counts(args, "runs", "steps", "turns")
     bench(names, args.runs, args.steps, args.turns)
     return 0
 

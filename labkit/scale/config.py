@@ -120,6 +120,7 @@ class ScaleConfig:
             schedule=self.schedule,
             final_lr=self.final_lr,
             clip=self.clip or None,
+            precision="bf16" if self.precision == "bfloat16" else "float32",
         )
 
 

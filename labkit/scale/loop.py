@@ -24,7 +24,7 @@ from labkit.scale.log import Log, peak_memory
 from labkit.scale.parallel import Group, bare, clip, gradients
 from labkit.scale.plan import Plan
 from labkit.scale.sampler import Sampler
-from labkit.training import loss_of
+from labkit.training import Batch, Step, objective, take_steps
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,45 @@ class Outcome:
             "asked": f"stopped on request after {self.steps} steps; --resume goes on",
             "diverged": f"diverged: the loss of step {self.diverged_at} is not finite; recorded",
         }[self.reason]
+
+
+class Passes(Step):
+    """A step whose batch is divided over several passes in several processes."""
+
+    norm = math.nan  # of the whole gradient
+
+    def __init__(
+        self,
+        plan: Plan,
+        group: Group,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        stop: Callable[[], tuple[bool, bool]],
+    ):
+        super().__init__(bare(model), plan.training, optimizer)
+        self.plan, self.group, self.model, self.stop = plan, group, model, stop
+        self.wanted = self.late = 0.0  # in how many processes the two reasons to stop hold
+
+    def look(self) -> None:
+        """Compute the mean loss over all passes and processes, and its gradients."""
+        plan, group, inputs = self.plan, self.group, self.inputs
+        assert isinstance(inputs, torch.Tensor)
+        self.optimizer.zero_grad(set_to_none=True)
+        total = torch.zeros((), dtype=torch.float64, device=group.device)
+        parts = (part.split(plan.micro_batch) for part in (inputs, self.targets))
+        for number, (x, y) in enumerate(zip(*parts, strict=True), 1):
+            with gradients(self.model, last=number == plan.accumulate):
+                with self.autocast():
+                    loss, minimized = objective(self.model, x, y)
+                # Every pass of every process has equally many tokens: the mean of means is exact.
+                (minimized / plan.accumulate).backward()
+            total += loss.detach()
+        mean = total / plan.accumulate / group.world
+        self.loss, self.wanted, self.late = group.sum(mean, *self.stop())
+
+    def clip(self) -> None:
+        """Measure the gradient's norm, and shorten it to what is allowed."""
+        self.norm = clip(self.model, self.config.clip)
 
 
 @dataclass
@@ -63,63 +102,51 @@ class Training:
         config = self.plan.config
         limit = math.inf if config.minutes is None else time.monotonic() + 60 * config.minutes
         with _asked_to_stop() as asked, self._bar() as bar:
-            while self.done < config.steps:
-                loss, wanted, late = self._step(lambda: (asked(), time.monotonic() > limit))
-                if not math.isfinite(loss):
-                    return self._end("diverged")
-                bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
+            step = Passes(
+                self.plan,
+                self.group,
+                self.model,
+                self.optimizer,
+                stop=lambda: (asked(), time.monotonic() > limit),
+            )
+            for number in take_steps(step, range(self.done, config.steps), self._batches()):
+                self.done = number + 1
+                self._write(step)
+                bar.set_postfix(loss=f"{step.loss:.3f}", refresh=False)
                 bar.update()
                 if self.done == config.steps:
                     break
                 if config.eval_every and self.done % config.eval_every == 0:
                     self._evaluate()
-                if wanted or late:
-                    return self._end("asked" if wanted else "minutes")
+                if step.wanted or step.late:
+                    return self._end("asked" if step.wanted else "minutes")
                 if config.save_every and self.done % config.save_every == 0:
                     self._save()
+        if self.done < config.steps:
+            self.log.write(diverged_at=self.done)
+            return self._end("diverged")
         self._evaluate()
         return self._end("finished")
 
-    def _step(self, stop: Callable[[], tuple[bool, bool]]) -> tuple[float, float, float]:
-        """Take one step; give its loss, and in how many processes the two reasons to stop hold."""
-        plan, group, began = self.plan, self.group, time.monotonic()
-        rate = plan.training.lr_at(self.done)
-        for part in self.optimizer.param_groups:
-            part["lr"] = rate
-        self.optimizer.zero_grad(set_to_none=True)
-        inputs, targets = self._batch()
-        total = torch.zeros((), dtype=torch.float64, device=group.device)
-        parts = zip(inputs.split(plan.micro_batch), targets.split(plan.micro_batch), strict=True)
-        for number, (x, y) in enumerate(parts, 1):
-            with gradients(self.model, last=number == plan.accumulate):
-                with torch.autocast(group.device.type, torch.bfloat16, enabled=plan.half):
-                    loss = loss_of(self.model, x, y)
-                # Every pass of every process has equally many tokens: the mean of means is exact.
-                (loss / plan.accumulate).backward()
-            total += loss.detach()
-        mean, wanted, late = group.sum(total / plan.accumulate / group.world, *stop())
-        if not math.isfinite(mean):
-            self.log.write(diverged_at=self.done)
-            return mean, wanted, late
-        norm = clip(self.model, plan.training.clip)
-        self.optimizer.step()
-        bare(self.model).after_step()
-        self.log.write(
-            step=self.done,
-            loss=mean,
-            lr=rate,
-            grad_norm=norm,
-            tokens=(self.done + 1) * plan.tokens_per_step,
-            tokens_per_second=plan.tokens_per_step / (time.monotonic() - began),
-            peak_memory=peak_memory(group.device),
-        )
-        self.done += 1
-        return mean, wanted, late
-
-    def _batch(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def _batches(self) -> Iterator[list[Batch]]:
         batch, device = self.plan.config.batch, self.group.device
-        inputs, targets = self.sampler.batch(self.done, batch, self.group.rank, self.group.world)
-        return inputs.to(device), targets.to(device)
+        while True:
+            self._began = time.monotonic()
+            drawn = self.sampler.batch(self.done, batch, self.group.rank, self.group.world)
+            inputs, targets = (part.to(device) for part in drawn)
+            yield [(inputs, targets)]
+
+    def _write(self, step: "Passes") -> None:
+        tokens = self.plan.tokens_per_step
+        self.log.write(
+            step=self.done - 1,
+            loss=step.loss,
+            lr=step.optimizer.param_groups[0]["lr"],
+            grad_norm=step.norm,
+            tokens=self.done * tokens,
+            tokens_per_second=tokens / (time.monotonic() - self._began),
+            peak_memory=peak_memory(self.group.device),
+        )
 
     def _evaluate(self) -> None:
         measured = self.evaluation.measure(self.model, self.plan.config.residual)

@@ -36,7 +36,7 @@ class Plan:
     @property
     def half(self) -> bool:
         """Say whether matrix products are in bfloat16."""
-        return self.config.precision == "bfloat16"
+        return self.training.precision == "bf16"
 
     @property
     def tokens_per_step(self) -> int:

@@ -19,7 +19,7 @@ from labkit.scale.parallel import Group, bare, processes, wrap
 from labkit.scale.plan import Plan, settle
 from labkit.scale.sampler import Sampler
 from labkit.scale.shards import Shards, open_shards
-from labkit.training import make_optimizer
+from labkit.training import make_optimizer, prepare
 
 _PROFILED = 32  # sequences that Admin sees before training, whatever the number of processes
 
@@ -107,7 +107,7 @@ def _model(
         say(f"{'kernels':<11} {fuse(model)}")
     if fresh:
         inputs, _ = sampler.read(sampler.places(0, config.batch)[:_PROFILED])
-        model.before_training(inputs.to(group.device))
+        prepare(model, inputs)
     if config.compile:
         import torch._dynamo as dynamo  # slow to import
 

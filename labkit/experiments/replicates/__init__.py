@@ -7,8 +7,8 @@ stack.py      N models as rows of stacked tensors; a loss for each, by vmap
 forms.py      the forms of a few modules that vmap takes
 optimizer.py  AdamW and SGD with numbers of their own for each row, and clipping
 step.py       one step of training for all rows, on tensors that stay in place
-graph.py      the same step as a CUDA graph
-together.py   the training loop: records as `labkit.training.train` makes them
+graph.py      the same step as CUDA graphs
+together.py   all of it, by labkit.training's loop: records as `labkit.training.train` makes them
 bench.py      how much faster that is: `labkit bench replicates`
 """
 

@@ -20,7 +20,7 @@ import torch
 
 from labkit.bench import spread
 from labkit.corpora import Text
-from labkit.experiments.replicates.graph import Captured
+from labkit.experiments.replicates.graph import Recorded
 from labkit.experiments.replicates.memory import need
 from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.replicates.step import Step
@@ -81,14 +81,13 @@ def _pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[float, fl
     drawn = [list(islice(corpus.train(seed), steps)) for seed in range(many)]
     models = [run.model.build().to(place) for _ in range(many + few)]
     rows = [[own[i] for own in drawn] for i in range(steps)]
-    step = Step(Stack(models[few:]), [run.train] * many, [0.0] * many, rows[0])
-    look, move = (Captured(call, step.losses.device) for call in (step.look, step.move))
+    step = Recorded(Step(Stack(models[few:]), [run.train] * many, [0.0] * many, rows[0]))
 
     def together() -> None:
         for i, batches in enumerate(rows):
             step.put(i, batches)
-            look()
-            move()
+            step.look()
+            step.move()
 
     def one_after_another() -> None:
         for model, own in zip(models[:few], drawn, strict=False):
@@ -103,7 +102,7 @@ def _pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[float, fl
             seconds[call] = _timed(call, device) / count
         if turn:  # the first warms up: on a GPU it captures the graphs
             pairs.append((seconds[one_after_another], seconds[together]))
-    if device != CPU and (why := look.reason or move.reason):
+    if device != CPU and (why := next((one.reason for one in step.graphs if one.reason), "")):
         print(f"<!-- no CUDA graph: {why} -->")
     return pairs
 

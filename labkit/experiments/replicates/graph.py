@@ -13,6 +13,9 @@ from collections.abc import Callable
 
 import torch
 
+from labkit.experiments.replicates.step import Step
+from labkit.training import Steps
+
 WARM = 3
 
 
@@ -62,3 +65,17 @@ class Captured:
             self.reason = f"not captured: {(cause or str(error)).strip().partition(chr(10))[0]}"
         else:
             self.graph = graph
+
+
+class Recorded(Steps):
+    """A step whose `look` and `move` become graphs. Nothing of the step refers back to it."""
+
+    def __init__(self, step: Step):
+        self.models, self.config, self.put = step.models, step.config, step.put
+        self.going, self.history = step.going, step.history
+        self.graphs = [Captured(call, step.losses.device) for call in (step.look, step.move)]
+        self.look, self.move = self.graphs
+
+    def __str__(self) -> str:
+        """Say what became of the graphs: of the one that failed, if one did."""
+        return str(next((one for one in self.graphs if one.graph is None), self.graphs[0]))

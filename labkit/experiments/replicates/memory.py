@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from labkit.experiments.replicates.optimizer import TOGETHER
+from labkit.experiments.replicates.optimizer import refusal
 from labkit.experiments.replicates.stack import NotTogether, Stack
 from labkit.experiments.run import CPU, Run
 from labkit.share import free as free_of_a_gpu
@@ -41,8 +41,8 @@ class Need:
 
 def need(run: Run) -> Need:
     """Estimate a run's bytes when it trains together with others like it."""
-    if run.train.optimizer not in TOGETHER:
-        return Need(0, f"{run.train.optimizer} is not among the batched optimizers")
+    if reason := refusal(run.train):
+        return Need(0, reason)
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         models = [run.model.build() for _ in range(2)]
     batch = _batch(run.data)

@@ -23,6 +23,13 @@ EPS = 1e-8  # AdamW's, as torch has it
 TOGETHER = ("adamw", "sgd")
 
 
+def refusal(config: TrainConfig) -> str:
+    """Say why runs trained like this cannot train together; empty where they can."""
+    if config.optimizer not in TOGETHER:
+        return f"{config.optimizer} is not among the batched optimizers"
+    return "" if config.matmul == "default" else f"{config.matmul} multiplies for one model"
+
+
 def numbers_of(configs: Sequence[TrainConfig], decays: Sequence[float]) -> Tensor:
     """Compute what every step multiplies by: (steps, numbers, N, 1) in float64."""
     table = _adamw if configs[0].optimizer == "adamw" else _sgd

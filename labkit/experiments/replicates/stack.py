@@ -19,7 +19,7 @@ from torch.func import vmap
 
 from labkit.experiments.replicates.alike import structure
 from labkit.experiments.replicates.forms import adapt
-from labkit.training import Inputs, loss_of
+from labkit.training import Inputs, objective
 
 Named = dict[str, Tensor]
 
@@ -115,13 +115,8 @@ class Stack:
             put: Any = tuple(None if part is None else next(left) for part in parts)
             put = put if several else put[0]
 
-            def call(model: nn.Module) -> tuple[Tensor, Tensor]:
-                loss = loss_of(model, put, targets)
-                ask = getattr(model, "auxiliary_loss", None)
-                extra = None if ask is None else ask()
-                return loss, loss if extra is None else loss + extra
-
-            (loss, total), made = self.template.run(call, {**parameters, **buffers})
+            held = {**parameters, **buffers}
+            (loss, total), made = self.template.run(lambda m: objective(m, put, targets), held)
             return loss, total, made
 
         held = self.buffers if buffers is None else buffers

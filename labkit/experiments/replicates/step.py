@@ -4,8 +4,9 @@
     look     a loss and a gradient for each row; a row whose loss is not finite stops here
     move     clipping, the optimizer, the models' own `after_step`; rows that stopped stay
 
-No line of `look` and `move` asks a tensor what it holds: rows that have stopped are computed like
-all others, and what they were is put back. So both can be CUDA graphs (`graph.py`).
+The order of these is `labkit.training.take_steps`. No line of `look` and `move` asks a tensor what
+it holds: rows that have stopped are computed like all others, and what they were is put back. So
+both can be CUDA graphs (`graph.py`).
 """
 
 from collections.abc import Sequence
@@ -16,12 +17,12 @@ from torch import Tensor
 
 from labkit.experiments.replicates.optimizer import Optimizer, numbers_of
 from labkit.experiments.replicates.stack import NotTogether, Stack
-from labkit.training import Inputs, TrainConfig
+from labkit.training import Batch, Inputs, Steps, TrainConfig, autocast
 
-Batch = tuple[Inputs, Tensor]
+LOOK_EVERY = 50  # steps between two looks whether any row goes on; a look waits for the GPU
 
 
-class Step:
+class Step(Steps):
     """A stack of models, the state of its optimizers, and a place for each step's batches.
 
     Every batch of every row has the parts, shapes and dtypes of the first; NotTogether says which
@@ -35,32 +36,36 @@ class Step:
         decays: Sequence[float],
         batches: Sequence[Batch],
     ):
-        self.stack, weights = stack, stack.weights
+        self.config = configs[0]
+        self.stack, self.models, weights = stack, stack.models, stack.weights
         self.layout = _layout(batches[0])
         self.inputs, self.targets = self._stacked(batches, weights.device)
-        stack.rehearse(self.inputs, self.targets)
+        with autocast(self.config, weights.device):
+            stack.rehearse(self.inputs, self.targets)
         self.optimizer = Optimizer(weights, stack.gradients, configs)
         self.table = numbers_of(configs, decays).to(weights)
         self.numbers = torch.empty_like(self.table[0])
         self.losses = weights.new_zeros(len(weights))
+        self.past = weights.new_full((configs[0].steps, len(weights)), torch.nan)
         self.alive = torch.ones(len(weights), dtype=torch.bool, device=weights.device)
         self._weights = _Kept([weights])
         self._buffers = _Kept(list(stack.buffers.values()))
 
-    def put(self, step: int, batches: Sequence[Batch]) -> None:
+    def put(self, number: int, batches: Sequence[Batch]) -> None:
         """Bring the batches and the numbers of a step to their places."""
         inputs, targets = self._stacked(batches, self.targets.device)
         for place, new in zip(_parts(self.inputs), _parts(inputs), strict=True):
             if place is not None and new is not None:
                 place.copy_(new)
         self.targets.copy_(targets)
-        self.numbers.copy_(self.table[step])
+        self.numbers.copy_(self.table[number])
 
     def look(self) -> None:
         """Compute losses and gradients; note which rows go on."""
         stack = self.stack
         self._buffers.keep()
-        losses, totals, made = stack.losses(self.inputs, self.targets)
+        with autocast(self.config, stack.weights.device):
+            losses, totals, made = stack.losses(self.inputs, self.targets)
         slopes = torch.autograd.grad(totals.sum(), list(stack.parameters.values()))
         with torch.no_grad():
             for place, slope in zip(stack.slopes.values(), slopes, strict=True):
@@ -71,6 +76,13 @@ class Step:
             self.losses.copy_(losses)
             self.alive.logical_and_(losses.isfinite())
 
+    def going(self, number: int, watched: bool) -> Sequence[int]:
+        """Note the losses; say which rows go on, all of them where nobody needs to know."""
+        self.past[number] = self.losses
+        if watched or number % LOOK_EVERY == 0:
+            return [row for row, alive in enumerate(self.alive.tolist()) if alive]
+        return range(len(self.models))
+
     @torch.no_grad()
     def move(self) -> None:
         """Update the rows that go on."""
@@ -80,6 +92,10 @@ class Step:
         self.stack.after_step()
         self._weights.put_back(self.alive)
         self._buffers.put_back(self.alive)
+
+    def history(self) -> list[list[float]]:
+        """Give every row's losses, those after it stopped among them; waits for the GPU."""
+        return self.past.T.tolist()
 
     def _stacked(self, batches: Sequence[Batch], device: torch.device) -> tuple[Inputs, Tensor]:
         """Stack one batch a row, in memory from which a GPU copies while others compute."""
