@@ -15,6 +15,9 @@ PRINTED_RTOL = 2e-2
 DRAWN_TOLERANCE = 5e-2
 # A number in a claim's sentence, beside its mean: a share of it.
 SENTENCE_RTOL = 5e-2
+ROUNDING = (
+    1e-12  # a difference so small is float64 rounding, which another processor does otherwise
+)
 # What a claim promised before it was measured: any change is a new claim. (Not its tolerance,
 # which may follow from the values: the recorded one counts until the claim is accepted anew.)
 PROMISES = (
@@ -147,8 +150,8 @@ def within(old: float, new: float, room: float) -> bool:
     """Tell whether a number stayed put; a NaN or an infinity only equals itself."""
     if not (math.isfinite(old) and math.isfinite(new)):
         return old == new or (math.isnan(old) and math.isnan(new))
-    # A hair for the rounding of recorded numbers to six digits.
-    return abs(old - new) <= room + 1e-5 * abs(old)
+    # A hair for the rounding of recorded numbers to six digits, and for what is only rounding.
+    return abs(old - new) <= room + 1e-5 * abs(old) + ROUNDING
 
 
 def close(old: float, new: float, rtol: float) -> bool:
