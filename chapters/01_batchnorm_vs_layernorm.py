@@ -878,9 +878,7 @@ Criterion: BatchNorm above GroupNorm.
 pictures = Run(
     CNNConfig(width=16, depth=lab.pick(smoke=3, book=3, gpu=12)),
     Digits(batch=2),
-    TrainConfig(
-        lab.pick(smoke=60, book=1280, gpu=64_000), optimizer="sgd", schedule="linear"
-    ),
+    TrainConfig(lab.pick(smoke=60, book=1280, gpu=64_000), optimizer="sgd", schedule="linear"),
     probes=("test", "fluctuation"),
 )
 slow, quick = 0.1 * 2 / 32, 0.2 * 2 / 32

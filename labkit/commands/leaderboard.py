@@ -34,7 +34,6 @@ def add(commands) -> None:
     option("--tuning-seeds", type=int, metavar="N", help="how many, for the rates (default: 2)")
     for name in ("depth", "dim"):
         option(f"--{name}", type=int, metavar="N", help=f"the models' {name}")
-    option("--budget", metavar="10m", help="train nothing if it would take longer")
     option("--list", action="store_true", help="say what each step costs, and what is not stored")
     option("--json", action="store_true", help="print the standings as JSON")
     option("--starter", type=Path, metavar="FILE.py", help="write a norm to begin with, and stop")
@@ -54,7 +53,7 @@ def _run(args: argparse.Namespace) -> int:
     from labkit.leaderboard.compete import compete
 
     try:
-        board = compete(contest, field, engine=args.engine, budget=args.budget)
+        board = compete(contest, field, engine=args.engine)
     except RuntimeError as error:
         raise Red(str(error)) from error
     if args.json:

@@ -15,19 +15,14 @@ def compete(
     *,
     engine: str | None = None,
     root: Path | None = None,
-    budget: str | None = None,
     progress: bool = True,
 ) -> Standings:
-    """Tune every entry, train it with all seeds at its best rate, and rank.
-
-    `budget` is a duration such as "10m"; a contest that would take longer is refused before it
-    begins, in each of its two halves. Everything else as `labkit.experiments.sweep` has it.
-    """
+    """Tune every entry, train it with all seeds at its best rate, and rank; see `sweep`."""
 
     def run(experiment: Experiment) -> Results:
         rows = experiment.runs()
         runs = [run for _, run in rows]
-        records = sweep(runs, engine, root=root, budget=budget, progress=progress)
+        records = sweep(runs, engine, root=root, progress=progress)
         labels = [labels for labels, _ in rows]
         return Results(tuple(zip(labels, records, strict=True)))
 
