@@ -1,7 +1,8 @@
 # Every verb needs nothing before it: set-up comes first by itself and does nothing when nothing changed.
 
 PYTHON ?= python3
-SIZE ?= cpu
+SIZE ?= book
+FOR ?=
 ONLY ?=
 ENGINE ?=
 ADDRESS ?=
@@ -22,13 +23,14 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab book site pdf test test-all test-site check bench bench-kernels gpu-test clean
+.PHONY: help setup lab book runs record site pdf test test-all test-site check bench bench-kernels gpu-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
 	@echo
-	@echo "Variables: SIZE=smoke|cpu|full|gpu (now $(SIZE)), ONLY=\"chapter ...\" for book, PYTHON=python3.12 for setup"
-	@echo "           ENGINE=processes|serial|ray, ADDRESS=host:port for book: what trains its runs, and where"
+	@echo "Variables: SIZE=smoke|book|gpu (now $(SIZE)), ONLY=\"chapter ...\" for book and runs, FOR=2h for runs,"
+	@echo "           PYTHON=python3.12 for setup"
+	@echo "           ENGINE=processes|serial|ray, ADDRESS=host:port for runs: what trains its runs, and where"
 
 setup: ## Make .venv with the pinned versions (every verb does this first)
 	@$(PYTHON) -I labkit/book/setup.py $(if $(filter file,$(origin PYTHON)),,--chosen)
@@ -36,11 +38,17 @@ setup: ## Make .venv with the pinned versions (every verb does this first)
 lab: setup ## Open the chapters as notebooks in JupyterLab
 	@$(PY) -I labkit/book/lab.py
 
-book: setup ## Execute what changed, check the claims, build the site
-	@$(LABKIT) book build --size $(SIZE) $(if $(ONLY),--only $(ONLY)) \
-	$(if $(ENGINE),--engine $(ENGINE)) $(if $(ADDRESS),--address $(ADDRESS)); built=$$?; \
+book: setup ## Execute what changed on the recorded runs, check the claims, build the site
+	@$(LABKIT) book build --size $(SIZE) $(if $(ONLY),--only $(ONLY)); built=$$?; \
 	if [ $$built -le 1 ]; then $(LABKIT) book site --size $(SIZE) || built=1; fi; \
 	exit $$built
+
+runs: setup ## Train what is missing or stale, at low priority; call again to go on
+	@$(LABKIT) book runs --size $(SIZE) $(if $(ONLY),--only $(ONLY)) $(if $(FOR),--for $(FOR)) \
+	$(if $(ENGINE),--engine $(ENGINE)) $(if $(ADDRESS),--address $(ADDRESS))
+
+record: setup ## Move what was trained here into data/records
+	@$(LABKIT) runs record --size $(SIZE) $(if $(ONLY),--only $(ONLY))
 
 site: setup ## Build the site from the chapters as they were executed last
 	@$(LABKIT) book site --size $(SIZE)

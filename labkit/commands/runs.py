@@ -35,6 +35,8 @@ def add(commands) -> None:
     verb = _verb(verbs, "replay", _replay, "are the book's records what this code computes?")
     _chapters(verb)
     verb.add_argument("--every", action="store_true", help="each rate, too")
+    verb = _verb(verbs, "ladder", _ladder, "what the shared ladder of arms has so far")
+    verb.add_argument("--rung", default="S", help="S, M or L (default: S)")
     verb = _verb(verbs, "reproduce", _reproduce, "train a run again; red where the numbers differ")
     verb.add_argument("key", metavar="KEY", help="the beginning of its key")
     verb.add_argument("--tolerance", type=float, help="largest relative difference (default: 1e-3)")
@@ -159,6 +161,30 @@ def _record(args: argparse.Namespace) -> int:
     chosen = chapters.choose(chapters.find(root), args.only)
     for one in record(root, chosen, args.size):
         print(one)
+    return 0
+
+
+def _ladder(args: argparse.Namespace) -> int:
+    from labkit.experiments import ladder
+    from labkit.experiments.lab import project_root
+    from labkit.experiments.store import Store
+
+    if args.rung not in ladder.RUNGS:
+        raise ValueError(f"unknown rung {args.rung!r}; choose one of {', '.join(ladder.RUNGS)}")
+    rows = ladder.table(args.rung, ladder.ARMS, Store(project_root()).get)
+    print(
+        f"{'arm':<28} {'rate':>8} {'test':>7} {'seeds':>5}  below pre by (95 %)       sensitivity"
+    )
+    for row in rows:
+        lead = ""
+        if "lead" in row:
+            low, high = row["interval"]
+            lead = f"{row['lead']:+.4f} [{low:+.4f}, {high:+.4f}]"
+        print(
+            f"{row['arm']:<28} {row.get('rate', '–'):>8} "
+            f"{row['test'] if 'test' in row else float('nan'):7.4f} {row['seeds']:>5}  {lead:<26}"
+            f"{row.get('sensitivity', float('nan')):6.3f}"
+        )
     return 0
 
 

@@ -20,6 +20,7 @@ from labkit.corpora import Text
 from labkit.experiments.experiment import Results
 from labkit.experiments.run import Run
 from labkit.model import Departure, ModelConfig
+from labkit.statistics.seeds import Seeds
 from labkit.training import Record, TrainConfig
 
 COARSE = (0.001, 0.00316, 0.01, 0.0316, 0.1)
@@ -176,3 +177,51 @@ def results(rung: str, arms: Iterable[str], read: Read) -> Results:
                     labels = {"arm": arm, "lr": run.train.lr, "seed": run.seed, "stage": stage}
                     rows.append((labels, record))
     return Results(tuple(rows))
+
+
+def table(rung: str, arms: Iterable[str], read: Read) -> list[dict[str, Any]]:
+    """Sum up what a rung has so far, an arm a row, in the order of their losses.
+
+    `lead` is the mean of Pre-Norm's test loss minus the arm's, seed by seed, with Student's
+    interval. `sensitivity` is how far the validation loss lies above the best one on average over
+    the coarse rates, a loss capped at that of letter frequencies (Wortsman et al. 2023, arXiv
+    2309.14322).
+    """
+    found = results(rung, arms, read)
+    base = _test(found, "pre")
+    rows = []
+    for arm in dict.fromkeys(labels["arm"] for labels, _ in found):
+        tuned = {
+            labels["lr"]: _capped(record)
+            for labels, record in found
+            if labels["arm"] == arm and labels["stage"] == "tuning"
+        }
+        losses = _test(found, arm)
+        coarse = [loss for lr, loss in tuned.items() if lr in COARSE]
+        row: dict[str, Any] = {"arm": arm, "seeds": len(losses)}
+        row |= {"rate": min(tuned, key=lambda lr: tuned[lr])} if len(coarse) == len(COARSE) else {}
+        row |= {"sensitivity": sum(coarse) / len(coarse) - min(tuned.values())} if coarse else {}
+        if losses:
+            row |= {"test": Seeds(tuple(losses.values())).mean}
+        pairs = [base[seed] - loss for seed, loss in losses.items() if seed in base]
+        if len(pairs) > 1 and arm != "pre":
+            lead = Seeds(tuple(pairs))
+            row |= {"lead": lead.mean, "interval": lead.interval()}
+        rows.append(row)
+    return sorted(rows, key=lambda row: row.get("test", float("inf")))
+
+
+FREQUENCIES = 3.06  # nats: what letter frequencies alone reach on this text
+
+
+def _test(found: Results, arm: str) -> dict[int, float]:
+    """List an arm's final test losses by seed; a run that diverged has no place in a mean."""
+    return {
+        labels["seed"]: record.probes["test"]["loss"]
+        for labels, record in found
+        if labels["arm"] == arm and labels["stage"] == "final" and record.diverged_at is None
+    }
+
+
+def _capped(record: Record) -> float:
+    return min(_validation(record), FREQUENCIES)
