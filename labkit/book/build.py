@@ -1,5 +1,6 @@
 """Build the book: execute the chapters that changed, write their twins, check their claims."""
 
+import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,6 +9,7 @@ from labkit.book import asked, chapters, ledger, replays, state
 from labkit.book.chapters import Chapter
 from labkit.book.files import Red, locked
 from labkit.book.job import Job, Outcome
+from labkit.book.stale import resting_on, shown_by
 from labkit.pool import Pool
 
 
@@ -65,6 +67,10 @@ def _replays(root: Path, size: str, chosen: list[Chapter]) -> bool:
     stale = known["stale"]
     counts = [(c.name[:2], sum(k in stale for k in asked.keys(root, size, c.name))) for c in chosen]
     print(replays.words(known, counts))
+    for chapter in chosen if stale else ():
+        notebook = json.loads(state.notebook_path(root, size, chapter.name).read_text("utf-8"))
+        if shown := shown_by(notebook, resting_on(notebook, stale)):
+            print(f"    stale in {chapter.name}: {', '.join(shown)}")
     return not stale
 
 

@@ -19,7 +19,7 @@ from labkit.book.chapters import Chapter
 from labkit.experiments import Run
 from labkit.experiments.lab import device_of
 from labkit.experiments.own import accept, sources_of
-from labkit.experiments.records import from_row
+from labkit.experiments.records import LADDER, from_row
 from labkit.experiments.replay import TIMED, Replay, replay, retrain
 from labkit.experiments.run import CPU
 from labkit.experiments.store import Store
@@ -43,6 +43,9 @@ def check(
     of = replays.digest(root, chosen, size, every)
     runs = {run.key(): run for c in chosen for run in asked.read(root, size, c.name)}
     rows = {key: row for key, run in runs.items() if (row := store.row(run)) is not None}
+    for key, row in store.records.load(LADDER).items():  # nobody's own: every build replays it
+        runs.setdefault(key, Run.from_dict(row["run"]))
+        rows.setdefault(key, row)
     name = Run.configuration if every else Run.workload
     groups: dict[Any, list[str]] = {}
     for key in sorted(rows):
@@ -58,11 +61,13 @@ def check(
         ]
     )
     refuted = {name(one.run): str(one) for one in found if not one.agrees}
+    stale = {key: refuted[name(runs[key])] for key in rows if name(runs[key]) in refuted}
     verdict = {
         "openings": len(drawn),
         "wholes": len(tasks) - len(drawn),
         "seconds": round(time.monotonic() - began, 1),
-        "stale": {k: refuted[name(runs[k])] for k in rows if name(runs[k]) in refuted},
+        "stale": stale,
+        "cost": round(sum(rows[key]["cpu_seconds"] for key in stale) / cores(), 1),
     }
     replays.keep(root, size, of, verdict)
     return verdict

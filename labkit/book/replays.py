@@ -66,7 +66,8 @@ def words(verdict: dict[str, Any], by_chapter: Iterable[tuple[str, int]]) -> str
     first = next(iter(stale.values()))
     return (
         f"replays: RED: {len(stale)} recorded runs are stale, this code computes something else: "
-        f"chapters {where}; the first: {first}\n    if that is meant, train them again: make runs"
+        f"chapters {where}; the first: {first}\n    if that is meant, train them again: make runs "
+        f"(about {verdict['cost']:.0f} s)"
     )
 
 

@@ -76,6 +76,7 @@ def content_key(root: Path, size: str) -> str:
         *(chapters / name for name in SITE_SOURCES),
         *files_below(chapters / "_static"),
         root / "build" / "claims" / f"{size}.json",
+        *root.glob(f".labkit/replays-{size}.json"),
         *sorted(ledger.glob("*.json")),
         *sorted((root / "data" / "coverage").glob("*.csv")),
         *sorted((root / "data").glob("*.csv")),

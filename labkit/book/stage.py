@@ -18,13 +18,14 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from labkit.book import coverage, guide
+from labkit.book import coverage, guide, replays
 from labkit.book.crossrefs import join_up
 from labkit.book.facts import Json, chapter_facts, escape_markdown, title_of
 from labkit.book.files import Red, read_json
 from labkit.book.outline import outlines
 from labkit.book.page import page
 from labkit.book.scoreboard import scoreboard
+from labkit.book.stale import marked
 from labkit.book.standings import standings_page
 from labkit.book.tables import tables_page
 
@@ -49,12 +50,14 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     notebooks = {
         name: read_json(path, "delete it and run `make book`") for name, path in paths.items()
     }
-    book = outlines(notebooks)
+    book, stale = outlines(notebooks), replays.stale(root, size)
     for name, notebook in notebooks.items():
         titles[name] = title_of(notebook) or name
         count = sum(entry.get("chapter") == name for entry in claims["claims"].values())
         facts = chapter_facts(name, notebook, size, count)
-        shown = page(notebook, facts, claims.get("provenance") or {})
+        marks, stale_line = marked(notebook, stale)
+        facts = "\n\n".join(filter(None, [facts, stale_line]))
+        shown = page(marks, facts, claims.get("provenance") or {})
         join_up(shown, book[name[:2]], book, root)
         files[f"{name}.ipynb"] = notebook_bytes(shown)
         twin = root / "chapters" / f"{name}.ipynb"
