@@ -10,14 +10,22 @@ from typing import Any
 
 from labkit.book import asked
 from labkit.book.chapters import Chapter
-from labkit.book.machine import cpu
 from labkit.files import code_hash, write_whole
+from labkit.processor import processor
 
 
 def digest(root: Path, chosen: Sequence[Chapter], size: str, every: bool = False) -> str:
     """Hash everything that a replay depends on: code, records, what is asked for, the machine."""
     runs = sorted({key for c in chosen for key in asked.keys(root, size, c.name)})
-    here = [code_hash(), cpu(), version("torch"), platform.python_version(), size, every, runs]
+    here = [
+        code_hash(),
+        processor(),
+        version("torch"),
+        platform.python_version(),
+        size,
+        every,
+        runs,
+    ]
     files = sorted((root / "data" / "records").glob("*.gz"))
     files += [path for key in runs if (path := root / ".labkit" / "runs" / f"{key}.json").is_file()]
     whole = hashlib.sha256(json.dumps(here).encode())
