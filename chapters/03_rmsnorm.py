@@ -626,9 +626,8 @@ set as a size that nobody would pick a norm for. After a first draft had run, fo
 the Markov language, whose best one had been at the edge; the arm without a shift, added to explain a gap; cards
 at one fixed rate beside those at the best one, because some verdicts hang on the rate; and the card on speed,
 which now counts turns. The criteria of the first draft's losses stayed. Those of the three cards added later, at
-a fixed rate, were written after their effects had been seen: they record, and test no prediction. Last, the runs
-were cut from 200 steps to 150 and the held-out text was halved, because the whole book shall be built within half
-an hour. No criterion moved then. Later each margin was tied to an effect, a quarter of it at most, which halved that of the losses.
+a fixed rate, were written after their effects had been seen: they record, and test no prediction.
+Later each margin was tied to an effect, a quarter of it at most, which halved that of the losses.
 
 ### RMSNorm and LayerNorm in loss
 

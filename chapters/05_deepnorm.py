@@ -436,8 +436,7 @@ Each entry is a power of depth. The arithmetic holds where branches are small; P
 
 ## Measure
 
-**What was chosen, and when?** Pilots with one or two seeds fixed the sizes: fifty blocks because Pre-Norm still trains there in a hundred steps, forty because that is
-what the budget allows, the rate $0.003$ because it was the best of three for both, Pre-Norm from Xavier's weights and DeepNorm. The pilots had also seen the powers below, and that Pre-Norm
+**What was chosen, and when?** Pilots with one or two seeds fixed the sizes: fifty blocks because Pre-Norm still trains there in a hundred steps, with forty steps, the rate $0.003$ because it was the best of three for both, Pre-Norm from Xavier's weights and DeepNorm. The pilots had also seen the powers below, and that Pre-Norm
 catches up with another initialization. The criteria were written after the pilots and before the runs that you see, with two exceptions: after a first build the claim on the first jump asks for a difference above $0$ in place of $0.2$, and the race "each tuned" has the rate $0.006$ in place of $0.001$.
 
 ### The bounded update

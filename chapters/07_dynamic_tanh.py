@@ -362,7 +362,7 @@ Write your answers down.
 3. $\alpha_0$ from a quarter to two: how many nats between best and worst? Will the learned $\alpha$ of a layer follow $1/\mathrm{RMS}$ of its input, as a norm would?
 4. The same models on a few pages of text, seen many times. Same order?
 
-**What was chosen, and when?** A pilot with one seed fixed sizes, rates and Xavier's initialization, under which DyT was closest to layer norm of three that were tried. It had seen the signs of most differences below; the thresholds were written after it and before the runs that you see. Last, the held-out text was halved, for the book's half hour; no criterion and no verdict moved.
+**What was chosen, and when?** A pilot with one seed fixed sizes, rates and Xavier's initialization, under which DyT was closest to layer norm of three that were tried. It had seen the signs of most differences below; the thresholds were written after it and before the runs that you see.
 
 ## Measure
 

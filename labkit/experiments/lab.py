@@ -4,12 +4,12 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from labkit import share
-from labkit.experiments import courtesy
+from labkit.experiments import courtesy, ladder
 from labkit.experiments.engines import make_engine
 from labkit.experiments.experiment import Experiment, Results
 from labkit.experiments.filling import MissingRuns, fill, may_train, read
@@ -108,6 +108,30 @@ class Lab:
                 found |= fill(missing, self.store, self._engine)
         self._say(found, len(missing), time.perf_counter() - began)
         return Results(tuple((labels, found[run.key()]) for labels, run in rows))
+
+    def ladder(self, rung: str, arms: Sequence[str]) -> Results:
+        """Read arms of the shared ladder: rows labelled with arm, lr, seed and stage.
+
+        Raises:
+            MissingRuns: one has no record, and nothing may be trained here.
+        """
+        rung = "smoke" if self.size == "smoke" else rung
+        while True:
+            runs = ladder.wanted(rung, arms, self.store.get)
+            found, missing = read(runs, self.store)
+            if not missing:
+                break
+            if not may_train():
+                raise MissingRuns(
+                    f"chapter {self.chapter} reads the ladder, but {len(missing)} runs of "
+                    f"{', '.join(arms)} on rung {rung} have no record; train them with: "
+                    "make runs ONLY=ladder"
+                )
+            with self._slot_lent():
+                fill(missing, self.store, self._engine)
+        self._declare(runs)
+        self._say(found, 0, 0.0)
+        return ladder.results(rung, arms, self.store.get)
 
     def provenance(self, *results: Results) -> dict[str, Any]:
         """Say where the numbers of a figure come from; without results, this process."""
