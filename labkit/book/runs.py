@@ -77,7 +77,7 @@ def train(
 
 
 def turn(rungs: Sequence[str], missing: Wanted, store: Store) -> list[Run]:
-    """Choose what trains next: chapters first, then the ladder, a few arms to their end at a time."""
+    """Choose what trains next: chapters first, then a few arms of the ladder to their end."""
     own = [run for name, runs in missing.items() if not name.startswith(LADDER) for run in runs]
     if own:
         return list({run.key(): run for run in own}.values())
