@@ -1,0 +1,142 @@
+"""make runs and make record: a chapter's runs are trained once, recorded, and read by builds."""
+
+import random
+import signal
+import time
+
+import pytest
+from toy_book import chapter_text, command, make_book, run
+
+from labkit.book import asked, chapters
+from labkit.experiments.records import Records, checksum
+from labkit.experiments.store import Store
+
+TRAINING = """# %%
+from labkit import TrainConfig
+from labkit.corpora import Digits
+from labkit.experiments import Experiment, Lab, Run
+from labkit.vision import MLPConfig
+
+lab = Lab("01_one", size=size, seed=seed)
+run = Run(MLPConfig(width=8, depth=1), Digits(batch=64), TrainConfig(steps=STEPS))
+rates = lab.run(Experiment(run, {"train.lr": [1e-3, 1e-2]}))
+
+# %%
+best = rates.best("lr")
+final = lab.run(Experiment(run, {"train.lr": [best], "seed": [1, 2, 3]}))
+claim("01-mean", final.values("test.accuracy"))
+
+"""
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABKIT_ENGINE", "serial")
+    monkeypatch.setattr("labkit.book.runs.lower_priority", lambda: None)
+    root = make_book(
+        tmp_path, c01_one=chapter_text("01_one", cells=TRAINING.replace("STEPS", "12"))
+    )
+    monkeypatch.setenv("LABKIT_ROOT", str(root))
+    return root
+
+
+def test_runs_are_listed_trained_recorded_and_then_read(book):
+    code, said = run(book, "book", "runs", "--only", "01", "--list")
+    assert code == 0 and "2 runs, 2 to train" in said and "on " in said
+    assert not (book / ".labkit" / "runs").exists(), "--list trains nothing"
+
+    code, said = run(book, "book", "runs", "--only", "01")
+    assert code == 0 and "nothing is missing" in said
+    stored = sorted(path.stem for path in (book / ".labkit" / "runs").glob("*.json"))
+    assert len(stored) == 5, "the final runs were found once the rates were there"
+
+    code, said = run(book, "runs", "record")
+    assert code == 0 and "01: 5 runs, 5 new" in said
+    assert sorted(Records(book).load("01")) == stored
+    assert list((book / ".labkit" / "runs").glob("*.json")) == [], "moved, not copied"
+    before = Records(book).path("01").read_bytes()
+    assert run(book, "runs", "record")[0] == 0
+    assert Records(book).path("01").read_bytes() == before
+
+    code, said = run(book, "book", "build")
+    assert "5 runs read" in said and "0 stale" in said
+    assert list((book / ".labkit" / "runs").glob("*.json")) == [], "a build trains nothing"
+    assert "nothing is missing" in run(book, "book", "runs", "--only", "01")[1]
+
+
+def test_a_build_without_records_is_red_and_says_what_to_do(book):
+    code, said = run(book, "book", "build")
+    assert code == 1 and "make runs ONLY=01" in said
+    assert not (book / ".labkit" / "runs").exists()
+
+
+@pytest.mark.slow
+def test_what_a_chapter_no_longer_asks_for_leaves_its_records(book):
+    run(book, "book", "runs", "--only", "01")
+    run(book, "runs", "record")
+    source = book / "chapters" / "01_one.py"
+    source.write_text(source.read_text().replace('"seed": [1, 2, 3]', '"seed": [1, 2]'))
+    asked.ask(book, *chapters.find(book), "book")
+    code, said = run(book, "runs", "record")
+    assert code == 0 and "01: 4 runs, 0 new, 1 that nobody asks for left out" in said
+
+
+@pytest.mark.slow
+def test_a_refuted_run_is_trained_again(book):
+    run(book, "book", "runs", "--only", "01")
+    run(book, "runs", "record")
+    records = Records(book)
+    rows = records.load("01")
+    wrong = {key: dict(row) for key, row in rows.items()}
+    for row in wrong.values():
+        row["first"] = [2 * loss for loss in row["first"]]
+        row["sum"] = checksum(row)
+    records.write("01", wrong.values())
+    code, said = run(book, "book", "build")
+    assert code == 1 and "5 recorded runs are stale" in said and "01-mean" in said
+    code, said = run(book, "book", "runs", "--only", "01")
+    assert code == 0 and "5 to train" in said
+    assert len(list((book / ".labkit" / "runs").glob("*.json"))) == 5
+    run(book, "runs", "record")
+    assert "0 stale" in run(book, "book", "build")[1]
+    assert [row["first"] for row in Records(book).load("01").values()] == [
+        row["first"] for row in rows.values()
+    ]
+
+
+@pytest.mark.slow
+def test_runs_that_are_killed_go_on_and_lose_what_was_in_hand_only(book, monkeypatch):
+    monkeypatch.delenv("LABKIT_ENGINE")
+    source = book / "chapters" / "01_one.py"
+    source.write_text(source.read_text().replace("steps=12", "steps=300"))
+    chance, seen = random.Random(0), 0
+    for _ in range(25):
+        process = command(book, "book", "runs", "--only", "01", start_new_session=True)
+        time.sleep(chance.uniform(0.5, 6.0))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        time.sleep(0.5)
+        stored = list((book / ".labkit" / "runs").glob("[0-9a-f]*.json"))
+        assert len(stored) >= seen
+        seen = len(stored)
+    assert run(book, "book", "runs", "--only", "01")[0] == 0
+    store = Store(book)
+    asked_for = asked.read(book, "book", "01_one")
+    assert len(asked_for) == 5 and all(store.get(one) for one in asked_for)
+
+
+@pytest.mark.slow
+def test_a_kill_while_recording_loses_nothing(book, monkeypatch):
+    run(book, "book", "runs", "--only", "01")
+    keys = sorted(path.stem for path in (book / ".labkit" / "runs").glob("*.json"))
+    chance = random.Random(1)
+    for _ in range(25):
+        process = command(book, "runs", "record", start_new_session=True)
+        time.sleep(chance.uniform(1.0, 4.0))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        there = set(Records(book).load("01"))
+        there |= {path.stem for path in (book / ".labkit" / "runs").glob("[0-9a-f]*.json")}
+        assert sorted(there) == keys
+    assert run(book, "runs", "record")[0] == 0
+    assert sorted(Records(book).load("01")) == keys
