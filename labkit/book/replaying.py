@@ -6,6 +6,7 @@ that has it. A record that differs is stale, and with it every seed of its confi
 """
 
 import hashlib
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -73,9 +74,16 @@ def _draw(commit: str, key: str) -> str:
 
 
 def _cheap(runs: dict[str, Run], rows: dict[str, Any]) -> list[str]:
-    """Choose the cheapest run of each probe, as long as all of them together take little."""
+    """Choose the cheapest run of each probe, as long as all of them together take little.
+
+    One that diverged ends before most of its steps: it is chosen where no other has the probe.
+    """
     cheapest: dict[str, str] = {}
-    for key in sorted(rows, key=lambda key: (rows[key]["cpu_seconds"], key)):
+
+    def cost(key: str) -> tuple[bool, float, str]:
+        return rows[key]["diverged_at"] is not None, rows[key]["cpu_seconds"], key
+
+    for key in sorted(rows, key=cost):
         for probe in set(runs[key].probes) - set(TIMED):
             cheapest.setdefault(probe, key)
     chosen, seconds = [], 0.0
@@ -98,5 +106,10 @@ def _perform(tasks: list[Task]) -> list[Replay]:
 def _one(task: Task) -> Replay:
     kind, run, own, row, device = task
     accept(own)
-    compare = retrain if kind == "whole" else replay
-    return compare(Run.from_dict(run), from_row(row), device)
+    compare, asked_for = retrain if kind == "whole" else replay, Run.from_dict(run)
+    try:
+        return compare(asked_for, from_row(row), device)
+    except Exception as error:
+        if device != CPU:  # a GPU that is not there says nothing about the code
+            raise
+        return Replay(asked_for, kind, math.inf, 0.0, f"{type(error).__name__}: {error}")
