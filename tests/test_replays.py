@@ -357,6 +357,15 @@ class Plant:
 RESIDUAL, SCALED = "labkit/placements/residual.py", "labkit/placements/scaled.py"
 BATCH, RMS = "labkit/norms/batch_norm.py", "labkit/norms/rms_norm.py"
 NATIVE = "return torch.batch_norm(rows, weight, bias, mean, var, training, momentum, self.eps, "
+BIASED = (
+    f"        {NATIVE}cudnn)",
+    "        before = None if var is None else var.clone()\n"
+    f"        y = {NATIVE.removeprefix('return ')}cudnn)\n"
+    "        if training and var is not None:\n"
+    "            n = rows.numel() // rows.shape[1]\n"
+    "            var.data.sub_((var - (1 - momentum) * before) / n)\n"
+    "        return y",
+)
 PLANTS = (
     Plant(
         "1a biased running variance, in the formula",
@@ -367,34 +376,14 @@ PLANTS = (
     Plant(
         "1b biased running variance, in torch's operation",
         BATCH,
-        (
-            (
-                f"        {NATIVE}cudnn)",
-                "        before = None if var is None else var.clone()\n"
-                f"        y = {NATIVE.removeprefix('return ')}cudnn)\n"
-                "        if training and var is not None:\n"
-                "            n = rows.numel() // rows.shape[1]\n"
-                "            var.sub_((var - (1 - momentum) * before) / n)\n"
-                "        return y",
-            ),
-        ),
+        (BIASED,),
         "whole",
         of={"model.norm": "batch"},
     ),
     Plant(
         "1c the same, seen by a test",
         BATCH,
-        (
-            (
-                f"        {NATIVE}cudnn)",
-                "        before = None if var is None else var.clone()\n"
-                f"        y = {NATIVE.removeprefix('return ')}cudnn)\n"
-                "        if training and var is not None:\n"
-                "            n = rows.numel() // rows.shape[1]\n"
-                "            var.sub_((var - (1 - momentum) * before) / n)\n"
-                "        return y",
-            ),
-        ),
+        (BIASED,),
         "tests/test_norms_batch.py::"
         "test_one_step_stores_the_unbiased_variance_and_normalizes_with_the_biased_one",
     ),
@@ -556,7 +545,7 @@ def test_a_planted_change_is_noticed(plant, tmp_path, record_property):
     if plant.sees.startswith("tests/"):
         done = copy.test(plant.sees)
         assert done.returncode == 1 and " failed" in done.stdout, done.stdout
-        assert "error" not in done.stdout.splitlines()[-1], "wrong, not meaningless"
+        assert "AssertionError" in done.stdout, "wrong, not meaningless"
         record_property("figure", f"planted: {plant.idea}: red: {done.stdout.splitlines()[-1]}")
         return
     tasks = concerned(plant)
