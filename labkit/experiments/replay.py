@@ -75,10 +75,12 @@ def replay(run: Run, record: Record, device: str = CPU, steps: int = FIRST) -> R
 
 
 def retrain(run: Run, record: Record, device: str = CPU) -> Replay:
-    """Train a run in full and compare its losses, its end and everything that was measured."""
+    """Train a run in full and compare its losses, its end and everything that was measured.
+
+    The record is one of the book's, rounded and thinned as `from_row` reads it.
+    """
     with _one_thread():
-        fresh = _kept(run, execute(run, device=device))
-    record = _kept(run, record)
+        fresh = from_row(to_row(run, execute(run, device=device), ""))
     pairs = {
         "losses": (record.losses, fresh.losses),
         "its end": (record.diverged_at, fresh.diverged_at),
@@ -98,11 +100,6 @@ def retrain(run: Run, record: Record, device: str = CPU) -> Replay:
         worst,
         fresh.cpu_seconds,
     )
-
-
-def _kept(run: Run, record: Record) -> Record:
-    """Round a record and thin its curve, as the book's records are."""
-    return from_row(to_row(run, record, ""))
 
 
 class _one_thread:
@@ -129,7 +126,7 @@ def _largest(expected: Any, actual: Any) -> float:
         return math.inf
     first = np.array([x for x in a if isinstance(x, float)], dtype=np.float32)
     second = np.array([x for x in b if isinstance(x, float)], dtype=np.float32)
-    if first.shape != second.shape:
+    if first.shape != second.shape or (np.isnan(first) != np.isnan(second)).any():
         return math.inf
     if not first.size or np.array_equal(first, second, equal_nan=True):
         return 0.0

@@ -1,0 +1,720 @@
+"""Replays: what changes a number is noticed by one, and what changes none is not.
+
+Quick: tiny runs, recorded into a root of their own. Slow: the book's records, replayed with copies
+of labkit, one planted change or one harmless touch each; and every configuration of the book.
+"""
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labkit import files
+from labkit.book import asked, build, chapters, replaying, replays
+from labkit.book.chapters import Chapter
+from labkit.corpora import Markov
+from labkit.experiments import Run
+from labkit.experiments.records import FIRST, Records, checksum, from_row, to_row
+from labkit.experiments.replay import OPENING, WHOLE, Replay, replay, retrain
+from labkit.experiments.run import execute
+from labkit.model import ModelConfig
+from labkit.provenance import provenance
+from labkit.training import TrainConfig
+from tests.toy_book import make_book
+
+ROOT = Path(__file__).resolve().parents[1]
+Row = dict[str, Any]
+
+
+# Quick: tiny runs.
+
+MODEL = ModelConfig(dim=16, depth=1, heads=2, context=8, vocab=16)
+TOY = Run(MODEL, Markov(batch=2, time=8), TrainConfig(steps=20, warmup=4), probes=("validation",))
+OTHER = replace(TOY, model=replace(MODEL, recipe="post"))
+TOYS = [replace(run, seed=seed) for run in (TOY, OTHER) for seed in (0, 1)]
+TOYS += [replace(run, train=replace(TOY.train, lr=0.01)) for run in TOYS[:2]]
+
+
+@cache
+def recorded(run: Run) -> Row:
+    """Train a run here and give its row, as the book would keep it."""
+    return to_row(run, execute(run), "2026-01-01T00:00:00+00:00")
+
+
+def changed(row: Row, **changes: Any) -> Row:
+    """Change a row and give it the checksum that it then has."""
+    row = {**row, **changes}
+    return {**row, "sum": checksum(row)}
+
+
+def nudged(row: Row) -> Row:
+    """Change one of a row's first losses in its last digits."""
+    return changed(row, first=[*row["first"][:3], row["first"][3] * 1.0001, *row["first"][4:]])
+
+
+@dataclass
+class Toy:
+    """A book of one chapter whose runs are recorded, and what its checks performed."""
+
+    root: Path
+    rows: list[Row] = field(default_factory=lambda: [recorded(run) for run in TOYS])
+    performed: list[list[tuple]] = field(default_factory=list)
+
+    @property
+    def chosen(self) -> list[Chapter]:
+        return chapters.find(self.root)
+
+    def write(self, *rows: Row) -> None:
+        """Record these rows, in place of those of the same keys."""
+        by_key = {row["key"]: row for row in (*self.rows, *rows)}
+        self.rows = list(by_key.values())
+        Records(self.root).write("01", self.rows)
+
+    def check(self, **options: Any) -> dict[str, Any]:
+        return replaying.check(self.root, self.chosen, "book", commit="a commit", **options)
+
+    def keys(self, like: Run) -> set[str]:
+        """Give the keys of all seeds of a run's configuration."""
+        return {run.key() for run in TOYS if run.configuration() == like.configuration()}
+
+
+def ask(root: Path, name: str, rows: list[Row]) -> None:
+    """Leave the list of runs that a chapter asks for."""
+    lines = [json.dumps({"key": row["key"], "run": row["run"], "own": {}}) for row in rows]
+    files.write_whole(asked.path_of(root, "book", name), "\n".join(lines))
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch) -> Toy:
+    made = Toy(make_book(tmp_path, c01_toy="# %%\n"))
+    made.write()
+    ask(made.root, "01_toy", made.rows)
+
+    def here(tasks: list[tuple]) -> list[Replay]:  # new processes would import torch first
+        made.performed.append(tasks)
+        return [replaying._one(task) for task in tasks]
+
+    monkeypatch.setattr(replaying, "_perform", here)
+    return made
+
+
+@pytest.mark.parametrize("compare", [replay, retrain])
+def test_a_record_replays_to_the_bit(compare):
+    found = compare(TOY, from_row(recorded(TOY)))
+    assert (found.difference, found.tolerance, found.agrees) == (0, 0, True)
+
+
+def test_a_thinned_curve_is_retrained_to_the_bit():
+    long = replace(TOY, train=replace(TOY.train, steps=450), probes=())
+    row = recorded(long)
+    assert row["every"] == 3 and FIRST % 3, "the first losses end inside of a mean"
+    assert retrain(long, from_row(row)).difference == 0
+
+
+def test_a_book_replays_to_the_bit(toy):
+    found = toy.check()
+    assert (found["openings"], found["wholes"], found["stale"]) == (2, 1, {})
+    assert toy.check(every=True)["openings"] == 3
+
+
+def test_a_changed_loss_is_refuted_and_every_seed_of_its_configuration_is_stale(toy):
+    toy.write(*(nudged(recorded(run)) for run in TOYS if run.key() in toy.keys(OTHER)))
+    found = toy.check(every=True)
+    assert set(found["stale"]) == toy.keys(OTHER) and len(found["stale"]) == 2
+    assert "differs: " in next(iter(found["stale"].values()))
+    assert replays.stale(toy.root, "book") == found["stale"]
+    assert "RED: 2 recorded runs are stale" in replays.words(found, [("01", 2)])
+
+
+@pytest.mark.parametrize("drawn", [0, 1])
+def test_the_seed_that_is_drawn_speaks_for_the_others(toy, drawn, monkeypatch):
+    seeds = [run.key() for run in TOYS if run.key() in toy.keys(OTHER)]
+    monkeypatch.setattr(replaying, "_draw", lambda commit, key: str(key != seeds[drawn]))
+    monkeypatch.setattr(replaying, "_cheap", lambda runs, rows: [])
+    toy.write(nudged(recorded(TOYS[2])))
+    assert len(toy.check()["stale"]) == (2 if drawn == 0 else 0)
+
+
+@pytest.mark.parametrize(
+    "different", [{"cpu": "another"}, {"torch": "1.0"}, {"threads": 2}, {"together": 4}], ids=str
+)
+def test_another_machine_is_given_a_tolerance(different):
+    row = recorded(TOY)
+    row = changed(row, provenance=row["provenance"] | different)
+    assert replay(TOY, from_row(row)).tolerance == OPENING
+    assert retrain(TOY, from_row(row)).tolerance == WHOLE
+    first = row["first"]
+    near, far = (changed(row, first=[x * (1 + e) for x in first]) for e in (OPENING / 2, 1e-3))
+    assert 0 < replay(TOY, from_row(near)).difference < OPENING
+    assert replay(TOY, from_row(near)).agrees
+    assert not replay(TOY, from_row(far)).agrees
+
+
+def test_a_probes_changed_value_is_found_by_training_in_full(toy):
+    row = recorded(TOY)
+    value = row["probes"]["validation"]
+    probes = {"validation": {**value, "loss": value["loss"] * 1.001}}
+    toy.write(*(changed(recorded(r), probes=probes) for r in TOYS if r.key() in toy.keys(TOY)))
+    assert replay(TOY, from_row(changed(row, probes=probes))).agrees, "its first steps are right"
+    toy.write(*(changed(recorded(run), cpu_seconds=99.0) for run in (OTHER, TOYS[3], *TOYS[4:])))
+    found = toy.check(every=True)
+    assert set(found["stale"]) == toy.keys(TOY)
+    assert "validation by" in next(iter(found["stale"].values()))
+
+
+def test_a_number_that_is_none_in_one_of_them_is_a_difference():
+    record = from_row(recorded(TOY))
+    spoilt = replace(record, losses=[*record.losses[:7], float("nan"), *record.losses[8:]])
+    assert not replay(TOY, spoilt).agrees
+
+
+def test_what_diverged_is_trained_in_full_only_where_nothing_else_has_its_probes(toy):
+    rows = {run.key(): recorded(run) for run in TOYS[:2]}
+    runs = {run.key(): run for run in TOYS[:2]}
+    first, second = rows
+    rows[first] = {**rows[first], "diverged_at": 2, "cpu_seconds": 0.0}
+    assert replaying._cheap(runs, rows) == [second]
+    assert replaying._cheap({first: runs[first]}, {first: rows[first]}) == [first]
+
+
+def test_code_that_fails_at_a_run_refutes_it(toy, monkeypatch):
+    build_model = ModelConfig.build
+
+    def broken(config):
+        if config.recipe == "post":
+            raise RuntimeError("no such thing")
+        return build_model(config)
+
+    monkeypatch.setattr(ModelConfig, "build", broken)
+    found = toy.check()
+    assert set(found["stale"]) == toy.keys(OTHER)
+    assert "RuntimeError: no such thing" in next(iter(found["stale"].values()))
+
+
+@pytest.fixture
+def sources(tmp_path, monkeypatch):
+    """Let the hash of the code be that of a folder with one file."""
+    folder = tmp_path / "sources"
+    folder.mkdir()
+    (folder / "files.py").write_text("a = 1\n")
+    monkeypatch.setattr(files, "__file__", str(folder / "files.py"))
+    files.code_hash.cache_clear()
+    yield folder
+    files.code_hash.cache_clear()
+
+
+def test_a_verdict_is_kept_until_code_or_records_change(toy, sources):
+    def again() -> int:
+        toy.performed.clear()
+        files.code_hash.cache_clear()  # what another process does
+        assert build._replays(toy.root, "book", toy.chosen)
+        return len(toy.performed)
+
+    assert (again(), again()) == (1, 0)
+    (sources / "files.py").write_text("a = 2\n")
+    assert (again(), again()) == (1, 0)
+    toy.write(changed(recorded(TOY), at="2026-02-01T00:00:00+00:00"))
+    assert (again(), again()) == (1, 0)
+    ask(toy.root, "01_toy", toy.rows[:-1])
+    assert (again(), again()) == (1, 0)
+
+
+# Slow: the book's own records, and copies of labkit.
+
+REPLAYS = """
+import importlib, json, pathlib, sys
+import labkit
+from labkit.experiments import Run
+from labkit.experiments.records import from_row
+from labkit.experiments.replay import replay, retrain
+
+assert pathlib.Path(labkit.__file__).is_relative_to(sys.argv[1]), labkit.__file__
+task = json.load(sys.stdin)
+for name in task["imports"]:
+    importlib.import_module(name)
+found = []
+for kind, row in task["replays"]:
+    run = Run.from_dict(row["run"])
+    one = {"opening": replay, "whole": retrain}[kind](run, from_row(row))
+    found.append(
+        {"key": run.key(), "agrees": one.agrees, "difference": one.difference, "what": str(one)}
+    )
+print(json.dumps(found))
+"""
+
+
+def names() -> list[str]:
+    """List the files of the book's records."""
+    return Records(ROOT).names()
+
+
+@cache
+def book(name: str) -> dict[str, Row]:
+    """Read a file of records, without the norms that a chapter defines: their code is there."""
+    rows = Records(ROOT).load(name)
+    return {key: row for key, row in rows.items() if "@" not in str(row["run"]["model"])}
+
+
+def has(row: Row, fields: dict[str, Any]) -> bool:
+    """Tell whether a row's run has these values, by dotted names."""
+    return all(_get(row["run"], name.split(".")) == value for name, value in fields.items())
+
+
+def _get(value: Any, names: list[str]) -> Any:
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def here(row: Row) -> Row:
+    """Give a row as this machine would write it: on another kind, digits differ anyway."""
+    there = row["provenance"]
+    if all(there[name] == provenance()[name] for name in ("cpu", "torch")):
+        return row
+    run = Run.from_dict(row["run"])
+    return to_row(run, execute(run), row["at"])
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of labkit in a folder, to be changed and then to replay records."""
+
+    folder: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> "Copy":
+        shutil.copytree(ROOT / "labkit", folder / "labkit")
+        return cls(folder)
+
+    def edit(self, path: str, *changes: tuple[str, str]) -> None:
+        """Replace texts that stand in a file exactly once."""
+        file = self.folder / path
+        text = file.read_text(encoding="utf-8")
+        for old, new in changes:
+            assert text.count(old) == 1, f"{path} must hold {old!r} exactly once"
+            text = text.replace(old, new)
+        self.write(path, text)
+
+    def write(self, path: str, text: str) -> None:
+        file = self.folder / path
+        file.write_text(text, encoding="utf-8")
+        for compiled in file.parent.glob(f"__pycache__/{file.stem}.*.pyc"):
+            compiled.unlink()
+
+    def environment(self, *more: Path) -> dict[str, str]:
+        path = os.pathsep.join(map(str, (self.folder, *more)))
+        return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+    def replay(self, tasks: list[tuple[str, Row]], imports: tuple[str, ...] = ()) -> list[dict]:
+        """Replay records with the copy, in a process of its own."""
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", REPLAYS, str(self.folder)],
+            input=json.dumps({"replays": tasks, "imports": imports}),
+            text=True,
+            capture_output=True,
+            cwd=self.folder,
+            env=self.environment(),
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def test(self, name: str) -> subprocess.CompletedProcess[str]:
+        """Run one test of this repository on the copy."""
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", name],
+            text=True,
+            capture_output=True,
+            cwd=ROOT,
+            env=self.environment(ROOT, ROOT / "kernels"),
+        )
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A change of what labkit computes, and what must notice it.
+
+    `sees` is "opening" or "whole" (replays of recorded runs that have the fields `of`; in full
+    are those that `labkit runs replay` chooses), "key" (the run is another one), or a test.
+    """
+
+    idea: str
+    path: str
+    changes: tuple[tuple[str, str], ...]
+    sees: str
+    chapter: str = ""
+    of: dict[str, Any] = field(default_factory=dict)
+
+
+RESIDUAL, SCALED = "labkit/placements/residual.py", "labkit/placements/scaled.py"
+BATCH, RMS = "labkit/norms/batch_norm.py", "labkit/norms/rms_norm.py"
+NATIVE = "return torch.batch_norm(rows, weight, bias, mean, var, training, momentum, self.eps, "
+BIASED = (
+    f"        {NATIVE}cudnn)",
+    "        before = None if var is None else var.clone()\n"
+    f"        y = {NATIVE.removeprefix('return ')}cudnn)\n"
+    "        if training and var is not None:\n"
+    "            n = rows.numel() // rows.shape[1]\n"
+    "            var.data.sub_((var - (1 - momentum) * before) / n)\n"
+    "        return y",
+)
+PLANTS = (
+    Plant(
+        "1a biased running variance, in the formula",
+        BATCH,
+        ((" * (len(rows) / (len(rows) - 1))", ""),),
+        "tests/test_norms_batch.py::test_the_function_updates_as_the_module",
+    ),
+    Plant(
+        "1b biased running variance, in torch's operation",
+        BATCH,
+        (BIASED,),
+        "whole",
+        of={"model.norm": "batch"},
+    ),
+    Plant(
+        "1c the same, seen by a test",
+        BATCH,
+        (BIASED,),
+        "tests/test_norms_batch.py::"
+        "test_one_step_stores_the_unbiased_variance_and_normalizes_with_the_biased_one",
+    ),
+    Plant(
+        "2a Pre-Norm without its final norm",
+        "labkit/model/transformer.py",
+        (
+            (
+                "self.final_norm = norm_of(config) if final else nn.Identity()",
+                "self.final_norm = nn.Identity()",
+            ),
+        ),
+        "opening",
+        "03",
+        {"model.recipe": "pre"},
+    ),
+    Plant(
+        "2b the same, said in the recipe",
+        "labkit/placements/__init__.py",
+        (
+            (
+                '"pre": Recipe(PRE, "Xiong et al. 2020, arXiv 2002.04745")',
+                '"pre": Recipe(PRE, "Xiong et al. 2020, arXiv 2002.04745", final_norm=False)',
+            ),
+        ),
+        "key",
+        "03",
+        {"model.recipe": "pre"},
+    ),
+    Plant(
+        "3a RMSNorm's gain after the cast",
+        RMS,
+        (
+            (
+                "return affine(wide * torch.rsqrt(mean_square + eps), weight, None).to(x.dtype)",
+                "y = (wide * torch.rsqrt(mean_square + eps)).to(x.dtype)\n"
+                "    return affine(y, weight, None)",
+            ),
+        ),
+        "tests/test_norms_rms.py::test_casts_come_bit_for_bit_in_the_stated_order",
+    ),
+    Plant(
+        "3b the same, in a chosen arithmetic",
+        "labkit/norms/arithmetic.py",
+        (
+            (
+                "return affine(low * torch.rsqrt(mean_square + eps), weight, None).to(x.dtype)",
+                "y = (low * torch.rsqrt(mean_square + eps)).to(x.dtype)\n"
+                "    return affine(y, weight, None)",
+            ),
+        ),
+        "opening",
+        "03",
+        {"model.norm": "rms", "model.norm_arithmetic": "bfloat16"},
+    ),
+    Plant(
+        "4 QK-Norm after the rotation",
+        "labkit/attention/multihead.py",
+        (
+            (
+                "after = self.norms is not None and self.norms.after_rope",
+                "after = self.norms is not None",
+            ),
+        ),
+        "opening",
+        "04",
+        {"model.qk_norm": "qk rms"},
+    ),
+    Plant(
+        "5 DeepNorm's α on the branch",
+        SCALED,
+        (("return N(self.alpha * x + f(x))", "return N(x + self.alpha * f(x))"),),
+        "opening",
+        "05",
+        {"model.recipe": "deepnorm"},
+    ),
+    Plant(
+        "6 HybridNorm's feed-forward is added to the stream before its norm",
+        RESIDUAL,
+        (("        return z + f(z)", "        return x + f(z)"),),
+        "opening",
+        "06",
+        {"model.recipe": "hybrid"},
+    ),
+    Plant(
+        "7 DyT with an α for each channel",
+        "labkit/norms/dynamic_tanh.py",
+        (
+            ('    check_scalar("dynamic_tanh", "alpha", alpha)\n', ""),
+            ("torch.tanh(scalar(alpha, wide) * wide)", "torch.tanh(alpha * wide)"),
+            ("torch.full((1,), float(alpha)", "torch.full((dim,), float(alpha)"),
+        ),
+        "opening",
+        "07",
+        {"model.norm": "dyt"},
+    ),
+    Plant(
+        "8 nGPT normalizes every matrix along the same axis",
+        "labkit/placements/sphere.py",
+        (
+            (
+                "unit_rows_(module.weight, 0 if writes else 1)",
+                "unit_rows_(module.weight, 1)",
+            ),
+        ),
+        "opening",
+        "08",
+        {"model.recipe": "ngpt", "model.differs": None},
+    ),
+    Plant(
+        "9 the seed does not reach the weights",
+        "labkit/experiments/run.py",
+        (("    torch.manual_seed(run.seed)", "    torch.manual_seed(0)"),),
+        "opening",
+        "10",
+        {"seed": 1},
+    ),
+    Plant(
+        "10 the last third of the schedule is halved",
+        "labkit/training.py",
+        (
+            (
+                "        return self.lr * SCHEDULES[self.schedule](progress, self.final_lr)",
+                "        late = 0.5 if 3 * step >= 2 * self.steps else 1.0\n"
+                "        return late * self.lr * "
+                "SCHEDULES[self.schedule](progress, self.final_lr)",
+            ),
+        ),
+        "whole",
+        of={"train.schedule": "cosine"},
+    ),
+)
+
+
+def in_full(fields: dict[str, Any]) -> list[Row]:
+    """List the runs with these fields that `labkit runs replay` trains in full."""
+    rows = {key: row for name in names() for key, row in book(name).items()}
+    chosen = replaying._cheap({key: Run.from_dict(row["run"]) for key, row in rows.items()}, rows)
+    return [rows[key] for key in chosen if has(rows[key], fields)]
+
+
+def concerned(plant: Plant, count: int = 2) -> list[tuple[str, Row]]:
+    """Choose the records that a planted change concerns, as tasks for a copy."""
+    if plant.sees == "whole":
+        found = [row for row in in_full(plant.of) if row["trained"] > FIRST]
+    else:
+        found = [row for row in book(plant.chapter).values() if has(row, plant.of)]
+        found = [row for row in found if row["trained"] > FIRST][:count]
+    assert found, "no run of the book has what this change concerns"
+    kind = "whole" if plant.sees == "whole" else "opening"
+    return [(kind, here(row)) for row in found]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.idea)
+def test_a_planted_change_is_noticed(plant, tmp_path, record_property):
+    copy = Copy.make(tmp_path)
+    copy.edit(plant.path, *plant.changes)
+    if plant.sees.startswith("tests/"):
+        done = copy.test(plant.sees)
+        assert done.returncode == 1 and " failed" in done.stdout, done.stdout
+        assert "AssertionError" in done.stdout, "wrong, not meaningless"
+        record_property("figure", f"planted: {plant.idea}: red: {done.stdout.splitlines()[-1]}")
+        return
+    tasks = concerned(plant)
+    for kind, row in tasks:
+        compare = {"opening": replay, "whole": retrain}[kind]
+        same = compare(Run.from_dict(row["run"]), from_row(row))
+        assert same.agrees, f"without the change: {same}"
+    found = copy.replay(tasks)
+    if plant.sees == "key":
+        assert all(one["key"] != row["key"] for one, (_, row) in zip(found, tasks, strict=True))
+    else:
+        assert [one["key"] for one in found] == [row["key"] for _, row in tasks]
+        noticed = [not one["agrees"] for one in found]
+        # Of the runs that are trained in full one is enough: the rest has nothing to do with it.
+        assert any(noticed) if plant.sees == "whole" else all(noticed), found
+    for one in found:
+        record_property("figure", f"planted: {plant.idea}: {plant.sees}: {one['what']}")
+
+
+def norm_added(copy: Copy) -> None:
+    copy.write(
+        "labkit/norms/half_norm.py",
+        '"""Half."""\n\nfrom torch import nn\n\n\nclass HalfNorm(nn.Module):\n'
+        '    """Half."""\n\n    equation = source = "half"\n\n'
+        "    def __init__(self, dim, eps=1e-6):\n        super().__init__()\n\n"
+        "    def forward(self, x):\n        return x / 2\n",
+    )
+    init = "labkit/norms/__init__.py"
+    text = (copy.folder / init).read_text(encoding="utf-8")
+    row = '\nfrom labkit.norms.half_norm import HalfNorm\n\nNORMS["half"] = HalfNorm\n'
+    copy.write(init, text + row)
+
+
+def constant_edited(copy: Copy) -> None:
+    copy.edit(
+        "labkit/probes/landscape.py",
+        ("Weights = dict[str, Tensor]\n", "Weights = dict[str, Tensor]\nUNUSED = 3\n"),
+    )
+
+
+def module_moved(copy: Copy) -> None:
+    folder = copy.folder / "labkit"
+    copy.write("labkit/optim_muon.py", (folder / "muon.py").read_text(encoding="utf-8"))
+    (folder / "muon.py").unlink()
+    copy.edit(
+        "labkit/training.py",
+        ("from labkit.muon import Muon", "from labkit.optim_muon import Muon"),
+    )
+
+
+def recipe_renamed(copy: Copy) -> None:
+    copy.edit(
+        "labkit/placements/__init__.py",
+        ('    "peri": Recipe(', '    "peri-ln": Recipe('),
+        ('    "post-norm": "post",', '    "peri": "peri-ln",\n    "post-norm": "post",'),
+    )
+
+
+def fields_added(copy: Copy) -> None:
+    copy.edit(
+        "labkit/model/config.py",
+        (
+            "\n    def __post_init__(self) -> None:\n        check_config",
+            "    novelty: float = 0.0  # unused\n\n    def __post_init__(self) -> None:\n"
+            "        check_config",
+        ),
+    )
+    copy.edit(
+        "labkit/training.py",
+        (
+            '    matmul: str = "default"',
+            '    patience: int | None = None  # unused\n    matmul: str = "default"',
+        ),
+    )
+
+
+def comment_added(copy: Copy) -> None:
+    copy.edit("labkit/training.py", ("class Observer:", "# What looks on.\nclass Observer:"))
+
+
+def docstring_changed(copy: Copy) -> None:
+    copy.edit(RMS, ('"""RMSNorm: divide', '"""RMSNorm, in other words: divide'))
+
+
+def probe_added(copy: Copy) -> None:
+    copy.edit(
+        "labkit/probes/__init__.py",
+        (
+            '    "fluctuation": Fluctuation,\n',
+            '    "fluctuation": Fluctuation,\n'
+            '    "nothing": lambda corpus: GradientNorms("nothing", (1,)),\n',
+        ),
+    )
+
+
+def plot_added(copy: Copy) -> None:
+    copy.write("labkit/plots/novelty.py", '"""New."""\n\n\ndef plot():\n    """Draw."""\n')
+    init = (copy.folder / "labkit/plots/__init__.py").read_text(encoding="utf-8")
+    copy.write("labkit/plots/__init__.py", f"{init}\nfrom .novelty import plot\n")
+
+
+def files_reformatted(copy: Copy) -> None:
+    for path in ("labkit/training.py", RMS, "labkit/model/config.py", "labkit/placements/plan.py"):
+        text = (copy.folder / path).read_text(encoding="utf-8")
+        copy.write(path, ast.unparse(ast.parse(text)))
+
+
+TOUCHES: tuple[Callable[[Copy], None], ...] = (
+    norm_added,
+    constant_edited,
+    module_moved,
+    recipe_renamed,
+    fields_added,
+    comment_added,
+    docstring_changed,
+    probe_added,
+    plot_added,
+    files_reformatted,
+)
+# Kinds of models of the book, one run each.
+SAMPLE: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("00", {"model.type": "StackConfig", "model.norm": "batch"}),
+    ("01", {"model.type": "MLPConfig", "model.norm": "layer"}),
+    ("01", {"model.type": "CNNConfig"}),
+    ("02", {"model.recipe": "peri"}),
+    ("02", {"model.recipe": "admin"}),
+    ("03", {"model.norm_arithmetic": "bfloat16"}),
+    ("04", {"model.qk_norm": "henry"}),
+    ("05", {"model.recipe": "deepnorm"}),
+    ("06", {"model.recipe": "hybrid*"}),
+    ("07", {"model.type": "ViTConfig", "model.norm": "dyt"}),
+    ("08", {"model.recipe": "ngpt", "model.differs": "early gain"}),
+    ("10", {"train.optimizer": "adamw"}),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("touch", TOUCHES, ids=lambda touch: touch.__name__)
+def test_a_harmless_touch_makes_nothing_stale(touch, tmp_path):
+    copy = Copy.make(tmp_path)
+    touch(copy)
+    sample = [
+        next(row for row in book(name).values() if has(row, fields)) for name, fields in SAMPLE
+    ]
+    found = copy.replay(
+        [("opening", row) for row in sample],
+        imports=("labkit.probes", "labkit.plots", "labkit.norms", "labkit.placements"),
+    )
+    assert [one["key"] for one in found] == [row["key"] for row in sample]
+    assert [one["what"] for one in found if not one["agrees"]] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names())
+def test_every_configuration_of_the_book_begins_as_recorded(
+    name, tmp_path, monkeypatch, record_property
+):
+    """Norms that a chapter defines itself are left out: their code is the chapter's."""
+    monkeypatch.setattr(replaying, "_perform", lambda tasks: [*map(replaying._one, tasks)])
+    root = make_book(tmp_path, c01_toy="# %%\n")
+    (root / "data").symlink_to(ROOT / "data")
+    rows = list(book(name).values())
+    ask(root, "01_toy", rows)
+    found = replaying.check(root, chapters.find(root), "book", every=True)
+    left_out = len(Records(ROOT).load(name)) - len(rows)
+    record_property(
+        "figure",
+        f"records {name}: {found['openings']} configurations, {found['wholes']} in full, "
+        f"{found['seconds']:.0f} s; runs left out with norms of the chapter's own: {left_out}",
+    )
+    assert found["stale"] == {}
+    assert found["openings"] == len({Run.from_dict(row["run"]).configuration() for row in rows})
