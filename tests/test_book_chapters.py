@@ -61,9 +61,9 @@ def test_a_chapter_that_takes_no_parameters_is_refused(book, old, new, rule):
 def changed(book, code, edit):
     """Name the parts of a chapter's key that an edit changes."""
     chapter = chapters.find(book)[0]
-    before = parts_of(chapter, book, "cpu", 0, code)
+    before = parts_of(chapter, book, "book", 0, code)
     edit()
-    after = parts_of(chapter, book, "cpu", 0, code)
+    after = parts_of(chapter, book, "book", 0, code)
     assert (key_of(before) == key_of(after)) == (before == after)
     return [kind for kind in before if before[kind] != after[kind]]
 
@@ -94,7 +94,7 @@ def test_a_key_changes_with_whatever_the_outputs_depend_on(book):
     grown = pins.read_text().replace("nbformat", "jupytext")
     assert changed(book, code, lambda: pins.write_text(grown)) == ["installed versions"]
     chapter = chapters.find(book)[0]
-    keys = {key_of(parts_of(chapter, book, p, s, code)) for p in ("cpu", "full") for s in (0, 1)}
+    keys = {key_of(parts_of(chapter, book, p, s, code)) for p in ("book", "gpu") for s in (0, 1)}
     assert len(keys) == 4
 
 

@@ -64,7 +64,7 @@ def figure(numbers):
 '''
 
 CELLS = """# %%
-publish({"text/plain": "3 s"}, kind="volatile", cpu_seconds=3.0, declared=10.0, runs=4, stored=1)
+publish({"text/plain": "3 s"}, kind="volatile", cpu_seconds=3.0, runs=4, stored=1)
 print("loss 1.2345 at", object())
 
 # %%
