@@ -426,22 +426,25 @@ def test_a_sweep_replays_what_other_code_trained_and_trains_again_what_differs(r
     """One run of each configuration is replayed; what it says holds for every seed of it."""
     other = [replace(run, train=replace(run.train, lr=0.02)) for run in RUNS[:2]]
     runs, store = [*RUNS[:2], *other], Store(root)
-    right = {run.key(): execute(run) for run in runs}
-    for run in RUNS[:2]:
-        store.put(run, right[run.key()], code="another")
-    for run in other:
-        store.put(run, replace(right[run.key()], losses=[9.0, 8.0, 7.0]), code="another")
+    right = {one.key(): execute(one) for one in runs}
+    for one in RUNS[:2]:
+        store.put(one, right[one.key()], code="another")
+    for one in other:
+        store.put(one, replace(right[one.key()], losses=[9.0, 8.0, 7.0]), code="another")
     wrong = replace(RUNS[2], train=replace(RUNS[2].train, lr=0.03))
     store.put(wrong, Record(losses=[5.0], steps=1))  # of this very code: nothing to replay
     asked = []
     monkeypatch.setattr(
-        filling, "replay", lambda run, *words: asked.append(run) or replay(run, *words)
+        filling, "replay", lambda one, *words: asked.append(one) or replay(one, *words)
     )
     records = sweep([*runs, wrong], "serial", root=root)
-    assert [run.configuration() for run in asked] == [runs[0].configuration(), runs[2].configuration()]
-    assert [record.losses for record in records[:4]] == [right[r.key()].losses for r in runs]
+    assert [run.configuration() for run in asked] == [
+        runs[0].configuration(),
+        runs[2].configuration(),
+    ]
+    assert [record.losses for record in records[:4]] == [right[one.key()].losses for one in runs]
     assert records[4].losses == [5.0]
-    made = [read_entry(store.path(run))["made"]["code"] for run in runs]
+    made = [read_entry(store.path(one))["made"]["code"] for one in runs]
     assert made == ["another", "another", CODE, CODE], "what is right stays as it was"
 
 

@@ -2,15 +2,18 @@
 
 import argparse
 from contextlib import chdir, redirect_stdout
+from dataclasses import replace
 from io import StringIO
 
 import pytest
+from stored_runs import TINY, record
 from toy_book import REPOSITORY, chapter_text, make_book
 
 from labkit.book import guide, state
 from labkit.book.outline import Outline
 from labkit.book.sizing import UNKNOWN, Need, Server, need, needs, table
 from labkit.commands.sizing import add_sizing
+from labkit.experiments.records import Records, to_row
 
 GIB = 2**30
 SERVER = Server(cores=16, memory=64 * GIB, gpu_memory=140 * GIB)
@@ -74,6 +77,10 @@ def test_the_larger_of_declared_and_measured_counts():
 def test_needs_come_from_the_chapters_and_the_last_build(tmp_path):
     text = chapter_text("01_one", cells=LAB)
     root = make_book(tmp_path, c01_one=text, c02_two=chapter_text("02_two"))
+    assert needs(root) == [Need("01_one", 0.0, GIB, 3 * GIB // 2), Need("02_two")]
+    took = [record(cpu_seconds=seconds) for seconds in (150.0, 250.0)]
+    rows = [to_row(replace(TINY, seed=seed), one, "") for seed, one in enumerate(took)]
+    Records(root).write("01", rows)
     assert needs(root) == [Need("01_one", 400.0, GIB, 3 * GIB // 2), Need("02_two")]
     notebook = state.notebook_path(root, "book", "01_one")
     notebook.parent.mkdir(parents=True)
