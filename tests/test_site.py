@@ -103,7 +103,7 @@ def test_a_chapter_that_was_not_executed_is_named_with_the_way_out(book: Path):
 
 def test_missing_claims_are_named_with_the_way_out(book: Path):
     (book / "build" / "claims" / "book.json").unlink()
-    with pytest.raises(Red, match=r"claims/cpu\.json.*make book"):
+    with pytest.raises(Red, match=r"claims/book\.json.*make book"):
         build_site(book)
 
 
