@@ -3,20 +3,14 @@
 import gzip
 import json
 import math
-import os
 import random
-import subprocess
-import sys
 from dataclasses import asdict, make_dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from stored_runs import LANGUAGE, TINY, record, variants
-from toy_book import REPOSITORY, chapter_text, make_book
 
 from labkit import ModelConfig, Record, TrainConfig
-from labkit.book import asked, chapters, recording
 from labkit.corpora import Text
 from labkit.experiments import Run
 from labkit.experiments.records import RecordError, Records, checksum, from_row, to_row
@@ -41,7 +35,6 @@ def rows(*runs: Run, at: str = EARLY) -> list[dict]:
     return [to_row(run, record(0.1 * i), at) for i, run in enumerate(runs or variants(), 1)]
 
 
-# -- keys ---------------------------------------------------------------------------------------
 def test_keys_are_what_they_were():
     assert [run.key() for run in GOLDEN.values()] == list(GOLDEN)
 
@@ -56,12 +49,10 @@ def test_a_recipe_is_its_equations_and_not_its_name(monkeypatch):
 @pytest.mark.parametrize("part", ["model", "data", "train"])
 def test_a_new_field_changes_no_key_while_it_has_its_default(part):
     old = getattr(LANGUAGE, part)
-    wider = make_dataclass(
-        type(old).__name__, [("novel", float, 0.5)], bases=(type(old),), frozen=True
-    )
+    novel, kind = [("novel", float, 0.5)], type(old)
+    wider = make_dataclass(kind.__name__, novel, bases=(kind,), frozen=True)
     assert replace(LANGUAGE, **{part: wider(**asdict(old))}).key() == LANGUAGE.key()
-    other = wider(**asdict(old), novel=0.7)
-    assert replace(LANGUAGE, **{part: other}).key() != LANGUAGE.key()
+    assert replace(LANGUAGE, **{part: wider(**asdict(old), novel=0.7)}).key() != LANGUAGE.key()
 
 
 def test_equal_values_are_one_key():
@@ -72,7 +63,6 @@ def test_equal_values_are_one_key():
     assert len({key(1.0), key(1.5), key(1.0, ("test",))}) == 3
 
 
-# -- rows ---------------------------------------------------------------------------------------
 def test_a_row_keeps_the_first_losses_exactly_and_the_curve_in_few_points():
     draw = random.Random(0)
     losses = [float(np.float32(draw.uniform(1e-3, 12))) for _ in range(1003)]
@@ -86,27 +76,22 @@ def test_a_row_keeps_the_first_losses_exactly_and_the_curve_in_few_points():
     assert back.losses[12:18] == pytest.approx([math.fsum(losses[12:18]) / 6] * 6, rel=1e-6)
     assert back.losses[-1] == pytest.approx(losses[-1], rel=1e-6), "the last stretch is one step"
     assert (back.steps, back.diverged_at, back.seconds) == (2000, 1004, 1.235)
-    assert back.probes == {
-        "test": {"loss": 3.141593, "bad": None, "count": 3},
-        "rms": [0.3333333, None],
-    }
+    test = {"loss": 3.141593, "bad": None, "count": 3}
+    assert back.probes == {"test": test, "rms": [0.3333333, None]}
     assert back.provenance == {"cpu": "abacus", "engine": "toy"}
     again = to_row(TINY, back, EARLY)
     assert again["losses"][2:] == row["losses"][2:] and again["first"] == row["first"]
 
 
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 199, 200, 201, 400])
+@pytest.mark.parametrize("count", [0, 1, 8, 9, 199, 200, 201, 400])
 def test_a_curve_keeps_its_length(count):
     losses = [float(np.float32(5 / (step + 1))) for step in range(count)]
     row = to_row(TINY, Record(losses=losses, steps=500), EARLY)
-    back = from_row(row)
-    assert len(back.losses) == count and len(row["losses"]) <= 200
-    assert back.losses[:8] == losses[:8]
-    if count <= 200:
-        assert back.losses == pytest.approx(losses, rel=1e-6)
+    back = from_row(row).losses
+    assert len(back) == count and len(row["losses"]) <= 200 and back[:8] == losses[:8]
+    assert count > 200 or back == pytest.approx(losses, rel=1e-6)
 
 
-# -- files --------------------------------------------------------------------------------------
 def test_the_same_records_are_the_same_bytes(tmp_path):
     here, there = Records(tmp_path / "a"), Records(tmp_path / "b")
     assert here.write("07", rows()) == here.path("07").stat().st_size
@@ -115,10 +100,8 @@ def test_the_same_records_are_the_same_bytes(tmp_path):
     assert list(here.load("07")) == sorted(run.key() for run in variants())
     assert here.load("08") == {} and here.find("f" * 24) is None
     Records(tmp_path / "a", "NVIDIA H200").write("07", rows(TINY))
-    assert [p.name for p in sorted(here.folder.iterdir())] == [
-        "07.jsonl.gz",
-        "07.nvidia-h200.jsonl.gz",
-    ]
+    found = {path.name for path in here.folder.iterdir()}
+    assert found == {"07.jsonl.gz", "07.nvidia-h200.jsonl.gz"}
     assert here.names() == ["07"] and len(here.load("07")) == 9
 
 
@@ -139,9 +122,7 @@ def test_any_reader_of_json_lines_reads_a_file(tmp_path):
 
 
 def edited(content: bytes) -> bytes:
-    text = gzip.decompress(content).decode()
-    assert '"steps": 3,' in text
-    return gzip.compress(text.replace('"steps": 3,', '"steps": 4,', 1).encode())
+    return gzip.compress(gzip.decompress(content).replace(b'"steps": 3,', b'"steps": 4,', 1))
 
 
 def of_the_future(content: bytes) -> bytes:
@@ -178,7 +159,6 @@ def test_a_damaged_file_is_named_once_and_the_others_still_read(tmp_path, damage
     assert store.get(other) == from_row(records.load("08")[other.key()])
 
 
-# -- beside the store ---------------------------------------------------------------------------
 def test_of_a_stored_and_a_recorded_run_the_newer_counts(tmp_path):
     store = Store(tmp_path)
     store.put(TINY, record(0.25))
@@ -190,75 +170,3 @@ def test_of_a_stored_and_a_recorded_run_the_newer_counts(tmp_path):
     store.path(TINY).unlink()
     assert store.get(TINY) == from_row(store.records.load("07")[TINY.key()])
     assert Store(tmp_path, "a GPU").get(TINY) is None, "what a GPU computed is another record"
-
-
-@pytest.fixture
-def book(tmp_path):
-    """A book of two chapters; the first asks for all but two of the stored runs."""
-    root = make_book(tmp_path, c01_one=chapter_text("01_one"), c02_two=chapter_text("02_two"))
-    store, runs = Store(root), variants()
-    for i, run in enumerate(runs):
-        store.put(run, record(0.1 * (i + 1)))
-    declare(root, "01_one", runs[:6])
-    declare(root, "02_two", runs[4:7])
-    return root
-
-
-def declare(root: Path, name: str, runs: list[Run]) -> None:
-    path = asked.path_of(root, "book", name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [{"key": run.key(), "run": run.to_dict(), "own": {}} for run in runs]
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-
-
-def test_what_was_asked_for_is_recorded_once_and_the_rest_stays_in_the_store(book):
-    store, runs = Store(book), variants()
-
-    def read() -> dict[str, list[np.float32]]:
-        return {run.key(): [np.float32(x) for x in store.get(run).losses] for run in runs}
-
-    before = read()
-    done = recording.record(book, chapters.find(book), "book")
-    assert [(one.name, one.runs, one.new, one.dropped) for one in done] == [
-        ("01", 6, 6, 0),
-        ("02", 1, 1, 0),
-    ]
-    assert sorted(p.stem for p in store.folder.glob("*.json")) == sorted(
-        run.key() for run in runs[7:]
-    ), "a run that nobody declared stays where it is"
-    assert read() == before
-    content = store.records.path("01").read_bytes()
-    assert [one.new for one in recording.record(book, chapters.find(book), "book")] == [0, 0]
-    assert store.records.path("01").read_bytes() == content
-    store.put(runs[0], record(9.0))  # trained again: the newer one is recorded
-    row = store.records.load("01")[runs[0].key()]
-    store.records.write("01", [*store.records.load("01").values(), row | {"at": EARLY}])
-    declare(book, "01_one", runs[:5])
-    store.records.write("01", rows(*runs[:6]))
-    (one, two) = recording.record(book, chapters.find(book), "book")
-    assert (one.runs, one.new, one.dropped) == (5, 1, 1) and two.name == "02"
-    assert store.get(runs[0]).losses[-1] == 9.0 and not store.path(runs[0]).exists()
-
-
-def test_records_beyond_their_limit_are_refused(book, monkeypatch):
-    monkeypatch.setattr(recording, "LIMIT", 100)
-    with pytest.raises(ValueError, match=r"may take 0 MB, but take"):
-        recording.record(book, chapters.find(book), "book")
-
-
-def test_two_who_record_at_once_both_end_right(book):
-    store, runs = Store(book), variants()
-    program = (
-        "import sys; from pathlib import Path; from labkit.book import chapters, recording\n"
-        "root = Path(); print(*recording.record(root, chapters.find(root), 'book'))"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    both = [
-        subprocess.Popen([sys.executable, "-c", program], cwd=book, env=environment)
-        for _ in range(2)
-    ]
-    assert [process.wait(300) for process in both] == [0, 0]
-    found = {name: set(store.records.load(name)) for name in store.records.names()}
-    assert found == {"01": {r.key() for r in runs[:6]}, "02": {runs[6].key()}}
-    assert all(store.get(run) is not None for run in runs)
-    assert [p.name for p in store.records.folder.glob(".*")] == []
