@@ -145,7 +145,7 @@ def figure(alt: str, caption: str, provenance: dict | None = PROVENANCE, shade: 
 
 
 def volatile(runs: int, seconds: float) -> list:
-    facts = {"kind": "volatile", "cpu_seconds": seconds, "declared": 300.0, "runs": runs}
+    facts = {"kind": "volatile", "cpu_seconds": seconds, "runs": runs}
     bar = {"name": "stderr", "output_type": "stream", "text": "100%|████| 10/10\n"}
     data = {"text/plain": "VOLATILE seconds"}
     return [bar, {"output_type": "display_data", "data": data, "metadata": {"labkit": facts}}]

@@ -51,26 +51,26 @@ def variants() -> list[Run]:
     return [*language, TINY]
 
 
-def rewrite(path: Path, rename: bool = False, **parts: dict) -> Path:
-    """Change parts of an entry and its checksum with them; `rename` gives it the key, too."""
+def rewrite(path: Path, **parts: dict) -> Path:
+    """Change parts of an entry and its checksum with them."""
     entry = json.loads(path.read_text())
     del entry["checksum"]
     for name, changes in parts.items():
         entry[name] |= changes
-    if rename:
-        made = entry["made"]
-        content = {"run": entry["run"], **{k: made[k] for k in ("code", "torch", "device")}}
-        key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-        path.unlink()
-        path, entry["key"] = path.with_name(f"{key}.json"), key
     checksum = hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()
     path.write_text(json.dumps({"checksum": checksum, **entry}))
     return path
 
 
 def make_stale(store: Store, run: Run, **made: str) -> Path:
-    """Make a stored run one of other code, under the key that it had there."""
-    return rewrite(store.path(run), rename=True, made={"code": "0" * 64, **made})
+    """Make a stored run one of schema 2, whose keys had 64 digits and followed from the code."""
+    path = rewrite(store.path(run), made=made)
+    entry = json.loads(path.read_text()) | {"schema": 2}
+    path.unlink()
+    key = hashlib.sha256(path.stem.encode()).hexdigest()
+    path = path.with_name(f"{key}.json")
+    path.write_text(json.dumps(entry | {"key": key}))
+    return path
 
 
 def make_older(path: Path) -> Path:

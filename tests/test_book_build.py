@@ -25,10 +25,10 @@ def test_a_chapter_runs_when_it_changed_and_only_then(tmp_path):
     status, said = run(book, "book", "build")
     assert status == 1, said  # nothing is recorded yet
     assert "01_one: starts (never finished)" in said
-    assert "4 runs, 1 of them from the store" in said
-    assert (book / "runs.txt").read_text() == f"cpu 0 1 {book}\n"
+    assert "; 4 runs read" in said
+    assert (book / "runs.txt").read_text() == f"book 0 1 {book}\n"
     known = state.read(book, "book", "01_one")
-    assert known is not None and known["cpu_seconds"] == 3.0 and known["declared"] == 10.0
+    assert known is not None and known["cpu_seconds"] == 3.0
 
     status, said = run(book, "book", "accept", "--all", "--why", "first record")
     assert status == 0, said
@@ -38,7 +38,7 @@ def test_a_chapter_runs_when_it_changed_and_only_then(tmp_path):
     said = build.communicate(timeout=60)[0]
     assert build.returncode == 0
     assert said.splitlines() == [
-        "book (cpu): 1 of 1 chapters up to date",
+        "book (book): 1 of 1 chapters up to date",
         "claims: 1 as recorded, 0 red, 0 to look at",
     ]
     assert len((book / "runs.txt").read_text().splitlines()) == 1
@@ -102,7 +102,7 @@ def test_a_failing_chapter_fails_the_build_and_nothing_else(tmp_path):
     failed = nbformat.read(book / "build" / "book" / "smoke" / "01_bad.failed.ipynb", 4)
     assert any(out.output_type == "error" for c in failed.cells for out in c.get("outputs", []))
     assert twin.read_text() == "what was there"
-    assert not (book / "chapters" / "02_good.ipynb").exists()  # only size cpu writes twins
+    assert not (book / "chapters" / "02_good.ipynb").exists()  # only size book writes twins
     assert state.read(book, "smoke", "01_bad") is None
     claims = json.loads((book / "build" / "claims" / "smoke.json").read_text())
     assert list(claims["claims"]) == ["02-mean"] and claims["provenance"]["seed"] == 3
@@ -133,14 +133,15 @@ def test_chapters_that_no_kernel_could_run_are_red_at_once(tmp_path):
     assert "RED: 01_bare, 02_torn" in said
 
 
-def test_a_chapter_that_overruns_its_declared_seconds_is_red(tmp_path):
-    cells = CELLS.replace("cpu_seconds=3.0", "cpu_seconds=13.0")
+def test_a_chapter_that_holds_more_bytes_than_it_declares_is_red(tmp_path):
+    held = 'kernel_bytes=13 * 2**20, memory={"kernel": 10 * 2**20, "run": 2**20}'
+    cells = CELLS.replace("cpu_seconds=3.0", f"cpu_seconds=3.0, {held}")
     book = make_book(tmp_path, c01_one=chapter_text("01_one", cells=cells))
     for _ in range(2):  # and stays red when nothing changes
         status, said = run(book, "book", "build", "--size", "smoke")
         assert status == 1
-        assert "took 13 CPU-seconds, but it declares 10" in said
-    # Where the ledger was recorded on another machine, its seconds are no law.
+        assert "RED: its kernel held 13 MiB, but it declares 10" in said
+    # Where the ledger was recorded on another machine, its bytes are no law.
     ledger = book / "data" / "ledger" / "smoke.json"
     ledger.parent.mkdir(parents=True)
     elsewhere = {"device": "cpu", "cpu": "a quick one", "torch": "0"}
@@ -148,4 +149,4 @@ def test_a_chapter_that_overruns_its_declared_seconds_is_red(tmp_path):
         json.dumps({"schema": 1, "size": "smoke", "provenance": elsewhere, "claims": {}})
     )
     status, said = run(book, "book", "build", "--size", "smoke")
-    assert status == 0 and "note: its runs took 13 CPU-seconds" in said
+    assert status == 0 and "note: its kernel held 13 MiB" in said

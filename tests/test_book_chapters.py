@@ -1,11 +1,17 @@
+import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
+from stored_runs import TINY
+from stored_runs import record as record_of
 from toy_book import REPOSITORY, chapter_text, make_book
 
-from labkit.book import chapters
+from labkit.book import asked, chapters, keys
 from labkit.book.keys import key_of, parts_of
+from labkit.experiments.records import Records
+from labkit.experiments.store import Store
 
 
 @pytest.fixture
@@ -58,44 +64,43 @@ def test_a_chapter_that_takes_no_parameters_is_refused(book, old, new, rule):
         chapters.check_parameters(chapters.read(chapter), chapter.source)
 
 
-def changed(book, code, edit):
+def changed(book, edit):
     """Name the parts of a chapter's key that an edit changes."""
     chapter = chapters.find(book)[0]
-    before = parts_of(chapter, book, "cpu", 0, code)
+    before = parts_of(chapter, book, "book", 0)
     edit()
-    after = parts_of(chapter, book, "cpu", 0, code)
+    after = parts_of(chapter, book, "book", 0)
     assert (key_of(before) == key_of(after)) == (before == after)
     return [kind for kind in before if before[kind] != after[kind]]
 
 
-def test_a_key_changes_with_whatever_the_outputs_depend_on(book):
-    code = book / "src"
-    (code / "labkit").mkdir(parents=True)
-    (code / "labkit" / "used.py").write_text('"""Doc."""\nX = 1\n')
-    (code / "labkit" / "other.py").write_text("X = 1\n")
+def test_a_key_changes_with_whatever_the_outputs_depend_on(book, monkeypatch):
     text = book / "chapters" / "01_one.py"
-    text.write_text(text.read_text() + "\n# %%\nfrom labkit import used\n")
-    used, other = code / "labkit" / "used.py", code / "labkit" / "other.py"
     papers, pins = book / "data" / "papers", book / "pyproject.toml"
     papers.mkdir(parents=True)
 
-    assert changed(book, code, lambda: other.write_text("X = 2\n")) == []
-    assert changed(book, code, lambda: used.write_text('"""New."""\nX = 1  # one\n')) == []
-    assert changed(book, code, lambda: used.write_text("X = 2\n")) == ["labkit's code"]
-    assert changed(book, code, lambda: (papers / "a.csv").write_text("1")) == ["data/papers"]
+    def code() -> None:
+        monkeypatch.setattr(keys, "code_hash", lambda: "of another labkit")
+
+    assert changed(book, lambda: None) == []
+    assert changed(book, code) == ["labkit's code"]
+    assert changed(book, lambda: (papers / "a.csv").write_text("1")) == ["data/papers"]
     record = book / "data" / "kernels.json"
-    assert changed(book, code, lambda: record.write_text("{}")) == ["data/papers"]
-    assert changed(book, code, lambda: text.write_text(text.read_text() + "# hi\n")) == ["its code"]
+    assert changed(book, lambda: record.write_text("{}")) == ["data/papers"]
+    assert changed(book, lambda: text.write_text(text.read_text() + "# hi\n")) == ["its code"]
     reworded = text.read_text().replace("Some words.", "Other words.")
-    assert changed(book, code, lambda: text.write_text(reworded)) == ["its prose"]
-    text.write_text(text.read_text() + "print(inspect.getsource(used))\n")
-    comment = '"""New."""\nX = 2  # two\n'
-    assert changed(book, code, lambda: used.write_text(comment)) == ["labkit's code"]
+    assert changed(book, lambda: text.write_text(reworded)) == ["its prose"]
     grown = pins.read_text().replace("nbformat", "jupytext")
-    assert changed(book, code, lambda: pins.write_text(grown)) == ["installed versions"]
+    assert changed(book, lambda: pins.write_text(grown)) == ["installed versions"]
+    assert changed(book, lambda: Records(book).write("01", [])) == ["records"]
+    store, mine, other = Store(book), TINY, replace(TINY, seed=1)
+    asked.path_of(book, "book", "01_one").parent.mkdir(parents=True)
+    asked.path_of(book, "book", "01_one").write_text(json.dumps({"key": mine.key()}))
+    assert changed(book, lambda: store.put(mine, record_of())) == ["records"]
+    assert changed(book, lambda: store.put(other, record_of())) == [], "it asks for no such run"
     chapter = chapters.find(book)[0]
-    keys = {key_of(parts_of(chapter, book, p, s, code)) for p in ("cpu", "full") for s in (0, 1)}
-    assert len(keys) == 4
+    found = {key_of(parts_of(chapter, book, p, s)) for p in ("book", "gpu") for s in (0, 1)}
+    assert len(found) == 4
 
 
 def test_reading_notebooks_builds_no_grammar_of_addresses():

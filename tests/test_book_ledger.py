@@ -167,7 +167,7 @@ def test_a_chapter_edited_since_it_ran_is_red_and_cannot_be_accepted(accepted, c
     assert "01-mean" in recorded(accepted)["claims"]
 
 
-def test_a_long_profile_is_recorded_chapter_by_chapter(accepted, capsys, monkeypatch):
+def test_a_long_size_is_recorded_chapter_by_chapter(accepted, capsys, monkeypatch):
     monkeypatch.setattr(ledger, "LONG", ("book",))
     execute(accepted, [card("01-mean")], [card("02-mean", verdict="not-seen")])
     source = accepted / "chapters" / "01_one.py"

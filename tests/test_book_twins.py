@@ -47,7 +47,7 @@ def settle(book, *outputs):
         cell.outputs = shown
     extra = nbformat.v4.new_code_cell("seed = 0", metadata={"tags": ["injected-parameters"]})
     notebook.cells.insert(2, extra)
-    executed = state.notebook_path(book, "cpu", chapter.name)
+    executed = state.notebook_path(book, "book", chapter.name)
     write_whole(executed, nbformat.writes(notebook))
     twins.settle(chapter, executed, book)
     return chapter.twin.read_text()

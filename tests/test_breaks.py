@@ -58,7 +58,7 @@ CHAPTERS = pytest.mark.parametrize("chapter", chapters.find(ROOT), ids=lambda c:
 
 @pytest.fixture(scope="module")
 def ledger() -> dict[str, Any]:
-    return json.loads((ROOT / "data/ledger/cpu.json").read_text(encoding="utf-8"))["claims"]
+    return json.loads((ROOT / "data/ledger/book.json").read_text(encoding="utf-8"))["claims"]
 
 
 def broken(one: Break, folder: Path) -> Path:

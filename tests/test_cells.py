@@ -177,7 +177,7 @@ def test_cells_whose_runs_are_not_recorded_are_skipped_and_what_needs_them(tmp_p
     cells = [cell.index for cell in code_cells(found)[2:]]
     whole, (tried,) = run(found, [Trial(*cells[1:3])], size="smoke", seed=0)
     assert list(whole.skipped) == [cells[1], cells[2], cells[4]]
-    assert "1 of 1 have no record" in whole.skipped[cells[1]]
+    assert "1 of 1 runs have none; train them with: make runs ONLY=01" in whole.skipped[cells[1]]
     assert list(whole.errors) == [cells[5]], "a name that nothing makes is an error"
     assert whole.errors[cells[5]].startswith("NameError: name 'k'")
     assert list(tried.skipped) == cells[1:3] and tried.claims == whole.claims == {}

@@ -40,7 +40,6 @@ from labkit.scale.parallel import processes as scale_processes
 
 GIB = 2**30
 GPU = "a GPU"
-SECONDS = {"smoke": 1.0, "cpu": 1.0, "full": 1.0}
 BAD = ["0", "-0.5", "1.01", "half", "nan", "inf", "0,5"]
 
 
@@ -355,8 +354,9 @@ def test_the_largest_run_counts_by_device(tmp_path):
         near.put(run, record(), peak_bytes=peak, together=together)
     far.put(runs[0], record(), peak_bytes=9)
     far.put(runs[1], record(), peak_bytes=41, together=4)
-    keys = {run.key() for run in runs} | {run.key(GPU) for run in runs[:2]} | {"gone"}
-    assert courtesy.largest(near.folder, keys) == {"run_bytes": 7, "gpu_bytes": 11}
+    keys = {run.key() for run in runs} | {"gone"}
+    assert courtesy.largest(near.folder, keys) == {"run_bytes": 7, "gpu_bytes": 0}
+    assert courtesy.largest(far.folder, keys) == {"run_bytes": 0, "gpu_bytes": 11}
     assert courtesy.largest(near.folder, []) == {"run_bytes": 0, "gpu_bytes": 0}
 
 
@@ -368,7 +368,7 @@ def test_only_what_was_declared_for_is_compared(monkeypatch):
     assert not courtesy.comparable("book", "processes")
 
 
-COST = {"cpu_seconds": 9.0, "declared": 10.0, "memory": {"kernel": 100 * 2**20, "run": 8 * 2**20}}
+COST = {"cpu_seconds": 9.0, "memory": {"kernel": 100 * 2**20, "run": 8 * 2**20}}
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,7 @@ def test_a_quarter_more_than_declared_is_too_much(kernel, run, said):
 
 
 def test_who_declares_no_memory_is_held_to_none():
-    assert excesses({"cpu_seconds": 9.0, "declared": 10.0, "kernel_bytes": 2**50}) == []
+    assert excesses({"cpu_seconds": 9.0, "kernel_bytes": 2**50}) == []
 
 
 def test_the_build_reads_the_summary_and_goes_red(tmp_path, capsys):
@@ -396,7 +396,7 @@ def test_the_build_reads_the_summary_and_goes_red(tmp_path, capsys):
     shown = [
         {"outputs": [{"metadata": {"labkit": about}}]}
         for about in (
-            {"kind": "volatile", "cpu_seconds": 3.0, "declared": 10.0, "runs": 4, "stored": 1},
+            {"kind": "volatile", "cpu_seconds": 3.0, "runs": 4, "stored": 1},
             {"kind": "claim"},
             last,
         )

@@ -90,7 +90,7 @@ def twin(root):
     """Leave the twin of an executed chapter."""
     (chapter,) = chapters.find(root)
     pretend(root, "01_toy", card("01-mean"))
-    chapter.twin.write_text((root / "build/book/cpu/01_toy.ipynb").read_text())
+    chapter.twin.write_text((root / "build/book/book/01_toy.ipynb").read_text())
     return chapter
 
 

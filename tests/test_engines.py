@@ -16,7 +16,7 @@ import pytest
 from labkit import Record, cli
 from labkit.book.cells import book_chapter
 from labkit.book.keys import key_of, parts_of
-from labkit.experiments import filling, sweep
+from labkit.experiments import execute, filling, sweep
 from labkit.experiments.engines import base, limits, make_engine, worker_process
 from labkit.experiments.engines import bench as engines_bench
 from labkit.experiments.engines.locks import alone
@@ -24,7 +24,8 @@ from labkit.experiments.engines.processes import Processes
 from labkit.experiments.engines.serial import Serial
 from labkit.experiments.engines.task import complete
 from labkit.experiments.engines.waiting import Waiting
-from labkit.experiments.store import Store, read_entry
+from labkit.experiments.replay import replay
+from labkit.experiments.store import CODE, Store, read_entry
 from tests.faults.bench import HERE, REPOSITORY, RUNS
 from tests.toy_book import chapter_text, make_book, run
 
@@ -417,49 +418,34 @@ def test_a_sweep_trains_each_run_once_and_returns_records_in_order(root, capsys)
     assert [record.losses for record in records][::2] == [[1.0], [1.0]]
     assert records[1] == Store(root).get(RUNS[0]) and records.runs == runs
     said = capsys.readouterr().err
-    assert said.startswith("1 runs are stored; the others: 1 runs, and nothing is known")
+    assert said.startswith("1 runs are stored, 1 train\n")
     assert sweep(runs, "serial", root=root) == records and capsys.readouterr().err == ""
 
 
-def test_a_sweep_keeps_to_its_budget_or_says_what_it_leaves_out(root, capsys):
-    store = Store(root)
-    for seed in (10, 11):
-        took = Record(losses=[1.0], steps=3, cpu_seconds=100.0)
-        store.put(replace(RUNS[0], seed=seed), took)
-    with pytest.raises(ValueError, match=r"this sweep needs about .* the budget is 2 min 30 s"):
-        sweep(RUNS[:3], "serial", root=root, budget="150")
-    assert store.get(RUNS[0]) is None, "nothing was begun"
-    records = sweep(RUNS[:3], "serial", root=root, budget="150", shrink=True)
-    assert records.runs == RUNS[:1] and len(records) == 1
-    assert "2 of 3 runs left out" in capsys.readouterr().out
-
-
-def test_a_sweep_that_shrinks_stays_paired_and_goes_on_with_what_it_left_out(root):
-    rates, store = (0.01, 0.02), Store(root)
-    arms = [replace(RUNS[0], train=replace(RUNS[0].train, lr=rate)) for rate in rates]
-    grid = [replace(arm, seed=seed) for arm in arms for seed in range(4)]
-    for stored in grid[:4]:  # the first arm is there
-        store.put(stored, Record(losses=[1.0], steps=3, cpu_seconds=100.0))
-
-    def seeds(runs) -> list[list[int]]:
-        return [[run.seed for run in runs if run.train.lr == rate] for rate in rates]
-
-    some = sweep(grid, "serial", root=root, budget="250", shrink=True)
-    assert seeds(some.runs) == [[0, 1], [0, 1]], "each arm has the seeds of the other"
-    before = {path.name: path.stat().st_mtime_ns for path in store.folder.iterdir()}
-    assert len(before) == 6, "and no more than fits is trained"
-    rest = sweep(grid, "serial", root=root, budget="250", shrink=True)
-    assert rest.runs == grid and seeds(rest.runs) == [[0, 1, 2, 3]] * 2
-    after = {path.name: path.stat().st_mtime_ns for path in store.folder.iterdir()}
-    assert len(after) == 8 and before.items() <= after.items(), "nothing trains twice"
-
-
-def test_a_sweep_without_a_budget_is_told_its_time_from_the_store_only(root, monkeypatch, capsys):
-    monkeypatch.setattr("labkit.experiments.budget.stopwatch", lambda device: 1 / 0)
-    sweep(RUNS[:1], "serial", root=root)
-    assert "1 runs, and nothing is known of how long such runs take" in capsys.readouterr().err
-    with pytest.raises(ZeroDivisionError):
-        sweep([replace(RUNS[0], probes=("test",))], "serial", root=root, budget="1h")
+def test_a_sweep_replays_what_other_code_trained_and_trains_again_what_differs(root, monkeypatch):
+    """One run of each configuration is replayed; what it says holds for every seed of it."""
+    other = [replace(run, train=replace(run.train, lr=0.02)) for run in RUNS[:2]]
+    runs, store = [*RUNS[:2], *other], Store(root)
+    right = {one.key(): execute(one) for one in runs}
+    for one in RUNS[:2]:
+        store.put(one, right[one.key()], code="another")
+    for one in other:
+        store.put(one, replace(right[one.key()], losses=[9.0, 8.0, 7.0]), code="another")
+    wrong = replace(RUNS[2], train=replace(RUNS[2].train, lr=0.03))
+    store.put(wrong, Record(losses=[5.0], steps=1))  # of this very code: nothing to replay
+    asked = []
+    monkeypatch.setattr(
+        filling, "replay", lambda one, *words: asked.append(one) or replay(one, *words)
+    )
+    records = sweep([*runs, wrong], "serial", root=root)
+    assert [run.configuration() for run in asked] == [
+        runs[0].configuration(),
+        runs[2].configuration(),
+    ]
+    assert [record.losses for record in records[:4]] == [right[one.key()].losses for one in runs]
+    assert records[4].losses == [5.0]
+    made = [read_entry(store.path(one))["made"]["code"] for one in runs]
+    assert made == ["another", "another", CODE, CODE], "what is right stays as it was"
 
 
 def test_a_root_stays_where_it_was_when_the_engine_was_made(root, monkeypatch):
@@ -483,11 +469,11 @@ def test_the_engine_of_a_build_is_told_to_its_chapters_and_changes_none(root, mo
     monkeypatch.setenv("LABKIT_ENGINE", "processes")  # so that it is taken back
     monkeypatch.setenv("LABKIT_ENGINE_ADDRESS", "")
     chapter = book_chapter(book, "01")
-    before = key_of(parts_of(chapter, book, "cpu", 0))
+    before = key_of(parts_of(chapter, book, "book", 0))
     status, said = run(book, "book", "runs", "--engine", "serial", "--list")
     assert status == 0, said
     assert os.environ["LABKIT_ENGINE"] == "serial"
-    assert key_of(parts_of(chapter, book, "cpu", 0)) == before
+    assert key_of(parts_of(chapter, book, "book", 0)) == before
     status, said = run(book, "book", "build", "--engine", "threads")
     assert status == 2 and "choose one of processes, ray, serial" in said
     status, said = run(book, "book", "build", "--engine", "serial", "--address", "here:1")

@@ -64,7 +64,7 @@ def test_every_claim_that_the_book_advises_by_is_of_a_chapter_that_could_have_it
 
 def test_the_twins_table_is_what_the_ledger_says():
     """When a verdict changes, the next build runs the chapter again; the twin is committed."""
-    claims = load_recorded(ROOT, "cpu")["claims"]
+    claims = load_recorded(ROOT, "book")["claims"]
     twin = json.loads((ROOT / "chapters/10_choosing_a_norm.ipynb").read_text(encoding="utf-8"))
     pages = ["".join(o["data"]["text/html"]) for c in twin["cells"] for o in c.get("outputs", [])
              if "labkit-decisions" in "".join(o.get("data", {}).get("text/html", ""))]  # fmt: skip
@@ -87,7 +87,7 @@ def test_a_chapter_that_shows_verdicts_runs_again_when_another_chapters_changes(
         claims = {"01-a": {**CLAIMS["01-a"], "verdict": own},
                   "02-a": {**CLAIMS["01-a"], "verdict": other, "chapter": "02_plain"}}  # fmt: skip
         ledger.write_text(json.dumps({"schema": 1, "claims": claims}))
-        return [key_of(parts_of(each, root, "cpu", 0)) for each in (toy, plain)]
+        return [key_of(parts_of(each, root, "book", 0)) for each in (toy, plain)]
 
     first, own, other = keys("holds", "holds"), keys("not-seen", "holds"), keys("holds", "not-seen")
     assert own == first, "its own claims are not its input"

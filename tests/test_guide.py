@@ -40,7 +40,7 @@ def test_a_chapter_asks_something_and_says_its_sizes(number):
     one = book()[number]
     assert one.questions, "the paragraph **Question.** ends on a question: the preface shows it"
     assert one.words > 500 and one.exercises and one.claims
-    assert {"smoke", "cpu", "full"} <= set(one.seconds)
+    assert {"kernel", "run"} == set(one.memory)
     found = next(c for c in chapters.find(ROOT) if c.name == one.name)
     assert list(one.headings) == [h for h in coverage.headings(found) if h in one.headings]
 

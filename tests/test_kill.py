@@ -1,4 +1,4 @@
-"""Kill a build at random moments: what is on the disk is whole, and the next build goes on."""
+"""Kill what builds or trains at random moments: all on the disk is whole, the next one goes on."""
 
 import json
 import random
@@ -49,9 +49,9 @@ def edit(book: Path, word: str) -> None:
         source.write_text(source.read_text().replace('r"""\n', f'r"""\n{word}\n', 1))
 
 
-def kill(book: Path, moment: float, everything: bool) -> None:
+def kill(book: Path, moment: float, everything: bool, *words: str) -> None:
     """Start a build, kill it (and all it started) after `moment` seconds; wait for what is left."""
-    process = command(book, "book", "build")
+    process = command(book, "book", *(words or ("build",)))
     time.sleep(moment)
     builder = psutil.Process(process.pid)
     try:
@@ -135,16 +135,19 @@ def stored(book: Path) -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_build_that_trains_loses_no_finished_run(tmp_path):
+def test_training_that_is_killed_loses_no_finished_run(tmp_path):
     book = make_book(
         tmp_path, c01_one=training("01_one", batch=16), c02_two=training("02_two", batch=8)
     )
+    words = ("runs", "--only", "01", "02")  # without the ladder
     dice, before = random.Random(2), set()
     for turn in range(4):
-        kill(book, dice.uniform(1.0, 9.0), everything=bool(turn % 2))
+        kill(book, dice.uniform(1.0, 15.0), bool(turn % 2), *words)
         check_whole(book)
         now = stored(book)
         assert before <= now, "a finished run was lost"
         before = now
-    check_recovers(book)
+    status, said = run(book, "book", *words)
+    assert status == 0 and "nothing is missing" in said, said
     assert len(stored(book)) == 12
+    check_recovers(book)

@@ -16,6 +16,7 @@ from stored_runs import TINY, filled, make_older, make_stale, record, rewrite, s
 from labkit.experiments.queries import where
 from labkit.experiments.queries.entries import Unreadable, find, scan
 from labkit.experiments.queries.table import COLUMNS
+from labkit.experiments.store import SCHEMA
 
 DAMAGE = {
     "truncated": lambda text: text[: len(text) // 2],
@@ -184,39 +185,37 @@ def test_a_copy_under_another_run_s_name_is_damaged(store):
 
 def test_an_entry_of_a_later_schema_is_left_alone(store, capsys):
     path = store.path(TINY)
-    path.write_text(path.read_text().replace('"schema": 2', '"schema": 3'))
+    path.write_text(path.read_text().replace(f'"schema": {SCHEMA}', f'"schema": {SCHEMA + 1}'))
     assert "1 no entries of a store" in said(capsys)
     said(capsys, "gc", "--damaged")
     assert path.exists()
     assert "a later labkit wrote it" in said(capsys, "show", path.stem, status=1)
 
 
-def test_an_entry_is_current_stale_or_elsewhere(store, capsys):
-    recipes = variants()
-    make_stale(store, recipes[0])
-    ours = scan(store.folder).of("current")[0].made["code"]
-    make_stale(store, recipes[1], code=ours, torch="1.0")
-    make_older(store.path(recipes[2]))
-    rewrite(store.path(TINY), rename=True, made={"device": "Another GPU", "torch": "1.0"})
+def test_an_entry_is_current_recorded_or_stale(store, capsys):
+    runs = variants()
+    make_stale(store, runs[0])
+    make_older(store.path(runs[1]))
+    # Another code or torch made it: the key is of the run alone, and a replay tells the rest.
+    rewrite(store.path(runs[2]), made={"code": "0" * 16, "torch": "1.0"})
+    store.records.write("07", [store.row(runs[3])])
+    store.path(runs[3]).unlink()
     shelf = scan(store.folder)
-    assert {entry.why for entry in shelf.of("stale")} == {
-        "other code",
-        "torch 1.0",
-        "an older schema",
+    assert [entry.why for entry in shelf.of("stale")] == ["an older schema"] * 2
+    assert [entry.key for entry in shelf.of("recorded")] == [runs[3].key()]
+    assert {entry.key for entry in shelf.of("current")} == {
+        run.key() for run in (runs[2], *runs[4:])
     }
-    assert [entry.made["device"] for entry in shelf.of("elsewhere")] == ["Another GPU"]
-    assert len(shelf.of("current")) == 5
-    assert "6 of 6 runs" in said(capsys)
+    assert "7 of 7 runs" in said(capsys)
     assert "9 of 9 runs" in said(capsys, "--all")
+    text = said(capsys, "show", runs[3].key()[:10])
+    assert "recorded" in text and "where=07.jsonl.gz" in text and "diverged_at=3" in text
 
 
 def test_a_current_entry_is_one_that_the_store_would_give(store):
-    for entry in scan(store.folder).of("current"):
-        assert any(store.path(run).stem == entry.key for run in variants())
-    # a key that another content would have is not current, whatever `made` says
-    path = rewrite(store.path(TINY), run={"seed": 9})
-    entry = next(entry for entry in scan(store.folder).entries if entry.file.path == path)
-    assert (entry.state, entry.why) == ("stale", "its key does not follow from its run")
+    keys = {run.key() for run in variants()}
+    assert {entry.key for entry in scan(store.folder).of("current")} == keys
+    assert all(store.get(run) is not None for run in variants())
 
 
 def test_show_says_everything(store, capsys):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from stored_runs import LANGUAGE, TINY, filled, make_stale, record, rewrite, said
+from stored_runs import LANGUAGE, TINY, filled, record, rewrite, said
 
 from labkit.experiments import execute, memory
 from labkit.experiments.engines.task import complete
@@ -62,13 +62,22 @@ def test_a_wrong_number_is_red(store, trained, capsys):
 
 
 def test_a_record_of_elsewhere_says_what_is_not_as_it_was(store, trained, capsys):
-    store.put(SMALL, replace(trained, provenance={**trained.provenance, "cpu": "abacus"}))
-    path = make_stale(store, SMALL, torch="1.0", device="Another GPU")
-    text = said(capsys, "reproduce", path.stem)
-    for what in ("code 000000000000, now ", f"torch 1.0, now {torch.__version__}",
+    where = trained.provenance | {"cpu": "abacus", "torch": "1.0", "device": "Another GPU"}
+    store.put(SMALL, replace(trained, provenance=where))
+    rewrite(store.path(SMALL), made={"code": "0" * 16, "torch": "1.0", "device": "Another GPU"})
+    text = said(capsys, "reproduce", SMALL.key())
+    for what in (f"code {'0' * 16}, now ", f"torch 1.0, now {torch.__version__}",
                  "device Another GPU, now cpu", "cpu abacus, now "):  # fmt: skip
         assert f"differs from then: {what}" in text
     assert "agrees bit for bit" in text
+
+
+def test_a_record_of_the_book_is_compared_as_the_book_keeps_it(store, capsys):
+    long = replace(SMALL, train=replace(SMALL.train, steps=450))  # a curve that is thinned
+    store.put(long, execute(long))
+    store.records.write("03", [store.row(long)])
+    store.path(long).unlink()
+    assert "agrees bit for bit: 6 curves" in said(capsys, "reproduce", long.key())
 
 
 def test_a_run_that_this_code_cannot_read_is_red_and_says_the_way_out(store, capsys):

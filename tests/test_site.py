@@ -103,7 +103,7 @@ def test_a_chapter_that_was_not_executed_is_named_with_the_way_out(book: Path):
 
 def test_missing_claims_are_named_with_the_way_out(book: Path):
     (book / "build" / "claims" / "book.json").unlink()
-    with pytest.raises(Red, match=r"claims/cpu\.json.*make book"):
+    with pytest.raises(Red, match=r"claims/book\.json.*make book"):
         build_site(book)
 
 
@@ -124,7 +124,7 @@ def test_every_claim_has_a_row_and_a_link():
 
 
 def test_recorded_claims_say_when_and_where():
-    ledger = {"size": "full", "claims": fake_book.CLAIMS}
+    ledger = {"size": "gpu", "claims": fake_book.CLAIMS}
     ledger["provenance"] = {"date": "2026-05-01", "device": "Example GPU"}
     out = scoreboard({"claims": {}}, {ONE: "One"}, [ledger])
     assert "No chapter has stated a claim yet" in out
@@ -134,28 +134,28 @@ def test_recorded_claims_say_when_and_where():
 
 def test_what_is_not_recorded_says_so():
     titles = {ONE: "One", TWO: "Two", "03_three": "Three"}
-    out = scoreboard({"claims": {}}, titles, [{"size": "full", "claims": fake_book.CLAIMS}])
+    out = scoreboard({"claims": {}}, titles, [{"size": "gpu", "claims": fake_book.CLAIMS}])
     assert "Not recorded with this size: Three." in out
     assert "Nothing is recorded" not in out
     out = scoreboard({"claims": {}}, titles)
-    assert "## Recorded with size full\n\nNothing is recorded with this size yet." in out
-    assert "size full" not in scoreboard({"size": "full", "claims": {}}, titles)
+    assert "## Recorded with size gpu\n\nNothing is recorded with this size yet." in out
+    assert "size gpu" not in scoreboard({"size": "gpu", "claims": {}}, titles)
 
 
-def test_a_claim_of_two_profiles_has_a_row_in_each():
-    full = {"size": "full", "claims": fake_book.CLAIMS}
-    out = scoreboard({"size": "book", "claims": fake_book.CLAIMS}, {}, [full])
+def test_a_claim_of_two_sizes_has_a_row_in_each():
+    gpu = {"size": "gpu", "claims": fake_book.CLAIMS}
+    out = scoreboard({"size": "book", "claims": fake_book.CLAIMS}, {}, [gpu])
     for name in fake_book.CLAIMS:
-        assert out.count(f'id="row-{name}"') == out.count(f'id="row-full-{name}"') == 1
+        assert out.count(f'id="row-{name}"') == out.count(f'id="row-gpu-{name}"') == 1
 
 
-def test_only_long_profiles_come_from_the_ledger(book: Path):
+def test_only_long_sizes_come_from_the_ledger(book: Path):
     for size in ("book", "gpu-example"):
         path = book / "data" / "ledger" / f"{size}.json"
         fake_book.write_claims(path, size, fake_book.CLAIMS)
     out = staged_files(book, "book")["scoreboard.md"].decode()
-    assert "Recorded with size full" in out and "Recorded with size gpu-example" in out
-    assert "Recorded with size cpu" not in out
+    assert "Recorded with size gpu\n" in out and "Recorded with size gpu-example" in out
+    assert "Recorded with size book" not in out
 
 
 def test_p_value_is_two_sided():

@@ -4,11 +4,11 @@ A run of the shared ladder goes into its file; every other one into that of the 
 asks for it. A file is written whole before the store's own copies go, so a kill loses nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from labkit.book import asked
+from labkit.book import asked, chapters
 from labkit.book.chapters import Chapter
 from labkit.experiments import Run, ladder
 from labkit.experiments.lab import device_of
@@ -40,8 +40,8 @@ def record(root: Path, chosen: Sequence[Chapter], size: str) -> list[Recorded]:
     store = Store(root, device_of(size))
     with locked(root / ".labkit" / "record.lock"):
         on_ladder = {run.key(): run for run in ladder_runs(store)}
-        done = [_write(store, LADDER, on_ladder, keep=True)]
-        taken = set(on_ladder)
+        done = [_write(store, LADDER, on_ladder, store.records.load(LADDER).keys())]
+        taken, wanted = set(on_ladder), wanted_anywhere(root, size)
         for chapter in chosen:
             runs = {run.key(): run for run in asked.read(root, size, chapter.name)}
             own = {key: run for key, run in runs.items() if key not in taken}
@@ -49,7 +49,9 @@ def record(root: Path, chosen: Sequence[Chapter], size: str) -> list[Recorded]:
                       for k in store.records.load(n)}  # fmt: skip
             own = {key: run for key, run in own.items() if key not in others}
             if runs:
-                done.append(_write(store, chapter.name[:2], own))
+                rest = store.records.load(chapter.name[:2]).keys() - taken - others
+                stays = rest if wanted is None else rest & wanted
+                done.append(_write(store, chapter.name[:2], own, stays))
         total = sum(path.stat().st_size for path in store.records.folder.glob("*"))
         if total > LIMIT:
             raise ValueError(
@@ -57,6 +59,17 @@ def record(root: Path, chosen: Sequence[Chapter], size: str) -> list[Recorded]:
                 "record fewer probes, or fewer runs"
             )
     return [one for one in done if one.runs]
+
+
+def wanted_anywhere(root: Path, size: str) -> set[str] | None:
+    """List what any chapter asks for, also those that are not recorded now; None if one is unread.
+
+    Two chapters may ask for one run: it stays while either does.
+    """
+    names = [chapter.name for chapter in chapters.find(root)]
+    if not all(asked.path_of(root, size, name).is_file() for name in names):
+        return None
+    return {key for name in names for key in asked.keys(root, size, name)}
 
 
 def ladder_runs(store: Store) -> list[Run]:
@@ -72,16 +85,17 @@ def ladder_runs(store: Store) -> list[Run]:
     return [run for rung in rungs for run in ladder.wanted(rung, ladder.ARMS, read) if read(run)]
 
 
-def _write(store: Store, name: str, runs: dict[str, Run], keep: bool = False) -> Recorded:
+def _write(store: Store, name: str, runs: dict[str, Run], stays: Collection[str]) -> Recorded:
     before = store.records.load(name)
-    rows: dict[str, Row] = {key: row for key, row in before.items() if key in runs or keep}
+    rows: dict[str, Row] = {key: row for key, row in before.items() if key in runs or key in stays}
     own = []
     for key, run in runs.items():
         entry = store.entry(run)
-        if entry is None or (key in rows and entry["made"]["at"] <= rows[key]["at"]):
+        if key in rows and (entry is None or entry["made"]["at"] <= rows[key]["at"]):
             continue
-        row = store.row(run)
-        assert row is not None
+        row = store.row(run)  # the store's, or that of another file, which leaves it out next
+        if row is None:
+            continue
         rows[key] = row
         own.append(key)
     written = 0

@@ -4,6 +4,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,9 @@ def known(
 
 def keep(root: Path, size: str, of: str, verdict: dict[str, Any]) -> None:
     """Keep the verdict of a replay under the digest of what it depended on."""
-    write_whole(_path(root, size), json.dumps({"digest": of, "verdict": verdict}, indent=1))
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    kept = {"digest": of, "at": now, "verdict": verdict}
+    write_whole(_path(root, size), json.dumps(kept, indent=1))
 
 
 def stale(root: Path, size: str) -> dict[str, str]:
@@ -59,6 +62,14 @@ def stale(root: Path, size: str) -> dict[str, str]:
         return json.loads(_path(root, size).read_text(encoding="utf-8"))["verdict"]["stale"]
     except (OSError, ValueError, KeyError):
         return {}
+
+
+def when(root: Path, size: str) -> str:
+    """Read when (UTC) the last replay ended; nothing where none did."""
+    try:
+        return json.loads(_path(root, size).read_text(encoding="utf-8"))["at"]
+    except (OSError, ValueError, KeyError):
+        return ""
 
 
 def words(verdict: dict[str, Any], by_chapter: Iterable[tuple[str, int]]) -> str:

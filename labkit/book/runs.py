@@ -102,8 +102,10 @@ def lower_priority() -> None:
 
 def mark_stale(root: Path, size: str, store: Store) -> None:
     """Note in the store what the last replay refuted, unless it was trained again since."""
+    when = replays.when(root, size)
     for key in replays.stale(root, size):
-        store.mark_stale(key)
+        if store.made_at(key) <= when:
+            store.mark_stale(key)
 
 
 def look(

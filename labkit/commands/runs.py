@@ -24,7 +24,7 @@ def add(commands) -> None:
     verb = _verb(verbs, "export", _export, "write the runs to a table, one row a run")
     verb.add_argument("out", type=Path, metavar="OUT.csv|OUT.parquet")
     _choice(verb, argparse.SUPPRESS)
-    verb = _verb(verbs, "gc", _gc, "remove runs of other code or another torch")
+    verb = _verb(verbs, "gc", _gc, "remove what no run asks for again")
     verb.add_argument("--dry-run", action="store_true", help="only say what would go")
     verb.add_argument(
         "--older-than", default="7d", metavar="30d", help="keep what is younger (default: 7d)"

@@ -97,12 +97,6 @@ class Lab:
                 f"make runs ONLY={self.chapter[:2]}"
             )
         began = time.perf_counter()
-        began = time.perf_counter()
-        if missing and os.environ.get("LABKIT_TRAIN") == "never":
-            raise MissingRuns(
-                f"LABKIT_TRAIN=never: no run is trained here, but {len(missing)} of "
-                f"{len(found) + len(missing)} have no record; `make book` trains them"
-            )
         if missing:
             with self._slot_lent():
                 found |= fill(missing, self.store, self._engine)

@@ -24,6 +24,7 @@ import hashlib
 import json
 import math
 import re
+import zlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -100,7 +101,7 @@ def _load(path: Path, changed: int, size: int) -> dict[str, Row]:
     try:
         lines = gzip.decompress(path.read_bytes()).decode().splitlines()
         rows = [json.loads(line) for line in lines]
-    except (OSError, EOFError, ValueError, RecursionError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
         raise RecordError(f"the records {path.name} are damaged ({error}); {mend}") from error
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict) or row.get("format") != FORMAT:

@@ -11,6 +11,7 @@ again. `made` says how the record came about (engine, device, code, memory); no 
 depends on it.
 """
 
+import contextlib
 import hashlib
 import json
 import warnings
@@ -69,6 +70,13 @@ class Store:
     def mark_stale(self, key: str) -> None:
         """Note that a replay has refuted a run's record; its next training takes the note away."""
         write_whole(self._mark(key), "")
+
+    def made_at(self, key: str) -> str:
+        """Say when (UTC) the newest record of a run was made; nothing where it has none."""
+        row, found = self.records.find(key), [""]
+        with contextlib.suppress(OSError, ValueError, KeyError):  # absent, or not whole
+            found.append(read_entry(self.folder / f"{key}.json")["made"]["at"])
+        return max(*found, row["at"] if row is not None else "")
 
     def _mark(self, key: str) -> Path:
         return self.folder / f".{key}.stale"

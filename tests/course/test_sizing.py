@@ -2,15 +2,18 @@
 
 import argparse
 from contextlib import chdir, redirect_stdout
+from dataclasses import replace
 from io import StringIO
 
 import pytest
+from stored_runs import TINY, record
 from toy_book import REPOSITORY, chapter_text, make_book
 
 from labkit.book import guide, state
 from labkit.book.outline import Outline
 from labkit.book.sizing import UNKNOWN, Need, Server, need, needs, table
 from labkit.commands.sizing import add_sizing
+from labkit.experiments.records import Records, to_row
 
 GIB = 2**30
 SERVER = Server(cores=16, memory=64 * GIB, gpu_memory=140 * GIB)
@@ -63,17 +66,21 @@ def test_a_server_of_nothing_is_refused(wrong):
 def test_the_larger_of_declared_and_measured_counts():
     said = {"kernel": "1G", "run": "1G"}
     built = {
-        "cpu": {"cpu_seconds": 350.0, "kernel_seconds": 20.0, "kernel_bytes": 3 * GIB},
+        "book": {"cpu_seconds": 350.0, "kernel_seconds": 20.0, "kernel_bytes": 3 * GIB},
         "gpu": {"gpu_bytes": 5 * GIB},
     }
     assert need("x", 300.0, said, {}) == Need("x", 300.0, GIB, GIB, 0)
     assert need("x", 300.0, said, built) == Need("x", 370.0, 3 * GIB, GIB, 5 * GIB)
-    assert need("x", {}, {}, {}) == Need("x")
+    assert need("x", 0.0, {}, {}) == Need("x")
 
 
 def test_needs_come_from_the_chapters_and_the_last_build(tmp_path):
     text = chapter_text("01_one", cells=LAB)
     root = make_book(tmp_path, c01_one=text, c02_two=chapter_text("02_two"))
+    assert needs(root) == [Need("01_one", 0.0, GIB, 3 * GIB // 2), Need("02_two")]
+    took = [record(cpu_seconds=seconds) for seconds in (150.0, 250.0)]
+    rows = [to_row(replace(TINY, seed=seed), one, "") for seed, one in enumerate(took)]
+    Records(root).write("01", rows)
     assert needs(root) == [Need("01_one", 400.0, GIB, 3 * GIB // 2), Need("02_two")]
     notebook = state.notebook_path(root, "book", "01_one")
     notebook.parent.mkdir(parents=True)
@@ -120,7 +127,7 @@ def test_memory_that_is_no_number_is_refused():
 
 
 def test_a_page_shows_the_table_where_it_is_asked_for():
-    one = Outline("02_toy", "Toy", (), 9, (), (), "", {"cpu": 400}, {"kernel": "1G", "run": "1.5G"})
+    one = Outline("02_toy", "Toy", (), 9, (), (), "", 400.0, {"kernel": "1G", "run": "1.5G"})
     page = guide.page("Before\n\n<!-- sizing 16 64G -->\n\nafter", REPOSITORY, {"02": one})
     assert "| [Toy](02_toy.ipynb) | 4.0 GiB | 400 | 3.3 min | 16 | 216 | 16 |" in page
     assert "For a server of 16 cores, 64.0 GiB of memory;" in page and "<!--" not in page

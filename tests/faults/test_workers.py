@@ -1,12 +1,7 @@
 """Workers that are killed, end, hang, stop, leak or talk nonsense in the middle of a run."""
 
-import os
-
-import psutil
 import pytest
-from labkit.experiments.budget import within
 
-from labkit.experiments import stopwatch
 from tests.faults.bench import RUNS
 
 pytestmark = pytest.mark.slow
@@ -51,16 +46,3 @@ def test_a_run_that_hangs_stops_or_leaks_is_ended_and_the_others_finish(
     assert bench.train(RUNS[:5]) == ""
     assert before.items() <= bench.stored().items() and len(bench.stored()) == 5
     bench.account(record_property)
-
-
-def test_a_run_that_hangs_while_it_is_timed_costs_its_time_and_not_the_driver(
-    bench, record_property, monkeypatch
-):
-    monkeypatch.setattr(stopwatch, "PATIENCE", 8.0)
-    bench.faults(s0=("hang", 9))
-    with pytest.raises(ValueError, match="nothing is known of how long such runs take"):
-        within(RUNS[:1], bench.store, 2, "1h")
-    pids = {int(line.split()[-1]) for line in bench.log.read_text().splitlines()}
-    assert pids and os.getpid() not in pids and not any(map(psutil.pid_exists, pids))
-    assert [what for what, _ in bench.events()].count("fault") == 1 and bench.stored() == {}
-    record_property("faults", (1, 0, 0, 0))

@@ -98,7 +98,7 @@ def main(root: Path, device: str = CPU) -> None:
     """Answer each line of the input."""
     answers = Answers()
     torch.set_num_threads(1)
-    if nice := os.environ.get("LABKIT_NICE"):
+    if (nice := os.environ.get("LABKIT_NICE")) and os.getsid(0) == os.getpid():
         # Linux shares the cores out among sessions before it looks at nice values (sched(7)), and
         # a worker is a session of its own.
         with contextlib.suppress(OSError):

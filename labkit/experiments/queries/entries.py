@@ -23,6 +23,7 @@ from labkit.experiments.records import Records, Row, from_row
 from labkit.experiments.store import SCHEMA, WRITING, checked
 
 NAME = re.compile(r"([0-9a-f]{24}|[0-9a-f]{64})\.json")  # the longer ones of older schemas
+MARK = re.compile(r"\.[0-9a-f]{24}\.stale")
 LOCK = re.compile(rf"\.[0-9a-f]{{24,64}}\.lock|{re.escape(SIGN)}.+")
 
 
@@ -96,6 +97,8 @@ def scan(folder: Path) -> Shelf:
                 shelf.writing.append(file)
             elif LOCK.fullmatch(path.name) and path.is_file():
                 shelf.locks.append(file)
+            elif MARK.fullmatch(path.name):
+                continue  # a replay refuted this run's record
             elif not NAME.fullmatch(path.name) or not path.is_file():
                 shelf.foreign.append(file)
             else:

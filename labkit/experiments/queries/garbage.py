@@ -1,6 +1,6 @@
-"""Remove what no run asks for again. What is current, here or elsewhere, stays, always.
+"""Remove what no run asks for again. What is current stays, always, and so do the records.
 
-stale     keys that no longer follow from the code, torch and device
+stale     of an older schema: under keys that no run has any more
 damaged   only on request: a person may want to look at them first
 debris    of writers that were killed: what is half written, an hour ago or longer, and the files
           of locks that nobody holds

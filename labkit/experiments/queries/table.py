@@ -32,7 +32,7 @@ def count_text(shelf: Shelf, shown: int, chosen: int) -> str:
     elif not chosen:
         lines = ["no such runs"]
     others = [
-        (stale, "stale, of other code or another torch (--all lists them)"),
+        (stale, "stale, of an older schema (--all lists them)"),
         (len(shelf.damaged), "damaged"),
         (len(shelf.writing), "not finished writing"),
         (len(shelf.locks), "locked by somebody at work, or killed"),

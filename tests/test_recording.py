@@ -1,0 +1,116 @@
+"""Moving what was trained into the book's records: what was asked for, once, and whole."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stored_runs import record, variants
+from toy_book import REPOSITORY, chapter_text, make_book
+
+from labkit.book import asked, chapters, recording, replays
+from labkit.book.runs import mark_stale
+from labkit.experiments import Run
+from labkit.experiments.records import to_row
+from labkit.experiments.store import Store
+
+LATE = "2999-01-01T00:00:00+00:00"
+
+
+@pytest.fixture
+def book(tmp_path):
+    """A book of two chapters; the first asks for all but two of the stored runs."""
+    root = make_book(tmp_path, c01_one=chapter_text("01_one"), c02_two=chapter_text("02_two"))
+    store, runs = Store(root), variants()
+    for i, run in enumerate(runs):
+        store.put(run, record(0.1 * (i + 1)))
+    declare(root, "01_one", runs[:6])
+    declare(root, "02_two", runs[4:7])
+    return root
+
+
+def declare(root: Path, name: str, runs: list[Run]) -> None:
+    path = asked.path_of(root, "book", name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [{"key": run.key(), "run": run.to_dict(), "own": {}} for run in runs]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+def test_what_was_asked_for_is_recorded_once_and_the_rest_stays_in_the_store(book):
+    store, runs = Store(book), variants()
+
+    def read() -> dict[str, list[np.float32]]:
+        return {run.key(): [np.float32(x) for x in store.get(run).losses] for run in runs}
+
+    before = read()
+    done = recording.record(book, chapters.find(book), "book")
+    assert [(one.name, one.runs, one.new) for one in done] == [("01", 6, 6), ("02", 1, 1)]
+    left = {path.stem for path in store.folder.glob("*.json")}
+    assert left == {run.key() for run in runs[7:]}, "a run that nobody declared stays"
+    assert read() == before
+    content = store.records.path("01").read_bytes()
+    assert [one.new for one in recording.record(book, chapters.find(book), "book")] == [0, 0]
+    assert store.records.path("01").read_bytes() == content
+    early = "2001-01-01T00:00:00+00:00"
+    store.records.write("01", [to_row(run, record(), early) for run in runs[:6]])
+    store.put(runs[0], record(9.0))  # trained again, and the sixth is asked for no more
+    declare(book, "01_one", runs[:5])
+    (one, _) = recording.record(book, chapters.find(book), "book")
+    assert (one.runs, one.new, one.dropped) == (6, 1, 0), "the second chapter still asks for it"
+    assert read()[runs[0].key()][-1] == 9.0 and not store.path(runs[0]).exists()
+    declare(book, "02_two", runs[6:7])
+    (one, two) = recording.record(book, chapters.find(book), "book")
+    assert (one.runs, one.dropped, two.runs, two.dropped) == (5, 1, 1, 0)
+    assert store.get(runs[5]) is None
+
+
+def test_nothing_is_left_out_while_a_chapter_has_not_been_asked(book):
+    store, (one, *_) = Store(book), chapters.find(book)
+    recording.record(book, chapters.find(book), "book")
+    asked.path_of(book, "book", "02_two").unlink()
+    declare(book, "01_one", variants()[:2])
+    (done,) = recording.record(book, [one], "book")
+    assert (done.runs, done.dropped) == (6, 0) and len(store.records.load("02")) == 1
+
+
+def test_a_run_that_climbs_the_ladder_moves_into_its_file(book, monkeypatch):
+    store, runs = Store(book), variants()
+    recording.record(book, chapters.find(book), "book")
+    before = store.get(runs[0])
+    monkeypatch.setattr(recording, "ladder_runs", lambda store: [runs[0]])
+    recording.record(book, chapters.find(book), "book")
+    assert list(store.records.load("ladder")) == [runs[0].key()]
+    assert runs[0].key() not in store.records.load("01") and store.get(runs[0]) == before
+
+
+def test_two_who_record_at_once_both_end_right(book):
+    store, runs = Store(book), variants()
+    program = (
+        "import sys; from pathlib import Path; from labkit.book import chapters, recording\n"
+        "root = Path(); print(*recording.record(root, chapters.find(root), 'book'))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    words = [sys.executable, "-c", program]
+    both = [subprocess.Popen(words, cwd=book, env=environment) for _ in range(2)]
+    assert [process.wait(300) for process in both] == [0, 0]
+    found = {name: set(store.records.load(name)) for name in store.records.names()}
+    assert found == {"01": {r.key() for r in runs[:6]}, "02": {runs[6].key()}}
+    assert all(store.get(run) is not None for run in runs)
+    assert [p.name for p in store.records.folder.glob(".*")] == []
+
+
+def test_what_a_replay_refuted_is_trained_again_once(book):
+    store, (run, other, *_) = Store(book), variants()
+    replays.keep(book, "book", "a digest", {"stale": {run.key(): "it differs"}})
+    mark_stale(book, "book", store)
+    assert store.fresh(run) is None is not store.fresh(other)
+    assert store.get(run) is not None, "a chapter reads it until then"
+    store.put(run, record(), at=LATE)
+    mark_stale(book, "book", store)
+    assert store.fresh(run) is not None, "the replay knew an older record"
+    recording.record(book, chapters.find(book), "book")
+    mark_stale(book, "book", store)
+    assert store.fresh(run) is not None
