@@ -171,6 +171,16 @@ def test_a_probes_changed_value_is_found_by_training_in_full(toy):
     assert "validation by" in next(iter(found["stale"].values()))
 
 
+def test_what_differs_later_is_looked_for_in_every_configuration(toy, monkeypatch):
+    monkeypatch.setattr(replaying, "_cheap", lambda runs, rows: [TOYS[0].key()])
+    begin = TrainConfig.lr_at
+    monkeypatch.setattr(TrainConfig, "lr_at", lambda c, s: begin(c, s) * (0.5 if s > 12 else 1))
+    found = toy.check(every=True)
+    assert set(found["stale"]) == {run.key() for run in TOYS}, "none begins otherwise, all end so"
+    assert all("differs: losses by" in why for why in found["stale"].values())
+    assert len(toy.performed) == 2 and found["wholes"] == 3
+
+
 def test_a_number_that_is_none_in_one_of_them_is_a_difference():
     record = from_row(recorded(TOY))
     spoilt = replace(record, losses=[*record.losses[:7], float("nan"), *record.losses[8:]])

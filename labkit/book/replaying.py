@@ -3,6 +3,8 @@
 Of every configuration that the chapters ask for, one seed's first steps are taken anew; which one,
 today's commit draws. And a few cheap runs are trained in full: the cheapest with each probe, norm,
 optimizer and schedule. A record that differs is stale, and with it every seed of its configuration.
+Where one begins as recorded and differs later, one run of every configuration that may do so, too,
+is trained in full: what is stale is then known, if only after minutes.
 """
 
 import hashlib
@@ -55,12 +57,16 @@ def check(
     drawn = [min(keys, key=lambda key: _draw(commit, key)) for keys in groups.values()]
     tasks = [("opening", key) for key in drawn]
     tasks += [("whole", key) for key in _cheap(runs, rows)]
-    found = _perform(
-        [
-            (kind, runs[key].to_dict(), sources_of([runs[key]]), rows[key], store.device)
-            for kind, key in tasks
-        ]
-    )
+    found = _perform([_task(store, runs, rows, *task) for task in tasks])
+    begun = {name(one.run) for one in found if one.kind == "opening" and one.agrees}
+    late = [
+        one for one in found if not one.agrees and one.kind == "whole" and name(one.run) in begun
+    ]
+    tried = {one.run.configuration() for one in found if one.kind == "whole"}
+    suspects = _suspects(late, runs, rows, commit)
+    if more := [key for key in suspects if runs[key].configuration() not in tried]:
+        tasks += [("whole", key) for key in more]
+        found += _perform([_task(store, runs, rows, "whole", key) for key in more])
     refuted = {name(one.run): str(one) for one in found if not one.agrees}
     stale = {key: refuted[name(runs[key])] for key in rows if name(runs[key]) in refuted}
     verdict = {
@@ -76,6 +82,26 @@ def check(
 
 def _draw(commit: str, key: str) -> str:
     return hashlib.sha256(f"{commit} {key}".encode()).hexdigest()
+
+
+def _task(store: Store, runs: dict[str, Run], rows: dict[str, Any], kind: str, key: str) -> Task:
+    return kind, runs[key].to_dict(), sources_of([runs[key]]), rows[key], store.device
+
+
+def _suspects(
+    late: Sequence[Replay], runs: dict[str, Run], rows: dict[str, Any], commit: str
+) -> list[str]:
+    """List one run of each configuration that may be wrong as these are: later than its beginning.
+
+    Where a probe differs most, those are the runs with this probe; else all of them.
+    """
+    whole = any(one.where not in one.run.probes for one in late)
+    probes = {one.where for one in late}
+    drawn: dict[str, str] = {}
+    for key in sorted(rows, key=lambda key: _draw(commit, key)):
+        if late and (whole or probes & set(runs[key].probes)):
+            drawn.setdefault(runs[key].configuration(), key)
+    return list(drawn.values())
 
 
 def _cheap(runs: dict[str, Run], rows: dict[str, Any]) -> list[str]:
