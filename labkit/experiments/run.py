@@ -17,6 +17,7 @@ import torch
 
 from labkit.corpora import Digits, Markov, Text
 from labkit.model import Departure, ModelConfig
+from labkit.placements import recipe
 from labkit.probes import make_probe
 from labkit.stacks import StackConfig
 from labkit.training import Record, TrainConfig, train
@@ -76,6 +77,8 @@ class Run:
 def _content(config: Any) -> dict[str, Any]:
     """List a config's kind and the fields that differ from its class' defaults."""
     resolved = config.resolved() if isinstance(config, ModelConfig) else asdict(config)
+    if isinstance(config, ViTConfig):
+        resolved["recipe"] = recipe(config.recipe).content()
     defaults = {f.name: f.default for f in fields(config) if f.default is not MISSING}
     return {"type": type(config).__name__} | {
         name: value for name, value in resolved.items() if value != defaults.get(name, MISSING)
