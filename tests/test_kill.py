@@ -64,7 +64,8 @@ def kill(book: Path, moment: float, everything: bool, *words: str) -> None:
         except psutil.NoSuchProcess:
             continue
     process.communicate(timeout=30)
-    patience = time.monotonic() + GONE_AFTER
+    # Workers of `book runs` finish what is in hand, and give way to all else on the machine.
+    patience = time.monotonic() + (10 * GONE_AFTER if words else GONE_AFTER)
     while left := [victim for victim in family if alive(victim)]:
         assert time.monotonic() < patience, f"still running after the builder died: {left}"
         time.sleep(0.1)
