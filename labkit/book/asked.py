@@ -56,7 +56,18 @@ def environment(root: Path, size: str, name: str) -> dict[str, str]:
     path = path_of(root, size, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
+    path.with_suffix(".whole").unlink(missing_ok=True)
     return {"LABKIT_DECLARED": str(path), "LABKIT_TRAIN": "never", "LABKIT_ROOT": str(root)}
+
+
+def finish(root: Path, size: str, name: str) -> None:
+    """Note that a chapter ran to its end: its list is whole."""
+    path_of(root, size, name).with_suffix(".whole").touch()
+
+
+def is_whole(root: Path, size: str, name: str) -> bool:
+    """Tell whether a chapter's list was written by a run of all its cells."""
+    return path_of(root, size, name).with_suffix(".whole").is_file()
 
 
 def ask(root: Path, chapter: Chapter, size: str, seed: int = 0) -> Asked:
@@ -68,5 +79,7 @@ def ask(root: Path, chapter: Chapter, size: str, seed: int = 0) -> Asked:
         outcome, _ = run(chapter, environment=around, size=size, seed=seed)
     except RuntimeError as error:
         return Asked((), (str(error).splitlines()[-1],))
+    if not outcome.errors and not outcome.skipped:
+        finish(root, size, chapter.name)
     faults = tuple(f"cell {i}: {said.splitlines()[0]}" for i, said in outcome.errors.items())
     return Asked(tuple(read(root, size, chapter.name)), faults)

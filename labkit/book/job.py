@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.book import ledger, state
-from labkit.book.asked import environment
+from labkit.book.asked import environment, finish, path_of
 from labkit.book.chapters import Chapter
 from labkit.book.declared import excesses, spent
 from labkit.book.files import Red, locked, read_json, sha256_of
@@ -85,6 +85,8 @@ class Job:
             if not self.stopped:
                 self.say(f"FAILED after {seconds:.1f} s", *lines)
             return False
+        if path_of(self.root, self.size, self.name).is_file():
+            finish(self.root, self.size, self.name)
         cost = self.settle(parts, seconds)
         runs = f"; {cost['runs']} runs read" if cost["runs"] else ""
         self.say(f"done in {seconds:.1f} s{runs}")

@@ -62,12 +62,12 @@ def record(root: Path, chosen: Sequence[Chapter], size: str) -> list[Recorded]:
 
 
 def wanted_anywhere(root: Path, size: str) -> set[str] | None:
-    """List what any chapter asks for, also those that are not recorded now; None if one is unread.
+    """List what any chapter asks for, recorded now or not; None where a list is not whole.
 
     Two chapters may ask for one run: it stays while either does.
     """
     names = [chapter.name for chapter in chapters.find(root)]
-    if not all(asked.path_of(root, size, name).is_file() for name in names):
+    if not all(asked.is_whole(root, size, name) for name in names):
         return None
     return {key for name in names for key in asked.keys(root, size, name)}
 
