@@ -35,9 +35,15 @@ Task = tuple[str, dict[str, Any], dict[str, str], dict[str, Any], str]
 
 
 def check(
-    root: Path, chosen: Sequence[Chapter], size: str, *, every: bool = False, commit: str = ""
+    root: Path,
+    chosen: Sequence[Chapter],
+    size: str,
+    *,
+    every: bool = False,
+    climb: bool = True,
+    commit: str = "",
 ) -> dict[str, Any]:
-    """Replay what these chapters ask for, and keep the verdict.
+    """Replay what these chapters ask for and (`climb`) the ladder, and keep the verdict.
 
     Configurations that differ only in the learning rate or in probes count as one: the same code
     computes their first steps. With `every` each is replayed.
@@ -46,7 +52,7 @@ def check(
     of = replays.digest(root, chosen, size, every)
     runs = {run.key(): run for c in chosen for run in asked.read(root, size, c.name)}
     rows = {key: row for key, run in runs.items() if (row := store.row(run)) is not None}
-    for key, row in store.records.load(LADDER).items():  # nobody's own: every build replays it
+    for key, row in store.records.load(LADDER).items() if climb else ():
         runs.setdefault(key, Run.from_dict(row["run"]))
         rows.setdefault(key, row)
     name = Run.configuration if every else Run.workload
