@@ -37,6 +37,7 @@ def declare(root: Path, name: str, runs: list[Run]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [{"key": run.key(), "run": run.to_dict(), "own": {}} for run in runs]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    asked.finish(root, "book", name)
 
 
 def test_what_was_asked_for_is_recorded_once_and_the_rest_stays_in_the_store(book):
@@ -70,7 +71,7 @@ def test_what_was_asked_for_is_recorded_once_and_the_rest_stays_in_the_store(boo
 def test_nothing_is_left_out_while_a_chapter_has_not_been_asked(book):
     store, (one, *_) = Store(book), chapters.find(book)
     recording.record(book, chapters.find(book), "book")
-    asked.path_of(book, "book", "02_two").unlink()
+    asked.path_of(book, "book", "02_two").with_suffix(".whole").unlink()
     declare(book, "01_one", variants()[:2])
     (done,) = recording.record(book, [one], "book")
     assert (done.runs, done.dropped) == (6, 0) and len(store.records.load("02")) == 1
