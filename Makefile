@@ -9,7 +9,7 @@ ADDRESS ?=
 
 PY := .venv/bin/python
 LABKIT := $(PY) -m labkit
-PYTEST := $(PY) -m pytest
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 # The Python for a GPU: the one that is named, else the one that was set up, else the system's.
 GPU_PY := $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(PY)) $(PYTHON)),$(PYTHON))
 
@@ -57,13 +57,13 @@ pdf: setup ## Print the site as one PDF, build/book.pdf (needs Chromium)
 	@$(LABKIT) book pdf --size $(SIZE)
 
 test: setup ## Run the quick tests
-	@$(PYTEST) -m "not slow and not site" -n 2
+	@$(PYTEST) -m "not slow and not site"
 
 test-all: setup ## Run all tests except those of the site
-	@$(PYTEST) -m "not site" -n 2
+	@$(PYTEST) -m "not site"
 
 test-site: book ## Build the book, then test its pages and JupyterLab in Chromium
-	@$(PYTEST) -m site -n 2
+	@$(PYTEST) -m site
 
 # Runs every check even when one is red, so that one call shows everything; edits nothing.
 check: setup ## Check format, lint, types, imports, twins and claims; edit nothing

@@ -60,8 +60,31 @@ lab = Lab(
     "00_why_normalize",
     size=size,
     seed=seed,
-    memory={"kernel": "850M", "run": "800M"},
+    memory={"kernel": "1000M", "run": "950M"},
 )
+
+# %%
+sizes = lab.sizes(
+    # smoke, book, gpu
+    matrix_draws=(5, 10, 40),
+    init_draws=(2, 5, 40),
+    depths=([2, 4], [2, 6, 12, 24, 48], [2, 6, 12, 24, 48, 96]),
+    shown_depth=(4, 12),
+    seeds=(5, 5, 10), few=(2, 3, 20), tuning_seeds=(1, 2, 3),
+    steps=(3, 150, 1000),
+    heights=([4, 8], [4, 16, 48], [4, 8, 16, 48, 96]),
+    rates=([1e-2], [3e-3, 1e-2, 3e-2, 1e-1, 3e-1], [1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]),
+    ladder=((1e-2, 1, 2), (2e-3, 2, 13), (5e-4, 4, 32)),  # lowest rate, rungs an octave, rungs
+    tower_dim=(8, 32, 256), tower_steps=(2, 60, 300), tower_warmup=(1, 10, 30),
+    tower_recipes=(["none"], ["none", "pre"], ["none", "pre", "post", "deepnorm", "sandwich"]),
+    tower_depths=([2], [4, 16], [12, 48, 96]),
+    tower_rates=([3e-3], [3e-3, 1e-2, 3e-2], [1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2]),
+    tower_seeds=(1, 1, 3),
+    tall=(3, 48, 96),
+    noise_steps=(24, 200, 1000),
+    noise_rates=([1e-1], [1e-2, 3e-2, 1e-1], [1e-2, 3e-2, 1e-1, 3e-1]),
+    reader_dim=(8, 32, 64), reader_steps=(2, 200, 3000), reader_warmup=(1, 20, 100),
+)  # fmt: skip
 
 # %% [markdown]
 r"""
@@ -160,7 +183,7 @@ plots.explore(
 
 # %%
 torch.manual_seed(seed)
-rows = [row_of_matrices(1.1) for _ in lab.seeds(smoke=5, book=10, gpu=40)]
+rows = [row_of_matrices(1.1) for _ in range(sizes.matrix_draws)]
 claim(
     "00-gradients-grow-with-the-signal",
     "Where the gain is 1.1, a gradient is multiplied by {mean:.3f} per layer on its way down.",
@@ -191,15 +214,15 @@ def first_over_last(gain, depth=96, dim=64):
     x = torch.randn(8, dim).double()
     for weight in weights:
         x = x @ weight
-    sizes = torch.autograd.grad(x, weights, torch.randn_like(x))[0].flatten(1).norm(dim=1)
-    return (sizes[0] / sizes[-1]).item()
+    norms = torch.autograd.grad(x, weights, torch.randn_like(x))[0].flatten(1).norm(dim=1)
+    return (norms[0] / norms[-1]).item()
 
 
 torch.manual_seed(seed)
 claim(
     "00-vanishing-spares-no-layer",
     "At gain 0.9 the weight gradient changes by a factor {mean:.3f} per layer on the way down.",
-    [first_over_last(0.9) ** (1 / 95) for _ in lab.seeds(smoke=5, book=10, gpu=40)],
+    [first_over_last(0.9) ** (1 / 95) for _ in range(sizes.matrix_draws)],
     source="Exploring the Transformer, part 14 (an article on residual networks)",
     published="early layers receive almost no updates, layers near the output are updated well",
     criterion="in [0.97, 1.03]",
@@ -220,7 +243,7 @@ yet an ordinary signal keeps its size:
 # %%
 torch.manual_seed(seed)
 wide = torch.randn(512, 512) / 512**0.5
-rows = [row_of_matrices(1.0) for _ in lab.seeds(smoke=5, book=10, gpu=40)]
+rows = [row_of_matrices(1.0) for _ in range(sizes.matrix_draws)]
 claim(
     "00-spectral-norm-is-a-bound",
     "Random matrices of gain 1: the largest stretch is {spectral:.2f}, a signal's factor per layer is {mean:.3f}.",
@@ -426,17 +449,17 @@ def through_rectifiers(init, seed):
     net = StackConfig("plain", init=init, width=256, depth=96).build().double()
     streams = signal(net, images[:16].double())
     units = [x / x.norm(dim=-1, keepdim=True) for x in streams]
-    sizes = [x.square().mean().sqrt().item() for x in streams]
-    return sizes, [((u @ u.T).sum().item() - 16) / (16 * 15) for u in units]
+    rms = [x.square().mean().sqrt().item() for x in streams]
+    return rms, [((u @ u.T).sum().item() - 16) / (16 * 15) for u in units]
 
 
 rules = {"PyTorch's default": "torch", "Xavier": "xavier", "He": "he"}
-draws = lab.seeds(smoke=2, book=5, gpu=40)
+draws = lab.seeds(sizes.init_draws)
 passed = {name: [through_rectifiers(init, s) for s in draws] for name, init in rules.items()}
 
 # %%
 plots.by_depth(
-    {name: [sizes for sizes, _ in runs] for name, runs in passed.items()},
+    {name: [rms for rms, _ in runs] for name, runs in passed.items()},
     ylabel="RMS of the signal", start=0, logy=True, ylim=(1e-40, 1e4),
     caption="On a logarithmic axis each rule is a straight line whose slope the table above predicts.",
     provenance=lab.provenance(),
@@ -445,7 +468,7 @@ plots.by_depth(
 
 # %%
 def factor(runs):
-    return [(sizes[-1] / sizes[0]) ** (1 / 96) for sizes, _ in runs]
+    return [(rms[-1] / rms[0]) ** (1 / 96) for rms, _ in runs]
 
 
 claim(
@@ -578,9 +601,8 @@ start = Run(
 )
 bare, small = {"model.recipe": "none"}, {"model.init": "megatron"}
 arms = {"none": bare, "none, small branches": {**bare, **small}, "pre": {"model.recipe": "pre"}}
-depths = lab.pick(smoke=[2, 4], book=[2, 6, 12, 24, 48], gpu=[2, 6, 12, 24, 48, 96])
-few, five = lab.seeds(smoke=2, book=3, gpu=20), lab.seeds(smoke=5, book=5, gpu=10)
-gradients = lab.run(Experiment(start, {"arm": arms, "model.depth": depths, "seed": five}))
+few, five = lab.seeds(sizes.few), lab.seeds(sizes.seeds)
+gradients = lab.run(Experiment(start, {"arm": arms, "model.depth": sizes.depths, "seed": five}))
 
 # %%
 at_start = "gradient-at-start.0"  # one number per block
@@ -597,7 +619,7 @@ plots.curves(
 )  # fmt: skip
 
 # %%
-shallow, deep = min(depths), max(depths)
+shallow, deep = min(sizes.depths), max(sizes.depths)
 
 
 def per_block(arm):
@@ -661,7 +683,7 @@ cut = {
 
 # %%
 plots.by_depth(
-    {**cut, "pre": gradients.where(arm="pre", depth=lab.pick(smoke=4, book=12)).values(at_start)},
+    {**cut, "pre": gradients.where(arm="pre", depth=sizes.shown_depth).values(at_start)},
     ylabel="gradient norm of W²", logy=True,
     caption="Twelve blocks, by layer. Skips without norms: enormous everywhere. Neither: tiny, all layers alike. "
     "Norms and skips: of the order of one.",
@@ -704,18 +726,12 @@ designs = {
 digits = Run(
     model=StackConfig(),
     data=Digits(batch=32),
-    train=TrainConfig(
-        steps=lab.pick(smoke=3, book=150, gpu=1000), optimizer="sgd", schedule="linear"
-    ),
+    train=TrainConfig(steps=sizes.steps, optimizer="sgd", schedule="linear"),
 )
 
 # %%
-heights = lab.pick(smoke=[4, 8], book=[4, 16, 48], gpu=[4, 8, 16, 48, 96])
-rates = lab.pick(
-    smoke=[1e-2], book=[3e-3, 1e-2, 3e-2, 1e-1, 3e-1], gpu=[1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0]
-)
-two = lab.seeds(smoke=1, book=2, gpu=3)
-field = {"design": designs, "model.depth": heights, "train.lr": rates}
+heights, two = sizes.heights, lab.seeds(sizes.tuning_seeds)
+field = {"design": designs, "model.depth": heights, "train.lr": sizes.rates}
 tuning = lab.run(Experiment(digits, {**field, "seed": two}))
 
 
@@ -888,7 +904,7 @@ claim(
 
 # %%
 rivals = {name: designs[name] for name in ("resnet-v2", "skips, small branches")}
-span = {"design": rivals, "model.depth": [high], "train.lr": rates, "seed": few}
+span = {"design": rivals, "model.depth": [high], "train.lr": sizes.rates, "seed": few}
 spans = lab.run(Experiment(digits, span)).by("design")
 
 
@@ -899,7 +915,7 @@ def trains(name):
 
 claim(
     "00-norms-widen-the-range-of-rates",
-    f"At {high} layers over {len(rates)} rates, ResNet v2 trains in {{k}} of {{n}} runs, small branches without norms in {{other_k}}.",
+    f"At {high} layers over {len(sizes.rates)} rates, ResNet v2 trains in {{k}} of {{n}} runs, small branches without norms in {{other_k}}.",
     proportion(trains("resnet-v2")) - proportion(trains("skips, small branches")),
     source="Santurkar et al. 2018, arXiv 1805.11604 (a larger range of learning rates)",
     criterion="> 0",
@@ -915,11 +931,8 @@ networks without norms: the largest stable rate falls like $1/\sqrt L$.
 """
 
 # %%
-ladder = lab.pick(
-    smoke=[1e-2, 2e-2],
-    book=[2e-3 * 2 ** (k / 2) for k in range(13)],
-    gpu=[5e-4 * 2 ** (k / 4) for k in range(32)],
-)
+lowest, rungs_an_octave, rungs = sizes.ladder
+ladder = [lowest * 2 ** (k / rungs_an_octave) for k in range(rungs)]
 careful = {"skips, small branches": designs["skips, small branches"]}
 climbs = lab.run(
     Experiment(digits, {"design": careful, "model.depth": heights, "train.lr": ladder, "seed": few})
@@ -973,37 +986,22 @@ models:
 
 # %%
 tower = Run(
-    model=ModelConfig(
-        norm="layer", activation="gelu", dim=lab.pick(smoke=8, book=32, gpu=256), context=32
-    ),
+    model=ModelConfig(norm="layer", activation="gelu", dim=sizes.tower_dim, context=32),
     data=Text(batch=8, time=32),
-    train=TrainConfig(
-        steps=lab.pick(smoke=2, book=60, gpu=300),
-        warmup=lab.pick(smoke=1, book=10, gpu=30),
-        schedule="linear",
-    ),
+    train=TrainConfig(steps=sizes.tower_steps, warmup=sizes.tower_warmup, schedule="linear"),
     probes=("validation",),
 )
 
 # %%
-names = lab.pick(
-    smoke=["none"], book=["none", "pre"], gpu=["none", "pre", "post", "deepnorm", "sandwich"]
-)
 recipes = {
     f"{name}, {init}": {"model.recipe": name, "model.init": init}
-    for name in names
+    for name in sizes.tower_recipes
     for init in ("xavier", "megatron")
 }
 recipes["post, xavier"] = {"model.recipe": "post", "model.init": "xavier"}
-grid = {
-    "model.depth": lab.pick(smoke=[2], book=[4, 16], gpu=[12, 48, 96]),
-    "train.lr": lab.pick(
-        smoke=[3e-3], book=[3e-3, 1e-2, 3e-2], gpu=[1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2]
-    ),
-}
-towers = lab.run(
-    Experiment(tower, {"arm": recipes, **grid, "seed": lab.seeds(smoke=1, book=1, gpu=3)})
-)
+grid = {"model.depth": sizes.tower_depths, "train.lr": sizes.tower_rates}
+once = lab.seeds(sizes.tower_seeds)
+towers = lab.run(Experiment(tower, {"arm": recipes, **grid, "seed": once}))
 
 # %%
 plots.grid_map(
@@ -1022,8 +1020,7 @@ plots.grid_map(
 )  # fmt: skip
 
 # %%
-tall = lab.pick(smoke=3, book=48, gpu=96)
-sky = {"model.depth": [tall], "seed": few}
+sky = {"model.depth": [sizes.tall], "seed": few}
 cases = {
     "none, xavier": {**bare, "model.init": "xavier", "train.lr": 3e-3},
     "none, megatron": {**bare, "model.init": "megatron", "train.lr": 3e-3},
@@ -1051,7 +1048,7 @@ plots.loss_curves(
 # %%
 claim(
     "00-xavier-tower-falls",
-    f"{2 * tall} sublayers without norms, from Xavier, rate 0.003, {tower.train.steps} steps: {{k}} of {{n}} runs diverge.",
+    f"{2 * sizes.tall} sublayers without norms, from Xavier, rate 0.003, {tower.train.steps} steps: {{k}} of {{n}} runs diverge.",
     proportion(fell["none, xavier"]),
     source="an online series on the anatomy of the transformer, part 7",
     published="96 layers without norms diverge within the first few hundred steps",
@@ -1062,7 +1059,7 @@ claim(
 # %%
 claim(
     "00-megatron-tower-falls",
-    f"{2 * tall} sublayers without norms, small branches, rate 0.003, {tower.train.steps} steps: {{k}} of {{n}} runs diverge.",
+    f"{2 * sizes.tall} sublayers without norms, small branches, rate 0.003, {tower.train.steps} steps: {{k}} of {{n}} runs diverge.",
     proportion(fell["none, megatron"]),
     source="an online series on the anatomy of the transformer, part 7",
     published="96 layers without norms diverge within the first few hundred steps",
@@ -1114,16 +1111,17 @@ question is about speed.
 """
 
 # %%
-shaken = {"model.depth": [8], "train.steps": [lab.pick(smoke=24, book=200, gpu=1000)]}
+shaken = {"model.depth": [8], "train.steps": [sizes.noise_steps]}
 norms = {
     "none": {"model.norm": "none"},
     "batch": {"model.norm": "batch"},
     "batch, noisy": {"model.norm": "noisy-batch"},
 }
 watch = {"probes": [("validation", "test", "landscape", "input-shift", "gradient-shift")]}
-speeds = lab.pick(smoke=[1e-1], book=[1e-2, 3e-2, 1e-1], gpu=[1e-2, 3e-2, 1e-1, 3e-1])
 noise = lab.run(
-    Experiment(digits, {**shaken, **watch, "arm": norms, "train.lr": speeds, "seed": five})
+    Experiment(
+        digits, {**shaken, **watch, "arm": norms, "train.lr": sizes.noise_rates, "seed": five}
+    )
 )
 at_tenth = {arm: part.where(lr=1e-1) for arm, part in noise.by("arm").items()}
 
@@ -1195,7 +1193,7 @@ plots.curves(
 )  # fmt: skip
 
 # %%
-slowest, quickest = min(speeds), max(speeds)
+slowest, quickest = min(sizes.noise_rates), max(sizes.noise_rates)
 claim(
     "00-shift-does-not-slow-training-at-low-rates",
     "At rate 0.01 the mean training loss without norms, minus the noisy network's, is {mean:+.2f} nats.",
@@ -1365,16 +1363,16 @@ reader = Run(
     model=ModelConfig(
         "pre",
         "layer",
-        dim=lab.pick(smoke=8, book=32, gpu=64),
+        dim=sizes.reader_dim,
         depth=6,
         activation="gelu",
         context=32,
     ),
     data=Text(batch=16, time=32),
     train=TrainConfig(
-        steps=lab.pick(smoke=2, book=200, gpu=3000),
+        steps=sizes.reader_steps,
         lr=5e-3,
-        warmup=lab.pick(smoke=1, book=20, gpu=100),
+        warmup=sizes.reader_warmup,
     ),
     probes=("early-answers",),
 )

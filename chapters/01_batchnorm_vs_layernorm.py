@@ -59,7 +59,25 @@ lab = Lab(
     "01_batchnorm_vs_layernorm",
     size=size,
     seed=seed,
-    memory={"kernel": "1000M", "run": "850M"},
+    memory={"kernel": "1150M", "run": "1000M"},
+)
+
+# %%
+sizes = lab.sizes(
+    # smoke, book, gpu
+    draws=(2, 5, 20),
+    images_shown=(256, 5120, 128_000),
+    seeds=(1, 5, 10),
+    cnn_depth=(3, 3, 12),
+    cnn_steps=(60, 1280, 64_000),
+    cnn_norms=(["batch", "group"], ["batch", "group"], ["batch", "group", "layer", "instance"]),
+    dim=(32, 32, 256),
+    depth=(3, 3, 12),
+    steps=(8, 200, 10_000),
+    held_out=(1024, 8192, 16_384),
+    text_seeds=(5, 5, 10),
+    rates=([1e-2], [3e-3, 1e-2, 3e-2, 1e-1], [1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]),
+    repair_rates=([1e-2], [3e-3, 1e-2, 3e-2], [1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]),
 )
 
 # %% [markdown]
@@ -503,7 +521,7 @@ treatments = {
     "layer (both)": layer_norm,
 }
 lost_keys = {name: [] for name in treatments}
-for s in lab.seeds(smoke=2, book=5, gpu=20):
+for s in lab.seeds(sizes.draws):
     keys = torch.randn(32, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(s))
     for name, treat in treatments.items():
         lost_keys[name].append(1 - can_win(treat(keys).numpy()).mean())
@@ -651,14 +669,14 @@ Three criteria here, on differences paired by seed:
 # %%
 recipe = TrainConfig(optimizer="sgd", schedule="linear")
 digits = Run(MLPConfig(), Digits(), recipe, probes=("test", "test-batch-statistics"))
-shown = lab.pick(smoke=256, book=5120, gpu=128_000)
-sizes = {
+shown = sizes.images_shown
+batches = {
     batch: {"data.batch": batch, "train.steps": shown // batch, "train.lr": 0.1 * batch / 32}
     for batch in (128, 32, 8, 4, 2)
 }
-seeds = lab.seeds(smoke=1, book=5, gpu=10)
+seeds = lab.seeds(sizes.seeds)
 norms = ["batch", "layer", "group", "none"]
-by_size = lab.run(Experiment(digits, {"model.norm": norms, "size": sizes, "seed": seeds}))
+by_size = lab.run(Experiment(digits, {"model.norm": norms, "size": batches, "seed": seeds}))
 
 # %%
 plots.curves(
@@ -765,7 +783,7 @@ def channel_gradients(norm, batch, seed):
 
 
 lengths = {
-    (norm, size): [channel_gradients(norm, size, s) for s in lab.seeds(smoke=2, book=5, gpu=20)]
+    (norm, size): [channel_gradients(norm, size, s) for s in lab.seeds(sizes.draws)]
     for norm in ("batch", "layer")
     for size in (2, 3, 4, 8, 32, 128)
 }
@@ -833,7 +851,7 @@ more than 0.1.
 """
 
 # %%
-axes = {"model.norm": ["batch"], "size": {2: sizes[2]}, "seed": seeds}
+axes = {"model.norm": ["batch"], "size": {2: batches[2]}, "seed": seeds}
 wider = lab.run(Experiment(digits, {**axes, "model.norm_eps": [0.1]}))
 wide = wider.values("test.accuracy")
 
@@ -876,16 +894,13 @@ Criterion: BatchNorm above GroupNorm.
 
 # %%
 pictures = Run(
-    CNNConfig(width=16, depth=lab.pick(smoke=3, book=3, gpu=12)),
+    CNNConfig(width=16, depth=sizes.cnn_depth),
     Digits(batch=2),
-    TrainConfig(lab.pick(smoke=60, book=1280, gpu=64_000), optimizer="sgd", schedule="linear"),
+    TrainConfig(sizes.cnn_steps, optimizer="sgd", schedule="linear"),
     probes=("test", "fluctuation"),
 )
 slow, quick = 0.1 * 2 / 32, 0.2 * 2 / 32
-names = lab.pick(
-    smoke=["batch", "group"], book=["batch", "group"], gpu=["batch", "group", "layer", "instance"]
-)
-axes = {"model.norm": names, "train.lr": [slow, quick], "seed": seeds}
+axes = {"model.norm": sizes.cnn_norms, "train.lr": [slow, quick], "seed": seeds}
 by_rate = lab.run(Experiment(pictures, axes))
 
 # %%
@@ -943,18 +958,14 @@ with the same seeds. Criteria:
 """
 
 # %%
-width, blocks = lab.pick(smoke=(32, 3), book=(32, 3), gpu=(256, 12))
 characters = Run(
-    ModelConfig(norm="layer", dim=width, depth=blocks, context=32),
-    Text(batch=16, time=32, held_out=lab.pick(smoke=1024, book=8192, gpu=16384)),
-    TrainConfig(lab.pick(smoke=8, book=200, gpu=10_000), schedule="linear"),
+    ModelConfig(norm="layer", dim=sizes.dim, depth=sizes.depth, context=32),
+    Text(batch=16, time=32, held_out=sizes.held_out),
+    TrainConfig(sizes.steps, schedule="linear"),
     probes=("validation", "test", "test-batch-statistics", "leakage"),
 )
-rates = lab.pick(
-    smoke=[1e-2], book=[3e-3, 1e-2, 3e-2, 1e-1], gpu=[1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]
-)
-five = lab.seeds(smoke=5, book=5, gpu=10)
-axes = {"model.norm": ["layer", "batch", "none"], "train.lr": rates, "seed": five}
+five = lab.seeds(sizes.text_seeds)
+axes = {"model.norm": ["layer", "batch", "none"], "train.lr": sizes.rates, "seed": five}
 language = lab.run(Experiment(characters, axes))
 
 # %%
@@ -1211,8 +1222,8 @@ kept = {
     "rep-batch": {"model.norm": "rep-batch"},
     "prep-batch": {"model.norm": "prep-batch", "model.norm_kw": (("steps", length * 3 // 4),)},
 }
-choose = lab.pick(smoke=[1e-2], book=[3e-3, 1e-2, 3e-2], gpu=rates)
-search = lab.run(Experiment(characters, {"arm": kept, "train.lr": choose, "seed": five[:2]}))
+repairs = {"arm": kept, "train.lr": sizes.repair_rates}
+search = lab.run(Experiment(characters, {**repairs, "seed": five[:2]}))
 chosen = {
     name: {**kept[name], "train.lr": arm.best("lr")} for name, arm in search.by("arm").items()
 }
@@ -1701,7 +1712,7 @@ def both(seed):
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, BatchNorm):
-                setattr(parent, name, nn.Sequential(RMSNorm(width), child))
+                setattr(parent, name, nn.Sequential(RMSNorm(sizes.dim), child))
     config = TrainConfig(characters.train.steps, best["batch"], schedule="linear")
     train(model, corpus.train(seed), config, progress=False)
     return Evaluate("test", corpus.held_out["test"]).result(model)["loss"]

@@ -31,16 +31,11 @@ so much easier, why do careful people keep reporting that Post-Norm ends up *bet
 r"""
 **What you will see**
 
-- what each placement does to one vector, to a constant offset, and to the size of the stream;
-- the Jacobians of both blocks, and two popular conclusions from them that do not follow;
-- Xiong's theorem in the setting of its proof, and the same measurement in a real model;
-- which part of Pre-Norm makes its last gradients small;
-- a Post-Norm model that cannot train without warm-up, what it is stuck *in*, and the settings in
-  which the same model needs no warm-up, or is not helped by it;
-- late layers that turn the stream less under Pre-Norm, whether they are also cheaper to remove, and
-  whether Post-Norm ends lower here;
-- seven answers to Post-Norm's trouble, side by side: what they change at the start, and whether they train;
-- three traps from public code, each caught by a check that needs no training.
+- both Jacobians, and two popular conclusions from them that do not follow;
+- Xiong's theorem in the setting of its proof, and in a real model;
+- a Post-Norm model that cannot train without warm-up, and what it is stuck *in*;
+- whether late Pre-Norm layers do less, and whether Post-Norm ends lower here;
+- seven answers to Post-Norm's trouble, and three traps from public code.
 """
 
 # %%
@@ -59,7 +54,34 @@ lab = Lab(
     "02_pre_and_post_norm",
     size=size,
     seed=seed,
-    memory={"kernel": "850M", "run": "750M"},
+    memory={"kernel": "1000M", "run": "900M"},
+)
+
+# %%
+sizes = lab.sizes(
+    # smoke, book, gpu
+    draws=(3, 20, 40),
+    theorem_depths=([2, 4], [2, 4, 8, 16, 32], [2, 4, 8, 16, 32, 64, 128]),
+    depths=([2, 4], [2, 6, 12, 24, 48], [2, 6, 12, 24, 48, 96]),
+    shown_depth=(4, 12),
+    path_depths=([2, 4], [3, 6, 12, 24], [3, 6, 12, 24, 48]),
+    family_depths=([2, 4], [6, 24], [6, 12, 24, 48]),
+    start_seeds=(2, 5, 20),
+    dim=(8, 32, 256),
+    depth=(3, 6, 12),
+    steps=(3, 150, 5000),
+    brief_steps=(3, 60, 1000),
+    held_out=(512, 8_192, 65_536),
+    seeds=(5, 5, 10),
+    few=(2, 3, 10),
+    warmup=(1, 60, 1000),
+    warmups=([2], [5, 20], [3, 10, 30, 100, 200]),
+    map_rates=([2.5e-2], [3e-3, 1e-2, 2.5e-2], [3e-4, 1e-3, 3e-3, 1e-2, 2.5e-2, 1e-1]),
+    map_seeds=(1, 1, 3),
+    deep_depth=(3, 8, 24),
+    deep_steps=(3, 150, 10_000),
+    deep_rates=([3e-3], [7e-3, 1.4e-2, 2.8e-2], [1e-3, 2e-3, 4e-3, 7e-3, 1.4e-2, 2.8e-2]),
+    tuning_seeds=(1, 2, 3),
 )
 
 # %% [markdown]
@@ -455,7 +477,7 @@ First the lemma: $\|x\|^2/d$ in each block, for 16 Gaussian tokens.
 
 # %%
 @torch.no_grad()
-def sizes(recipe, seed, depth=12, dim=128):
+def stream_sizes(recipe, seed, depth=12, dim=128):
     """‖x‖²/d after each block: of the sum that enters Post's last norm, of Pre's stream."""
     torch.manual_seed(seed)
     x, seen = torch.randn(16, dim), []
@@ -465,8 +487,8 @@ def sizes(recipe, seed, depth=12, dim=128):
     return [total.square().mean().item() for total in seen[1::2]]
 
 
-draws = lab.seeds(smoke=3, book=20, gpu=40)
-size = {recipe: [sizes(recipe, s) for s in draws] for recipe in ("post", "pre")}
+draws = lab.seeds(sizes.draws)
+size = {recipe: [stream_sizes(recipe, s) for s in draws] for recipe in ("post", "pre")}
 
 # %%
 layers = range(1, 13)
@@ -523,10 +545,9 @@ def last_gradient(recipe, depth, seed, final_norm=True, dim=64):
     return torch.autograd.grad(loss, stack[-2].sublayer.down.weight)[0].norm().item()
 
 
-depths = lab.pick(smoke=[2, 4], book=[2, 4, 8, 16, 32], gpu=[2, 4, 8, 16, 32, 64, 128])
 arms = {"post": ("post", True), "pre": ("pre", True), "pre, no final norm": ("pre", False)}
 theorem = {
-    arm: {n: [last_gradient(recipe, n, s, final) for s in draws] for n in depths}
+    arm: {n: [last_gradient(recipe, n, s, final) for s in draws] for n in sizes.theorem_depths}
     for arm, (recipe, final) in arms.items()
 }
 
@@ -587,9 +608,8 @@ start = Run(
 )
 post, pre = {"model.recipe": "post"}, {"model.recipe": "pre"}
 three = {"post": post, "pre": pre, "pre, no final norm": {**pre, "model.final_norm": False}}
-depths = lab.pick(smoke=[2, 4], book=[2, 6, 12, 24, 48], gpu=[2, 6, 12, 24, 48, 96])
-many = lab.seeds(smoke=2, book=5, gpu=20)
-gradients = lab.run(Experiment(start, {"arm": three, "model.depth": depths, "seed": many}))
+many = lab.seeds(sizes.start_seeds)
+gradients = lab.run(Experiment(start, {"arm": three, "model.depth": sizes.depths, "seed": many}))
 
 # %%
 first_step = "gradient-at-start.0"  # the probe's result at step 0: one number per block
@@ -638,7 +658,7 @@ And by layer, in one model?
 """
 
 # %%
-by_layer = gradients.where(depth=lab.pick(smoke=4, book=12))
+by_layer = gradients.where(depth=sizes.shown_depth)
 plots.by_depth(
     {arm: by_layer.where(arm=arm).values(first_step) for arm in ("post", "pre")},
     ylabel="gradient norm of W²",
@@ -704,9 +724,8 @@ def way_down(seed, depth):
     return path, bottom_over_top(stack, x), bottom_over_top(causal_stack(depth), x)
 
 
-blocks = lab.pick(smoke=[2, 4], book=[3, 6, 12, 24], gpu=[3, 6, 12, 24, 48])
 names = ("identity path alone", "post, uniform attention", "post, causal attention")
-runs = {2 * n: list(zip(*(way_down(s, n) for s in many), strict=True)) for n in blocks}
+runs = {2 * n: list(zip(*(way_down(s, n) for s in many), strict=True)) for n in sizes.path_depths}
 law = {"2^(−S/2)": {n: [2 ** (-n / 2)] for n in runs}}
 ways = {name: {n: list(columns[i]) for n, columns in runs.items()} for i, name in enumerate(names)}
 
@@ -778,29 +797,28 @@ def is_stuck(record):
 print(f"letter frequencies alone: {unigram:.3f} nats per character")
 
 # %%
-steps = lab.pick(smoke=3, book=150, gpu=5000)
 base = Run(
     model=ModelConfig(
         norm="layer",
         activation="gelu",
-        dim=lab.pick(smoke=8, book=32, gpu=256),
-        depth=lab.pick(smoke=3, book=6, gpu=12),
+        dim=sizes.dim,
+        depth=sizes.depth,
         context=32,
         init="half-xavier",
     ),
-    data=Text(batch=16, time=32, held_out=lab.pick(smoke=512, book=8_192, gpu=65_536)),
-    train=TrainConfig(steps=steps, lr=2.5e-2, schedule="linear"),
+    data=Text(batch=16, time=32, held_out=sizes.held_out),
+    train=TrainConfig(steps=sizes.steps, lr=2.5e-2, schedule="linear"),
 )
 
 # %%
-slow = {"train.warmup": lab.pick(smoke=1, book=60, gpu=1000)}
+slow = {"train.warmup": sizes.warmup}
 four = {
     "post": post,
     "post, warm-up": {**post, **slow},
     "pre": pre,
     "pre, warm-up": {**pre, **slow},
 }
-five = lab.seeds(smoke=5, book=5, gpu=10)
+five = lab.seeds(sizes.seeds)
 headline = lab.run(Experiment(base, {"arm": four, "seed": five}))
 
 
@@ -809,7 +827,7 @@ def losses_of(record):
     return record.losses
 
 
-shown = headline.where(arm=list(four)[:3], seed=five[:2])
+shown = headline.where(arm=list(four)[:3], seed=five[0])
 plots.loss_curves(
     {arm: part.values(losses_of) for arm, part in shown.by("arm").items()},
     reference={"letter frequencies": unigram},
@@ -914,21 +932,21 @@ Before you move the slider: would five steps do?
 """
 
 # %%
-lengths = lab.pick(smoke=[2], book=[5, 20], gpu=[3, 10, 30, 100, 200])
-some = lab.seeds(smoke=2, book=3, gpu=10)
-ramps = lab.run(Experiment(base, {"arm": {"post": post}, "train.warmup": lengths, "seed": some}))
+some = lab.seeds(sizes.few)
+lengths = {"arm": {"post": post}, "train.warmup": sizes.warmups}
+ramps = lab.run(Experiment(base, {**lengths, "seed": some}))
 
 # %%
 by_hand = {0: headline.where(arm="post"), **ramps.by("warmup")}
 by_hand[slow["train.warmup"]] = headline.where(arm="post, warm-up")
-width = max(1, steps // 10)
+width = max(1, sizes.steps // 10)
 
 
 def smoothed(part):
     """Average each run's training loss over tenths of the run."""
     return {
         n: [np.mean(run[n : n + width]) if n < len(run) else None for run in part.values(losses_of)]
-        for n in range(0, steps, width)
+        for n in range(0, sizes.steps, width)
     }
 
 
@@ -967,10 +985,8 @@ draws with variance $1/(2.5\,d)$ and shrinks the matrices that write to the stre
 # %%
 trio = {arm: four[arm] for arm in ("post", "post, warm-up", "pre")}
 inits = ["xavier", "half-xavier", "megatron"]
-high = base.train.lr
-rates = lab.pick(smoke=[high], book=[3e-3, 1e-2, high], gpu=[3e-4, 1e-3, 3e-3, 1e-2, high, 1e-1])
-axes = {"arm": trio, "model.init": inits, "train.lr": rates}
-once = lab.seeds(smoke=1, book=1, gpu=3)
+axes = {"arm": trio, "model.init": inits, "train.lr": sizes.map_rates}
+once = lab.seeds(sizes.map_seeds)
 neighbourhood = lab.run(Experiment(base, {**axes, "seed": once}))
 
 
@@ -1053,15 +1069,12 @@ reported on test data.
 
 # %%
 deep = {
-    "model.depth": [lab.pick(smoke=3, book=8, gpu=24)],
-    "model.dim": [lab.pick(smoke=8, book=32, gpu=256)],
-    "train.steps": [lab.pick(smoke=3, book=150, gpu=10_000)],
+    "model.depth": [sizes.deep_depth],
+    "model.dim": [sizes.dim],
+    "train.steps": [sizes.deep_steps],
 }
 both = {"post": {**post, **slow}, "pre": {**pre, **slow}}
-rates = lab.pick(
-    smoke=[3e-3], book=[7e-3, 1.4e-2, 2.8e-2], gpu=[1e-3, 2e-3, 4e-3, 7e-3, 1.4e-2, 2.8e-2]
-)
-two = lab.seeds(smoke=1, book=2, gpu=3)
+two, rates = lab.seeds(sizes.tuning_seeds), sizes.deep_rates
 looked = replace(base, probes=(*base.probes, "residual-rms", "layer-cosine", "removal-cost"))
 tuning = lab.run(Experiment(looked, {**deep, "arm": both, "train.lr": rates, "seed": two}))
 best = {arm: part.best("lr") for arm, part in tuning.by("arm").items()}
@@ -1231,7 +1244,7 @@ def read_by_output(recipe, weights, text):
 
 # %%
 alike = {"post": [], "admin": []}
-for s in lab.seeds(smoke=2, book=5, gpu=20):
+for s in many:
     torch.manual_seed(s)
     model = ModelConfig(
         "pre", "layer", 64, 12, activation="relu", context=32, init="xavier"
@@ -1262,7 +1275,7 @@ first one, an interval around −½, was narrower than five seeds can settle.)
 
 # %%
 nine = {name: {"model.recipe": name} for name in answers}
-ends = lab.pick(smoke=[2, 4], book=[6, 24], gpu=[6, 12, 24, 48])
+ends = sizes.family_depths
 at_start = replace(start, probes=(*start.probes, "residual-rms"))
 family = lab.run(Experiment(at_start, {"arm": nine, "model.depth": ends, "seed": many}))
 falls, rows = {}, []
@@ -1304,7 +1317,7 @@ Post-Norm is stuck. We look after 60 steps.
 """
 
 # %%
-brief = {"train.steps": [lab.pick(smoke=3, book=60, gpu=1000)]}
+brief = {"train.steps": [sizes.brief_steps]}
 bare_nine = lab.run(Experiment(base, {"arm": nine, **brief, "seed": five}))
 plots.dots(
     {arm: part.values("test.loss") for arm, part in bare_nine.by("arm").items()},
@@ -1380,14 +1393,9 @@ Some statements travel without their conditions:
 
 | often said | but |
 | --- | --- |
-| "Pre-Norm gradients are bounded below" | no: `02-pre-gradient-has-no-floor` |
-| "Post-Norm gradients vanish like $2^{-S/2}$" | one path out of many: `02-post-gradient-does-not-vanish` |
 | "with $0.75$ for the norm and 0.1 for $J_f$, twelve blocks shrink to a tenth" | the numbers do not fit: a norm that divides by $1/0.75$ follows an $f$ about as large as $x$, whose Jacobian is seldom 0.1 |
 | "vanishing gradients spare the early layers, so Post-Norm fine-tunes better" | the vanishing is not seen here; fine-tuning we did not run |
 | "Xiong et al. train 100 layers and more" | the deepest models in that paper have 14 + 14 layers |
-| "Pre-Norm is strictly superior" | on WMT14 it was worse {cite:p}`nguyen2019`; at our size no winner was seen (`02-post-ends-lower`) |
-| "Post-Norm without warm-up diverges" | here it sits still, and only at high rates |
-| a blog's table of "max stable depth: 6, 24, 96+ layers" | its own note calls the model hypothetical |
 """
 
 # %% [markdown]
@@ -1400,8 +1408,8 @@ A loss curve is a poor detector of a wrong block: most wrong blocks train. Compa
 normalizes the *input* of each sublayer in its code (one docstring admits it). The result is a good Pre-Norm
 model, and a trap for whoever cites it as the original.
 
-**The skip carries the norm.** Reuse one variable, and the stream itself is replaced by its normalized copy. It is
-neither placement: no highway, and no norm after the sum. Some code bases even offer it as an option (Megatron-LM and its
+**The skip carries the norm.** Reuse one variable, and the stream itself is replaced by its normalized copy.
+With $y = N(x)$ it reads $y \leftarrow N(y + f(y))$: Post-Norm, with a norm on the embedding. Some code bases even offer it as an option (Megatron-LM and its
 descendants call it `apply_residual_connection_post_layernorm`), so a port has to copy the setting as well as the weights.
 """
 

@@ -55,7 +55,27 @@ lab = Lab(
     "03_rmsnorm",
     size=size,
     seed=seed,
-    memory={"kernel": "900M", "run": "700M"},
+    memory={"kernel": "1050M", "run": "850M"},
+)
+
+# %%
+sizes = lab.sizes(
+    # smoke, book, gpu
+    timed_rows=(256, 1024, 4096),
+    dim=(8, 32, 256),
+    depth=(2, 4, 12),
+    context=(32, 32, 256),
+    steps=(3, 150, 4000),
+    held_out=(512, 8_192, 65_536),
+    seeds=(5, 5, 10),
+    tuning_seeds=(1, 2, 3),
+    few=(1, 3, 5),
+    rates=([1e-2], [1e-2, 2e-2, 4e-2], [3e-4, 1e-3, 3e-3, 1e-2, 3e-2]),
+    loss_range=(None, (1.95, 2.3), None),
+    markov_rates=([1e-2], [5e-3, 2e-2, 3e-2], [1e-3, 5e-3, 1e-2, 2e-2, 3e-2, 6e-2]),
+    markov_range=(None, (0.4, 1.1), None),
+    offsets=([0.0, 10.0], [0.0, 10.0, 30.0], [0.0, 1.0, 3.0, 10.0, 30.0, 100.0]),
+    draws=(2, 5, 10),
 )
 
 # %% [markdown]
@@ -425,11 +445,11 @@ $1/\sqrt\epsilon$ or $1/\epsilon$. At $\epsilon = 10^{-6}$ that is a thousand or
 # %%
 from labkit.norms import rms_norm_outside
 
-sizes = [10.0**k for k in range(-10, 1)]
+scales = [10.0**k for k in range(-10, 1)]
 token = rms_norm(x[0].double(), eps=0.0)
 heights = {
     f"{name}, ε = {eps:.0e}": {
-        s: [norm(s * token, eps=eps).square().mean().sqrt().item()] for s in sizes
+        s: [norm(s * token, eps=eps).square().mean().sqrt().item()] for s in scales
     }
     for name, norm, eps in (
         ("rms", rms_norm, 1e-5),
@@ -576,8 +596,8 @@ def step_of(norm, x, top):
     return lambda: norm(x).backward(top)
 
 
-rows = lab.pick(smoke=256, book=1024, gpu=4096)
-x, top = torch.randn(rows, 1024, requires_grad=True), torch.randn(rows, 1024)
+shape = (sizes.timed_rows, 1024)
+x, top = torch.randn(shape, requires_grad=True), torch.randn(shape)
 pairs = paired(step_of(nn.RMSNorm(1024), x, top), step_of(nn.LayerNorm(1024), x, top), turns=7)
 slower = [rms > layer for rms, layer in pairs]
 
@@ -642,17 +662,13 @@ base = Run(
         recipe="pre",
         norm="layer",
         activation="gelu",
-        dim=lab.pick(smoke=8, book=32, gpu=256),
-        depth=lab.pick(smoke=2, book=4, gpu=12),
-        context=lab.pick(smoke=32, book=32, gpu=256),
+        dim=sizes.dim,
+        depth=sizes.depth,
+        context=sizes.context,
         init="half-xavier",
     ),
-    data=Text(
-        batch=16,
-        time=lab.pick(smoke=32, book=32, gpu=256),
-        held_out=lab.pick(smoke=512, book=8_192, gpu=65_536),
-    ),
-    train=TrainConfig(steps=lab.pick(smoke=3, book=150, gpu=4000), schedule="linear"),
+    data=Text(batch=16, time=sizes.context, held_out=sizes.held_out),
+    train=TrainConfig(steps=sizes.steps, schedule="linear"),
     probes=("validation", "test", "mean-share"),
 )
 
@@ -662,14 +678,8 @@ arms = {
     "rms": {"model.norm": "rms"},
     "rms, offset 10": {"model.norm": "rms", "model.embedding_offset": 10.0},
 }
-rates = lab.pick(
-    smoke=[1e-2],
-    book=[1e-2, 2e-2, 4e-2],
-    gpu=[3e-4, 1e-3, 3e-3, 1e-2, 3e-2],
-)
-two = lab.seeds(smoke=1, book=2, gpu=3)
-five = lab.seeds(smoke=5, book=5, gpu=10)
-tuning = lab.run(Experiment(base, {"arm": arms, "train.lr": rates, "seed": two}))
+five, two = lab.seeds(sizes.seeds), lab.seeds(sizes.tuning_seeds)
+tuning = lab.run(Experiment(base, {"arm": arms, "train.lr": sizes.rates, "seed": two}))
 
 # %%
 plots.curves(
@@ -680,7 +690,7 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss (nats)",
     logx=True,
-    ylim=lab.pick(smoke=None, book=(1.95, 2.3), gpu=None),
+    ylim=sizes.loss_range,
     caption="How the comparison depends on the learning rate: the two norms lie together at every rate, and the "
     "rate moves the loss far more than the norm does. With the offset RMSNorm ends higher at each of them.",
     provenance=lab.provenance(tuning),
@@ -748,10 +758,7 @@ that the number of parameters is RMSNorm's and only the mean is left as a differ
 chain = replace(base, data=Markov(batch=16, time=32), model=replace(base.model, vocab=16))
 arms["layer, no shift"] = {"model.norm": "layer", "model.norm_kw": (("bias", False),)}
 trio = {arm: arms[arm] for arm in ("layer", "layer, no shift", "rms")}
-markov_rates = lab.pick(
-    smoke=[1e-2], book=[5e-3, 2e-2, 3e-2], gpu=[1e-3, 5e-3, 1e-2, 2e-2, 3e-2, 6e-2]
-)
-trial = lab.run(Experiment(chain, {"arm": trio, "train.lr": markov_rates, "seed": two}))
+trial = lab.run(Experiment(chain, {"arm": trio, "train.lr": sizes.markov_rates, "seed": two}))
 
 floor = chain.data.load().floor
 plots.curves(
@@ -765,7 +772,7 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss above the entropy (nats)",
     logx=True,
-    ylim=lab.pick(smoke=None, book=(0.4, 1.1), gpu=None),
+    ylim=sizes.markov_range,
     caption="The Markov language by learning rate: at the low rate the three are one. At the best one LayerNorm "
     "with its shift is lowest; at the highest the two seeds scatter more than the arms differ.",
     provenance=lab.provenance(trial),
@@ -915,9 +922,7 @@ claim(
 )
 
 # %%
-offsets = lab.pick(
-    smoke=[0.0, 10.0], book=[0.0, 10.0, 30.0], gpu=[0.0, 1.0, 3.0, 10.0, 30.0, 100.0]
-)
+offsets = sizes.offsets
 both = {arm: arms[arm] for arm in ("layer", "rms")}
 doses = lab.run(Experiment(fixed, {"arm": both, "model.embedding_offset": offsets, "seed": two}))
 
@@ -1018,7 +1023,7 @@ def relative_error(offset, arithmetic, seed, tokens=100, dim=4096):
 
 
 grid = [1, 3, 10, 30, 100, 300, 1000, 3000]
-draws = lab.seeds(smoke=2, book=5, gpu=10)
+draws = lab.seeds(sizes.draws)
 ways = {
     "one-pass, float32": ("float32 one-pass", 8),
     "one-pass, float16": ("float16 one-pass", 5),
@@ -1711,7 +1716,7 @@ cases = {
     for recipe in ("pre", "post")
     for norm in ("layer", "rms")
 }
-my_experiment = Experiment(fixed, {"case": cases, "seed": lab.seeds(smoke=1, book=3, gpu=5)})
+my_experiment = Experiment(fixed, {"case": cases, "seed": lab.seeds(sizes.few)})
 # results = lab.run(my_experiment)      # remove the first "#" of this line and of the next
 # {case: part.values("mean-share") for case, part in results.by("case").items()}
 print(len(my_experiment.runs()), "runs")

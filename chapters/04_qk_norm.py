@@ -58,7 +58,25 @@ lab = Lab(
     "04_qk_norm",
     size=size,
     seed=seed,
-    memory={"kernel": "550M", "run": "700M"},
+    memory={"kernel": "700M", "run": "850M"},
+)
+
+# %%
+sizes = lab.sizes(
+    # smoke, book, gpu
+    dim=(16, 64, 512),
+    depth=(2, 3, 8),
+    steps=(3, 160, 1000),
+    held_out=(1024, 8_192, 65_536),
+    seeds=(5, 5, 10),
+    sweep_seeds=(1, 2, 5),
+    rates=(
+        [3e-3, 3e-2],
+        [3e-3, 5.5e-3, 1e-2, 3e-2, 1e-1],
+        [3e-4, 1e-3, 3e-3, 5.5e-3, 1e-2, 1.7e-2, 3e-2, 1e-1, 3e-1],
+    ),
+    more_arms=(False, False, True),
+    loss_range=(None, (2.0, 3.0), None),
 )
 
 # %% [markdown]
@@ -607,12 +625,12 @@ base = Run(
         norm="layer",
         activation="gelu",
         init="xavier",
-        dim=lab.pick(smoke=16, book=64, gpu=512),
-        depth=lab.pick(smoke=2, book=3, gpu=8),
+        dim=sizes.dim,
+        depth=sizes.depth,
         context=64,
     ),
-    data=Text(batch=8, time=64, held_out=lab.pick(smoke=1024, book=8_192, gpu=65_536)),
-    train=TrainConfig(steps=lab.pick(smoke=3, book=160, gpu=1000), schedule="constant", warmup=10),
+    data=Text(batch=8, time=64, held_out=sizes.held_out),
+    train=TrainConfig(steps=sizes.steps, schedule="constant", warmup=10),
     probes=("validation", "test", "attention", "attention-by-steps", "residual-rms"),
 )
 
@@ -630,18 +648,13 @@ more = {
     "full width": {"model.qk_norm": "olmo2"},
     "after-rope": {"model.qk_norm": "qk rms after-rope"},
 }
-five, two = lab.seeds(smoke=5, book=5, gpu=10), lab.seeds(smoke=1, book=2, gpu=5)
+five, two = lab.seeds(sizes.seeds), lab.seeds(sizes.sweep_seeds)
 both = {name: arms[name] for name in ("none", "qk")}
 core = lab.run(Experiment(base, {"arm": both, "train.lr": [low, mid, high], "seed": five}))
 
 # %%
-rates = lab.pick(
-    smoke=[low, high],
-    book=[low, 5.5e-3, mid, high, 1e-1],
-    gpu=[3e-4, 1e-3, low, 5.5e-3, mid, 1.7e-2, high, 1e-1, 3e-1],
-)
-swept = lab.pick(smoke=arms, book=arms, gpu={**arms, **more})
-sweep = lab.run(Experiment(base, {"arm": swept, "train.lr": rates, "seed": two}))
+swept = {**arms, **more} if sizes.more_arms else arms
+sweep = lab.run(Experiment(base, {"arm": swept, "train.lr": sizes.rates, "seed": two}))
 
 # %%
 between = {"arm": arms, "train.lr": [5.5e-3], "seed": five}
@@ -878,7 +891,7 @@ def got_worse(record):
 # %%
 stressed = [
     *at_high["none"].values(got_worse),
-    *sweep.where(arm="none", lr=rates[-1]).values(got_worse),
+    *sweep.where(arm="none", lr=sizes.rates[-1]).values(got_worse),
 ]
 claim(
     "04-failure-is-a-plateau",
@@ -930,7 +943,7 @@ plots.curves(
     xlabel="learning rate",
     ylabel="test loss (nats)",
     logx=True,
-    ylim=(2.0, 3.0) if size == "book" else None,
+    ylim=sizes.loss_range,
     caption="QK-Norm's valley is wider to the right and no deeper; at the lowest rate it ends higher. "
     "(Two seeds make long bars; some leave the picture.)",
     provenance=lab.provenance(every),
@@ -1171,8 +1184,8 @@ output, and test loss.
 
 # %%
 def stream_growth(record):
-    sizes = record.probes["residual-rms"]
-    return sizes[-1] / sizes[0]
+    rms = record.probes["residual-rms"]
+    return rms[-1] / rms[0]
 
 
 def vital_signs(runs):
@@ -1188,7 +1201,7 @@ def vital_signs(runs):
 
 
 # %%
-extreme = rates[-1]
+extreme = sizes.rates[-1]
 patients = {
     "none, rate 0.03": at_high["none"],
     f"soft-cap, rate {extreme:g}": sweep.where(arm="soft-cap", lr=extreme),

@@ -54,7 +54,32 @@ lab = Lab(
     "05_deepnorm",
     size=size,
     seed=seed,
-    memory={"kernel": "750M", "run": "1500M"},
+    memory={"kernel": "900M", "run": "1650M"},
+)
+
+# %%
+sizes = lab.sizes(
+    # smoke, book, gpu
+    depths=([2, 4], [6, 12, 24, 48], [6, 12, 24, 48, 96, 192]),
+    step_depths=([2, 4], [6, 12, 24, 48, 96], [6, 12, 24, 48, 96, 192]),
+    deepest=(6, 192, 384),
+    family_depths=([2, 4], [4, 8, 16, 32], [4, 8, 16, 32, 64, 128]),
+    seeds=(5, 5, 10),
+    few=(2, 3, 10),
+    tuning_seeds=(2, 2, 5),
+    depth=(4, 50),
+    steps=(3, 40, 1000),
+    warmup=(1, 20, 300),
+    held_out=(512, 8_192, 65_536),
+    rates=([3e-3], [3e-3, 6e-3, 1e-2], [1e-3, 2e-3, 3e-3, 6e-3, 1e-2, 2e-2, 4e-2]),
+    shallow_depth=(2, 12),
+    map_depth=(2, 12, 24),
+    map_steps=(2, 40, 300),
+    map_rates=([3e-3], [3e-3, 1e-2], [1e-3, 2e-3, 3e-3, 6e-3, 1e-2, 2e-2, 4e-2]),
+    map_seeds=(1, 1, 3),
+    tallest=(20, 1000),
+    tower_depth=(8, 100, 1000),
+    tower_steps=(2, 8, 300),
 )
 
 # %% [markdown]
@@ -144,8 +169,7 @@ def fresh(recipe, depth, seed=seed, init=None):
     return replace(small, recipe=recipe, depth=depth, init=init).build()
 
 
-few, five = lab.seeds(smoke=2, book=3, gpu=10), lab.seeds(smoke=5, book=5, gpu=10)
-depths = lab.pick(smoke=[2, 4], book=[6, 12, 24, 48], gpu=[6, 12, 24, 48, 96, 192])
+few, five, depths = lab.seeds(sizes.few), lab.seeds(sizes.seeds), sizes.depths
 shares = {r: {n: [kept(fresh(r, n, s)) for s in few] for n in depths} for r in three}
 
 # %%
@@ -257,9 +281,9 @@ from labkit.placements.scaled import deepnorm_constants
 show(deepnorm_constants)
 
 # %%
-sizes = [6, 12, 24, 50, 100, 500, 1000]
+counts = [6, 12, 24, 50, 100, 500, 1000]
 rows = []
-for n in sizes:
+for n in counts:
     alone, pair = deepnorm_constants("decoder", 0, n), deepnorm_constants("decoder", n, n)
     sums = [2 * n * 2 * alone.beta**2 / alone.alpha**2, 3 * n * 2 * pair.beta**2 / pair.alpha**2]
     names = ("N", "α", "β", "its sum", "α in a pair", "β in a pair", "that sum")
@@ -459,8 +483,7 @@ halves = {"α alone": {"model.recipe": "deepnorm"}, "β alone": {**deep, **post}
 also = {**halves, "admin": {"model.recipe": "admin"}}
 
 # %%
-shallow = lab.pick(smoke=[2, 4], book=[6, 12, 24, 48, 96], gpu=[6, 12, 24, 48, 96, 192])
-deepest = lab.pick(smoke=[6], book=[192], gpu=[384])
+shallow, deepest = sizes.step_depths, [sizes.deepest]
 wide = {"arm": {**main, **also}, "model.depth": shallow, "seed": few}
 peak = {"arm": main, "model.depth": deepest, "seed": few}
 responses = lab.run(Experiment(start, wide)) + lab.run(Experiment(start, peak))
@@ -646,7 +669,7 @@ def family(depth, a, seed=seed, moves=("sgd", "adam", "random")):
 
 
 # %%
-grid = lab.pick(smoke=[2, 4], book=[4, 8, 16, 32], gpu=[4, 8, 16, 32, 64, 128])
+grid = sizes.family_depths
 exponents = {"0": 0.0, "1/8": 0.125, "1/4 (DeepNorm)": 0.25, "3/8": 0.375, "1/2 (GLM)": 0.5}
 reached = {name: {n: family(n, a) for n in grid} for name, a in exponents.items()}
 
@@ -700,14 +723,13 @@ initialization of its own practice. `megatron` draws with variance $1/(2.5\,d)$ 
 """
 
 # %%
-steps = lab.pick(smoke=3, book=40, gpu=1000)
 base = Run(
-    model=replace(small, depth=lab.pick(smoke=4, book=50)),
-    data=Text(batch=8, time=32, held_out=lab.pick(smoke=512, book=8_192, gpu=65_536)),
-    train=TrainConfig(steps=steps, lr=3e-3, schedule="linear"),
+    model=replace(small, depth=sizes.depth),
+    data=Text(batch=8, time=32, held_out=sizes.held_out),
+    train=TrainConfig(steps=sizes.steps, lr=3e-3, schedule="linear"),
     probes=("validation", "test", "drift"),
 )
-two = lab.seeds(smoke=2, book=2, gpu=5)
+two = lab.seeds(sizes.tuning_seeds)
 usual = {"pre, megatron": {**pre, "model.init": "megatron"}}
 fifty = lab.run(Experiment(base, {"arm": main, "seed": five}))
 fifty += lab.run(Experiment(base, {"arm": usual, "seed": few}))
@@ -802,7 +824,7 @@ Now the arms that this picture leaves out: warm-up, which makes first steps smal
 """
 
 # %%
-ramp = {"train.warmup": lab.pick(smoke=1, book=20, gpu=300)}
+ramp = {"train.warmup": sizes.warmup}
 rescues = {"post, warm-up": {**post, **ramp}, "β alone": halves["β alone"]}
 rescued = lab.run(Experiment(base, {"arm": rescues, "seed": five})) + lab.run(
     Experiment(base, {"arm": {"admin": also["admin"]}, "seed": two})
@@ -846,11 +868,8 @@ So here is a fairer race: Pre-Norm from `megatron` against DeepNorm, each at the
 """
 
 # %%
-rates = lab.pick(
-    smoke=[3e-3], book=[3e-3, 6e-3, 1e-2], gpu=[1e-3, 2e-3, 3e-3, 6e-3, 1e-2, 2e-2, 4e-2]
-)
 pair = {**usual, "deepnorm": deep}
-tuning = lab.run(Experiment(base, {"arm": pair, "train.lr": rates, "seed": two}))
+tuning = lab.run(Experiment(base, {"arm": pair, "train.lr": sizes.rates, "seed": two}))
 best = {arm: part.best("lr") for arm, part in tuning.by("arm").items()}
 tuned = {arm: {**changes, "train.lr": best[arm]} for arm, changes in pair.items()}
 final = lab.run(Experiment(base, {"arm": tuned, "seed": five})).by("arm")
@@ -882,7 +901,7 @@ as large. Compare two rates at twelve blocks and at fifty:
 """
 
 # %%
-twelve = lab.pick(smoke=2, book=12)
+twelve = sizes.shallow_depth
 two_depths = {"model.depth": [twelve, base.model.depth], "train.lr": [3e-3, 1e-2]}
 by_rate = lab.run(Experiment(base, {"arm": {"deepnorm": deep}, **two_depths, "seed": few}))
 plots.curves(
@@ -927,12 +946,10 @@ The neighbourhood of all this: twelve blocks, each placement with each initializ
 
 # %%
 inits = ["xavier", "megatron", "deepnorm"]
-shorter = lab.pick(smoke=2, book=40, gpu=300)
 placed = {name: {"model.recipe": name} for name in main}
-near = lab.pick(smoke=[3e-3], book=[3e-3, 1e-2], gpu=rates)
-axes = {"arm": placed, "model.init": inits, "train.lr": near}
-fixed = {"model.depth": [lab.pick(smoke=2, book=12, gpu=24)], "train.steps": [shorter]}
-once = lab.seeds(smoke=1, book=1, gpu=3)
+axes = {"arm": placed, "model.init": inits, "train.lr": sizes.map_rates}
+fixed = {"model.depth": [sizes.map_depth], "train.steps": [sizes.map_steps]}
+once = lab.seeds(sizes.map_seeds)
 map_runs = lab.run(Experiment(base, {**axes, **fixed, "seed": once}))
 
 # %%
@@ -965,7 +982,7 @@ feed-forward output matrix, from the first block to the last:
 """
 
 # %%
-tall = lab.pick(smoke=20, book=1000)
+tall = sizes.tallest
 thousand = lab.run(
     Experiment(
         start,
@@ -1019,8 +1036,8 @@ A hundred blocks and eight steps are what these runs have (the size `gpu` takes 
 
 # %%
 tower = {
-    "model.depth": [lab.pick(smoke=8, book=100, gpu=1000)],
-    "train.steps": [lab.pick(smoke=2, book=8, gpu=300)],
+    "model.depth": [sizes.tower_depth],
+    "train.steps": [sizes.tower_steps],
 }
 high = lab.run(Experiment(base, {"arm": pair, **tower, "probes": [("test",)], "seed": few}))
 high_loss = {arm: part.values("test.loss") for arm, part in high.by("arm").items()}

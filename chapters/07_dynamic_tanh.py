@@ -55,7 +55,32 @@ lab = Lab(
     "07_dynamic_tanh",
     size=size,
     seed=seed,
-    memory={"kernel": "600M", "run": "750M"},
+    memory={"kernel": "750M", "run": "900M"},
+)
+
+# %%
+sizes = lab.sizes(
+    # smoke, book, gpu
+    depth=(1, 4),
+    steps=(3, 180, 800),
+    held_out=(512, 4096, 16_384),
+    seeds=(5, 5, 10),
+    few=(2, 3, 5),
+    rates=([0.01], [0.003, 0.01, 0.03], [0.001, 0.003, 0.006, 0.01, 0.03, 0.06]),
+    outliers=([30.0], [30.0], [3.0, 10.0, 30.0, 100.0]),
+    alphas=([0.5, 1.0], [0.25, 0.5, 1.0, 2.0], [0.125, 0.25, 0.5, 1.0, 2.0, 4.0]),
+    alpha_pairs=([(0.5, 1.0), (1.0, 0.5)], [(0.25, 1.0), (1.0, 0.25)], None),  # None: all pairs
+    embedding_sizes=([32**-0.5], [32**-0.5], [0.05, 32**-0.5, 0.5, 2.0, 4.0]),
+    characters=([1024], [2048, 16_384], [1024, 2048, 4096, 16_384, 65_536]),
+    least_characters=(1024, 2048),
+    optimizers=(["muon"], ["muon"], ["muon", "sgd"]),
+    optimizer_rates=([0.03], [0.03], [0.003, 0.01, 0.03, 0.1]),
+    widths=([16, 32], [16, 32, 64], [16, 32, 64, 128]),
+    further=(False, False, True),
+    vit_depth=(1, 3, 6),
+    hot_rates=([0.03], [0.03], [0.03, 0.1]),
+    images=([64], [100], [50, 100, 300, 1000]),
+    dropouts=([], [], [0.1, 0.3]),
 )
 
 # %% [markdown]
@@ -370,20 +395,17 @@ The bench: four blocks of width 32, GELU, windows of 32 characters, sixteen a ba
 """
 
 # %%
-steps = lab.pick(smoke=3, book=180, gpu=800)
+steps = sizes.steps
 base = Run(
     model=ModelConfig(
-        norm="layer", dim=32, depth=lab.pick(smoke=1, book=4),
+        norm="layer", dim=32, depth=sizes.depth,
         activation="gelu", context=32, init="xavier",
     ),
-    data=Text(batch=16, time=32, held_out=lab.pick(smoke=512, book=4096, gpu=16_384)),
+    data=Text(batch=16, time=32, held_out=sizes.held_out),
     train=TrainConfig(steps=steps, lr=0.01, warmup=min(20, steps), schedule="linear"),
     probes=("validation", "test", "norm-maps"),
 )  # fmt: skip
-few, five = lab.seeds(smoke=2, book=3, gpu=5), lab.seeds(smoke=5, book=5, gpu=10)
-rates = lab.pick(
-    smoke=[0.01], book=[0.003, 0.01, 0.03], gpu=[0.001, 0.003, 0.006, 0.01, 0.03, 0.06]
-)
+few, five, rates = lab.seeds(sizes.few), lab.seeds(sizes.seeds), sizes.rates
 layer, dyt = {"model.norm": "layer"}, {"model.recipe": "dyt"}
 derf, none = {"model.recipe": "derf"}, {"model.recipe": "none"}
 bhyt = {"model.norm": "bhyt", "model.norm_kw": (("scale", 5.0),)}
@@ -551,10 +573,9 @@ To see that spread alone does it, **plant** some where there was none: the space
 """
 
 # %%
-amount = lab.pick(smoke=[30.0], book=[30.0], gpu=[3.0, 10.0, 30.0, 100.0])
 two = {"layer": layer, "dyt": dyt}
 planted = lab.run(
-    Experiment(base, {"arm": two, "model.embedding_outlier": amount, "seed": five})
+    Experiment(base, {"arm": two, "model.embedding_outlier": sizes.outliers, "seed": five})
 )  # fmt: skip
 wild = planted.where(embedding_outlier=30.0).by("arm")
 calm = lab.run(Experiment(base, {"arm": two, "seed": five})).by("arm")
@@ -624,20 +645,20 @@ If $\alpha$ did a norm's work, then $\alpha_\ell \propto 1/\mathrm{RMS}_\ell$ ov
 """
 
 # %%
-learned, sizes = inside(final["dyt"], "alpha"), inside(final["dyt"], "rms")
+learned, scales = inside(final["dyt"], "alpha"), inside(final["dyt"], "rms")
 plots.table(
     [
         {"norm": row["name"], "learned α": a, "1 / RMS of its input": 1 / r, "share flat": f}
         for row, a, r, f in zip(
             next(iter(final["dyt"]))[1].probes["norm-maps"],
-            learned.mean(0), sizes.mean(0), inside(final["dyt"], "flat").mean(0), strict=True,
+            learned.mean(0), scales.mean(0), inside(final["dyt"], "flat").mean(0), strict=True,
         )
     ]
 )  # fmt: skip
 
 # %%
 both = [
-    np.corrcoef(np.log(np.abs(a)), -np.log(r))[0, 1] for a, r in zip(learned, sizes, strict=True)
+    np.corrcoef(np.log(np.abs(a)), -np.log(r))[0, 1] for a, r in zip(learned, scales, strict=True)
 ]
 claim(
     "07-learned-alpha-follows-scale",
@@ -662,14 +683,8 @@ All norms with the same $\alpha_0$ first, then attention's apart from the rest.
 """
 
 # %%
-values = lab.pick(
-    smoke=[0.5, 1.0], book=[0.25, 0.5, 1.0, 2.0], gpu=[0.125, 0.25, 0.5, 1.0, 2.0, 4.0]
-)
-apart = lab.pick(
-    smoke=[(0.5, 1.0), (1.0, 0.5)],
-    book=[(0.25, 1.0), (1.0, 0.25)],
-    gpu=[(a, b) for a in values for b in values if a != b],
-)
+values = sizes.alphas
+apart = sizes.alpha_pairs or [(a, b) for a in values for b in values if a != b]
 firsts = {f"{a:g} and {b:g}": (a, b) for a, b in [*((a, a) for a in values), *apart]}
 first_arms = {
     name: dyt if pair == (1.0, 1.0) else {**dyt, "model.alpha": pair}  # 1 and 1: its own choice
@@ -748,9 +763,8 @@ Embeddings enter at size 1 a channel: rows with standard deviation $1/\sqrt d$ t
 """
 
 # %%
-sizes_of = lab.pick(smoke=[32**-0.5], book=[32**-0.5], gpu=[0.05, 32**-0.5, 0.5, 2.0, 4.0])
 scaled = lab.run(
-    Experiment(base, {"arm": two, "model.embedding_size": sizes_of, "seed": five})
+    Experiment(base, {"arm": two, "model.embedding_size": sizes.embedding_sizes, "seed": five})
 ).where(embedding_size=32**-0.5).by("arm")  # fmt: skip
 rise = {a: minus(scaled[a].values("test.loss"), calm[a].values("test.loss")) for a in two}
 
@@ -778,8 +792,7 @@ first 2,048 characters of the corpus, so in `cpu` each is seen some forty-five t
 """
 
 # %%
-scarce = lab.pick(smoke=[1024], book=[2048, 16_384], gpu=[1024, 2048, 4096, 16_384, 65_536])
-least = scarce[0] if size == "smoke" else 2048
+scarce, least = sizes.characters, sizes.least_characters
 little = lab.run(
     Experiment(base, {"arm": two, "data.characters": scarce, "seed": few})
 )  # fmt: skip
@@ -897,8 +910,7 @@ show(orthogonalize)
 
 # %%
 third = {**two, "derf": derf}
-muon = {"train.optimizer": lab.pick(smoke=["muon"], book=["muon"], gpu=["muon", "sgd"])}
-muon |= {"train.lr": lab.pick(smoke=[0.03], book=[0.03], gpu=[0.003, 0.01, 0.03, 0.1])}
+muon = {"train.optimizer": sizes.optimizers, "train.lr": sizes.optimizer_rates}
 optimized = lab.run(Experiment(base, {"arm": third, **muon, "seed": few}))
 turned = optimized.where(optimizer="muon", lr=0.03).by("arm")
 adam = {arm: best[arm][: len(few)] for arm in third}
@@ -948,7 +960,7 @@ The paper's good $\alpha_0$ falls with width, and its models are wide. Is the ga
 """
 
 # %%
-widths = lab.pick(smoke=[16, 32], book=[16, 32, 64], gpu=[16, 32, 64, 128])
+widths = sizes.widths
 grown = lab.run(Experiment(base, {"arm": two, "model.dim": widths, "seed": few}))
 by_width = {
     arm: {n: part.values("test.loss") for n, part in results.by("dim").items()}
@@ -987,11 +999,11 @@ further = {
     "model.init": ["megatron", "half-xavier"],
     "model.depth": [8, 16],
 }
-grids = lab.pick(smoke={}, book={}, gpu=further)
+grids = further if sizes.further else {}
 for axis, choices in grids.items():
     lab.run(Experiment(base, {"arm": arms, axis: choices, "train.lr": rates, "seed": few}))
 if grids:
-    hot_outliers = {"model.embedding_outlier": amount, "train.lr": rates, "seed": few}
+    hot_outliers = {"model.embedding_outlier": sizes.outliers, "train.lr": rates, "seed": few}
     lab.run(Experiment(base, {"arm": {**two, "none": none}, **hot_outliers}))
 
 # %% [markdown]
@@ -1004,7 +1016,7 @@ The first successes of DyT are vision transformers: ViT-B goes from 82.3 to 82.5
 # %%
 vision = replace(
     base,
-    model=ViTConfig(init="xavier", depth=lab.pick(smoke=1, book=3, gpu=6)),
+    model=ViTConfig(init="xavier", depth=sizes.vit_depth),
     data=Digits(batch=32),
     probes=("validation", "test"),
 )
@@ -1053,8 +1065,7 @@ And where DyT ought to shine: a rate at which blocks *without* norms break. Boun
 
 # %%
 hot = {"dyt": tanh1, "none": {"model.recipe": "none"}}
-hot_rate = lab.pick(smoke=[0.03], book=[0.03], gpu=[0.03, 0.1])
-burnt = lab.run(Experiment(vision, {"arm": hot, "train.lr": hot_rate, "seed": few}))
+burnt = lab.run(Experiment(vision, {"arm": hot, "train.lr": sizes.hot_rates, "seed": few}))
 survived = {a: p.values("test.accuracy") for a, p in burnt.where(lr=0.03).by("arm").items()}
 print("diverged at step:", burnt.where(arm="none", lr=0.03).values(lambda r: r.diverged_at))
 print("accuracy:", {a: np.round(values, 2).tolist() for a, values in survived.items()})
@@ -1076,7 +1087,7 @@ Little data once more, now with images: one hundred digits to learn from, at the
 
 # %%
 hundred = {arm: {**seeing[arm], "train.lr": seen_rates.where(arm=arm).best("lr")} for arm in two}
-pictures = lab.pick(smoke=[64], book=[100], gpu=[50, 100, 300, 1000])
+pictures = sizes.images
 shots = lab.run(Experiment(vision, {"arm": hundred, "data.images": pictures, "seed": five}))
 first = shots.where(images=pictures[min(1, len(pictures) - 1)]).by("arm")
 claim(
@@ -1089,9 +1100,9 @@ claim(
 )
 
 # %%
-drops = lab.pick(smoke=[], book=[], gpu=[0.1, 0.3])
-if drops:
-    lab.run(Experiment(vision, {"arm": hundred, "model.dropout": drops, "seed": five}))
+if sizes.dropouts:
+    dropped = {"arm": hundred, "model.dropout": sizes.dropouts, "seed": five}
+    lab.run(Experiment(vision, dropped))
 
 # %% [markdown]
 r"""

@@ -51,7 +51,23 @@ lab = Lab(
     "09_memory_wall",
     size=size,
     seed=seed,
-    memory={"kernel": "700M", "run": "700M"},
+    memory={"kernel": "850M", "run": "850M"},
+)
+
+# %%
+sizes = lab.sizes(
+    # smoke, book, gpu
+    timed_rows=(1024, 4096, 16_384),
+    summed_rows=(1024, 8192),
+    dim=(16, 32, 512),
+    depths=([1, 2], [6, 12], [6, 12, 24]),
+    steps=(3, 120, 1500),
+    warmup=(1, 15, 50),
+    held_out=(1024, 8_192, 65_536),
+    rates=([3e-3, 3e-2], None, [1e-3, 3e-3, 6e-3, 1e-2, 2e-2, 3e-2, 6e-2, 1e-1]),  # None: a pilot's
+    seeds=(5, 5, 10),
+    batches=([1, 16], [1, 16, 64]),
+    shortest=([2, 5], [2, 5, 20]),
 )
 
 # %% [markdown]
@@ -162,7 +178,7 @@ def fused(rows, dim):
     return lambda: F.layer_norm(x, (dim,), w, b), lambda: in_steps(x, w, b)
 
 
-large = paired(*fused(lab.pick(smoke=1024, book=4096, gpu=16384), 2048), turns=9)
+large = paired(*fused(sizes.timed_rows, 2048), turns=9)
 small = paired(fused(1, 1024)[0], fused(1, 64)[0], turns=31, inner=50)
 
 # %%
@@ -323,8 +339,7 @@ def lost(seed, rows):
 
 
 # %%
-rows = lab.pick(smoke=1024, book=8192)
-errors = [lost(s, rows) for s in range(seed, seed + 5)]
+errors = [lost(s, sizes.summed_rows) for s in range(seed, seed + 5)]
 claim(
     "09-gain-gradients-are-lost-in-bfloat16",
     "Added up in bfloat16, the gain's gradient is off by {mean:.0%} of its norm; in float32 by {single:.0e}.",
@@ -656,14 +671,13 @@ A recipe chooses how many norms there are. Sandwich has a second norm behind eac
 from labkit.costs import cost_of
 
 base = Run(
-    model=ModelConfig(norm="rms", init="half-xavier", dim=lab.pick(smoke=16, book=32, gpu=512), context=32),
-    data=Text(batch=16, time=32, held_out=lab.pick(smoke=1024, book=8_192, gpu=65_536)),
-    train=TrainConfig(steps=lab.pick(smoke=3, book=120, gpu=1500), schedule="linear", warmup=lab.pick(smoke=1, book=15, gpu=50)),
+    model=ModelConfig(norm="rms", init="half-xavier", dim=sizes.dim, context=32),
+    data=Text(batch=16, time=32, held_out=sizes.held_out),
+    train=TrainConfig(steps=sizes.steps, schedule="linear", warmup=sizes.warmup),
     probes=("validation", "test"),
 )  # fmt: skip
 arms = {name: {"model.recipe": name} for name in ("none", "pre", "sandwich")}
-depths = lab.pick(smoke=[1, 2], book=[6, 12], gpu=[6, 12, 24])
-many = [1e-3, 3e-3, 6e-3, 1e-2, 2e-2, 3e-2, 6e-2, 1e-1]
+depths = sizes.depths
 middle, fast = [3e-3, 1e-2, 3e-2], [1e-2, 3e-2, 1e-1]
 around = {  # the best that a pilot found, for few blocks and for many
     "none": (middle, middle),
@@ -671,13 +685,10 @@ around = {  # the best that a pilot found, for few blocks and for many
     "sandwich": (fast, fast),
 }
 rates = {
-    arm: {
-        depth: lab.pick(smoke=[3e-3, 3e-2], book=pilot[place > 0], gpu=many)
-        for place, depth in enumerate(depths)
-    }
+    arm: {depth: sizes.rates or pilot[place > 0] for place, depth in enumerate(depths)}
     for arm, pilot in around.items()
 }
-five = lab.seeds(smoke=5, book=5, gpu=10)
+five = lab.seeds(sizes.seeds)
 
 
 # %%
@@ -836,7 +847,7 @@ def impact(batch, way="decode", context=4096, device="H100"):
 
 plots.explore(
     impact,
-    lab.pick(smoke=[1, 16], book=[1, 16, 64]),
+    sizes.batches,
     "impact",
     label="sequences decoded at once",
 )
@@ -907,7 +918,7 @@ def by_assumption(shortest):
 
 plots.explore(
     by_assumption,
-    lab.pick(smoke=[2, 5], book=[2, 5, 20]),
+    sizes.shortest,
     "assumption",
     label="shortest kernel (µs)",
 )

@@ -53,7 +53,30 @@ lab = Lab(
     "10_choosing_a_norm",
     size=size,
     seed=seed,
-    memory={"kernel": "1050M", "run": "700M"},
+    memory={"kernel": "1200M", "run": "850M"},
+)
+
+# %%
+sizes = lab.sizes(
+    # smoke, book, gpu
+    drawn=(100, 2000, 20_000),
+    flops=(3e8, FLOPS, 5e11),
+    rates=((1e-2, 2e-2), RATES, (1.5e-3, 3e-3, *RATES, 0.1)),
+    names=(MAIN, MAIN, tuple(RECIPES)),
+    seeds=(5, 5, 10),
+    tuning_seeds=(1, 2),
+    depth=(2, 6),
+    held_out=(512, 8_192, 65_536),
+    map_steps=(2, 40, 300),
+    map_held_out=(512, 4096, 16_384),
+    map_depths=([1, 2], [4, 12], [4, 12, 24, 48]),
+    map_rates=([3e-3, 1e-2], [3e-3, 1e-2, 3e-2, 1e-1], [1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1]),
+    map_seeds=(2, 3, 5),
+    ward_steps=(2, 40, 200),
+    ward_held_out=(512, 2048, 8192),
+    ward_depth=(2, 12),
+    ward_post_depth=(2, 8),
+    patients=(1, 3, 5),
 )
 
 # %% [markdown]
@@ -80,7 +103,7 @@ from scipy.stats import t as student
 from labkit.statistics.holm import adjusted
 from labkit.statistics.seeds import paired_p
 
-recipes, seeds_each, draws = 8, 5, lab.pick(smoke=100, book=2000, gpu=20_000)
+recipes, seeds_each, draws = 8, 5, sizes.drawn
 rng = np.random.default_rng(seed)
 equals = rng.normal(size=(5, draws, recipes, seeds_each))
 equals += rng.normal(size=(5, draws, 1, seeds_each))  # a seed is easy or hard for all
@@ -174,12 +197,12 @@ and the output matrix another $2dV$ with $V$ tokens in the vocabulary. A backwar
 
 # %%
 contest = Contest(
-    flops=lab.pick(smoke=3e8, book=FLOPS, gpu=5e11),
-    rates=lab.pick(smoke=(1e-2, 2e-2), book=RATES, gpu=(1.5e-3, 3e-3, *RATES, 0.1)),
-    seeds=tuple(lab.seeds(smoke=5, book=5, gpu=10)),
-    tuning_seeds=lab.pick(smoke=1, book=2),
-    depth=lab.pick(smoke=2, book=6),
-    held_out=lab.pick(smoke=512, book=8_192, gpu=65_536),
+    flops=sizes.flops,
+    rates=sizes.rates,
+    seeds=tuple(lab.seeds(sizes.seeds)),
+    tuning_seeds=sizes.tuning_seeds,
+    depth=sizes.depth,
+    held_out=sizes.held_out,
 )
 model, window = contest.base.model, contest.time
 d, h, V = model.dim, model.hidden_dim, model.vocab
@@ -253,8 +276,7 @@ The entries are the eight recipes that this book spent most time with, each with
 """
 
 # %%
-names = lab.pick(smoke=MAIN, book=MAIN, gpu=tuple(RECIPES))
-field = entries([*names, starter.__file__])
+field = entries([*sizes.names, starter.__file__])
 plots.table(
     [
         {
@@ -422,7 +444,7 @@ claim(
     "10-qk-norm-changes-little-each-tuned",
     "QK-Norm changes the tuned loss by {mean:+.3f} nats.",
     minus(loss["qk"], loss["pre"]),
-    source="seed text: the cost of QK-Norm is negligible",
+    source="often said: the cost of QK-Norm is negligible",
     criterion="in [-0.02, 0.02]",
     kind="best",
     effect=0.08,  # nats: what lies between the first of the board and the last but dynamic tanh
@@ -444,76 +466,107 @@ claim(
 r"""
 ### The same question, forty times longer
 
-After eighty steps a model has hardly learned more than which character follows which. So some arms ran again, on a *ladder* that this book's chapters share: the same width and depth, but 3,200 steps, 20 characters a parameter, and each arm at its own rate out of seven. One seed chooses the rate and never reports; five fresh ones report. Before you look: which gap of the board above will still be there?
+After eighty steps a model has hardly learned more than which character follows which. So some arms ran again, on a *ladder* that this book's chapters share. Its first rung, S, has the same width and depth, but 3,200 steps, 20 characters a parameter; the next, M, has twice the width and reads four times as much. Each arm has its own rate out of seven. One seed chooses the rate and never reports; five fresh ones report. Chapters 06 and 08 read other arms of it. Before you look: which gap of the board above will still be there?
 
-A pilot with three seeds, one of which also chose the rate, had QK-Norm 0.01 nats ahead of Pre-Norm and the two versions of HybridNorm level with it. The criteria were written after that.
+A pilot with three seeds, one of which also chose the rate, had QK-Norm 0.01 nats ahead of Pre-Norm, the two versions of HybridNorm level with it, and the model without norms 0.02 behind. The criteria were written after that.
 """
 
 # %%
-climbers = ["pre", "post", "qk", "hybrid", "hybrid*", "qkv-pre"]
-rung = lab.ladder("S", climbers)
-reported = rung.where(stage="final")
-climbed = {arm: part.values("test.loss") for arm, part in reported.by("arm").items()}
+climbers = ["pre", "post", "qk", "hybrid", "hybrid*", "qkv-pre", "deepnorm", "ngpt", "none", "dyt"]
+climbed = lab.ladder([*climbers, "no attention"])
+first, *_ = climbed.by("rung")
+curves = ["pre", "none", "ngpt", "no attention"]
+shown = climbed.where(arm=curves, stage="final", rung=first, seed=ladder.SEEDS[0])
+plots.loss_curves(
+    {arm: part.values(lambda record: record.losses) for arm, part in shown.by("arm").items()},
+    reference=ladder.references(first),
+    ylim=(1.2, 3.2),
+    caption="Training losses of one seed, beside what counts of pairs and of triples of characters reach on "
+    "the test windows. Without attention a model ends where pairs do; all others end far below triples.",
+    provenance=lab.provenance(shown),
+)
+
+# %%
+largest = ladder.shared_rung(climbed, climbers)
+losses = {arm: ladder.reported(climbed, arm)[largest] for arm in climbers}
 plots.dots(
-    dict(sorted(climbed.items(), key=lambda item: float(np.mean(item[1])))),
+    {
+        arm: list(of_seed.values())
+        for arm, of_seed in sorted(
+            losses.items(), key=lambda item: float(np.mean([*item[1].values()]))
+        )
+    },
     xlabel="test loss (nats)",
-    caption="Six arms after 3,200 steps, each at its own best rate, best first: five seeds, none of which chose a rate.",
-    provenance=lab.provenance(reported),
+    caption=f"Ten arms on rung {largest}, each at its own best rate, best first: five seeds, none of which "
+    "chose a rate.",
+    provenance=lab.provenance(climbed.where(stage="final")),
 )
 
 # %%
 claim(
     "10-ladder-qk-norm-beats-pre",
-    "After 3,200 steps QK-Norm's loss lies {mean:+.4f} nats below Pre-Norm's (a minus: above).",
-    minus(climbed["pre"], climbed["qk"]),
+    "On rung {rung} QK-Norm's loss lies {mean:+.4f} nats below Pre-Norm's (a minus: above).",
+    ladder.lead(climbed, "qk"),
     source="this book's pilot: ahead of Pre-Norm by 0.01 nats",
     criterion="> 0",
     kind="best",
+    lacking=ladder.lacking(climbed, "qk"),
+)
+claim(
+    "10-ladder-a-norm-lowers-the-best-loss",
+    "On rung {rung} the model without norms ends {mean:+.4f} nats below Pre-Norm (a minus: above).",
+    ladder.lead(climbed, "none"),
+    source="this book's pilot: behind by 0.02 nats",
+    criterion="< 0",
+    kind="best",
+    lacking=ladder.lacking(climbed, "none"),
 )
 
 # %%
 claim(
     "10-ladder-hybrid-beats-pre",
-    "After 3,200 steps HybridNorm*'s loss lies {mean:+.4f} nats below Pre-Norm's (a minus: above).",
-    minus(climbed["pre"], climbed["hybrid*"]),
+    "On rung {rung} HybridNorm*'s loss lies {mean:+.4f} nats below Pre-Norm's (a minus: above).",
+    ladder.lead(climbed, "hybrid*"),
     source="Zhuo et al. 2025, arXiv 2503.04598, Table 4 (550M parameters)",
     published="below Pre-Norm in perplexity",
     criterion="> 0",
     kind="best",
+    lacking=ladder.lacking(climbed, "hybrid*"),
     domain="550M parameters, 16 layers, 400B tokens",
-    ours="six blocks of width 32, 3,200 steps",
+    ours="six blocks, 20 characters a parameter (the shared ladder)",
     in_range=False,
 )
 
 # %%
-coarse = rung.where(stage="tuning", lr=list(ladder.COARSE))
-lost = {
-    arm: [min(value, ladder.FREQUENCIES) if value is not None else ladder.FREQUENCIES
-          for value in part.values("validation.loss")]
-    for arm, part in coarse.by("arm").items()
-}  # fmt: skip
-plots.table(
-    [
-        {"arm": arm, "its rate": reported.where(arm=arm).rows[0][0]["lr"],
-         "test loss": float(np.mean(climbed[arm])),
-         "lost on average over two decades of rates": float(np.mean(lost[arm])) - min(lost[arm])}
-        for arm in climbers
-    ],
-    digits=3,
-)  # fmt: skip
+claim(
+    "10-ladder-dyt-behind-pre",
+    "On rung {rung} DyT ends {mean:+.4f} nats below Pre-Norm (a minus: above).",
+    ladder.lead(climbed, "dyt"),
+    source="this book's board of eighty steps: behind Pre-Norm; Zhu et al. 2025, arXiv 2503.10622",
+    published="level with RMSNorm in LLaMA 7B to 70B",
+    criterion="< 0",
+    kind="best",
+    lacking=ladder.lacking(climbed, "dyt"),
+    domain="LLaMA 7B to 70B, 200B tokens, first values of α chosen by width",
+    ours="six blocks, 20 characters a parameter, the recipe's first values of α (the shared ladder)",
+    in_range=False,
+)
+
+# %%
+plots.table(ladder.table(climbed), digits=4)
 
 # %% [markdown]
 r"""
-The last column is what a rate costs that nobody tuned: the mean loss over five rates from $0.001$ to $0.1$, minus the best of them, where a run that failed counts as one that knows letter frequencies alone {cite:p}`wortsman2024`. It has one seed, so it is a sighting. But it separates what the losses do not: at their best rates these arms lie within hundredths of a nat; over the range, some lose ten times as much as others.
+The column *lost* is what a rate costs that nobody tuned: the mean loss over five rates from $0.001$ to $0.1$, minus the best of them, where a run that failed counts as one that knows letter frequencies alone {cite:p}`wortsman2024`. It has one seed, so it is a sighting. But it separates what the losses do not: at their best rates most of these arms lie within hundredths of a nat; over the range, some lose ten times as much as others.
 """
 
 # %% [markdown]
 r"""
-Three things to take from it.
+Three things to take from the two boards.
 
-**No norm at all is a contender.** Small branches (chapter 00) can keep six blocks tame without one; why the rest goes as well as it does, we did not take apart. If your prediction put it last, ask whether you had *needed* in mind or *useful when the rate is not tuned*. The next section shows what the norm is for.
+**No norm at all is a contender.** Small branches (chapter 00) can keep six blocks tame without one; why the rest goes as well as it does, we did not take apart. It even ends below DyT, which was made to take the norms' place; DyT has the recipe's first values of $\alpha$ here, and nobody tuned them. If your prediction put it last, ask whether you had *needed* in mind or *useful when the rate is not tuned*: look at its entry under *lost*. The next section goes on with that.
 
-**Most published orders do not come back.** Post-Norm ahead of Pre-Norm does, by means that the letters do not tell apart. HybridNorm\* and nGPT ahead of Pre-Norm, and dynamic tanh level with it, do not. The cards on published orders are out of range: those were measured at other sizes, with other text and far longer. Eighty steps say how fast a model *starts*. That a difference does not show here does not refute it where it was found. It only says that it is not found everywhere.
+**Eighty steps rank starts.** In the figure of training losses nGPT falls fastest at first, for it needs no warm-up, and ends above the others. On the short board Post-Norm's mean was ahead of Pre-Norm's, and HybridNorm\*'s behind it. After 3,200 steps, each at its own rate, both intervals contain zero in our run. The cards on published orders are out of range even so: those were measured at other sizes, with other text and far longer. That a difference does not show here does not refute it where it was found. It only says that it is not found everywhere.
 
 **Edges.** An entry marked "end of the grid" may not be at its best. We show it rather than widen the grid until everybody looks good; the size `gpu` has a grid of seven rates.
 
@@ -524,22 +577,19 @@ attention logits add up from block to block, said to be more robust to hyper-par
 """
 
 # %%
-quick = lab.pick(smoke=2, book=40, gpu=300)
+quick = sizes.map_steps
 small = replace(
     contest.base,
-    data=Text(batch=8, time=32, held_out=lab.pick(smoke=512, book=4096, gpu=16_384)),
+    data=Text(batch=8, time=32, held_out=sizes.map_held_out),
     train=TrainConfig(steps=quick, warmup=quick // 10, schedule="linear"),
     probes=("validation",),
 )
 some = [*[n for n in MAIN if n != "qk"], "realformer"]
-arms = {
-    name: {"model.recipe": name} for name in lab.pick(smoke=some, book=some, gpu=tuple(RECIPES))
-}
-wide = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1)
+arms = {name: {"model.recipe": name} for name in (RECIPES if size == "gpu" else some)}
 axes = {
-    "model.depth": lab.pick(smoke=[1, 2], book=[4, 12], gpu=[4, 12, 24, 48]),
-    "train.lr": list(lab.pick(smoke=wide[1:3], book=wide[1:5], gpu=wide)),
-    "seed": lab.seeds(smoke=2, book=3, gpu=5),
+    "model.depth": sizes.map_depths,
+    "train.lr": sizes.map_rates,
+    "seed": lab.seeds(sizes.map_seeds),
 }
 maps = lab.run(Experiment(small, {"arm": arms, **axes}))
 
@@ -688,7 +738,7 @@ claim(
     f"At {deepest} blocks, warmed up for {quick // 10} steps, Pre-Norm trains in {{k}} of {{n}} runs over "
     "the rates, Post-Norm in {other_k}.",
     over_the_range("pre") - over_the_range("post"),
-    source="Xiong et al. 2020, arXiv 2002.04745; seed text: Pre-Norm is easier to tune",
+    source="Xiong et al. 2020, arXiv 2002.04745; often said: Pre-Norm is easier to tune",
     criterion="> 0",
     kind="range",
 )
@@ -699,7 +749,7 @@ claim(
     f"At {deepest} blocks, warmed up for {quick // 10} steps, RealFormer trains in {{k}} of {{n}} runs over "
     "the rates, Post-Norm in {other_k}.",
     over_the_range("realformer") - over_the_range("post"),
-    source="He et al. 2021, arXiv 2012.11747; seed text 004: more robust to hyper-parameters",
+    source="He et al. 2021, arXiv 2012.11747: more robust to hyper-parameters",
     criterion="> 0",
     kind="range",
 )
@@ -811,18 +861,18 @@ A table like this is easily written and rarely tried. Here is a sick run for eac
 """
 
 # %%
-t = lab.pick(smoke=2, book=40, gpu=200)
-deep = {"model.depth": lab.pick(smoke=2, book=12)}
+t = sizes.ward_steps
+deep = {"model.depth": sizes.ward_depth}
 ward = replace(
     small,
-    data=Text(batch=8, time=32, held_out=lab.pick(smoke=512, book=2048, gpu=8192)),
+    data=Text(batch=8, time=32, held_out=sizes.ward_held_out),
     train=TrainConfig(steps=t, lr=1e-2, schedule="constant"),
     probes=("test", "test-batch-statistics", "attention", "residual-rms", "leakage", "mean-share",
             "gradient-at-start"),
 )  # fmt: skip
 plain = {"model.recipe": "none", "model.init": "xavier"}
 xavier = {"model.init": "xavier"}
-post = {"model.depth": lab.pick(smoke=2, book=8), "train.steps": 2 * t,
+post = {"model.depth": sizes.ward_post_depth, "train.steps": 2 * t,
         "train.schedule": "linear", "model.recipe": "post", **xavier}  # fmt: skip
 pooled = {"train.steps": t // 2, "train.lr": 3e-2, "model.norm": "batch"}
 first = {**deep, "train.steps": 1, "train.lr": 1e-4, "model.activation": "gelu"}
@@ -851,7 +901,7 @@ fixed = {
 }
 
 # %%
-patients = lab.seeds(smoke=1, book=3, gpu=5)
+patients = lab.seeds(sizes.patients)
 ill = lab.run(Experiment(ward, {"case": sick, "seed": patients}))
 well = lab.run(Experiment(ward, {"case": fixed, "seed": patients}))
 found = {
@@ -981,12 +1031,12 @@ If your norm wins, distrust it in this order: another five seeds (`--seeds 10`);
 
 | source and setting | what it says | here |
 | --- | --- | --- |
-| text 001, "decision framework" | RMSNorm; Pre-Norm; QK-Norm for large models; DeepNorm beyond 200 layers; float32 norms, "non-negotiable" | the decision table, each piece with its verdict; "non-negotiable" is accumulation, not storage: chapter 03 |
-| text 001, matrix of scenarios (7B to 70B; above 100B; above 200 layers; BERT; vision) | one row a scenario, all in float32 | five of our rows; none was measured at those sizes, by the text or by us |
-| text 001, last paragraph | each variant answers one failure mode | the symptom table: a norm is among the fixes of most rows, often not the only one; rates and initial weights stand beside it |
-| text 001, section 8 | norm, rate, initialization and precision act together | `10-one-rate-ranks-otherwise`; the maps |
-| text 002, table of recipes | "no row establishes a globally superior recipe" | `10-most-pairs-are-not-told-apart` |
-| text 004, section 7.4, {cite:t}`he2021` | adding up attention logits makes Post-Norm robust to hyper-parameters | `10-realformer-is-more-robust-than-post` |
+| "Transformer Anatomy, part 7", "decision framework" | RMSNorm; Pre-Norm; QK-Norm for large models; DeepNorm beyond 200 layers; float32 norms, "non-negotiable" | the decision table, each piece with its verdict; "non-negotiable" is accumulation, not storage: chapter 03 |
+| "Transformer Anatomy, part 7", matrix of scenarios (7B to 70B; above 100B; above 200 layers; BERT; vision) | one row a scenario, all in float32 | five of our rows; none was measured at those sizes, by the text or by us |
+| "Transformer Anatomy, part 7", last paragraph | each variant answers one failure mode | the symptom table: a norm is among the fixes of most rows, often not the only one; rates and initial weights stand beside it |
+| "Transformer Anatomy, part 7", section 8 | norm, rate, initialization and precision act together | `10-one-rate-ranks-otherwise`; the maps |
+| "Layer normalization, an article", table of recipes | "no row establishes a globally superior recipe" | `10-most-pairs-are-not-told-apart` |
+| "Exploring the Transformer, part 14", section 7.4, {cite:t}`he2021` | adding up attention logits makes Post-Norm robust to hyper-parameters | `10-realformer-is-more-robust-than-post` |
 | {cite:t}`nguyen2019`, WMT14 En–De | Post 27.58, Pre 26.83 BLEU | `10-post-beats-pre-each-tuned` |
 | {cite:t}`zhuo2025`, 550M parameters | HybridNorm below Pre-Norm | `10-hybrid-beats-pre-each-tuned` |
 | {cite:t}`loshchilov2025`, 0.5B and 1B parameters | the same loss in 4 to 20 times fewer steps | `10-ngpt-beats-pre-each-tuned` |

@@ -37,7 +37,17 @@ _HOMES = {
 }
 
 
+# The parts that a notebook asks for by name: `labkit.check`, `labkit.plots.curves`.
+_PARTS = ("check", "convert", "corpora", "experiments", "fused", "plots", "probes")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _PARTS:
+        return import_module(f"labkit.{name}")
     if name not in _HOMES:
-        raise AttributeError(f"labkit has no {name!r}; it has {', '.join(__all__)}")
+        raise AttributeError(f"labkit has no {name!r}; it has {', '.join(__dir__())}")
     return getattr(import_module(f"labkit.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_PARTS])

@@ -11,12 +11,12 @@ all of it. These are programs to look at, not tests: no number here makes a buil
 """
 
 import copy
-import gc
 import inspect
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from timeit import timeit
 from typing import Any
 
 import torch
@@ -50,20 +50,11 @@ def paired(
     pairs = []
     for call in (ours, theirs):
         call()  # warm up: memory, kernels
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        for turn in range(turns):
-            seconds = {}
-            for call in (ours, theirs) if turn % 2 else (theirs, ours):
-                start = time.perf_counter()
-                for _ in range(inner):
-                    call()
-                seconds[call] = (time.perf_counter() - start) / inner
-            pairs.append((seconds[ours], seconds[theirs]))
-    finally:
-        if collecting:
-            gc.enable()
+    for turn in range(turns):
+        seconds = {}
+        for call in (ours, theirs) if turn % 2 else (theirs, ours):
+            seconds[call] = timeit(call, number=inner) / inner
+        pairs.append((seconds[ours], seconds[theirs]))
     return pairs
 
 

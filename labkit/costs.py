@@ -1,11 +1,11 @@
-"""What norms cost: arithmetic operations and bytes, counted while a model runs.
+"""What norms and forward passes cost: operations and bytes, counted while a model runs.
 
 operations   one for each value of an elementwise operation or reduction, as the formula has them
 bytes        what each norm reads and writes when nothing is fused: its input once, its output once
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -133,3 +133,21 @@ def _around_norms(
     finally:
         for undo in remove:
             undo()
+
+
+def kept_bytes(forward: Callable[[], object], parameters: Iterable[Tensor] = ()) -> int:
+    """Count the bytes that a forward pass keeps for its backward pass, each storage once.
+
+    The parameters' own do not count.
+    """
+    kept: set[torch.UntypedStorage] = set()  # held, so that no other takes a place of theirs
+
+    def keep(x: Tensor) -> Tensor:
+        kept.add(x.untyped_storage())
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+        result = forward()
+    kept -= {parameter.untyped_storage() for parameter in parameters}
+    del result
+    return sum(storage.nbytes() for storage in kept)

@@ -12,18 +12,24 @@ from pathlib import Path
 WRITING = ".writing-"  # how the name of a file begins that is not yet whole
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that a reader, or a kill, at any moment sees all of it or none."""
+def write_whole(path: Path, content: str | bytes, mode: int = 0o666) -> None:
+    """Write a file so that a reader, or a kill, at any moment sees the old one or the new one.
+
+    `mode` says who may read a new one, less what the process' umask takes away.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{WRITING}{uuid.uuid4().hex}")
     try:
-        with part.open("xb") as file:
+        part.touch(mode, exist_ok=False)
+        with part.open("wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError):  # of a full disk the system does not say which file
+            raise OSError(error.errno, f"not written: {error.strerror}", str(path)) from error
         raise
 
 

@@ -42,7 +42,7 @@ INTERPRETED = [
 _LISTED = ("rms_norm", 4096, "bf16")  # whose instructions are kept one by one
 
 
-def _package() -> Path:
+def find_package() -> Path:
     """Find normkernels without importing it."""
     spec = find_spec("normkernels")
     if spec is None or spec.origin is None:
@@ -52,16 +52,12 @@ def _package() -> Path:
 
 def kernel_text(module: str, *names: str) -> str:
     """Read functions of one file of normkernels, as text, in the order asked for."""
-    text = (_package() / f"{module}.py").read_text(encoding="utf-8")
-    found = {
-        node.name: "\n".join(
-            text.splitlines()[
-                min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1 : node.end_lineno
-            ]
-        )
-        for node in ast.parse(text).body
-        if isinstance(node, ast.FunctionDef)
-    }
+    text = (find_package() / f"{module}.py").read_text(encoding="utf-8")
+    lines, found = text.splitlines(), {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            found[node.name] = "\n".join(lines[first - 1 : node.end_lineno])
     if missing := set(names) - set(found):
         raise ValueError(f"{module}.py has no {min(missing)!r}; it has {', '.join(found)}")
     return "\n\n\n".join(found[name] for name in names)
@@ -88,14 +84,14 @@ def benches(folder: Path | None = None) -> dict[str, dict[str, Any]]:
 
 def source_hash() -> str:
     """Hash the text of the kernels, whose facts are recorded."""
-    files = sorted(_package().glob("*.py"))
+    files = sorted(find_package().glob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 def program(name: str, *words: str, interpreted: bool = False) -> list[dict[str, Any]]:
     """Run one of the two programs; a dict for each line that it prints."""
     kept = {key: text for key, text in os.environ.items() if key != "TRITON_INTERPRET"}
-    paths = [str(_package().parent), *filter(None, [kept.get("PYTHONPATH")])]
+    paths = [str(find_package().parent), *filter(None, [kept.get("PYTHONPATH")])]
     environment = {**kept, "PYTHONPATH": os.pathsep.join(paths)}
     if interpreted:
         environment["TRITON_INTERPRET"] = "1"

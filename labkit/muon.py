@@ -15,8 +15,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from labkit.optimizers import AdamW, Bare
-
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # a, b, c: steep at 0, not exact at 1
 
 
@@ -34,7 +32,7 @@ def orthogonalize(
     return x.mT if tall else x
 
 
-class Muon(Bare, torch.optim.Optimizer):
+class Muon(torch.optim.Optimizer):
     """Muon for the matrices below `blocks`, AdamW for the rest; both at the group's rate."""
 
     def __init__(
@@ -55,7 +53,9 @@ class Muon(Bare, torch.optim.Optimizer):
                 "model has none; take adamw or sgd"
             )
         self.momentum, self.decay = momentum, weight_decay
-        self.adamw = AdamW(parts[False], lr, betas, weight_decay=weight_decay, fused=True)
+        self.adamw = torch.optim.AdamW(
+            parts[False], lr, betas, weight_decay=weight_decay, fused=True
+        )
         super().__init__([{"params": parts[True]}, {"params": parts[False]}], {"lr": lr})
 
     @torch.no_grad()

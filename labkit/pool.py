@@ -1,15 +1,17 @@
 """One pool of slots for everything that computes at the same time, in any process.
 
 A slot is a lock on a small file below `<root>/.labkit/slots`. The kernel of a chapter holds one
-while it computes, and each worker one while it trains, so that two builds together still use each
-core once. The operating system takes a lock back when its process dies, however it dies.
+while it computes, and an engine one for each task that trains, so that two builds together still
+use each core once. The operating system takes a lock back when its process dies, however it dies.
 """
 
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 _POLL = 0.05  # seconds between two looks for a free slot
 
@@ -32,31 +34,26 @@ class Pool:
         self.folder = Path(root) / ".labkit" / "slots"
         self.slots = cores()
 
-    def acquire(self) -> int:
-        """Wait for a free slot and return its open file, which `release` closes."""
-        import fcntl  # POSIX only: on Windows the book runs under WSL
+    def acquire(self, give_up: Callable[[], bool] = lambda: False) -> FileLock:
+        """Wait for a free slot and return its lock, which is released to give it back.
 
-        self.folder.mkdir(parents=True, exist_ok=True)
-        while True:
+        Raises:
+            Timeout: `give_up` said yes before that.
+        """
+        while not give_up():
             for number in range(self.slots):
-                slot = os.open(self.folder / f"{number}.lock", os.O_RDWR | os.O_CREAT, 0o644)
-                try:
-                    fcntl.flock(slot, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return slot
-                except BlockingIOError:
-                    os.close(slot)
+                lock = FileLock(self.folder / f"{number}.lock", blocking=False, thread_local=False)
+                with contextlib.suppress(Timeout):
+                    lock.acquire()
+                    return lock
             time.sleep(_POLL)
-
-    @staticmethod
-    def release(slot: int) -> None:
-        """Give a slot back."""
-        os.close(slot)
+        raise Timeout(str(self.folder))
 
     @contextlib.contextmanager
-    def slot(self) -> Iterator[None]:
+    def slot(self, give_up: Callable[[], bool] = lambda: False) -> Iterator[None]:
         """Hold a slot for the length of a block."""
-        held = self.acquire()
+        held = self.acquire(give_up)
         try:
             yield
         finally:
-            self.release(held)
+            held.release()

@@ -29,7 +29,6 @@ from tqdm.auto import tqdm
 
 from labkit.fused import cpu_linear, fusing, on_gpu
 from labkit.muon import Muon
-from labkit.optimizers import SGD, AdamW
 from labkit.provenance import provenance
 
 SCHEDULES = {
@@ -221,10 +220,12 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
     """Make the optimizer; weight decay, if any, acts on every parameter."""
     decay = weight_decay_of(model, config)
     if config.optimizer == "sgd":
-        return SGD(model.parameters(), config.lr, config.momentum, weight_decay=decay)
+        return torch.optim.SGD(model.parameters(), config.lr, config.momentum, weight_decay=decay)
     if config.optimizer == "muon":
         return Muon(model.named_parameters(), config.lr, config.betas, weight_decay=decay)
-    return AdamW(model.parameters(), config.lr, config.betas, weight_decay=decay, fused=True)
+    return torch.optim.AdamW(
+        model.parameters(), config.lr, config.betas, weight_decay=decay, fused=True
+    )
 
 
 class Steps(Protocol):
@@ -353,6 +354,16 @@ def train(
     takes longer than three seconds. Precision and `matmul` of the config end up in the provenance:
     other arithmetic, other last digits.
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"train takes a model, an nn.Module, got {type(model).__name__}; a config makes one: "
+            "train(config.build(), …)"
+        )
+    if not isinstance(batches, Iterable):
+        raise TypeError(
+            f"train takes batches, pairs (inputs, targets), got {type(batches).__name__}; a corpus "
+            "gives them: corpus.train(seed)"
+        )
     check_device(config, model)
     fused = fusing(model) if kernels and on_gpu(model) else nullcontext("formulas")
     linear = cpu_linear.by_onednn(model) if config.matmul == "onednn" else nullcontext("default")

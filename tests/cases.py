@@ -28,7 +28,9 @@ class Case:
     """What the tests need to know about one norm."""
 
     norm: str
-    formula: Callable[[Tensor, P, float], Tensor]  # (x, parameters, eps) -> y, step by step
+    # (x, parameters, eps) -> y, step by step in float64; some draws leave gain and shift out, so
+    # `norm_formulas.gained(y, parameters)` applies those that there are.
+    formula: Callable[[Tensor, P, float], Tensor]
     parameters: tuple[str, ...] = ("weight", "bias")
     # What leaves the result as it is: scale and shift of x, the order of the features.
     blind_to: frozenset[str] = frozenset({"scale", "order"})

@@ -1,7 +1,6 @@
 """What every test shares: one seed, one thread, and kernels interpreted where there is no GPU."""
 
 import collections
-import gc
 import os
 import signal
 import sys
@@ -18,48 +17,10 @@ if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
-# Files whose name has one of these words share what is dear to start: one process tests them all.
-TOGETHER = (
-    *("test_ray", "test_scale_ranks", "course/test_hub", "homework/test_in_jupyterlab"),
-    *("kernels/test_bench_kernels", "site/test_lab", "site/test_print"),
-)
-
-
-def pytest_xdist_make_scheduler(config, log):
-    """Hand out single tests, and what belongs together as a whole, which comes first."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Scheduling(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return next((word for word in TOGETHER if word in file), nodeid)
-
-        def mark_test_complete(self, node, item_index, duration=0) -> None:
-            """Forget what is done: the base class counts what is left among all it ever gave."""
-            super().mark_test_complete(node, item_index, duration)
-            scope = self._split_scope(self.registered_collections[node][item_index])
-            if all(self.assigned_work[node][scope].values()):
-                del self.assigned_work[node][scope]
-
-    return Scheduling(config, log)
-
-
-def pytest_collection_modifyitems(items):
-    """Put slow tests first, so that short ones are left when one process has nothing to do."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
-
-
-def pytest_collection_finish():
-    """Let no collection of garbage look again at what stays to the end."""
-    gc.freeze()
-
-
 @pytest.fixture(autouse=True)
 def seed():
     torch.set_num_threads(1)
-    torch.default_generator.manual_seed(0)  # torch.manual_seed notes its stack for a GPU that waits
-    if torch.cuda.is_available():
-        torch.cuda.manual_seed_all(0)
+    torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ import zlib
 from pathlib import Path
 
 from labkit.book.stage import SITE_SOURCES
+from labkit.display import CLAIM
 
 REPOSITORY = Path(__file__).parents[1]
 ONE, TWO = "01_batchnorm_vs_layernorm", "02_pre_and_post_norm"
@@ -121,7 +122,7 @@ def card(identifier: str) -> dict:
         "data": {
             "text/html": markup,
             "text/plain": "card",
-            "application/vnd.labkit.claim+json": {**entry, "id": identifier},
+            CLAIM: {**entry, "id": identifier},
         },
         "metadata": {"labkit": {"kind": "claim", "id": identifier}},
     }
@@ -234,15 +235,6 @@ SECOND = notebook(
 )
 
 
-COVERAGE = {
-    "sources.csv": "source,title,lines,blank\n001,A text *on* norms,9,2\n",
-    "01.csv": "source,lines,topic,where\n"
-    "001,1 3-4,batches of two,claim:01-bn-fails-at-batch-2\n"
-    "001,5,how it is measured,heading:Measure\n",
-    "elsewhere.csv": "source,lines,topic,where\n001,6-9,a new norm,chapter:08\n",
-}
-
-
 def make(root: Path, package: bool = False) -> Path:
     """Write the book; with the package's sources for its pages, if asked."""
     (root / "chapters").mkdir(parents=True, exist_ok=True)
@@ -263,10 +255,6 @@ def make(root: Path, package: bool = False) -> Path:
         (root / "chapters" / f"{name}.py").write_text("# %%\n")
         (executed / f"{name}.ipynb").write_text(json.dumps(content))
     write_claims(root / "build" / "claims" / "book.json", "book", CLAIMS)
-    tables = root / "data" / "coverage"
-    tables.mkdir(parents=True, exist_ok=True)
-    for name, content in COVERAGE.items():
-        (tables / name).write_text(content)
     if package:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / "labkit", root / "labkit", dirs_exist_ok=True, ignore=ignored)

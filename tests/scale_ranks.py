@@ -4,7 +4,7 @@
 
 SPEC: [{"name", "port", "given", "resume"?, "signal"?: {rank, step, number}, "kill"?: where}].
 Beside it, RANK.json says how each ended. `kill` is a moment of the first save at which the process
-kills itself: "half" a tensor file, "before state", "before rename".
+kills itself: "half" a tensor file, "before state".
 """
 
 import json
@@ -22,15 +22,25 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def make_tokens(folder: Path, vocab: int = 32, train: int = 6000, shard_tokens: int = 4000) -> Path:
     """Write shards that a model can learn something from: each token hints at the next."""
-    from labkit.scale.shards import writing
+    from labkit.scale.shards import write_shards
 
     dice = np.random.RandomState(0)
-    with writing(folder, vocab, shard_tokens) as writer:
-        for split, length in (("train", train), ("validation", 1000)):
-            steps = dice.choice([1, 1, 1, 2, 5], size=length)
-            writer.add(split, np.cumsum(steps) % vocab)
-        writer.finish({"name": "test"}, {})
+    parts = (
+        (split, np.cumsum(dice.choice([1, 1, 1, 2, 5], size=length)) % vocab)
+        for split, length in (("train", train), ("validation", 1000))
+    )
+    write_shards(folder, parts, {"name": "test", "vocab": vocab}, {}, shard_tokens)
     return folder
+
+
+def read_log(out: Path) -> list[dict]:
+    """Read the lines of a run's log."""
+    return [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+
+
+def losses(out: Path) -> list[float]:
+    """Give a run's loss curve."""
+    return [line["loss"] for line in read_log(out) if "step" in line]
 
 
 def ports(count: int) -> list[int]:
@@ -109,7 +119,7 @@ def signal_at(step: int, number: int) -> None:
 
 def kill_in_save(where: str) -> None:
     """Let the next save end in SIGKILL."""
-    from labkit.scale import checkpoint, files
+    from labkit.scale import checkpoint
 
     def die(*args, **kwargs):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -123,10 +133,8 @@ def kill_in_save(where: str) -> None:
 
     if where == "half":
         checkpoint.save_file = half
-    elif where == "before state":
-        checkpoint.write_json = die
     else:
-        files.os = type("os", (), {**vars(os), "rename": staticmethod(die)})
+        checkpoint.write_json = die
 
 
 if __name__ == "__main__":

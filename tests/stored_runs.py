@@ -62,24 +62,9 @@ def rewrite(path: Path, **parts: dict) -> Path:
     return path
 
 
-def make_stale(store: Store, run: Run, **made: str) -> Path:
-    """Make a stored run one of schema 2, whose keys had 64 digits and followed from the code."""
-    path = rewrite(store.path(run), made=made)
-    entry = json.loads(path.read_text()) | {"schema": 2}
-    path.unlink()
-    key = hashlib.sha256(path.stem.encode()).hexdigest()
-    path = path.with_name(f"{key}.json")
-    path.write_text(json.dumps(entry | {"key": key}))
-    return path
-
-
 def make_older(path: Path) -> Path:
-    """Write an entry as schema 1 did."""
-    entry = json.loads(path.read_text())
-    run, kept = entry["run"], entry["record"]
-    checksum = hashlib.sha256(json.dumps([run, kept], sort_keys=True).encode()).hexdigest()
-    path.write_text(json.dumps({"checksum": checksum, "run": run, "record": kept}))
-    return path
+    """Rename an entry as schema 2 did, whose keys had 64 digits and followed from the code."""
+    return path.rename(path.with_name(f"{hashlib.sha256(path.stem.encode()).hexdigest()}.json"))
 
 
 def filled(root: Path) -> Store:

@@ -34,7 +34,7 @@ class MeanAbsNorm(LastAxis):
     """Own the gain of `mean_abs_norm`."""
 
     equation = "y = weight · x / (mean(|x|) + eps)"
-    source = "made up for a test, arXiv 0000.00000"
+    source = "own: made up for a test"
     function = staticmethod(mean_abs_norm)
 
     def __init__(self, dim: int, eps: float = 1e-6, *, device=None, dtype=None):
@@ -70,8 +70,9 @@ def copy(tmp_path):
     (tmp_path / "tests").mkdir()
     for name in ("cases.py", "norm_formulas.py", "conftest.py"):
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests")
-    for path in (ROOT / "tests").glob("test_norms*.py"):
-        shutil.copy(path, tmp_path / "tests")
+    for pattern in ("test_norms*.py", "*peers*.py"):
+        for path in (ROOT / "tests").glob(pattern):
+            shutil.copy(path, tmp_path / "tests")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     norms = tmp_path / "labkit" / "norms"
     (norms / "mean_abs_norm.py").write_text(FILE)
@@ -93,7 +94,7 @@ def run_tests(root: Path, only: str) -> tuple[int, str]:
 def test_a_new_norm_is_tested_by_its_row_alone(copy):
     anchor = '        Case(\n            "none",\n'
     put_before(copy / "tests" / "cases.py", anchor, CASE)
-    code, printed = run_tests(copy, "mean-abs or every_norm_has_a_case")
+    code, printed = run_tests(copy, "mean-abs or every_norm_has_a_case or two_peers")
     assert code == 0, printed
     # forward in four dtypes, eps, offsets, views, gradients, properties, make_norm, refusals
     passed = int(printed.rsplit(" passed", 1)[0].split()[-1])

@@ -44,12 +44,10 @@ def test_both_sides_are_timed_turn_about():
 def test_a_wrong_number_of_turns_is_refused(capsys):
     for what in ("norms", "training"):
         assert cli.main(["bench", what, "--turns", "0"]) == 2
-        assert "at least 1, got 0" in capsys.readouterr().err
+        assert "greater than or equal to 1, got '0'" in capsys.readouterr().err
 
 
 def test_the_help_names_what_can_be_timed(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["bench", "--help"])
-    assert stopped.value.code == 0
+    assert cli.main(["bench", "--help"]) == 0
     said = capsys.readouterr().out
     assert all(what in said for what in ("norms", "training", "engines", "replicates", "kernels"))

@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 
+import nbformat
 from toy_book import CELLS, REPOSITORY, card, chapter_text, command, make_book, pretend, run
 
 from labkit.book import state
 from labkit.book.files import sha256_of
-from labkit.book.notebooks import nbformat
 
 COUNTED = """# %%
 import os, time
@@ -24,7 +24,7 @@ def test_a_chapter_runs_when_it_changed_and_only_then(tmp_path):
     book = make_book(tmp_path, c01_one=chapter_text("01_one", cells=COUNTED + CELLS))
     status, said = run(book, "book", "build")
     assert status == 1, said  # nothing is recorded yet
-    assert "01_one: starts (never finished)" in said
+    assert "01_one: starts (for the first time)" in said
     assert "; 4 runs read" in said
     assert (book / "runs.txt").read_text() == f"book 0 1 {book}\n"
     known = state.read(book, "book", "01_one")

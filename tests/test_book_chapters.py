@@ -1,12 +1,10 @@
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 from stored_runs import TINY
 from stored_runs import record as record_of
-from toy_book import REPOSITORY, chapter_text, make_book
+from toy_book import chapter_text, make_book
 
 from labkit.book import asked, chapters, keys
 from labkit.book.keys import key_of, parts_of
@@ -93,6 +91,9 @@ def test_a_key_changes_with_whatever_the_outputs_depend_on(book, monkeypatch):
     grown = pins.read_text().replace("nbformat", "jupytext")
     assert changed(book, lambda: pins.write_text(grown)) == ["installed versions"]
     assert changed(book, lambda: Records(book).write("01", [])) == ["records"]
+    assert changed(book, lambda: Records(book).write("ladder", [])) == [], "it climbs no ladder"
+    text.write_text(text.read_text().replace("# hi", "# lab.ladder([])"))
+    assert changed(book, lambda: Records(book).write("ladder", [{"key": "0"}])) == ["records"]
     store, mine, other = Store(book), TINY, replace(TINY, seed=1)
     asked.path_of(book, "book", "01_one").parent.mkdir(parents=True)
     asked.path_of(book, "book", "01_one").write_text(json.dumps({"key": mine.key()}))
@@ -101,18 +102,3 @@ def test_a_key_changes_with_whatever_the_outputs_depend_on(book, monkeypatch):
     chapter = chapters.find(book)[0]
     found = {key_of(parts_of(chapter, book, p, s)) for p in ("book", "gpu") for s in (0, 1)}
     assert len(found) == 4
-
-
-def test_reading_notebooks_builds_no_grammar_of_addresses():
-    """It takes longer than all else, and what asks for it makes do without."""
-    program = (
-        "import sys; from pathlib import Path\n"
-        "from labkit.book.notebooks import nbformat, read_percent\n"
-        "read_percent(Path(sys.argv[1])); import papermill\n"
-        "print(*{'jsonschema', 'rfc3987_syntax'} & set(sys.modules)); import rfc3987_syntax"
-    )
-    chapter = next((REPOSITORY / "chapters").glob("00_*.py"))
-    told = subprocess.run(
-        [sys.executable, "-c", program, str(chapter)], capture_output=True, text=True, check=False
-    )
-    assert (told.returncode, told.stdout.split()) == (0, ["jsonschema"]), told.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit.book.holm import criterion, estimate, sort, verdict_of
+from labkit.book.holm import criterion, estimate, families, sort, verdict_of
 from labkit.book.ledger import collect
 from labkit.statistics.verdicts import is_weak
 
@@ -82,3 +82,12 @@ def test_every_work_that_a_chapter_cites_is_in_the_bibliography(chapter):
         for key in group.split(",")
     }
     assert cited and cited <= keys
+
+
+def test_a_chapter_tests_at_most_thirty_findings_together():
+    sizes = {name: len(family) for name, family in families(CLAIMS).items()}
+    assert {name: size for name, size in sizes.items() if size > 30} == {}
+
+
+def test_no_sentence_of_a_card_holds_markup_that_a_card_shows_as_it_is():
+    assert [name for name, claim in CLAIMS.items() if "\\" in claim["statement"]] == []

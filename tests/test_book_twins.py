@@ -1,11 +1,12 @@
 import json
 
+import nbformat
 import pytest
 from toy_book import card, chapter_text, claim_output, make_book, run
 
 from labkit.book import chapters, state, twins
-from labkit.book.files import Red, write_whole
-from labkit.book.notebooks import nbformat
+from labkit.book.files import Red
+from labkit.files import write_whole
 
 CELLS = "# %%\nprint(1)\n\n# %%\n2\n\n# %%\n3\n"
 
@@ -126,7 +127,7 @@ def test_a_damaged_twin_is_written_anew(book):
 
 def test_a_twin_that_is_too_large_is_refused_and_names_what_is_large(book):
     before = settle(book, [printed("1")])
-    with pytest.raises(Red, match=r"may have 600 kB.*cell 5 image/png 600 kB"):
+    with pytest.raises(Red, match=r"may have 500 kB.*cell 5 image/png 600 kB"):
         settle(book, [printed("1")], [figure([0, 9], png="x" * 600_000)])
     assert (book / "chapters" / "01_one.ipynb").read_text() == before
 

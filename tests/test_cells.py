@@ -6,7 +6,6 @@ from labkit.book import chapters
 from labkit.book.cells import (
     Trial,
     book_chapter,
-    claim_cell,
     claim_cells,
     code_cells,
     exercise_numbers,
@@ -44,8 +43,6 @@ def chapter(tmp_path, *cells):
 def test_claims_are_found_by_their_ids(tmp_path):
     found = chapter(tmp_path, 'claim("01-a", "…", 1)', "a = 1", 'b = claim(\n    "01-b", "…", a)')
     assert list(claim_cells(found)) == ["01-a", "01-b"]
-    with pytest.raises(ValueError, match=r"01_toy has no claim '01-c' written out; it has 01-a, "):
-        claim_cell(found, "01-c")
 
 
 def test_claims_are_collected_by_each_block_around_them(capsys):

@@ -42,20 +42,6 @@ def test_an_implementation_that_hangs_ends(hang, monkeypatch):
     assert "stopped" in report.laws[-1].message and "loop" in report.laws[-1].cause
 
 
-def test_the_thread_of_an_endless_loop_is_gone_afterwards():
-    state = []
-
-    def loop():
-        try:
-            while True:
-                pass
-        finally:
-            state.append("ended")
-
-    assert guard.run_all([loop], each=0.2, total=1.0) == []
-    assert state == ["ended"]
-
-
 # In a process of its own: torch imports what a first gradient needs once. Says what is imported
 # by the first job's clock, then what all kinds of checks import after it.
 FRESH = """

@@ -1,6 +1,7 @@
 """Claims: what they refuse, what their cards and entries say."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def test_the_entry_is_the_ledger_s():
     assert set(entry) == {
         "id", "sort", "statement", "wording", "numbers", "source", "published", "domain", "values",
         "counts", "interval", "criterion", "effect", "predicted", "kind", "primary",
-        "derived_from", "verdict", "weak", "tolerance", "rtol", "seeds",
+        "derived_from", "rungs", "lacking", "verdict", "weak", "tolerance", "rtol", "seeds",
     }  # fmt: skip
     assert entry["seeds"] == 3
     assert entry["verdict"] in VERDICTS and entry["kind"] in KINDS
@@ -168,3 +169,9 @@ def test_differences_pair_and_powers_are_fitted_seed_by_seed():
     bent = {2: [3.0], 4: [4.0], 16: [30.0]}
     fit = np.polyfit(np.log([*bent]), np.log([v for (v,) in bent.values()]), 1)
     assert exponents(bent) == pytest.approx([fit[0]])
+
+
+def test_a_claim_needs_no_notebook_and_no_ipython(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "IPython.core.getipython", None)
+    claim("one-is-one", "One is {mean:.0f}.", 1.0, source="algebra", criterion="> 0", kind="exact")
+    assert capsys.readouterr().out.startswith("[Law: holds here] One is 1.")

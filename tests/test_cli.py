@@ -1,11 +1,14 @@
+import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from toy_book import chapter_text, make_book
 
 from labkit import cli
+from labkit.commands.options import repeat_options
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -20,20 +23,64 @@ def book(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "rule"),
     [
-        ([], "COMMAND"),
-        (["book"], "VERB"),
+        (["book"], "lists build, site"),
         (["cook"], "bench"),
         (["book", "bild"], "build"),
         (["book", "build", "--size", "tiny"], "smoke"),
-        (["book", "build", "--seed", "x"], "int"),
+        (["book", "build", "--seed", "x"], "integer, got 'x'"),
+        (["book", "build", "--only", "--seed", "1"], "one word or more"),
+        (["book", "build", "--nope"], "No such option: --nope"),
         (["book", "accept", "a"], "--why"),
+        (["runs", "ladder", "--rung", "S", "XL"], "S, M, L, got XL"),
     ],
 )
 def test_misuse_exits_with_2_and_says_what_exists(book, capsys, words, rule):
-    with pytest.raises(SystemExit) as exit:
-        cli.main(words)
-    assert exit.value.code == 2
-    assert rule in capsys.readouterr().err
+    assert cli.main(words) == 2
+    told = capsys.readouterr()
+    assert rule in told.err and told.err.startswith("labkit: ") and told.out == ""
+    assert told.err.count("\n") == 1 and "Traceback" not in told.err
+
+
+def test_labkit_alone_shows_every_verb(capsys):
+    assert cli.main([]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("Usage: labkit") and "bench" in told and "--version" in told
+
+
+def test_the_version_is_that_of_the_project(capsys):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"labkit {project['version']}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_can_complete_the_verbs(shell):
+    asked = {"bash": "complete_bash", "zsh": "complete_zsh", "fish": "complete_fish"}[shell]
+    words = {
+        "_LABKIT_COMPLETE": asked,
+        "COMP_WORDS": "labkit book bu",
+        "COMP_CWORD": "2",
+        "_TYPER_COMPLETE_ARGS": "labkit book bu",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "labkit"], env={**os.environ, **words}, cwd=ROOT,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert "build" in done.stdout and "pairs" not in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "read"),
+    [
+        ("--only 03 05 --seed 1", "--only 03 --only 05 --seed 1"),
+        ("a --only 03 b", "a --only 03 --only b"),
+        ("--only -1 -.5 -- 05", "--only -1 --only -.5 -- 05"),
+        ("--only=03 05", "--only=03 05"),
+    ],
+)
+def test_an_option_of_several_words_takes_them_up_to_the_next_option(words, read):
+    assert repeat_options(words.split(), {"--only"}) == read.split()
 
 
 def test_an_unknown_chapter_lists_those_that_exist(book, capsys):
@@ -54,9 +101,7 @@ def test_a_book_without_chapters_is_fine(tmp_path, monkeypatch, capsys):
 
 
 def test_help_is_fine(capsys):
-    with pytest.raises(SystemExit) as exit:
-        cli.main(["book", "--help"])
-    assert exit.value.code == 0
+    assert cli.main(["book", "--help"]) == 0
     assert "accept" in capsys.readouterr().out
 
 

@@ -4,14 +4,13 @@ No GPU is needed: what torch would be asked of one is counted by a stand-in (`De
 starts worker processes starts none here, but for one test.
 """
 
-import io
 import json
-import sys
-import threading
+import os
+from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import replace
-from types import SimpleNamespace
 
+import psutil
 import pytest
 import torch
 from stored_runs import TINY, record
@@ -24,17 +23,8 @@ from labkit.book.job import Job
 from labkit.book.outline import declared
 from labkit.book.percent import cells_of
 from labkit.experiments import Lab, courtesy
-from labkit.experiments.engines import (
-    make_engine,
-    on_ray,
-    processes,
-    ray_work,
-    serial,
-    task,
-    worker,
-)
-from labkit.experiments.engines.worker_process import WorkerProcess
-from labkit.experiments.replicates import Need, groups, memory
+from labkit.experiments.engines import make_engine, on_ray, processes, serial, task
+from labkit.experiments.replicates import Need, groups
 from labkit.experiments.store import Store
 from labkit.scale.parallel import processes as scale_processes
 
@@ -138,38 +128,37 @@ def test_free_is_what_is_free_and_ours(device, monkeypatch, part, left, free):
 
 
 def test_as_many_runs_train_together_as_our_part_holds(device, monkeypatch):
-    monkeypatch.setattr(memory, "need", lambda run: Need(GIB))
-    assert memory.fitting(TINY, GPU) == 18  # a fifth of 90
+    monkeypatch.setattr(groups, "need", lambda run: Need(GIB))
+    assert groups.fitting(TINY, GPU) == 18  # a fifth of 90
     give(monkeypatch, "0.25")
-    assert memory.fitting(TINY, GPU) == 5
+    assert groups.fitting(TINY, GPU) == 5
     assert [len(t) for t in groups.tasks([TINY] * 10, GPU)] == [5, 5]
 
 
 # -- where labkit first touches a GPU -----------------------------------------------------------
-class FakeWorker:
+class FakeExecutor:
     """Stands in for a worker process: keeps its environment, answers at once."""
 
-    made: list["FakeWorker"] = []  # noqa: RUF012 # emptied by the fixture
+    made: list["FakeExecutor"] = []  # noqa: RUF012 # emptied by the fixture
 
-    def __init__(self, root, device, environment):
-        self.environment, self.ended = environment, threading.Event()
+    def __init__(self, count, *, env, **words):
+        self.environment = env
         self.made.append(self)
 
-    def train(self, task, seconds, memory, let_go):
-        return {"ok": True}
+    def submit(self, work, *words):
+        future = Future()
+        future.set_result(([record() for _ in words[0]], {}) if words else 0)
+        return future
 
-    def let_go(self) -> None:
+    def shutdown(self) -> None:
         pass
-
-    def close(self) -> None:
-        self.ended.set()
 
 
 @pytest.fixture
 def workers(monkeypatch):
-    monkeypatch.setattr(processes, "WorkerProcess", FakeWorker)
-    FakeWorker.made = []
-    return FakeWorker
+    monkeypatch.setattr(processes, "ProcessPoolExecutor", FakeExecutor)
+    FakeExecutor.made = []
+    return FakeExecutor
 
 
 @pytest.mark.parametrize(("gpus", "each"), [(1, 0.5 / 5), (2, 0.5 / 3), (3, 0.5 / 3), (8, 0.25)])
@@ -180,10 +169,10 @@ def test_workers_and_the_process_over_them_divide_the_part(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     give(monkeypatch, "0.5")
     engine = processes.Processes(tmp_path, GPU)
-    engine.train([(TINY,)] * 8)
+    engine.train([(replace(TINY, seed=seed),) for seed in range(8)])
     engine.close()
     parts = [float(one.environment["LABKIT_GPU_FRACTION"]) for one in workers.made]
-    assert set(parts) == {each} and device.limits == [each]
+    assert set(parts) == set(device.limits) == {each}
     places = [one.environment["CUDA_VISIBLE_DEVICES"] for one in workers.made]
     busiest = max(map(places.count, places))
     assert (busiest + 1) * each <= 0.5 + 1e-9
@@ -221,13 +210,12 @@ def test_a_part_that_is_none_stops_a_sweep_before_a_worker_starts(
     assert workers.made == []
 
 
-def test_a_worker_takes_what_its_engine_left_to_it(device, monkeypatch, tmp_path):
-    monkeypatch.setattr(worker, "Answers", lambda: SimpleNamespace(say=lambda **words: None))
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
+def test_a_worker_takes_what_its_engine_left_to_it(device, monkeypatch):
+    monkeypatch.setattr(os, "setsid", lambda: None)
     give(monkeypatch, "0.1")
-    worker.main(tmp_path, "cpu")
+    processes.begin(os.getppid(), "cpu")
     assert device.limits == []
-    worker.main(tmp_path, GPU)
+    processes.begin(os.getppid(), GPU)
     assert device.limits == [0.1]
 
 
@@ -246,27 +234,16 @@ def test_a_training_command_has_the_whole_part_of_its_gpu(device, monkeypatch):
 
 
 def test_a_ray_of_our_own_gives_one_run_at_a_time_the_part(monkeypatch, tmp_path):
-    monkeypatch.setattr(on_ray, "import_ray", lambda: None)
+    monkeypatch.setattr(on_ray, "import_ray", lambda address: None)
     for part, address, asked in (("", None, 0.25), ("0.2", None, 1), ("0.2", "auto", 0.2)):
         give(monkeypatch, part)
         engine = on_ray.OnRay(tmp_path, GPU, address)
         assert engine.needs["GPU"] == asked and engine.share == float(part or 0.25)
 
 
-def test_a_ray_task_is_limited_to_its_share(device, monkeypatch, tmp_path):
-    class Begun(Exception):
-        pass
-
-    def train(*words, **more):
-        raise Begun
-
-    store, sign = Store(tmp_path, GPU), tmp_path / "sign"
-    sign.write_text("a word")
-    order = ray_work.order((TINY,), store, sign, share=0.2)
-    monkeypatch.setattr(ray_work, "sees", lambda *words: True)
-    monkeypatch.setattr(ray_work, "complete", train)
-    with pytest.raises(Begun):
-        list(ray_work.work(order))
+def test_a_ray_task_is_limited_to_its_share(device, monkeypatch):
+    monkeypatch.setattr(on_ray, "train_in_worker", lambda *given: given)
+    assert on_ray.train_on_node(on_ray.OURS, 0.2, "a task") == ("a task",)
     assert device.limits == [0.2]
 
 
@@ -283,42 +260,30 @@ def test_after_each_task_a_gpu_gets_its_memory_back(device, monkeypatch, tmp_pat
     assert device.emptied == 1
 
 
-def test_workers_without_work_end_and_work_starts_new_ones(workers, monkeypatch, tmp_path):
-    monkeypatch.setenv("LABKIT_SLOTS", "2")
-    engine = processes.Processes(tmp_path)
-    engine.train([(TINY,)])
-    engine.train([(TINY,)])
-    assert len(workers.made) == 1, "work that comes soon finds its worker"
-    monkeypatch.setattr(processes, "IDLE", 0.01)
-    engine.train([(TINY,)])
-    assert workers.made[0].ended.wait(10)
-    engine.train([(TINY,)])
-    assert len(workers.made) == 2 and workers.made[1].ended.wait(10)
-    engine.close()
-
-
-def test_a_real_worker_without_work_ends_by_itself(monkeypatch, tmp_path):
+def test_workers_without_work_end_and_work_starts_new_ones(monkeypatch, tmp_path):
     monkeypatch.setenv("LABKIT_SLOTS", "1")
     monkeypatch.setattr(processes, "IDLE", 0.5)
-    made = []
+    engine, before = processes.Processes(tmp_path), psutil.Process().children()
 
-    def start(*words):
-        made.append(WorkerProcess(*words))
-        return made[-1]
+    def working() -> list[psutil.Process]:
+        children = [child for child in psutil.Process().children() if child not in before]
+        return [child for child in children if "popen_loky_posix" in " ".join(child.cmdline())]
 
-    monkeypatch.setattr(processes, "WorkerProcess", start)
-    engine = processes.Processes(tmp_path)
-    engine.train([(TINY,)])
-    assert made[0]._process.wait(120) is not None
-    assert len(made) == 1 and engine._idle == {} and Store(tmp_path).get(TINY) is not None
+    for seed in (1, 2):
+        engine.train([(replace(TINY, seed=seed),)])
+        psutil.wait_procs(working(), timeout=120)
+        assert working() == [] and Store(tmp_path).get(replace(TINY, seed=seed)) is not None
     engine.close()
 
 
 def test_closing_a_lab_frees_and_says_what_is_left(device, monkeypatch, tmp_path, capsys):
     facts = {}
-    monkeypatch.setattr(
-        Lab, "_publish", staticmethod(lambda text, **more: print(text) or facts.update(more))
-    )
+
+    def publish(bundle, kind, **more):
+        print(bundle["text/plain"])
+        facts.update(more)
+
+    monkeypatch.setattr("labkit.experiments.lab.publish", publish)
     said = {"kernel": "1G", "run": "300M"}
     lab = Lab("x", size="book", seed=0, memory=said)
     lab.store.put(TINY, record(), peak_bytes=200 * 2**20)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 import labkit
 from labkit import ModelConfig, Record, TrainConfig
@@ -128,6 +129,16 @@ def test_a_damaged_record_is_noticed_and_said(damage):
         assert store.get(TINY) is None
 
 
+def test_a_run_of_what_labkit_cannot_write_down_is_refused():
+    with pytest.raises(TypeError, match=r"a run's model is one of labkit's configs, .*got Linear"):
+        Run(torch.nn.Linear(2, 2), Digits(), TrainConfig())
+    with pytest.raises(ValueError, match="unknown probe 'tset'; choose one of validation, test"):
+        Run(MLPConfig(), Digits(), TrainConfig(), probes=("tset",))
+    assert str(Run(MLPConfig(width=8), Digits(), TrainConfig(steps=3))) == (
+        "Run(model=MLPConfig(width=8), data=Digits(), train=TrainConfig(steps=3), seed=0)"
+    )
+
+
 def test_a_record_under_another_run_s_name_is_refused():
     store, other = Store(Path.cwd()), replace(TINY, seed=1)
     store.put(TINY, Record(losses=[1.0], steps=1))
@@ -182,7 +193,7 @@ def test_a_killed_process_gives_its_slot_back(monkeypatch, tmp_path):
     holder.kill()
     holder.join()
     pool = Pool(tmp_path)
-    pool.release(pool.acquire())  # would wait for ever
+    pool.acquire().release()  # would wait for ever
 
 
 def test_slots_must_be_a_number(monkeypatch):
@@ -229,6 +240,19 @@ def test_a_lab_trains_only_what_is_missing():
     assert origin["seeds"] == [0, 1] and origin["runs"] == 4
 
 
+def test_a_figure_names_every_processor_that_its_runs_were_trained_on():
+    def made(*cpus):
+        return Results(tuple(
+            ({}, Record([], 1, provenance={"cpu": cpu, "commit": str(i), "threads": 1, "seed": i}))
+            for i, cpu in enumerate(cpus)
+        ))  # fmt: skip
+
+    origin = Lab("x", size="smoke", seed=0).provenance(made("abacus", "loom", "abacus"))
+    assert (origin["cpu"], origin["commit"]) == ("abacus and loom", "0 and 2 more")
+    assert origin["threads"] == 1 and origin["seeds"] == [0, 1, 2]
+    assert Lab("x", size="smoke", seed=0).provenance(made("loom"))["cpu"] == "loom"
+
+
 def test_a_run_that_two_experiments_share_is_counted_once(capsys):
     lab = Lab("x", size="smoke", seed=0)
     for seed in (0, 1):
@@ -247,9 +271,13 @@ def test_a_lab_refuses_an_unknown_size():
 def test_a_lab_picks_by_its_size(monkeypatch):
     monkeypatch.setenv("LABKIT_DEVICE", "A GPU")
     labs = [Lab("x", size=size, seed=3) for size in ("smoke", "book", "gpu")]
-    assert [lab.pick(smoke=1, book=2, gpu=3) for lab in labs] == [1, 2, 3]
-    assert [lab.pick(smoke=1, book=2) for lab in labs] == [1, 2, 2], "a GPU takes the book's"
-    assert [lab.seeds(smoke=1, book=2) for lab in labs] == [[3], [3, 4], [3, 4]]
+    sizes = [lab.sizes(steps=(1, 2, 3), few=(1, 2)) for lab in labs]
+    assert [of.steps for of in sizes] == [1, 2, 3]
+    assert [of.few for of in sizes] == [1, 2, 2], "a GPU takes the book's"
+    assert labs[0].seeds(2) == [3, 4]
+    for wrong in (5, (1,), (1, 2, 3, 4), [1, 2]):
+        with pytest.raises(ValueError, match="smoke, book, gpu, the last of which may be left out"):
+            labs[0].sizes(steps=wrong)
     assert [lab.store.folder.name for lab in labs] == ["runs", "runs", "a-gpu"]
 
 

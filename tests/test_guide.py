@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from labkit.book import chapters, coverage, crossrefs, errata, guide, links, wordlists
+from labkit.book import chapters, crossrefs, errata, guide, links, wordlists
 from labkit.book.outline import MATH, Book, Outline, outlines, questions
 from labkit.book.places import Place, link, missing, place_of
 
 ROOT = Path(__file__).resolve().parents[1]
-# Chapters that may be named before they are there; once they are, their places must be.
-COMING = frozenset({"06", "07", "08", "09", "10"})
 TYPED = [name for name in guide.GUIDE if name != "index.md"]
 
 
@@ -28,7 +26,7 @@ def typed(name: str) -> str:
 
 
 def wrong(places) -> list[str]:
-    return [said for place in places if (said := missing(place, book(), COMING))]
+    return [said for place in places if (said := missing(place, book()))]
 
 
 CHAPTERS = pytest.mark.parametrize("number", [one.name[:2] for one in chapters.find(ROOT)])
@@ -41,8 +39,6 @@ def test_a_chapter_asks_something_and_says_its_sizes(number):
     assert one.questions, "the paragraph **Question.** ends on a question: the preface shows it"
     assert one.words > 500 and one.exercises and one.claims
     assert {"kernel", "run"} == set(one.memory)
-    found = next(c for c in chapters.find(ROOT) if c.name == one.name)
-    assert list(one.headings) == [h for h in coverage.headings(found) if h in one.headings]
 
 
 @CHAPTERS
@@ -101,7 +97,7 @@ def test_each_chapter_is_the_matter_of_one_of_ten_lessons():
     lessons = re.findall(r"(?m)^## Lesson (\d+)\.", text)
     assert lessons == [str(n) for n in range(1, 11)]
     used = [n for match in guide.MARK.finditer(text) for n in match[2].split()]
-    assert used == sorted({*book(), *COMING})
+    assert used == sorted(book())
 
 
 def test_a_lesson_names_all_exercises_and_what_did_not_hold():
@@ -136,22 +132,20 @@ def test_symbols_are_used_where_they_are_listed():
         assert numbers, f"{symbol} is used by a chapter"
         before = "" if symbol.startswith("\\") else r"(?<![A-Za-z\\])"
         for number in numbers:
-            assert number in {*book(), *COMING}
-            if number in book():
-                math = " ".join(MATH.findall(book()[number].prose))
-                found = re.search(before + re.escape(symbol) + "(?![A-Za-z])", math)
-                assert found, f"{symbol} in {number}"
+            math = " ".join(MATH.findall(book()[number].prose))
+            found = re.search(before + re.escape(symbol) + "(?![A-Za-z])", math)
+            assert found, f"{symbol} in {number}"
 
 
 # -- errata -----------------------------------------------------------------------------------
 def test_every_erratum_names_a_source_and_the_place_that_shows_it():
     rows = errata.read(ROOT)
-    works, texts = errata.works(ROOT), errata.texts(ROOT)
+    works = errata.works(ROOT)
     assert len(rows) > 40
     for row in rows:
         assert all(row.values()), row
         source = row["source"]
-        assert source in works or source in texts or errata.is_link(source), source
+        assert source in works or " " in source or source.startswith("["), source
         assert wrong(place_of(place) for place in row["where"].split(";")) == [], row
 
 
@@ -166,14 +160,6 @@ def test_a_work_is_named_by_its_authors_and_year():
     )
 
 
-def test_lines_of_an_erratum_are_lines_of_its_source():
-    known = coverage.sources(ROOT)
-    for row in errata.read(ROOT):
-        if row["source"] in known:
-            last = max(map(int, re.findall(r"\d+", row["at"])))
-            assert row["at"].startswith("l. ") and last <= known[row["source"]].total, row
-
-
 # -- one bibliography -------------------------------------------------------------------------
 def citations() -> set[str]:
     folder = ROOT / "chapters"
@@ -181,7 +167,7 @@ def citations() -> set[str]:
     texts = (path.read_text(encoding="utf-8") for path in paths)
     cited = {key for text in texts for keys in re.findall(r"\{cite:\w+\}`([^`]+)`", text)
              for key in re.split(r",\s*", keys)}  # fmt: skip
-    return cited | {row["source"] for row in errata.read(ROOT) if row["source"][0].isalpha()}
+    return cited | {row["source"] for row in errata.read(ROOT) if " " not in row["source"]}
 
 
 def test_every_entry_is_cited_and_every_citation_has_its_entry():
@@ -226,7 +212,6 @@ def test_references_become_links(text, shown):
         ("02!02-it-holds", None),
         ("02.6", None),
         ("02~Some words", None),
-        ("07#Anything", None),
         ("11", "no chapter 11"),
         ("02#No heading", "no heading 'No heading' in 02_toy"),
         ("02!02-other", "no claim '02-other' in 02_toy"),
@@ -235,7 +220,7 @@ def test_references_become_links(text, shown):
     ],
 )
 def test_places_that_are_missing_are_named(place, said):
-    assert missing(place_of(place), TOY, frozenset({"07"})) == said
+    assert missing(place_of(place), TOY) == said
 
 
 def test_what_is_no_place_is_refused():

@@ -6,11 +6,11 @@ import signal
 import time
 from pathlib import Path
 
+import nbformat
 import psutil
 import pytest
 from toy_book import CELLS, chapter_text, command, make_book, run
 
-from labkit.book.notebooks import nbformat
 from labkit.experiments.run import Run
 from labkit.experiments.store import Store
 
@@ -98,7 +98,6 @@ def check_recovers(book: Path) -> None:
     assert status == 0 and "2 of 2 chapters up to date" in said, said
     assert texts == {p: p.read_bytes() for p in (book / "chapters").iterdir()}
     assert run(book, "book", "pairs")[0] == 0
-    assert not list(book.rglob("*.part")), "debris of a killed build outlived a whole one"
 
 
 def test_a_build_survives_being_killed(tmp_path):

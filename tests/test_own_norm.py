@@ -1,7 +1,6 @@
 """A reader's own norm: one file, known by content, in this process and in workers; its check."""
 
 import inspect
-import json
 
 import pytest
 import torch
@@ -10,9 +9,7 @@ from torch import nn
 from labkit import ModelConfig, TrainConfig, check
 from labkit.corpora import Markov
 from labkit.experiments import Run, sweep
-from labkit.experiments.engines.ray_work import order
 from labkit.experiments.own import accept, own_norm, short, sources_of
-from labkit.experiments.store import Store
 from labkit.leaderboard import starter
 from labkit.norms import NORMS, make_norm
 
@@ -74,15 +71,12 @@ def test_a_neighbour_is_refused(tmp_path):
         own_norm("nowhere.txt")
 
 
-def test_sources_travel_with_a_task_and_only_so(tmp_path):
+def test_sources_travel_with_a_task_and_only_so():
     name = own_norm(TEXT)
     assert sources_of([run(name), run("rms")]) == {name: TEXT}
     accept({name: TEXT})
     with pytest.raises(ValueError, match="came as that of"):
         accept({"other@000000000000": TEXT})
-    (tmp_path / "sign").write_text("x")
-    sent = order((run(name),), Store(tmp_path), tmp_path / "sign")
-    assert sent["own"] == {name: TEXT} and json.dumps(sent)
 
 
 def test_workers_train_it_and_the_store_holds_its_name_only(tmp_path):

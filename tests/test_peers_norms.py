@@ -10,7 +10,7 @@ from peers import hf, peer, show
 from peers_norms import DIM, HEAD, ONE_PEER, PARITY, PEERLESS, measure, table, transformers_norm
 from torch import nn
 
-from labkit.norms import NORMS, make_norm
+from labkit.norms import NORMS, facts, make_norm
 from labkit.norms.dynamic_tanh import DynamicTanh
 from labkit.norms.fix_norm import FixNorm
 from labkit.norms.rms_variants import GemmaRMSNorm, LlamaRMSNorm, T5RMSNorm
@@ -21,8 +21,9 @@ XT = "x_transformers.x_transformers"
 
 def test_every_norm_stands_beside_two_peers_or_says_why_not():
     counts = {key: sum(row.norm == key for row in PARITY) for key in NORMS}
+    invented = {key for key in NORMS if facts(key).source.startswith("own: ")}
     assert len(ROWS) == len(PARITY)
-    assert {key for key, count in counts.items() if count == 0} == set(PEERLESS)
+    assert {key for key, count in counts.items() if count == 0} == set(PEERLESS) | invented
     assert {key for key, count in counts.items() if count == 1} == ONE_PEER
 
 

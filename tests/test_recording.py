@@ -1,7 +1,9 @@
 """Moving what was trained into the book's records: what was asked for, once, and whole."""
 
+import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +13,13 @@ import pytest
 from stored_runs import record, variants
 from toy_book import REPOSITORY, chapter_text, make_book
 
+from labkit import cli
 from labkit.book import asked, chapters, recording, replays
 from labkit.book.runs import mark_stale
 from labkit.experiments import Run
 from labkit.experiments.records import to_row
 from labkit.experiments.store import Store
+from labkit.files import write_whole
 
 LATE = "2999-01-01T00:00:00+00:00"
 
@@ -66,6 +70,9 @@ def test_what_was_asked_for_is_recorded_once_and_the_rest_stays_in_the_store(boo
     (one, two) = recording.record(book, chapters.find(book), "book")
     assert (one.runs, one.dropped, two.runs, two.dropped) == (5, 1, 1, 0)
     assert store.get(runs[5]) is None
+    declare(book, "02_two", [])
+    (_, two) = recording.record(book, chapters.find(book), "book")
+    assert (two.runs, two.dropped) == (0, 1) and not store.records.path("02").exists()
 
 
 def test_nothing_is_left_out_while_a_chapter_has_not_been_asked(book):
@@ -87,6 +94,38 @@ def test_a_run_that_climbs_the_ladder_moves_into_its_file(book, monkeypatch):
     assert runs[0].key() not in store.records.load("01") and store.get(runs[0]) == before
 
 
+def test_a_full_disk_is_said_in_a_line_and_leaves_every_file_as_it_was(book, monkeypatch, capsys):
+    store, runs = Store(book), variants()
+    recording.record(book, chapters.find(book), "book")
+    store.put(runs[0], record(9.0), at=LATE)
+    files = {path: path.read_bytes() for path in book.rglob("*") if path.is_file()}
+
+    def full(file):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.chdir(book)
+    assert cli.main(["runs", "record"]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "No space left on device" in said and "01.jsonl.gz" in said
+    assert files == {path: path.read_bytes() for path in book.rglob("*") if path.is_file()}
+
+
+def test_a_disk_that_is_really_full_leaves_the_old_file(tmp_path):
+    words = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)]
+    if shutil.which("mount") is None or subprocess.run(words, capture_output=True).returncode:
+        pytest.skip("this user may not mount a small file system")
+    try:
+        path = tmp_path / "01.jsonl.gz"
+        write_whole(path, b"as before")
+        with pytest.raises(OSError, match=r"No space left on device.*01\.jsonl\.gz"):
+            write_whole(path, bytes(2**20))
+        assert [each.name for each in tmp_path.iterdir()] == [path.name]
+        assert path.read_bytes() == b"as before"
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
 def test_two_who_record_at_once_both_end_right(book):
     store, runs = Store(book), variants()
     program = (
@@ -105,7 +144,8 @@ def test_two_who_record_at_once_both_end_right(book):
 
 def test_what_a_replay_refuted_is_trained_again_once(book):
     store, (run, other, *_) = Store(book), variants()
-    replays.keep(book, "book", "a digest", {"stale": {run.key(): "it differs"}})
+    verdict = {"stale": {run.key(): "it differs"}}
+    replays.keep(book, chapters.find(book), "book", "a digest", verdict, [run.key()])
     mark_stale(book, "book", store)
     assert store.fresh(run) is None is not store.fresh(other)
     assert store.get(run) is not None, "a chapter reads it until then"

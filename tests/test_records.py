@@ -157,6 +157,10 @@ def test_a_damaged_file_is_named_once_and_the_others_still_read(tmp_path, damage
             store.get(TINY)
         assert "07.jsonl.gz" in str(caught.value) and "git checkout" in str(caught.value)
     assert store.get(other) == from_row(records.load("08")[other.key()])
+    store.put(TINY, record(0.125))
+    found, row = store.get(TINY), store.row(TINY)
+    assert found is not None and found.losses[-1] == 0.125, "it is the store's own"
+    assert row is not None and row["first"][-1] == 0.125 and store.made_at(TINY.key())
 
 
 def test_of_a_stored_and_a_recorded_run_the_newer_counts(tmp_path):

@@ -96,6 +96,9 @@ def test_a_part_is_worth_enough_outright_or_beside_what_is_claimed(worth, claime
 
 def test_rates_are_judged_arm_by_arm():
     assert rates(GRID) == []
+    assert rates({"pre": {0.005: [1.4], 0.01: [1.39], 0.02: [1.4]}}, placed=True) == []
+    (said,) = rates({"pre": {0.005: [1.4], 0.01: [1.39], 0.02: [1.38]}}, placed=True)
+    assert said == "not tuned: pre is best at 0.02, the end of its rates"
     falling = {rate: [2 - rate] for rate in RATES}
     assert rates({**GRID, "post": falling}) == [
         "not tuned: post is best at 0.1, the end of its rates"

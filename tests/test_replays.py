@@ -131,8 +131,37 @@ def test_a_changed_loss_is_refuted_and_every_seed_of_its_configuration_is_stale(
     found = toy.check(every=True)
     assert set(found["stale"]) == toy.keys(OTHER) and len(found["stale"]) == 2
     assert "differs: " in next(iter(found["stale"].values()))
-    assert replays.stale(toy.root, "book") == found["stale"]
+    kept = replays.stale(toy.root, "book")
+    assert {key: one["why"] for key, one in kept.items()} == found["stale"]
     assert "RED: 2 recorded runs are stale" in replays.words(found, [("01", 2)])
+
+
+def test_runs_of_the_ladder_are_counted_too(toy):
+    wrong = [nudged(recorded(run)) for run in TOYS if run.key() in toy.keys(OTHER)]
+    Records(toy.root).write("01", toy.rows[:2])
+    ask(toy.root, "01_toy", toy.rows[:2])
+    Records(toy.root).write("ladder", wrong)
+    found = toy.check(every=True)
+    assert ": ladder (2); the first" in replays.words(found, [("01", 0)])
+
+
+def test_a_replay_of_one_chapter_keeps_what_is_known_of_the_others(toy):
+    (one,) = toy.chosen
+    other = replace(one, name="02_toy")
+    both, ours, theirs = [one, other], TOYS[:2], TOYS[2:4]
+    toy.write(*(nudged(recorded(run)) for run in (*ours, *theirs)))
+    rows = {row["key"]: row for row in toy.rows}
+    ask(toy.root, "01_toy", [rows[run.key()] for run in ours])
+    ask(toy.root, "02_toy", [rows[run.key()] for run in theirs])
+    whole = replaying.check(toy.root, both, "book", commit="a commit")
+    before = replays.stale(toy.root, "book")
+    assert before.keys() == whole["stale"].keys() == {run.key() for run in (*ours, *theirs)}
+    toy.write(*map(recorded, ours))
+    assert replaying.check(toy.root, [one], "book", commit="a commit")["stale"] == {}
+    after = replays.stale(toy.root, "book")
+    assert after == {run.key(): before[run.key()] for run in theirs}, "when it was, too"
+    assert replays.known(toy.root, [one], "book") is not None
+    assert replays.known(toy.root, both, "book") is None, "its records have changed since"
 
 
 @pytest.mark.parametrize("drawn", [0, 1])
@@ -163,22 +192,59 @@ def test_a_probes_changed_value_is_found_by_training_in_full(toy):
     row = recorded(TOY)
     value = row["probes"]["validation"]
     probes = {"validation": {**value, "loss": value["loss"] * 1.001}}
-    toy.write(*(changed(recorded(r), probes=probes) for r in TOYS if r.key() in toy.keys(TOY)))
+    toy.write(*(changed(recorded(run), probes=probes) for run in TOYS))
     assert replay(TOY, from_row(changed(row, probes=probes))).agrees, "its first steps are right"
-    toy.write(*(changed(recorded(run), cpu_seconds=99.0) for run in (OTHER, TOYS[3], *TOYS[4:])))
     found = toy.check(every=True)
-    assert set(found["stale"]) == toy.keys(TOY)
+    assert set(found["stale"]) == {run.key() for run in TOYS}, "all of them have this probe"
     assert "validation by" in next(iter(found["stale"].values()))
 
 
-def test_what_differs_later_is_looked_for_in_every_configuration(toy, monkeypatch):
+def test_what_differs_later_is_blamed_on_what_no_agreeing_run_has(toy, monkeypatch):
     monkeypatch.setattr(replaying, "_cheap", lambda runs, rows: [TOYS[0].key()])
     begin = TrainConfig.lr_at
     monkeypatch.setattr(TrainConfig, "lr_at", lambda c, s: begin(c, s) * (0.5 if s > 12 else 1))
     found = toy.check(every=True)
-    assert set(found["stale"]) == {run.key() for run in TOYS}, "none begins otherwise, all end so"
+    assert set(found["stale"]) == {run.key() for run in TOYS}, "all have its schedule and norm"
     assert all("differs: losses by" in why for why in found["stale"].values())
-    assert len(toy.performed) == 2 and found["wholes"] == 3
+
+
+def test_a_run_that_agrees_clears_what_it_has():
+    linear = replace(TOY, train=replace(TOY.train, schedule="linear"), probes=())
+    bad = Replay(linear, "whole", 1.0, 0.0, "losses")
+    assert set(replaying._blamed([bad])) == {"norm rms", "adamw", "linear"}
+    good = Replay(replace(linear, train=TOY.train), "whole", 0.0, 0.0, "losses")
+    assert set(replaying._blamed([bad, good])) == {"linear"}
+    probe = Replay(TOY, "whole", 1.0, 0.0, "validation")
+    assert set(replaying._blamed([probe])) == {"validation"}
+
+
+@pytest.mark.parametrize("compare", [replay, retrain])
+def test_a_run_that_carries_rounding_on_is_given_the_room_of_a_nudge(compare, monkeypatch):
+    """A factor that depends on the nudge stands for a run that is chaos."""
+    from labkit.experiments import replay as module
+
+    def agrees(row, swing, wrong):
+        def chaotic(run, device, nudge):
+            record = execute(run, device=device)
+            factor = 1 + wrong + swing * bool(nudge)
+            return replace(record, losses=[x * factor for x in record.losses])
+
+        monkeypatch.setattr(module, "execute", chaotic)
+        return compare(TOY, from_row(row)).agrees
+
+    row = recorded(TOY)
+    foreign = changed(row, provenance=row["provenance"] | {"cpu": "another"})
+    assert not agrees(foreign, swing=0, wrong=0.06)
+    assert agrees(foreign, swing=0.02, wrong=0.3)
+    assert not agrees(foreign, swing=0.02, wrong=0.9)
+    assert agrees(foreign, swing=1.0, wrong=2.5), "a nudge changes it by more than itself"
+    assert not agrees(row, swing=1.0, wrong=0.001), "on the machine that recorded it is exact"
+
+
+def test_a_nudge_is_a_millionth_of_each_weight():
+    still, moved = (execute(TOY, nudge=n).losses for n in (0.0, 1e-6))
+    assert still == execute(TOY).losses and still != moved
+    assert moved == pytest.approx(still, rel=1e-3)
 
 
 def test_a_number_that_is_none_in_one_of_them_is_a_difference():

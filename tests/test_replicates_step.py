@@ -7,11 +7,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from labkit.experiments.replicates import train_together
-from labkit.experiments.replicates.graph import WARM, Captured
+from labkit.experiments.replicates import NotTogether, train_together
 from labkit.experiments.replicates.optimizer import Optimizer, numbers_of
-from labkit.experiments.replicates.stack import NotTogether, Stack, Template
-from labkit.experiments.replicates.step import Step
+from labkit.experiments.replicates.stack import Stack, Template
+from labkit.experiments.replicates.step import WARM, Captured, Step
 from labkit.model import ModelConfig
 from labkit.training import TrainConfig
 

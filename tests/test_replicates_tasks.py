@@ -7,7 +7,7 @@ import torch
 
 from labkit.corpora import Digits, Markov, Text
 from labkit.experiments import Run
-from labkit.experiments.replicates import memory, need, structure, tasks
+from labkit.experiments.replicates import groups, need, structure, tasks
 from labkit.experiments.replicates.alike import NUMBERS
 from labkit.experiments.replicates.stack import Stack
 from labkit.model import ModelConfig
@@ -101,7 +101,7 @@ NEED = {
 @pytest.fixture
 def plenty(monkeypatch):
     """Let the GPU that is not here have more memory than any of these runs asks for."""
-    monkeypatch.setattr(memory, "free", lambda device: 2.0**40)
+    monkeypatch.setattr(groups, "free", lambda device: 2.0**40)
 
 
 @pytest.mark.parametrize("kind", BASES)
@@ -158,16 +158,16 @@ def test_together_on_a_gpu_alone_on_a_cpu_unless_somebody_says_otherwise(monkeyp
 def test_memory_bounds_how_many_train_together(monkeypatch):
     runs = [replace(RUN, seed=seed) for seed in range(6)]
     room = {GPU: 2.5 * need(RUN).each, "cpu": 3.5 * need(RUN).each}
-    monkeypatch.setattr(memory, "free", lambda device: room[device])
+    monkeypatch.setattr(groups, "free", lambda device: room[device])
     assert [len(task) for task in tasks(runs, GPU)] == [2, 2, 2]
     assert [len(task) for task in tasks(runs, replicates=6)] == [3, 3]
-    monkeypatch.setattr(memory, "free", lambda device: 0.0)
+    monkeypatch.setattr(groups, "free", lambda device: 0.0)
     assert [len(task) for task in tasks(runs, GPU)] == [1] * 6
 
 
 def test_of_a_gpu_that_is_not_here_no_memory_is_free(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert memory.free(GPU) == 0.0 < memory.free()
+    assert groups.free(GPU) == 0.0 < groups.free()
     runs = [replace(RUN, seed=seed) for seed in range(3)]
     assert tasks(runs, GPU, replicates=3) == [(run,) for run in runs]
 
@@ -177,8 +177,8 @@ def test_free_memory_is_a_share_of_what_there_is(monkeypatch):
     monkeypatch.setattr("os.sysconf", pages.__getitem__)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10**9, 10**10))
-    assert memory.free() == memory.SHARE * 4096 * 1000
-    assert memory.free(GPU) == memory.SHARE * 10**9
+    assert groups.free() == groups.SHARE * 4096 * 1000
+    assert groups.free(GPU) == groups.SHARE * 10**9
 
 
 @pytest.mark.parametrize("changes", [{"experts": 2}, {"norm": "power"}, {"norm": "prep-batch"}])
@@ -192,7 +192,7 @@ def test_the_estimate_counts_parameters_and_what_the_backward_pass_needs():
     state = torch.get_rng_state()
     small, wide = need(RUN), need(replace(RUN, model=replace(RUN.model, dim=32)))
     parameters = sum(p.numel() for p in RUN.model.build().parameters())
-    assert small.each > 6 * 4 * parameters and small.of(3) == 3 * small.each
+    assert small.each > 6 * 4 * parameters
     assert 1.5 * small.each < wide.each < 4 * small.each
     longer = need(replace(RUN, data=Markov(16, 8, 6)))
     assert small.each < longer.each < 4 * small.each

@@ -11,23 +11,24 @@ import sys
 import types
 import weakref
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from scale_ranks import make_tokens, run, signal_at
+from scale_ranks import losses, make_tokens, read_log, run, signal_at
 
 from labkit import cli, train
+from labkit.costs import kept_bytes
 from labkit.placements import RECIPES
 from labkit.scale import checkpoint, parallel, start
 from labkit.scale.config import FREE, ScaleConfig
-from labkit.scale.log import losses, read_log
-from labkit.scale.memory import estimate, saved_bytes
 from labkit.scale.parallel import Group
-from labkit.scale.plan import settle
+from labkit.scale.plan import estimate, settle
 from labkit.scale.sampler import Sampler
 from labkit.scale.shards import open_shards
 from labkit.scale.sizes import SIZES, model_config, parameters, size
+from labkit.training import loss_of
 
 QUICK = {"context": 16, "batch": 8, "steps": 8, "lr": 3e-3, "eval_every": 4, "save_every": 4}
 
@@ -83,7 +84,9 @@ def test_the_estimate_of_activations_is_what_a_pass_keeps():
     config = model_config("tiny", "hybrid*", "rms", 64, 32)
     tokens = torch.randint(64, (3, 32))
     for half in (False, True):
-        kept = saved_bytes(config.build(), tokens, half)
+        model = config.build()
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            kept = kept_bytes(partial(loss_of, model, tokens, tokens), model.parameters())
         assert estimate(config, 0, 3, half).activations == kept
     assert estimate(config, 600, 3, False, shards=2).states == 16 * 600 / 2
     power = model_config("tiny", "pre", "power", 64, 32)
@@ -97,7 +100,8 @@ def test_what_a_pass_keeps_is_counted_by_hand():
     )
     # tokens as int64, what the matrix reads, log-probabilities, and the loss's count of targets
     due = 8 * n + 4 * n * dim + 4 * n * vocab + 4
-    assert saved_bytes(model, torch.zeros(2, 5, dtype=torch.int64), half=False) == due
+    tokens = torch.zeros(2, 5, dtype=torch.int64)
+    assert kept_bytes(lambda: loss_of(model, tokens, tokens), model.parameters()) == due
 
 
 # --- settings that contradict one another ---
@@ -152,9 +156,8 @@ def test_a_step_is_divided_without_rest(tokens, options, world, divided):
 def test_the_command_says_what_is_missing_and_exits_with_2(capsys, tokens, tmp_path):
     assert cli.main(["train", "--size", "tiny"]) == 2
     assert "needs --data and --out; tokens come from" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as exit:
-        cli.main(["train", "--batch", "many"])
-    assert exit.value.code == 2 and "--batch" in capsys.readouterr().err
+    assert cli.main(["train", "--batch", "many"]) == 2
+    assert "--batch" in capsys.readouterr().err
     out = str(tmp_path / "run")
     assert cli.main(["train", "--data", str(tokens), "--out", out, "--size", "7B"]) == 2
     assert "choose one of tiny" in capsys.readouterr().err
@@ -165,9 +168,7 @@ def test_the_command_says_what_is_missing_and_exits_with_2(capsys, tokens, tmp_p
 
 
 def test_the_help_names_every_setting(capsys):
-    with pytest.raises(SystemExit) as exit:
-        cli.main(["train", "--help"])
-    assert exit.value.code == 0
+    assert cli.main(["train", "--help"]) == 0
     said = capsys.readouterr().out
     assert all(f"--{name.replace('_', '-')} " in said for name in ScaleConfig.__dataclass_fields__)
 
@@ -204,7 +205,7 @@ def test_the_log_and_the_plan_say_what_was_done(big):
         f"{count:,}",
         "128 tokens = 8 sequences × 16",
         "1 process (none) × 4 × 2 passes",
-        " MB a process",
+        " MiB a process",
     ):
         assert words in plan, words
     assert str(big.outcome) == "finished: 8 steps"
@@ -308,7 +309,9 @@ def go_on_from(out, copy, step: int):
 def test_a_resumed_run_has_the_same_losses_and_weights_bit_for_bit(big, tmp_path, options):
     out = big(**options)
     go_on_from(out, tmp_path / "again", 4)
-    (tmp_path / "again" / "checkpoints" / ".writing-step-00000008").mkdir()  # a killed save's
+    killed = tmp_path / "again" / "checkpoints" / "step-00000008"  # in its save, or its removal
+    killed.mkdir()
+    (killed / "model.safetensors").write_bytes(b"half")
     big("again", resume=True)
     assert losses(tmp_path / "again") == losses(out)
     ends = [checkpoint.steps(o / "checkpoints")[-1] for o in (out, tmp_path / "again")]
@@ -316,7 +319,6 @@ def test_a_resumed_run_has_the_same_losses_and_weights_bit_for_bit(big, tmp_path
         ours, theirs = (load_file(end / name) for end in ends)
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[key], theirs[key]) for key in ours)
-    assert not list((tmp_path / "again" / "checkpoints").glob(".*"))
 
 
 def test_a_finished_run_is_left_as_it_is(big):
@@ -410,7 +412,6 @@ def test_tensorboard_gets_the_numbers_of_the_log(big, monkeypatch):
 
     fake = types.SimpleNamespace(SummaryWriter=Writer)
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
-    monkeypatch.setattr("labkit.scale.log.check_tensorboard", lambda folder: None)
     monkeypatch.setattr("labkit.scale.start.check_tensorboard", lambda folder: None)
     out = big(steps=2, tensorboard="board")
     assert written[0] == ("board", 0) and written[-1] == "closed"
@@ -455,7 +456,7 @@ def test_a_log_with_a_hole_is_refused_and_says_how_to_go_on(big):
     ):
         big(resume=True)
     path.write_text("".join(lines[:2] + lines[1:]))
-    with pytest.raises(ValueError, match="but step 1 is missing or out of order"):
+    with pytest.raises(ValueError, match="but step 2 is missing or out of order"):
         big(resume=True)
     shutil.rmtree(checkpoint.steps(out / "checkpoints")[-1])  # the way out that it names
     big(resume=True)
@@ -468,14 +469,12 @@ def test_what_a_crash_damaged_in_the_log_is_cut_off(big):
     whole, path = losses(out), out / "log.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:6]) + b"\0\0\xff\n")
-    with pytest.raises(ValueError, match=r"log\.jsonl is damaged in line 7"):
-        losses(out)
     big(resume=True)
     assert losses(out) == whole
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["half", "before state", "before rename"])
+@pytest.mark.parametrize("moment", ["half", "before state"])
 def test_a_run_killed_while_it_saves_goes_on_bit_for_bit(big, tokens, tmp_path, moment):
     whole = big("whole", save_every=2)
     given = {"data": str(tokens), "out": str(tmp_path / "killed"), **QUICK, "save_every": 2}

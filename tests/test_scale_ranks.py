@@ -11,10 +11,9 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file
-from scale_ranks import ROOT, make_tokens, ports, run
+from scale_ranks import ROOT, losses, make_tokens, ports, read_log, run
 
 from labkit.scale import checkpoint, start
-from labkit.scale.log import losses, read_log
 
 pytestmark = pytest.mark.slow
 

@@ -10,9 +10,10 @@ from scale_ranks import make_tokens
 
 from labkit.scale.prepare import prepare
 from labkit.scale.sampler import Sampler
-from labkit.scale.shards import open_shards, writing
-from labkit.scale.tokenizer import Bytes, make_tokenizer
+from labkit.scale.shards import open_shards, write_shards
+from labkit.scale.tokenizer import make_tokenizer
 
+TEN = {"name": "test", "vocab": 10}
 TEXT = "Größe ≠ Länge: x̂ = (x − μ)/σ 🙂\n\n\tend\x00"
 
 
@@ -20,14 +21,17 @@ def joined(shards, split):
     return np.concatenate(shards.splits[split])
 
 
+def text_of(tokens):
+    return bytes(int(token) for token in tokens if token < 256).decode()
+
+
 # --- tokenizers ---
 
 
 def test_bytes_give_any_text_back():
-    made = Bytes()
+    made = make_tokenizer("byte")
     tokens = made.encode(TEXT)
-    assert len(tokens) == len(TEXT.encode()) and tokens.max() < made.end < made.vocab
-    assert made.decode(np.append(tokens, made.end)) == TEXT
+    assert text_of(tokens) == TEXT and tokens.max() < made.end < made.vocab
 
 
 def test_tiktoken_that_is_missing_says_what_to_install(monkeypatch):
@@ -45,9 +49,6 @@ def tiktoken(monkeypatch):
 
         def encode_ordinary(self, text):
             return [ord(letter) for letter in text]
-
-        def decode(self, tokens):
-            return "".join(map(chr, tokens))
 
     def read_file(path):
         raise AssertionError("it must never go to the network")
@@ -72,7 +73,7 @@ def tiktoken(monkeypatch):
 
 def test_a_vocabulary_on_the_disk_makes_wide_shards(tiktoken, tmp_path):
     made = make_tokenizer("near")
-    assert made.decode(np.append(made.encode(TEXT), made.end)) == TEXT
+    assert "".join(map(chr, made.encode(TEXT))) == TEXT
     (tmp_path / "a.txt").write_text("ab\n" * 1000)
     shards = prepare(tmp_path / "t", [tmp_path / "a.txt"], tokenizer="near")
     assert shards.splits["train"][0].dtype == np.uint32
@@ -102,7 +103,7 @@ def test_files_come_back_with_their_ends_held_out(tmp_path, monkeypatch):
     read = {split: joined(shards, split) for split in ("train", "validation")}
     cut = {split: np.split(part, np.flatnonzero(part == 256) + 1) for split, part in read.items()}
     for i, text in enumerate(texts):
-        train, held = (Bytes().decode(cut[split][i]) for split in ("train", "validation"))
+        train, held = (text_of(cut[split][i]) for split in ("train", "validation"))
         assert train + held == text and train.endswith("\n")
         assert 0.05 * len(text) < len(held) < 0.12 * len(text)
     assert max(map(len, shards.splits["train"])) == 1000
@@ -113,39 +114,20 @@ def test_nothing_appears_where_writing_failed(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"fine\n" * 100 + b"\xff\n")
     with pytest.raises(ValueError, match="must be text in UTF-8"):
         prepare(tmp_path / "t", [tmp_path / "a.txt"])
-    with (
-        pytest.raises(ValueError, match=r"tokens must be in 0 … 9, got 10"),
-        writing(tmp_path / "t", 10) as writer,
-    ):
-        writer.add("train", np.array([10]))
+    with pytest.raises(ValueError, match=r"tokens must be in 0 … 9, got 10"):
+        write_shards(tmp_path / "t", [("train", np.array([10]))], TEN, {})
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def write(writer):
-    for split in ("train", "validation"):
-        writer.add(split, np.arange(10))
-    writer.finish({"name": "test"}, {})
-
-
-def test_writers_beside_each_other_leave_each_other_alone(tmp_path):
-    with writing(tmp_path / "one", 10, shard_tokens=5) as one:
-        one.add("train", np.arange(10))  # two files of it lie there now
-        with writing(tmp_path / "other", 10) as other:
-            write(other)
-        write(one)
-    for name in ("one", "other"):
-        open_shards(tmp_path / name)
-
-
 def test_a_second_writer_of_a_folder_is_refused_and_the_first_goes_on(tmp_path):
-    with writing(tmp_path / "t", 10) as first:
-        with (
-            pytest.raises(ValueError, match=r"another process writes .*t, or was killed"),
-            writing(tmp_path / "t", 10),
-        ):
-            raise AssertionError("two write the same folder")
-        write(first)
-    open_shards(tmp_path / "t")
+    def parts():
+        yield "train", np.arange(10)
+        with pytest.raises(ValueError, match=r"/t exists already; name a new folder, or remove"):
+            write_shards(tmp_path / "t", [], TEN, {})
+        yield "validation", np.arange(10)
+
+    write_shards(tmp_path / "t", parts(), TEN, {})
+    assert open_shards(tmp_path / "t").tokens("validation") == 10
 
 
 def truncate(folder):
@@ -214,7 +196,7 @@ def test_what_cannot_be_prepared_is_refused(tmp_path, options, said):
 def test_the_built_in_corpora_become_shards(tmp_path):
     text = prepare(tmp_path / "text", [], "text")
     assert text.vocab == 257 and text.tokens("train") > 9e6 and text.tokens("validation") > 1e6
-    assert "fellow" in Bytes().decode(joined(text, "train")[:2000]).lower()
+    assert "fellow" in text_of(joined(text, "train")[:2000]).lower()
     markov = prepare(tmp_path / "markov", [], "markov")
     assert markov.vocab == 16 and markov.tokens("train") == 2 * 64 * 8192
     floor = json.loads((markov.folder / "index.json").read_text())["source"]["floor"]

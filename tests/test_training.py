@@ -58,6 +58,18 @@ def test_training_is_the_loop_one_would_write_by_hand(optimizer):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
+def test_what_is_no_model_or_no_batches_is_refused_with_the_way_out():
+    config, once = ModelConfig(dim=8, depth=1, heads=1, vocab=4, context=4), TrainConfig(steps=1)
+    with pytest.raises(
+        TypeError, match=r"got ModelConfig; a config makes one: train\(config.build"
+    ):
+        train(config, [], once)
+    with pytest.raises(TypeError, match=r"got int; a corpus gives them: corpus.train"):
+        train(config.build(), 3, once)
+    with pytest.raises(ValueError, match="tokens must be 0 to 3, got 1 to 9"):
+        config.build()(torch.tensor([[1, 9]]))
+
+
 def test_a_seed_gives_the_same_losses_twice():
     runs = [train(*model_and_batches(3), TrainConfig(steps=4)).losses for _ in range(2)]
     assert runs[0] == runs[1]

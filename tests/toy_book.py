@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import nbformat
+
 from labkit import cli
 from labkit.book import chapters, state
-from labkit.book.files import write_whole
 from labkit.book.keys import key_of, parts_of
-from labkit.book.notebooks import nbformat
-from labkit.book.sameness import CLAIM
+from labkit.display import CLAIM
+from labkit.files import write_whole
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 HEADER = '''# ---

@@ -70,7 +70,7 @@ ADVICE = (
         "a placement that promises less loss",
         "HybridNorm",
         ("06-each-at-its-own",),
-        ("06-initialization-turns-the-lead", "06-deep-hybrid-fails-from-xavier"),
+        ("06-qkv-pre-ahead-of-the-star", "06-small-embeddings-make-the-lead"),
     ),
     Advice(
         "no statistics at all",
@@ -82,7 +82,7 @@ ADVICE = (
         "everything on the sphere",
         "nGPT",
         ("08-ngpt-ends-lower", "08-fewer-steps"),
-        ("08-starting-values-decide", "08-published-starts-against-gpt", "08-time-gained"),
+        ("08-ladder-against-gpt", "08-ladder-against-qk-norm", "08-starting-values-decide"),
     ),
     Advice(
         "no norm at all",

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from labkit.book import asked, chapters, ledger, replays, state
 from labkit.book.chapters import Chapter
-from labkit.book.files import Red, locked
+from labkit.book.files import Red
 from labkit.book.job import Job, Outcome
 from labkit.book.stale import resting_on, shown_by
+from labkit.files import locked
 from labkit.pool import Pool
 
 

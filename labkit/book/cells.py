@@ -87,15 +87,6 @@ def claim_cells(chapter: Chapter) -> dict[str, Cell]:
     }
 
 
-def claim_cell(chapter: Chapter, name: str) -> Cell:
-    """Find the cell that makes a claim."""
-    found = claim_cells(chapter)
-    if name not in found:
-        listing = ", ".join(found) or "none"
-        raise ValueError(f"{chapter.name} has no claim {name!r} written out; it has {listing}")
-    return found[name]
-
-
 def exercise_numbers(chapter: Chapter) -> list[str]:
     """List the exercises of the section of that name, those to be done on paper too."""
     inside, found = False, []

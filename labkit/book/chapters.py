@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-SIZES = ("smoke", "book", "gpu")
 PARAMETERS = ("size", "seed")
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
@@ -61,9 +60,9 @@ def choose(chapters: Iterable[Chapter], names: Iterable[str] | None) -> list[Cha
 
 def read(chapter: Chapter) -> "NotebookNode":
     """Read a chapter's text as a notebook with ids that depend on nothing but the cells."""
-    from labkit.book.notebooks import read_percent  # a second that an idle build does not spend
+    import jupytext  # of the extra `book`
 
-    notebook = read_percent(chapter.source)
+    notebook = jupytext.read(chapter.source, fmt="py:percent")
     notebook.metadata = {"kernelspec": KERNEL}
     seen: dict[str, int] = {}
     for cell in notebook.cells:

@@ -1,12 +1,10 @@
 """Mistakes of papers and other sources: data/errata.csv, checked and shown.
 
-errata.csv   source,at,says,right,where: the source's key in references.bib, or the number of one of
-             the texts that the book began with (data/coverage/sources.csv), or a link to code; the
-             place in it; what it says; what is right; and the places of the book (places.py) that
-             show it, with `;` between them
+errata.csv   source,at,says,right,where: the source's key in references.bib, or its title, or a link
+             to code; the place in it; what it says; what is right; and the places of the book
+             (places.py) that show it, with `;` between them
 """
 
-import csv
 import re
 from itertools import groupby
 from pathlib import Path
@@ -23,15 +21,6 @@ def read(root: Path) -> list[Row]:
     return rows(root, "errata.csv", ERRATA)
 
 
-def texts(root: Path) -> dict[str, str]:
-    """Name the texts that the book began with, by number."""
-    path = root / "data" / "coverage" / "sources.csv"
-    if not path.is_file():
-        return {}
-    table = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
-    return {row["source"]: row["title"] for row in table}
-
-
 def works(root: Path) -> dict[str, str]:
     """Read the bibliography: each entry by its key."""
     text = (root / "chapters" / "references.bib").read_text(encoding="utf-8")
@@ -40,15 +29,14 @@ def works(root: Path) -> dict[str, str]:
 
 def tables(root: Path, book: Book) -> str:
     """Write a table for each source, in the order of the rows."""
-    known, entries = texts(root), works(root)
+    entries = works(root)
     parts = []
     for source, own in groupby(read(root), key=lambda row: row["source"]):
         lines = ["| where | what it says | what is right | shown in |", "| --- | --- | --- | --- |"]
         for row in own:
             shown = "<br>".join(numbered(place_of(p), book) for p in row["where"].split(";"))
             lines.append(f"| {row['at']} | {row['says']} | {row['right']} | {shown} |")
-        name = known.get(source) or (source if is_link(source) else None)
-        head = f"## {name}" if name else heading(source, entries[source])
+        head = heading(source, entries[source]) if source in entries else f"## {source}"
         parts.append(f"{head}\n\n" + "\n".join(lines))
     return "\n\n".join(parts) or "No mistake yet."
 
@@ -62,8 +50,3 @@ def heading(key: str, entry: str) -> str:
     names = [author.partition(",")[0] for author in field["author"].split(" and ")]
     shown = f"{names[0]} et al." if len(names) > 2 or "others" in names else " and ".join(names)
     return f"## {shown} ({field['year']})\n\n*{field['title']}* {{cite:p}}`{key}`"
-
-
-def is_link(source: str) -> bool:
-    """Tell a source that is no paper: written as a Markdown link."""
-    return re.fullmatch(r"\[[^]]+\]\(https://[^)]+\)", source) is not None

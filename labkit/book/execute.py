@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from labkit.book import chapters, state
-from labkit.book.files import write_whole
 from labkit.book.kernel import end_with, specification
+from labkit.files import write_whole
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -65,12 +65,11 @@ def run(
     notebook: "NotebookNode", folder: Path, parameters: dict[str, Any], voice: TextIO
 ) -> "NotebookNode":
     """Execute a notebook in `folder`; on failure raise, with the notebook as far as it came."""
-    from labkit.book.notebooks import nbformat  # first: papermill imports it, too
-
-    memory = Memory()
+    import nbformat
     from papermill import execute_notebook
     from papermill.iorw import papermill_io
 
+    memory = Memory()
     papermill_io.register("memory://", memory)
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
 
@@ -141,7 +140,7 @@ def main(argv: list[str] | None = None) -> int:
     (args.root / ".labkit" / "ipython").mkdir(parents=True, exist_ok=True)
     log = args.root / ".labkit" / "log" / f"{args.size}-{args.name}.txt"
     voice = keep_voice(log)
-    from labkit.book.notebooks import nbformat
+    import nbformat
 
     done = state.notebook_path(args.root, args.size, args.name)
     failed = done.with_suffix(".failed.ipynb")

@@ -44,7 +44,8 @@ def verdict_of(claim: Mapping[str, Any]) -> str:
     """Judge a recorded claim again."""
     if not (claim.get("domain") or {"inside": True})["inside"]:
         return "out-of-range"
-    return judge(estimate(claim), criterion(claim))
+    rungs, lacking = claim.get("rungs") or {}, claim.get("lacking") or ()
+    return judge(estimate(claim), criterion(claim), rungs.values(), lacking)
 
 
 def p_value(claim: Mapping[str, Any]) -> float | None:
@@ -74,5 +75,5 @@ def survivors(claims: Claims, level: float = LEVEL) -> set[str]:
         name
         for family in families(claims).values()
         for name, p in adjusted(family).items()
-        if p <= level
+        if p <= level and claims[name]["verdict"] != "not-seen"
     }

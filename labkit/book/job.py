@@ -15,8 +15,9 @@ from labkit.book import ledger, state
 from labkit.book.asked import environment, finish, path_of
 from labkit.book.chapters import Chapter
 from labkit.book.declared import excesses, spent
-from labkit.book.files import Red, locked, read_json, sha256_of
+from labkit.book.files import Red, read_json, sha256_of
 from labkit.book.keys import CODE, key_of, parts_of
+from labkit.files import locked
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 HEARTBEAT = 20  # seconds between two words about a chapter that is still running
@@ -49,7 +50,7 @@ class Job:
         if known is None:
             failed = state.notebook_path(self.root, self.size, self.name)
             last = failed.with_suffix(".failed.ipynb").is_file()
-            return ["failed last time" if last else "never finished"]
+            return ["failed last time" if last else "for the first time"]
         if known["key"] == key_of(parts):
             return []
         before = known.get("parts", {})

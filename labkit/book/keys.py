@@ -11,6 +11,7 @@ from pathlib import Path
 import labkit
 from labkit.book import asked
 from labkit.book.chapters import Chapter
+from labkit.book.replays import LADDER
 from labkit.files import code_hash
 
 # Where the labkit lies that a kernel will import.
@@ -26,7 +27,7 @@ def parts_of(chapter: Chapter, root: Path, size: str, seed: int) -> dict[str, st
         "its prose": _hash(prose),
         "labkit's code": code_hash(),
         "data/papers": _hash(papers(root)),
-        "records": _hash(records(root, size, chapter.name)),
+        "records": _hash(records(root, size, chapter.name, ladder="lab.ladder(" in cells)),
         "installed versions": _hash(json.dumps(versions(root), sort_keys=True)),
         "size or seed": _hash(f"{size} {seed}"),
     }
@@ -47,9 +48,13 @@ def key_of(parts: dict[str, str]) -> str:
     return _hash(json.dumps(parts, sort_keys=True))
 
 
-def records(root: Path, size: str, name: str) -> str:
-    """List the book's records, and the runs that a chapter asked for and the store has itself."""
+def records(root: Path, size: str, name: str, ladder: bool) -> str:
+    """List the book's records, and the runs that a chapter asked for and the store has itself.
+
+    Chapters share runs, so each file counts for each; the ladder's for those that climb it.
+    """
     files = sorted((root / "data" / "records").glob("*.jsonl.gz"))
+    files = [path for path in files if ladder or not path.name.startswith(LADDER)]
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     store = root / ".labkit" / "runs"
     own = [store / f"{key}.json" for key in asked.keys(root, size, name)]

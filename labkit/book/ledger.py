@@ -13,16 +13,18 @@ from typing import Any
 
 from labkit.book import state
 from labkit.book.compare import Finding, compare, same_machine, side_by_side
-from labkit.book.files import Red, locked, read_json, write_whole
+from labkit.book.files import Red, read_json
 from labkit.book.machine import device, provenance
-from labkit.book.sameness import CLAIM
+from labkit.display import CLAIM
+from labkit.files import locked, write_whole
 
 Claims = dict[str, dict[str, Any]]
 LONG = ("gpu",)  # sizes that nobody runs in one sitting
 ENTRY = (
     *("sort", "statement", "wording", "numbers", "source", "published", "domain"),
     *("values", "counts", "interval", "criterion", "effect", "predicted", "kind", "primary"),
-    *("derived_from", "verdict", "weak", "tolerance", "rtol", "seeds", "chapter", "cell"),
+    *("derived_from", "rungs", "lacking", "verdict", "weak", "tolerance", "rtol", "seeds"),
+    *("chapter", "cell"),
 )
 
 

@@ -10,17 +10,20 @@ from __future__ import annotations
 import functools
 import http.server
 import json
-import re
 import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from pypdf import PdfReader
 
 from labkit.book.files import Red
 from labkit.book.site import build_site
 from labkit.book.stage import chapter_names
+from labkit.files import write_whole
 
 BEFORE = ("index", "paths", "course")
 AFTER = ("scoreboard", "leaderboard", "tables", "notation", "glossary", "errata", "references")
@@ -65,10 +68,8 @@ def build_pdf(root: Path, size: str = "book") -> Path:
     print(f"pdf: {len(pages)} pages of the site; typesetting and printing, minutes", flush=True)
     with laid_out(root / "build", pages) as page:
         content = printed(page)
-    part = path.with_suffix(".part")
-    part.write_bytes(content)
-    part.replace(path)
-    print(f"pdf: {len(pages_of(content))} pages, {len(content) / 1e6:.1f} MB")
+    write_whole(path, content)
+    print(f"pdf: {len(PdfReader(path).pages)} pages, {len(content) / 1e6:.1f} MB")
     return path
 
 
@@ -154,39 +155,9 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-# -- what a PDF of Chromium says of itself: its objects are plain text ----------------------------
-def objects(pdf: bytes) -> dict[int, bytes]:
-    """Read the objects of a PDF, by number, without their streams."""
-    found = {}
-    for match in re.finditer(rb"(?s)(?:^|\n)(\d+) 0 obj\s*(.*?)(?:\nendobj|\nstream\r?\n)", pdf):
-        found[int(match[1])] = match[2]
-    return found
-
-
-def pages_of(pdf: bytes) -> list[int]:
-    """List the numbers of the page objects, in the order of the book."""
-    found = objects(pdf)
-
-    def below(number: int) -> Iterator[int]:
-        body = found[number]
-        if b"/Kids" not in body:
-            yield number
-            return
-        kids = re.search(rb"(?s)/Kids \[(.*?)\]", body)
-        for kid in re.findall(rb"(\d+) 0 R", kids[1] if kids else b""):
-            yield from below(int(kid))
-
-    catalog = next(body for body in found.values() if re.search(rb"/Type /Catalog\b", body))
-    pages = re.search(rb"/Pages (\d+) 0 R", catalog)
-    return list(below(int(pages[1]))) if pages else []
-
-
-def page_numbers(pdf: bytes) -> dict[str, int]:
+def page_numbers(content: bytes) -> dict[str, int]:
     """Say on which page each link target stands, counted from 1."""
-    place = {number: count for count, number in enumerate(pages_of(pdf), start=1)}
-    targets = re.findall(rb"/([^\s/\[\]()<>]+) \[(\d+) 0 R /XYZ", pdf)
-    return {
-        re.sub(r"#([0-9A-Fa-f]{2})", lambda m: chr(int(m[1], 16)), name.decode()): place[int(page)]
-        for name, page in targets
-        if int(page) in place
-    }
+    reader = PdfReader(BytesIO(content))
+    targets = reader.named_destinations.items()
+    pages = {name: reader.get_destination_page_number(target) for name, target in targets}
+    return {name.removeprefix("/"): page + 1 for name, page in pages.items() if page is not None}

@@ -2,8 +2,7 @@
 
 A place is written "NN", "NN#A heading", "NN!claim-id", "NN.6" (an exercise) or "NN~words that its
 text has". In a page's Markdown, [[NN#A heading]] is such a link, with [[NN|words]] under other
-words. A chapter that is not written yet is named without a link; once it is there, its places must
-be.
+words.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ def place_of(text: str) -> Place:
     return Place(match["number"], KINDS.get(match["mark"] or "", ""), (match["what"] or "").strip())
 
 
-def missing(place: Place, book: Book, coming: frozenset[str] = frozenset()) -> str | None:
-    """Say what is wrong with a place; None when it exists, or its chapter is to come."""
+def missing(place: Place, book: Book) -> str | None:
+    """Say what is wrong with a place; None when it exists."""
     chapter = book.get(place.number)
     if chapter is None:
-        return None if place.number in coming else f"no chapter {place.number}"
+        return f"no chapter {place.number}"
     there = {
         "": lambda: True,
         "heading": lambda: place.what in chapter.headings,

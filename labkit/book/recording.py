@@ -48,7 +48,7 @@ def record(root: Path, chosen: Sequence[Chapter], size: str) -> list[Recorded]:
             others = {k for n in store.records.names() if n not in (LADDER, chapter.name[:2])
                       for k in store.records.load(n)}  # fmt: skip
             own = {key: run for key, run in own.items() if key not in others}
-            if runs:
+            if runs or asked.is_whole(root, size, chapter.name):
                 rest = store.records.load(chapter.name[:2]).keys() - taken - others
                 stays = rest if wanted is None else rest & wanted
                 done.append(_write(store, chapter.name[:2], own, stays))
@@ -58,7 +58,7 @@ def record(root: Path, chosen: Sequence[Chapter], size: str) -> list[Recorded]:
                 f"the book's records may take {LIMIT / 1e6:.0f} MB, but take {total / 1e6:.1f}; "
                 "record fewer probes, or fewer runs"
             )
-    return [one for one in done if one.runs]
+    return [one for one in done if one.runs or one.dropped]
 
 
 def wanted_anywhere(root: Path, size: str) -> set[str] | None:
@@ -98,11 +98,13 @@ def _write(store: Store, name: str, runs: dict[str, Run], stays: Collection[str]
             continue
         rows[key] = row
         own.append(key)
-    written = 0
-    if rows and rows != before:
+    path, written = store.records.path(name), 0
+    if not rows:
+        path.unlink(missing_ok=True)
+    elif rows != before:
         written = store.records.write(name, rows.values())
-    elif rows:
-        written = store.records.path(name).stat().st_size
+    else:
+        written = path.stat().st_size
     for key in runs:
         if key in rows:
             store.path(runs[key]).unlink(missing_ok=True)

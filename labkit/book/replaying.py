@@ -3,8 +3,8 @@
 Of every configuration that the chapters ask for, one seed's first steps are taken anew; which one,
 today's commit draws. And a few cheap runs are trained in full: the cheapest with each probe, norm,
 optimizer and schedule. A record that differs is stale, and with it every seed of its configuration.
-Where one begins as recorded and differs later, one run of every configuration that may do so, too,
-is trained in full: what is stale is then known, if only after minutes.
+Where one begins as recorded and differs later, what it has and no run that agrees has (a probe, a
+norm, a schedule) is blamed, and every record that has it is stale.
 """
 
 import hashlib
@@ -52,7 +52,8 @@ def check(
     of = replays.digest(root, chosen, size, every)
     runs = {run.key(): run for c in chosen for run in asked.read(root, size, c.name)}
     rows = {key: row for key, run in runs.items() if (row := store.row(run)) is not None}
-    for key, row in store.records.load(LADDER).items() if climb else ():
+    on_ladder = store.records.load(LADDER)
+    for key, row in on_ladder.items() if climb else ():
         runs.setdefault(key, Run.from_dict(row["run"]))
         rows.setdefault(key, row)
     name = Run.configuration if every else Run.workload
@@ -63,26 +64,30 @@ def check(
     drawn = [min(keys, key=lambda key: _draw(commit, key)) for keys in groups.values()]
     tasks = [("opening", key) for key in drawn]
     tasks += [("whole", key) for key in _cheap(runs, rows)]
-    found = _perform([_task(store, runs, rows, *task) for task in tasks])
-    begun = {name(one.run) for one in found if one.kind == "opening" and one.agrees}
-    late = [
-        one for one in found if not one.agrees and one.kind == "whole" and name(one.run) in begun
-    ]
-    tried = {one.run.configuration() for one in found if one.kind == "whole"}
-    suspects = _suspects(late, runs, rows, commit)
-    if more := [key for key in suspects if runs[key].configuration() not in tried]:
-        tasks += [("whole", key) for key in more]
-        found += _perform([_task(store, runs, rows, "whole", key) for key in more])
+    found = _perform(
+        [
+            (kind, runs[key].to_dict(), sources_of([runs[key]]), rows[key], store.device)
+            for kind, key in tasks
+        ]
+    )
     refuted = {name(one.run): str(one) for one in found if not one.agrees}
-    stale = {key: refuted[name(runs[key])] for key in rows if name(runs[key]) in refuted}
+    begun = {name(one.run) for one in found if one.kind == "opening" and one.agrees}
+    ended = [one for one in found if one.kind == "whole"]
+    blamed = _blamed([one for one in ended if one.agrees or name(one.run) in begun])
+    stale = {}
+    for key in rows:
+        whys = [refuted.get(name(runs[key])), *map(blamed.get, _traits(runs[key]))]
+        if why := next(filter(None, whys), None):
+            stale[key] = why
     verdict = {
         "openings": len(drawn),
         "wholes": len(tasks) - len(drawn),
         "seconds": round(time.monotonic() - began, 1),
         "stale": stale,
+        "ladder": sum(key in on_ladder for key in stale),
         "cost": round(sum(rows[key]["cpu_seconds"] for key in stale) / cores(), 1),
     }
-    replays.keep(root, size, of, verdict)
+    replays.keep(root, chosen, size, of, verdict, runs.keys())
     return verdict
 
 
@@ -90,24 +95,19 @@ def _draw(commit: str, key: str) -> str:
     return hashlib.sha256(f"{commit} {key}".encode()).hexdigest()
 
 
-def _task(store: Store, runs: dict[str, Run], rows: dict[str, Any], kind: str, key: str) -> Task:
-    return kind, runs[key].to_dict(), sources_of([runs[key]]), rows[key], store.device
+def _blamed(ended: Sequence[Replay]) -> dict[str, str]:
+    """Name the traits that only runs with a late difference have, and the difference.
 
-
-def _suspects(
-    late: Sequence[Replay], runs: dict[str, Run], rows: dict[str, Any], commit: str
-) -> list[str]:
-    """List one run of each configuration that may be wrong as these are: later than its beginning.
-
-    Where a probe differs most, those are the runs with this probe; else all of them.
+    A run that agrees to its end clears all its traits. A difference in one probe blames this probe.
     """
-    whole = any(one.where not in one.run.probes for one in late)
-    probes = {one.where for one in late}
-    drawn: dict[str, str] = {}
-    for key in sorted(rows, key=lambda key: _draw(commit, key)):
-        if late and (whole or probes & set(runs[key].probes)):
-            drawn.setdefault(runs[key].configuration(), key)
-    return list(drawn.values())
+    cleared = {trait for one in ended if one.agrees for trait in _traits(one.run)}
+    return {
+        trait: str(one)
+        for one in ended
+        if not one.agrees
+        for trait in ([one.where] if one.where in one.run.probes else _traits(one.run))
+        if trait not in cleared
+    }
 
 
 def _cheap(runs: dict[str, Run], rows: dict[str, Any]) -> list[str]:

@@ -101,10 +101,9 @@ def lower_priority() -> None:
 
 
 def mark_stale(root: Path, size: str, store: Store) -> None:
-    """Note in the store what the last replay refuted, unless it was trained again since."""
-    when = replays.when(root, size)
-    for key in replays.stale(root, size):
-        if store.made_at(key) <= when:
+    """Note in the store what the last replays refuted, unless it was trained again since."""
+    for key, refuted in replays.stale(root, size).items():
+        if store.made_at(key) <= refuted["at"]:
             store.mark_stale(key)
 
 

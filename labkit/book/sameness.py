@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from labkit.display import CLAIM
+
 # Printed numbers: losses move by a per cent or so between CPU models.
 PRINTED_RTOL = 2e-2
 # A figure's data: a twentieth of its range is about what an eye can tell.
@@ -31,7 +33,6 @@ PROMISES = (
     "seeds",
     "derived_from",
 )
-CLAIM = "application/vnd.labkit.claim+json"
 
 NUMBER = re.compile(r"(?<![\w.])[-+−]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b")
 

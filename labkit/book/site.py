@@ -14,7 +14,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from labkit.book.files import Red, locked, sha256_of
+from labkit.book.files import Red, sha256_of
 from labkit.book.stage import (
     PACKAGES,
     SITE_SOURCES,
@@ -24,6 +24,7 @@ from labkit.book.stage import (
     staged_files,
     write_files,
 )
+from labkit.files import locked
 
 TOOLS = (
     "myst-nb",
@@ -78,7 +79,6 @@ def content_key(root: Path, size: str) -> str:
         root / "build" / "claims" / f"{size}.json",
         *root.glob(f".labkit/replays-{size}.json"),
         *sorted(ledger.glob("*.json")),
-        *sorted((root / "data" / "coverage").glob("*.csv")),
         *sorted((root / "data").glob("*.csv")),
         *root.glob("README.md"),
         *(p for package in PACKAGES for p in files_below(root / package) if p.suffix == ".py"),
@@ -96,7 +96,7 @@ def tools() -> str:
 
 def is_whole(root: Path, site: Path) -> bool:
     """Tell whether the pages of the last build are still there."""
-    made = ("index", "scoreboard", "leaderboard", "sources", "search")
+    made = ("index", "scoreboard", "leaderboard", "search")
     names = [*made, *chapter_names(root)]
     return all((site / f"{name}.html").is_file() for name in names)
 

@@ -5,7 +5,6 @@ chapters/{conf.py,index.md,…}       →  build/site-src/
 PACKAGES, **/*.py                   →  build/site-src/api/*.md, one page per public module
 build/claims/<size>.json         →  build/site-src/scoreboard.md
 build/book/<size>/NN_name.ipynb  →  build/site-src/leaderboard.md
-data/coverage/*.csv                 →  build/site-src/sources.md
 data/*.csv                          →  what guide.py fills into the typed pages
 """
 
@@ -18,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from labkit.book import coverage, guide, replays
+from labkit.book import guide, ledger, replays
 from labkit.book.crossrefs import join_up
 from labkit.book.facts import Json, chapter_facts, escape_markdown, title_of
 from labkit.book.files import Red, read_json
@@ -31,9 +30,15 @@ from labkit.book.tables import tables_page
 
 # A package, and how many parts of a module's name make its page: labkit.norms, normkernels.
 PACKAGES = {"labkit": 2, "kernels/normkernels": 1}
+# What builds the book, or is a command's own: `--help` says what it takes.
 BUILD_MODULES = {
-    "labkit.book", "labkit.cli", "labkit.__main__", "labkit.course", "normkernels.bench"
-}  # fmt: skip
+    "labkit.book",
+    "labkit.cli",
+    "labkit.commands",
+    "labkit.__main__",
+    "labkit.course",
+    "normkernels.bench",
+}
 MATHJAX = "tex-chtml-full.js"
 FONTS = "output/chtml/fonts/woff-v2"
 SITE_SOURCES = (
@@ -71,7 +76,6 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     readme = root / "README.md"
     if readme.is_file():  # a book without the package, as in the tests, has none
         files["tables.md"] = tables_page(readme.read_text(encoding="utf-8")).encode()
-    files["sources.md"] = coverage.page(root, titles).encode()
     recorded = recorded_ledgers(root, size)
     files["scoreboard.md"] = scoreboard(claims, titles, recorded).encode()
     files["leaderboard.md"] = standings_page(executed_notebooks(root, size), titles).encode()
@@ -97,9 +101,14 @@ def chapter_names(root: Path) -> list[str]:
 
 
 def executed_notebooks(root: Path, size: str) -> dict[str, Path]:
-    """Find each chapter's executed notebook, or say how to make it."""
-    folder = root / "build" / "book" / size
+    """Find each chapter's executed notebook, its twin where it was not executed here.
+
+    A twin is of the size book; Red where there is none.
+    """
+    folder, twins = root / "build" / "book" / size, root / "chapters"
     found = {name: folder / f"{name}.ipynb" for name in chapter_names(root)}
+    if size == "book":
+        found = {n: p if p.is_file() else twins / p.name for n, p in found.items()}
     missing = [name for name, path in found.items() if not path.is_file()]
     if missing:
         raise Red(
@@ -110,11 +119,14 @@ def executed_notebooks(root: Path, size: str) -> dict[str, Path]:
 
 
 def read_claims(root: Path, size: str) -> Json:
-    """Read the claims of this build."""
+    """Read the claims of this build, and the recorded ones of chapters shown by their twins."""
     path = root / "build" / "claims" / f"{size}.json"
     if not path.is_file():
         raise Red(f"the scoreboard shows {path.relative_to(root)}, missing; run `make book`")
-    return read_json(path, "run `make book`")
+    built, recorded = read_json(path, "run `make book`"), ledger.load_recorded(root, size)
+    twins = {n for n, p in executed_notebooks(root, size).items() if p.parent.name == "chapters"}
+    shown = {n: claim for n, claim in recorded["claims"].items() if claim["chapter"] in twins}
+    return {**built, "claims": shown | built["claims"]}
 
 
 def recorded_ledgers(root: Path, size: str) -> list[Json]:

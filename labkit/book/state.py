@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from labkit.book import chapters
-from labkit.book.files import Red, read_json, write_whole
+from labkit.book.files import Red, read_json
 from labkit.book.keys import key_of, parts_of
+from labkit.files import write_whole
 
 
 def notebook_path(root: Path, size: str, name: str) -> Path:

@@ -13,20 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 from labkit.book import chapters
 from labkit.book.chapters import KERNEL, Chapter
-from labkit.book.files import Red, write_whole
+from labkit.book.files import Red
 from labkit.book.sameness import same_outputs
+from labkit.display import CLAIM
+from labkit.files import write_whole
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-LARGEST_TWIN = 600_000  # bytes
+LARGEST_TWIN = 500_000  # bytes
 LANGUAGE = {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"}
 ADDRESS = re.compile(r"(?<= at )0x[0-9a-f]+")
 
 
 def settle(chapter: Chapter, executed: Path, root: Path) -> bool:
     """Bring a chapter's twin up to date; tell whether its file had to change."""
-    from labkit.book.notebooks import nbformat
+    import nbformat
 
     new = strip(nbformat.read(executed, as_version=4))
     old_text = chapter.twin.read_text(encoding="utf-8") if chapter.twin.is_file() else ""
@@ -78,7 +80,7 @@ def _code_cells(notebook: "NotebookNode | None") -> "list[NotebookNode]":
 
 def pairs(root: Path) -> list[str]:
     """List what keeps chapters and twins from being the same cells; empty when all is well."""
-    from labkit.book.notebooks import nbformat
+    import nbformat
 
     found = chapters.find(root)
     problems = []
@@ -113,7 +115,12 @@ def _lasting(outputs: list[Any], count: int | None) -> list[Any]:
         if output.output_type == "execute_result":
             output.execution_count = count
         about.pop("provenance", None)
-        for mime, value in output.get("data", {}).items():
+        data = output.get("data", {})
+        if "text/html" in data:
+            data.pop("text/latex", None)  # the same once more, for print, which the site makes
+        if CLAIM in data:
+            data[CLAIM] = {name: value for name, value in data[CLAIM].items() if value is not None}
+        for mime, value in data.items():
             if mime.startswith("text/"):
                 output.data[mime] = ADDRESS.sub("0x…", value)
         kept.append(output)
@@ -121,7 +128,7 @@ def _lasting(outputs: list[Any], count: int | None) -> list[Any]:
 
 
 def _readable(text: str) -> "NotebookNode | None":
-    from labkit.book.notebooks import nbformat
+    import nbformat
 
     try:
         return nbformat.reads(text, as_version=4)

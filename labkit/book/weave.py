@@ -4,12 +4,12 @@ from pathlib import Path
 
 from labkit.book import chapters
 from labkit.book.chapters import Chapter
-from labkit.book.files import write_whole
+from labkit.files import write_whole
 
 
 def weave(chapter: Chapter, executed: Path) -> None:
     """Rewrite an executed notebook with the chapter's prose of today; its code is unchanged."""
-    from labkit.book.notebooks import nbformat
+    import nbformat
 
     old = nbformat.read(executed, as_version=4)
     done = {cell.id: cell for cell in old.cells if cell.cell_type == "code"}

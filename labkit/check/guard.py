@@ -1,14 +1,10 @@
 """Run somebody else's code so that it cannot hang the caller or change the caller's world.
 
-The work runs in one daemon thread, which works in a notebook, under pytest and off the main
-thread alike. When time is up an exception is raised inside that thread, which ends any Python
-loop. Code that waits in C (a sleep, one huge tensor operation) or swallows every exception is
-left behind: the caller goes on, the thread lives until the process ends.
+A loop in Python and a wait are interrupted; one huge tensor operation is waited for. In a thread
+other than the main one, or inside a limit that somebody else has set, no time is kept.
 """
 
-import ctypes
 import random
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -18,11 +14,9 @@ from typing import TypeVar
 import numpy as np
 import torch
 
+from labkit.time_limit import TooLong, at_most
+
 T = TypeVar("T")
-
-
-class TimeUp(BaseException):
-    """Say that the time for this piece of work is over; `except Exception` lets it through."""
 
 
 def run_all(jobs: Sequence[Callable[[], T]], each: float, total: float) -> list[T]:
@@ -31,53 +25,21 @@ def run_all(jobs: Sequence[Callable[[], T]], each: float, total: float) -> list[
     A job may take `each` seconds, all of them together `total`. A result list shorter than
     `jobs` means that the job at its end did not finish.
     """
-    first_gradient()
     done: list[T] = []
-    started = [time.monotonic()]
-
-    def work() -> None:
-        try:
-            for job in jobs:
-                started[0] = time.monotonic()
-                done.append(job())
-        except TimeUp:
-            pass
-
-    thread = threading.Thread(target=work, name="labkit.check", daemon=True)
-    end = time.monotonic() + total
-    thread.start()
-    try:
-        while thread.is_alive():
-            left = min(started[0] + each, end) - time.monotonic()
+    with torch.inference_mode(False), torch.enable_grad():  # whatever mode the caller is in
+        # The first gradient of a process imports for seconds: no job is blamed for that.
+        torch.ones(1, requires_grad=True).backward(torch.ones(1))
+        end = time.monotonic() + total
+        for job in jobs:
+            left = min(each, end - time.monotonic())
             if left <= 0:
                 break
-            thread.join(min(left, 0.5))
-    finally:
-        finished = list(done)
-        _stop(thread)
-    return finished
-
-
-def first_gradient() -> None:
-    """Take a gradient of nothing before any clock starts.
-
-    The first one of a process makes torch import hundreds of files, sympy among them; on a busy
-    machine that alone takes the seconds of a job, which would then be blamed for them.
-    """
-    with torch.inference_mode(False):  # whatever the caller is in: the jobs' thread is not
-        x = torch.ones(1, requires_grad=True)
-        torch.autograd.grad(x * 1, x, torch.ones(1))
-
-
-def _stop(thread: threading.Thread) -> None:
-    """Raise TimeUp inside the thread until it ends, for half a second at most."""
-    for _ in range(10):
-        if not thread.is_alive() or thread.ident is None:
-            return
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(thread.ident), ctypes.py_object(TimeUp)
-        )
-        thread.join(0.05)
+            try:
+                with at_most(left):
+                    done.append(job())
+            except TooLong:
+                break
+    return done
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""The verbs of the command `labkit`: one file a group, each with `add(commands)`."""
+"""The verbs of the command `labkit`: one file a group, each with an `app` of typer's."""

@@ -1,129 +1,117 @@
 """`labkit book`: execute, check and record the book."""
 
-import argparse
 import os
+from typing import Annotated
+
+from typer import Argument, Option, Typer
 
 from labkit.book import chapters
-from labkit.book.chapters import SIZES, find_root
+from labkit.book.chapters import find_root
+from labkit.commands.options import Address, Engine, Only, Seed, Several, Size
+
+app = Typer(name="book", help="Build and check the book.")
+
+RUNGS = ["S"]
 
 
-def add(commands) -> None:
-    """Describe the verbs."""
-    book = commands.add_parser("book", help="build and check the book")
-    verbs = book.add_subparsers(title="verbs", required=True, metavar="VERB")
+@app.command("build", cls=Several)
+def build_book(
+    size: Size = "book",
+    seed: Seed = 0,
+    only: Only = None,
+    engine: Engine = None,
+    address: Address = None,
+) -> int:
+    """Execute what changed, write twins, check claims."""
+    from labkit.book.build import build
 
-    verb = _verb(verbs, "build", _build, "execute what changed, write twins, check claims")
-    verb.add_argument("--seed", type=int, default=0, help="the chapters' seed (default: 0)")
-    verb.add_argument("--only", nargs="+", metavar="NAME", help="these chapters, by name or number")
-    _engine(verb)
-    _verb(verbs, "site", _site, "make the web site from the executed chapters")
-    _verb(verbs, "pdf", _pdf, "print the whole site as one PDF, in Chromium")
-    _verb(verbs, "check", _check, "compare the chapters' claims with the ledger")
-    verb = _verb(verbs, "accept", _accept, "record claims as they are now")
-    verb.add_argument("ids", nargs="*", metavar="ID", help="the claims to record")
-    verb.add_argument("--all", action="store_true", help="every claim that differs")
-    verb.add_argument("--why", required=True, help="the reason, kept in the ledger")
-    verb = verbs.add_parser("runs", help="train what is missing or stale, at low priority")
-    verb.set_defaults(run=_runs)
-    verb.add_argument("--size", choices=SIZES, default="book", help="default: book")
-    verb.add_argument(
-        "--only", nargs="+", metavar="NAME", help="these chapters, by name or number, or the ladder"
-    )
-    verb.add_argument("--rungs", nargs="+", default=["S"], help="of the ladder (default: S)")
-    verb.add_argument("--seed", type=int, default=0, help="the chapters' seed (default: 0)")
-    verb.add_argument("--for", dest="duration", metavar="2h", help="then stop; call again to go on")
-    verb.add_argument("--list", action="store_true", help="say what is missing; train nothing")
-    _engine(verb)
-    _verb(verbs, "pairs", _pairs, "check that every chapter and its twin have the same cells")
-
-    verb = verbs.add_parser("tables", help="write README's tables from NORMS and RECIPES")
-    verb.add_argument("--check", action="store_true", help="write nothing; red where they differ")
-    verb.set_defaults(run=_tables)
+    _choose_engine(engine, address)
+    return build(find_root(), size, seed, only)
 
 
-def _verb(verbs, name: str, run, summary: str) -> argparse.ArgumentParser:
-    verb = verbs.add_parser(name, help=summary, description=summary)
-    verb.set_defaults(run=run)
-    if name != "pairs":
-        verb.add_argument(
-            "--size", choices=SIZES, default="book", help="the size of the runs (default: book)"
-        )
-    return verb
-
-
-def _engine(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--engine", help="what trains: processes (default), serial, ray")
-    verb.add_argument("--address", help="the cluster's, for an engine that knows one")
-
-
-def _choose_engine(args: argparse.Namespace) -> None:
+def _choose_engine(engine: str | None, address: str | None) -> None:
     """Tell the chapters' processes which engine is meant; no key depends on it."""
-    if args.engine is None and args.address is None:
+    if engine is None and address is None:
         return
     from labkit.experiments.engines.base import check_engine  # needs torch
 
-    os.environ["LABKIT_ENGINE"] = check_engine(args.engine, args.address)
-    if args.address is not None:
-        os.environ["LABKIT_ENGINE_ADDRESS"] = args.address
+    os.environ["LABKIT_ENGINE"] = check_engine(engine, address)
+    if address is not None:
+        os.environ["LABKIT_ENGINE_ADDRESS"] = address
 
 
-def _build(args: argparse.Namespace) -> int:
-    from labkit.book.build import build
+@app.command("site")
+def build_site(size: Size = "book") -> None:
+    """Make the web site from the executed chapters."""
+    from labkit.book import site
 
-    _choose_engine(args)
-    root = find_root()
-    return build(root, args.size, args.seed, args.only)
-
-
-def _site(args: argparse.Namespace) -> int:
-    from labkit.book.site import build_site
-
-    print(build_site(find_root(), args.size))
-    return 0
+    print(site.build_site(find_root(), size))
 
 
-def _pdf(args: argparse.Namespace) -> int:
-    from labkit.book.pdf import build_pdf
+@app.command("pdf")
+def build_pdf(size: Size = "book") -> None:
+    """Print the whole site as one PDF, in Chromium."""
+    from labkit.book import pdf
 
-    print(build_pdf(find_root(), args.size))
-    return 0
+    print(pdf.build_pdf(find_root(), size))
 
 
-def _check(args: argparse.Namespace) -> int:
+@app.command("check")
+def check_claims(size: Size = "book") -> int:
+    """Compare the chapters' claims with the ledger."""
     from labkit.book import ledger
 
-    return ledger.check(find_root(), args.size)
+    return ledger.check(find_root(), size)
 
 
-def _accept(args: argparse.Namespace) -> int:
+@app.command("accept")
+def accept_claims(
+    why: Annotated[str, Option(help="the reason, kept in the ledger")],
+    ids: Annotated[list[str] | None, Argument(metavar="ID", help="the claims to record")] = None,
+    every: Annotated[bool, Option("--all", help="every claim that differs")] = False,
+    size: Size = "book",
+) -> int:
+    """Record claims as they are now."""
     from labkit.book import ledger
 
-    if bool(args.ids) == args.all:
+    if bool(ids) == every:
         raise ValueError("accept takes either claims by their ids or --all, not both or neither")
-    return ledger.accept(find_root(), args.size, None if args.all else args.ids, args.why)
+    return ledger.accept(find_root(), size, ids, why)
 
 
-def _runs(args: argparse.Namespace) -> int:
+@app.command("runs", cls=Several)
+def train_runs(
+    size: Size = "book",
+    only: Only = None,
+    rungs: Annotated[list[str], Option(metavar="RUNG...", help="of the ladder")] = RUNGS,
+    seed: Seed = 0,
+    duration: Annotated[str | None, Option("--for", help="such as 2h; call again to go on")] = None,
+    only_list: Annotated[bool, Option("--list", help="say what is missing; train nothing")] = False,
+    engine: Engine = None,
+    address: Address = None,
+) -> int:
+    """Train what is missing or stale, at low priority."""
     from labkit.book.runs import train  # needs torch
     from labkit.experiments.durations import parse_duration
 
-    root, names = find_root(), list(args.only or [])
-    climb = not names or "ladder" in names
-    names = [name for name in names if name != "ladder"]
-    chosen = chapters.choose(chapters.find(root), names) if names or not args.only else []
-    _choose_engine(args)
+    root, names = find_root(), [name for name in only or () if name != "ladder"]
+    climbs = size == "book" and (not only or "ladder" in only)
+    chosen = chapters.choose(chapters.find(root), names) if names or not only else []
+    _choose_engine(engine, address)
     return train(
         root,
         chosen,
-        args.size,
-        seed=args.seed,
-        rungs=args.rungs if climb and args.size == "book" else (),
-        seconds=None if args.duration is None else parse_duration(args.duration),
-        only_list=args.list,
+        size,
+        seed=seed,
+        rungs=rungs if climbs else (),
+        seconds=None if duration is None else parse_duration(duration),
+        only_list=only_list,
     )
 
 
-def _pairs(args: argparse.Namespace) -> int:
+@app.command("pairs")
+def compare_twins() -> int:
+    """Check that every chapter and its twin have the same cells."""
     from labkit.book.twins import pairs
 
     problems = pairs(find_root())
@@ -136,17 +124,18 @@ def _pairs(args: argparse.Namespace) -> int:
     return 0
 
 
-def _tables(args: argparse.Namespace) -> int:
-    from labkit.book.tables import write_tables
+@app.command("tables")
+def write_tables(
+    check: Annotated[bool, Option("--check", help="write nothing; red where they differ")] = False,
+) -> int:
+    """Write README's tables from NORMS and RECIPES."""
+    from labkit.book import tables
 
-    stale = write_tables(find_root(), check=args.check)
-    if args.check and stale:
+    stale = tables.write_tables(find_root(), check=check)
+    if check and stale:
         print(f"red     README's table of {' and of '.join(stale)} is not what labkit has")
         print("    write it anew: `labkit book tables`")
         return 1
-    print(
-        f"tables: {', '.join(stale) if stale else 'nothing'} written"
-        if not args.check
-        else "tables: as labkit has them"
-    )
+    written = f"{', '.join(stale) or 'nothing'} written"
+    print(f"tables: {'as labkit has them' if check else written}")
     return 0

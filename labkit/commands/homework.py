@@ -1,43 +1,35 @@
 """`labkit homework`: release a homework from its source, grade what comes back, hand out scores."""
 
-import argparse
 import sys
 from pathlib import Path
+from typing import Annotated
 
-from labkit.commands import grading
+from typer import Argument, Option, Typer
 
-ABOUT = """Make the students' notebooks, the key and the private tests from one source.
+from labkit.commands import grading, scores
 
-HW is a source such as chapters/homework/hw1_norms.py, or its name, or hw1. With a roster (a CSV
-with the column id) every student gets a notebook with numbers of their own, drawn from the seed.
-Nothing is written when the source has a mistake, a public check fails on the key, the points of
-a question differ from its parts, or a line of a solution would reach a student."""
+app = Typer(name="homework", help="Release homework, grade it safely, export scores.")
 
 
-def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Describe the commands."""
-    top = commands.add_parser("homework", help="release homework, grade it safely, export scores")
-    verbs = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    one = verbs.add_parser(
-        "release",
-        help="make notebooks, key and private tests from one source",
-        description=ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    one.add_argument("homework", metavar="HW", help="the source, or its name")
-    one.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder")
-    one.add_argument("--students", type=Path, metavar="ROSTER.csv", help="one notebook each")
-    one.add_argument("--seed", type=int, default=0, metavar="N", help="of the students' numbers")
-    one.set_defaults(run=_release)
-    grading.add(verbs)
+@app.command("release")
+def release_homework(
+    homework: Annotated[str, Argument(metavar="HW", help="the source, or its name")],
+    out: Annotated[Path, Option(help="a new folder")],
+    students: Annotated[Path | None, Option(help="a roster: one notebook each")] = None,
+    seed: Annotated[int, Option(help="of the students' numbers")] = 0,
+) -> None:
+    """Make notebooks, key and private tests from one source.
 
-
-def _release(args: argparse.Namespace) -> int:
+    HW is a source such as chapters/homework/hw1_norms.py, or its name, or hw1. With a roster (a CSV
+    with the column id) every student gets a notebook with numbers of their own, drawn from the
+    seed. Nothing is written when the source has a mistake, a public check fails on the key, the
+    points of a question differ from its parts, or a line of a solution would reach a student.
+    """
     from labkit.homework import roster
     from labkit.homework.release import release  # needs torch
 
-    students = roster.read(args.students) if args.students is not None else ()
-    done = release(_source(args.homework), args.out, [each.id for each in students], args.seed)
+    ids = [] if students is None else [each.id for each in roster.read(students)]
+    done = release(_find_source(homework), out, ids, seed)
     for warning in done.warnings:
         print(f"labkit: {warning}", file=sys.stderr)
     points = sum(question.points for question in done.private.questions)
@@ -47,10 +39,13 @@ def _release(args: argparse.Namespace) -> int:
         + (f", {done.different} with different numbers" if done.notebooks > 1 else "")
     )
     print("student/ is for students, key/ for you; private/ is for the grader alone")
-    return 0
 
 
-def _source(name: str) -> Path:
+app.add_typer(grading.app)
+app.add_typer(scores.app)
+
+
+def _find_source(name: str) -> Path:
     """Find a homework by its path, its name, or the number of its name."""
     if name.endswith(".py"):
         return Path(name)

@@ -1,84 +1,73 @@
 """`labkit leaderboard`: rank recipes, and norms of your own, under one budget of arithmetic."""
 
-import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from typer import Argument, Option, Typer
 
 from labkit.book.files import Red
+from labkit.commands.options import Engine, Several
 
-ABOUT = """Rank recipes under one budget of training operations, counted and never timed.
-
-An entry is RECIPE, RECIPE+NORM, or a norm of your own from a file: RECIPE+my_norm.py. Each trains
-at every rate with the tuning seeds; the best rate by validation loss is trained with all seeds, and
-its test loss counts. Pairs are compared by paired t tests over seeds, adjusted by Holm: entries
-that share a letter were not told apart. Runs are stored: the same command goes on."""
+app = Typer()
 
 
-def add(commands) -> None:
-    """Describe the command."""
-    board = commands.add_parser(
-        "leaderboard",
-        help="rank recipes and your own norm under one budget; says what is significant",
-        description=ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    board.add_argument("entries", nargs="*", metavar="ENTRY", help="default: the book's eight")
-    option = board.add_argument
-    option(
-        "--flops", type=float, metavar="N", help="training operations of a run (default: 2.2e10)"
-    )
-    option("--rates", type=float, nargs="+", metavar="LR", help="learning rates to choose from")
-    option("--seeds", type=int, metavar="N", help="how many, for the test losses (default: 5)")
-    option("--tuning-seeds", type=int, metavar="N", help="how many, for the rates (default: 2)")
-    for name in ("depth", "dim"):
-        option(f"--{name}", type=int, metavar="N", help=f"the models' {name}")
-    option("--list", action="store_true", help="say what each step costs, and what is not stored")
-    option("--json", action="store_true", help="print the standings as JSON")
-    option("--starter", type=Path, metavar="FILE.py", help="write a norm to begin with, and stop")
-    option("--engine", help="what trains: processes (default), serial, ray")
-    board.set_defaults(run=_run)
+@app.command("leaderboard", cls=Several)
+def rank_entries(
+    names: Annotated[
+        list[str] | None, Argument(metavar="ENTRY", help="default: the book's eight")
+    ] = None,
+    flops: Annotated[float | None, Option(help="operations of a run (default: 2.2e10)")] = None,
+    rates: Annotated[list[float] | None, Option(metavar="LR...", help="to choose from")] = None,
+    seeds: Annotated[int | None, Option(help="how many, for the test losses (default: 5)")] = None,
+    tuning_seeds: Annotated[int | None, Option(help="how many, for the rates (default: 2)")] = None,
+    depth: Annotated[int | None, Option(help="the models' depth")] = None,
+    dim: Annotated[int | None, Option(help="the models' dim")] = None,
+    only_list: Annotated[bool, Option("--list", help="say what steps cost, what to train")] = False,
+    as_json: Annotated[bool, Option("--json", help="print the standings as JSON")] = False,
+    starter: Annotated[Path | None, Option(help="write a norm there to begin with; stop")] = None,
+    engine: Engine = None,
+) -> None:
+    """Rank recipes and your own norm under one budget.
 
-
-def _run(args: argparse.Namespace) -> int:
-    if args.starter is not None:
-        return _starter(args.starter)
-    from labkit.leaderboard.contest import MAIN  # needs torch
+    The budget is of training operations, counted and never timed. An entry is RECIPE, RECIPE+NORM,
+    or a norm of your own from a file: RECIPE+my_norm.py. Each trains at every rate with the tuning
+    seeds; the best rate by validation loss is trained with all seeds, and its test loss counts.
+    Pairs are compared by paired t tests over seeds, adjusted by Holm: entries that share a letter
+    were not told apart. Runs are stored: the same command goes on.
+    """
+    if starter is not None:
+        return _write_starter(starter)
+    from labkit.leaderboard.contest import MAIN, Contest  # needs torch
     from labkit.leaderboard.entries import entries
 
-    contest, field = _contest(args), entries(args.entries or list(MAIN))
-    if args.list:
-        return _list(contest, field)
+    given: dict[str, Any] = {
+        "flops": flops,
+        "rates": tuple(rates) if rates else None,
+        "seeds": tuple(range(seeds)) if seeds is not None else None,
+        "tuning_seeds": tuning_seeds,
+        "depth": depth,
+        "dim": dim,
+    }
+    contest = Contest(**{name: value for name, value in given.items() if value is not None})
+    field = entries(names or list(MAIN))
+    if only_list:
+        return _list_costs(contest, field)
     from labkit.leaderboard.compete import compete
 
     try:
-        board = compete(contest, field, engine=args.engine)
+        board = compete(contest, field, engine=engine)
     except RuntimeError as error:
         raise Red(str(error)) from error
-    if args.json:
+    if as_json:
         print(json.dumps(board.to_dict(), indent=1))
-        return 0
-    print(f"budget: {contest.flops:.3g} training operations a run; lower test loss is better")
-    print(board)
-    return 0
+    else:
+        print(f"budget: {contest.flops:.3g} training operations a run; lower test loss is better")
+        print(board)
 
 
-def _contest(args: argparse.Namespace) -> Any:
-    from labkit.leaderboard.contest import Contest
-
-    given: dict[str, Any] = {
-        "flops": args.flops,
-        "rates": tuple(args.rates) if args.rates else None,
-        "seeds": tuple(range(args.seeds)) if args.seeds is not None else None,
-        "tuning_seeds": args.tuning_seeds,
-        "depth": args.depth,
-        "dim": args.dim,
-    }
-    return Contest(**{name: value for name, value in given.items() if value is not None})
-
-
-def _list(contest: Any, field: list[Any]) -> int:
+def _list_costs(contest: Any, field: list[Any]) -> None:
     from labkit.experiments.lab import project_root
     from labkit.experiments.store import Store
 
@@ -91,10 +80,9 @@ def _list(contest: Any, field: list[Any]) -> int:
               f"{cost.norms} norms, {cost.kept / 2**20:.1f} MiB kept")  # fmt: skip
     print(f"tuning: {missing} of {len(runs)} runs are not stored; then "
           f"{len(contest.seeds)} seeds of each at its best rate")  # fmt: skip
-    return 0
 
 
-def _starter(path: Path) -> int:
+def _write_starter(path: Path) -> None:
     from labkit.leaderboard import starter
 
     if path.suffix != ".py":
@@ -105,4 +93,3 @@ def _starter(path: Path) -> int:
     print(
         f"{path} holds a norm; change it, then: labkit leaderboard pre pre+{path}", file=sys.stderr
     )
-    return 0

@@ -1,97 +1,94 @@
 """`labkit homework feedback, gradebook, gradescope, nbgrader`: results for people and platforms."""
 
-import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated, Literal
 
-from labkit.book.files import write_whole
+from typer import Argument, Option, Typer
 
+from labkit.commands.options import Homework
+from labkit.files import write_whole
 
-def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Describe the commands."""
-    one = verb(verbs, "feedback", _feedback, "write Markdown and HTML for every student")
-    _results(one)
-    one.add_argument("--out", type=Path, required=True, metavar="DIR")
+app = Typer()
 
-    one = verb(verbs, "gradebook", _gradebook, "write the scores as CSV")
-    _results(one)
-    one.add_argument("--out", type=Path, metavar="FILE.csv", help="default: print it")
-    one.add_argument("--columns", choices=("plain", "canvas", "moodle"), default="plain")
-    one.add_argument("--students", type=Path, metavar="ROSTER.csv",
-                     help="names and numbers for the columns; who handed in nothing")  # fmt: skip
-
-    one = verb(verbs, "gradescope", _gradescope, "write a self-contained autograder zip")
-    one.add_argument("release", type=Path, metavar="RELEASE")
-    one.add_argument("--homework", metavar="HW", help="where a release has several")
-    one.add_argument("--out", type=Path, required=True, metavar="FILE.zip")
-    one.add_argument("--visibility", default="visible", metavar="WHEN",
-                     help="visible (default), after_due_date, after_published, hidden")  # fmt: skip
-
-    one = verb(verbs, "nbgrader", _nbgrader, "write the scores into nbgrader's gradebook.db")
-    _results(one)
-    one.add_argument("--db", type=Path, default=Path("gradebook.db"), metavar="FILE.db")
-    one.add_argument("--assignment", metavar="NAME", help="default: the homework's name")
+Results = Annotated[Path, Argument(help="what grade wrote")]
 
 
-def verb(
-    verbs: "argparse._SubParsersAction[argparse.ArgumentParser]",
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    help: str,
-    about: str = "",
-) -> argparse.ArgumentParser:
-    """Add a command that is described in the words of its help, unless there are more."""
-    one = verbs.add_parser(
-        name, help=help, description=about or help.capitalize() + ".",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
-    one.set_defaults(run=run)
-    return one
+@app.command("feedback")
+def write_feedback(
+    results: Results, out: Annotated[Path, Option(help="a folder")], homework: Homework = None
+) -> None:
+    """Write Markdown and HTML for every student."""
+    from labkit.homework.grading import feedback
+    from labkit.homework.grading.results import own_folder
 
-
-def _results(one: argparse.ArgumentParser) -> None:
-    one.add_argument("results", type=Path, metavar="RESULTS", help="what grade wrote")
-    one.add_argument("--homework", metavar="HW", help="where there are several")
-
-
-def say_faults(faults: dict[str, dict[str, str]]) -> None:
-    """Name what could not be graded, once for each reason, and whom it concerns."""
-    by_reason: dict[tuple[str, str], list[str]] = {}
-    for student, bad in faults.items():
-        for question, reason in bad.items():
-            by_reason.setdefault((question, reason), []).append(student)
-    for (question, reason), students in sorted(by_reason.items()):
-        print(f"labkit: {question} is not graded for {', '.join(students)}: {reason}",
-              file=sys.stderr)  # fmt: skip
-    print("labkit: nobody loses points by it; mend it and grade again", file=sys.stderr)
-
-
-def _feedback(args: argparse.Namespace) -> int:
-    from labkit.homework.grading import feedback, results
-
-    found = results.load_all(results.folder_of(args.results, args.homework))
-    folder = results.own_folder(args.out) / found[0]["homework"]
+    found = _load(results, homework)
+    folder = own_folder(out) / found[0]["homework"]
     for result in found:
         feedback.write(folder, result)
     print(f"{len(found)} students, Markdown and HTML; in {folder}")
-    return 0
 
 
-def _gradebook(args: argparse.Namespace) -> int:
+@app.command("gradebook")
+def write_gradebook(
+    results: Results,
+    homework: Homework = None,
+    out: Annotated[Path | None, Option(help="a CSV file (default: print it)")] = None,
+    columns: Literal["plain", "canvas", "moodle"] = "plain",
+    students: Annotated[Path | None, Option(help="a roster: names; who handed in nothing")] = None,
+) -> int:
+    """Write the scores as CSV."""
     from labkit.homework import roster
-    from labkit.homework.grading import gradebook, results
+    from labkit.homework.grading import gradebook
 
-    found = results.load_all(results.folder_of(args.results, args.homework))
-    students = roster.read(args.students) if args.students is not None else ()
-    told = gradebook.table(found, args.columns, {each.id: each.others for each in students})
-    if args.out is None:
+    found = _load(results, homework)
+    people = roster.read(students) if students is not None else ()
+    told = gradebook.table(found, columns, {each.id: each.others for each in people})
+    if out is None:
         print(told, end="")
     else:
-        write_whole(args.out, told)
-        args.out.chmod(0o600)  # marks are nobody else's
-        print(f"{told.count(chr(10)) - 1} rows; in {args.out}")
+        write_whole(out, told)
+        out.chmod(0o600)  # marks are nobody else's
+        print(f"{told.count(chr(10)) - 1} rows; in {out}")
     return _open_questions(found)
+
+
+@app.command("gradescope")
+def write_autograder(
+    release: Annotated[Path, Argument(help="what `labkit homework release` wrote")],
+    out: Annotated[Path, Option(help="a zip file")],
+    homework: Homework = None,
+    visibility: Annotated[
+        str, Option(help="or after_due_date, after_published, hidden")
+    ] = "visible",
+) -> None:
+    """Write a self-contained autograder zip."""
+    from labkit.homework.grading import batch, gradescope
+
+    path = gradescope.build(batch.private_of(release, homework), out, visibility)
+    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB; upload it as the autograder")
+
+
+@app.command("nbgrader")
+def fill_nbgrader(
+    results: Results,
+    homework: Homework = None,
+    db: Path = Path("gradebook.db"),
+    assignment: Annotated[str | None, Option(help="default: the homework's name")] = None,
+) -> int:
+    """Write the scores into nbgrader's gradebook.db."""
+    from labkit.homework.grading.to_nbgrader import write_back
+
+    found = _load(results, homework)
+    written = write_back(found, db, assignment)
+    print(f"{written} scores of {len(found)} students; in {db}")
+    return _open_questions(found)
+
+
+def _load(results: Path, homework: str | None) -> list:
+    from labkit.homework.grading.results import folder_of, load_all
+
+    return load_all(folder_of(results, homework))
 
 
 def _open_questions(found: list) -> int:
@@ -107,21 +104,13 @@ def _open_questions(found: list) -> int:
     return 1 if faults else 0
 
 
-def _gradescope(args: argparse.Namespace) -> int:
-    from labkit.homework.grading import batch, gradescope
-
-    path = gradescope.build(
-        batch.private_of(args.release, args.homework), args.out, args.visibility
-    )
-    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB; upload it as the autograder")
-    return 0
-
-
-def _nbgrader(args: argparse.Namespace) -> int:
-    from labkit.homework.grading import results
-    from labkit.homework.grading.to_nbgrader import write_back
-
-    found = results.load_all(results.folder_of(args.results, args.homework))
-    written = write_back(found, args.db, args.assignment)
-    print(f"{written} scores of {len(found)} students; in {args.db}")
-    return _open_questions(found)
+def say_faults(faults: dict[str, dict[str, str]]) -> None:
+    """Name what could not be graded, once for each reason, and whom it concerns."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for student, bad in faults.items():
+        for question, reason in bad.items():
+            by_reason.setdefault((question, reason), []).append(student)
+    for (question, reason), students in sorted(by_reason.items()):
+        print(f"labkit: {question} is not graded for {', '.join(students)}: {reason}",
+              file=sys.stderr)  # fmt: skip
+    print("labkit: nobody loses points by it; mend it and grade again", file=sys.stderr)

@@ -1,38 +1,32 @@
 """`labkit show`: print a recipe."""
 
-import argparse
+from typing import Annotated
+
+from typer import Argument, Option, Typer
+
+app = Typer()
 
 
-def add(commands) -> None:
-    """Describe the command."""
-    show = commands.add_parser("show", help="print a recipe: equations, parameters, costs, source")
-    show.add_argument("recipe", nargs="?", help="its name; without one, all are listed")
-    for name, value in (("dim", 64), ("depth", 4), ("heads", 4), ("context", 64)):
-        show.add_argument(f"--{name}", type=int, default=value, help=f"default: {value}")
-    show.add_argument("--norm", default="rms", help="the norm, where the recipe leaves it open")
-    show.add_argument("--kind", default="decoder", help="decoder, encoder or encoder-decoder")
-    show.set_defaults(run=_show)
-
-
-def _show(args: argparse.Namespace) -> int:
+@app.command("show")
+def show_recipe(
+    recipe: Annotated[str | None, Argument(help="its name; without one, all are listed")] = None,
+    dim: int = 64,
+    depth: int = 4,
+    heads: int = 4,
+    context: int = 64,
+    norm: Annotated[str, Option(help="the norm, where the recipe leaves it open")] = "rms",
+    kind: Annotated[str, Option(help="decoder, encoder or encoder-decoder")] = "decoder",
+) -> None:
+    """Print a recipe: equations, parameters, costs, source."""
     from labkit.describe import describe  # needs torch
     from labkit.model import ModelConfig
     from labkit.placements import RECIPES
 
-    if args.recipe is None:
-        wide = max(map(len, RECIPES))
-        for name, found in RECIPES.items():
-            first, second = found.equations
-            print(f"{name:<{wide}}  {first:<32}  {second:<32}  {found.source}")
-        return 0
-    config = ModelConfig(
-        args.recipe,
-        args.norm,
-        args.dim,
-        args.depth,
-        args.heads,
-        context=args.context,
-        kind=args.kind,
-    )
-    print(describe(args.recipe, config))
-    return 0
+    if recipe is not None:
+        config = ModelConfig(recipe, norm, dim, depth, heads, context=context, kind=kind)
+        print(describe(recipe, config))
+        return
+    wide = max(map(len, RECIPES))
+    for name, found in RECIPES.items():
+        first, second = found.equations
+        print(f"{name:<{wide}}  {first:<32}  {second:<32}  {found.source}")

@@ -1,100 +1,99 @@
 """`labkit train` and `labkit tokens`: one big run, and what it reads."""
 
-import argparse
 import os
 from dataclasses import fields
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
+from typer import Argument, Option, Typer
+from typer.core import TyperCommand
+
+from labkit.commands.options import Several
 from labkit.scale.config import ScaleConfig, option
 
-EXAMPLE = """examples:
+app = Typer()
+
+EXAMPLES = """\b
+Examples:
   labkit tokens build/tokens --corpus text
   labkit train --data build/tokens --out build/run --recipe 'hybrid*' --size tiny --steps 300
   torchrun --nproc-per-node=8 -m labkit train --data DIR --out RUN --recipe 'hybrid*' \\
       --size 151M --batch 1024 --micro-batch 8 --parallel fsdp2 --steps 50000
-  labkit train --out build/run --resume
-"""
+  labkit train --out build/run --resume"""
 
 
-def add(commands) -> None:
-    """Describe both commands."""
-    raw = argparse.RawDescriptionHelpFormatter
-    train = commands.add_parser(
-        "train",
-        help="train one big model, under torchrun on many devices",
-        description="Train one big model; a run that was stopped or killed goes on with --resume.",
-        epilog=EXAMPLE,
-        formatter_class=raw,
-        argument_default=argparse.SUPPRESS,
-    )
-    groups = {}
+class Train(TyperCommand):
+    """The command `train`: its many options stand under headings."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write one section a group of settings, and one for the rest."""
+        sections: dict[str, list] = {}
+        for one in self.get_params(ctx):
+            name = getattr(one, "rich_help_panel", None) or "Help"
+            sections.setdefault(name, []).append(one.get_help_record(ctx))
+        for name, rows in sections.items():
+            with formatter.section(name.capitalize()):
+                formatter.write_dl(rows)
+
+
+def _take_settings(command: Any) -> Any:
+    """Give a command an option for each field of ScaleConfig; what is not given is None."""
     types = get_type_hints(ScaleConfig)
+    resume, _ = signature(command).parameters.values()
+    parameters = [resume]
     for item in fields(ScaleConfig):
-        name = item.metadata["group"]
-        group = groups.setdefault(name, None) or train.add_argument_group(name)
-        groups[name] = group
-        _add(group, item, types[item.name])
-    groups["run"].add_argument(
-        "--resume", action="store_true", default=False, help="go on with the run in --out"
-    )
-    train.set_defaults(run=_train)
-
-    tokens = commands.add_parser("tokens", help="turn text into token shards for labkit train")
-    tokens.add_argument("folder", type=Path, help="a new folder for the shards")
-    tokens.add_argument("--text", nargs="+", type=Path, default=[], help="text files, UTF-8")
-    tokens.add_argument("--corpus", help="text (every State of the Union address) or markov")
-    tokens.add_argument(
-        "--tokenizer", default="byte", help="byte, or a vocabulary of tiktoken's (default: byte)"
-    )
-    tokens.add_argument(
-        "--held-out", type=float, default=0.01, help="share of each file for validation"
-    )
-    tokens.add_argument(
-        "--shard-tokens", type=int, default=2**27, help=f"tokens in a file (default: {2**27:,})"
-    )
-    tokens.set_defaults(run=_tokens)
+        told = item.default is not None and item.default is not False and item.default != ""
+        asked = Option(
+            option(item.name),
+            metavar="|".join(item.metadata["choices"]) or None,
+            help=item.metadata["help"] + (f" (default: {item.default})" if told else ""),
+            rich_help_panel=item.metadata["group"],
+        )
+        kind = Annotated[types[item.name] | None, asked]
+        parameters.append(Parameter(item.name, resume.kind, default=None, annotation=kind))
+    command.__signature__ = Signature(parameters)
+    return command
 
 
-def _add(group, item, kind) -> None:
-    """Make an option of a field."""
-    if kind is bool:
-        group.add_argument(option(item.name), action="store_true", help=item.metadata["help"])
-        return
-    plain = next((k for k in get_args(kind) if k is not type(None)), kind)
-    default = "" if item.default in (None, "") else f" (default: {item.default})"
-    group.add_argument(
-        option(item.name),
-        type=plain,
-        metavar="|".join(item.metadata["choices"]) or plain.__name__.upper(),
-        help=item.metadata["help"] + default,
-    )
+@app.command("train", cls=Train, epilog=EXAMPLES)
+@_take_settings
+def train_model(
+    resume: Annotated[
+        bool, Option("--resume", help="go on with the run in --out", rich_help_panel="run")
+    ] = False,
+    **settings: Any,
+) -> None:
+    """Train one big model, under torchrun on many devices.
 
-
-def _train(args: argparse.Namespace) -> int:
-    given = {
-        item.name: getattr(args, item.name) for item in fields(ScaleConfig) if item.name in args
-    }
+    A run that was stopped or killed goes on with --resume.
+    """
+    given = {name: value for name, value in settings.items() if value is not None}
     missing = [name for name in ("data", "out") if name not in given]
-    if "out" in missing or (missing and not args.resume):
+    if "out" in missing or (missing and not resume):
         raise ValueError(
             f"labkit train needs {' and '.join(map(option, missing))}; tokens come from: "
             "labkit tokens DIR --corpus text"
         )
     from labkit.scale.start import train  # needs torch
 
-    ended = train(given, args.resume)
+    ended = train(given, resume)
     if os.environ.get("RANK", "0") == "0":
         print(ended)
-    return 0
 
 
-def _tokens(args: argparse.Namespace) -> int:
+@app.command("tokens", cls=Several)
+def prepare_tokens(
+    folder: Annotated[Path, Argument(help="a new folder for the shards")],
+    text: Annotated[list[Path] | None, Option(metavar="FILE...", help="text files, UTF-8")] = None,
+    corpus: Annotated[str | None, Option(help="text (State of the Union) or markov")] = None,
+    tokenizer: Annotated[str, Option(help="byte, or a vocabulary of tiktoken's")] = "byte",
+    held_out: Annotated[float, Option(help="share of each file for validation")] = 0.01,
+    shard_tokens: Annotated[int, Option(help="tokens in a file")] = 2**27,
+) -> None:
+    """Turn text into token shards for labkit train."""
     from labkit.scale.prepare import prepare
 
-    made = prepare(
-        args.folder, args.text, args.corpus, args.tokenizer, args.held_out, args.shard_tokens
-    )
+    made = prepare(folder, text or [], corpus, tokenizer, held_out, shard_tokens)
     counts = ", ".join(f"{made.tokens(split):,} {split}" for split in made.splits)
     print(f"{made.folder}: {counts} tokens, vocabulary {made.vocab:,} ({made.tokenizer['name']})")
-    return 0

@@ -9,13 +9,13 @@ import csv
 import hashlib
 import hmac
 import json
-import os
 import re
 import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-from labkit.book.files import locked, read_json
+from labkit.book.files import read_json
+from labkit.files import locked, write_whole
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 _COST = {"n": 2**14, "r": 8, "p": 1}
@@ -68,7 +68,7 @@ def give(path: Path, names: Iterable[str], *, again: Iterable[str] = ()) -> dict
         kept = load(path)
         new = {name: make() for name in names if name not in kept or name in again}
         kept |= {name: hashed(password) for name, password in new.items()}
-        _write_private(path, json.dumps(dict(sorted(kept.items())), indent=1))
+        write_whole(path, json.dumps(dict(sorted(kept.items())), indent=1), mode=0o600)
     return new
 
 
@@ -79,7 +79,7 @@ def remove(path: Path, names: Iterable[str]) -> None:
         for name in names:
             if kept.pop(name, None) is None:
                 raise ValueError(f"{name!r} has no password; there are: {', '.join(sorted(kept))}")
-        _write_private(path, json.dumps(kept, indent=1))
+        write_whole(path, json.dumps(kept, indent=1), mode=0o600)
 
 
 def checked(name: str) -> str:
@@ -109,14 +109,3 @@ def roster(path: Path) -> list[str]:
 
 def _scrypt(password: str, salt: bytes) -> bytes:
     return hashlib.scrypt(password.encode(), salt=salt, dklen=64, **_COST)
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Replace the file whole; at no moment can anybody else read it."""
-    part = path.with_name(f".{path.name}.part")
-    part.unlink(missing_ok=True)
-    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)

@@ -5,8 +5,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from labkit.book.files import locked, read_json, write_whole
+from labkit.book.files import read_json
 from labkit.course.passwords import checked
+from labkit.files import locked, write_whole
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class People:
             if name not in numbers:
                 # Above every number ever given: the files of one who left stay theirs.
                 numbers[name] = max([self.first_uid - 1, *numbers.values()]) + 1
-                write_whole(self.file, json.dumps(numbers, indent=1))
-                self.file.chmod(0o600)  # who takes the course is nobody else's business
+                # Who takes the course is nobody else's business.
+                write_whole(self.file, json.dumps(numbers, indent=1), mode=0o600)
         uid = numbers[name]
         return Person(name, uid, self.state / "homes" / name, self.state / "run" / str(uid))
 

@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 
 from labkit.book import lab
-from labkit.book.files import Red, write_whole
+from labkit.book.files import Red
 from labkit.course import check
 from labkit.course.settings import Settings
+from labkit.files import write_whole
 
 CONFIG = Path(__file__).with_name("jupyterhub_config.py")
 

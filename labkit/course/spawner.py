@@ -15,7 +15,7 @@ from labkit.course.settings import Settings
 from labkit.course.visible import readable
 
 # Whatever folders a user makes: -P keeps a labkit in the home from being taken for this one.
-SERVER = (sys.executable, "-P", "-m", "labkit.course.server")
+SERVER = (sys.executable, "-P", "-m", "jupyterhub.singleuser")
 
 
 class CourseSpawner(LocalProcessSpawner):

@@ -2,6 +2,10 @@
 
 run.py         Run: model, data, training, seed; its key; `execute` trains it
 store.py       the records on disk, written whole, with a checksum
+records.py     the book's records, data/records: tracked beside the text
+replay.py      is a record still what today's code computes?
+ladder.py      the shared ladder: one grid of arms on rungs of growing size
+own.py         a reader's own norm: one file, known to every run
 engines/       what trains the runs that the store lacks: processes, Ray, or this one
 replicates/    runs that train together, as one batched model
 filling.py     from runs to records: read, train, read
@@ -9,10 +13,6 @@ sweep.py       sweep(runs): the records of a list of runs, on any engine
 memory.py      what a task took: seconds and the largest memory
 courtesy.py    what a chapter declares that it holds, what it held, what is left at its end
 queries/       questions to the store: list, compare, export, clean up, train again
-kinds.py       what decides the time of a run
-timings.py     how long a run will take, from what stored runs took
-stopwatch.py   the same where none like it is stored: a few steps, in a worker process
-budget.py      how long a sweep will take, and what of it fits
 durations.py   10m, 1h30m: durations as people write them
 experiment.py  Experiment: a grid of runs; Results: its records, by label
 statistics.py  differences and powers, seed by seed; how many steps a loss takes
@@ -20,6 +20,7 @@ papers.py      numbers that papers printed: data/papers, read
 regime.py      is a comparison old enough to rank its arms?
 ranks.py       do two rankings agree? rank correlations with an interval and a test
 claims.py      claim(…): a sentence with numbers, judged
+promises.py    what a claim must bring before it is judged
 cards.py       the claim as it was judged: its card, its entry in the ledger
 lab.py         Lab: what a chapter opens
 """
@@ -28,6 +29,7 @@ from labkit.experiments.cards import Claim
 from labkit.experiments.claims import claim
 from labkit.experiments.experiment import Experiment, Results
 from labkit.experiments.lab import Lab
+from labkit.experiments.own import own_norm
 from labkit.experiments.papers import published
 from labkit.experiments.ranks import RankCorrelation, rank_correlation
 from labkit.experiments.run import Run, execute
@@ -46,6 +48,7 @@ __all__ = [
     "execute",
     "exponents",
     "minus",
+    "own_norm",
     "proportion",
     "published",
     "rank_correlation",

@@ -43,6 +43,8 @@ class Claim:
     predicted: float | None  # what theory gives
     primary: bool  # one of the chapter's findings, which pay for their number together
     derived_from: tuple[str, ...]  # claims that this one is computed from
+    rungs: Mapping[str, float]  # of the ladder: the mean on each, the largest last
+    lacking: tuple[str, ...]  # conditions of the regime that fail
     tolerance: float | None  # how far a later mean may move, where that is no share of it
     rtol: float | None  # the same as a share of the mean
 
@@ -96,6 +98,8 @@ class Claim:
             "kind": self.kind,
             "primary": self.primary,
             "derived_from": list(self.derived_from) or None,
+            "rungs": {rung: _digits(mean) for rung, mean in self.rungs.items()} or None,
+            "lacking": list(self.lacking) or None,
             "verdict": self.verdict,
             "weak": self.weak,
             "tolerance": None if self.tolerance is None else _digits(self.tolerance, 3),
@@ -131,7 +135,20 @@ class Claim:
         if self.sort == "finding" and parse_criterion(self.criterion).two_sided:
             low, high = self.estimate.interval(0.90)
             ours += f", 90 % {low:.4g} to {high:.4g},"
-        return f"{ours} over {len(self.values)} seeds"
+        return f"{ours} over {len(self.values)} seeds{self._beside()}"
+
+    def _beside(self) -> str:
+        """Say what other rungs of the ladder have, and what the comparison lacks."""
+        if not self.rungs:
+            return ""
+        *others, largest = self.rungs
+        words = f", rung {largest}"
+        if others:
+            met = parse_criterion(self.criterion).met
+            agree = len({met(mean) for mean in self.rungs.values()}) == 1
+            means = ", ".join(f"{self.rungs[rung]:.4g} on {rung}" for rung in others)
+            words += f"; {means}: the rungs {'agree' if agree else 'disagree'}"
+        return words + "".join(f"; {condition}" for condition in self.lacking)
 
     def to_html(self) -> str:
         """Draw the card."""

@@ -1,18 +1,17 @@
 """Claims: sentences with numbers that a run produced, judged by a criterion written before it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from labkit.display import CLAIM, publish
 from labkit.experiments.cards import KINDS, VERDICTS, Claim
-from labkit.experiments.promises import check_margin, estimate_of, numbers_of
+from labkit.experiments.promises import check_margin, estimate_of, means_of, numbers_of
 from labkit.statistics.criteria import Interval, parse_criterion
 from labkit.statistics.proportions import Gap, Proportion
 from labkit.statistics.verdicts import is_weak, judge
 
-__all__ = ["KINDS", "MIME", "VERDICTS", "Claim", "claim"]
-
-MIME = "application/vnd.labkit.claim+json"
+__all__ = ["KINDS", "VERDICTS", "Claim", "claim"]
 SHARE = 0.05  # of the mean, or half of the interval if that is wider: how far a later mean may lie
 _collections: list[list["Claim"]] = []  # of the blocks that collect claims, the innermost last
 
@@ -20,7 +19,7 @@ _collections: list[list["Claim"]] = []  # of the blocks that collect claims, the
 def claim(
     id: str,
     statement: str,
-    values: float | Sequence[float] | Proportion | Gap,
+    values: float | Sequence[float] | Mapping[str, Sequence[float]] | Proportion | Gap,
     *,
     source: str,
     criterion: str,
@@ -34,6 +33,7 @@ def claim(
     predicted: float | None = None,
     primary: bool = True,
     derived_from: Sequence[str] = (),
+    lacking: Sequence[str] = (),
     tolerance: float | None = None,
     rtol: float | None = None,
     **numbers: float | str,
@@ -42,8 +42,13 @@ def claim(
 
     `values` has one number per seed: what the criterion is about (a difference between paired
     seeds, say). Runs that did something or not are counted: `proportion(flags)`, or one proportion
-    minus another. `statement` may hold {mean}, {low}, {high}, {n} and any of `numbers`, with a
-    format such as {mean:.3f}; of proportions also {k}, {other_k} and {other_n}. `interval`
+    minus another. Of the shared ladder they come by rung, the smallest first: the largest reports,
+    and where another rung's mean is on the other side of the criterion, nothing has been seen.
+    What a comparison is `lacking` (labkit.experiments.regime) stands on the card, and leaves it
+    without a verdict, too.
+
+    `statement` may hold {mean}, {low}, {high}, {n} and any of `numbers`, with a format such as
+    {mean:.3f}; of proportions also {k}, {other_k} and {other_n}, of the ladder {rung}. `interval`
     overrides Student's t interval where the values are not a sample of seeds.
 
     `domain` says where the source's statement applies and `ours` where these runs lie; with
@@ -57,7 +62,11 @@ def claim(
         raise ValueError(f"a claim's id has lower-case letters, digits, - and .; got {id!r}")
     if kind not in KINDS:
         raise ValueError(f"unknown kind {kind!r}; choose one of {', '.join(KINDS)}")
-    rule = parse_criterion(criterion)
+    rule, rungs = parse_criterion(criterion), {}
+    if isinstance(values, Mapping):
+        rungs = means_of(id, values)
+        *_, numbers["rung"] = values
+        values = values[numbers["rung"]]
     estimate = estimate_of(id, values, kind, interval)
     if (rule.two_sided and kind != "exact") or effect is not None:
         check_margin(id, rule, criterion, kind, effect, predicted)
@@ -80,7 +89,7 @@ def claim(
         source=source,
         criterion=criterion,
         kind=kind,
-        verdict=judge(estimate, rule) if in_range else "out-of-range",
+        verdict=judge(estimate, rule, rungs.values(), lacking) if in_range else "out-of-range",
         weak=in_range and is_weak(estimate, rule),
         published=published,
         domain=(domain and {"theirs": domain, "ours": ours, "inside": in_range}) or None,
@@ -88,6 +97,8 @@ def claim(
         predicted=predicted,
         primary=primary,
         derived_from=tuple(derived_from),
+        rungs=rungs,
+        lacking=tuple(lacking),
         tolerance=tolerance,
         rtol=rtol,
     )
@@ -108,11 +119,5 @@ def collecting() -> Iterator[list[Claim]]:
 def _show(made: Claim) -> None:
     for collection in _collections:
         collection.append(made)
-    from IPython.core.getipython import get_ipython  # a notebook's, where there is one
-    from IPython.display import display
-
-    if get_ipython() is None:
-        print(made)
-        return
-    bundle = {"text/plain": str(made), "text/html": made.to_html(), MIME: made.to_dict()}
-    display(bundle, raw=True, metadata={"labkit": {"kind": "claim", "id": made.id}})
+    bundle = {"text/plain": str(made), "text/html": made.to_html(), CLAIM: made.to_dict()}
+    publish(bundle, "claim", id=made.id)

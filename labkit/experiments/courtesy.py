@@ -9,10 +9,7 @@ A chapter with n workers holds at most kernel + n · run. Resident sizes count t
 libraries in every process that maps them, so the sum says too much rather than too little.
 """
 
-import ctypes
-import gc
 import math
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -58,13 +55,6 @@ def largest(folder: Path, keys: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def collect() -> None:
-    """Give the system back what this process has freed; what the notebook's names hold stays."""
-    gc.collect()
-    with suppress(OSError, AttributeError):  # the allocator is not glibc's
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 def comparable(size: str, engine: str) -> bool:
     """Tell whether the bytes of this process and its workers are those that a chapter declares.
 
@@ -85,7 +75,7 @@ def farewell(held: Mapping[str, int], declares: Mapping[str, int]) -> str:
         parts.append(f"in a run {in_words(held['run_bytes'])}{beside('run')}")
     if held["gpu_bytes"]:
         parts.append(f"of a GPU {in_words(held['gpu_bytes'])} in a run")
-    now = [f"{in_words(resident(os.getpid()) or 0)} here"]
+    now = [f"{in_words(resident())} here"]
     if held_there := share.held():
         now.append(f"{in_words(held_there)} of the GPU")
     return (

@@ -1,14 +1,17 @@
 """Lab: what a chapter opens. It knows its size, the seed and the records, and runs experiments."""
 
 import contextlib
+import gc
 import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from types import SimpleNamespace
+from typing import Any
 
 from labkit import share
+from labkit.display import publish
 from labkit.experiments import courtesy, ladder
 from labkit.experiments.engines import make_engine
 from labkit.experiments.experiment import Experiment, Results
@@ -24,7 +27,6 @@ from labkit.training import Record
 __all__ = ["SIZES", "Lab", "MissingRuns", "device_of", "project_root"]
 
 SIZES = ("smoke", "book", "gpu")
-T = TypeVar("T")
 
 
 def project_root() -> Path:
@@ -72,13 +74,29 @@ class Lab:
         # Under a build the kernel counts as one of the pool; a reader's idle kernel must not.
         self._slot = self._pool.acquire() if os.environ.get("LABKIT_POOL") else None
 
-    def pick(self, *, smoke: T, book: T, gpu: T | None = None) -> T:
-        """Choose by size: the same code, other numbers; `gpu` is as `book` unless it is given."""
-        return {"smoke": smoke, "book": book, "gpu": book if gpu is None else gpu}[self.size]
+    def sizes(self, **columns: tuple[Any, ...]) -> SimpleNamespace:
+        """Choose every number that depends on the size, once for the chapter.
 
-    def seeds(self, *, smoke: int, book: int, gpu: int | None = None) -> list[int]:
-        """Give as many seeds as the size asks for, counted from the book's own."""
-        count = self.pick(smoke=smoke, book=book, gpu=gpu)
+            sizes = lab.sizes(
+                #      smoke  book  gpu
+                dim   = (8,   32,   256),
+                steps = (3,   400),          # gpu: as book
+            )
+
+        Raises:
+            ValueError: a name has not two or three values.
+        """
+        for name, values in columns.items():
+            if not isinstance(values, tuple) or len(values) not in (2, 3):
+                raise ValueError(
+                    f"each name has values for {', '.join(SIZES)}, the last of which may be left "
+                    f"out; {name} has {values!r}"
+                )
+        at = SIZES.index(self.size)
+        return SimpleNamespace(**{name: (*of, of[-1])[at] for name, of in columns.items()})
+
+    def seeds(self, count: int) -> list[int]:
+        """List so many seeds, counted from the book's own."""
         return list(range(self.seed, self.seed + count))
 
     def run(self, experiment: Experiment) -> Results:
@@ -100,37 +118,42 @@ class Lab:
         if missing:
             with self._slot_lent():
                 found |= fill(missing, self.store, self._engine)
-        self._say(found, len(missing), time.perf_counter() - began)
+        self._report(found, len(missing), time.perf_counter() - began)
         return Results(tuple((labels, found[run.key()]) for labels, run in rows))
 
-    def ladder(self, rung: str, arms: Sequence[str]) -> Results:
-        """Read arms of the shared ladder: rows labelled with arm, lr, seed and stage.
+    def ladder(self, arms: Sequence[str]) -> Results:
+        """Read arms of the shared ladder: rows labelled with arm, rung, lr, seed and stage.
+
+        Rung S is complete; of the larger ones there is what has been recorded.
 
         Raises:
-            MissingRuns: one has no record, and nothing may be trained here.
+            MissingRuns: a run of rung S has no record, and nothing may be trained here.
         """
-        rung = "smoke" if self.size == "smoke" else rung
+        first, *larger = ["smoke"] if self.size == "smoke" else ladder.CLIMBED
         while True:
-            runs = ladder.wanted(rung, arms, self.store.get)
+            runs = ladder.wanted(first, arms, self.store.get)
             found, missing = read(runs, self.store)
             if not missing:
                 break
             if not may_train():
                 raise MissingRuns(
                     f"chapter {self.chapter} reads the ladder, but {len(missing)} runs of "
-                    f"{', '.join(arms)} on rung {rung} have no record; train them with: "
+                    f"{', '.join(arms)} on rung {first} have no record; train them with: "
                     "make runs ONLY=ladder"
                 )
             with self._slot_lent():
                 fill(missing, self.store, self._engine)
-        self._declare(runs)
-        self._say(found, 0, 0.0)
-        return ladder.results(rung, arms, self.store.get)
+        more = [run for rung in larger for run in ladder.wanted(rung, arms, self.store.get)]
+        found |= read(more, self.store)[0]
+        self._declare([*runs, *(run for run in more if run.key() in found)])
+        self._report(found, 0, 0.0)
+        return ladder.results([first, *larger], arms, self.store.get)
 
     def provenance(self, *results: Results) -> dict[str, Any]:
         """Say where the numbers of a figure come from; without results, this process."""
         records = [record for part in results for _, record in part]
-        origin = dict(records[0].provenance) if records else provenance()
+        made = [record.provenance for record in records] or [provenance()]
+        origin = {name: _together([each.get(name) for each in made]) for name in made[0]}
         origin.pop("seed", None)
         return {
             **origin,
@@ -146,12 +169,12 @@ class Lab:
         used again: then new ones start.
         """
         self._engine.close()
-        courtesy.collect()
+        gc.collect()
         share.release()
         held = {"kernel_bytes": peak_bytes()}
         held |= courtesy.largest(self.store.folder, self._counted)
         fair = courtesy.comparable(self.size, self._engine.name)
-        self._publish(
+        _say(
             courtesy.farewell(held, self.memory),
             kernel_seconds=round(time.process_time(), 1),
             memory=self.memory if fair else {},
@@ -173,14 +196,14 @@ class Lab:
     def _slot_lent(self) -> Iterator[None]:
         """Let the workers have this process' slot for the length of a block."""
         if self._slot is not None:
-            self._pool.release(self._slot)
+            self._slot.release()
         try:
             yield
         finally:
             if self._slot is not None:
                 self._slot = self._pool.acquire()
 
-    def _say(self, found: dict[str, Record], trained: int, seconds: float) -> None:
+    def _report(self, found: dict[str, Record], trained: int, seconds: float) -> None:
         # A run that two experiments share is counted once.
         new = [record for key, record in found.items() if key not in self._counted]
         self._counted |= set(found)
@@ -189,18 +212,19 @@ class Lab:
             f"{len(found)} runs: {len(found) - trained} from the store, {trained} trained in "
             f"{seconds:.0f} s; {used:.0f} CPU-seconds"
         )
-        self._publish(
+        _say(
             text, cpu_seconds=used, runs=len(found), stored=len(found) - trained, keys=sorted(found)
         )
 
-    @staticmethod
-    def _publish(text: str, **facts: Any) -> None:
-        """Print a line; in a notebook with facts for the build, and in no page or twin."""
-        from IPython.core.getipython import get_ipython
-        from IPython.display import display
 
-        if get_ipython() is None:
-            print(text)
-            return
-        summary = {"kind": "volatile", **facts}
-        display({"text/plain": text}, raw=True, metadata={"labkit": summary})
+def _together(values: Sequence[Any]) -> Any:
+    """Name what several runs have: one value, two of them, or the first and how many more."""
+    first, *others = dict.fromkeys(value for value in values if value) or (values[0],)
+    if not others or not isinstance(first, str):
+        return first
+    return f"{first} and {others[0] if len(others) == 1 else f'{len(others)} more'}"
+
+
+def _say(text: str, **facts: Any) -> None:
+    """Show a line that no page or twin keeps, with facts for the build."""
+    publish({"text/plain": text}, "volatile", **facts)

@@ -2,9 +2,11 @@
 
 Every arm gets the same data, 20 tokens a parameter, and its own learning rate:
 
-    coarse   five rates over two decades, one tuning seed
+    coarse   on the smallest rung: five rates over two decades, one tuning seed
     fine     the two rates half-way to the best one's neighbours, the same seed
-    final    the best of the seven, five fresh seeds, which report; they have never tuned
+    placed   on a larger rung: the best rate of the rung below and its two neighbours, a quarter of
+             a decade away; where the best of them is an end, the next one too
+    final    the best of them, five fresh seeds, which report; they have never tuned
 
 A chapter reads the rung it needs (`results`), and adds only what is its own. The regime (optimizer,
 warm-up, clipping) is that of small published runs: AdamW with betas 0.9 and 0.95, 10 % warm-up, a
@@ -12,11 +14,16 @@ linear decay to 5 %, the gradient clipped at 1, no weight decay. Recipes keep th
 their paper; the others have Megatron's, and embeddings of RMS 1.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
+from statistics import fmean
 from typing import Any
 
 from labkit.corpora import Text
+from labkit.corpora.ngrams import reference_lines
+from labkit.experiments import regime
 from labkit.experiments.experiment import Results
 from labkit.experiments.run import Run
 from labkit.model import Departure, ModelConfig
@@ -43,14 +50,18 @@ class Rung:
     steps: int
     batch: int = 16
     held_out: int = 65_536
+    below: str = ""  # the rung that places its rates; where there is none, they are searched for
 
 
 RUNGS = {
     "smoke": Rung(dim=8, depth=2, time=8, steps=4, batch=4, held_out=512),
     "S": Rung(dim=32, depth=6, time=32, steps=3_200),  # 80 thousand parameters
-    "M": Rung(dim=64, depth=6, time=64, steps=6_000),  # 307 thousand
-    "L": Rung(dim=128, depth=6, time=64, steps=23_400),  # 1.2 million
+    "M": Rung(dim=64, depth=6, time=64, steps=6_000, below="S"),  # 307 thousand
+    "L": Rung(dim=128, depth=6, time=64, steps=23_400, below="M"),  # 1.2 million
 }
+
+
+CLIMBED = ("S", "M", "L")
 
 
 @dataclass(frozen=True)
@@ -77,26 +88,33 @@ ARMS: dict[str, Arm] = {
     # nGPT has no warm-up, and first values of its scales that suit six blocks: 1/12 and 10.
     "ngpt": Arm({"recipe": "ngpt", "share": 1 / 12, "s_z": 10.0}, warmup=0.0, kind=Departure),
     "no attention": Arm({"recipe": "pre", "differs": "no attention"}, kind=Departure),
-    **_recipes(["none", "dyt", "deepnorm", "overwritten", "sandwich", "olmo2"]),
+    "overwritten": Arm({"recipe": "overwritten"}),
+    # The first values with which nGPT was published, for models of 24 layers.
+    "ngpt, published starts": Arm({"recipe": "ngpt"}, warmup=0.0),
+    "pre, xavier": Arm({"recipe": "pre", "init": "xavier"}),
+    "hybrid, xavier": Arm({"recipe": "hybrid", "init": "xavier"}),
     "pre, embedding by rule": Arm({"recipe": "pre", **_embedding(None)}),
     "hybrid, embedding by rule": Arm({"recipe": "hybrid", **_embedding(None)}),
     "hybrid*, embedding by rule": Arm({"recipe": "hybrid*", **_embedding(None)}),
     "qkv-pre, embedding by rule": Arm({"recipe": "qkv-pre", **_embedding(None)}),
+    **_recipes(["none", "dyt", "deepnorm", "sandwich", "olmo2"]),
+    "post, xavier": Arm({"recipe": "post", "init": "xavier"}),
+    "pre, depth-scaled": Arm({"recipe": "pre", "init": "depth-scaled"}),
+    "hybrid, depth-scaled": Arm({"recipe": "hybrid", "init": "depth-scaled"}),
     **_recipes(["realformer", "peri", "resi-dual", "mix-ln", "derf", "admin", "lns"]),
     "pre, layer": Arm({"recipe": "pre", "norm": "layer"}),
     "pre, embedding 0.014": Arm({"recipe": "pre", **_embedding(0.014)}),
     "hybrid, embedding 0.014": Arm({"recipe": "hybrid", **_embedding(0.014)}),
     "hybrid*, embedding 0.014": Arm({"recipe": "hybrid*", **_embedding(0.014)}),
     "qkv-pre, embedding 0.014": Arm({"recipe": "qkv-pre", **_embedding(0.014)}),
-    "pre, xavier": Arm({"recipe": "pre", "init": "xavier"}),
-    "post, xavier": Arm({"recipe": "post", "init": "xavier"}),
-    "hybrid, xavier": Arm({"recipe": "hybrid", "init": "xavier"}),
-    "pre, depth-scaled": Arm({"recipe": "pre", "init": "depth-scaled"}),
-    "hybrid, depth-scaled": Arm({"recipe": "hybrid", "init": "depth-scaled"}),
-    # The first values with which nGPT was published, for models of 24 layers.
-    "ngpt, published starts": Arm({"recipe": "ngpt"}, warmup=0.0),
     **_recipes(["keel", "b2t", "output"]),
 }
+
+
+def text(rung: str) -> Text:
+    """Say what every arm of a rung reads."""
+    size = RUNGS[rung]
+    return Text(batch=size.batch, time=size.time, held_out=size.held_out)
 
 
 def base(rung: str, arm: str) -> Run:
@@ -115,7 +133,7 @@ def base(rung: str, arm: str) -> Run:
     )
     return Run(
         model=model,
-        data=Text(batch=size.batch, time=size.time, held_out=size.held_out),
+        data=text(rung),
         train=TrainConfig(
             steps=size.steps,
             betas=(0.9, 0.95),
@@ -132,8 +150,11 @@ def at(run: Run, lr: float, seed: int, probes: Sequence[str] = ("validation", "t
 
 
 def tuning(rung: str, arm: str, read: Read) -> list[Run]:
-    """List the runs that choose an arm's rate: the coarse ones, then those beside the best."""
+    """List the runs that choose an arm's rate and can be named by now."""
     run = base(rung, arm)
+    if below := RUNGS[rung].below:
+        best = best_rate(tuning(below, arm, read), read)
+        return [] if best is None else _placed(run, QUARTERS.index(best), read)
     coarse = [at(run, lr, TUNING_SEED) for lr in COARSE]
     best = best_rate(coarse, read)
     if best is None:
@@ -141,6 +162,20 @@ def tuning(rung: str, arm: str, read: Read) -> list[Run]:
     middle = QUARTERS.index(best)
     beside = [QUARTERS[i] for i in (middle - 1, middle + 1) if 0 <= i < len(QUARTERS)]
     return coarse + [at(run, lr, TUNING_SEED) for lr in beside]
+
+
+def _placed(run: Run, middle: int, read: Read) -> list[Run]:
+    """List a rate and its neighbours, and go on while the best of them is an end."""
+    low, high = max(middle - 1, 0), min(middle + 1, len(QUARTERS) - 1)
+    while True:
+        runs = [at(run, lr, TUNING_SEED) for lr in QUARTERS[low : high + 1]]
+        best = best_rate(runs, read)
+        if best == QUARTERS[low] and low > 0:
+            low -= 1
+        elif best == QUARTERS[high] and high < len(QUARTERS) - 1:
+            high += 1
+        else:
+            return runs
 
 
 def final(rung: str, arm: str, read: Read) -> list[Run]:
@@ -152,7 +187,7 @@ def final(rung: str, arm: str, read: Read) -> list[Run]:
 def best_rate(runs: Sequence[Run], read: Read) -> float | None:
     """Choose the rate with the lowest validation loss; None while a run is missing."""
     found = [(run, read(run)) for run in runs]
-    if any(record is None for _, record in found):
+    if not found or any(record is None for _, record in found):
         return None
     return min((_validation(record), run.train.lr) for run, record in found if record)[1]
 
@@ -167,60 +202,116 @@ def wanted(rung: str, arms: Iterable[str], read: Read) -> list[Run]:
     return [run for arm in arms for run in (*tuning(rung, arm, read), *final(rung, arm, read))]
 
 
-def results(rung: str, arms: Iterable[str], read: Read) -> Results:
-    """Read what there is: rows labelled with arm, lr, seed and stage (tuning or final)."""
+def results(rungs: Iterable[str], arms: Iterable[str], read: Read) -> Results:
+    """Read what there is: rows labelled with arm, rung, lr, seed and stage (tuning or final)."""
     rows = []
-    for arm in arms:
+    for rung, arm in product(rungs, tuple(arms)):
         for stage, runs in (("tuning", tuning(rung, arm, read)), ("final", final(rung, arm, read))):
             for run in runs:
                 if (record := read(run)) is not None:
-                    labels = {"arm": arm, "lr": run.train.lr, "seed": run.seed, "stage": stage}
-                    rows.append((labels, record))
+                    labels = {"arm": arm, "rung": rung, "lr": run.train.lr, "seed": run.seed}
+                    rows.append((labels | {"stage": stage}, record))
     return Results(tuple(rows))
 
 
-def table(rung: str, arms: Iterable[str], read: Read) -> list[dict[str, Any]]:
-    """Sum up what a rung has so far, an arm a row, in the order of their losses.
+def reported(found: Results, arm: str) -> dict[str, dict[int, float]]:
+    """List an arm's test losses by rung and seed; a run that diverged has no loss."""
+    losses: dict[str, dict[int, float]] = {}
+    for labels, record in found:
+        of_it = labels["arm"] == arm and labels["stage"] == "final"
+        if of_it and record.diverged_at is None:
+            losses.setdefault(labels["rung"], {})[labels["seed"]] = record.probes["test"]["loss"]
+    return losses
 
-    `lead` is the mean of Pre-Norm's test loss minus the arm's, seed by seed, with Student's
-    interval. `sensitivity` is how far the validation loss lies above the best one on average over
-    the coarse rates, a loss capped at that of letter frequencies (Wortsman et al. 2023, arXiv
-    2309.14322).
+
+def shared_rung(found: Results, arms: Iterable[str]) -> str:
+    """Find the largest rung on which all of these arms have reported with every seed."""
+    losses = {arm: reported(found, arm) for arm in arms}
+    shared = [
+        rung
+        for rung in found.by("rung")
+        if all({*SEEDS} <= {*of.get(rung, {})} for of in losses.values())
+    ]
+    if not shared:
+        raise ValueError(
+            f"there is no rung on which {', '.join(losses)} have all reported; train them with "
+            "`labkit book runs --only ladder`"
+        )
+    return shared[-1]
+
+
+def lead(found: Results, arm: str, over: str = "pre") -> dict[str, list[float]]:
+    """Pair an arm with another, seed by seed: how far its test loss lies below, in nats, by rung.
+
+    Only rungs on which both have reported with every seed; the smallest comes first.
     """
-    found = results(rung, arms, read)
-    base = _test(found, "pre")
+    low, high = reported(found, arm), reported(found, over)
+    return {
+        rung: [high[rung][seed] - low[rung][seed] for seed in SEEDS]
+        for rung in low
+        if rung in high and {*SEEDS} <= {*low[rung]} & {*high[rung]}
+    }
+
+
+def references(rung: str) -> dict[str, float]:
+    """Give the losses of bigram and trigram counts on a rung's test windows."""
+    return reference_lines(text(rung))
+
+
+def lacking(found: Results, arm: str, over: str = "pre") -> list[str]:
+    """Say what a comparison lacks on the largest rung on which both arms have reported.
+
+    The regime's conditions (labkit.experiments.regime); what is compared is worth what the model
+    loses without attention.
+    """
+    pairs = lead(found, arm, over)
+    if not pairs:
+        return [f"{regime.YOUNG}{arm} and {over} have not both reported"]
+    rung, of = list(pairs.items())[-1]
+    both = found.where(arm=[arm, over], rung=rung)
+    worth = [-lost for lost in lead(found, "no attention", over).get(rung, [0.0])]
+    return regime.too_young(
+        base(rung, arm),
+        both.where(stage="tuning"),
+        both.where(stage="final"),
+        trigram=references(rung)["trigram counts"],
+        worth=fmean(worth),
+        claimed=fmean(of),
+        placed=bool(RUNGS[rung].below),
+    )
+
+
+def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
+    """Sum up an arm a row, in the order of their losses on the smallest rung.
+
+    `lead` is how far the arm's test loss lies below that of `over`, seed by seed, with Student's
+    interval. `lost` is how far the validation loss lies above the best one on average over the
+    coarse rates, a loss capped at that of letter frequencies (Wortsman et al. 2023, arXiv
+    2309.14322); it has one seed.
+    """
+    rungs = [*found.by("rung")]
+    columns = [f"{rung}: {what}" for rung in rungs for what in ("rate", "lost", "test", "lead")]
     rows = []
-    for arm in dict.fromkeys(labels["arm"] for labels, _ in found):
-        tuned = {
-            labels["lr"]: _capped(record)
-            for labels, record in found
-            if labels["arm"] == arm and labels["stage"] == "tuning"
-        }
-        losses = _test(found, arm)
-        coarse = [loss for lr, loss in tuned.items() if lr in COARSE]
-        row: dict[str, Any] = {"arm": arm, "seeds": len(losses)}
-        row |= {"rate": min(tuned, key=lambda lr: tuned[lr])} if len(coarse) == len(COARSE) else {}
-        row |= {"sensitivity": sum(coarse) / len(coarse) - min(tuned.values())} if coarse else {}
-        if losses:
-            row |= {"test": Seeds(tuple(losses.values())).mean}
-        pairs = [base[seed] - loss for seed, loss in losses.items() if seed in base]
-        if len(pairs) > 1 and arm != "pre":
-            lead = Seeds(tuple(pairs))
-            row |= {"lead": lead.mean, "interval": lead.interval()}
-        rows.append(row)
-    return sorted(rows, key=lambda row: row.get("test", float("inf")))
+    for arm, of_arm in found.by("arm").items():
+        row: dict[str, Any] = {"arm": arm, **dict.fromkeys(columns, "")}
+        for rung, part in of_arm.by("rung").items():
+            tuning = [(labels, record) for labels, record in part if labels["stage"] == "tuning"]
+            tuned = {labels["lr"]: _capped(record) for labels, record in tuning}
+            if tuned:
+                row[f"{rung}: rate"] = min(tuned, key=lambda lr: tuned[lr])
+            if {*COARSE} <= {*tuned}:
+                row[f"{rung}: lost"] = fmean(tuned[lr] for lr in COARSE) - min(tuned.values())
+            if losses := reported(found, arm).get(rung):
+                row[f"{rung}: test"] = fmean(losses.values())
+            if over and arm != over and (pairs := lead(found, arm, over).get(rung)):
+                of = Seeds(tuple(pairs))
+                low, high = of.interval()
+                row[f"{rung}: lead"] = f"{of.mean:+.4f} [{low:+.4f}, {high:+.4f}]"
+        rows.append(row if over else {k: v for k, v in row.items() if not k.endswith(": lead")})
+    return sorted(rows, key=lambda row: row[f"{rungs[0]}: test"] or math.inf)
 
 
 FREQUENCIES = 3.06  # nats: what letter frequencies alone reach on this text
-
-
-def _test(found: Results, arm: str) -> dict[int, float]:
-    """List an arm's final test losses by seed; a run that diverged has no place in a mean."""
-    return {
-        labels["seed"]: record.probes["test"]["loss"]
-        for labels, record in found
-        if labels["arm"] == arm and labels["stage"] == "final" and record.diverged_at is None
-    }
 
 
 def _capped(record: Record) -> float:

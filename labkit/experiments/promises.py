@@ -1,7 +1,7 @@
 """What a claim must bring before it is judged: an estimate, a margin, its sentence's numbers."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from string import Formatter
 
@@ -39,6 +39,16 @@ def estimate_of(
             "count, its kind is 'exact'"
         )
     return seeds
+
+
+def means_of(id: str, values: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Average what each rung of the ladder reports."""
+    if not values or not all(values.values()):
+        raise ValueError(
+            f"claim {id!r} reads the ladder, but no rung has reported for both arms; train them "
+            "with: make runs ONLY=ladder"
+        )
+    return {rung: math.fsum(of) / len(of) for rung, of in values.items()}
 
 
 def check_margin(

@@ -7,7 +7,7 @@ see (the end of a schedule, a probe) is seen by training a run in full and compa
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -21,7 +21,9 @@ from labkit.training import Record, TrainConfig
 
 TIMED = ("pace", "folding")  # probes that time something differ every time
 OPENING = 1e-4  # relative, of the first losses, on another kind of machine
-WHOLE = 0.05  # relative, of a whole training there: rounding grows with every step
+WHOLE = 1e-3  # relative, of a whole training there: rounding grows with every step
+NUDGES = (1e-6, -1e-6)  # relative, of the weights: about what another processor's rounding does
+SPREAD = 20  # times what a nudge changes: two samples of a long tail
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,6 @@ class Replay:
     difference: float  # the largest one, relative; infinite where something has another shape
     tolerance: float
     where: str = ""  # what differs most
-    seconds: float = 0.0
 
     @property
     def agrees(self) -> bool:
@@ -54,24 +55,28 @@ class Replay:
 
     def __str__(self) -> str:
         verdict = "agrees" if self.agrees else "differs"
-        what = self.where or "first losses"
+        first = self.kind == "opening" and self.where == "losses"
+        what = "first losses" if first else self.where
         return f"{self.run.key()[:12]} {verdict}: {what} by {self.difference:.2g}"
 
 
-def first_losses(run: Run, steps: int = FIRST, device: str = CPU) -> list[float]:
+def first_losses(
+    run: Run, steps: int = FIRST, device: str = CPU, nudge: float = 0.0
+) -> list[float]:
     """Compute the losses of a run's first steps: nan where one is not finite."""
     steps = min(steps, run.train.steps)
     short = _Opening(**{**asdict(run.train), "steps": steps}, whole=run.train)
-    return execute(replace(run, train=short, probes=()), device=device).losses
+    return execute(replace(run, train=short, probes=()), device=device, nudge=nudge).losses
 
 
 def replay(run: Run, record: Record, device: str = CPU, steps: int = FIRST) -> Replay:
     """Take a run's first steps anew and compare their losses with a record's."""
-    with _one_thread():
-        actual = first_losses(run, steps, device)
-    expected = record.losses[:steps]
-    difference = _largest(expected, actual)
-    return Replay(run, "opening", difference, 0.0 if _same_machine(record) else OPENING)
+
+    def compare(expected: list[float], nudge: float) -> tuple[dict[str, float], list[float]]:
+        actual = first_losses(run, steps, device, nudge)
+        return {"losses": _largest(expected, actual)}, actual
+
+    return _judge(run, "opening", record, record.losses[:steps], compare, OPENING)
 
 
 def retrain(run: Run, record: Record, device: str = CPU) -> Replay:
@@ -79,23 +84,51 @@ def retrain(run: Run, record: Record, device: str = CPU) -> Replay:
 
     The record is one of the book's, rounded and thinned as `from_row` reads it.
     """
+    measured = sorted(set(run.probes) - set(TIMED))
+
+    def compare(expected: Record, nudge: float) -> tuple[dict[str, float], Record]:
+        actual = from_row(to_row(run, execute(run, device=device, nudge=nudge), ""))
+        probes = {
+            name: _largest(expected.probes.get(name), actual.probes.get(name)) for name in measured
+        }
+        end = _largest(expected.diverged_at, actual.diverged_at)
+        return {
+            "losses": _largest(expected.losses, actual.losses),
+            "its end": end,
+            **probes,
+        }, actual
+
+    return _judge(run, "whole", record, record, compare, WHOLE)
+
+
+def _judge(
+    run: Run,
+    kind: str,
+    record: Record,
+    expected: Any,
+    compare: Callable[[Any, float], tuple[dict[str, float], Any]],
+    tolerance: float,
+) -> Replay:
+    """Compare what is computed today with a record, as exactly as the machine allows.
+
+    Some runs carry any rounding on to the first digit. On another kind of machine, where more than
+    the tolerance is missing, what a nudge of the weights changes here is what another processor
+    may have changed.
+    """
+    room = 0.0 if _same_machine(record) else tolerance
     with _one_thread():
-        fresh = from_row(to_row(run, execute(run, device=device), ""))
-    pairs = {
-        "losses": (record.losses, fresh.losses),
-        "its end": (record.diverged_at, fresh.diverged_at),
-    }
-    pairs |= {
-        name: (record.probes.get(name), fresh.probes.get(name))
-        for name in run.probes
-        if name not in TIMED
-    }
-    found = {name: _largest(a, b) for name, (a, b) in pairs.items()}
-    tolerance = 0.0 if _same_machine(record) else WHOLE
+        found, actual = compare(expected, 0.0)
+        rooms = dict.fromkeys(found, room)
+        if room and max(found.values()) > room:
+            for nudge in NUDGES:
+                moved, _ = compare(actual, nudge)
+                wild = SPREAD * moved["losses"]
+                least = math.inf if wild > 1 else max(room, wild)  # it may as well diverge
+                rooms = {name: max(rooms[name], least, SPREAD * moved[name]) for name in found}
     # What is measured of a model that trained otherwise differs, too: its training says more.
-    trained = (name for name in ("losses", "its end") if found[name] > tolerance)
+    trained = (x for x in found if x in ("losses", "its end") and found[x] > rooms[x])
     worst = next(trained, None) or max(found, key=lambda name: found[name])
-    return Replay(run, "whole", found[worst], tolerance, worst, fresh.cpu_seconds)
+    return Replay(run, kind, found[worst], rooms[worst], worst)
 
 
 class _one_thread:

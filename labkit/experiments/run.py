@@ -18,7 +18,7 @@ import torch
 from labkit.corpora import Digits, Markov, Text
 from labkit.model import Departure, ModelConfig
 from labkit.placements import recipe
-from labkit.probes import make_probe
+from labkit.probes import PROBES, make_probe
 from labkit.stacks import StackConfig
 from labkit.training import Record, TrainConfig, train
 from labkit.vision import CNNConfig, MLPConfig
@@ -39,6 +39,22 @@ class Run:
     train: TrainConfig
     seed: int = 0  # weights and batches
     probes: tuple[str, ...] = ("validation", "test")
+
+    def __post_init__(self) -> None:
+        for part in ("model", "data", "train"):
+            if not isinstance(value := getattr(self, part), tuple(CONFIGS.values())):
+                raise TypeError(
+                    f"a run's {part} is one of labkit's configs, {', '.join(CONFIGS)}; got "
+                    f"{type(value).__name__}; train a module or data of your own with labkit.train"
+                )
+        for name in self.probes:
+            if name not in PROBES:
+                raise ValueError(f"unknown probe {name!r}; choose one of {', '.join(PROBES)}")
+
+    def __str__(self) -> str:
+        """Write what differs from the defaults."""
+        parts = [f"{name}={_said(getattr(self, name))}" for name in ("model", "data", "train")]
+        return f"Run({', '.join(parts)}, seed={self.seed})"
 
     def to_dict(self) -> dict[str, Any]:
         """Write the run with the name of each config beside its fields."""
@@ -74,6 +90,15 @@ class Run:
         return replace(self, seed=0, probes=(), train=replace(self.train, lr=1e-3)).key()
 
 
+def _said(config: Any) -> str:
+    changed = (
+        f"{field.name}={value!r}"
+        for field in fields(config)
+        if (value := getattr(config, field.name)) != field.default
+    )
+    return f"{type(config).__name__}({', '.join(changed)})"
+
+
 def _content(config: Any) -> dict[str, Any]:
     """List a config's kind and the fields that differ from its class' defaults."""
     resolved = config.resolved() if isinstance(config, ModelConfig) else asdict(config)
@@ -106,14 +131,19 @@ def gpu() -> str:
     return torch.cuda.get_device_name() if torch.cuda.is_available() else CPU
 
 
-def execute(run: Run, *, progress: bool = False, device: str = CPU) -> Record:
+def execute(run: Run, *, progress: bool = False, device: str = CPU, nudge: float = 0.0) -> Record:
     """Train the run from nothing and measure what its probes name; on a GPU if one is named.
 
-    Weights and batches are drawn on the CPU: a seed means the same everywhere.
+    Weights and batches are drawn on the CPU: a seed means the same everywhere. A `nudge` makes
+    every initial weight larger by this share of it: what becomes of an error so small?
     """
     corpus = run.data.load()
     torch.manual_seed(run.seed)
     model = run.model.build()
+    if nudge:
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.mul_(1 + nudge)
     if device != CPU:
         if device != gpu():
             raise ValueError(f"this run trains on {device!r}, but torch sees {gpu()!r} here")

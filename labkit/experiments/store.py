@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from labkit.experiments.records import Records, Row, from_row, slug, to_row
+from labkit.experiments.records import RecordError, Records, Row, from_row, slug, to_row
 from labkit.experiments.run import CPU, Run
 from labkit.files import WRITING as WRITING  # known by this name here too
 from labkit.files import code_hash, write_whole
@@ -48,20 +48,32 @@ class Store:
 
     def get(self, run: Run) -> Record | None:
         """Read a run's record; None where there is none, or none that is whole."""
-        entry = self.entry(run)
-        row = self.records.find(run.key())
-        if row is not None and (entry is None or entry["made"]["at"] <= row["at"]):
+        entry, row = self._newer(run)
+        if row is not None:
             return from_row(row)
         return None if entry is None else Record.from_json(json.dumps(entry["record"]))
 
     def row(self, run: Run) -> Row | None:
         """Read a run's record as the book keeps it; None where there is none."""
-        entry, row = self.entry(run), self.records.find(run.key())
-        if entry is None or (row is not None and entry["made"]["at"] <= row["at"]):
+        entry, row = self._newer(run)
+        if entry is None:
             return row
         made = entry["made"]
         rest = {what: made[what] for what in ("engine", "code", "together") if what in made}
         return to_row(run, Record(**entry["record"]), made["at"], **rest)
+
+    def _newer(self, run: Run) -> tuple[dict[str, Any] | None, Row | None]:
+        """Read what the store has of a run or what the book has, whichever was made later."""
+        entry = self.entry(run)
+        try:
+            row = self.records.find(run.key())
+        except RecordError:
+            if entry is None:
+                raise
+            row = None  # what the store has needs no other file
+        if entry is None or (row is not None and entry["made"]["at"] <= row["at"]):
+            return None, row
+        return entry, None
 
     def fresh(self, run: Run) -> Record | None:
         """Read a run's record, unless a replay has refuted it and it was not trained since."""
@@ -73,9 +85,15 @@ class Store:
 
     def made_at(self, key: str) -> str:
         """Say when (UTC) the newest record of a run was made; nothing where it has none."""
-        row, found = self.records.find(key), [""]
+        found = [""]
         with contextlib.suppress(OSError, ValueError, KeyError):  # absent, or not whole
             found.append(read_entry(self.folder / f"{key}.json")["made"]["at"])
+        try:
+            row = self.records.find(key)
+        except RecordError:
+            if len(found) == 1:
+                raise
+            row = None
         return max(*found, row["at"] if row is not None else "")
 
     def _mark(self, key: str) -> Path:

@@ -1,6 +1,7 @@
-"""sweep: train a list of runs on any engine and get their records.
+"""sweep: train an experiment, or a list of runs, on any engine.
 
-    records = sweep(runs, engine="processes")
+    results = sweep(Experiment(run, {"model.recipe": ["pre", "post"], "seed": [0, 1]}))
+    records = sweep([run, other], engine="processes")
 
 Runs that are equal train once, those in the store not at all. The same runs have the same keys
 and the same records on every engine.
@@ -9,8 +10,10 @@ and the same records on every engine.
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypedDict, Unpack, overload
 
 from labkit.experiments.engines.base import make_engine
+from labkit.experiments.experiment import Experiment, Results
 from labkit.experiments.filling import fill, read_believed
 from labkit.experiments.lab import project_root
 from labkit.experiments.run import CPU, Run
@@ -18,16 +21,25 @@ from labkit.experiments.store import Store
 from labkit.training import Record
 
 
-class Records(list[Record]):
-    """Records in the order of their `runs`."""
+class Options(TypedDict, total=False):
+    """Say how and where a sweep trains; `sweep` explains each."""
 
-    def __init__(self, runs: Sequence[Run], records: Sequence[Record]):
-        super().__init__(records)
-        self.runs = list(runs)
+    root: Path | None
+    device: str
+    address: str | None
+    replicates: int | None
+    timeout: float | None
+    progress: bool
 
 
+@overload
+def sweep(runs: Experiment, engine: str | None = None, **options: Unpack[Options]) -> Results: ...
+@overload
 def sweep(
-    runs: Sequence[Run],
+    runs: Sequence[Run], engine: str | None = None, **options: Unpack[Options]
+) -> list[Record]: ...
+def sweep(
+    runs: Experiment | Sequence[Run],
     engine: str | None = None,
     *,
     root: Path | None = None,
@@ -36,9 +48,10 @@ def sweep(
     replicates: int | None = None,
     timeout: float | None = None,
     progress: bool = True,
-) -> Records:
+) -> list[Record] | Results:
     """Train the runs that the store lacks, and return the records of all, in the order of `runs`.
 
+    runs        an Experiment gives Results, its records by label; a list of runs gives a list
     engine      "processes" (one a core), "serial" or "ray"; without one LABKIT_ENGINE's, or
                 processes
     root        the folder whose .labkit holds the store; without one the project's
@@ -51,15 +64,26 @@ def sweep(
     A run that fails does not stop the others; at the end the first failure is raised as a
     RuntimeError, and the same call goes on from what is stored.
     """
-    runs = list(runs)
+    if isinstance(runs, Experiment):
+        labels, of_grid = zip(*runs.runs(), strict=True)
+    else:
+        labels, of_grid = None, list(runs)
+        if wrong := [each for each in of_grid if not isinstance(each, Run)]:
+            raise TypeError(
+                f"sweep takes an Experiment or a list of Runs, got a {type(wrong[0]).__name__} in "
+                "the list; hand in the Experiment itself"
+            )
     store = Store(project_root() if root is None else Path(root), device)
     trains = make_engine(store.root, device, engine, address, timeout)
     try:
-        found, missing = read_believed(runs, store)
+        found, missing = read_believed(of_grid, store)
         if missing:
             if progress and found:
                 print(f"{len(found)} runs are stored, {len(missing)} train", file=sys.stderr)
             found |= fill(missing, store, trains, replicates=replicates, progress=progress)
     finally:
         trains.close()
-    return Records(runs, [found[run.key()] for run in runs])
+    records = [found[run.key()] for run in of_grid]
+    if labels is not None:
+        return Results(tuple(zip(labels, records, strict=True)))
+    return records

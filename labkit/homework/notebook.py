@@ -85,7 +85,7 @@ def _metadata(cell: Cell, seen: Counter[str]) -> dict[str, Any]:
 
 def _nbformat() -> Any:
     try:
-        from labkit.book.notebooks import nbformat  # of the extra `book`
+        import nbformat  # of the extra `book`
     except ImportError as error:
         raise ValueError(
             "a release writes notebooks, which needs nbformat: install this project's extra `book`"

@@ -20,11 +20,7 @@ def compete(
     """Tune every entry, train it with all seeds at its best rate, and rank; see `sweep`."""
 
     def run(experiment: Experiment) -> Results:
-        rows = experiment.runs()
-        runs = [run for _, run in rows]
-        records = sweep(runs, engine, root=root, progress=progress)
-        labels = [labels for labels, _ in rows]
-        return Results(tuple(zip(labels, records, strict=True)))
+        return sweep(experiment, engine, root=root, progress=progress)
 
     tuned = run(contest.tuning(entries))
     return standings(contest, entries, tuned, run(contest.final(entries, tuned)))

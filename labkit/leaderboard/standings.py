@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
+from labkit.display import publish
 from labkit.experiments import Results, minus
 from labkit.leaderboard.contest import Contest, best_rates
 from labkit.leaderboard.entries import Entry
@@ -109,10 +110,7 @@ class Standings:
         )
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        bundle = {"text/html": self.to_html(), "text/plain": str(self)}
-        display(bundle, raw=True, metadata={"labkit": {"kind": "standings"}})
+        publish({"text/html": self.to_html(), "text/plain": str(self)}, "standings")
 
 
 def standings(

@@ -2,9 +2,13 @@
 
     y = weight · x / (mean(|x|) + eps)      mean over the last axis
 
-One file, one nn.Module, `dim` first. Check it, then put it on the leaderboard:
+One file, one nn.Module, `dim` first. Check it in Python:
 
-    python -c "from labkit import check; print(check.own('my_norm.py'))"
+    from labkit import check, experiments
+    print(check.own(experiments.own_norm("my_norm.py")))
+
+Then put it on the leaderboard, in a shell:
+
     labkit leaderboard pre pre+my_norm.py
 """
 

@@ -121,7 +121,13 @@ class Transformer(nn.Module):
         memory: Tensor | None = None,
         memory_padding: Tensor | None = None,
     ) -> Tensor:
-        x = self.embed(tokens)
+        try:
+            x = self.embed(tokens)
+        except IndexError:
+            raise ValueError(
+                f"tokens must be 0 to {self.config.vocab - 1}, got {tokens.min()} to "
+                f"{tokens.max()}; the model's vocab must be the corpus' (its `vocab`)"
+            ) from None
         _check_padding(tokens, padding)
         # Angles grow with the position: below float32 they would lose the pairs that turn fast.
         wide = torch.promote_types(x.dtype, torch.float32)

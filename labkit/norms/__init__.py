@@ -11,6 +11,7 @@ name; `facts(name)` gives them, with the options that make_norm takes.
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
@@ -115,7 +116,9 @@ def _look_up(name: str) -> type[nn.Module]:
             f"the name of a norm is a string, got {name!r}; choose one of {', '.join(NORMS)}"
         )
     if name not in NORMS:
-        raise ValueError(f"unknown norm {name!r}; choose one of {', '.join(NORMS)}")
+        near = get_close_matches(name, NORMS, 1)
+        hint = f"did you mean {near[0]!r}? Else " if near else ""
+        raise ValueError(f"unknown norm {name!r}; {hint}choose one of {', '.join(NORMS)}")
     return NORMS[name]
 
 

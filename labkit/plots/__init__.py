@@ -2,13 +2,9 @@
 
 from .bars import share_bars
 from .cube import axes_cube
-from .depth import by_depth
-from .explorer import Explorer, explore
 from .figure import Figure
-from .geometry import sphere_projection
 from .lines import curves
 from .looks import look, looks
-from .losses import loss_curves
 from .maps import grid_map
 from .norm_curves import norm_curves
 from .pairs import paired
@@ -16,13 +12,13 @@ from .placement import placement_diagram
 from .points import dots
 from .ranking import ranking
 from .roof import roof
-from .slider import Slider, frames
-from .sphere import sphere_paths
+from .runs import by_depth, loss_curves
+from .slider import Slider, explore, frames
+from .spheres import sphere_paths, sphere_projection
 from .table import Table, table
 from .xor import xor_points
 
 __all__ = [
-    "Explorer",
     "Figure",
     "Slider",
     "Table",

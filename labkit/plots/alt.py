@@ -11,7 +11,12 @@ def number(value: float | None) -> str:
     rounded = f"{value:.3g}"
     if "e" in rounded and 1e-4 <= abs(value) < 1e7:
         rounded = f"{float(rounded):.0f}" if abs(value) >= 1 else f"{float(rounded):g}"
-    return rounded.replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
+    return short(rounded)
+
+
+def short(figures: str) -> str:
+    """Write a power of ten as briefly as it can be: 1e+07 is 1e7."""
+    return figures.replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
 
 
 def trend(name: str, xs: Sequence[float | str], ys: Sequence[float], link: str = "at") -> str:

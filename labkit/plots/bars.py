@@ -6,7 +6,8 @@ from typing import Any
 from .alt import number, sentences
 from .figure import Figure
 from .looks import COLOURS
-from .style import HAIR, INK, book, canvas, dress
+from .series import start_axes
+from .style import HAIR, book, dress, name_rows, write_beside_row
 
 # Shade and hatch of the first, second … part; the last part is the one to look at.
 _QUIET = (("#cfd8e3", ""), ("#e9e2cf", ""), ("#dfe9dc", ""), ("#e6dbe6", ""), ("#eeeeee", ""))
@@ -31,38 +32,26 @@ def share_bars(
     names = list(next(iter(wholes.values()), {}))
     if not names or any(list(parts) != names for parts in wholes.values()):
         raise ValueError("share_bars needs wholes with the same parts, in the same order")
-    picture = canvas(height=1.25 + 0.36 * len(wholes) + 0.2 * bool(title))
-    ax = picture.add_subplot()
     looks = [*_QUIET[: len(names) - 1], _LOUD]
-    loud = {}
-    for row, (whole, parts) in enumerate(wholes.items()):
-        left, total = 0.0, sum(parts.values())
-        for name, (colour, hatch) in zip(names, looks, strict=True):
-            width = 100 * parts[name] / total
-            ax.barh(
-                row, width, left=left, height=0.72, color=colour, hatch=hatch,
-                edgecolor="white", linewidth=0.8, label=name if row == 0 else None,
-            )  # fmt: skip
-            left += width
-        loud[whole] = 100 * parts[names[-1]] / total
-        text = f"{number(loud[whole])} %" + (f", {notes[whole]}" if notes else "")
-        ax.annotate(
-            text, (1, row), xycoords=("axes fraction", "data"), xytext=(8, 0),
-            textcoords="offset points", va="center", fontsize=9, color=INK,
-        )  # fmt: skip
-    ax.set_yticks(range(len(wholes)), list(wholes))
-    ax.set_ylim(len(wholes) - 0.5, -0.5)
+    ax = start_axes(height=1.25 + 0.36 * len(wholes) + 0.2 * bool(title))
+    edge: dict[str, Any] = {"height": 0.72, "edgecolor": "white", "linewidth": 0.8}
+    parts = []
+    for row, (whole, sizes) in enumerate(wholes.items()):
+        left, share, total = 0.0, 0.0, sum(sizes.values())
+        for size, (colour, hatch) in zip(sizes.values(), looks, strict=True):
+            share = 100 * size / total
+            ax.barh(row, share, left=left, color=colour, hatch=hatch, **edge)
+            left += share
+        write_beside_row(ax, row, f"{number(share)} %" + (f", {notes[whole]}" if notes else ""))
+        parts.append(f"{whole} {number(share)} %")
+    name_rows(ax, wholes)
     ax.set_xlim(0, 100)
-    ax.tick_params(axis="y", length=0)
     ax.grid(False)
     ax.spines["left"].set_color(HAIR)
     dress(ax, xlabel, "", title)
-    picture.legend(loc="outside upper left", ncols=len(names), handlelength=1.4)
+    handles = ax.patches[: len(names)]
+    where: dict[str, Any] = {"loc": "outside upper left", "ncols": len(names)}
+    ax.figure.legend(handles, names, handlelength=1.4, **where)
     head = f"Bars of the share of {names[-1]} among {', '.join(names)}"
-    return Figure(
-        picture,
-        alt or sentences(head, [f"{whole} {number(share)} %" for whole, share in loud.items()]),
-        caption,
-        [[parts[name] for name in names] for parts in wholes.values()],
-        provenance,
-    )
+    data = [list(sizes.values()) for sizes in wholes.values()]
+    return Figure(ax.figure, alt or sentences(head, parts), caption, data, provenance)

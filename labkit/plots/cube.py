@@ -5,15 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 from math import cos, radians, sin
 from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 
 from .alt import count
 from .figure import Figure
 from .looks import look
-from .style import QUIET, book, canvas
+from .style import QUIET, book, canvas, write
 
-EXAMPLES, CHANNELS, POSITIONS = 4, 6, 4
+SIZES = EXAMPLES, CHANNELS, POSITIONS = 4, 6, 4
+LIGHT = {0: 0.9, 1: 1.1, 2: 1.32}  # on the face across examples, channels, positions
+OUTSIDE = (0.93, 0.93, 0.94)
 KEY = "N examples   ·   C channels   ·   L positions"
 
 
@@ -31,11 +34,7 @@ SHARES: dict[str, Share] = {
     "layer": Share("LayerNorm", "example", lambda n, c, p: n == N),
     "token": Share("… per token", "token", lambda n, c, p: n == N and p == L),
     "instance": Share("InstanceNorm", "example and channel", lambda n, c, p: n == N and c == C),
-    "group": Share(
-        "GroupNorm",
-        "example and group",
-        lambda n, c, p: n == N and c >= CHANNELS // 2,
-    ),
+    "group": Share("GroupNorm", "example and group", lambda n, c, p: n == N and c > C // 2),
 }
 
 
@@ -58,32 +57,24 @@ def axes_cube(
     picture = canvas(height=2.35)
     picture.set_layout_engine("none")
     sizes, parts = [], []
-    share = 1 / len(norms)
-    for i, norm in enumerate(norms):
-        title, words, inside = shares[i]
-        ax = picture.add_axes((i * share + 0.03, 0.27, share - 0.04, 0.6))
+    wide = 1 / len(norms)
+    for i, (norm, (title, words, inside)) in enumerate(zip(norms, shares, strict=True)):
+        ax = picture.add_axes((i * wide + 0.03, 0.27, wide - 0.04, 0.6))
         colour = look("layer" if norm == "token" else norm.partition("-")[0]).colour
         _voxels(ax, inside, colour)
         _edges(ax)
-        middle = (i + 0.5) * share
+        middle = (i + 0.5) * wide
         size = 10 if len(norms) <= 4 else 9
         picture.text(middle, 0.9, title, ha="center", color=colour, size=size, weight="bold")
         lines = f"one mean per\n{words}"
         picture.text(middle, 0.245, lines, ha="center", va="top", color=QUIET, size=size - 1)
-        cells = [
-            (n, c, p)
-            for n in range(EXAMPLES)
-            for c in range(CHANNELS)
-            for p in range(POSITIONS)
-            if inside(n, c, p)
-        ]
-        sizes.append(len(cells))
-        parts.append(f"{title}: {len(cells)} cells, one mean per {words}")
+        sizes.append(sum(inside(*cell) for cell in np.ndindex(*SIZES)))
+        parts.append(f"{title}: {sizes[-1]} cells, one mean per {words}")
     picture.text(0.5, 0.03, KEY, ha="center", color=QUIET, size=8.5)
-    total = EXAMPLES * CHANNELS * POSITIONS
     head = (
         f"{count(len(norms), 'cube')} of {EXAMPLES} examples, {CHANNELS} channels and "
-        f"{POSITIONS} positions, {total} cells; coloured are the cells that share one mean. "
+        f"{POSITIONS} positions, {np.prod(SIZES)} cells; coloured are the cells that share one "
+        "mean. "
     )
     text = head[0].upper() + head[1:] + "; ".join(parts) + "."
     return Figure(picture, alt or text, caption, sizes, provenance)
@@ -112,26 +103,19 @@ def _screen(n: float, c: float, p: float) -> tuple[float, float]:
 
 def _voxels(ax: Any, inside: Callable[[int, int, int], bool], colour: str) -> None:
     """Draw the three faces that the eye sees, cell by cell, each face in its own light."""
+    seen = [
+        (cell, side)
+        for side in LIGHT
+        for cell in np.ndindex(*SIZES)
+        if cell[side] == SIZES[side] - 1
+    ]
+    seen.sort(key=lambda face: (face[1] != 2, face[0][2]))  # the top, then the walls from below
     faces, shades = [], []
-
-    def add(cell: tuple[int, int, int], corners: list[tuple[int, int, int]], light: float) -> None:
-        faces.append([_screen(*corner) for corner in corners])
-        base = to_rgb(colour) if inside(*cell) else (0.93, 0.93, 0.94)
-        toward = 1.0 if light > 1 else 0.0
-        weight = abs(light - 1)
-        shades.append([channel + (toward - channel) * weight for channel in base])
-
-    for n in range(EXAMPLES):
-        for c in range(CHANNELS):
-            t = POSITIONS
-            add((n, c, L), [(n, c, t), (n + 1, c, t), (n + 1, c + 1, t), (n, c + 1, t)], 1.32)
-    for p in range(POSITIONS):
-        for c in range(CHANNELS):
-            e = EXAMPLES
-            add((N, c, p), [(e, c, p), (e, c + 1, p), (e, c + 1, p + 1), (e, c, p + 1)], 0.9)
-        for n in range(EXAMPLES):
-            e = CHANNELS
-            add((n, C, p), [(n, e, p), (n + 1, e, p), (n + 1, e, p + 1), (n, e, p + 1)], 1.1)
+    for cell, side in seen:
+        u, v = np.delete(np.eye(3), side, axis=0)
+        corner = np.add(cell, np.eye(3)[side])
+        faces.append([_screen(*(corner + step)) for step in (0 * u, u, u + v, v)])
+        shades.append(_lit(colour if inside(*cell) else OUTSIDE, LIGHT[side]))
     ax.add_collection(
         PolyCollection(faces, facecolors=shades, edgecolors="#8a8a8a", linewidths=0.6)
     )
@@ -141,6 +125,11 @@ def _voxels(ax: Any, inside: Callable[[int, int, int], bool], colour: str) -> No
     ax.set_axis_off()
 
 
+def _lit(colour: Any, light: float) -> np.ndarray:
+    """Mix a colour with white in a light above 1, with black below."""
+    return np.array(to_rgb(colour)) * (1 - abs(light - 1)) + max(0, light - 1)
+
+
 def _edges(ax: Any) -> None:
     """Name the three edges by the letters of the key."""
     spots = {
@@ -148,8 +137,6 @@ def _edges(ax: Any) -> None:
         "C": (_screen(EXAMPLES, CHANNELS / 2, 0), (7, -8)),
         "L": (_screen(0, CHANNELS, POSITIONS / 2), (-8, 0)),
     }
+    middle: dict[str, Any] = {"ha": "center", "va": "center", "annotation_clip": False}
     for name, (spot, aside) in spots.items():
-        ax.annotate(
-            name, spot, xytext=aside, textcoords="offset points", ha="center", va="center",
-            fontsize=9, fontstyle="italic", annotation_clip=False,
-        )  # fmt: skip
+        write(ax, name, spot, aside, fontstyle="italic", **middle)

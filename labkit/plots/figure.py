@@ -16,13 +16,41 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
+from labkit.display import publish
+
 from .style import DPI, book
 
 MOST_NUMBERS = 400
 
 
-class Figure:
-    """A finished picture: `alt` says what is drawn, `caption` says what to look for."""
+class Shown:
+    """What a notebook shows with a caption below it, and what a build reads of it."""
+
+    kind = "figure"
+    alt: str
+    caption: str
+    data: list[float | None]
+    provenance: Mapping[str, Any] | None
+
+    def pages(self) -> dict[str, str]:
+        """Return what is shown, by its type."""
+        raise NotImplementedError
+
+    def metadata(self) -> dict[str, Any]:
+        """Return what a build reads: alt text, caption, numbers and where they came from."""
+        keys = ("alt", "caption", "data", "provenance")
+        return {key: getattr(self, key) for key in keys}
+
+    def _ipython_display_(self) -> None:
+        publish(self.pages(), self.kind, **self.metadata())
+        publish_caption(self.caption)
+
+    def __repr__(self) -> str:
+        return self.alt
+
+
+class Figure(Shown):
+    """A finished picture: `alt` says what is drawn, `caption` and a `note` what to look for."""
 
     def __init__(
         self,
@@ -31,6 +59,7 @@ class Figure:
         caption: str,
         data: Any,
         provenance: Mapping[str, Any] | None = None,
+        note: str = "",
     ) -> None:
         for name, text in (("alt", alt), ("caption", caption)):
             if not isinstance(text, str) or not text.strip():
@@ -38,7 +67,8 @@ class Figure:
                     f"a figure needs a non-empty {name}, got {text!r}; "
                     + ("say what is drawn, with numbers" if name == "alt" else "say what to see")
                 )
-        self.fig, self.alt, self.caption = fig, alt.strip(), caption.strip()
+        self.fig, self.alt = fig, alt.strip()
+        self.caption = " ".join(filter(None, (caption.strip(), note.strip())))
         self.data = thin(data)
         self.provenance = dict(provenance) if provenance is not None else None
         self._png: bytes | None = None
@@ -70,35 +100,18 @@ class Figure:
             raise ValueError(f"a figure is saved as .png, .svg or .pdf, got {path.name!r}")
         return path
 
-    def metadata(self) -> dict[str, Any]:
-        """Give what a build reads: alt text, caption, numbers and where they came from."""
-        return {
-            "kind": "figure",
-            "alt": self.alt,
-            "caption": self.caption,
-            "data": self.data,
-            "provenance": self.provenance,
-        }
+    def pages(self) -> dict[str, str]:
+        """Return the picture, and its alt text in its place."""
+        return {"image/png": self.base64(), "text/plain": self.alt}
 
-    def _ipython_display_(self) -> None:
-        png = base64.b64encode(self.png()).decode("ascii")
-        show({"image/png": png, "text/plain": self.alt}, self.metadata())
-        show_caption(self.caption)
-
-    def __repr__(self) -> str:
-        return self.alt
+    def base64(self) -> str:
+        """Return the PNG as a page or a notebook holds it."""
+        return base64.b64encode(self.png()).decode("ascii")
 
 
-def show(bundle: dict[str, str], labkit: dict[str, Any]) -> None:
-    """Publish one output whose metadata says what kind of output it is."""
-    from IPython.display import display  # only a notebook has it
-
-    display(bundle, raw=True, metadata={"labkit": labkit})
-
-
-def show_caption(caption: str) -> None:
+def publish_caption(caption: str) -> None:
     """Publish a caption as an output of its own."""
-    show({"text/markdown": caption, "text/plain": caption}, {"kind": "caption"})
+    publish({"text/markdown": caption, "text/plain": caption}, "caption")
 
 
 def thin(data: Any) -> list[float | None]:

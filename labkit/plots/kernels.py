@@ -7,14 +7,15 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from labkit.kernel_view import find_package
+
 from .alt import number, trend
 from .figure import Figure
-from .labels import DOTS
+from .labels import DOTS, make_handle
 from .looks import Look, looks
 from .style import QUIET, WIDTH, book, canvas, dress
 from .ticks import place_ticks
@@ -28,10 +29,7 @@ Shares = dict[str, dict[str, dict[int, float]]]  # direction, provider, row leng
 def publish(file: Path) -> str:
     """Write table and figure of a recorded file beside it; give the table's text."""
     # By its path, and not as an import: the report needs neither Triton nor its package.
-    package = find_spec("normkernels")
-    if package is None or package.origin is None:
-        raise ValueError("normkernels is not installed here; `make setup` does it")
-    report = Path(package.origin).parent / "bench" / "report.py"
+    report = find_package() / "bench" / "report.py"
     words = [sys.executable, str(report), str(file)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -65,27 +63,28 @@ def kernel_shares(recorded: Mapping[str, Any]) -> Figure:
             ax.axhline(TARGETS[way], color=QUIET, linewidth=0.9, linestyle=DOTS, zorder=1)
             length = "values of a head" if kernel == "qk_norm_rope" else "values of a row"
             dress(ax, length, "% of copy's bandwidth", f"{kernel}, {way}")
-    handles = [
-        axes[0, 0].plot([], [], color=look.colour, marker=look.marker, linestyle=look.line,
-                        label=name)[0]
-        for name, look in styles.items()
-    ]  # fmt: skip
+    handles = [make_handle(*named) for named in styles.items()]
     dry = bool(recorded["dry_run"])
-    picture.legend(
-        handles=handles, loc="outside upper left", ncols=len(handles), alignment="left",
-        title="DRY RUN: these are no measurements" if dry else None, title_fontsize=18,
-    )  # fmt: skip
+    title = "DRY RUN: these are no measurements" if dry else None
+    above: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "title_fontsize": 18}
+    picture.legend(handles=handles, ncols=len(handles), title=title, **above)
     warning = "DRY RUN, no measurements. " if dry else ""
+    data = [
+        [n, share]
+        for shares in kernels.values()
+        for lines in shares.values()
+        for points in lines.values()
+        for n, share in points.items()
+    ]
     return Figure(
         picture,
         f"{warning}Line plots of the share of copy's bandwidth, in per cent, against row length on "
         f"{device}, bf16. {'. '.join(_sentences(kernels))}.",
         f"{warning}Bytes that must move, over time, over copy's bandwidth for the same bytes "
         f"({device}, bf16, 64 MiB and more). Dotted: the target. Who was wrong is not drawn.",
-        [[n, share] for shares in kernels.values() for lines in shares.values()
-         for points in lines.values() for n, share in points.items()],
+        data,
         recorded["provenance"],
-    )  # fmt: skip
+    )
 
 
 def _read(recorded: Mapping[str, Any]) -> dict[str, Shares]:
@@ -107,12 +106,10 @@ def _draw(ax: Any, lines: dict[str, dict[int, float]], styles: dict[str, Look]) 
     ax.set_xscale("log", base=2)
     for name, look in styles.items():
         points = lines.get(name, {})
+        wide, front = (2.4, 4) if name == OURS else (1.4, 3)
         ax.plot(
-            [*points], [*points.values()], color=look.colour, linestyle=look.line,
-            marker=look.marker, markersize=look.size, markeredgecolor="white",
-            markeredgewidth=0.5, zorder=4 if name == OURS else 3,
-            linewidth=2.4 if name == OURS else 1.4,
-        )  # fmt: skip
+            list(points), list(points.values()), linewidth=wide, zorder=front, **look.marked_line
+        )
     ax.set_ylim(0, max(105, 1.05 * max(max(points.values()) for points in lines.values())))
     place_ticks(ax, sorted({n for points in lines.values() for n in points}), log=True)
 

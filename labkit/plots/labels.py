@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.lines import Line2D
+from scipy.optimize import isotonic_regression
 
 from .looks import Look
-from .style import QUIET
+from .style import QUIET, write
 
 DOTS: Any = (0, (2, 2))
 
@@ -24,54 +25,33 @@ class End(NamedTuple):
 def name_lines(ax: Any, ends: Sequence[End], markers: bool = True) -> None:
     """Write each name beside its line's end, or make a legend if the names would collide."""
     ax.figure.draw_without_rendering()
-    low, high = ax.get_window_extent().y0, ax.get_window_extent().y1
-    points = np.array([(0.0, end.height) for end in ends])
-    wanted = ax.transData.transform(points)[:, 1]
+    box = ax.get_window_extent()
+    wanted = ax.transData.transform([(0.0, end.height) for end in ends])[:, 1]
     line = 11.5 * ax.figure.dpi / 72
     placed = _apart(wanted, line)
-    room = np.abs(placed - wanted).max() <= 1.5 * line
-    if room and all(end.reaches for end in ends) and len(ends) <= 9 and np.isfinite(wanted).all():
+    room = len(ends) <= 9 and np.abs(placed - wanted).max() <= 1.5 * line
+    if room and all(end.reaches for end in ends) and np.isfinite(wanted).all():
         for end, y in zip(ends, placed, strict=True):
-            ax.annotate(
-                end.name,
-                (1, (y - low) / (high - low)),
-                xycoords="axes fraction",
-                xytext=(7, 0),
-                textcoords="offset points",
-                va="center",
-                color=end.look.colour if end.look else QUIET,
-                fontweight="bold" if end.look else "normal",
-                fontsize=9,
-            )
+            ink = {"color": end.look.colour, "weight": "bold"} if end.look else {"color": QUIET}
+            spot = (1, (y - box.y0) / box.height)
+            write(ax, end.name, spot, (7, 0), xycoords="axes fraction", va="center", **ink)
         return
-    ax.legend(
-        handles=[_handle(end, markers) for end in ends],
-        loc="upper left",
-        bbox_to_anchor=(1.01, 1),
-        borderaxespad=0,
-    )
+    handles = [make_handle(end.name, end.look, markers) for end in ends]
+    ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
 
 
-def _handle(end: End, markers: bool) -> Line2D:
-    if end.look is None:
-        return Line2D([], [], color=QUIET, linewidth=0.9, linestyle=DOTS, label=end.name)
-    colour, marker, _ = end.look
-    style: dict[str, Any] = {"marker": marker if markers else "", "linestyle": end.look.line}
-    return Line2D([], [], color=colour, label=end.name, **style)
+def make_handle(name: str, look: Look | None, markers: bool = True) -> Line2D:
+    """Make a legend's entry for a line of that look; without one, for a reference line."""
+    if look is None:
+        return Line2D([], [], color=QUIET, linewidth=0.9, linestyle=DOTS, label=name)
+    marker = look.marker if markers else ""
+    return Line2D([], [], color=look.colour, marker=marker, linestyle=look.line, label=name)
 
 
 def _apart(wanted: np.ndarray, gap: float) -> np.ndarray:
     """Move heights as little as needed until neighbours are a line apart."""
     order = np.argsort(wanted, kind="stable")
-    groups: list[list[float]] = []  # [centre, members]
-    for y in wanted[order]:
-        groups.append([float(y), 1])
-        while len(groups) > 1:
-            (below, n), (above, m) = groups[-2:]
-            if above - below >= (n + m) / 2 * gap:
-                break
-            groups[-2:] = [[(below * n + above * m) / (n + m), n + m]]
-    placed = [centre + (i - (n - 1) / 2) * gap for centre, n in groups for i in range(int(n))]
-    result = np.empty_like(wanted)
-    result[order] = placed
-    return result
+    steps = gap * np.arange(len(wanted))
+    placed = np.empty_like(wanted)
+    placed[order] = isotonic_regression(wanted[order] - steps).x + steps
+    return placed

@@ -9,12 +9,18 @@ from matplotlib.transforms import ScaledTranslation
 
 from .alt import count, diverged, sentences, trend
 from .figure import Figure
-from .labels import End, name_lines
+from .labels import End
 from .looks import Look, looks
-from .reference import mark
-from .stats import floats, mean_and_half, need, seeds_in
-from .style import book, canvas, dress
-from .ticks import log_ticks, make_headroom, place_ticks
+from .series import (
+    check_series,
+    finish_axes,
+    mean_and_half,
+    read_values,
+    say_seeds,
+    start_axes,
+)
+from .style import book, dress
+from .ticks import place_ticks
 
 Points = dict[Any, list[float]]  # setting -> one value per seed
 
@@ -41,58 +47,38 @@ def curves(
     """
     table, xs = _read(series, logx)
     lost = any(not isfinite(y) for arm in table.values() for ys in arm.values() for y in ys)
-    picture = canvas()
-    ax = picture.add_subplot()
-    if logx:
-        ax.set_xscale("log")
-    if logy:
-        ax.set_yscale("log", nonpositive="mask")
-
     place = {x: float(i) if isinstance(x, str) else float(x) for i, x in enumerate(xs)}
-    ends = []
+    ax = start_axes(logx, logy)
+    ends, parts = [], []
     for i, (name, style) in enumerate(looks(table).items()):
         points = {place[x]: ys for x, ys in table[name].items()}
         dodge = (i - (len(table) - 1) / 2) * 2.2
-        _draw(ax, points, style, dodge)
+        means = _draw(ax, points, style, dodge)
         _cross_diverged(ax, points, style, dodge * 1.5)
-        alive = [x for x, ys in points.items() if any(map(isfinite, ys))]
-        height = mean_and_half(points[alive[-1]])[0] if alive else nan
-        ends.append(End(name, height, style, bool(alive) and alive[-1] == place[xs[-1]]))
-    marks = mark(ax, reference, ylim)
-    if ylim:
-        ax.set_ylim(*ylim)
-    elif lost:
-        make_headroom(ax)
-    if logy:
-        log_ticks(ax)
+        alive = {x: mean for x, mean in zip(points, means, strict=True) if isfinite(mean)}
+        height = list(alive.values())[-1] if alive else nan
+        ends.append(End(name, height, style, reaches=place[xs[-1]] in alive))
+        parts.append(trend(name, list(table[name]), means) + diverged(table[name]))
     place_ticks(ax, xs, logx)
     dress(ax, xlabel, ylabel, title)
-    name_lines(ax, ends + marks.ends)
+    marks = finish_axes(ax, ends, reference, ylim, crossed=lost)
 
     counts = [len(ys) for points in table.values() for ys in points.values()]
-    note = f"Points: {seeds_in(counts)}; lines: their mean; bars: its 95 % t interval."
+    note = f"Points: {say_seeds(counts)}; lines: their mean; bars: its 95 % t interval."
     if max(counts) == 1:
         note = "One seed."
     if lost:
         note += " Crosses: diverged runs."
     head = f"Line plot of {ylabel} against {xlabel} for {count(len(table), 'series')}"
-    parts = [
-        trend(name, list(points), [mean_and_half(ys)[0] for ys in points.values()])
-        + diverged(points)
-        for name, points in table.items()
-    ]
-    return Figure(
-        picture,
-        alt or sentences(head, parts, marks.drawn) + marks.note,
-        caption and (caption if counted else f"{caption} {note}") + marks.note,
-        [[place[x], *ys] for points in table.values() for x, ys in points.items()],
-        provenance,
-    )
+    data = [[place[x], *ys] for points in table.values() for x, ys in points.items()]
+    text = sentences(head, parts, marks.drawn) + marks.note
+    note = "" if counted else note
+    return Figure(ax.figure, alt or text, caption, data, provenance, note + marks.note)
 
 
 def _read(series: Mapping[str, Mapping[Any, Any]], logx: bool) -> tuple[dict[str, Points], list]:
     """Put every series in the order of its settings; refuse what cannot be drawn."""
-    need(series, "curves")
+    check_series(series, "curves")
     xs = list(dict.fromkeys(x for points in series.values() for x in points))
     named = any(isinstance(x, str) for x in xs)
     if not named:
@@ -100,7 +86,8 @@ def _read(series: Mapping[str, Mapping[Any, Any]], logx: bool) -> tuple[dict[str
     if logx and (named or xs[0] <= 0):
         raise ValueError(f"a logarithmic x axis needs positive numbers, got {xs[0]!r}")
     table = {
-        name: {x: floats(points[x]) for x in xs if x in points} for name, points in series.items()
+        name: {x: read_values(points[x]) for x in xs if x in points}
+        for name, points in series.items()
     }
     for name, points in table.items():
         for x, ys in points.items():
@@ -109,40 +96,32 @@ def _read(series: Mapping[str, Mapping[Any, Any]], logx: bool) -> tuple[dict[str
     return table, xs
 
 
-def _draw(ax: Any, points: Points, style: Look, dodge: float) -> None:
-    """Draw one series a few pixels aside, so that no interval hides another's."""
+def _draw(ax: Any, points: Points, style: Look, dodge: float) -> list[float]:
+    """Draw one series a few pixels aside, so that no interval hides another's; give its means."""
     to = ax.transData + ScaledTranslation(dodge / 72, 0, ax.figure.dpi_scale_trans)
     xs = list(points)
     means, halves = np.transpose([mean_and_half(ys) for ys in points.values()])
+    run: dict[str, Any] = {"markersize": 4, "markeredgewidth": 0, "alpha": 0.5, "transform": to}
     for x, ys in points.items():
         if len(ys) > 1:
-            ax.plot(
-                [x] * len(ys), ys, style.marker, color=style.colour, markersize=4,
-                markeredgewidth=0, alpha=0.5, transform=to,
-            )  # fmt: skip
-    low = means - halves
+            ax.plot([x] * len(ys), ys, style.marker, color=style.colour, **run)
+    low, high = means - halves, means + halves
     if ax.get_yscale() == "log":  # an interval that reaches below zero ends near the lowest run
         low = np.where(low > 0, low, [np.nanmin([*ys, np.inf]) / 2 for ys in points.values()])
-    spots = [(x, y) for x, ys in points.items() for y in ys]
-    spots += [*zip(xs, low, strict=True), *zip(xs, means + halves, strict=True)]
     # The shifted lines do not count for the axes' limits: count their points by hand.
+    spots = [(x, y) for x, ys in points.items() for y in ys]
+    spots += [*zip(xs, low, strict=True), *zip(xs, high, strict=True)]
     ax.update_datalim([spot for spot in spots if isfinite(spot[1])])
     ax.autoscale_view()
-    ax.vlines(xs, low, means + halves, color=style.colour, linewidth=1.3, transform=to)
-    ax.plot(
-        xs, means, color=style.colour, linestyle=style.line, marker=style.marker,
-        markeredgecolor="white", markeredgewidth=0.5, markersize=style.size, zorder=3,
-        transform=to,
-    )  # fmt: skip
+    ax.vlines(xs, low, high, color=style.colour, linewidth=1.3, transform=to)
+    ax.plot(xs, means, zorder=3, transform=to, **style.marked_line)
+    return means.tolist()
 
 
 def _cross_diverged(ax: Any, points: Points, style: Look, dodge: float) -> None:
     """Mark each setting at which a run diverged with a cross near the top of the axes."""
     xs = [x for x, ys in points.items() if not all(map(isfinite, ys))]
-    if not xs:
-        return
     aside = ScaledTranslation(dodge / 72, 0, ax.figure.dpi_scale_trans)
-    ax.plot(
-        xs, [0.96] * len(xs), "x", color=style.colour, markersize=7, markeredgewidth=1.8,
-        transform=ax.get_xaxis_transform() + aside, zorder=4,
-    )  # fmt: skip
+    to = ax.get_xaxis_transform() + aside
+    cross: dict[str, Any] = {"markersize": 7, "markeredgewidth": 1.8, "zorder": 4}
+    ax.plot(xs, [0.96] * len(xs), "x", color=style.colour, transform=to, **cross)

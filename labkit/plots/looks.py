@@ -7,6 +7,7 @@ printer.
 
 import re
 from collections.abc import Iterable
+from itertools import product
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -33,6 +34,8 @@ DASHES: dict[str, Any] = {
     "dashdotdot": (0, (6, 1.5, 1.2, 1.5, 1.2, 1.5)),
 }
 SPARE_MARKERS = "<>H8"  # only for names that have no row below
+# Thin shapes are drawn larger to weigh the same.
+SIZES = {"X": 8.5, "P": 8, "*": 10, "^": 7.5, "v": 7.5, "D": 6, "d": 7.5}
 
 
 class Look(NamedTuple):
@@ -44,15 +47,25 @@ class Look(NamedTuple):
 
     @property
     def size(self) -> float:
-        """Give the marker's size: thin shapes are drawn larger to weigh the same."""
-        return {"X": 8.5, "P": 8, "*": 10, "^": 7.5, "v": 7.5, "D": 6, "d": 7.5}.get(
-            self.marker, 6.5
-        )
+        """Return the marker's size."""
+        return SIZES.get(self.marker, 6.5)
 
     @property
     def line(self) -> Any:
-        """Give matplotlib's line style."""
+        """Return matplotlib's line style."""
         return DASHES[self.dash]
+
+    @property
+    def marked_line(self) -> dict[str, Any]:
+        """Return how matplotlib plots a line whose markers have a white edge."""
+        return {
+            "color": self.colour,
+            "linestyle": self.line,
+            "marker": self.marker,
+            "markersize": self.size,
+            "markeredgecolor": "white",
+            "markeredgewidth": 0.5,
+        }
 
 
 # method  colour  marker  dash
@@ -118,12 +131,12 @@ def method_of(name: str) -> str | None:
 
 
 def look(name: str) -> Look:
-    """Give the look of one method; an unknown name gets a fixed one of its own."""
+    """Return the look of one method; an unknown name gets a fixed one of its own."""
     return looks([name])[name]
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:
-    """Give every name in one figure a look of its own; known methods keep theirs."""
+    """Return every name in one figure a look of its own; known methods keep theirs."""
     names = list(names)
     chosen = {name: LOOKS[name] for name in names if name in LOOKS}
     for name in names:
@@ -133,19 +146,21 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
         options = _spare(name, LOOKS[method].colour if method else None)
         if method:
             options = [LOOKS[method], *options]
-        taken = {(known.marker, known.dash) for known in chosen.values()}
-        alike = {(known.colour, known.dash) for known in chosen.values()}
-        free = [option for option in options if (option.marker, option.dash) not in taken]
-        # Lines without markers must differ too: another dash where the colour is the same.
-        free.sort(key=lambda option: (option.colour, option.dash) in alike)
-        chosen[name] = free[0] if free else options[-1]
+        chosen[name] = min(options, key=lambda option: _clashes(option, chosen.values()))
     return {name: chosen[name] for name in names}
+
+
+def _clashes(option: Look, others: Iterable[Look]) -> tuple[bool, bool]:
+    """Say whether another has its marker and dash, and whether another has its colour and dash."""
+    # Lines without markers must differ too: another dash where the colour is the same.
+    marked = {(other.marker, other.dash) for other in others}
+    bare = {(other.colour, other.dash) for other in others}
+    return (option.marker, option.dash) in marked, (option.colour, option.dash) in bare
 
 
 def _spare(name: str, colour: str | None) -> list[Look]:
     """List the looks that no method owns, in an order that depends on the name alone."""
     colours = [colour] if colour else list(COLOURS.values())
-    pairs = [(marker, dash) for dash in DASHES for marker in SPARE_MARKERS]
-    spare = [Look(c, *pair) for pair in pairs for c in colours]
+    spare = [Look(c, m, dash) for dash, m, c in product(DASHES, SPARE_MARKERS, colours)]
     start = crc32(name.encode()) % len(spare)
     return spare[start:] + spare[:start]

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from math import isfinite
-from typing import Any, TypeGuard
+from math import isfinite, nan
+from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -11,13 +11,14 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.patches import Rectangle
 
-from .alt import count, number, sentences
+from .alt import count, number, sentences, short
 from .figure import Figure
 from .style import INK, QUIET, book, canvas, contrast
 from .ticks import plain
 
-HATCHED: dict[str, Any] = {"edgecolor": "#bdbdbd", "linewidth": 0}
+PALE = "#f2f2f2"  # the ground of a run that diverged
 Cells = Mapping[tuple[Any, Any], float | None]
+Numbers = dict[tuple[Any, Any], float]  # NaN is a run that diverged
 
 
 @book()
@@ -50,32 +51,27 @@ def grid_map(
         ax.set_visible(False)
     for ax, (name, cells) in zip(axes.flat, grids.items(), strict=False):
         for i, row in enumerate(rows):
-            values_here = [cells.get((row, col), "not run") for col in cols]
-            for j, value in enumerate(values_here):
-                if _alive(value):
+            here = [cells.get((row, col)) for col in cols]
+            for j, value in enumerate(here):
+                if value is not None and isfinite(value):
                     _cell(ax, i, j, value, shades, digits)
-            _hatch(ax, i, [v != "not run" and not _alive(v) for v in values_here], across)
+            _hatch(ax, i, [v is not None and not isfinite(v) for v in here], across)
         _frame(ax, rows, cols, name)
     picture.supxlabel(col_label, fontsize=9.5)
     picture.supylabel(row_label, fontsize=9.5)
-    heading: dict[str, Any] = {"fontsize": 9.5, "color": QUIET}
+    text, heading = value_label, {"fontsize": 9.5, "color": QUIET}
     if title:
-        heading = {"fontsize": 10, "fontweight": "bold"}
-    picture.suptitle(
-        f"{title}: {value_label}" if title else value_label, x=0.01, ha="left", **heading
-    )
-    parts = [_sentence(name, cells, row_label, col_label) for name, cells in grids.items()]
+        text, heading = f"{title}: {value_label}", {"fontsize": 10, "fontweight": "bold"}
+    picture.suptitle(text, x=0.01, ha="left", **heading)
     head = f"Heat map of {value_label} by {row_label} and {col_label}"
-    return Figure(
-        picture,
-        alt or sentences(head + f", {count(len(grids), 'panel')}" * (len(grids) > 1), parts),
-        caption,
-        [list(cells.values()) for cells in grids.values()],
-        provenance,
-    )
+    if len(grids) > 1:
+        head += f", {count(len(grids), 'panel')}"
+    parts = [_sentence(name, cells, row_label, col_label) for name, cells in grids.items()]
+    data = [list(cells.values()) for cells in grids.values()]
+    return Figure(picture, alt or sentences(head, parts), caption, data, provenance)
 
 
-def _read(values: Cells | None, panels: Mapping[str, Cells] | None) -> dict[str, Cells]:
+def _read(values: Cells | None, panels: Mapping[str, Cells] | None) -> dict[str, Numbers]:
     if (values is None) == (panels is None):
         raise ValueError("grid_map takes either values or panels={name: values}, exactly one")
     grids = dict(panels) if panels is not None else {"": values or {}}
@@ -84,30 +80,26 @@ def _read(values: Cells | None, panels: Mapping[str, Cells] | None) -> dict[str,
             raise ValueError(f"a map needs cells, panel {name!r} has none; fill {{(row, col): x}}")
     if not grids:
         raise ValueError("grid_map needs at least one panel, got an empty dict")
-    return grids
+    return {
+        name: {key: nan if v is None else float(v) for key, v in cells.items()}
+        for name, cells in grids.items()
+    }
 
 
-def _sides(grids: Mapping[str, Cells], side: int) -> list[Any]:
+def _sides(grids: Mapping[str, Numbers], side: int) -> list[Any]:
     """List rows or columns: numbers in order, names as they came."""
     keys = list(dict.fromkeys(key[side] for cells in grids.values() for key in cells))
     return keys if any(isinstance(key, str) for key in keys) else sorted(keys)
 
 
-def _shades(grids: Mapping[str, Cells], log: bool, limits: Any) -> ScalarMappable:
-    numbers = [v for cells in grids.values() for v in cells.values() if v is not None]
-    numbers = [v for v in numbers if isfinite(v)] or [1.0]
+def _shades(grids: Mapping[str, Numbers], log: bool, limits: Any) -> ScalarMappable:
+    numbers = [v for cells in grids.values() for v in cells.values() if isfinite(v)] or [1.0]
     low, high = limits or (min(numbers), max(numbers))
     if log and low <= 0:
         raise ValueError(f"a logarithmic colour scale needs positive values, got {low:g}")
     norm = (LogNorm if log else Normalize)(low, high if high > low else low + abs(low) * 0.1 + 1e-9)
-    pale = LinearSegmentedColormap.from_list(
-        "pale", colormaps["YlGnBu"](np.linspace(0.02, 0.92, 64))
-    )
-    return ScalarMappable(norm, pale)
-
-
-def _alive(value: Any) -> TypeGuard[float]:
-    return value is not None and value != "not run" and isfinite(value)
+    colours = colormaps["YlGnBu"](np.linspace(0.02, 0.92, 64))
+    return ScalarMappable(norm, LinearSegmentedColormap.from_list("pale", colours))
 
 
 def _cell(ax: Any, i: int, j: int, value: float, shades: ScalarMappable, digits: int) -> None:
@@ -121,55 +113,46 @@ def _cell(ax: Any, i: int, j: int, value: float, shades: ScalarMappable, digits:
 
 def _hatch(ax: Any, i: int, lost: list[bool], across: int) -> None:
     """Hatch the diverged cells of a row; neighbours share one word, which then fits."""
-    ground = "#f2f2f2"
-    for dead, run in groupby(enumerate(lost), key=lambda place: place[1]):
-        places = [j for j, _ in run]
+    hatched: dict[str, Any] = {"hatch": "////", "edgecolor": "#bdbdbd", "linewidth": 0}
+    for dead, run in groupby(range(len(lost)), key=lost.__getitem__):
+        places = list(run)
         if not dead:
             continue
         for j in places:
-            ax.add_patch(Rectangle((j, i), 1, 1, facecolor=ground, hatch="////", **HATCHED))
+            ax.add_patch(Rectangle((j, i), 1, 1, facecolor=PALE, **hatched))
             ax.add_patch(Rectangle((j, i), 1, 1, fill=False, edgecolor="white", linewidth=1.5))
         wide = len(places) * 600 / across / len(lost)  # pixels
-        ax.text(
-            np.mean(places) + 0.5, i + 0.5, "diverged" if wide > 60 else "div.", ha="center",
-            va="center", fontsize=8, bbox={"facecolor": ground, "edgecolor": "none", "pad": 1.2},
-        )  # fmt: skip
+        word, middle = "diverged" if wide > 60 else "div.", np.mean(places) + 0.5
+        box = {"facecolor": PALE, "edgecolor": "none", "pad": 1.2}
+        ax.text(middle, i + 0.5, word, ha="center", va="center", fontsize=8, bbox=box)
 
 
 def _write(value: float, digits: int) -> str:
     if value and not 1e-3 <= abs(value) < 1e4:
-        return (
-            f"{value:.{max(0, digits - 2)}e}".replace("e+0", "e")
-            .replace("e+", "e")
-            .replace("e-0", "e-")
-        )
+        return short(f"{value:.{max(0, digits - 2)}e}")
     return f"{value:#.{digits}g}".rstrip(".")
 
 
 def _frame(ax: Any, rows: Sequence[Any], cols: Sequence[Any], name: str) -> None:
     ax.set_xlim(0, len(cols))
     ax.set_ylim(len(rows), 0)
-    names = [[side if isinstance(side, str) else plain(side) for side in ls] for ls in (cols, rows)]
-    ax.set_xticks(np.arange(len(cols)) + 0.5, names[0])
-    ax.set_yticks(np.arange(len(rows)) + 0.5, names[1])
+    ax.set_xticks(np.arange(len(cols)) + 0.5, map(_say, cols))
+    ax.set_yticks(np.arange(len(rows)) + 0.5, map(_say, rows))
     ax.tick_params(length=0)
     ax.grid(False)
-    for spine in ax.spines.values():
-        spine.set_visible(False)
+    ax.spines[:].set_visible(False)
     ax.set_title(name, loc="left", fontsize=9.5, fontweight="bold")
 
 
-def _sentence(name: str, cells: Cells, row_label: str, col_label: str) -> str:
+def _sentence(name: str, cells: Numbers, row_label: str, col_label: str) -> str:
     """Name the lowest and the highest cell, and how many diverged."""
-    alive = {key: v for key, v in cells.items() if v is not None and isfinite(v)}
-    lost = len(cells) - len(alive)
+    alive = {key: v for key, v in cells.items() if isfinite(v)}
     parts = []
-    if alive:
-        for word, best in (("lowest", min), ("highest", max)):
-            row, col = key = best(alive, key=lambda k: alive[k])
-            where = f"{row_label} {_say(row)}, {col_label} {_say(col)}"
-            parts.append(f"{word} {number(alive[key])} at {where}")
-    if lost:
+    for word, best in (("lowest", min), ("highest", max)) if alive else ():
+        row, col = key = best(alive, key=lambda k: alive[k])
+        where = f"{row_label} {_say(row)}, {col_label} {_say(col)}"
+        parts.append(f"{word} {number(alive[key])} at {where}")
+    if lost := len(cells) - len(alive):
         parts.append(f"{lost} of {len(cells)} cells diverged")
     return f"{name}: {', '.join(parts)}" if name else ", ".join(parts)
 

@@ -37,7 +37,7 @@ def norm_curves(
     axes = picture.subplots(down, across, squeeze=False)
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
-    sentences = []
+    parts = []
     for ax, (name, panel) in zip(axes.flat, panels.items(), strict=False):
         xs, ys = (np.asarray(values, dtype=float) for values in panel["points"])
         ax.plot(xs, ys, ".", color=COLOURS["vermillion"], markersize=3.5, alpha=0.6, zorder=2)
@@ -48,24 +48,22 @@ def norm_curves(
         words = f"{name}: inputs from {number(xs.min())} to {number(xs.max())}"
         words += f", outputs from {number(ys.min())} to {number(ys.max())}"
         if (bend := panel.get("bend")) is not None:
-            place = {"xycoords": "axes fraction", "ha": "right", "color": QUIET, "fontsize": 8.5}
-            ax.annotate(f"bend {bend:.2f}", (0.98, 0.03), **place)
+            at: dict[str, Any] = {"transform": ax.transAxes, "ha": "right"}
+            ax.text(0.98, 0.03, f"bend {bend:.2f}", color=QUIET, fontsize=8.5, **at)
             words += f", bend {number(bend)}"
-        sentences.append(words)
+        parts.append(words)
     picture.supxlabel("input x", fontsize=9.5)
     picture.supylabel("output, before gain and shift", fontsize=9.5)
     if any(panel.get("lines") for panel in panels.values()):
-        picture.legend(
-            *axes.flat[0].get_legend_handles_labels(), loc="outside upper right", ncols=3
-        )
+        handles = axes.flat[0].get_legend_handles_labels()
+        picture.legend(*handles, loc="outside upper right", ncols=3)
     text = f"Scatter plots of output against input for {count(len(panels), 'norm')}. "
     data = [[*panel["points"], *panel.get("lines", ())] for panel in panels.values()]
-    return Figure(picture, alt or text + "; ".join(sentences) + ".", caption, data, provenance)
+    return Figure(picture, alt or text + "; ".join(parts) + ".", caption, data, provenance)
 
 
 def _tokens(ax: Any, lines: Sequence[Sequence[float]]) -> None:
     """Draw what the norm is for three tokens alone."""
     for (x0, y0, x1, y1), (name, colour, dash) in zip(lines, LINES, strict=False):
-        ax.plot(
-            [x0, x1], [y0, y1], color=COLOURS[colour], linestyle=dash, label=name, linewidth=1.3
-        )
+        style = {"color": COLOURS[colour], "linestyle": dash, "linewidth": 1.3}
+        ax.plot([x0, x1], [y0, y1], label=name, **style)

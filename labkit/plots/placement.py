@@ -16,45 +16,41 @@ class Place(NamedTuple):
 
     title: str
     equation: str
-    before: bool
-    after: bool
-    stream: bool
-    final: bool
-    only_between: bool = False  # on the stream after attention only, not after the feed-forward
+    before: bool = False
+    after: bool = False
+    stream: int = 0  # after how many of the two additions
+    final: bool = False
     inside: str = ""  # what attention norms inside
 
 
 PLACES = {
-    "post": Place(
-        "Post-Norm", r"$x \leftarrow \mathrm{norm}(x + f(x))$", False, False, True, False
-    ),
-    "pre": Place("Pre-Norm", r"$x \leftarrow x + f(\mathrm{norm}(x))$", True, False, False, True),
+    "post": Place("Post-Norm", r"$x \leftarrow \mathrm{norm}(x + f(x))$", stream=2),
+    "pre": Place("Pre-Norm", r"$x \leftarrow x + f(\mathrm{norm}(x))$", before=True, final=True),
     "sandwich": Place(
         "Sandwich",
         r"$x \leftarrow x + \mathrm{norm}(f(\mathrm{norm}(x)))$",
-        True,
-        True,
-        False,
-        True,
+        before=True,
+        after=True,
+        final=True,
     ),
     "output": Place(
-        "Output norm", r"$x \leftarrow x + \mathrm{norm}(f(x))$", False, True, False, True
+        "Output norm", r"$x \leftarrow x + \mathrm{norm}(f(x))$", after=True, final=True
     ),
     "hybrid": Place(
         "HybridNorm",
         r"$y = x + \mathrm{MHA}_{qkv}(x)$"
         "\n"
         r"$x \leftarrow \mathrm{norm}(y) + \mathrm{FFN}(\mathrm{norm}(y))$",
-        False,
-        False,
-        True,
-        True,
-        only_between=True,
+        stream=1,
+        final=True,
         inside="norms on q, k, v",
     ),
-    "none": Place("No norm", r"$x \leftarrow x + f(x)$", False, False, False, False),
+    "none": Place("No norm", r"$x \leftarrow x + f(x)$"),
 }
-TALL, WIDE, STREAM, BRANCH, STEP = 0.54, 2.2, 0.0, 1.9, 0.85
+TALL, WIDE = 0.54, 2.2  # a box
+STREAM, BRANCH = 0.0, 1.9  # where they run
+STEP = 0.85  # from box to box
+PLUS = 0.17  # the radius of an addition
 NEXT = r"$x_{\ell+1}$"
 MOST = 3  # more do not fit on a page
 
@@ -78,67 +74,51 @@ def placement_diagram(
         )
     picture = canvas(width=WIDTH if len(recipes) > 1 else WIDTH / 2)
     axes = picture.subplots(1, len(recipes), squeeze=False)[0]
-    tops = [
-        _block(ax, PLACES[recipe], look(recipe).colour)
-        for ax, recipe in zip(axes, recipes, strict=True)
-    ]
+    places = [PLACES[recipe] for recipe in recipes]
+    colours = [look(recipe).colour for recipe in recipes]
+    top = max(map(_block, axes, places, colours))
     # about 48 pixels a unit, so that words fit their boxes
-    picture.set_figheight(0.6 + 0.44 * (max(tops) + 1.65))
-    for ax, recipe in zip(axes, recipes, strict=True):
+    picture.set_figheight(0.6 + 0.44 * (top + 1.65))
+    for ax, place, colour in zip(axes, places, colours, strict=True):
         ax.set_xlim(-1.5, 3.1)
-        ax.set_ylim(-1.35, max(tops) + 0.3)
+        ax.set_ylim(-1.35, top + 0.3)
         ax.set_aspect("equal")
         ax.set_axis_off()
-        ax.set_title(
-            PLACES[recipe].title, fontsize=11, fontweight="bold", color=look(recipe).colour
-        )
-        ax.text(0.5, -0.01, PLACES[recipe].equation, transform=ax.transAxes, ha="center", va="top")
-    counts = [
-        [p.before + p.after, int(p.stream), int(p.final)] for p in map(PLACES.get, recipes) if p
-    ]
-    alt = alt or f"Block diagrams of {count(len(recipes), 'recipe')}. " + " ".join(
-        _say(PLACES[r]) for r in recipes
-    )
-    return Figure(picture, alt, caption, counts, provenance)
+        ax.set_title(place.title, fontsize=11, fontweight="bold", color=colour)
+        ax.text(0.5, -0.01, place.equation, transform=ax.transAxes, ha="center", va="top")
+    data = [[place.before + place.after, place.stream > 0, place.final] for place in places]
+    text = " ".join([f"Block diagrams of {count(len(places), 'recipe')}.", *map(_say, places)])
+    return Figure(picture, alt or text, caption, data, provenance)
 
 
 def _block(ax: Any, place: Place, colour: str) -> float:
     """Draw attention, then the feed-forward layer, each around the stream; give the top."""
     y, start = 0.0, -0.75
     ax.text(STREAM, start - 0.08, r"$x_\ell$", ha="center", va="top", fontsize=10.5)
-    for sublayer in ("attention", "feed-forward"):
-        fork = y
-        parts = ["norm"] * place.before + [sublayer] + ["norm"] * place.after
-        _line(ax, [(STREAM, fork), (BRANCH, fork)])
+    for i, sublayer in enumerate(("attention", "feed-forward")):
+        below = y
+        _line(ax, (STREAM, y), (BRANCH, y))
         y += 0.12
-        below = fork
-        for part in parts:
+        for part in ["norm"] * place.before + [sublayer] + ["norm"] * place.after:
             y += STEP
             _arrow(ax, (BRANCH, below), (BRANCH, y - TALL / 2))
             _box(ax, BRANCH, y, part, colour)
-            if part == "attention" and place.inside:
-                ax.text(
-                    BRANCH + 0.1, y + TALL / 2 + 0.04, place.inside, fontsize=7.5, color=colour,
-                    va="bottom",
-                )  # fmt: skip
             below = y + TALL / 2
+            if part == "attention":
+                words = {"fontsize": 7.5, "color": colour, "va": "bottom"}
+                ax.text(BRANCH + 0.1, below + 0.04, place.inside, **words)
         y += STEP * 0.8
-        _line(ax, [(BRANCH, below), (BRANCH, y)])
-        _arrow(ax, (BRANCH, y), (STREAM + 0.17, y))
-        _stream(ax, start, y - 0.17)
-        ax.add_patch(
-            Circle((STREAM, y), 0.17, facecolor="white", edgecolor=INK, linewidth=1.2, zorder=4)
-        )
-        ax.plot([STREAM], [y], "+", color=INK, markersize=7, zorder=5)
-        start = y + 0.17
-        if place.stream and not (place.only_between and sublayer == "feed-forward"):
+        _line(ax, (BRANCH, below), (BRANCH, y))
+        _arrow(ax, (BRANCH, y), (STREAM + PLUS, y))
+        _stream(ax, start, y - PLUS)
+        start = _plus(ax, y)
+        if i < place.stream:
             y += STEP
             start = _on_stream(ax, start, y, colour)
         y += 0.55
     if place.final:
-        ax.text(
-            STREAM - 0.28, y + 0.16, "after the\nlast block", fontsize=8.5, ha="right", va="center"
-        )
+        aside = {"fontsize": 8.5, "ha": "right", "va": "center"}
+        ax.text(STREAM - 0.28, y + 0.16, "after the\nlast block", **aside)
         _stream(ax, start, y - 0.05, head=False)
         ax.plot([STREAM] * 3, [y + 0.06, y + 0.16, y + 0.26], "o", color=INK, markersize=1.8)
         ax.text(STREAM + 0.28, y + 0.16, NEXT, va="center", fontsize=10.5)
@@ -152,6 +132,14 @@ def _block(ax: Any, place: Place, colour: str) -> float:
     return y + 0.2
 
 
+def _plus(ax: Any, y: float) -> float:
+    """Draw where a branch is added to the stream; give the top."""
+    circle = {"facecolor": "white", "edgecolor": INK, "linewidth": 1.2, "zorder": 4}
+    ax.add_patch(Circle((STREAM, y), PLUS, **circle))
+    ax.plot(STREAM, y, "+", color=INK, markersize=7, zorder=5)
+    return y + PLUS
+
+
 def _on_stream(ax: Any, start: float, y: float, colour: str) -> float:
     _stream(ax, start, y - TALL / 2)
     _box(ax, STREAM, y, "norm", colour)
@@ -160,17 +148,13 @@ def _on_stream(ax: Any, start: float, y: float, colour: str) -> float:
 
 def _box(ax: Any, x: float, y: float, text: str, colour: str) -> None:
     norm = text == "norm"
-    wide = WIDE if not norm else 1.2
-    ax.add_patch(
-        FancyBboxPatch(
-            (x - wide / 2, y - TALL / 2), wide, TALL, boxstyle="round,pad=0,rounding_size=0.1",
-            facecolor=colour if norm else "#eeeeee", edgecolor=colour if norm else "#7a7a7a",
-            zorder=3,
-        )
-    )  # fmt: skip
-    ax.text(
-        x, y, text, ha="center", va="center", fontsize=9, color="white" if norm else INK, zorder=4
-    )
+    wide = 1.2 if norm else WIDE
+    face, edge, ink = (colour, colour, "white") if norm else ("#eeeeee", "#7a7a7a", INK)
+    style: dict[str, Any] = {"facecolor": face, "edgecolor": edge, "zorder": 3}
+    corner = (x - wide / 2, y - TALL / 2)
+    shape = "round,pad=0,rounding_size=0.1"
+    ax.add_patch(FancyBboxPatch(corner, wide, TALL, boxstyle=shape, **style))
+    ax.text(x, y, text, ha="center", va="center", fontsize=9, color=ink, zorder=4)
 
 
 def _stream(ax: Any, low: float, high: float, head: bool = True) -> None:
@@ -183,24 +167,18 @@ def _arrow(ax: Any, start: tuple, end: tuple, width: float = 1.2, style: str = "
     ax.annotate("", end, start, arrowprops=arrow)
 
 
-def _line(ax: Any, points: list[tuple[float, float]]) -> None:
-    ax.plot(*zip(*points, strict=True), color=INK, linewidth=1.2, solid_capstyle="butt")
+def _line(ax: Any, start: tuple, end: tuple) -> None:
+    ax.plot(*zip(start, end, strict=True), color=INK, linewidth=1.2, solid_capstyle="butt")
 
 
 def _say(place: Place) -> str:
-    spots = [
-        word
-        for there, word in (
-            (place.before, "before each sublayer"),
-            (place.after, "after each sublayer, inside its branch"),
-            (bool(place.inside), "inside attention, on q, k and v"),
-            (
-                place.stream,
-                "on the residual stream, after "
-                + ("the first of 2 additions" if place.only_between else "each of 2 additions"),
-            ),
-            (place.final, "once more after the last block"),
-        )
-        if there
-    ]
-    return f"{place.title}: norms {' and '.join(spots)}." if spots else f"{place.title}: 0 norms."
+    additions = "the first of 2 additions" if place.stream == 1 else "each of 2 additions"
+    spots = {
+        "before each sublayer": place.before,
+        "after each sublayer, inside its branch": place.after,
+        "inside attention, on q, k and v": place.inside,
+        f"on the residual stream, after {additions}": place.stream,
+        "once more after the last block": place.final,
+    }
+    there = " and ".join(spot for spot, holds in spots.items() if holds)
+    return f"{place.title}: norms {there}." if there else f"{place.title}: 0 norms."

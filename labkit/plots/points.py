@@ -8,10 +8,10 @@ import numpy as np
 
 from .alt import count, number, sentences, spread
 from .figure import Figure
-from .looks import looks
+from .looks import Look, looks
 from .reference import mark
-from .stats import floats, mean_and_half, need, seeds_in
-from .style import QUIET, book, canvas, dress
+from .series import check_series, mean_and_half, read_values, say_seeds, start_axes
+from .style import QUIET, book, dress, name_rows, write, write_beside_row
 
 
 @book()
@@ -31,66 +31,54 @@ def dots(
 
     A `threshold` is always drawn, a `reference` where the points stay readable beside it.
     """
-    need(groups, "dots")
-    table = {name: floats(values) for name, values in groups.items()}
-    lines = threshold if isinstance(threshold, Mapping) else {}
+    check_series(groups, "dots")
+    table = {name: read_values(values) for name, values in groups.items()}
+    thresholds = threshold if isinstance(threshold, Mapping) else {}
     if threshold is not None and not isinstance(threshold, Mapping):
-        lines = {"threshold": float(threshold)}
-    picture = canvas(height=1.15 + 0.42 * len(table) + 0.2 * bool(title))
-    ax = picture.add_subplot()
-    if logx:
-        ax.set_xscale("log")
-    for x in lines.values():
+        thresholds = {"threshold": float(threshold)}
+    ax = start_axes(logx, height=1.15 + 0.42 * len(table) + 0.2 * bool(title))
+    for x in thresholds.values():
         ax.axvline(x, color=QUIET, linewidth=1, linestyle=(0, (2, 2)), zorder=1)
     for row, (name, style) in enumerate(looks(table).items()):
-        kept = [x for x in table[name] if isfinite(x)]
-        mean, half = mean_and_half(kept)
-        ax.plot(
-            kept, np.full(len(kept), row - 0.17), style.marker, color=style.colour,
-            markersize=5, markeredgewidth=0, alpha=0.55,
-        )  # fmt: skip
-        ax.hlines(row + 0.15, mean - half, mean + half, color=style.colour, linewidth=2)
-        ax.plot(mean, row + 0.15, "|", color=style.colour, markersize=11, markeredgewidth=2.2)
-        ax.annotate(
-            _figures(mean, half, len(table[name]) - len(kept)),
-            (1, row), xycoords=("axes fraction", "data"), xytext=(8, 0),
-            textcoords="offset points", va="center", fontsize=9,
-        )  # fmt: skip
+        _draw(ax, row, table[name], style)
     marks = mark(ax, reference, which="x")
-    lines = {**lines, **marks.drawn}
-    for row, name in enumerate(sorted(lines, key=lambda name: lines[name])):
-        x, high = lines[name], row % 2  # neighbours do not write over one another
-        ax.annotate(
-            f"{name} {number(x)}" if name == "threshold" else name,
-            (x, 1), xycoords=("data", "axes fraction"), xytext=(0, 3 + 11 * high),
-            textcoords="offset points", ha="center", va="bottom", color=QUIET, fontsize=9,
-        )  # fmt: skip
-    ax.set_yticks(range(len(table)), list(table))
-    ax.set_ylim(len(table) - 0.5, -0.5)
-    ax.tick_params(axis="y", length=0)
+    lines = {**thresholds, **marks.drawn}
+    for i, (name, x) in enumerate(sorted(lines.items(), key=lambda line: line[1])):
+        text = f"{name} {number(x)}" if name == "threshold" else name
+        above = (0, 14 if i % 2 else 3)  # neighbours do not write over one another
+        place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": "center"}
+        write(ax, text, (x, 1), above, va="bottom", color=QUIET, **place)
+    name_rows(ax, table)
     ax.spines["left"].set_visible(False)
     ax.grid(True, axis="x")
     ax.grid(False, axis="y")
     dress(ax, xlabel, "", title)
+    seeds = say_seeds(map(len, table.values()))
+    note = f"Points: {seeds}; tick and bar: mean and 95 % t interval."
     head = f"Dot plot of {xlabel} for {count(len(table), 'group')}"
-    note = f"Points: {seeds_in(map(len, table.values()))}; tick and bar: mean and 95 % t interval."
-    return Figure(
-        picture,
-        alt
-        or sentences(head, [spread(name, xs) for name, xs in table.items()], lines) + marks.note,
-        caption and f"{caption} {note}{marks.note}",
-        [list(table.values()), list(lines.values())],
-        provenance,
-    )
+    parts = [spread(name, xs) for name, xs in table.items()]
+    text = sentences(head, parts, lines) + marks.note
+    data = [list(table.values()), list(lines.values())]
+    return Figure(ax.figure, alt or text, caption, data, provenance, note + marks.note)
+
+
+def _draw(ax: Any, row: int, values: list[float], style: Look) -> None:
+    """Draw one group: its points above, its mean and interval below, the mean in figures."""
+    kept = [x for x in values if isfinite(x)]
+    mean, half = mean_and_half(kept)
+    point: dict[str, Any] = {"markersize": 5, "markeredgewidth": 0, "alpha": 0.55}
+    ax.plot(kept, [row - 0.17] * len(kept), style.marker, color=style.colour, **point)
+    ax.hlines(row + 0.15, mean - half, mean + half, color=style.colour, linewidth=2)
+    ax.plot(mean, row + 0.15, "|", color=style.colour, markersize=11, markeredgewidth=2.2)
+    write_beside_row(ax, row, _figures(mean, half, len(values) - len(kept)))
 
 
 def _figures(mean: float, half: float, lost: int) -> str:
     """Write mean ± half width with as many decimals as the half width deserves."""
     if not isfinite(mean):
         return "diverged"
-    if half > 0:
+    text = number(mean)
+    if half > 0 and abs(mean) < 1e5:
         places = int(np.clip(1 - np.floor(np.log10(half)), 0, 6))
-        text = f"{mean:.{places}f} ± {half:.{places}f}" if abs(mean) < 1e5 else number(mean)
-    else:
-        text = number(mean)
+        text = f"{mean:.{places}f} ± {half:.{places}f}"
     return f"{text}, {lost} diverged" if lost else text

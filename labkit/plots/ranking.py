@@ -1,13 +1,16 @@
 """Rankings: the same things put in order several times; lines join a thing's places."""
 
 from collections.abc import Mapping
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 from .alt import count, number
 from .figure import Figure
-from .looks import looks
-from .style import QUIET, book, canvas
+from .looks import Look, looks
+from .series import read_values
+from .style import QUIET, book, canvas, write
+
+Column = dict[str, float]  # a number for each name
 
 
 @book()
@@ -26,87 +29,72 @@ def ranking(
     `columns` maps a heading to {name: number}. Names in `marked` are drawn strongly, the others
     are quiet.
     """
-    names = _names(columns)
-    orders = {title: _order(values, names) for title, values in columns.items()}
-    most = len(names)
-    picture = canvas(height=1.0 + 0.24 * most + 0.2 * bool(title))
+    table = _read(columns)
+    values = list(table.values())
+    names = list(values[0])
+    orders = [_order(column) for column in values]
+    picture = canvas(height=1.0 + 0.24 * len(names) + 0.2 * bool(title))
     ax = picture.add_subplot()
     for name, style in looks(names).items():
-        strong = name in marked
-        ys = [order[name] for order in orders.values()]
-        ax.plot(
-            range(len(ys)), ys, color=style.colour if strong else QUIET, marker=style.marker,
-            linestyle=style.line if strong else "solid", markersize=style.size if strong else 4,
-            linewidth=2.2 if strong else 0.7, alpha=1 if strong else 0.6, zorder=3 if strong else 2,
-        )  # fmt: skip
-        weight, ink = ("bold", style.colour) if strong else ("normal", QUIET)
-        sides = zip((0, len(ys) - 1), ("right", "left"), (-10, 10), strict=True)
-        for (i, side, away), values in zip(sides, (_first(columns), _last(columns)), strict=True):
-            ax.annotate(
-                _label(name, values.get(name), side, digits), (i, ys[i]), xytext=(away, 0),
-                textcoords="offset points", ha=side, va="center", fontsize=8.5, color=ink,
-                fontweight=weight,
-            )  # fmt: skip
-    for i, values in enumerate(columns.values()):
-        if lost := [name for name in names if not _alive(values.get(name))]:
-            ax.hlines(most - len(lost) + 0.5, i - 0.12, i + 0.12, color=QUIET, linewidth=1)
-    ax.set_xticks(range(len(columns)), list(columns))
+        ys = [order.index(name) + 1 for order in orders]
+        ink = _draw(ax, ys, style, name in marked)
+        first, last = (_write(column[name], digits) for column in (values[0], values[-1]))
+        write(ax, f"{name}  {first}", (0, ys[0]), (-10, 0), ha="right", **ink)
+        write(ax, f"{last}  {name}", (len(ys) - 1, ys[-1]), (10, 0), ha="left", **ink)
+    for i, column in enumerate(values):
+        if lost := sum(not isfinite(value) for value in column.values()):
+            ax.hlines(len(names) - lost + 0.5, i - 0.12, i + 0.12, color=QUIET, linewidth=1)
+    ax.set_xticks(range(len(table)), list(table))
     ax.tick_params(axis="x", length=0, top=False, labeltop=True, labelbottom=False, pad=6)
-    ax.set_ylim(most + 0.6, 0.4)
-    ax.set_xlim(-0.75, len(columns) - 0.25)
+    ax.set_ylim(len(names) + 0.6, 0.4)
+    ax.set_xlim(-0.75, len(table) - 0.25)
     ax.set_yticks([])
     ax.grid(False)
-    for spine in ax.spines.values():
-        spine.set_visible(False)
+    ax.spines[:].set_visible(False)
     if title:
         ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
-    return Figure(
-        picture,
-        alt or _sentences(columns, orders),
-        caption,
-        [[values.get(name) for name in names] for values in columns.values()],
-        provenance,
-    )
+    data = [list(column.values()) for column in values]
+    return Figure(picture, alt or _sentences(table), caption, data, provenance)
 
 
-def _names(columns: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _read(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Column]:
+    """Read the same names in the same order from every column; None becomes NaN."""
     if len(columns) < 2:
         raise ValueError(f"a comparison of rankings needs two columns or more, got {len(columns)}")
-    names = list(_first(columns))
+    names = list(next(iter(columns.values())))
+    table = {}
     for title, values in columns.items():
         if set(values) != set(names) or len(names) < 2:
             raise ValueError(f"every column ranks the same names, {title!r} does not")
-    return names
+        numbers = read_values(values[name] for name in names)
+        table[title] = dict(zip(names, numbers, strict=True))
+    return table
 
 
-def _first(columns: Mapping[str, Any]) -> Mapping[str, Any]:
-    return next(iter(columns.values()))
+def _order(column: Column) -> list[str]:
+    """Put the smallest first, and what has no number last."""
+    return sorted(column, key=lambda name: column[name] if isfinite(column[name]) else inf)
 
 
-def _last(columns: Mapping[str, Any]) -> Mapping[str, Any]:
-    return list(columns.values())[-1]
+def _draw(ax: Any, ys: list[int], style: Look, strong: bool) -> dict[str, Any]:
+    """Draw a thing's places; give how its name is written."""
+    words: dict[str, Any] = {"fontsize": 8.5, "va": "center"}
+    if strong:
+        how = {"linewidth": 2.2, "zorder": 3, "linestyle": style.line, "markersize": style.size}
+        ax.plot(ys, marker=style.marker, color=style.colour, **how)
+        return {**words, "color": style.colour, "fontweight": "bold"}
+    ax.plot(ys, marker=style.marker, color=QUIET, markersize=4, linewidth=0.7, alpha=0.6)
+    return {**words, "color": QUIET}
 
 
-def _alive(value: float | None) -> bool:
-    return value is not None and isfinite(value)
+def _write(value: float, digits: int) -> str:
+    return f"{value:#.{digits}g}" if isfinite(value) else "diverged"
 
 
-def _order(values: Mapping[str, float | None], names: list[str]) -> dict[str, int]:
-    """Give each name its place from 1, the smallest first, what has no number last."""
-    keyed = sorted(names, key=lambda name: (not _alive(values[name]), values[name] or 0.0))
-    return {name: place for place, name in enumerate(keyed, start=1)}
-
-
-def _label(name: str, value: float | None, side: str, digits: int) -> str:
-    figure = f"{value:#.{digits}g}" if value is not None and isfinite(value) else "diverged"
-    return f"{name}  {figure}" if side == "right" else f"{figure}  {name}"
-
-
-def _sentences(columns: Mapping[str, Any], orders: Mapping[str, Mapping[str, int]]) -> str:
+def _sentences(table: Mapping[str, Column]) -> str:
     parts = []
-    for title, order in orders.items():
-        placed = sorted(order, key=lambda name: order[name])
-        numbers = [f"{name} {number(columns[title][name])}" for name in placed]
+    for title, column in table.items():
+        numbers = [f"{name} {number(column[name])}" for name in _order(column)]
         parts.append(f"{title}: {', '.join(numbers)}")
-    things = count(len(next(iter(orders.values()))), "thing")
-    return f"{things} ranked {len(columns)} times, best first. {'. '.join(parts)}."
+    things = count(len(next(iter(table.values()))), "thing")
+    return f"{things} ranked {len(table)} times, best first. {'. '.join(parts)}."

@@ -24,7 +24,7 @@ class Marks(NamedTuple):
 
     @property
     def ends(self) -> list[End]:
-        """Give what names the lines beside the axes."""
+        """Return what names the lines beside the axes."""
         return [End(name, value, None) for name, value in self.drawn.items()]
 
     @property
@@ -49,20 +49,16 @@ def mark(
     for name, value in reference.items():
         if not isfinite(value):
             raise ValueError(f"a reference line needs a finite number, {name!r} has {value}")
-    line = ax.axhline if which == "y" else ax.axvline
-    shown = ax.get_ylim() if which == "y" else ax.get_xlim()
-    to = getattr(ax, f"{which}axis").get_transform().transform
+    axis, line = (ax.yaxis, ax.axhline) if which == "y" else (ax.xaxis, ax.axvline)
+    to = axis.get_transform().transform
     places = dict(zip(reference, to(np.array([*reference.values()], dtype=float)), strict=True))
-    low, high = sorted(to(np.array(limits or shown, dtype=float)).tolist())
+    low, high = sorted(to(np.array(limits or axis.get_view_interval(), dtype=float)).tolist())
     most = (high - low) / (1 if limits else SERIES)
-    middle, drawn = (low + high) / 2, set()
+    middle, beyond = (low + high) / 2, dict(reference)
     for name in sorted(reference, key=lambda name: abs(places[name] - middle)):
         reach = min(low, places[name]), max(high, places[name])
         if reach[1] - reach[0] <= most:
             low, high = reach
-            line(reference[name], color=QUIET, linewidth=0.9, linestyle=DOTS, zorder=1)
-            drawn.add(name)
-    return Marks(
-        {name: value for name, value in reference.items() if name in drawn},
-        {name: value for name, value in reference.items() if name not in drawn},
-    )
+            line(beyond.pop(name), color=QUIET, linewidth=0.9, linestyle=DOTS, zorder=1)
+    drawn = {name: value for name, value in reference.items() if name not in beyond}
+    return Marks(drawn, beyond)

@@ -8,7 +8,8 @@ import numpy as np
 from .alt import number, sentences
 from .figure import Figure
 from .looks import COLOURS
-from .style import INK, QUIET, book, canvas, dress
+from .series import start_axes
+from .style import INK, QUIET, book, dress, write
 from .ticks import log_ticks
 
 
@@ -32,32 +33,24 @@ def roof(
     """
     top = max(peaks.values())
     low, high = min(points.values()) / 2, 1.5 * max(*points.values(), 4 * top / bandwidth)
-    picture = canvas(height=3.9)
-    ax = picture.add_subplot()
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    ax = start_axes(logx=True, logy=True, height=3.9)
     x = np.geomspace(low, high, 200)
     ax.plot(x, np.minimum(bandwidth * x, top) / 1e12, color=INK, linewidth=2)
     for name, peak in peaks.items():
-        start = peak / bandwidth
-        ax.plot([start, high], [peak / 1e12] * 2, color=INK if peak == top else QUIET, linewidth=1)
-        ax.annotate(
-            f"{name}: {number(peak / 1e12)}, ridge at {number(start)}", (high, peak / 1e12),
-            xytext=(0, 4), textcoords="offset points", ha="right", va="bottom", fontsize=9,
-        )  # fmt: skip
+        start, y = peak / bandwidth, peak / 1e12
+        ax.plot([start, high], [y, y], color=INK if peak == top else QUIET, linewidth=1)
+        text = f"{name}: {number(y)}, ridge at {number(start)}"
+        write(ax, text, (high, y), (0, 4), ha="right", va="bottom")
     ordered = sorted(points.items(), key=lambda point: point[1])
     above = [at for _, at in ordered[1:]] + [np.inf]
     for i, (name, intensity) in enumerate(ordered):
-        y = min(bandwidth * intensity, top) / 1e12
-        below = intensity >= top / bandwidth
+        spot = (intensity, min(bandwidth * intensity, top) / 1e12)
         colour = list(COLOURS.values())[i % 6]
-        ax.plot(intensity, y, "osD^vP"[i % 6], color=colour, markersize=7, zorder=3)
-        ax.annotate(
-            name, (intensity, y),
-            xytext=(26, -13) if below else (9, -9 if above[i] < 2 * intensity else -2),
-            textcoords="offset points", ha="right" if below else "left", va="top",
-            color=colour, fontsize=9, fontweight="bold",
-        )  # fmt: skip
+        ax.plot(*spot, "osD^vP"[i % 6], color=colour, markersize=7, zorder=3)
+        aside, side = (9, -9 if above[i] < 2 * intensity else -2), "left"
+        if intensity >= top / bandwidth:  # the roof is flat: below it
+            aside, side = (26, -13), "right"
+        write(ax, name, spot, aside, ha=side, va="top", color=colour, fontweight="bold")
     ax.set_xlim(low, high)
     ax.set_ylim(bandwidth * low / 1e12, 3 * top / 1e12)
     log_ticks(ax, "x")
@@ -69,10 +62,5 @@ def roof(
     ]
     head = "Roofline: attainable 10¹² operations a second against operations for each byte"
     ridges = {f"ridge of {name}": peak / bandwidth for name, peak in peaks.items()}
-    return Figure(
-        picture,
-        alt or sentences(head, parts, ridges),
-        caption,
-        [bandwidth, list(peaks.values()), list(points.values())],
-        provenance,
-    )
+    data = [bandwidth, list(peaks.values()), list(points.values())]
+    return Figure(ax.figure, alt or sentences(head, parts, ridges), caption, data, provenance)

@@ -1,12 +1,12 @@
-"""Slider: precomputed pictures behind one range input; a page needs no kernel to move it."""
+"""Sliders: one value to move by hand; a widget in JupyterLab, precomputed pictures on the site."""
 
-import base64
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from .figure import Figure, show, show_caption, thin
+from .figure import Figure, Shown, publish_caption, thin
 
 MOST_BYTES = 300_000
 
@@ -36,14 +36,16 @@ PAGE = """<div class="labkit-slider" id="{id}" style="max-width: 720px">
 IMAGE = '<img src="data:image/png;base64,{png}" alt="{alt}" data-label="{label}"{hidden}>'
 
 
-class Slider:
-    """Figures under one slider, shown as a page fragment with the first picture as fallback."""
+class Slider(Shown):
+    """Figures under one slider; where no kernel listens, a page with the first as fallback."""
+
+    kind = "slider"
 
     def __init__(self, figures: Mapping[str, Figure], name: str, label: str, caption: str) -> None:
-        self.figures, self.name, self.caption = dict(figures), name, caption
+        self.figures, self.label, self.caption = dict(figures), label, caption
         first = next(iter(self.figures.values()))
         self.html = _page(self.figures, f"labkit-slider-{name}", label)
-        self.png = base64.b64encode(first.png()).decode("ascii")
+        self.png = first.base64()
         size = len(self.html.encode()) + len(self.png)
         if size > MOST_BYTES:
             raise ValueError(
@@ -54,25 +56,66 @@ class Slider:
             f"Slider over {label} with {len(self.figures)} pictures, "
             f"{', '.join(self.figures)}. First: {first.alt}"
         )
+        self.data = thin([figure.data for figure in self.figures.values()])
+        self.provenance = first.provenance
 
-    def metadata(self) -> dict[str, Any]:
-        """Give what a build reads, as a figure does."""
-        figures = list(self.figures.values())
-        return {
-            "kind": "slider",
-            "alt": self.alt,
-            "caption": self.caption,
-            "data": thin([figure.data for figure in figures]),
-            "provenance": figures[0].provenance,
-        }
+    def pages(self) -> dict[str, str]:
+        """Return the page fragment, the first picture and the alt text."""
+        return {"text/html": self.html, "image/png": self.png, "text/plain": self.alt}
 
     def _ipython_display_(self) -> None:
-        bundle = {"text/html": self.html, "image/png": self.png, "text/plain": self.alt}
-        show(bundle, self.metadata())
-        show_caption(self.caption)
+        if is_live():
+            self._show_widget()
+        else:
+            super()._ipython_display_()
 
-    def __repr__(self) -> str:
-        return self.alt
+    def _show_widget(self) -> None:
+        from IPython.display import display
+        from ipywidgets import HTML, Image, SelectionSlider, VBox
+
+        choice = SelectionSlider(
+            options=list(self.figures),
+            description=self.label,
+            style={"description_width": "initial"},
+            layout={"width": "95%"},
+        )
+        picture, words = Image(format="png", width=720), HTML()
+
+        def draw(name: str) -> None:
+            figure = self.figures[name]
+            picture.value, words.value = figure.png(), escape(figure.alt)
+
+        choice.observe(lambda change: draw(change["new"]), names="value")
+        draw(choice.value)
+        display(VBox([choice, picture, words]))
+        publish_caption(self.caption)
+
+
+def is_live() -> bool:
+    """Say whether a reader sits at a kernel: in a notebook, and not while the book is built."""
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()
+    return getattr(shell, "kernel", None) is not None and not os.environ.get("LABKIT_POOL")
+
+
+def explore(
+    draw: Callable[[Any], Figure],
+    values: Sequence[Any],
+    name: str,
+    *,
+    label: str,
+    caption: str | None = None,
+) -> Slider:
+    """Let the reader move one value and see `draw(value)`, a Figure.
+
+    In JupyterLab the range input is an ipywidget; on the site it moves precomputed pictures, at
+    most 300 kB in all. `name` is unique on its page, `label` names what moves.
+    """
+    if len(values) < 2 or len(set(map(str, values))) < len(values):
+        raise ValueError(f"there must be at least two values, all different, got {list(values)}")
+    pictures = {str(value): draw(value) for value in values}
+    return frames(pictures, name, label=label, caption=caption)
 
 
 def frames(
@@ -90,7 +133,7 @@ def frames(
 def _page(figures: Mapping[str, Figure], name: str, label: str) -> str:
     images = [
         IMAGE.format(
-            png=base64.b64encode(figure.png()).decode("ascii"),
+            png=figure.base64(),
             alt=escape(figure.alt),
             label=escape(key),
             hidden=" hidden" if i else "",

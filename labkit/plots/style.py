@@ -1,6 +1,6 @@
 """Style: the settings that every picture is drawn with. Nothing happens at import."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -66,16 +66,26 @@ def dress(ax: Any, xlabel: str, ylabel: str, title: str | None = None) -> None:
     """Name the axes: the quantity stands above its axis, where it reads without turning."""
     ax.set_xlabel(xlabel)
     ax.set_title(f"{title}\n" if title else "", loc="left", fontsize=10.5, fontweight="bold")
-    ax.annotate(
-        ylabel,
-        (0, 1),
-        xycoords="axes fraction",
-        xytext=(0, 6),
-        textcoords="offset points",
-        color=QUIET,
-        ha="left",
-        va="bottom",
-    )
+    above: dict[str, Any] = {"color": QUIET, "fontsize": 9.5, "ha": "left", "va": "bottom"}
+    write(ax, ylabel, (0, 1), (0, 6), xycoords="axes fraction", **above)
+
+
+def write(ax: Any, text: str, at: Any, aside: tuple[float, float], **how: Any) -> None:
+    """Write words `aside` points from a place."""
+    ax.annotate(text, at, xytext=aside, textcoords="offset points", **{"fontsize": 9, **how})
+
+
+def name_rows(ax: Any, names: Iterable[str]) -> None:
+    """Return every name a row of its own, the first on top."""
+    names = list(names)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)
+
+
+def write_beside_row(ax: Any, row: int, text: str) -> None:
+    """Write words at the right end of a row."""
+    write(ax, text, (1, row), (8, 0), xycoords=("axes fraction", "data"), va="center")
 
 
 def contrast(colour: Any, ground: Any = "white") -> float:

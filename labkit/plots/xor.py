@@ -8,7 +8,7 @@ import numpy as np
 from .alt import count, number
 from .figure import Figure
 from .looks import COLOURS
-from .style import HAIR, INK, book, canvas, dress
+from .style import HAIR, INK, book, canvas, dress, write
 
 
 @book()
@@ -59,16 +59,7 @@ def _classes(ax: Any, points: np.ndarray, labels: Sequence[int], names: np.ndarr
         spot = (round(float(point[0]), 6), round(float(point[1]), 6))
         here.setdefault(spot, []).append(f"({number(name[0])}, {number(name[1])})")
     for spot, words in here.items():
-        ax.annotate(
-            "\n".join(words),
-            spot,
-            xytext=(0, 9),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            fontsize=9,
-            color=INK,
-        )
+        write(ax, "\n".join(words), spot, (0, 9), ha="center", va="bottom")
     ax.set_xlim(centre[0] - 0.8 * reach, centre[0] + 0.8 * reach)
     ax.set_ylim(centre[1] - 0.8 * reach, centre[1] + 0.9 * reach)
     ax.grid(True, color=HAIR)
@@ -77,12 +68,7 @@ def _classes(ax: Any, points: np.ndarray, labels: Sequence[int], names: np.ndarr
 
 def _separate(ax: Any, a: float, b: float, c: float) -> None:
     low, high = ax.get_xlim(), ax.get_ylim()
-    ax.axline(
-        np.array([a, b]) * c / (a * a + b * b),
-        np.array([a, b]) * c / (a * a + b * b) + np.array([-b, a]),
-        color=INK,
-        linewidth=1.2,
-        linestyle=(0, (4, 2)),
-    )
+    foot = np.array([a, b]) * c / (a * a + b * b)
+    ax.axline(foot, foot + np.array([-b, a]), color=INK, linewidth=1.2, linestyle=(0, (4, 2)))
     ax.set_xlim(low)
     ax.set_ylim(high)

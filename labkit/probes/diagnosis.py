@@ -20,7 +20,6 @@ from labkit.model import Transformer
 from labkit.probes import make_probe
 from labkit.training import Record, loss_of
 
-Probes = Mapping[str, Any]
 # What a model shows without further training.
 OF_A_MODEL = ("validation", "test-batch-statistics", "test", "attention", "residual-rms",
               "leakage", "mean-share", "gradient-at-start")  # fmt: skip

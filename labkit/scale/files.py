@@ -1,4 +1,8 @@
-"""Files and folders that are whole or absent, whatever kills the writer."""
+"""Folders that are whole or count for nothing: what vouches for them, a JSON, is written last.
+
+A writer that fails removes what it began; one that is killed leaves a folder without its JSON,
+which no reader takes.
+"""
 
 import hashlib
 import json
@@ -9,79 +13,48 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-_PART, _GONE = ".writing-", ".removing-"
+from labkit.files import write_whole
+
+
+@contextmanager
+def filling(folder: Path) -> Iterator[None]:
+    """Make a folder for the block to fill, and remove it where the block fails.
+
+    ValueError where it exists: another process may be writing it.
+    """
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise ValueError(
+            f"{folder} exists already; name a new folder, or remove it first if no other process "
+            "is writing it"
+        ) from None
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON so that a reader, or a kill, at any moment sees the old file or the new one."""
-    write_text(path, json.dumps(value, indent=1, allow_nan=False))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write text so that a reader, or a kill, at any moment sees the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(_PART + path.name)
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    write_whole(path, json.dumps(value, indent=1, allow_nan=False))
     sync(path.parent)
 
 
-def read_json(path: Path, way_out: str) -> Any:
-    """Read a JSON object; ValueError says which file is damaged and what helps."""
+def read_json(path: Path, schema: int, way_out: str) -> dict[str, Any]:
+    """Read a JSON object of a schema; ValueError says which file is damaged and what helps."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} must be JSON, but it is damaged ({error}); {way_out}") from error
     if not isinstance(value, dict):
         raise ValueError(f"{path} must hold a JSON object, got {type(value).__name__}; {way_out}")
-    return value
-
-
-@contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """Fill a folder beside its place; it is moved there, synced, when the block ends well.
-
-    ValueError where another writer of the same folder is at work, or was killed.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(_PART + path.name)
-    try:
-        part.mkdir()
-    except FileExistsError:
+    if value.get("schema") != schema:
         raise ValueError(
-            f"{part} exists: another process writes {path}, or was killed while it did; wait for "
-            "it, or remove that folder"
-        ) from None
-    try:
-        yield part
-        for file in part.iterdir():
-            sync(file)
-        sync(part)
-        os.rename(part, path)
-        sync(path.parent)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-
-
-def remove_folder(path: Path) -> None:
-    """Remove a folder; half of it never stands under its name."""
-    gone = path.with_name(_GONE + path.name)
-    os.rename(path, gone)
-    shutil.rmtree(gone)
-
-
-def sweep(folder: Path) -> None:
-    """Remove what killed writers and removers left in a folder."""
-    for mark in (_PART, _GONE):
-        for left in folder.glob(f"{mark}*"):
-            if left.is_dir():
-                shutil.rmtree(left)
-            else:
-                left.unlink()
+            f"{path} must have schema {schema}, got {value.get('schema')!r}; {way_out}"
+        )
+    return value
 
 
 def sync(path: Path) -> None:

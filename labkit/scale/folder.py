@@ -5,15 +5,14 @@ OUT/log.jsonl        see labkit.scale.log
 OUT/checkpoints/     see labkit.scale.checkpoint
 """
 
-import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
+from labkit.files import locked
 from labkit.provenance import provenance
 from labkit.scale.config import ScaleConfig, continued
 from labkit.scale.files import read_json, write_json
@@ -24,57 +23,51 @@ SCHEMA = 1
 def settings(given: dict[str, Any], resume: bool) -> ScaleConfig:
     """Make a run's settings of what was given, and of what its folder holds if it goes on."""
     out = Path(given.get("out", ""))
-    path = out / "run.json"
-    if not resume:
-        if path.exists():
-            raise ValueError(
-                f"{out} holds a run already; --resume goes on with it, another --out starts anew"
-            )
-        config = ScaleConfig(**given)
+    exists = (out / "run.json").is_file()
+    if exists and not resume:
+        raise ValueError(
+            f"{out} holds a run already; --resume goes on with it, another --out starts anew"
+        )
+    if resume and not exists:
+        raise ValueError(
+            f"--resume needs a run in {out or '--out'}, found none; leave --resume out"
+        )
+    if resume:
+        config = continued(_read(out)["config"], {"device": "auto", **given})
     else:
-        if not path.is_file():
-            raise ValueError(
-                f"--resume needs a run in {out or '--out'}, found none; leave --resume out"
-            )
-        saved = read_json(path, "start the run anew in another --out")
-        config = continued(saved["config"], {"device": "auto", **given})
+        config = ScaleConfig(**given)
     if config.precision == "auto":
         gpu = config.device != "cpu" and torch.cuda.is_available()
         config = replace(config, precision="bfloat16" if gpu else "float32")
     return config
 
 
-@contextmanager
-def held(out: Path) -> Iterator[None]:
+def held(out: Path) -> AbstractContextManager[None]:
     """Hold a run's folder; ValueError where another process trains in it."""
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / ".lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(
-                f"another process trains in {out}; wait for it, or name another --out"
-            ) from None
-        yield
+
+    def refuse() -> NoReturn:
+        raise ValueError(f"another process trains in {out}; wait for it, or name another --out")
+
+    return locked(out / ".lock", on_wait=refuse)
 
 
 def describe(config: ScaleConfig, parameters: int, data: str) -> None:
     """Write what the run is; ValueError where it was made of other data."""
-    path = Path(config.out) / "run.json"
-    if path.exists():
-        before = read_json(path, "start the run anew in another --out")
-        if before["data"] != data:
-            raise ValueError(
-                f"the run in {config.out} was trained on other tokens than those in "
-                f"{config.data}; name its own --data"
-            )
-    write_json(
-        path,
-        {
-            "schema": SCHEMA,
-            "config": asdict(config),
-            "parameters": parameters,
-            "data": data,
-            "versions": provenance(),
-        },
-    )
+    out = Path(config.out)
+    if (out / "run.json").exists() and _read(out)["data"] != data:
+        raise ValueError(
+            f"the run in {out} was trained on other tokens than those in {config.data}; name its "
+            "own --data"
+        )
+    run = {
+        "schema": SCHEMA,
+        "config": asdict(config),
+        "parameters": parameters,
+        "data": data,
+        "versions": provenance(),
+    }
+    write_json(out / "run.json", run)
+
+
+def _read(out: Path) -> dict[str, Any]:
+    return read_json(out / "run.json", SCHEMA, "start the run anew in another --out")

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from labkit.scale.files import write_text
+from labkit.files import write_whole
 
 
 class Log:
@@ -27,7 +27,6 @@ class Log:
     """
 
     def __init__(self, folder: Path, tensorboard: str | None, writes: bool, done: int):
-        check_tensorboard(tensorboard)
         self._file = self._board = None
         if not writes:
             return
@@ -58,64 +57,38 @@ class Log:
     def sync(self) -> None:
         """Wait until all lines are on the disk."""
         if self._file is not None:
-            self._file.flush()
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Write what is left to the disk."""
         self.sync()
-        if self._file is not None:
-            self._file.close()
-        if self._board is not None:
-            self._board.close()
-
-
-def read_log(folder: Path) -> list[dict[str, Any]]:
-    """Read a run's lines; one that a kill cut off is left out. ValueError where one is damaged."""
-    lines, whole = _lines(folder / "log.jsonl")
-    if not whole:
-        raise ValueError(
-            f"{folder}/log.jsonl is damaged in line {len(lines) + 1}; --resume cuts off what the "
-            "newest checkpoint does not need, or put the file back"
-        )
-    return lines
-
-
-def losses(folder: Path) -> list[float | None]:
-    """Give a run's loss curve, nats per token; None for a loss that was not finite."""
-    return [line["loss"] for line in read_log(folder) if "step" in line]
-
-
-def _lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
-    """Read the lines before the first that is damaged; say whether these are all."""
-    lines: list[dict[str, Any]] = []
-    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-    for line in text.split("\n")[:-1]:
-        try:
-            lines.append(json.loads(line))
-        except ValueError:
-            return lines, False
-    return lines, True
+        for one in (self._file, self._board):
+            if one is not None:
+                one.close()
 
 
 def _rewind(path: Path, done: int) -> None:
     """Drop the lines of steps that will be trained again; ValueError where one is missing."""
-    kept = [
-        line
-        for line in _lines(path)[0]  # a crash of the machine may have damaged the last ones
-        if line.get("step", -1) < done
-        and line.get("after", 0) <= done
-        and "diverged_at" not in line
-    ]
-    logged = [line["step"] for line in kept if "step" in line]
-    if logged != list(range(done)):
-        hole = next((min(i, step) for i, step in enumerate(logged) if i != step), len(logged))
+    kept, due = [], 0
+    for text in path.read_text("utf-8", "replace").split("\n") if path.is_file() else []:
+        try:
+            line = json.loads(text)
+        except ValueError:  # a kill cut it off, or a crash of the machine damaged the last ones
+            break
+        if line.get("step", -1) >= done or line.get("after", 0) > done or "diverged_at" in line:
+            continue
+        if "step" in line:
+            if line["step"] != due:
+                break
+            due += 1
+        kept.append(text + "\n")
+    if due < done:
         raise ValueError(
             f"{path} must have one line for each of the {done} steps that are done, but step "
-            f"{hole} is missing or out of order: it is damaged; put the file back, or remove the "
-            f"checkpoints after step {hole}, and --resume trains those steps again"
+            f"{due} is missing or out of order: it is damaged; put the file back, or remove the "
+            f"checkpoints after step {due}, and --resume trains those steps again"
         )
-    write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
+    write_whole(path, "".join(kept))
 
 
 def check_tensorboard(folder: str | None) -> None:

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any, TypeVar, cast
 
 import torch
@@ -24,13 +23,6 @@ from labkit.model import Transformer
 from labkit.share import fraction, limit
 
 T = TypeVar("T")
-# What DDP calls the exchange of buffers before a pass: the first since torch 2.13.
-_BUFFERS = next(
-    name
-    for name in ("forward_sync_buffers", "broadcast_buffers")
-    if name in signature(DistributedDataParallel.__init__).parameters
-)
-
 _GROUPS: list[Any] = []  # kept, see `processes`
 
 
@@ -119,9 +111,7 @@ def wrap(model: Transformer, how: str, group: Group, half: bool = False) -> nn.M
     """
     if how == "ddp":
         ids = [group.device.index] if group.device.type == "cuda" else None
-        # Buffers are positions, which no step changes: norms over the batch are refused before.
-        quiet: dict[str, Any] = {_BUFFERS: False}
-        return DistributedDataParallel(model, device_ids=ids, **quiet)
+        return DistributedDataParallel(model, device_ids=ids)
     if how == "fsdp2":
         if lone := [name for name, p in model.named_parameters() if p.ndim == 0]:
             raise ValueError(

@@ -1,6 +1,11 @@
 """What a run will be, settled before it starts: how a step is divided, what it takes or forbids.
 
 batch = processes × micro-batch × accumulated passes, in sequences
+
+Its memory is counted on tensors without storage, before it takes any:
+
+states         16 bytes a parameter: weight, gradient and Adam's two moments, in float32
+activations    what one micro-batch's forward pass keeps for its backward pass
 """
 
 import json
@@ -8,14 +13,33 @@ import os
 import shutil
 from dataclasses import asdict, dataclass
 
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+
+from labkit.costs import kept_bytes
 from labkit.model import ModelConfig
 from labkit.norms import NORMS
 from labkit.scale.config import ScaleConfig
-from labkit.scale.memory import Memory, estimate
 from labkit.scale.parallel import Group, choose
 from labkit.scale.shards import Shards
 from labkit.scale.sizes import parameters
-from labkit.training import TrainConfig
+from labkit.training import TrainConfig, loss_of
+from labkit.units import in_words
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of one process."""
+
+    states: int
+    activations: int | None  # None: the model looks at values, and cannot be run without them
+
+    def __str__(self) -> str:
+        states = f"{in_words(self.states)} weights, gradients and optimizer"
+        if self.activations is None:
+            return f"{states} a process; activations unknown with this norm"
+        total = in_words(self.states + self.activations)
+        return f"{total} a process: {states}, {in_words(self.activations)} activations"
 
 
 @dataclass(frozen=True)
@@ -105,6 +129,33 @@ def settle(config: ScaleConfig, group: Group, shards: Shards) -> Plan:
         ),
         shards.tokens("train"),
     )
+
+
+def estimate(
+    config: ModelConfig,
+    count: int,
+    micro_batch: int,
+    half: bool,
+    shards: int = 1,
+    moments: int = 2,
+) -> Memory:
+    """Estimate a process's memory: formulas, before kernels save; buffers between come on top.
+
+    `count` is the number of parameters, `shards` over how many processes they are spread.
+    """
+    with torch.device("meta"):  # drawing weights needs values; meta tensors only pretend
+        model = config.build()
+    with (
+        FakeTensorMode(allow_non_fake_inputs=True),
+        torch.autocast("cpu", torch.bfloat16, enabled=half),
+    ):
+        model = model.to_empty(device="cpu")
+        tokens = torch.zeros(micro_batch, config.context, dtype=torch.int64)
+        try:
+            kept = kept_bytes(lambda: loss_of(model, tokens, tokens), model.parameters())
+        except DataDependentOutputException:  # PowerNorm reads how often it was called
+            kept = None
+    return Memory(4 * (2 + moments) * count // shards, kept)
 
 
 def _divided(config: ScaleConfig, world: int) -> tuple[int, int]:

@@ -1,23 +1,21 @@
 """Token shards: flat files of numbers, read as memory maps, and an index that vouches for them.
 
-    DIR/index.json               tokenizer, vocabulary, dtype; per file: split, tokens, sha256
-    DIR/train-00000.bin …        tokens, little-endian uint16, or uint32 above 65,536 tokens
-    DIR/validation-00000.bin …
-
-A folder is written beside its place and moved there whole.
+DIR/train-00000.bin …        tokens, little-endian uint16, or uint32 above 65,536 tokens
+DIR/validation-00000.bin …
+DIR/index.json               tokenizer, vocabulary, dtype; per file: split, tokens, sha256;
+                             written last
 """
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from labkit.scale.files import read_json, sha256_of, whole_folder, write_json
+from labkit.scale.files import filling, read_json, sha256_of, sync, write_json
 
 SCHEMA = 1
 _DTYPES = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
@@ -39,61 +37,50 @@ class Shards:
         return sum(len(part) for part in self.splits.get(split, []))
 
 
-class Writer:
-    """Collect tokens by split; a file is closed when it holds `shard_tokens`."""
+def write_shards(
+    folder: Path,
+    parts: Iterable[tuple[str, np.ndarray]],
+    tokenizer: dict[str, Any],
+    source: dict[str, Any],
+    shard_tokens: int = 2**27,
+) -> None:
+    """Write (split, tokens), one after another, into a new folder; a full file begins another.
 
-    def __init__(self, folder: Path, vocab: int, shard_tokens: int):
-        self.folder, self.vocab, self.shard_tokens = folder, vocab, shard_tokens
-        self.dtype = "uint16" if vocab <= 2**16 else "uint32"
-        self.files: list[dict[str, Any]] = []
-        self._waiting: dict[str, list[np.ndarray]] = {}
-
-    def add(self, split: str, tokens: np.ndarray) -> None:
-        """Append tokens to a split; ValueError where one is outside the vocabulary."""
-        if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < self.vocab:
-            raise ValueError(
-                f"tokens must be in 0 … {self.vocab - 1}, got {tokens.min()} … {tokens.max()}"
-            )
-        waiting = self._waiting.setdefault(split, [])
-        waiting.append(tokens.astype(_DTYPES[self.dtype]))
-        while sum(map(len, waiting)) >= self.shard_tokens:
-            joined = np.concatenate(waiting)
-            self._write(split, joined[: self.shard_tokens])
-            waiting[:] = [joined[self.shard_tokens :]]
-
-    def finish(self, tokenizer: dict[str, Any], source: dict[str, Any]) -> None:
-        """Write what is left, and the index."""
-        for split, waiting in self._waiting.items():
-            if sum(map(len, waiting)):
-                self._write(split, np.concatenate(waiting))
+    `tokenizer` has the vocabulary's size as `vocab`; ValueError where a token is outside.
+    """
+    if shard_tokens < 1:
+        raise ValueError(f"a shard must hold at least 1 token, got {shard_tokens}")
+    vocab = tokenizer["vocab"]
+    dtype = "uint16" if vocab <= 2**16 else "uint32"
+    files: dict[str, list[dict[str, Any]]] = {}
+    with filling(folder):
+        for split, tokens in parts:
+            if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab:
+                raise ValueError(
+                    f"tokens must be in 0 … {vocab - 1}, got {tokens.min()} … {tokens.max()}"
+                )
+            left, entries = tokens.astype(_DTYPES[dtype]), files.setdefault(split, [])
+            while len(left):
+                if not entries or entries[-1]["tokens"] == shard_tokens:
+                    name = f"{split}-{len(entries):05d}.bin"
+                    entries.append({"file": name, "split": split, "tokens": 0})
+                now, left = np.split(left, [shard_tokens - entries[-1]["tokens"]])
+                with (folder / entries[-1]["file"]).open("ab") as file:
+                    now.tofile(file)
+                entries[-1]["tokens"] += len(now)
+        listed = [entry for entries in files.values() for entry in entries]
+        for entry in listed:
+            sync(folder / entry["file"])
+            entry["sha256"] = sha256_of(folder / entry["file"])
         index = {
             "schema": SCHEMA,
             "tokenizer": tokenizer,
-            "vocab": self.vocab,
-            "dtype": self.dtype,
-            "files": self.files,
+            "vocab": vocab,
+            "dtype": dtype,
+            "files": listed,
             "source": source,
         }
-        write_json(self.folder / "index.json", {"checksum": _digest(index), **index})
-
-    def _write(self, split: str, tokens: np.ndarray) -> None:
-        number = sum(entry["split"] == split for entry in self.files)
-        path = self.folder / f"{split}-{number:05d}.bin"
-        tokens.tofile(path)
-        self.files.append(
-            {"file": path.name, "split": split, "tokens": len(tokens), "sha256": sha256_of(path)}
-        )
-
-
-@contextmanager
-def writing(folder: Path, vocab: int, shard_tokens: int = 2**27) -> Iterator[Writer]:
-    """Write a folder of shards; it appears when the block ends, after `finish`."""
-    if folder.exists():
-        raise ValueError(f"{folder} exists already; name a new folder, or remove it first")
-    if shard_tokens < 1:
-        raise ValueError(f"a shard must hold at least 1 token, got {shard_tokens}")
-    with whole_folder(folder) as part:
-        yield Writer(part, vocab, shard_tokens)
+        write_json(folder / "index.json", {"checksum": _digest(index), **index})
 
 
 def open_shards(folder: Path, verify: bool = True) -> Shards:
@@ -106,30 +93,26 @@ def open_shards(folder: Path, verify: bool = True) -> Shards:
             f"{folder} must be a folder of token shards, but has no index.json; "
             "make one: labkit tokens DIR --corpus text"
         )
-    index = read_json(folder / "index.json", _AGAIN)
+    index = read_json(folder / "index.json", SCHEMA, _AGAIN)
     checksum = index.pop("checksum", None)
-    if index.get("schema") != SCHEMA:
-        raise ValueError(
-            f"{folder}/index.json must have schema {SCHEMA}, got {index.get('schema')!r}; {_AGAIN}"
-        )
     if checksum != _digest(index):
         raise ValueError(f"{folder}/index.json was edited: its checksum differs; {_AGAIN}")
     splits: dict[str, list[np.ndarray]] = {}
     for entry in index["files"]:
-        path = folder / entry["file"]
-        splits.setdefault(entry["split"], []).append(_map(path, entry, index["dtype"], verify))
+        part = _map(folder / entry["file"], entry, _DTYPES[index["dtype"]], verify)
+        splits.setdefault(entry["split"], []).append(part)
     return Shards(folder, index["vocab"], index["tokenizer"], splits, checksum)
 
 
-def _map(path: Path, entry: dict[str, Any], dtype: str, verify: bool) -> np.ndarray:
+def _map(path: Path, entry: dict[str, Any], dtype: np.dtype, verify: bool) -> np.ndarray:
     if not path.is_file():
         raise ValueError(f"the index lists {path}, but there is no such file; {_AGAIN}")
-    due, size = entry["tokens"] * _DTYPES[dtype].itemsize, path.stat().st_size
+    due, size = entry["tokens"] * dtype.itemsize, path.stat().st_size
     if size != due:
         raise ValueError(f"{path} must have {due} bytes, got {size}: it is damaged; {_AGAIN}")
     if verify and sha256_of(path) != entry["sha256"]:
         raise ValueError(f"{path} differs from the sha256 in its index: it is damaged; {_AGAIN}")
-    return np.memmap(path, dtype=_DTYPES[dtype], mode="r")
+    return np.memmap(path, dtype=dtype, mode="r")
 
 
 def _digest(index: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from labkit.scale.loop import Outcome, Training
 from labkit.scale.parallel import Group, bare, processes, wrap
 from labkit.scale.plan import Plan, settle
 from labkit.scale.sampler import Sampler
-from labkit.scale.shards import Shards, open_shards
+from labkit.scale.shards import open_shards
 from labkit.training import make_optimizer, prepare
 
 _PROFILED = 32  # sequences that Admin sees before training, whatever the number of processes
@@ -32,18 +32,38 @@ def train(
     With `resume`, what is not given is as the run's folder has it. ValueError where settings,
     tokens or the folder do not fit.
     """
-    with processes(given.get("device", "auto")) as group:
-        config = group.together(lambda: folder.settings(given, resume))
-        group.together(lambda: check_tensorboard(config.tensorboard))
-        # The first process reads and hashes every file; that is once a run.
-        shards = group.together(lambda: open_shards(Path(config.data), verify=group.first))
-        plan = group.together(lambda: settle(config, group, shards))
-        samplers = group.together(lambda: _samplers(plan, shards))
-        with ExitStack() as stack:
-            lock = folder.held(Path(config.out)) if group.first else nullcontext()
-            group.together(lambda: stack.enter_context(lock))
-            quiet = say if group.first else lambda text: None
-            return _train(plan, group, shards.digest, *samplers, quiet)
+    with processes(given.get("device", "auto")) as group, ExitStack() as stack:
+        plan, data, sampler, held_out = group.together(lambda: _settle(given, resume, group))
+        quiet = say if group.first else lambda text: None
+
+        def claim() -> None:
+            if group.first:
+                out = Path(plan.config.out)
+                stack.enter_context(folder.held(out))
+                folder.describe(plan.config, plan.parameters, data)
+                checkpoint.clean(out / "checkpoints")
+
+        group.together(claim)
+        return _train(plan, group, data, sampler, held_out, quiet)
+
+
+def _settle(
+    given: dict[str, Any], resume: bool, group: Group
+) -> tuple[Plan, str, Sampler, Sampler]:
+    """Read and check everything, write nothing: the plan, the data's digest, what is read."""
+    config = folder.settings(given, resume)
+    check_tensorboard(config.tensorboard)
+    # The first process reads and hashes every file; that is once a run.
+    shards = open_shards(Path(config.data), verify=group.first)
+    plan = settle(config, group, shards)
+    for split in ("train", "validation"):
+        if split not in shards.splits:
+            raise ValueError(f"{shards.folder} has no split {split!r}; write it again, with more")
+    train, held_out = (
+        Sampler(shards.splits[split], plan.model.context, config.seed)
+        for split in ("train", "validation")
+    )
+    return plan, shards.digest, train, held_out
 
 
 def _train(
@@ -58,13 +78,6 @@ def _train(
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
-
-    def describe() -> None:
-        if group.first:
-            folder.describe(config, plan.parameters, data)
-            checkpoint.clean(out / "checkpoints")
-
-    group.together(describe)
     say(str(plan))
     found = checkpoint.steps(out / "checkpoints")
     model = group.together(lambda: _model(plan, group, sampler, fresh=not found, say=say))
@@ -84,16 +97,6 @@ def _train(
         return Training(plan, group, model, optimizer, sampler, evaluation, log, data, done).run()
     finally:
         log.close()
-
-
-def _samplers(plan: Plan, shards: Shards) -> tuple[Sampler, Sampler]:
-    for split in ("train", "validation"):
-        if split not in shards.splits:
-            raise ValueError(f"{shards.folder} has no split {split!r}; write it again, with more")
-    time, seed = plan.model.context, plan.config.seed
-    return Sampler(shards.splits["train"], time, seed), Sampler(
-        shards.splits["validation"], time, seed
-    )
 
 
 def _model(

@@ -5,8 +5,12 @@ contradicted   the whole 95 % interval lies on one side that does not
 not-seen       otherwise
 
 For "in [a, b]" an estimate holds where its 90 % interval lies inside: two one-sided tests at 5 %
-each (Schuirmann 1987). Two proportions are told apart by Fisher's exact test at 5 %.
+each (Schuirmann 1987). Two proportions are told apart by Fisher's exact test at 5 %. A finding on a
+ranking has the same sign on every rung of the ladder that was run, and lacks nothing that such a
+comparison needs; else nothing has been seen.
 """
+
+from collections.abc import Collection
 
 from labkit.statistics.criteria import Criterion, Estimate
 from labkit.statistics.proportions import Gap
@@ -14,8 +18,18 @@ from labkit.statistics.proportions import Gap
 LEVEL = 0.05
 
 
-def judge(estimate: Estimate, criterion: Criterion) -> str:
-    """Judge an estimate: holds, contradicted, or not-seen."""
+def judge(
+    estimate: Estimate,
+    criterion: Criterion,
+    rungs: Collection[float] = (),
+    lacking: Collection[str] = (),
+) -> str:
+    """Judge an estimate: holds, contradicted, or not-seen.
+
+    `rungs` are the means on all rungs, `lacking` the conditions that the comparison does not meet.
+    """
+    if lacking or len({criterion.met(mean) for mean in rungs}) > 1:
+        return "not-seen"
     if isinstance(estimate, Gap):
         p = estimate.p_value(criterion)
         if p is None:

@@ -1,6 +1,5 @@
 """How many students a server holds: the arithmetic, the table, the command."""
 
-import argparse
 from contextlib import chdir, redirect_stdout
 from dataclasses import replace
 from io import StringIO
@@ -9,10 +8,10 @@ import pytest
 from stored_runs import TINY, record
 from toy_book import REPOSITORY, chapter_text, make_book
 
+from labkit import cli
 from labkit.book import guide, state
 from labkit.book.outline import Outline
 from labkit.book.sizing import UNKNOWN, Need, Server, need, needs, table
-from labkit.commands.sizing import add_sizing
 from labkit.experiments.records import Records, to_row
 
 GIB = 2**30
@@ -92,13 +91,10 @@ def test_needs_come_from_the_chapters_and_the_last_build(tmp_path):
 
 
 def said(*words: str) -> str:
-    """Run the verb as `labkit course` will."""
-    parser = argparse.ArgumentParser()
-    add_sizing(parser.add_subparsers())
-    args = parser.parse_args(["sizing", *words])
+    """Run the verb."""
     out = StringIO()
     with chdir(REPOSITORY), redirect_stdout(out):
-        assert args.run(args) == 0
+        assert cli.main(["course", "sizing", *words]) == 0
     return out.getvalue()
 
 
@@ -121,9 +117,9 @@ def test_more_workers_and_a_shorter_lesson_leave_room_for_fewer():
     assert at_a_time("--workers", "8") < at_a_time() > at_a_time("--lesson", "2")
 
 
-def test_memory_that_is_no_number_is_refused():
-    with pytest.raises(ValueError, match="memory must be a number of bytes above 0"):
-        said("--memory", "much")
+def test_memory_that_is_no_number_is_refused(capsys):
+    assert cli.main(["course", "sizing", "--memory", "much"]) == 2
+    assert "memory must be a number of bytes above 0" in capsys.readouterr().err
 
 
 def test_a_page_shows_the_table_where_it_is_asked_for():

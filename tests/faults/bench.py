@@ -15,6 +15,7 @@ from labkit.corpora import Markov
 from labkit.experiments import Run, execute
 from labkit.experiments.engines import make_engine
 from labkit.experiments.store import Store
+from tests.faults.hook.sitecustomize import disturb_store
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
@@ -27,11 +28,12 @@ BASE = Run(
 RUNS = [replace(BASE, seed=seed) for seed in range(8)]
 PATIENCE = 300  # seconds, on a starved machine
 DRIVER = """
-import json, sys
+import json, os, sys
 from labkit.experiments import Run
 from labkit.experiments.filling import fill, read
-from labkit.experiments.engines import make_engine
+from labkit.experiments.engines import make_engine, on_ray
 from labkit.experiments.store import Store
+on_ray.ALONE["PYTHONPATH"] = os.environ["PYTHONPATH"]  # so that nodes misbehave, too
 runs = [Run.from_dict(run) for run in json.loads(sys.argv[2])]
 store, engine = Store(sys.argv[1]), make_engine(sys.argv[1])
 found, missing = read(runs, store)
@@ -59,6 +61,8 @@ class Bench:
         self._hook.mkdir()
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(self._hook), str(REPOSITORY)]))
         monkeypatch.setenv("LABKIT_SLOTS", "2")
+        monkeypatch.setenv("FAULT_LOG", str(self.log))
+        disturb_store(monkeypatch.setattr)
         self.faults()
 
     def faults(self, pace: float = 0, gate: int = 1000, **faults: tuple[str, int]) -> None:
@@ -107,11 +111,9 @@ class Bench:
             finally:
                 process.kill()
 
-    def at_the_gate(
-        self, process: "subprocess.Popen[str]", gate: int, before: int = 0, but: int = -1
-    ) -> None:
-        """Wait until runs before the gate (but one) are stored, and two more have come to it."""
-        first = {run.seed for run in RUNS if run.seed < gate} - {but}
+    def at_the_gate(self, process: "subprocess.Popen[str]", gate: int, before: int = 0) -> None:
+        """Wait until runs before the gate are stored, and two more have come to it."""
+        first = {run.seed for run in RUNS if run.seed < gate}
         self.wait(lambda: set(self.stored()) >= first, process)
         self.wait(lambda: len(self.waiting(gate)) >= before + 2, process)
 

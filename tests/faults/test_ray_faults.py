@@ -82,10 +82,10 @@ def test_what_nodes_that_see_no_store_have_finished_survives_them_and_the_driver
     alone = Path("/proc/self/cwd")
     bench.faults(gate=4, s1=("kill", 1))
     with bench.driving(root=alone) as process:
-        bench.at_the_gate(process, 4, but=1)  # it begins again behind those that wait
+        bench.at_the_gate(process, 4)
         kill(process, bench, 4)
     before = bench.stored()
-    assert {0, 2, 3} <= set(before) <= {0, 1, 2, 3}
+    assert set(before) == {0, 1, 2, 3}
     with bench.driving(root=alone) as process:
         bench.at_the_gate(process, 4, before=2)
         nodes.nodes[1].kill()
@@ -105,7 +105,7 @@ def test_workers_and_a_node_that_die_cost_their_runs_a_new_start(bench, nodes, r
         bench.outside += 1
         bench.go()
         said = process.communicate(timeout=PATIENCE)[0]
-    assert "1 of 8 tasks failed" in said and "its worker died 3 times" in said
+    assert "1 of 8 tasks failed" in said and "3 times, the last time: its worker died" in said
     assert list(bench.events()).count(("fault", "3")) in (2, 3), "the node's end may be one, too"
     before = bench.stored()
     assert set(before) == EVERY - {3}, "a run that always kills its worker harms no other"
@@ -122,8 +122,8 @@ def test_what_a_killed_driver_and_a_killed_head_leave_is_gone_on_from(
         kill(process, bench, 2)
     before = bench.stored()
     assert set(before) == {0, 1}
-    debris = collect(bench.store.folder, 0.0).count
-    assert debris == {"locks of nobody": 3}, "of two runs in hand, and the sign of the driver"
+    debris = collect(bench.store.folder, 0.0)
+    assert [*debris] == ["locks"] and len(debris["locks"]) == 2, "of two runs in hand"
 
     with bench.driving() as process:
         bench.at_the_gate(process, 2, before=2)

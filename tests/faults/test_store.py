@@ -74,7 +74,8 @@ def test_damaged_doubled_and_foreign_files_are_said_and_never_taken_for_records(
         found, missing = read(RUNS, bench.store)
     assert {run.seed for run in missing} == {1, 2, 3, 4, 5, 6} and len(found) == 2
     assert len(warned) == 6 and all("its run trains again" in str(w.message) for w in warned)
-    fill(missing, bench.store, engine)
+    with pytest.warns(UserWarning, match="is damaged"):
+        fill(missing, bench.store, engine)
     assert kept.items() <= bench.stored().items()
     assert (folder / "notes.txt").read_text() == "somebody's"
     bench.account(record_property)

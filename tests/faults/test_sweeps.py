@@ -24,17 +24,16 @@ def test_a_sweep_whose_driver_is_killed_goes_on_where_it_was(bench, record_prope
     driver = bench.driver()
     bench.at_the_gate(driver, 2)
     family = psutil.Process(driver.pid).children(recursive=True)
-    assert len(family) == 2
+    assert len(bench.waiting(2)) == 2
     driver.kill()
     for worker in family if everything else []:
         worker.kill()
     bench.outside += 1 + everything * len(family)
-    bench.go()
     driver.communicate()
-    assert not psutil.wait_procs(family, timeout=PATIENCE)[1], "a worker ends after its driver"
+    assert not psutil.wait_procs(family, timeout=PATIENCE)[1], "a worker ends with its driver"
     before = bench.stored()
-    in_hand = set() if everything else {2, 3}
-    assert set(before) == {0, 1} | in_hand, "what was in hand is finished by who is left"
+    assert set(before) == {0, 1}, "what was in hand is lost, and nothing else"
+    bench.go()
 
     assert f"{len(RUNS) - len(before)} missing" in end_of(bench.driver())
     assert before.items() <= bench.stored().items() and len(bench.stored()) == len(RUNS)
@@ -58,7 +57,7 @@ def test_a_clock_that_jumps_does_no_harm(bench, record_property, monkeypatch):
     made = [read_entry(bench.store.path(run))["made"]["at"] for run in RUNS[:4]]
     born = [datetime.fromisoformat(at).timestamp() for at in made]
     assert max(born) - min(born) > 9e8, "it did jump, by decades, in what is stored too"
-    assert collect(bench.store.folder, 0.0, damaged=True).count.total() == 0
+    assert collect(bench.store.folder, 0.0, damaged=True) == {}
     assert "0 missing" in end_of(bench.driver(RUNS[:4]))
     assert bench.stored() == before
     bench.outside += 2

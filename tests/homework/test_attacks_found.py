@@ -13,7 +13,7 @@ from labkit.homework.definitions import final
 from labkit.homework.draw import Draw
 from labkit.homework.grading import grade as grading
 from labkit.homework.grading.collect import collect
-from labkit.homework.grading.examine import TooLong, at_most, parts
+from labkit.homework.grading.examine import parts
 from labkit.homework.grading.opener import bounded
 from labkit.homework.grading.whose import class_of, whose
 from labkit.homework.judge import holds, item
@@ -21,6 +21,7 @@ from labkit.homework.private import Private
 from labkit.homework.sandbox import Answer
 from labkit.homework.trusted import Trusted
 from labkit.homework.variants import given, sources
+from labkit.time_limit import TooLong, at_most
 from tests.homework.grading_case import CELLS, graded, says, write
 
 CHAPTERS = Path(__file__).parents[2] / "chapters" / "homework"
@@ -160,6 +161,15 @@ def test_what_fails_because_the_limit_came_is_the_limits_end():
             raise SystemError("AST constructor recursion depth mismatch") from None
     with pytest.raises(SystemError), at_most(10):
         raise SystemError("the code's own")
+
+
+def test_the_outer_of_two_limits_holds():
+    begun = time.monotonic()
+    with pytest.raises(TooLong), at_most(0.2):
+        with at_most(0.01):
+            time.sleep(0.05)
+        time.sleep(10)
+    assert 0.15 < time.monotonic() - begun < 5
 
 
 @UNHEARD

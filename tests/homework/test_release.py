@@ -4,10 +4,10 @@ import hashlib
 import json
 import os
 
+import nbformat
 import pytest
 
 from labkit import cli
-from labkit.book.notebooks import nbformat
 from labkit.homework import private, variants
 from labkit.homework.release import release
 from tests.homework.release_toy import files_of, write

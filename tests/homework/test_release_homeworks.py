@@ -9,11 +9,11 @@ import re
 import tempfile
 from pathlib import Path
 
+import nbformat
 import pytest
 from nbclient import NotebookClient
 
 from labkit.book.execute import kernel_config
-from labkit.book.notebooks import nbformat
 from labkit.homework import leaks, notebook, source, variants
 from labkit.homework.public import out_of_time
 from labkit.homework.release import release

@@ -86,12 +86,24 @@ def pairs(case: Case) -> list[tuple[Setting]]:
     """
     settings = []
     for i, n in enumerate(case.lengths):
-        widest = 65537 if n < 16 else 300 if n <= 256 else 60 if n <= 2048 else 7 if n < 9999 else 3
+        widest = (
+            65537
+            if n < 8
+            else 4097
+            if n < 16
+            else 300
+            if n <= 256
+            else 60
+            if n <= 2048
+            else 7
+            if n < 9999
+            else 3
+        )
         widest = widest if INTERPRETED else 2**27 // n
         counts = [65535 + i % 2, around(n) + 1, 199, around(n) - 1, 7, 2]
         fitting = [m for m in counts if 0 < m <= widest]
         for turn in range(2):
-            m = fitting[turn] if n < 16 else fitting[(i + turn) % len(fitting)]
+            m = fitting[turn] if n < 8 else fitting[(i + turn) % len(fitting)]
             settings.append(Setting(m, n, *MIXES[(2 * i + turn) % len(MIXES)]))
         if BRAIN not in {s.dtype for s in settings[-2:]}:
             settings.append(Setting(7, n, BRAIN))

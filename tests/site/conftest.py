@@ -1,15 +1,14 @@
 """Serve the built site on this machine only and open it in Chromium."""
 
-import functools
-import http.server
 import os
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+
+from labkit.book.pdf import served
 
 # Another folder with build/site in it, to try these tests on a book that is not this one.
 ROOT = Path(os.environ.get("LABKIT_SITE_ROOT", Path(__file__).parents[2]))
@@ -22,11 +21,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
 
 @pytest.fixture(scope="session")
@@ -44,16 +38,12 @@ def site(root: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def base(site: Path) -> Iterator[str]:
-    handler = functools.partial(Quiet, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+    with served(site) as address:
+        yield address
 
 
-@pytest.fixture(scope="session")
+# Of a module, for a process drives one browser at a time, and the paper's printing starts its own.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     chromium = shutil.which("chromium")
     if chromium is None:

@@ -33,7 +33,6 @@ class Gpu:
         self.cache, self.uuid = found.L2_cache_size, str(found.uuid)
         # Autograd runs a backward pass on the stream of its forward pass: all on this one.
         self.stream = torch.cuda.Stream(self.device)
-        gc.freeze()  # a capture collects garbage first: what was imported is none
 
     def working(self) -> AbstractContextManager:
         """Enclose everything that is measured."""

@@ -38,11 +38,6 @@ def _entry(entries: list, rows: int, columns: int, heads: int, way: int) -> Piec
     return None
 
 
-def _cut(piece: Piece, start: int, stop: int) -> Piece:
-    ((name, index),) = piece.parts
-    return Piece(((name, index[start:stop]),))
-
-
 def _bias(found: Found, piece: Piece, rows: int, start: int = 0, total: int = 0) -> Piece | None:
     """Find the bias of a matrix, or the part of a fused one."""
     parts = []

@@ -23,6 +23,21 @@ LOCAL = ("processes", "serial")  # those of this machine, which know no address
 FULL = "the disk is full; free some space, and the same command goes on: what finished is stored"
 
 
+class Lost(Exception):
+    """A worker that had to be ended; its text says why.
+
+    `hopeless` says why the tasks that wait would fare no better, where they would not.
+    """
+
+    def __init__(self, why: str, hopeless: str = ""):
+        super().__init__(why)
+        self.hopeless = hopeless
+
+
+class Died(Lost):
+    """A worker that was killed, or that ended: another one may fare better."""
+
+
 class Engine(Protocol):
     """Trains tasks and stores their records."""
 
@@ -45,7 +60,7 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what the engine holds; the task in hand is finished first."""
+        """Let go of what the engine holds."""
         ...
 
 

@@ -7,12 +7,17 @@ LABKIT_RUN_MEMORY    bytes its process may hold, as in 4G (default: the machine'
 import contextlib
 import math
 import os
+import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from labkit.units import in_words as in_words  # known by these names here too
-from labkit.units import parse_bytes as parse_bytes
+import psutil
+
+from labkit.units import in_words, parse_bytes
 
 TIMEOUT = 3600.0
+TICK = 0.25  # seconds between two looks at a run
 
 
 def run_timeout(asked: float | None = None) -> float:
@@ -26,25 +31,51 @@ def run_timeout(asked: float | None = None) -> float:
     )
 
 
-def run_memory(slots: int) -> int:
-    """Say how many bytes a worker may hold: LABKIT_RUN_MEMORY, else its share of the machine."""
-    if asked := os.environ.get("LABKIT_RUN_MEMORY"):
-        return parse_bytes(asked)
-    return machine_memory() // slots
+def run_memory() -> int | None:
+    """Say how many bytes a run may hold; None where nobody said so."""
+    asked = os.environ.get("LABKIT_RUN_MEMORY")
+    return parse_bytes(asked) if asked else None
 
 
 def machine_memory() -> int:
     """Count the bytes of this machine, or of the container that it is seen from."""
-    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    found = psutil.virtual_memory().total
     with contextlib.suppress(OSError, ValueError):  # no such file; "max"
         found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text()))
     return found
 
 
-def resident(process: int) -> int | None:
-    """Count the bytes that a process holds in memory; None where the system does not say."""
+def resident() -> int:
+    """Count the bytes that this process holds in memory."""
+    return psutil.Process().memory_info().rss
+
+
+@contextlib.contextmanager
+def limited(seconds: float, memory: int | None) -> Iterator[None]:
+    """End a block that takes longer, or makes this process hold more; in a main thread only.
+
+    Raises:
+        TimeoutError: it took longer.
+        MemoryError: it held more.
+    """
+    end = time.monotonic() + seconds
+
+    def look(*_: object) -> None:
+        if time.monotonic() > end:
+            raise TimeoutError(
+                f"the run may take {seconds:g} seconds and was ended; if it does not hang but "
+                "takes long, let it (LABKIT_RUN_TIMEOUT=7200, in seconds per run)"
+            )
+        if memory and (held := resident()) > memory:
+            raise MemoryError(
+                f"the run may hold {in_words(memory)} and was ended when its process held "
+                f"{in_words(held)}; make it smaller, or let it have more (LABKIT_RUN_MEMORY=8G, "
+                "with a smaller LABKIT_SLOTS where the machine has no more)"
+            )
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
     try:
-        pages = Path(f"/proc/{process}/statm").read_text().split()[1]
-    except (OSError, IndexError):
-        return None
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)

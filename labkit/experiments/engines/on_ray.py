@@ -1,183 +1,195 @@
 """The Ray engine: one Ray task a task, on this machine or on a cluster.
 
-Ray says where a task trains; this engine hands out as many as there is room for, watches over
-each and keeps what comes back. See chapters/cluster.md for the commands.
+labkit is sent to the nodes; what they train comes back to this process, which stores it. See
+chapters/cluster.md for the commands.
 """
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import contextlib
+import importlib.util
+import logging
+import math
+import os
+import secrets
+import socket
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from labkit.experiments.engines.base import FULL, Task, disk_full
-from labkit.experiments.engines.limits import run_timeout
-from labkit.experiments.engines.ray_cluster import Cluster, import_ray
-from labkit.experiments.engines.ray_needs import needs
-from labkit.experiments.engines.ray_sign import sign
-from labkit.experiments.engines.ray_work import BEGAN, order
-from labkit.experiments.engines.waiting import Waiting, name_of
-from labkit.experiments.run import CPU
-from labkit.experiments.store import Store
-from labkit.pool import Pool
-from labkit.share import fraction
-from labkit.training import Record
+import torch
 
-RETRIES = 2  # of a task whose worker died
-TICK = 1.0  # seconds between two looks for tasks that hang
+from labkit.experiments.engines.base import Died, Lost, Task
+from labkit.experiments.engines.limits import run_memory
+from labkit.experiments.engines.places import Interrupted, Places
+from labkit.experiments.engines.task import Trained, train_in_worker
+from labkit.experiments.own import sources_of
+from labkit.experiments.run import CPU
+from labkit.experiments.store import CODE
+from labkit.share import fraction, limit
+from labkit.units import in_words
+
+# One thread a run: then its numbers are the same to the last bit wherever it trains.
+ALONE = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
+OBJECTS = 100 * 2**20  # bytes for what travels between processes: records are small
+KNOCK = 10  # seconds that the head of a cluster may take to answer
+TICK = 1.0  # seconds between two looks for an interruption
+OURS = f"labkit {CODE}, torch {torch.__version__}"
 KEPT = "what finished is stored: the same command goes on"
 
 
-@dataclass(eq=False)
-class Flight:
-    """A task in Ray's hands."""
-
-    task: Task
-    order: dict[str, Any]
-    answers: Any  # what Ray streams back, see ray_work
-    attempt: int = 1
-    began: float | None = None  # when it had its slot, as time.monotonic counts
-
-
-class OnRay:
+class OnRay(Places):
     """Ray tasks of one CPU, on a GPU with LABKIT_GPU_FRACTION of one (default: a quarter).
 
-    Without an address Ray runs on this machine for the life of the engine, on as many CPUs as
-    the pool has slots; with one ("auto", "host:port") a cluster is joined, and left running. A
+    Without an address Ray runs on this machine until the engine is closed, on as many CPUs as the
+    pool has slots; with one ("auto", "host:port") a cluster is joined, and left running. A
     cluster's runs add up to whole GPUs; a Ray of our own stays within LABKIT_GPU_FRACTION.
     """
 
-    name = "ray"
+    name, tries = "ray", 3
 
     def __init__(self, root: Path, device: str = CPU, address: str | None = None):
-        import_ray()
-        self.root, self.store, self.address = Path(root), Store(root, device), address
-        self.timeout, self.needs = run_timeout(), needs(device)
-        self.share = self.needs.get("GPU", 1)
-        if device != CPU and address is None and fraction() is not None:
-            self.needs["GPU"] = 1  # a Ray of our own: one run at a time has all of our part
-        self._cluster: Cluster | None = None
-        self._deep = 2  # tasks in flight for each place
+        super().__init__(root, device)
+        self.ray, self.address = import_ray(address), address
+        self.memory, self.share = run_memory(), fraction() or 0.25
+        self.needs: dict[str, float] = {"CPU": 1}  # in Ray's words for resources
+        if device != CPU:
+            # In a Ray of our own one run at a time has all of our part.
+            self.needs["GPU"] = 1 if address is None and fraction() is not None else self.share
+        if self.memory:
+            self.needs["memory"] = self.memory
+        self._connected = False
 
     @property
     def slots(self) -> int:
         """Count the tasks that train at the same time; asks the cluster, where there is one."""
-        return self._connected().slots() if self.address else Pool(self.root).slots
+        self._connect()
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        return fit(nodes, self.needs)
 
-    def train(
-        self,
-        tasks: Sequence[Task],
-        done: Callable[[int], object] = lambda runs: None,
-        until: float | None = None,
-    ) -> None:
-        """Train every run that the store lacks; see Engine.train."""
-        if not tasks:
-            return
-        ray, waiting = self._connected().ray, Waiting(tasks, until)
-        # A worker that finds the next task in Ray's hands goes on at once; with little time left
-        # none is handed over before it can begin.
-        self._deep = 2 if until is None else 1
-        in_flight: dict[Any, Flight] = {}
-        with sign(self.store.folder) as ours:
-            try:
-                while self._launch(waiting, in_flight, ours, done):
-                    ready, _ = ray.wait(list(in_flight), timeout=TICK)
-                    for answers in ready:
-                        self._advance(in_flight.pop(answers), waiting, in_flight, done)
-                    self._end_overdue(waiting, in_flight, done)
-            finally:
-                for answers in in_flight:
-                    ray.cancel(answers, force=True)
-        waiting.check()
+    def slot(self) -> AbstractContextManager[None]:
+        """Hold a slot of this machine where Ray is our own; a cluster has none."""
+        return contextlib.nullcontext() if self.address else super().slot()
+
+    def train_at(self, place: int, task: Task) -> Trained:
+        """Have Ray train a task, on whichever node."""
+        device, seconds = self.store.device, self.timeout * len(task)
+        needs = {"num_cpus": 1, "num_gpus": self.needs.get("GPU"), "memory": self.memory}
+        # Tried again from here: Ray alone does so without end where a node's memory runs out.
+        remote = self.ray.remote(max_retries=0, **needs)(train_on_node)
+        share = self.share if device != CPU else None
+        words = (task, sources_of(task), device, seconds, self.memory)
+        answer = remote.remote(OURS, share, *words)
+        errors = self.ray.exceptions
+        try:
+            while not self.ray.wait([answer], timeout=TICK)[0]:
+                if self.interrupted.is_set():
+                    self.ray.cancel(answer, force=True)
+                    raise Interrupted
+            return self.ray.get(answer)
+        except (errors.RayTaskError, errors.RuntimeEnvSetupError):
+            raise
+        except errors.RayError as error:
+            raise Died(f"its worker died: {error}; {KEPT}") from error
 
     def close(self) -> None:
-        """Leave the cluster; end a Ray that this engine started."""
-        if self._cluster is not None:
-            self._cluster.close()
-            self._cluster = None
+        """Leave a cluster, which runs on; end a Ray of our own."""
+        if self._connected:
+            self.ray.shutdown()
+            self._connected = False
 
-    def _connected(self) -> Cluster:
-        if self._cluster is None or not self._cluster.ray.is_initialized():
-            self._cluster = Cluster(self.address, Pool(self.root).slots, self.needs)
-        return self._cluster
-
-    def _launch(
-        self, waiting: Waiting, in_flight: dict[Any, Flight], ours: Path, done: Callable
-    ) -> bool:
-        """Fill the free places with tasks; say whether any is under way."""
-        free = self._deep * self._connected().slots() - len(in_flight)
-        while free > 0 and (task := waiting.next()) is not None:
-            if all(self.store.get(run) is not None for run in task):  # another sweep was faster
-                done(len(task))
-                continue
-            memory = int(self.needs["memory"]) if "memory" in self.needs else None
-            self._submit(
-                Flight(task, order(task, self.store, ours, memory, self.share), None),
-                in_flight,
+    def _connect(self) -> None:
+        if self._connected and self.ray.is_initialized():
+            return
+        if self.ray.is_initialized():
+            raise RuntimeError(
+                "labkit sends its code when it connects to Ray, but Ray is connected already; "
+                "call ray.shutdown() first, and labkit connects by itself"
             )
-            free -= 1
-        return bool(in_flight)
-
-    def _submit(self, flight: Flight, in_flight: dict[Any, Flight]) -> None:
-        flight.answers, flight.began = self._connected().submit(flight.order), None
-        in_flight[flight.answers] = flight
-
-    def _advance(
-        self, flight: Flight, waiting: Waiting, in_flight: dict[Any, Flight], done: Callable
-    ) -> None:
-        """Take a task's next answer: it began, it is finished, it failed, or its worker died."""
-        ray, failure = self._connected().ray, None
+        words = {"log_to_driver": False, "logging_level": logging.ERROR}
+        words["runtime_env"] = {
+            "py_modules": packages(),
+            "excludes": ["**/__pycache__"],
+            "env_vars": ALONE,
+        }
+        if not self.address:
+            words |= {"num_cpus": self.pool.slots, "include_dashboard": False}
+            words |= {"object_store_memory": OBJECTS}
         try:
-            answer = ray.get(next(flight.answers))
-            if answer == BEGAN:
-                flight.began = time.monotonic()
-                in_flight[flight.answers] = flight
-                return
-            if isinstance(answer, dict):
-                failure = answer["error"]
-                ray.cancel(flight.answers, force=True)
-            else:
-                self._keep(flight, answer)
-        except ray.exceptions.RayTaskError as error:
-            failure = str(error)
-            if disk_full(error.cause):
-                waiting.stop(FULL)
-        except ray.exceptions.RuntimeEnvSetupError as error:
-            failure = str(error)
-        except ray.exceptions.RayError as error:
-            if flight.attempt <= RETRIES:
-                flight.attempt += 1
-                self._submit(flight, in_flight)
-                return
-            failure = f"its worker died {flight.attempt} times, the last time: {error}\n{KEPT}"
-        except OSError as error:
-            failure = f"its records could not be stored: {error}"
-            if disk_full(error):
-                waiting.stop(FULL)
-        self._ended(flight, failure, waiting, done)
-
-    def _keep(self, flight: Flight, entries: list[dict[str, Any]]) -> None:
-        """Store what a node trained and could not store here by itself."""
-        for run, entry in zip(flight.task, entries, strict=True):
-            if self.store.get(run) is None:
-                record = Record(**entry["record"])
-                self.store.put(run, record, **entry["made"])
-
-    def _end_overdue(self, waiting: Waiting, in_flight: dict[Any, Flight], done: Callable) -> None:
-        now = time.monotonic()
-        for flight in list(in_flight.values()):
-            limit = self.timeout * len(flight.task)
-            if flight.began is None or now - flight.began <= limit:
-                continue
-            self._connected().ray.cancel(flight.answers, force=True)
-            del in_flight[flight.answers]
-            failure = (
-                f"it may take {limit:g} seconds and was ended; if it does not hang but takes "
-                "long, let it (LABKIT_RUN_TIMEOUT=7200, in seconds per run)"
+            host, _, port = (self.address or "").rpartition(":")
+            if host and port.isdigit():  # Ray itself knocks for minutes
+                socket.create_connection((host, int(port)), timeout=KNOCK).close()
+            self.ray.init(self.address or "local", **words)
+        except Exception as error:  # Ray raises Exception itself, too
+            said = (
+                f"there must be a Ray cluster at {self.address!r}, but none takes us ({error}); "
+                "start one with `ray start --head`, or leave the address out to train on this "
+                "machine"
+                if self.address
+                else f"Ray did not start on this machine ({error}); if it is only busy, try again, "
+                "or train without Ray: LABKIT_ENGINE=processes"
             )
-            self._ended(flight, failure, waiting, done)
+            raise RuntimeError(said) from error
+        self._connected = True
 
-    def _ended(self, flight: Flight, failure: str | None, waiting: Waiting, done: Callable) -> None:
-        seconds = time.monotonic() - (flight.began or time.monotonic())
-        waiting.ended(seconds, failure and f"{name_of(flight.task)}\n{failure}")
-        done(len(flight.task))
+
+def train_on_node(wanted: str, share: float | None, *given: Any) -> Trained:
+    """Train a task on a node of the cluster; Lost where another labkit or torch is there."""
+    if wanted != OURS:
+        raise Lost(
+            f"every node must run {wanted}, but {socket.gethostname()} has {OURS}; install the "
+            "same versions there, and the same command goes on",
+            "a node differs",
+        )
+    if share:
+        limit(share)  # the neighbours have the rest
+    return train_in_worker(*given)
+
+
+def import_ray(address: str | None) -> Any:
+    """Import Ray, which labkit does without until it is asked for."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing here asks the network
+    if address is None and "RAY_AUTH_MODE" not in os.environ:
+        # Whoever reaches a Ray can run code: nobody else knows this one's token.
+        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
+    try:
+        import ray
+    except ImportError as error:
+        raise ValueError(
+            "the engine 'ray' needs the package ray, which is not installed: "
+            "`pip install 'norm-lab-book[ray]'`, or `make setup` in the book's folder"
+        ) from error
+    return ray
+
+
+def packages() -> list[str]:
+    """List the folders that a node is sent: labkit's, and the kernels' where there are any."""
+    found = [importlib.util.find_spec(name) for name in ("labkit", "normkernels")]
+    return [str(Path(spec.origin).parent) for spec in found if spec and spec.origin]
+
+
+def fit(nodes: list[dict[str, float]], needs: dict[str, float]) -> int:
+    """Count the tasks that nodes can train at the same time; RuntimeError where it is none."""
+    count = sum(
+        min(math.floor(node.get(kind, 0) / amount + 1e-9) for kind, amount in needs.items())
+        for node in nodes
+    )
+    if count:
+        return count
+    has = "; ".join(map(say_resources, nodes)) or "no node alive"
+    raise RuntimeError(
+        f"a run needs {say_resources(needs)} on one node, but the cluster has: {has}; add such a "
+        "node (`ray start --address=…`) or ask for less (LABKIT_GPU_FRACTION, LABKIT_RUN_MEMORY), "
+        "and the same command goes on: what finished is stored"
+    )
+
+
+def say_resources(resources: dict[str, float]) -> str:
+    """Say what a node has, or a run needs."""
+    parts = [f"{resources[kind]:g} {kind}" for kind in ("CPU", "GPU") if resources.get(kind)]
+    if memory := resources.get("memory"):
+        parts.append(f"{in_words(memory)} of memory")
+    return " and ".join(parts) or "nothing"

@@ -1,165 +1,140 @@
-"""The process engine: one worker a core, one thread each, that train what the store lacks."""
+"""The process engine: one worker a slot, one thread each, that train what the store lacks."""
 
-import logging
+import contextlib
 import math
 import os
-import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from concurrent.futures import wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import torch
+from loky.process_executor import ProcessPoolExecutor
 
-from labkit.experiments.engines.base import FULL, Task
-from labkit.experiments.engines.limits import run_memory, run_timeout
-from labkit.experiments.engines.waiting import Waiting, name_of
-from labkit.experiments.engines.worker_process import Died, LetGo, Lost, WorkerProcess
+from labkit.experiments.engines.base import Died, Lost, Task
+from labkit.experiments.engines.limits import machine_memory, run_memory
+from labkit.experiments.engines.places import Interrupted, Places
+from labkit.experiments.engines.task import Trained, train_in_worker
+from labkit.experiments.own import sources_of
 from labkit.experiments.run import CPU
-from labkit.pool import Pool
-from labkit.share import NAME, divided, limit
+from labkit.share import NAME, divided, fraction, limit
 
 ON_A_GPU = 4  # processes that train on it at once
 IDLE = 120.0  # seconds without work after which workers end: importing torch again takes a few
+START = 600.0  # seconds that a worker may take to import torch, on a starved machine
+PATIENCE = 10.0  # seconds that a worker has to end a run by itself
+TICK = 0.1  # seconds between two looks for an interruption, or for a parent that is gone
 KEPT = "what finished is stored: the same command goes on"
-LOG = logging.getLogger(__name__)
 
 
-class Processes:
+class Processes(Places):
     """Worker processes that stay for the life of a chapter.
 
-    A task whose worker dies is trained once more by another. A run that takes longer than
-    `timeout` seconds, or holds more than `memory` bytes, is ended and reported. Workers that have
-    nothing to do for a while end; the next sweep starts new ones. Of a GPU that others use too, all
-    of them and this process together take the part that LABKIT_GPU_FRACTION says.
+    Each is an executor of its own, so that one that dies takes no other along. A run that takes
+    longer than `timeout` seconds, or holds more than `memory` bytes, is ended and reported. Workers
+    that have nothing to do for a while end; the next sweep starts new ones. Of a GPU that others
+    use too, all of them and this process together take the part that LABKIT_GPU_FRACTION says.
     """
 
-    name = "processes"
+    name, tries = "processes", 2
 
     def __init__(self, root: Path, device: str = CPU, address: str | None = None):
-        self.root, self.device, self.slots = Path(root), device, Pool(root).slots
-        if device != CPU and "LABKIT_SLOTS" not in os.environ:
-            self.slots = min(self.slots, ON_A_GPU)  # it may be shared
-        self.timeout, self.memory = run_timeout(), run_memory(self.slots)
-        self._idle: dict[int, WorkerProcess] = {}  # by the place at which it works
-        self._busy: dict[int, threading.Thread] = {}
-        self._let_go = threading.Event()
-        self._rest: threading.Timer | None = None
+        super().__init__(root, device)
+        self._part = None if device == CPU else part_of_gpu(self.slots)
+        self.memory = run_memory() or machine_memory() // self.slots
+        self._workers: dict[int, ProcessPoolExecutor] = {}  # by the place at which they work
 
-    def train(
-        self,
-        tasks: Sequence[Task],
-        done: Callable[[int], object] = lambda runs: None,
-        until: float | None = None,
-    ) -> None:
-        """Train every run that the store lacks; see Engine.train."""
-        self._stay()
-        if self.device != CPU:
-            limit(self._part())
-        waiting, ended = Waiting(tasks, until), queue.SimpleQueue[int | None]()
-        # A thread of a call that was interrupted may still watch over its last task.
-        busy = [place for place, thread in self._busy.items() if thread.is_alive()]
-        places = [place for place in range(self.slots + len(busy)) if place not in busy]
-        threads = {
-            place: threading.Thread(target=self._feed, args=(place, waiting, ended), daemon=True)
-            for place in places[: min(self.slots, len(tasks))]
-        }
-        self._busy |= threads
-        for thread in threads.values():
-            thread.start()
+    @property
+    def slots(self) -> int:
+        """Count the workers: one a slot, on a GPU a few."""
+        shared = self.store.device != CPU and "LABKIT_SLOTS" not in os.environ
+        return min(self.pool.slots, ON_A_GPU) if shared else self.pool.slots
+
+    def train_at(self, place: int, task: Task) -> Trained:
+        """Have the worker of a place train a task; end it when it must be."""
+        seconds = self.timeout * len(task)
         try:
-            working = len(threads)
-            while working:
-                if (count := ended.get()) is None:
-                    working -= 1
-                else:
-                    done(count)
-        except BaseException:
-            waiting.stop("the sweep was interrupted")
+            worker = self._ready(place)
+            words = (task, sources_of(task), self.store.device, seconds, self.memory)
+            future = worker.submit(train_in_worker, *words)
+            left = seconds + PATIENCE
+            while not wait([future], TICK).done:
+                left -= TICK
+                if self.interrupted.is_set():
+                    raise Interrupted
+                if left < 0:
+                    raise Lost(
+                        f"the worker hung: it said nothing for {seconds:.0f} s and was killed; if "
+                        "the run only takes long, let it (LABKIT_RUN_TIMEOUT=7200, in seconds per "
+                        f"run); {KEPT}"
+                    )
+            return future.result()
+        except BrokenProcessPool as died:
+            self._end(place)
+            said = " ".join(str(died).split())
+            raise Died(f"{said}; if it was for memory, lower LABKIT_SLOTS; {KEPT}") from None
+        except (Lost, Interrupted):
+            self._end(place)
             raise
-        finally:
-            self._rest = threading.Timer(IDLE, self._dismiss)
-            self._rest.daemon = True
-            self._rest.start()
-        waiting.check()
 
-    def _feed(self, place: int, waiting: Waiting, ended: queue.SimpleQueue[int | None]) -> None:
-        let_go = self._let_go
+    def _ready(self, place: int) -> ProcessPoolExecutor:
+        """Give the worker of a place, once it answers."""
+        begins = {"initializer": begin, "initargs": (os.getpid(), self.store.device)}
         try:
-            while not let_go.is_set() and (task := waiting.next()) is not None:
-                began, failure = time.monotonic(), None
-                try:
-                    answer = self._ask(place, task, let_go)
-                    if "error" in answer:
-                        failure = answer["error"]
-                    if answer.get("full"):
-                        waiting.stop(FULL)
-                except LetGo:
-                    return
-                except Lost as lost:
-                    twice = "twice, the last time: " if isinstance(lost, Died) else ""
-                    failure = f"{twice}{lost}; {KEPT}"
-                    if isinstance(lost, Died) and not lost.ready:
-                        waiting.stop("no worker starts here; its last words are above")
-                except OSError as error:
-                    failure = f"no worker could be started ({error}); {KEPT}"
-                    waiting.stop("no worker starts here")
-                failure = failure and f"{name_of(task)}\n{failure}"
-                waiting.ended(time.monotonic() - began, failure)
-                ended.put(len(task))
-        finally:
-            ended.put(None)
+            if place not in self._workers:
+                self._workers[place] = ProcessPoolExecutor(
+                    1, timeout=IDLE, env=self._environment(place), **begins
+                )
+            self._workers[place].submit(os.getpid).result(START)
+        except (BrokenProcessPool, OSError, TimeoutError) as error:
+            # One that worked before may have been killed since.
+            raise Died(f"no worker started: {error}; {KEPT}", "no worker starts here") from None
+        return self._workers[place]
 
-    def _ask(self, place: int, task: Task, let_go: threading.Event) -> dict:
-        """Have a task trained, a second time when the first worker died of it."""
-        limit = self.timeout * len(task)
-        for last in (False, True):
-            worker = self._idle.pop(place, None) or self._start(place)
-            try:
-                answer = worker.train(task, limit, self.memory, let_go)
-            except Died as died:
-                if last:
-                    raise
-                LOG.warning("%s; %s is trained once more", died, name_of(task))
-            else:
-                self._idle[place] = worker
-                return answer
-        raise AssertionError("the second attempt either returns or raises")
-
-    def _start(self, place: int) -> WorkerProcess:
+    def _environment(self, place: int) -> dict[str, str]:
         alone = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
         # Memory in large pages, where glibc has it: training takes a few per cent less time.
         alone["GLIBC_TUNABLES"] = os.environ.get("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
-        if self.device != CPU and "CUDA_VISIBLE_DEVICES" not in os.environ:
+        # Loky takes growth by 300 MB for a leak and starts another worker; a run may hold `memory`.
+        alone["LOKY_MAX_MEMORY_LEAK_SIZE"] = str(self.memory)
+        if self.store.device != CPU and "CUDA_VISIBLE_DEVICES" not in os.environ:
             alone["CUDA_VISIBLE_DEVICES"] = str(place % max(1, torch.cuda.device_count()))
-        if self.device != CPU and (part := self._part()) is not None:
-            alone[NAME] = str(part)
-        return WorkerProcess(self.root, self.device, alone)
+        if self._part is not None:
+            limit(self._part)  # this process counts as one of them
+            alone[NAME] = str(self._part)
+        return alone
 
-    def _part(self) -> float | None:
-        """Say which part of a GPU is for each of the processes on it."""
-        spread = 1 if "CUDA_VISIBLE_DEVICES" in os.environ else max(1, torch.cuda.device_count())
-        return divided(math.ceil(self.slots / spread))
-
-    def _stay(self) -> None:
-        """Let the workers be: there is work, or they are ended otherwise."""
-        if self._rest is not None:
-            self._rest.cancel()
-            self._rest.join()  # where it came first, the workers are ending now
-
-    def _dismiss(self) -> None:
-        """End the workers that wait for work."""
-        idle, self._idle = self._idle, {}
-        for worker in idle.values():
-            worker.let_go()
-        for worker in idle.values():
-            worker.close()
+    def _end(self, place: int) -> None:
+        if worker := self._workers.pop(place, None):
+            worker.shutdown(kill_workers=True)
 
     def close(self) -> None:
-        """Let the workers go; one that trains finishes the task in hand, and is not waited for."""
-        self._stay()
-        self._let_go.set()
-        for thread in self._busy.values():
-            thread.join()  # soon: they look for this every tick
-        self._dismiss()
-        self._busy, self._let_go = {}, threading.Event()
+        """Let the workers end; none of them trains."""
+        for place in list(self._workers):
+            self._workers.pop(place).shutdown()
+
+
+def part_of_gpu(workers: int) -> float | None:
+    """Say which part of a GPU is for each of the processes on it, and for this one over them."""
+    spread = 1 if "CUDA_VISIBLE_DEVICES" in os.environ else max(1, torch.cuda.device_count())
+    return divided(math.ceil(workers / spread))
+
+
+def begin(parent: int, device: str) -> None:
+    """Begin a worker process: it gives way where it is told to, and ends with its parent."""
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    os.setsid()  # Ctrl-C reaches the parent alone
+    if nice := os.environ.get("LABKIT_NICE"):
+        # Linux shares the cores out among sessions before it looks at nice values (sched(7)), and
+        # a worker is a session of its own.
+        with contextlib.suppress(OSError):
+            Path("/proc/self/autogroup").write_text(nice)
+    if device != CPU:
+        limit(fraction())  # what its engine left to it of our part
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(TICK)
+    os._exit(1)

@@ -1,14 +1,13 @@
 """The serial engine: trains in this process, one task after another."""
 
-import time
-import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
-from labkit.experiments.engines.base import FULL, Task, disk_full
+from labkit.experiments.engines.base import Task
 from labkit.experiments.engines.limits import run_timeout
 from labkit.experiments.engines.task import complete
-from labkit.experiments.engines.waiting import Waiting, name_of
+from labkit.experiments.engines.waiting import Waiting
 from labkit.experiments.run import CPU
 from labkit.experiments.store import Store
 from labkit.pool import Pool
@@ -37,15 +36,9 @@ class Serial:
         waiting = Waiting(tasks, until)
         if self.store.device != CPU:
             limit(fraction())
-        while (task := waiting.next()) is not None:
-            began, failure = time.monotonic(), None
-            try:
-                complete(task, self.store, self._pool.slot, engine=self.name)
-            except Exception as error:
-                failure = f"{name_of(task)}\n{traceback.format_exc()}"
-                if disk_full(error):
-                    waiting.stop(FULL)
-            waiting.ended(time.monotonic() - began, failure)
+        for task in waiting:
+            train = partial(complete, task, self.store, self._pool.slot, engine=self.name)
+            waiting.attempt(task, train)
             done(len(task))
         waiting.check()
 

@@ -1,18 +1,25 @@
 """Train a task and store its records: what every engine does in the end, wherever it does it."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+import torch
+
 from labkit.experiments.engines.base import Task
+from labkit.experiments.engines.limits import limited
 from labkit.experiments.engines.locks import alone
 from labkit.experiments.memory import watched
+from labkit.experiments.own import accept
 from labkit.experiments.replicates import execute_together
 from labkit.experiments.run import execute
 from labkit.experiments.store import Store
 from labkit.share import release
 from labkit.training import Record
+
+# The records of a task, and what it took: see labkit.experiments.memory.
+Trained = tuple[list[Record], dict[str, Any]]
 
 
 def perform(task: Task, device: str) -> list[Record]:
@@ -22,26 +29,48 @@ def perform(task: Task, device: str) -> list[Record]:
     return [execute(run, device=device) for run in task]
 
 
+def train_here(task: Task, device: str) -> Trained:
+    """Train a task in this process. A GPU's memory is given back, however it ends."""
+    try:
+        with watched(device) as taken:
+            records = perform(task, device)
+    finally:
+        release()
+    return records, taken
+
+
+def train_in_worker(
+    task: Task, own: Mapping[str, str], device: str, seconds: float, memory: int | None
+) -> Trained:
+    """Train a task in a process that does nothing else, on one thread and within limits.
+
+    `own` are the sources of the readers' norms in it.
+    """
+    torch.set_num_threads(1)
+    accept(own)
+    with limited(seconds, memory):
+        return train_here(task, device)
+
+
 def complete(
     task: Task,
     store: Store,
     slot: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext,
+    train: Callable[[Task, str], Trained] = train_here,
+    give_up: Callable[[], bool] = lambda: False,
     **made: Any,
 ) -> int:
     """Train the runs of a task that the store lacks and store each; return how many trained.
 
-    Waits for whoever trains one of them already, and trains within `slot()`. `made` is kept with
-    the records: it says how they came about. A GPU's memory is given back, however it ends.
+    Waits, until `give_up` says not to, for whoever trains one of them already, and trains within
+    `slot()`. `made` is kept with the records: it says how they came about.
     """
-    with alone(task, store):
+    with alone(task, store, give_up):
         missing = tuple(run for run in task if store.fresh(run) is None)
         if not missing:
             return 0
-        try:
-            with slot(), watched(store.device) as taken:
-                records = perform(missing, store.device)
-        finally:
-            release()
+        with slot():
+            records, taken = train(missing, store.device)
         for run, record in zip(missing, records, strict=True):
             store.put(run, record, together=len(missing), **taken, **made)
     return len(missing)

@@ -2,10 +2,11 @@
 
 import threading
 import time
+import traceback
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from labkit.experiments.engines.base import Task
+from labkit.experiments.engines.base import FULL, Lost, Task, disk_full
 
 
 class Waiting:
@@ -16,19 +17,32 @@ class Waiting:
         self._longest, self._failures, self._why = 0.0, [], ""
         self._lock = threading.Lock()
 
-    def next(self) -> Task | None:
-        """Hand out a task; None when there is none, or no time for one as long as the longest."""
+    def __iter__(self) -> Iterator[Task]:
+        """Hand out tasks, until there is none, or no time for one as long as the longest."""
+        while (task := self._next()) is not None:
+            yield task
+
+    def _next(self) -> Task | None:
         with self._lock:
             if self._until is not None and time.monotonic() + self._longest > self._until:
                 return None
             return self._waiting.popleft() if self._waiting and not self._why else None
 
-    def ended(self, seconds: float, failure: str | None = None) -> None:
-        """Note how long a task took, and why it failed."""
+    def attempt(self, task: Task, train: Callable[[], object]) -> None:
+        """Train a task; note how long that took, and why it failed."""
+        began, failure = time.monotonic(), None
+        try:
+            train()
+        except Lost as lost:
+            failure = str(lost)
+            self.stop(lost.hopeless)
+        except Exception as error:
+            failure = traceback.format_exc()
+            self.stop(FULL if disk_full(error) else "")
         with self._lock:
-            self._longest = max(self._longest, seconds)
+            self._longest = max(self._longest, time.monotonic() - began)
             if failure is not None:
-                self._failures.append(failure)
+                self._failures.append(f"{name_of(task)}\n{failure}")
 
     def stop(self, why: str) -> None:
         """Hand out no more: what went wrong would go wrong for every other task too."""

@@ -1,62 +1,68 @@
-"""Remove what no run asks for again. What is current stays, always, and so do the records.
+"""Remove what no run asks for again. What is current stays, always, and so do the records."""
 
-stale     of an older schema: under keys that no run has any more
-damaged   only on request: a person may want to look at them first
-debris    of writers that were killed: what is half written, an hour ago or longer, and the files
-          of locks that nobody holds
-"""
-
+import re
 import time
-from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from labkit.experiments.engines.locks import remove_unheld
-from labkit.experiments.queries.entries import File, look, scan
+from labkit.experiments.store import WRITING, read_entry
+from labkit.training import Record
 
 AT_WORK = 3600.0  # seconds; a file younger than this may still be being written
+OLDER = "of an older version, which no run asks for again"
+DAMAGED = "damaged"
+UNFINISHED = "left half written"
+LOCK = "locks"
+FOREIGN = "no entries of a store"
+_NAMES = {
+    OLDER: re.compile(r"[0-9a-f]{64}\.json"),
+    UNFINISHED: re.compile(rf"{re.escape(WRITING)}.*"),
+    LOCK: re.compile(r"\.[0-9a-f]{24,64}\.lock"),
+}
+_ENTRY = re.compile(r"[0-9a-f]{24}\.json")
+_NOTE = re.compile(r"\.[0-9a-f]{24}\.stale")  # a replay refuted this run's record
 
 
-@dataclass
-class Removed:
-    """What was removed, or would be."""
-
-    count: Counter[str] = field(default_factory=Counter)  # by the reason
-    size: Counter[str] = field(default_factory=Counter)  # bytes, by the reason
-    kept: int = 0
-
-    def text(self, dry: bool) -> str:
-        """Say it, a line a reason."""
-        verb = "would remove" if dry else "removed"
-        lines = [
-            f"  {self.count[why]:>6} {why}, {self.size[why] / 1e6:,.1f} MB" for why in self.count
-        ]
-        total = f"{verb} {self.count.total()} files, {self.size.total():,} bytes"
-        return "\n".join([f"{total}; {self.kept} current runs stay", *lines])
-
-
-def collect(folder: Path, older: float, *, dry: bool = False, damaged: bool = False) -> Removed:
-    """Remove what is at least `older` seconds old and no run asks for again, and all debris."""
-    shelf, now, removed = scan(folder), time.time(), Removed()
-    removed.kept = len(shelf.of("current"))
-    old = [(e.file, f"stale ({e.why})") for e in shelf.of("stale") if e.age >= older]
-    if damaged:
-        old += [(f, "damaged") for f in shelf.damaged if now - f.modified >= older]
-    old += [(f, "left half written") for f in shelf.writing if now - f.modified >= AT_WORK]
-    gone = [(file, why) for file, why in old if dry or _remove(file)]
-    gone += [(f, "locks of nobody") for f in shelf.locks if remove_unheld(f.path, dry)]
-    for file, why in gone:
-        removed.count[why] += 1
-        removed.size[why] += file.size
-    return removed
+def sort_files(folder: Path) -> tuple[dict[Path, dict[str, Any]], dict[Path, str]]:
+    """Read the entries of a store's folder, and say what every other file is."""
+    entries, others = {}, {}
+    for path in folder.iterdir() if folder.is_dir() else ():
+        try:
+            if _ENTRY.fullmatch(path.name) and path.is_file():
+                entry = read_entry(path)
+                Record(**entry["record"])
+                entries[path] = entry
+            elif not _NOTE.fullmatch(path.name):
+                whats = (what for what, name in _NAMES.items() if name.fullmatch(path.name))
+                others[path] = next(whats, FOREIGN) if path.is_file() else FOREIGN
+        except FileNotFoundError:
+            continue
+        except (ValueError, TypeError, KeyError, RecursionError):
+            others[path] = DAMAGED
+    return entries, others
 
 
-def _remove(file: File) -> bool:
-    """Remove a file, unless it was replaced since it was read: a sweep may run meanwhile."""
-    try:
-        if look(file.path).identity != file.identity:
-            return False
-        file.path.unlink()
-    except FileNotFoundError:
-        return False
-    return True
+def collect(
+    folder: Path, older: float, *, dry: bool = False, damaged: bool = False
+) -> dict[str, list[int]]:
+    """Remove what is `older` seconds old and no run asks for again, and what killed writers left.
+
+    Returns the sizes in bytes of what went, or would go, by the reason.
+    """
+    began, gone = time.time(), {}
+    least = {OLDER: older, UNFINISHED: AT_WORK} | ({DAMAGED: older} if damaged else {})
+    for path, what in sort_files(folder)[1].items():
+        try:
+            state = path.stat()
+            if what == LOCK:
+                goes = remove_unheld(path, dry)
+            else:  # the age of now: a sweep may have written a damaged entry anew
+                goes = what in least and began - state.st_mtime >= least[what]
+                if goes and not dry:
+                    path.unlink()
+        except FileNotFoundError:
+            continue
+        if goes:
+            gone.setdefault(what, []).append(state.st_size)
+    return gone

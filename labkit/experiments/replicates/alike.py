@@ -5,13 +5,22 @@ multiplies by. What a forward pass reads as a Python number (an eps, a bound, a 
 keeps runs apart, as what changes shapes, layers or the number of steps does.
 """
 
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
+from itertools import chain
 from typing import Any
+
+from torch import nn
 
 from labkit.experiments.run import Run
 from labkit.model import ModelConfig
 from labkit.stacks import StackConfig
 from labkit.training import TrainConfig
+
+
+class NotTogether(ValueError):
+    """These models cannot train as one batched model; the message says why."""
+
 
 # The fields of each config that may differ within a task.
 NUMBERS: dict[type, tuple[str, ...]] = {
@@ -19,16 +28,9 @@ NUMBERS: dict[type, tuple[str, ...]] = {
     ModelConfig: ("init", "alpha"),
     StackConfig: ("init",),
     TrainConfig: (
-        "lr",
-        "betas",
-        "momentum",
-        "weight_decay",
-        "warmup",
-        "schedule",
-        "final_lr",
-        "clip",
+        "lr", "betas", "momentum", "weight_decay", "warmup", "schedule", "final_lr", "clip",
     ),
-}
+}  # fmt: skip
 # Of `norm_kw`: the arguments of a norm that are first values of its parameters.
 FIRST_VALUES = {
     "dyt": ("alpha",),
@@ -48,3 +50,36 @@ def structure(config: Any) -> Any:
         first = FIRST_VALUES.get(config.norm_name, ())
         kept["norm_kw"] = tuple(pair for pair in config.norm_kw if pair[0] not in first)
     return type(config).__name__, *((n, value) for n, value in kept.items() if n not in free)
+
+
+def refuse_differences(models: Sequence[nn.Module]) -> None:
+    """Refuse models that are not one structure: the first's code runs for all of them."""
+    first = _describe(models[0])
+    for model in models[1:]:
+        other = _describe(model)
+        for what, value in first.items():
+            if what in other and other[what] != value:
+                raise NotTogether(f"{what} is {value!r} in one and {other[what]!r} in another")
+        if first.keys() != other.keys():
+            raise NotTogether(f"one has {min(first.keys() ^ other.keys())}, another has not")
+    parameters = list(models[0].parameters())
+    kinds = {(p.dtype, p.device, p.requires_grad) for p in parameters}
+    if len(kinds) != 1 or not parameters[0].requires_grad:
+        raise NotTogether("its parameters are not all of one dtype and device, and trained")
+
+
+def _describe(model: nn.Module) -> dict[str, Any]:
+    """Say of each module what decides how it computes: class, plain values, shapes."""
+    found: dict[str, Any] = {}
+    for name, module in model.named_modules():
+        path = name + "." if name else ""
+        found[f"{path}class"] = type(module).__name__
+        for key, value in vars(module).items():
+            if is_dataclass(value):
+                parts = dict(structure(value)[1:])
+                found |= {f"{path}{key}.{name}": part for name, part in parts.items()}
+            elif value is None or isinstance(value, bool | int | float | str | tuple):
+                found[path + key] = value
+        own = chain(module.named_parameters(recurse=False), module.named_buffers(recurse=False))
+        found |= {path + key: (tuple(tensor.shape), tensor.dtype) for key, tensor in own}
+    return found

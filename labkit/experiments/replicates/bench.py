@@ -20,10 +20,9 @@ import torch
 
 from labkit.bench import spread
 from labkit.corpora import Text
-from labkit.experiments.replicates.graph import Recorded
-from labkit.experiments.replicates.memory import need
+from labkit.experiments.replicates.groups import need
 from labkit.experiments.replicates.stack import Stack
-from labkit.experiments.replicates.step import Step
+from labkit.experiments.replicates.step import Recorded, Step
 from labkit.experiments.run import CPU, Run
 from labkit.model import ModelConfig
 from labkit.share import fraction, limit

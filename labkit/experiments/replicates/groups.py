@@ -1,16 +1,37 @@
-"""Put runs into tasks: groups that may train together, as large as memory allows."""
+"""Put runs into tasks: groups that may train together, as large as memory allows.
+
+How much that takes is rehearsed without numbers (torch's meta device):
+
+    bytes = N · (6 · parameters + 2 · buffers + 1.5 · kept)
+
+Six copies of the parameters: weights, gradients, two moments of Adam, what a step puts back, and
+scratch. `kept` is what the forward pass saves for the backward pass, whose own tensors count half
+as much again. It is an estimate: no GPU has checked it yet.
+"""
 
 import os
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from math import ceil
 
+import torch
+from torch import Tensor
+
+from labkit.costs import kept_bytes
 from labkit.experiments.engines.base import Task
-from labkit.experiments.replicates.alike import structure
-from labkit.experiments.replicates.memory import fitting
+from labkit.experiments.replicates.alike import NotTogether, structure
+from labkit.experiments.replicates.optimizer import refusal
+from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.run import CPU, Run
+from labkit.share import free as free_of_a_gpu
 
 ON_A_GPU = 64  # at most, unless more are asked for
+COPIES, BESIDE = 6, 1.5
+# Of the memory that is free and ours: several processes may train on one device (ON_A_GPU of them,
+# and the one over them, are as many).
+SHARE = 0.2
 
 
 def asked_for(device: str = CPU, replicates: int | None = None) -> int:
@@ -34,7 +55,7 @@ def tasks(runs: Sequence[Run], device: str = CPU, replicates: int | None = None)
 
     Tasks stand in the order of their first runs, and runs within a task in their own; a group
     that is too large is cut into tasks of nearly one size. A model that cannot be batched
-    (`memory.fitting` says so) keeps its runs apart, so that they share out over workers.
+    (`fitting` says so) keeps its runs apart, so that they share out over workers.
     """
     most = asked_for(device, replicates)
     groups: dict[Hashable, list[Run]] = {}
@@ -47,3 +68,49 @@ def tasks(runs: Sequence[Run], device: str = CPU, replicates: int | None = None)
         ends = [len(group) * i // parts for i in range(parts + 1)]
         found += [tuple(group[a:b]) for a, b in pairwise(ends)]
     return found
+
+
+@dataclass(frozen=True)
+class Need:
+    """Bytes that training takes for each replicate; `reason`: why there can be only one."""
+
+    each: int
+    reason: str = ""
+
+
+def need(run: Run) -> Need:
+    """Estimate a run's bytes when it trains together with others like it."""
+    if reason := refusal(run.train):
+        return Need(0, reason)
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        models = [run.model.build() for _ in range(2)]
+    batch = _batch(run.data)
+    try:
+        stack = Stack(models)
+        inputs, targets = (torch.empty(2, *p.shape, dtype=p.dtype, device="meta") for p in batch)
+        kept = kept_bytes(lambda: stack.rehearse(inputs, targets))
+    except NotTogether as reason:
+        return Need(0, str(reason))
+    tensors = [stack.weights] * COPIES + list(stack.buffers.values()) * 2
+    return Need(int(BESIDE * kept + sum(t.nbytes for t in tensors)) // 2)
+
+
+def fitting(run: Run, device: str = CPU) -> int:
+    """Say how many runs like this one fit into the memory that is free; 1 if they cannot join."""
+    asked = need(run)
+    return 1 if asked.reason else max(1, int(free(device) // max(1, asked.each)))
+
+
+def free(device: str = CPU) -> float:
+    """Give the bytes that one task may take: a share of what is free; 0 on a GPU not seen here.
+
+    Of a GPU that others use too, LABKIT_GPU_FRACTION says what may be ours.
+    """
+    if device != CPU:
+        return SHARE * free_of_a_gpu()
+    return SHARE * os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@cache
+def _batch(data) -> tuple[Tensor, Tensor]:
+    return next(data.load().train(0))

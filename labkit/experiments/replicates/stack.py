@@ -5,62 +5,63 @@
 The models stay what they were: their parameters, gradients and buffers become rows of the stacked
 tensors, so that a probe that looks at one of them sees a row as it is. Rows meet in no sum: what
 becomes of one, a NaN even, stays in it.
+
+A few modules have forms that vmap takes, the same functions of other operations:
+
+attention   vmap has no rule for torch's fused attention on every device, and would run it row by
+            row: here rows join the batch
+RMSNorm     on the CPU labkit's is an autograd function of its own, which vmap refuses: the formula
+
+Everything else of labkit's is made of operations that vmap knows, but for models that look at
+numbers of a tensor to decide what to do, or that draw random ones: NotTogether says so.
 """
 
 import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import is_dataclass
-from typing import Any
+from types import MethodType
+from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import vmap
+from torch.func import functional_call, stack_module_state, vmap
 
-from labkit.experiments.replicates.alike import structure
-from labkit.experiments.replicates.forms import adapt
+from labkit.attention import Attention
+from labkit.context import Context
+from labkit.experiments.replicates.alike import NotTogether, refuse_differences
+from labkit.norms import GemmaRMSNorm, LlamaRMSNorm, RMSNorm, T5RMSNorm, rms_norm
 from labkit.training import Inputs, objective
 
 Named = dict[str, Tensor]
 
 
-class NotTogether(ValueError):
-    """These models cannot train as one batched model; the message says why."""
-
-
-class Template:
-    """One module that computes with tensors that it is handed, in place of its own."""
+class Template(nn.Module):
+    """One model that computes with tensors that it is lent, in place of its own."""
 
     def __init__(self, model: nn.Module):
-        self.model = adapt(deepcopy(model).requires_grad_(False))
-        known = {id(tensor): name for name, tensor in self._tensors()}  # a tied one has one name
-        self._slots: list[tuple[dict[str, Any], str, str, str]] = [
-            (table, key, path + key, known.get(id(tensor), path + key))
-            for path, module in _paths(self.model)
-            for table in (module._parameters, module._buffers)
-            for key, tensor in table.items()
-            if tensor is not None or table is module._buffers
-        ]
+        super().__init__()
+        self.model = deepcopy(model).requires_grad_(False)
+        adapt(self.model)
+        self.known = set(dict(self.model.named_buffers()))
 
-    def _tensors(self) -> list[tuple[str, Tensor]]:
-        return [*self.model.named_parameters(), *self.model.named_buffers()]
+    def forward(self, call: Callable[[nn.Module], Any]) -> Any:
+        """Do what is asked for with the model."""
+        return call(self.model)
 
     def run(self, call: Callable[[nn.Module], Any], tensors: Named) -> tuple[Any, Named]:
         """Call with the tensors in their places; give the result, and buffers that are new ones."""
-        before = [table[key] for table, key, _, _ in self._slots]
-        try:
-            for table, key, _, name in self._slots:
-                table[key] = tensors.get(name, table[key])
-            held = [table[key] for table, key, _, _ in self._slots]
-            result = call(self.model)
-            made = {
-                path: table[key]
-                for (table, key, path, _), was in zip(self._slots, held, strict=True)
-                if table[key] is not was
-            }
-        finally:
-            for (table, key, _, _), was in zip(self._slots, before, strict=True):
-                table[key] = was
+        lent = {f"model.{name}": tensor for name, tensor in tensors.items()}
+        result = functional_call(self, lent, (call,))  # writes into `lent` what was replaced
+        made = {
+            name: lent[f"model.{name}"]
+            for name, tensor in tensors.items()
+            if lent[f"model.{name}"] is not tensor
+        }
+        for name, buffer in list(self.model.named_buffers()):
+            if name not in self.known:  # as QK-Clip's logits, which the first pass makes
+                made[name] = buffer
+                _set_buffer(self.model, name, None)
         return result, made
 
 
@@ -68,37 +69,39 @@ class Stack:
     """The stacked tensors of N models, and the functions of all rows at once."""
 
     def __init__(self, models: Sequence[nn.Module]):
-        _refuse_differences(models)
+        refuse_differences(models)
         self.models = list(models)
         self.template = Template(models[0])
-        named = [dict(model.named_parameters()) for model in models]
-        first, rows = named[0], len(models)
-        size = sum(parameter.numel() for parameter in first.values())
-        like = next(iter(first.values()))
-        self.weights = torch.empty(rows, size, dtype=like.dtype, device=like.device)
+        rows = len(self.models)
+        stacked, self.buffers = stack_module_state(self.models)
+        shapes = {name: part.shape for name, part in stacked.items()}
+        self.weights = torch.cat(
+            [part.detach().reshape(rows, -1) for part in stacked.values()], dim=1
+        )
         self.gradients = torch.zeros_like(self.weights)
-        self.parameters: Named = {}
-        self.slopes: Named = {}
-        start = 0
-        for name, parameter in first.items():
-            cut = slice(start, start := start + parameter.numel())
-            part = self.weights[:, cut].view(rows, *parameter.shape)
-            slope = self.gradients[:, cut].view(rows, *parameter.shape)
-            for row, own in enumerate(named):
-                part[row].copy_(own[name].detach())
-                own[name].data, own[name].grad = part[row], slope[row]
-            self.parameters[name] = part.detach().requires_grad_()
-            self.slopes[name] = slope
-        self.buffers: Named = {}
-        for name in dict(models[0].named_buffers()):
-            self._hold(name, torch.stack([model.get_buffer(name) for model in models]))
+        sizes = [shape[1:].numel() for shape in shapes.values()]
+        parts, slopes = (
+            {
+                name: part.view(shapes[name])
+                for name, part in zip(shapes, whole.split(sizes, dim=1), strict=True)
+            }
+            for whole in (self.weights, self.gradients)
+        )
+        self.parameters: Named = {
+            name: part.detach().requires_grad_() for name, part in parts.items()
+        }
+        self.slopes: Named = slopes
+        for row, model in enumerate(self.models):
+            for name, parameter in model.named_parameters():
+                parameter.data, parameter.grad = parts[name][row], slopes[name][row]
+        for name, buffer in self.buffers.items():
+            self._hold(name, buffer)
 
     def _hold(self, name: str, buffer: Tensor) -> None:
         """Keep a stacked buffer, and give each model its row of it."""
         self.buffers[name] = buffer
-        path, _, key = name.rpartition(".")
         for row, model in enumerate(self.models):
-            model.get_submodule(path)._buffers[key] = buffer[row]
+            _set_buffer(model, name, buffer[row])
 
     def losses(self, inputs: Inputs, targets: Tensor, buffers: Named | None = None):
         """Give each row's loss, its loss with what the model adds to it, and its new buffers.
@@ -106,21 +109,17 @@ class Stack:
         Inputs and targets have one batch a row. Buffers that a model changes in place change in
         the stacked ones.
         """
-        several = isinstance(inputs, tuple)
-        parts = inputs if several else (inputs,)
-        given = [part for part in parts if part is not None]
 
-        def one(parameters: Named, buffers: Named, given: list[Tensor], targets: Tensor):
-            left = iter(given)
-            put: Any = tuple(None if part is None else next(left) for part in parts)
-            put = put if several else put[0]
-
+        def one(parameters: Named, buffers: Named, inputs: Inputs, targets: Tensor):
             held = {**parameters, **buffers}
-            (loss, total), made = self.template.run(lambda m: objective(m, put, targets), held)
+            (loss, total), made = self.template.run(lambda m: objective(m, inputs, targets), held)
             return loss, total, made
 
         held = self.buffers if buffers is None else buffers
-        return vmap(one, randomness="error")(self.parameters, held, given, targets)
+        several = isinstance(inputs, tuple)
+        rows = tuple(None if part is None else 0 for part in inputs) if several else 0
+        every = vmap(one, (0, 0, rows, 0), randomness="error")
+        return every(self.parameters, held, inputs, targets)
 
     @torch.no_grad()
     def after_step(self, parameters: Named | None = None, buffers: Named | None = None) -> None:
@@ -130,8 +129,8 @@ class Stack:
         held = self.buffers if buffers is None else buffers
 
         def one(parameters: Named, buffers: Named) -> Named:
-            call: Callable[[Any], Any] = lambda model: model.after_step()  # noqa: E731
-            return self.template.run(call, {**parameters, **buffers})[1]
+            held = {**parameters, **buffers}
+            return self.template.run(lambda model: cast(Any, model).after_step(), held)[1]
 
         made = vmap(one, randomness="error")(
             self.parameters if parameters is None else parameters, held
@@ -161,41 +160,64 @@ class Stack:
             if gradient is None:
                 raise NotTogether(f"the loss does not depend on {name}, which stays as it is")
         for name, buffer in made.items():
-            if name not in self.buffers:  # as QK-Clip's logits, which the first pass makes
+            if name not in self.buffers:
                 self._hold(name, torch.zeros_like(buffer))
 
 
-def _paths(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    return [(path + "." if path else "", module) for path, module in model.named_modules()]
+def _set_buffer(model: nn.Module, name: str, buffer: Tensor | None) -> None:
+    path, _, key = name.rpartition(".")
+    setattr(model.get_submodule(path), key, buffer)
 
 
-def _refuse_differences(models: Sequence[nn.Module]) -> None:
-    """Refuse models that are not one structure: the first's code runs for all of them."""
-    first = _described(models[0])
-    for model in models[1:]:
-        other = _described(model)
-        for what, value in first.items():
-            if what in other and other[what] != value:
-                raise NotTogether(f"{what} is {value!r} in one and {other[what]!r} in another")
-        if first.keys() != other.keys():
-            raise NotTogether(f"one has {min(first.keys() ^ other.keys())}, another has not")
-    parameters = list(models[0].parameters())
-    kinds = {(p.dtype, p.device, p.requires_grad) for p in parameters}
-    if len(kinds) != 1 or not parameters[0].requires_grad:
-        raise NotTogether("its parameters are not all of one dtype and device, and trained")
+def adapt(model: nn.Module) -> None:
+    """Give the modules of a model, in place, the forms that vmap takes."""
+    for module in model.modules():
+        if isinstance(module, Attention):
+            module.attend = MethodType(_attend, module)
+        elif type(module) is RMSNorm:
+            module.forward = MethodType(_rms_norm, module)
+        elif type(module) in (GemmaRMSNorm, LlamaRMSNorm, T5RMSNorm):
+            module.forward = MethodType(_gained, module)
 
 
-def _described(model: nn.Module) -> dict[str, Any]:
-    """Say of each module what decides how it computes: class, plain values, shapes."""
-    found: dict[str, Any] = {}
-    for path, module in _paths(model):
-        found[f"{path}class"] = type(module).__name__
-        for key, value in vars(module).items():
-            if is_dataclass(value):
-                parts = dict(structure(value)[1:])
-                found |= {f"{path}{key}.{name}": part for name, part in parts.items()}
-            elif value is None or isinstance(value, bool | int | float | str | tuple):
-                found[path + key] = value
-        for key, tensor in (*module._parameters.items(), *module._buffers.items()):
-            found[path + key] = None if tensor is None else (tuple(tensor.shape), tensor.dtype)
-    return found
+def _rms_norm(norm: RMSNorm, x: Tensor) -> Tensor:
+    axes = len(norm.normalized_shape)
+    weight = None if norm.weight is None else norm.weight.flatten()
+    return rms_norm(x.flatten(-axes), weight, norm.eps).view(x.shape)
+
+
+def _gained(norm: Any, x: Tensor) -> Tensor:
+    return type(norm).function(x, norm.weight, norm.eps)
+
+
+def _attend(layer: Attention, q: Tensor, k: Tensor, v: Tensor, context: Context) -> Tensor:
+    padding = context.memory_padding if layer.cross else context.padding
+    seen = layer.softcap is not None or layer.chain is not None or layer.clip
+    if padding is not None or seen:  # somebody sees the logits: they are there
+        return type(layer).attend(layer, q, k, v, context)
+    scale = None if layer.temperature is None else 1.0
+    return _Attend.apply(q, k, v, layer.causal, scale, layer.kv_heads != layer.heads)
+
+
+class _Attend(torch.autograd.Function):
+    """torch's fused attention; rows that vmap adds join the batch."""
+
+    @staticmethod
+    def forward(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None, gqa: bool):
+        return F.scaled_dot_product_attention(
+            q, k, v, is_causal=causal, scale=scale, enable_gqa=gqa
+        )
+
+    @staticmethod
+    def setup_context(ctx, inputs, output) -> None:
+        pass  # vmap stands outside of autograd, which sees the operation itself
+
+    @staticmethod
+    def vmap(info, in_dims, q, k, v, causal, scale, gqa):  # pyright: ignore[reportIncompatibleMethodOverride]
+        rows = [
+            x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+            for x, dim in zip((q, k, v), in_dims[:3], strict=True)
+        ]
+        flat = [x.flatten(0, 1) for x in rows]
+        mixed = F.scaled_dot_product_attention(*flat, is_causal=causal, scale=scale, enable_gqa=gqa)
+        return mixed.unflatten(0, rows[0].shape[:2]), 0

@@ -1,25 +1,31 @@
 """One step of training for N rows: everything it reads and writes stays where it is.
 
-    before   batches and numbers are copied into their places
+    put      batches and numbers are copied into their places
     look     a loss and a gradient for each row; a row whose loss is not finite stops here
     move     clipping, the optimizer, the models' own `after_step`; rows that stopped stay
 
 The order of these is `labkit.training.take_steps`. No line of `look` and `move` asks a tensor what
 it holds: rows that have stopped are computed like all others, and what they were is put back. So
-both can be CUDA graphs (`graph.py`).
+both can be CUDA graphs (`Recorded`): a small model's step is hundreds of kernels of a few
+microseconds each, and Python needs longer to ask for one. After `WARM` ordinary calls, which let
+libraries choose and allocate, a call is recorded; from then on one launch replays it on the same
+memory. Not tried on a GPU yet: nothing but the code around the capture has run, on a CPU. A call
+that cannot be captured goes on as it is, and `reason` says why.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from labkit.experiments.replicates.alike import NotTogether
 from labkit.experiments.replicates.optimizer import Optimizer, numbers_of
-from labkit.experiments.replicates.stack import NotTogether, Stack
+from labkit.experiments.replicates.stack import Stack
 from labkit.training import Batch, Inputs, Steps, TrainConfig, autocast
 
 LOOK_EVERY = 50  # steps between two looks whether any row goes on; a look waits for the GPU
+WARM = 3  # calls before one is captured
 
 
 class Step(Steps):
@@ -53,11 +59,10 @@ class Step(Steps):
 
     def put(self, number: int, batches: Sequence[Batch]) -> None:
         """Bring the batches and the numbers of a step to their places."""
-        inputs, targets = self._stacked(batches, self.targets.device)
-        for place, new in zip(_parts(self.inputs), _parts(inputs), strict=True):
-            if place is not None and new is not None:
-                place.copy_(new)
-        self.targets.copy_(targets)
+        new = self._stacked(batches, self.targets.device)
+        for place, part in zip(_parts((self.inputs, self.targets)), _parts(new), strict=True):
+            if place is not None and part is not None:
+                place.copy_(part)
         self.numbers.copy_(self.table[number])
 
     def look(self) -> None:
@@ -106,11 +111,10 @@ class Step(Steps):
                     "batches of rows that train together have the same parts at every step, but "
                     f"one has {_said(found)} and another {_said(self.layout)}"
                 )
-        columns = [_column(parts, device) for parts in zip(*map(_all_parts, batches), strict=True)]
+        columns = [_column(parts, device) for parts in zip(*map(_parts, batches), strict=True)]
         *inputs, targets = columns
-        assert targets is not None
         whole = tuple(inputs) if isinstance(batches[0][0], tuple) else inputs[0]
-        assert whole is not None
+        assert whole is not None and targets is not None
         return whole, targets
 
 
@@ -130,19 +134,14 @@ class _Kept:
             torch.where(rows, tensor, copy, out=tensor)
 
 
-def _parts(inputs: Inputs) -> tuple[Tensor | None, ...]:
-    return inputs if isinstance(inputs, tuple) else (inputs,)
-
-
-def _all_parts(batch: Batch) -> tuple[Tensor | None, ...]:
+def _parts(batch: Batch) -> tuple[Tensor | None, ...]:
     inputs, targets = batch
-    return (*_parts(inputs), targets)
+    return (*inputs, targets) if isinstance(inputs, tuple) else (inputs, targets)
 
 
 def _layout(batch: Batch) -> tuple[Any, ...]:
     """Say what a batch is made of: a tuple or not, and the shape and dtype of every part."""
-    parts = _all_parts(batch)
-    held = (None if part is None else (tuple(part.shape), part.dtype) for part in parts)
+    held = (None if part is None else (tuple(part.shape), part.dtype) for part in _parts(batch))
     return isinstance(batch[0], tuple), *held
 
 
@@ -159,3 +158,65 @@ def _column(parts: Sequence[Tensor | None], device: torch.device) -> Tensor | No
     if device.type == "cuda" and whole.device.type == "cpu":
         return whole.pin_memory().to(device, non_blocking=True)
     return whole.to(device)
+
+
+class Captured:
+    """A call that becomes a CUDA graph; on a CPU it stays a call."""
+
+    def __init__(self, call: Callable[[], None], device: torch.device):
+        self.call, self.calls, self.graph = call, 0, None
+        self.reason = "" if device.type == "cuda" else "graphs are CUDA's"
+        self._stream = torch.cuda.Stream(device) if not self.reason else None
+
+    def __call__(self) -> None:
+        """Do what the call does."""
+        if self._stream is None:
+            return self.call()
+        if self.graph is None and self.calls >= WARM and not self.reason:
+            self._capture(self._stream)
+        self.calls += 1
+        if self.graph is not None:
+            return self.graph.replay()
+        if self.reason:
+            return self.call()
+        # Warm-up belongs on another stream than the default one, which cannot be captured.
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            self.call()
+        torch.cuda.current_stream().wait_stream(self._stream)
+        return None
+
+    def __str__(self) -> str:
+        """Say what became of the graph."""
+        if self.graph is not None:
+            return "captured"
+        return self.reason or f"not captured: {self.calls} calls, and {WARM} come before"
+
+    def _capture(self, stream: torch.cuda.Stream) -> None:
+        graph, before, cause = torch.cuda.CUDAGraph(), torch.cuda.current_stream(), ""
+        try:
+            with torch.cuda.graph(graph, stream=stream):
+                try:
+                    self.call()
+                except RuntimeError as error:
+                    cause = str(error)  # the capture's end hides it behind an error of its own
+                    raise
+        except RuntimeError as error:
+            torch.cuda.set_stream(before)  # a capture that fails leaves its own current
+            self.reason = f"not captured: {(cause or str(error)).strip().partition(chr(10))[0]}"
+        else:
+            self.graph = graph
+
+
+class Recorded(Steps):
+    """A step whose `look` and `move` become graphs. Nothing of the step refers back to it."""
+
+    def __init__(self, step: Step):
+        self.models, self.config, self.put = step.models, step.config, step.put
+        self.going, self.history = step.going, step.history
+        self.graphs = [Captured(call, step.losses.device) for call in (step.look, step.move)]
+        self.look, self.move = self.graphs
+
+    def __str__(self) -> str:
+        """Say what became of the graphs: of the one that failed, if one did."""
+        return str(next((one for one in self.graphs if one.graph is None), self.graphs[0]))

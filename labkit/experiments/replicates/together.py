@@ -10,11 +10,10 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import nn
 
-from labkit.experiments.replicates.alike import structure
-from labkit.experiments.replicates.graph import Recorded
+from labkit.experiments.replicates.alike import NotTogether, structure
 from labkit.experiments.replicates.optimizer import refusal
-from labkit.experiments.replicates.stack import NotTogether, Stack
-from labkit.experiments.replicates.step import Step
+from labkit.experiments.replicates.stack import Stack
+from labkit.experiments.replicates.step import Recorded, Step
 from labkit.experiments.run import CPU, Run, execute, gpu
 from labkit.probes import make_probe
 from labkit.training import (

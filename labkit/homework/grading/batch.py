@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labkit.book.files import Red, locked
+from labkit.book.files import Red
+from labkit.files import locked
 from labkit.homework.grading import pool, results
 from labkit.homework.grading.changes import Change, changes
 from labkit.homework.grading.digests import Grader, code_of

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
-from labkit.book.files import locked, write_whole
+from labkit.files import locked, write_whole
 from labkit.homework.grading.inbox import Found, Refused, look
 from labkit.homework.grading.results import own_folder
 from labkit.homework.grading.submission import ENDINGS

@@ -1,11 +1,8 @@
 """Judge one question: run its private test here, and the student's code only in a worker."""
 
 import math
-import signal
-import threading
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
@@ -14,6 +11,7 @@ from labkit.homework import judge
 from labkit.homework.draw import Draw
 from labkit.homework.judge import Part
 from labkit.homework.sandbox.answer import Answer, clean
+from labkit.time_limit import TooLong, at_most
 
 # What a private test may say without importing it.
 WORDS: dict[str, Any] = {
@@ -98,41 +96,3 @@ class Timed:
             return None
         detail = f"the calls of this question took over {self._limit:g} s together"
         return Answer(value=None, failure="slow", detail=detail, printed="", seconds=0.0)
-
-
-AGAIN = 0.5  # seconds until TooLong is raised once more
-
-
-class TooLong(BaseException):
-    """Not an Exception: a test's own `except Exception` must not swallow it."""
-
-
-@contextmanager
-def at_most(seconds: float) -> Iterator[None]:
-    """Interrupt what takes longer; signals reach the main thread alone.
-
-    What is raised in a destructor, Python prints and forgets: so it is raised again and again.
-    What fails in another way after that, as a parser does that was interrupted, fails by it.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    over = False
-
-    def stop(*_: object) -> None:
-        nonlocal over
-        over = True
-        raise TooLong
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
-    try:
-        yield
-    except Exception as error:
-        if over:
-            raise TooLong from error
-        raise
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

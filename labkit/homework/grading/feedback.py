@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from labkit.book.files import write_whole
+from labkit.files import write_whole
 from labkit.homework.grading.results import NOT_GRADED, Result, plain
 
 SPECIAL = re.compile(r"([\\`*_\[\]<>&|#~!])")

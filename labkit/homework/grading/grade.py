@@ -10,7 +10,7 @@ from labkit.homework.definitions import read as definitions_of
 from labkit.homework.draw import Draw
 from labkit.homework.grading import submission
 from labkit.homework.grading.digests import Grader, digest, variant_of
-from labkit.homework.grading.examine import Faulty, Timed, TooLong, at_most, parts
+from labkit.homework.grading.examine import Faulty, Timed, parts
 from labkit.homework.grading.results import (
     NOT_GRADED,
     SCHEMA,
@@ -22,6 +22,7 @@ from labkit.homework.grading.results import (
 )
 from labkit.homework.private import Private, Question
 from labkit.homework.variants import given
+from labkit.time_limit import TooLong, at_most
 
 READ_SECONDS = 30.0
 NAME = re.compile(r"[A-Za-z_]\w*")

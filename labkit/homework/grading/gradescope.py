@@ -8,7 +8,7 @@ lib/labkit, lib/normkernels
 """
 
 import importlib.metadata
-import os
+import io
 import re
 import sys
 import zipfile
@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import labkit
+from labkit.files import write_whole
 from labkit.homework.private import load
 
 VISIBILITIES = ("visible", "after_due_date", "after_published", "hidden")
@@ -81,16 +82,15 @@ def build(private_path: Path, out: Path, visibility: str = "visible") -> Path:
     files[f"lib/norm_lab_book-{about.version}.dist-info/METADATA"] = (
         about.read_text("METADATA") or ""
     ).encode()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(f".{out.name}.part")
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(files):
             member = zipfile.ZipInfo(name)  # its date is 1980: the bytes say nothing of today
             member.compress_type = zipfile.ZIP_DEFLATED
             runs = name in ("setup.sh", "run_autograder")
             member.external_attr = (0o100755 if runs else 0o100644) << 16
             archive.writestr(member, files[name])
-    os.replace(part, out)
+    write_whole(out, content.getvalue())
     return out
 
 

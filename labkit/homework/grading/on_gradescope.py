@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from labkit.book.files import write_whole
+from labkit.files import write_whole
 from labkit.homework.grading import batch, pool, results
 from labkit.homework.grading.opener import opened
 from labkit.homework.grading.results import Result

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from labkit.book.files import write_whole
+from labkit.files import write_whole
 
 SCHEMA = 1
 NOT_GRADED = "not graded"

@@ -1,6 +1,5 @@
 """Misbehaviour for labkit's processes: Python reads this file when it starts, if it is on its path.
 
-FAKE_WORKER  a program that a worker process is instead of labkit's
 FAULT_LOG    a file that learns what begins, what is stored and which faults are injected
 FAULTS       {"seed of a run": [kind of fault, how often]}, as JSON
 FAULT_PACE   seconds that each training step sleeps
@@ -17,8 +16,6 @@ import os
 import signal
 import sys
 import time
-
-WORKER = "labkit.experiments.engines.worker"
 
 
 def note(*words):
@@ -56,14 +53,12 @@ def misbehave(seed):
         raise ValueError(kind)
 
 
-def disturb():
-    import pathlib
-
+def disturb_training():
     import torch
 
-    from labkit.experiments import run, store
+    from labkit.experiments import run
 
-    train, put, open_any, sync = run.train, store.Store.put, pathlib.Path.open, os.fsync
+    train = run.train
     pace = float(os.environ.get("FAULT_PACE", "0"))
     gate = int(os.environ.get("FAULT_GATE", "1000"))
 
@@ -80,6 +75,16 @@ def disturb():
         seed = torch.initial_seed()
         note("begins", seed)
         return train(model, disturbed(batches, seed), *words, **options)
+
+    run.train = train_disturbed
+
+
+def disturb_store(patch=setattr):
+    import pathlib
+
+    from labkit.experiments import store
+
+    put, open_any, sync = store.Store.put, pathlib.Path.open, os.fsync
 
     def put_noted(self, run, record, **made):
         put(self, run, record, **made)
@@ -124,9 +129,10 @@ def disturb():
             return cls.fromtimestamp(clock() + next(days), tz)
 
     if os.environ.get("FAULT_CLOCK"):
-        store.datetime = Jumping
-    run.train, store.Store.put = train_disturbed, put_noted
-    pathlib.Path.open, os.fsync = open_full, sync_full
+        patch(store, "datetime", Jumping)
+    patch(store.Store, "put", put_noted)
+    patch(pathlib.Path, "open", open_full)
+    patch(os, "fsync", sync_full)
 
 
 def serves_ray():
@@ -135,15 +141,16 @@ def serves_ray():
     return f"{os.sep}ray{os.sep}" in script and not script.endswith("default_worker.py")
 
 
+def tracks():
+    """Tell a process that tidies up after others: it needs no torch."""
+    return any("resource_tracker" in word for word in sys.orig_argv)
+
+
 clock, days = time.time, itertools.cycle((1e6, -1e9))
 if os.environ.get("FAULT_CLOCK"):
     jumps = itertools.cycle((0, 3600, -3600, 1e6, -1e9))
     time.time = lambda: clock() + next(jumps)
     time.time_ns = lambda: int(1e9 * time.time())
-if WORKER in sys.orig_argv and os.environ.get("FAKE_WORKER"):
-    try:
-        exec(os.environ["FAKE_WORKER"])
-    finally:
-        os._exit(0)
-if os.environ.get("FAULT_LOG") and not serves_ray():
-    disturb()
+if os.environ.get("FAULT_LOG") and not serves_ray() and not tracks():
+    disturb_training()
+    disturb_store()

@@ -1,0 +1,44 @@
+"""What several commands have in common: options, and a command whose options take several words."""
+
+import re
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from typer import BadParameter, Option
+from typer.core import TyperCommand
+
+Size = Annotated[Literal["smoke", "book", "gpu"], Option(help="the size of the runs")]
+Seed = Annotated[int, Option(help="the chapters' seed")]
+Only = Annotated[
+    list[str] | None, Option(metavar="NAME...", help="these chapters, by name or number")
+]
+Homework = Annotated[str | None, Option(help="its name, where there are several")]
+Engine = Annotated[str | None, Option(help="what trains: processes (default), serial, ray")]
+Address = Annotated[str | None, Option(help="the cluster's, for an engine that knows one")]
+
+AN_OPTION = re.compile(r"-[^\d.]")  # a negative number is none
+
+
+class Several(TyperCommand):
+    """A command; its options that show `NAME...` take all words up to the next option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words; typer itself knows options of one word."""
+        options = [one for one in self.params if str(one.metavar).endswith("...")]
+        several = {name for one in options for name in one.opts if AN_OPTION.match(name)}
+        return super().parse_args(ctx, repeat_options(args, several))
+
+
+def repeat_options(words: list[str], several: set[str]) -> list[str]:
+    """Write `--only 03 05` as `--only 03 --only 05`. Raise where no word follows."""
+    repeated, option = [], ""
+    for word, following in pairwise([*words, "--"]):
+        if word in several:
+            option = word
+            if AN_OPTION.match(following):
+                raise BadParameter("it takes one word or more", param_hint=f"'{option}'")
+            continue
+        if AN_OPTION.match(word):
+            option = ""
+        repeated += [option, word] if option else [word]
+    return repeated

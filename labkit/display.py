@@ -1,0 +1,37 @@
+"""What a cell shows, and tells the build: the one channel between a notebook and the press.
+
+An output is a bundle of MIME types, as Jupyter has it. Its metadata holds {"labkit": {"kind": …}}
+and the facts of that kind; the build reads these and never the pixels or the text.
+
+    kind        shown by        facts
+    claim       claim(…)        id; the claim itself stands in the bundle, under CLAIM
+    figure      plots           alt, caption, data (the numbers drawn), provenance
+    slider      plots           the same
+    caption     plots           none: the words below a figure
+    standings   leaderboard     none
+    volatile    Lab             cpu_seconds, runs, stored, keys: a line that no page or twin keeps
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+CLAIM = "application/vnd.labkit.claim+json"
+
+
+def publish(bundle: Mapping[str, Any], kind: str, **facts: Any) -> None:
+    """Show one output in a notebook; outside of one print its text."""
+    if not in_notebook():
+        print(bundle["text/plain"])
+        return
+    from IPython.display import display
+
+    display(dict(bundle), raw=True, metadata={"labkit": {"kind": kind, **facts}})
+
+
+def in_notebook() -> bool:
+    """Check whether IPython runs this code; labkit does without it elsewhere."""
+    try:
+        from IPython.core.getipython import get_ipython
+    except ImportError:
+        return False
+    return get_ipython() is not None

@@ -1,0 +1,110 @@
+"""Series: what all figures of series share, from the caller's numbers to finished axes.
+
+read_values, read_runs      numbers by name, checked; None, a run that diverged, becomes NaN
+mean_and_half               what is drawn of several seeds: their mean and its t interval
+start_axes, finish_axes     before and after the series are drawn
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite, nan
+from typing import Any
+
+import numpy as np
+
+from labkit.statistics.seeds import t_interval
+
+from .labels import End, name_lines
+from .reference import Marks, mark
+from .style import canvas
+from .ticks import log_ticks, make_headroom
+
+Rows = list[list[float]]  # one list of values per seed
+
+
+def check_series(series: Mapping[str, Any], what: str) -> None:
+    """Refuse a figure with nothing in it, and name the series that is empty."""
+    if not isinstance(series, Mapping):
+        raise ValueError(
+            f"{what} must be a dict from a name to its numbers, got {type(series).__name__}; "
+            'write {"pre": …, "post": …}'
+        )
+    if not series:
+        raise ValueError(f"{what} must hold at least one series, got an empty dict")
+    for name, values in series.items():
+        if len(values) == 0:
+            raise ValueError(
+                f"every series of {what} needs points, {name!r} has none; "
+                "drop it or check the runs that it came from"
+            )
+
+
+def read_values(values: Any) -> list[float]:
+    """Read one number or many as floats."""
+    if values is None or np.isscalar(values):
+        values = [values]
+    return [nan if v is None else float(v) for v in values]
+
+
+def read_runs(series: Mapping[str, Sequence[Any]], what: str) -> dict[str, Rows]:
+    """Read one list of numbers per seed and name; a single list is a single seed."""
+    check_series(series, what)
+    arms = {}
+    for name, values in series.items():
+        rows = list(values)
+        if all(row is None or np.isscalar(row) for row in rows):
+            rows = [rows]
+        arms[name] = [read_values(row) for row in rows]
+        if not all(arms[name]):
+            raise ValueError(f"every run of {what} needs values, {name!r} holds an empty one")
+    return arms
+
+
+def mean_and_half(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:
+    """Compute the mean and half the width of its t interval; one value has no interval (0)."""
+    kept = [v for v in values if isfinite(v)]
+    if not kept:
+        return nan, 0.0
+    low, high = t_interval(kept, level)
+    return (low + high) / 2, (high - low) / 2
+
+
+def say_seeds(counts: Iterable[int]) -> str:
+    """Say how many seeds: "one seed", "5 seeds", "3 to 5 seeds"."""
+    few, many = min(counts := list(counts)), max(counts)
+    if many == 1:
+        return "one seed"
+    return f"{many} seeds" if few == many else f"{few} to {many} seeds"
+
+
+def start_axes(logx: bool = False, logy: bool = False, height: float = 3.6) -> Any:
+    """Return the axes of a new picture, their scales set."""
+    ax = canvas(height).add_subplot()
+    if logx:
+        ax.set_xscale("log")
+    if logy:
+        ax.set_yscale("log", nonpositive="mask")
+    return ax
+
+
+def finish_axes(
+    ax: Any,
+    ends: Sequence[End],
+    reference: Mapping[str, float] | None,
+    ylim: tuple[float, float] | None,
+    *,
+    crossed: bool = False,
+    markers: bool = True,
+) -> Marks:
+    """Draw the reference lines, settle the y axis, name all lines.
+
+    `crossed` axes have crosses along their top; `markers` stand in a legend.
+    """
+    marks = mark(ax, reference, ylim)
+    if ylim:
+        ax.set_ylim(*ylim)
+    elif crossed:
+        make_headroom(ax)
+    if ax.get_yscale() == "log":
+        log_ticks(ax)
+    name_lines(ax, [*ends, *marks.ends], markers)
+    return marks
