@@ -100,7 +100,7 @@ def pairs(case: Case) -> list[tuple[Setting]]:
             else 3
         )
         widest = widest if INTERPRETED else 2**27 // n
-        counts = [65535 + i % 2, around(n) + 1, 199, around(n) - 1, 7, 2]
+        counts = [65537, around(n) + 1, 199, around(n) - 1, 7, 2]
         fitting = [m for m in counts if 0 < m <= widest]
         for turn in range(2):
             m = fitting[turn] if n < 8 else fitting[(i + turn) % len(fitting)]
