@@ -50,14 +50,17 @@ def test_a_larger_rung_tunes_beside_the_best_rate_of_the_rung_below():
     assert [run.train.lr for run in ladder.tuning("M", "pre", read)] == [0.00562, 0.01, 0.0178]
     assert {run.model.dim for run in ladder.wanted("M", ["pre"], read)} == {64}
 
-    def lower(run):  # on the larger rung 0.002 would be best
-        if run.model.dim == 32:
-            return read(run)
-        return record(run.seed, 1.4 + abs(run.train.lr - 0.002))
+    def moved(to):  # on the larger rung another rate would be best
+        return lambda run: (
+            read(run) if run.model.dim == 32 else record(run.seed, 1.4 + abs(run.train.lr - to))
+        )
 
-    rates = [run.train.lr for run in ladder.tuning("M", "pre", lower)]
+    rates = [run.train.lr for run in ladder.tuning("M", "pre", moved(0.002))]
     assert rates == [0.001, 0.00178, 0.00316, 0.00562, 0.01, 0.0178]
-    assert {run.train.lr for run in ladder.final("M", "pre", lower)} == {0.00178}
+    assert {run.train.lr for run in ladder.final("M", "pre", moved(0.002))} == {0.00178}
+    rates = [run.train.lr for run in ladder.tuning("M", "pre", moved(0.09))]
+    assert rates == [0.00562, 0.01, 0.0178, 0.0316, 0.0562, 0.1]
+    assert {run.train.lr for run in ladder.final("M", "pre", moved(0.09))} == {0.1}
 
 
 def test_every_arm_of_a_rung_has_the_others_data_and_length():

@@ -19,6 +19,16 @@ def test_every_public_name_is_there():
         assert getattr(labkit, name) is not None
 
 
+def test_a_part_is_there_by_its_name_and_listed():
+    program = (
+        "import labkit; print(labkit.plots.__name__); assert set(labkit._PARTS) <= {*dir(labkit)}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "labkit.plots\n"
+
+
 def test_an_unknown_name_lists_the_known():
     with pytest.raises(AttributeError, match="labkit has no 'Trainer'; it has ModelConfig, NORMS"):
         _ = labkit.Trainer
