@@ -33,10 +33,10 @@ help: ## Show this list
 	@echo "           ENGINE=processes|serial|ray, ADDRESS=host:port for runs: what trains its runs, and where"
 
 setup: ## Make .venv with the pinned versions (every verb does this first)
-	@$(PYTHON) -I labkit/book/setup.py $(if $(filter file,$(origin PYTHON)),,--chosen)
+	@$(PYTHON) -I chapters/press/book/setup.py $(if $(filter file,$(origin PYTHON)),,--chosen)
 
 lab: setup ## Open the chapters as notebooks in JupyterLab
-	@$(PY) -I labkit/book/lab.py
+	@$(PY) -I chapters/press/book/lab.py
 
 book: setup ## Execute what changed on the recorded runs, check the claims, build the site
 	@$(LABKIT) book build --size $(SIZE) $(if $(ONLY),--only $(ONLY)); built=$$?; \

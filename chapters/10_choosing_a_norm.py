@@ -815,8 +815,8 @@ The recommendations are those of the four sources and of chapters 00 to 09. Clai
 """
 
 # %%
-from labkit.book.advice import ADVICE
-from labkit.book.evidence import decisions, recorded
+from press.book.advice import ADVICE
+from press.book.evidence import decisions, recorded
 
 table = decisions(ADVICE, recorded())
 table

@@ -1,7 +1,7 @@
-"""Make `python -m labkit` the command."""
+"""Make `python -m labkit` the command, which is installed beside the package, not in it."""
 
 import sys
+from importlib.metadata import entry_points
 
-from labkit.cli import main
-
-sys.exit(main())
+(command,) = entry_points(group="console_scripts", name="labkit")
+sys.exit(command.load()())

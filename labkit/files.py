@@ -1,4 +1,4 @@
-"""Files written whole or not at all, locks that die with their holder, and one hash of labkit."""
+"""Files written whole or not at all, locks that die with their holder, the hash of a package."""
 
 import fcntl
 import hashlib
@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 WRITING = ".writing-"  # how the name of a file begins that is not yet whole
@@ -46,10 +47,18 @@ def locked(path: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator
         yield
 
 
+def folder_of(package: str) -> Path:
+    """Find where a package lies, without running it. Raise ModuleNotFoundError where it is not."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"no package {package!r} is installed", name=package)
+    return Path(spec.origin).parent
+
+
 @cache
-def code_hash() -> str:
-    """Hash every source file of the labkit that is running, as it was when this was first asked."""
-    root, whole = Path(__file__).parent, hashlib.sha256()
+def code_hash(package: str = "labkit") -> str:
+    """Hash every source file of a package that is running, as it was when this was first asked."""
+    root, whole = folder_of(package), hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         whole.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
     return whole.hexdigest()[:16]

@@ -12,8 +12,8 @@ import sys
 import zlib
 from pathlib import Path
 
-from labkit.book.stage import SITE_SOURCES
 from labkit.display import CLAIM
+from press.site.stage import SITE_SOURCES
 
 REPOSITORY = Path(__file__).parents[1]
 ONE, TWO = "01_batchnorm_vs_layernorm", "02_pre_and_post_norm"

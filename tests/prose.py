@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from labkit.book.outline import FENCED, MATH
+from press.site.outline import FENCED, MATH
 
 # What makes a paragraph or a row one that quotes: a citation, an arXiv number, a link.
 CITED = re.compile(r"\{cite:?\w*\}`|\barXiv\b|\b\d{4}\.\d{5}\b|\]\(https?://|<https?://")

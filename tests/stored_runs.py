@@ -5,11 +5,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from labkit import ModelConfig, Record, TrainConfig, cli
+from labkit import ModelConfig, Record, TrainConfig
 from labkit.corpora import Digits, Markov
 from labkit.experiments import Run
 from labkit.experiments.store import Store
 from labkit.vision import MLPConfig
+from press import cli
 
 TINY = Run(
     model=MLPConfig(width=8, depth=1), data=Digits(batch=16), train=TrainConfig(steps=3, lr=0.01)

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from labkit import bench, cli
+from labkit import bench
 from labkit.norms import NORMS, make_norm
+from press import cli
 
 
 def test_the_table_of_norms_has_a_line_for_each_norm(capsys):

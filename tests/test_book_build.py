@@ -8,8 +8,8 @@ import sys
 import nbformat
 from toy_book import CELLS, REPOSITORY, card, chapter_text, command, make_book, pretend, run
 
-from labkit.book import state
-from labkit.book.files import sha256_of
+from press.book import state
+from press.book.files import sha256_of
 
 COUNTED = """# %%
 import os, time
@@ -70,7 +70,7 @@ def test_deciding_that_nothing_changed_needs_none_of_the_slow_imports(tmp_path):
         book, "book", "01_one", {**known, "twin": sha256_of(book / "chapters/01_one.ipynb")}
     )
     program = (
-        "import sys; from labkit import cli; before = set(sys.modules)\n"
+        "import sys; from press import cli; before = set(sys.modules)\n"
         "status = cli.main(['book', 'build'])\n"
         "print(status, *{'torch', 'nbformat', 'jupytext', 'papermill', 'sphinx'}"
         " & (set(sys.modules) - before))"

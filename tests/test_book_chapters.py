@@ -6,10 +6,10 @@ from stored_runs import TINY
 from stored_runs import record as record_of
 from toy_book import chapter_text, make_book
 
-from labkit.book import asked, chapters, keys
-from labkit.book.keys import key_of, parts_of
 from labkit.experiments.records import Records
 from labkit.experiments.store import Store
+from press.book import asked, chapters, keys
+from press.book.keys import key_of, parts_of
 
 
 @pytest.fixture
@@ -77,11 +77,14 @@ def test_a_key_changes_with_whatever_the_outputs_depend_on(book, monkeypatch):
     papers, pins = book / "data" / "papers", book / "pyproject.toml"
     papers.mkdir(parents=True)
 
-    def code() -> None:
-        monkeypatch.setattr(keys, "code_hash", lambda: "of another labkit")
+    def code(package: str) -> None:
+        now = keys.code_hash
+        monkeypatch.setattr(keys, "code_hash", lambda p="labkit": now(p) + "1" * (p == package))
 
     assert changed(book, lambda: None) == []
-    assert changed(book, code) == ["labkit's code"]
+    assert changed(book, lambda: code("labkit")) == ["labkit's code"]
+    assert changed(book, lambda: code("press.book")) == ["the code that builds"]
+    assert changed(book, lambda: code("press.homework")) == []
     assert changed(book, lambda: (papers / "a.csv").write_text("1")) == ["data/papers"]
     record = book / "data" / "kernels.json"
     assert changed(book, lambda: record.write_text("{}")) == ["data/papers"]

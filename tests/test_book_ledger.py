@@ -3,10 +3,10 @@ import json
 import pytest
 from toy_book import card, chapter_text, make_book, pretend
 
-from labkit import cli
-from labkit.book import build, chapters, ledger, machine, state
-from labkit.book.compare import differs
-from labkit.book.files import Red
+from press import cli
+from press.book import build, chapters, ledger, machine, state
+from press.book.compare import differs
+from press.book.files import Red
 
 
 @pytest.fixture

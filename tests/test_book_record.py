@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from labkit.book.holm import criterion, estimate, families, sort, verdict_of
-from labkit.book.ledger import collect
 from labkit.statistics.verdicts import is_weak
+from press.book.ledger import collect
+from press.site.holm import criterion, estimate, families, sort, verdict_of
 
 ROOT = Path(__file__).parents[1]
 LEDGER = json.loads((ROOT / "data" / "ledger" / "book.json").read_text(encoding="utf-8"))

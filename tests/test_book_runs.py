@@ -7,9 +7,9 @@ import time
 import pytest
 from toy_book import chapter_text, command, make_book, run
 
-from labkit.book import asked, chapters
 from labkit.experiments.records import Records, checksum
 from labkit.experiments.store import Store
+from press.book import asked, chapters
 
 TRAINING = """# %%
 from labkit import TrainConfig
@@ -32,7 +32,7 @@ claim("01-mean", final.values("test.accuracy"))
 @pytest.fixture
 def book(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_ENGINE", "serial")
-    monkeypatch.setattr("labkit.book.runs.lower_priority", lambda: None)
+    monkeypatch.setattr("press.book.runs.lower_priority", lambda: None)
     root = make_book(
         tmp_path, c01_one=chapter_text("01_one", cells=TRAINING.replace("STEPS", "12"))
     )

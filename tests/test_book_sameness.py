@@ -3,7 +3,7 @@ import math
 import pytest
 from toy_book import card, claim_output
 
-from labkit.book.sameness import same_claim, same_data, same_output, same_text, within
+from press.book.sameness import same_claim, same_data, same_output, same_text, within
 
 
 @pytest.mark.parametrize(

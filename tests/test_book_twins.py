@@ -4,9 +4,9 @@ import nbformat
 import pytest
 from toy_book import card, chapter_text, claim_output, make_book, run
 
-from labkit.book import chapters, state, twins
-from labkit.book.files import Red
 from labkit.files import write_whole
+from press.book import chapters, state, twins
+from press.book.files import Red
 
 CELLS = "# %%\nprint(1)\n\n# %%\n2\n\n# %%\n3\n"
 

@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from labkit.book import chapters
-from labkit.book.cells import Outcome, book_chapter, claim_cells, run
-from labkit.book.chapters import Chapter
 from labkit.corpora import Markov
 from labkit.experiments import Run
 from labkit.experiments.replay import first_losses
 from labkit.model import ModelConfig
 from labkit.training import TrainConfig
+from press.book import chapters
+from press.book.cells import Outcome, book_chapter, claim_cells, run
+from press.book.chapters import Chapter
 from tests import breaks
 from tests.breaks import Break
 from tests.toy_book import make_book

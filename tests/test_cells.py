@@ -2,8 +2,9 @@
 
 import pytest
 
-from labkit.book import chapters
-from labkit.book.cells import (
+from labkit.experiments.claims import claim, collecting
+from press.book import chapters
+from press.book.cells import (
     Trial,
     book_chapter,
     claim_cells,
@@ -12,8 +13,7 @@ from labkit.book.cells import (
     exercises,
     run,
 )
-from labkit.book.percent import cells_of
-from labkit.experiments.claims import claim, collecting
+from press.book.percent import cells_of
 from tests.toy_book import REPOSITORY, make_book
 
 HEAD = """# %% tags=["parameters"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from toy_book import chapter_text, make_book
 
-from labkit import cli
-from labkit.commands.options import repeat_options
+from press import cli
+from press.commands.options import repeat_options
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -17,16 +17,16 @@ from stored_runs import TINY, record
 from toy_book import REPOSITORY, chapter_text, make_book
 
 from labkit import share
-from labkit.book import chapters, state
-from labkit.book.declared import excesses, spent
-from labkit.book.job import Job
-from labkit.book.outline import declared
-from labkit.book.percent import cells_of
 from labkit.experiments import Lab, courtesy
 from labkit.experiments.engines import make_engine, on_ray, processes, serial, task
 from labkit.experiments.replicates import Need, groups
 from labkit.experiments.store import Store
 from labkit.scale.parallel import processes as scale_processes
+from press.book import chapters, state
+from press.book.declared import excesses, spent
+from press.book.job import Job
+from press.book.percent import cells_of
+from press.site.outline import declared
 
 GIB = 2**30
 GPU = "a GPU"

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from labkit.book.files import Red
-from labkit.book.tables import norms_table, recipes_table, tables_page, write_tables
-from labkit.cli import main
 from labkit.costs import CountOperations, cost_of
 from labkit.describe import describe
 from labkit.model import ModelConfig, Transformer
 from labkit.norms import NORMS
 from labkit.placements import ALIASES, RECIPES
+from press.book.files import Red
+from press.cli import main
+from press.site.tables import norms_table, recipes_table, tables_page, write_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = ModelConfig(dim=16, depth=4, heads=2, context=8, vocab=11)

@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit import Record, cli, units
-from labkit.book.cells import book_chapter
-from labkit.book.keys import key_of, parts_of
+from labkit import Record, units
 from labkit.experiments import Experiment, execute, filling, sweep
 from labkit.experiments.engines import base, limits, make_engine, processes
 from labkit.experiments.engines import bench as engines_bench
@@ -26,6 +24,9 @@ from labkit.experiments.engines.task import complete
 from labkit.experiments.engines.waiting import Waiting
 from labkit.experiments.replay import replay
 from labkit.experiments.store import CODE, Store, read_entry
+from press import cli
+from press.book.cells import book_chapter
+from press.book.keys import key_of, parts_of
 from tests import worker_tasks
 from tests.faults.bench import HERE, REPOSITORY, RUNS
 from tests.toy_book import chapter_text, make_book, run

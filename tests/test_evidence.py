@@ -3,13 +3,13 @@
 import json
 from pathlib import Path
 
-from labkit.book.advice import ADVICE
-from labkit.book.chapters import find
-from labkit.book.evidence import Advice, decisions, recorded
-from labkit.book.keys import key_of, parts_of
-from labkit.book.ledger import load_recorded
-from labkit.book.page import shown_output
-from labkit.book.standings import standings_page
+from press.book.advice import ADVICE
+from press.book.chapters import find
+from press.book.evidence import Advice, decisions, recorded
+from press.book.keys import key_of, parts_of
+from press.book.ledger import load_recorded
+from press.site.page import shown_output
+from press.site.standings import standings_page
 from tests.toy_book import chapter_text, make_book
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -77,7 +77,7 @@ def _advised() -> set[str]:
 
 
 def test_a_chapter_that_shows_verdicts_runs_again_when_another_chapters_changes(tmp_path):
-    toy = chapter_text("01_toy", cells="# %%\nfrom labkit.book.evidence import recorded\n")
+    toy = chapter_text("01_toy", cells="# %%\nfrom press.book.evidence import recorded\n")
     root = make_book(tmp_path, c01_toy=toy, c02_plain=chapter_text("02_plain"))
     ledger = root / "data" / "ledger" / "book.json"
     ledger.parent.mkdir(parents=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from labkit.book import chapters
-from labkit.book.cells import Exercise as Place
-from labkit.book.cells import Outcome, Trial, book_chapter, exercises, run
-from labkit.book.chapters import Chapter
+from press.book import chapters
+from press.book.cells import Exercise as Place
+from press.book.cells import Outcome, Trial, book_chapter, exercises, run
+from press.book.chapters import Chapter
 from tests import exercises as answers
 from tests.exercises import Exercise
 from tests.toy_book import HEADER, make_book

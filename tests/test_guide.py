@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from labkit.book import chapters, crossrefs, errata, guide, links, wordlists
-from labkit.book.outline import MATH, Book, Outline, outlines, questions
-from labkit.book.places import Place, link, missing, place_of
+from press.book import chapters
+from press.site import crossrefs, errata, guide, links, wordlists
+from press.site.outline import MATH, Book, Outline, outlines, questions
+from press.site.places import Place, link, missing, place_of
 
 ROOT = Path(__file__).resolve().parents[1]
 TYPED = [name for name in guide.GUIDE if name != "index.md"]
@@ -55,7 +56,7 @@ def test_every_link_of_a_chapter_to_another_arrives(number):
 
 
 def slugs(chapter: Outline) -> set[str]:
-    from labkit.book.places import slug
+    from press.site.places import slug
 
     return {slug(heading) for heading in chapter.headings}
 

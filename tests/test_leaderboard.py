@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from labkit import cli
 from labkit.leaderboard import starter
 from labkit.leaderboard.compete import compete
 from labkit.leaderboard.contest import MAIN, Contest
@@ -19,6 +18,7 @@ from labkit.leaderboard.standings import Row, rank
 from labkit.model import ModelConfig
 from labkit.statistics.holm import adjusted
 from labkit.statistics.seeds import paired_p
+from press import cli
 
 SMALL = Contest(
     flops=2e7, rates=(1e-2, 3e-2), seeds=(0, 1, 2), tuning_seeds=1,

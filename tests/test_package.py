@@ -9,7 +9,7 @@ import labkit
 
 
 def test_importing_labkit_and_its_plots_does_not_import_torch():
-    program = "import sys, labkit, labkit.plots, labkit.cli; assert 'torch' not in sys.modules"
+    program = "import sys, labkit, labkit.plots, press.cli; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

@@ -6,8 +6,8 @@ from io import BytesIO
 import pytest
 from pypdf import PdfWriter
 
-from labkit.book import pdf
-from labkit.book.files import Red
+from press.book.files import Red
+from press.site import pdf
 
 
 def test_link_targets_have_page_numbers():

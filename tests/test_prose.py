@@ -9,10 +9,10 @@ from typing import Any
 import jupytext
 import pytest
 
-from labkit.book import chapters
-from labkit.book.cells import claim_cells, code_cells, exercise_numbers
-from labkit.book.ledger import collect
-from labkit.book.outline import words
+from press.book import chapters
+from press.book.cells import claim_cells, code_cells, exercise_numbers
+from press.book.ledger import collect
+from press.site.outline import words
 from tests.prose import repeated_values, typed_numbers
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from labkit.book import chapters
-from labkit.book.cells import run
 from labkit.experiments.store import read_entry
+from press.book import chapters
+from press.book.cells import run
 from tests.ray_cluster import PATIENCE
 from tests.toy_book import REPOSITORY, command
 

@@ -13,13 +13,13 @@ import pytest
 from stored_runs import record, variants
 from toy_book import REPOSITORY, chapter_text, make_book
 
-from labkit import cli
-from labkit.book import asked, chapters, recording, replays
-from labkit.book.runs import mark_stale
 from labkit.experiments import Run
 from labkit.experiments.records import to_row
 from labkit.experiments.store import Store
 from labkit.files import write_whole
+from press import cli
+from press.book import asked, chapters, recording, replays
+from press.book.runs import mark_stale
 
 LATE = "2999-01-01T00:00:00+00:00"
 
@@ -129,7 +129,7 @@ def test_a_disk_that_is_really_full_leaves_the_old_file(tmp_path):
 def test_two_who_record_at_once_both_end_right(book):
     store, runs = Store(book), variants()
     program = (
-        "import sys; from pathlib import Path; from labkit.book import chapters, recording\n"
+        "import sys; from pathlib import Path; from press.book import chapters, recording\n"
         "root = Path(); print(*recording.record(root, chapters.find(root), 'book'))"
     )
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}

@@ -19,8 +19,6 @@ from typing import Any
 import pytest
 
 from labkit import files
-from labkit.book import asked, build, chapters, replaying, replays
-from labkit.book.chapters import Chapter
 from labkit.corpora import Markov
 from labkit.experiments import Run
 from labkit.experiments.records import FIRST, Records, checksum, from_row, to_row
@@ -29,6 +27,8 @@ from labkit.experiments.run import execute
 from labkit.model import ModelConfig
 from labkit.provenance import provenance
 from labkit.training import TrainConfig
+from press.book import asked, build, chapters, replaying, replays
+from press.book.chapters import Chapter
 from tests.toy_book import make_book
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -282,7 +282,7 @@ def sources(tmp_path, monkeypatch):
     folder = tmp_path / "sources"
     folder.mkdir()
     (folder / "files.py").write_text("a = 1\n")
-    monkeypatch.setattr(files, "__file__", str(folder / "files.py"))
+    monkeypatch.setattr(files, "folder_of", lambda package: folder)
     files.code_hash.cache_clear()
     yield folder
     files.code_hash.cache_clear()

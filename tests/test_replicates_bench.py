@@ -1,7 +1,7 @@
 """The table of replicates is printed; nothing here is timed."""
 
-from labkit.cli import main
 from labkit.experiments.replicates import bench
+from press.cli import main
 
 
 def test_the_table_has_a_line_for_each_size_and_number(capsys, monkeypatch):

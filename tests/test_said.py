@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit.book.said import check, misstatements
+from press.book.said import check, misstatements
 
 ROOT = Path(__file__).resolve().parents[1]
 CLAIMS = {

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 from scale_ranks import losses, make_tokens, read_log, run, signal_at
 
-from labkit import cli, train
+from labkit import train
 from labkit.costs import kept_bytes
 from labkit.placements import RECIPES
 from labkit.scale import checkpoint, parallel, start
@@ -29,6 +29,7 @@ from labkit.scale.sampler import Sampler
 from labkit.scale.shards import open_shards
 from labkit.scale.sizes import SIZES, model_config, parameters, size
 from labkit.training import loss_of
+from press import cli
 
 QUICK = {"context": 16, "batch": 8, "steps": 8, "lr": 3e-3, "eval_every": 4, "save_every": 4}
 

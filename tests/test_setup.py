@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit.book import lab, setup
+from press.book import lab, setup
 
 PROJECT = """
 [build-system]

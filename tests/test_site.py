@@ -7,15 +7,15 @@ from pathlib import Path
 import fake_book
 import pytest
 
-from labkit.book import site as site_module
-from labkit.book.claims_table import number
-from labkit.book.facts import provenance_line, spans
-from labkit.book.files import Red
-from labkit.book.holm import families, p_value, survivors
-from labkit.book.page import page
-from labkit.book.scoreboard import scoreboard
-from labkit.book.site import build_site
-from labkit.book.stage import api_pages, public_modules, staged_files
+from press.book.facts import provenance_line, spans
+from press.book.files import Red
+from press.site import sphinx as site_module
+from press.site.claims_table import number
+from press.site.holm import families, p_value, survivors
+from press.site.page import page
+from press.site.scoreboard import scoreboard
+from press.site.sphinx import build_site
+from press.site.stage import api_pages, public_modules, staged_files
 
 ONE, TWO = fake_book.ONE, fake_book.TWO
 
@@ -209,7 +209,7 @@ def test_numbers_are_short():
 # -- pages of the package ---------------------------------------------------------------------
 def test_every_public_module_has_its_place(tmp_path: Path):
     package = tmp_path / "labkit"
-    for name in ("norms/__init__", "norms/layer", "norms/_common", "cli", "book/site", "model"):
+    for name in ("norms/__init__", "norms/layer", "norms/_common", "__main__", "model"):
         path = package / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text('"""Own |x| and `code`.\n\nMore.\n"""\n')

@@ -1,6 +1,6 @@
 """What rests on a stale run is marked, and nothing else."""
 
-from labkit.book.stale import MARK, marked, names_of, resting_on
+from press.book.stale import MARK, marked, names_of, resting_on
 
 
 def cell(source, *outputs):

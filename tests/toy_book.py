@@ -11,11 +11,11 @@ from unittest.mock import patch
 
 import nbformat
 
-from labkit import cli
-from labkit.book import chapters, state
-from labkit.book.keys import key_of, parts_of
 from labkit.display import CLAIM
 from labkit.files import write_whole
+from press import cli
+from press.book import chapters, state
+from press.book.keys import key_of, parts_of
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 HEADER = '''# ---

@@ -1,4 +1,4 @@
-// Lays the pages of the site out as one document for the printer; labkit/book/pdf.py calls it.
+// Lays the pages of the site out as one document for the printer; chapters/press/site/pdf.py calls it.
 // pages: [{name, label, number, chapter}] in order; each becomes a <section class="page">.
 
 const SITE = "../site/";

@@ -80,7 +80,7 @@ def layer_norm(x, weight=None, bias=None, eps=1e-5):
 
 # %% tags=["test:q1", "points:4"]
 from labkit import check
-from labkit.homework.public import public
+from labkit.check.public import public
 
 public("q1", lambda: check.layer_norm(layer_norm))
 

@@ -114,7 +114,7 @@ def mended_1(x, weight=None, bias=None, eps=1e-5):
 
 
 # %% tags=["test:q1", "points:4"]
-from labkit.homework.public import public
+from labkit.check.public import public
 
 token = torch.tensor([[1.0, 2.0, 4.0, 9.0]])
 public(

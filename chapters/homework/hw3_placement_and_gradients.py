@@ -92,7 +92,7 @@ def deepnorm(x, f, norm, alpha):
 
 
 # %% tags=["test:q1", "points:4"]
-from labkit.homework.public import public
+from labkit.check.public import public
 
 token = torch.tensor([3.0, -1.0, 2.0, 4.0])
 public(

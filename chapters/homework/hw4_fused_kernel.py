@@ -123,7 +123,7 @@ def microseconds_saved():
 
 
 # %% tags=["test:q1", "points:3"]
-from labkit.homework.public import public
+from labkit.check.public import public
 
 public(
     "q1",
@@ -251,7 +251,7 @@ def probe_forward(student, x, z, weight, eps, dim, block):
 
 
 # %% tags=["test:q2", "points:3"]
-from labkit.homework.public import public
+from labkit.check.public import public
 
 
 def off_by(dim, block):
@@ -370,7 +370,7 @@ def probe_halves(student, both, weight):
 
 
 # %% tags=["test:q3", "points:3"]
-from labkit.homework.public import public
+from labkit.check.public import public
 
 
 def follows_the_formula(*shape):
@@ -505,7 +505,7 @@ def probe_variance(student, x, dim, block):
 
 
 # %% tags=["test:q4", "points:3"]
-from labkit.homework.public import public
+from labkit.check.public import public
 
 
 def prediction_and_kernel():
@@ -630,7 +630,7 @@ def probe_backward(student, dy, x, z, weight, rstd, dim, block):
 
 
 # %% tags=["test:q5", "points:3"]
-from labkit.homework.public import public
+from labkit.check.public import public
 
 
 def gradients_agree(dim, block):
@@ -767,7 +767,7 @@ def probe_partials(student, dy, x, z, rstd, programs):
 
 
 # %% tags=["test:q6", "points:3"]
-from labkit.homework.public import public
+from labkit.check.public import public
 
 
 def gain_gradient_agrees(rows, dim, programs):

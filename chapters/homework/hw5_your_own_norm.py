@@ -134,7 +134,7 @@ def probe_slope(student, x):
 
 # %% tags=["test:q1", "points:4"]
 from labkit import check
-from labkit.homework.public import public
+from labkit.check.public import public
 
 public("q1", lambda: check.own(OwnNorm))
 ### BEGIN HIDDEN TESTS
@@ -285,7 +285,7 @@ def blind_to() -> dict[str, bool]:
 
 
 # %% tags=["test:q2", "points:3"]
-from labkit.homework.public import public
+from labkit.check.public import public
 
 public(
     "q2",
@@ -419,7 +419,7 @@ def probe_backward(student, x, dy, parameters):
 
 
 # %% tags=["test:q3", "points:4"]
-from labkit.homework.public import public
+from labkit.check.public import public
 
 
 def first_row_agrees():
@@ -570,7 +570,7 @@ def outlier(size: float, dim: int) -> tuple[float, float]:
 
 
 # %% tags=["test:q4", "points:2"]
-from labkit.homework.public import public
+from labkit.check.public import public
 
 
 def prediction_and_module():
@@ -677,7 +677,7 @@ def probe_saved(student, x, parameters):
 
 
 # %% tags=["test:q5", "points:3"]
-from labkit.homework.public import public
+from labkit.check.public import public
 
 
 def half_agrees(dtype):
@@ -836,7 +836,7 @@ def prediction() -> dict:
 
 
 # %% tags=["test:q6", "points:3"]
-from labkit.homework.public import public
+from labkit.check.public import public
 
 public(
     "q6",

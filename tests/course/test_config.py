@@ -15,10 +15,10 @@ pytest.importorskip("jupyterhub", reason="the extra course is not installed")
 import jupyterhub
 from traitlets.config import Config
 
-from labkit.course import config, confine, proxy, serve, visible
-from labkit.course.gpus import Shares
-from labkit.course.settings import Settings
-from labkit.course.spawner import SERVER, CourseSpawner
+from press.course import config, confine, proxy, serve, visible
+from press.course.gpus import Shares
+from press.course.settings import Settings
+from press.course.spawner import SERVER, CourseSpawner
 
 
 @pytest.fixture

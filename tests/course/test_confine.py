@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit.course import check, confine, groups
+from press.course import check, confine, groups
 
 UID, OTHER = 28_000, 28_001
 pytestmark = [

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from labkit.cli import main
-from labkit.course import check
-from labkit.course.settings import Settings
+from press.cli import main
+from press.course import check
+from press.course.settings import Settings
 
 
 @pytest.fixture

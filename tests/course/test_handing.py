@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from labkit.cli import main
-from labkit.course import handing, passwords
-from labkit.course.people import People
-from labkit.course.settings import Settings
+from press.cli import main
+from press.course import handing, passwords
+from press.course.people import People
+from press.course.settings import Settings
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root writes into others' homes")
 FILE = "hw1.ipynb"

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from labkit.course import groups, material, passwords, proxy
+from press.course import groups, material, passwords, proxy
 from tests import in_jupyterlab
 from tests.course import hub_material
 from tests.course.hub_material import CHAPTER

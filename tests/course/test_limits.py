@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from labkit.course import groups
-from labkit.course.gpus import Shares
-from labkit.course.people import People
+from press.course import groups
+from press.course.gpus import Shares
+from press.course.people import People
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from labkit.course import material
+from press.course import material
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="the material is kept by git")
 

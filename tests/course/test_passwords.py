@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from labkit.course import passwords
+from press.course import passwords
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_roster_without_ids_or_with_one_twice_is_refused(tmp_path):
 
 def test_the_authenticator_follows_the_file_while_it_runs(file):
     pytest.importorskip("jupyterhub", reason="the extra course is not installed")
-    from labkit.course.authenticator import CourseAuthenticator
+    from press.course.authenticator import CourseAuthenticator
 
     new = passwords.give(file, ["alice"])
     door = CourseAuthenticator(file=str(file))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit.course.settings import Settings, read, size
+from press.course.settings import Settings, read, size
 
 
 @pytest.fixture

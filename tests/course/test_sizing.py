@@ -8,11 +8,12 @@ import pytest
 from stored_runs import TINY, record
 from toy_book import REPOSITORY, chapter_text, make_book
 
-from labkit import cli
-from labkit.book import guide, state
-from labkit.book.outline import Outline
-from labkit.book.sizing import UNKNOWN, Need, Server, need, needs, table
 from labkit.experiments.records import Records, to_row
+from press import cli
+from press.book import state
+from press.site import guide
+from press.site.outline import Outline
+from press.site.sizing import UNKNOWN, Need, Server, need, needs, table
 
 GIB = 2**30
 SERVER = Server(cores=16, memory=64 * GIB, gpu_memory=140 * GIB)

@@ -4,10 +4,10 @@ import json
 from contextlib import contextmanager
 from pathlib import Path
 
-from labkit.homework.grading.digests import Grader
-from labkit.homework.grading.grade import grade
-from labkit.homework.private import Private, Question, RubricPart
-from labkit.homework.trusted import Trusted
+from press.homework.grading.digests import Grader
+from press.homework.grading.grade import grade
+from press.homework.private import Private, Question, RubricPart
+from press.homework.trusted import Trusted
 
 NAME = "hw8_small"
 

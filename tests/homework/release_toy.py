@@ -14,7 +14,7 @@ HOMEWORK = {"title": "A toy", "about": "Two questions.", "packages": ["math"], "
 # %%
 import math
 
-from labkit.homework.public import public
+from labkit.check.public import public
 
 # %% tags=["variant"]
 FACTOR = draw.integers(2, 1000)  # yours alone

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from labkit.homework import source
-from labkit.homework.definitions import final
-from labkit.homework.draw import Draw
-from labkit.homework.grading import grade as grading
-from labkit.homework.grading.collect import collect
-from labkit.homework.grading.examine import parts
-from labkit.homework.grading.opener import bounded
-from labkit.homework.grading.whose import class_of, whose
-from labkit.homework.judge import holds, item
-from labkit.homework.private import Private
-from labkit.homework.sandbox import Answer
-from labkit.homework.trusted import Trusted
-from labkit.homework.variants import given, sources
 from labkit.time_limit import TooLong, at_most
+from press.homework import source
+from press.homework.definitions import final
+from press.homework.draw import Draw
+from press.homework.grading import grade as grading
+from press.homework.grading.collect import collect
+from press.homework.grading.examine import parts
+from press.homework.grading.opener import bounded
+from press.homework.grading.whose import class_of, whose
+from press.homework.judge import holds, item
+from press.homework.private import Private
+from press.homework.sandbox import Answer
+from press.homework.trusted import Trusted
+from press.homework.variants import given, sources
 from tests.homework.grading_case import CELLS, graded, says, write
 
 CHAPTERS = Path(__file__).parents[2] / "chapters" / "homework"

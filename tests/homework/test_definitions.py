@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labkit.homework.definitions import final, read
+from press.homework.definitions import final, read
 from tests.homework.grading_case import CELLS, SHARES
 
 

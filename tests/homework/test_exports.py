@@ -10,8 +10,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from labkit.homework.grading import feedback, gradebook, gradescope, on_gradescope, results
-from labkit.homework.grading.to_nbgrader import write_back
+from press.homework.grading import feedback, gradebook, gradescope, on_gradescope, results
+from press.homework.grading.to_nbgrader import write_back
 from tests.homework.grading_case import CELLS, NAME, TEST_1, graded, private, write
 
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)>| [a](javascript:x) ![b](c) `d`"
@@ -170,7 +170,7 @@ def test_gradescopes_zip_is_the_same_every_time_and_holds_what_it_needs(tmp_path
         names = set(archive.namelist())
         modes = {name: archive.getinfo(name).external_attr >> 16 for name in names}
     assert {"setup.sh", "run_autograder", "requirements.txt", f"private/{NAME}.json",
-            "lib/labkit/homework/grading/on_gradescope.py"} <= names  # fmt: skip
+            "lib/press/homework/grading/on_gradescope.py"} <= names  # fmt: skip
     assert modes["setup.sh"] == modes["run_autograder"] == 0o100755
     assert not [
         name

@@ -5,10 +5,10 @@ import os
 
 import pytest
 
-from labkit import cli
-from labkit.book.files import Red
-from labkit.homework.grading import batch, pool, results
-from labkit.homework.sandbox import available
+from press import cli
+from press.book.files import Red
+from press.homework.grading import batch, pool, results
+from press.homework.sandbox import available
 from tests.homework.grading_case import CELLS, NAME, TEST_2, notebook, points, private, says, write
 from tests.homework.odd_examiner import odd
 
@@ -110,7 +110,7 @@ def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(tmp_p
 
 
 def test_the_mode_asked_for_or_none(tmp_path, capsys, monkeypatch):
-    from labkit.homework import sandbox
+    from press.homework import sandbox
 
     released(tmp_path)
     write(tmp_path / "in", "ann")

@@ -8,9 +8,9 @@ import zipfile
 
 import pytest
 
-from labkit.homework.grading import inbox as inboxes
-from labkit.homework.grading.collect import collect
-from labkit.homework.grading.whose import class_of
+from press.homework.grading import inbox as inboxes
+from press.homework.grading.collect import collect
+from press.homework.grading.whose import class_of
 from tests.homework.grading_case import NAME, notebook
 
 ROSTER = """id,name,canvas,moodle,email

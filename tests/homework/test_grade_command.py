@@ -4,8 +4,8 @@ import csv
 
 import pytest
 
-from labkit import cli
-from labkit.homework.grading import results
+from press import cli
+from press.homework.grading import results
 from tests.homework.grading_case import NAME, graded, private, write
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit.homework.grading import gradescope, on_gradescope
+from press.homework.grading import gradescope, on_gradescope
 from tests.homework.grading_case import CELLS, NAME, notebook, private
 from tests.homework.test_exports import check_gradescope
 

@@ -6,10 +6,10 @@ import os
 
 import pytest
 
-from labkit.homework.grading import examine, results, submission
-from labkit.homework.grading.changes import changes
-from labkit.homework.grading.digests import Grader
-from labkit.homework.grading.grade import grade, roots
+from press.homework.grading import examine, results, submission
+from press.homework.grading.changes import changes
+from press.homework.grading.digests import Grader
+from press.homework.grading.grade import grade, roots
 from tests.homework.grading_case import (
     CELLS,
     RMS,
@@ -214,7 +214,7 @@ def test_a_question_is_judged_again_only_where_something_changed(tmp_path):
 
 def test_a_students_own_numbers_are_drawn_by_the_roster(tmp_path):
     homework = private(variants={"EPS": "draw.uniform(0.1, 0.9)"}, students=("ann", "bob"))
-    from labkit.homework.variants import given
+    from press.homework.variants import given
 
     mine = given(homework, "ann")["EPS"]
     assert mine != given(homework, "bob")["EPS"]

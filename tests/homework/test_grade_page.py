@@ -11,7 +11,7 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from labkit import cli
+from press import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "chapters" / "instructors.md").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit.homework import leaks, source
+from press.homework import leaks, source
 
 FOLDER = Path(__file__).parents[2] / "chapters" / "homework"
 PAGE = (FOLDER / "index.md").read_text(encoding="utf-8")

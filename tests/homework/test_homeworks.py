@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 import torch
 
-from labkit.homework import notebook, source
-from labkit.homework.draw import Draw
-from labkit.homework.grading.examine import parts
-from labkit.homework.grading.grade import Grader, grade
-from labkit.homework.private import Private
-from labkit.homework.release import release
-from labkit.homework.sandbox import Answer, Sandbox, available
-from labkit.homework.source import Homework
-from labkit.homework.variants import given, sources
+from press.homework import notebook, source
+from press.homework.draw import Draw
+from press.homework.grading.examine import parts
+from press.homework.grading.grade import Grader, grade
+from press.homework.private import Private
+from press.homework.release import release
+from press.homework.sandbox import Answer, Sandbox, available
+from press.homework.source import Homework
+from press.homework.variants import given, sources
 
 HERE = Path(__file__).parent
 SOURCES = sorted((HERE.parents[1] / "chapters" / "homework").glob("hw*.py"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from labkit.homework.release import release
+from press.homework.release import release
 from tests import in_jupyterlab
 from tests.in_jupyterlab import NOTEBOOK
 

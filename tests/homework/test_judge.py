@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from labkit.homework.draw import Draw
-from labkit.homework.judge import (
+from press.homework.draw import Draw
+from press.homework.judge import (
     FAILURES,
     Verdict,
     close,
@@ -18,8 +18,8 @@ from labkit.homework.judge import (
     raises,
     true,
 )
-from labkit.homework.sandbox.answer import FAILURES as ALL_FAILURES
-from labkit.homework.sandbox.answer import Answer
+from press.homework.sandbox.answer import FAILURES as ALL_FAILURES
+from press.homework.sandbox.answer import Answer
 
 RIGHT = torch.tensor([[1.25, -2.5, 3.75], [0.5, 6.125, -7.0]])
 

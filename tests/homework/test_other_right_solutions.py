@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from labkit.homework import notebook, source, variants
-from labkit.homework.definitions import final
-from labkit.homework.draw import Draw
-from labkit.homework.grading.examine import parts
-from labkit.homework.regions import for_key
-from labkit.homework.trusted import Trusted
+from press.homework import notebook, source, variants
+from press.homework.definitions import final
+from press.homework.draw import Draw
+from press.homework.grading.examine import parts
+from press.homework.regions import for_key
+from press.homework.trusted import Trusted
 
 HERE = Path(__file__).parent
 SOURCES = {

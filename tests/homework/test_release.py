@@ -7,9 +7,9 @@ import os
 import nbformat
 import pytest
 
-from labkit import cli
-from labkit.homework import private, variants
-from labkit.homework.release import release
+from press import cli
+from press.homework import private, variants
+from press.homework.release import release
 from tests.homework.release_toy import files_of, write
 
 CLASS = ("ada", "bob@x.org", "s-3")

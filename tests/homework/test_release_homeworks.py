@@ -13,10 +13,10 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from labkit.book.execute import kernel_config
-from labkit.homework import leaks, notebook, source, variants
-from labkit.homework.public import out_of_time
-from labkit.homework.release import release
+from labkit.check.public import out_of_time
+from press.book.execute import kernel_config
+from press.homework import leaks, notebook, source, variants
+from press.homework.release import release
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "chapters" / "homework").glob("hw*.py"))

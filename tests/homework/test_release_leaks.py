@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from labkit.homework import leaks, source
+from press.homework import leaks, source
 from tests.homework.release_toy import TOY, write
 
 SOLUTION = "answer_of_q1 = x * FACTOR"

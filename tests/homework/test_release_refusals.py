@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from labkit.book.files import Red
-from labkit.homework import leaks
-from labkit.homework.release import release
+from press.book.files import Red
+from press.homework import leaks
+from press.homework.release import release
 from tests.homework.release_toy import files_of, write
 
 # What a run alone can show.

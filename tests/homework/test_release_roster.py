@@ -2,7 +2,7 @@
 
 import pytest
 
-from labkit.homework import roster
+from press.homework import roster
 
 
 def read(tmp_path, text, encoding="utf-8"):

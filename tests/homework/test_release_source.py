@@ -2,7 +2,7 @@
 
 import pytest
 
-from labkit.homework import cells, regions, source
+from press.homework import cells, regions, source
 from tests.homework.release_toy import TOY, write
 
 END = "### END SOLUTION"

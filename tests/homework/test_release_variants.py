@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from labkit.homework import variants
+from press.homework import variants
 
 CELL = """EPS = draw.choice((1e-5, 1e-6))  # yours
 DIM = draw.integers(

@@ -18,7 +18,7 @@ def rms_norm(x, eps=1e-6): return x * (x.square().mean(-1, keepdim=True) + eps).
 def grade(mode, submissions, start, done):
     import torch
 
-    from labkit.homework.sandbox import Sandbox
+    from press.homework.sandbox import Sandbox
 
     torch.set_num_threads(1)
     x = torch.randn(4, 64)

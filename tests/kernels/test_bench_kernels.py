@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from labkit.cli import main as labkit
 from labkit.plots.kernels import kernel_shares
+from press.cli import main as labkit
 
 ROOT = Path(__file__).parents[2]
 REPORT = ROOT / "kernels/normkernels/bench/report.py"

@@ -61,7 +61,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     root = home / "book"
     root.mkdir()
     copy_of_the_book(root)
-    program = str(ROOT / "labkit/book/lab.py")
+    program = str(ROOT / "chapters/press/book/lab.py")
     started = time.monotonic()
     command = [sys.executable, "-I", program, "--root", str(root)]
     with in_jupyterlab.server(command, home) as note:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pypdf import PdfReader
 
-from labkit.book import pdf
-from labkit.book.stage import chapter_names
+from press.site import pdf
+from press.site.stage import chapter_names
 
 pytestmark = [pytest.mark.site, pytest.mark.slow]
 

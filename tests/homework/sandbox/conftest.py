@@ -2,7 +2,7 @@
 
 import pytest
 
-from labkit.homework.sandbox import Sandbox, available
+from press.homework.sandbox import Sandbox, available
 
 BEST = "full" if not available()["full"] else "plain"
 

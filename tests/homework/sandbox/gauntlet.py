@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 import labkit
-from labkit.homework.sandbox import Answer, Limits, Sandbox, Worker
+from press.homework.sandbox import Answer, Limits, Sandbox, Worker
 from tests.homework.sandbox import attacks_floods, attacks_marks, attacks_powers, attacks_walls
 
 BODIES = {

@@ -6,8 +6,8 @@ import numpy
 import pytest
 import torch
 
-from labkit.homework.sandbox import Limits
-from labkit.homework.sandbox.answer import FAILURES, clean
+from press.homework.sandbox import Limits
+from press.homework.sandbox.answer import FAILURES, clean
 
 VALUES = [
     None, True, -3, 2**200, 0.1, math.inf, "ü\0\ud800", [], (), {}, [1, (2.5, {"a": [None]})],

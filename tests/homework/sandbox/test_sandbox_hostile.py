@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit.homework.sandbox import available
+from press.homework.sandbox import available
 from tests.homework.sandbox import gauntlet
 
 ROOT = Path(__file__).parents[3]

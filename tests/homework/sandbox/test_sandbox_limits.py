@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from labkit.homework.sandbox import Limits, Sandbox, available
-from labkit.homework.sandbox.folder import remove, too_large
+from press.homework.sandbox import Limits, Sandbox, available
+from press.homework.sandbox.folder import remove, too_large
 
 full_only = pytest.mark.skipif(bool(available()["full"]), reason=f"full: {available()['full']}")
 HONEST = "def double(x): return 2 * x"

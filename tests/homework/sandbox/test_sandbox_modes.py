@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from labkit.homework.sandbox import Sandbox, Unavailable, available, calls, modes, visible
-from labkit.homework.sandbox.inside import kernel
+from labkit.files import folder_of
+from press.homework.sandbox import Sandbox, Unavailable, available, calls, modes, visible
+from press.homework.sandbox.inside import kernel
 from tests.homework.sandbox.conftest import BEST
 
 HONEST = "def double(x): return 2 * x"
@@ -83,7 +84,8 @@ def test_only_what_is_named_and_what_that_needs_is_visible():
     names = {os.path.basename(path) for path in seen["whole"]}
     assert {"torch", "numpy", "sympy"} <= names and not {"pytest", "jupyterlab", "labkit"} & names
     own = visible.paths(("labkit",))
-    assert str(Path(modes.__file__).parents[2]) in own["whole"] and own["found"]["labkit"]
+    assert str(folder_of("labkit")) in own["whole"] and own["found"]["labkit"]
+    assert not [path for path in own["whole"] if "press" in path], "the grader is not shown"
 
 
 def test_a_dead_zygote_is_started_again_and_its_workers_are_gone():
@@ -100,7 +102,7 @@ def test_a_dead_zygote_is_started_again_and_its_workers_are_gone():
 
 GRADER = f"""
 import sys, time
-from labkit.homework.sandbox import Sandbox
+from press.homework.sandbox import Sandbox
 with Sandbox({BEST!r}) as sandbox, sandbox.worker("def loop():\\n    while True: pass") as worker:
     print(sandbox._zygote.pid, worker.pid, flush=True)
     worker.call("loop")

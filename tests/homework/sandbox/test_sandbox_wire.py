@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 
-from labkit.homework.sandbox.inside import wire
+from press.homework.sandbox.inside import wire
 
 
 def read(message, cap=1 << 20):

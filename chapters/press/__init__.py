@@ -1,0 +1,1 @@
+"""The press: build the book from its chapters, release and grade homework, serve a course."""

@@ -1,0 +1,85 @@
+"""Which runs do the chapters ask for? Executed in order, without a kernel, they say so.
+
+    .labkit/asked/<size>-<name>.jsonl      one run a line; also written by every build
+
+Nothing is trained: a cell whose runs have no records yet is skipped, and with it what then lacks a
+name (press.book.cells). So a grid that depends on the results of another (the best rate of a
+first one, say) is found once those are there.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from press.book.chapters import Chapter
+
+if TYPE_CHECKING:
+    from labkit.experiments import Run
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a chapter asks for, each run once, and the cells that failed for a reason of theirs."""
+
+    runs: tuple["Run", ...]
+    faults: tuple[str, ...] = ()
+
+
+def path_of(root: Path, size: str, name: str) -> Path:
+    """Say where the list of a chapter's runs stands."""
+    return root / ".labkit" / "asked" / f"{size}-{name}.jsonl"
+
+
+def read(root: Path, size: str, name: str) -> list["Run"]:
+    """Read which runs a chapter asked for when it was executed last."""
+    from labkit.experiments import Run
+    from labkit.experiments.own import accept
+
+    path = path_of(root, size, name)
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    rows = [json.loads(line) for line in dict.fromkeys(lines)]
+    for row in rows:
+        accept(row["own"])  # norms that a chapter defines: its own code, executed just now
+    return [Run.from_dict(run) for run in {row["key"]: row["run"] for row in rows}.values()]
+
+
+def keys(root: Path, size: str, name: str) -> list[str]:
+    """Read the keys of those runs, without torch."""
+    path = path_of(root, size, name)
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return sorted({json.loads(line)["key"] for line in lines})
+
+
+def environment(root: Path, size: str, name: str) -> dict[str, str]:
+    """Set what a chapter's process sees when it must train nothing and note what it asks for."""
+    path = path_of(root, size, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.with_suffix(".whole").unlink(missing_ok=True)
+    return {"LABKIT_DECLARED": str(path), "LABKIT_TRAIN": "never", "LABKIT_ROOT": str(root)}
+
+
+def finish(root: Path, size: str, name: str) -> None:
+    """Note that a chapter ran to its end: its list is whole."""
+    path_of(root, size, name).with_suffix(".whole").touch()
+
+
+def is_whole(root: Path, size: str, name: str) -> bool:
+    """Tell whether a chapter's list was written by a run of all its cells."""
+    return path_of(root, size, name).with_suffix(".whole").is_file()
+
+
+def ask(root: Path, chapter: Chapter, size: str, seed: int = 0) -> Asked:
+    """Execute a chapter's cells and list the runs that they asked for."""
+    from press.book.cells import run
+
+    around = environment(root, size, chapter.name)
+    try:
+        outcome, _ = run(chapter, environment=around, size=size, seed=seed)
+    except RuntimeError as error:
+        return Asked((), (str(error).splitlines()[-1],))
+    if not outcome.errors and not outcome.skipped:
+        finish(root, size, chapter.name)
+    faults = tuple(f"cell {i}: {said.splitlines()[0]}" for i, said in outcome.errors.items())
+    return Asked(tuple(read(root, size, chapter.name)), faults)

@@ -1,0 +1,113 @@
+"""Find the chapters of a book and read them: a text in percent format and its executed twin."""
+
+import ast
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labkit.files import folder_of
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+PARAMETERS = ("size", "seed")
+# Where the labkit lies that a kernel will import.
+CODE = folder_of("labkit").resolve().parent
+KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One chapter: its name, its source text and the executed notebook beside it."""
+
+    name: str
+    source: Path
+    twin: Path
+
+
+def find_root(start: Path = Path()) -> Path:
+    """Find the book that a folder belongs to: the nearest parent with chapters and a project."""
+    for folder in (start.resolve(), *start.resolve().parents):
+        if (folder / "chapters").is_dir() and (folder / "pyproject.toml").is_file():
+            return folder
+    raise ValueError(
+        "a book is a folder with chapters/ and pyproject.toml; "
+        f"none of {start.resolve()} and its parents is one; change into the book's folder"
+    )
+
+
+def find(root: Path) -> list[Chapter]:
+    """List the chapters, in the order of their numbers."""
+    sources = sorted((root / "chapters").glob("[0-9][0-9]_*.py"))
+    return [Chapter(path.stem, path, path.with_suffix(".ipynb")) for path in sources]
+
+
+def choose(chapters: Iterable[Chapter], names: Iterable[str] | None) -> list[Chapter]:
+    """Keep the named chapters; a number is name enough."""
+    known = {chapter.name: chapter for chapter in chapters}
+    if not names:
+        return list(known.values())
+    chosen = set()
+    for name in names:
+        stem = re.sub(r"\.(py|ipynb)$", "", Path(name).name)
+        hits = [key for key in known if key == stem or key.split("_")[0] == stem]
+        if not hits:
+            listing = ", ".join(known) or "none yet"
+            raise ValueError(f"unknown chapter {name!r}; choose one of {listing}")
+        chosen.update(hits)
+    return [chapter for name, chapter in known.items() if name in chosen]
+
+
+def read(chapter: Chapter) -> "NotebookNode":
+    """Read a chapter's text as a notebook with ids that depend on nothing but the cells."""
+    import jupytext  # of the extra `book`
+
+    notebook = jupytext.read(chapter.source, fmt="py:percent")
+    notebook.metadata = {"kernelspec": KERNEL}
+    seen: dict[str, int] = {}
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        cell.metadata = {"tags": tags} if tags else {}
+        cell.id = hashlib.sha256(f"{cell.cell_type}\0{cell.source}".encode()).hexdigest()[:12]
+        seen[cell.id] = seen.get(cell.id, 0) + 1
+        if seen[cell.id] > 1:
+            cell.id += f"-{seen[cell.id]}"
+    return notebook
+
+
+def check_parameters(notebook: "NotebookNode", where: Path) -> None:
+    """Refuse a chapter that cannot take the parameters that the build hands it."""
+    cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    if len(cells) != 1:
+        raise ValueError(
+            f"{where} needs exactly one code cell tagged `parameters`, but has {len(cells)}; "
+            'start it with `# %% tags=["parameters"]`, `size = "book"`, `seed = 0`'
+        )
+    names = {node.id for node in ast.walk(ast.parse(cells[0].source)) if isinstance(node, ast.Name)}
+    missing = [name for name in PARAMETERS if name not in names]
+    if missing:
+        raise ValueError(
+            f"the `parameters` cell of {where} must set {' and '.join(PARAMETERS)}, but it "
+            f"has no {' and no '.join(missing)}; add the missing line"
+        )
+
+
+def differing_cells(chapter: Chapter, twin: "NotebookNode") -> list[str]:
+    """Say where a twin's cells are not the text's cells: how many, and the first that differs."""
+    ours = [(cell.cell_type, cell.source) for cell in read(chapter).cells]
+    theirs = [(cell.cell_type, cell.source) for cell in twin.cells]
+    lines = []
+    if len(ours) != len(theirs):
+        lines.append(f"the text has {len(ours)} cells, the twin {len(theirs)}")
+    for number, (mine, other) in enumerate(zip_longest(ours, theirs, fillvalue=("", "")), start=1):
+        if mine != other:
+            rows = zip_longest(mine[1].splitlines(), other[1].splitlines(), fillvalue="")
+            here, there = next((row for row in rows if row[0] != row[1]), ("", ""))
+            kind = mine[0] or other[0]
+            lines.append(f"cell {number} ({kind}): text {here[:60]!r}, twin {there[:60]!r}")
+            break
+    return lines

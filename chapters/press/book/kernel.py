@@ -1,0 +1,35 @@
+"""Start a chapter's kernel, which ends when the process that started it does.
+
+ipykernel has a watch of its own, but one that misses a parent that died before it looked first.
+"""
+
+import os
+import threading
+import time
+
+
+def end_with(parent: int) -> None:
+    """End this process, whatever it is doing, soon after its parent."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.2)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def specification(python: str) -> dict[str, object]:
+    """Describe the kernel as Jupyter wants it: this program, in this environment."""
+    return {
+        "argv": [python, "-m", "press.book.kernel", "-f", "{connection_file}"],
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+    }
+
+
+if __name__ == "__main__":
+    end_with(int(os.environ["JPY_PARENT_PID"]))
+    from ipykernel.kernelapp import launch_new_instance
+
+    launch_new_instance()

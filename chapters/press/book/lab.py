@@ -1,0 +1,63 @@
+"""Open JupyterLab at the chapters: on this machine only, with a token, without the network.
+
+Run by path with the Python of `.venv`. The server's root is the repository and not `chapters/`,
+because Jupytext looks for its settings (pyproject.toml) nowhere above the root.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parents[3]
+SETTINGS = {
+    # A double click on a chapter's .py opens the notebook; the text editor is in "Open With".
+    "@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"python": "Jupytext Notebook"}},
+    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
+    "@jupyterlab/extensionmanager-extension:plugin": {"enabled": False},
+}
+
+
+def write_settings(prefix: Path) -> Path:
+    """Put the defaults beside JupyterLab's own, in `.venv` and not in the reader's home."""
+    file = prefix / "share/jupyter/lab/settings/overrides.d/labkit.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = file.with_suffix(f".{os.getpid()}")
+    fresh.write_text(json.dumps(SETTINGS, indent=1), encoding="utf-8")
+    fresh.replace(file)
+    return file
+
+
+def command(root: Path) -> list[str]:
+    """Write out the call of JupyterLab; what stands here wins over the reader's own settings."""
+    never = "jupyterlab.handlers.announcements.NeverCheckForUpdate"
+    options = {
+        "ServerApp.ip": "127.0.0.1",
+        "ServerApp.root_dir": str(root),
+        "FileContentsManager.preferred_dir": str(root / "chapters"),
+        "LabApp.default_url": "/lab/tree/chapters",
+        "LabApp.extension_manager": "readonly",
+        "LabApp.check_for_updates_class": never,
+        "LabApp.news_url": "None",
+    }
+    as_root = ["--allow-root"] if os.geteuid() == 0 else []  # in a container; the token stays on
+    flags = [f"--{name}={value}" for name, value in options.items()]
+    return [sys.executable, "-m", "jupyterlab", *flags, *as_root]
+
+
+def main() -> None:
+    """Become JupyterLab; options that are not known here go on to it, such as --no-browser."""
+    parser = argparse.ArgumentParser(description="Open JupyterLab at the chapters.")
+    parser.add_argument("--root", type=Path, default=HERE, help="a folder that holds chapters/")
+    known, rest = parser.parse_known_args()
+    root = known.root.resolve()
+    if not (root / "chapters").is_dir():
+        sys.exit(f"lab: the root must hold a folder chapters/, and {root} does not; name another")
+    write_settings(Path(sys.prefix))
+    os.chdir(root)
+    os.execv(sys.executable, [*command(root), *rest])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Move what was trained here into the book's records, and leave out what no chapter asks for.
+
+A run of the shared ladder goes into its file; every other one into that of the first chapter which
+asks for it. A file is written whole before the store's own copies go, so a kill loses nothing.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from labkit.experiments import Run, ladder
+from labkit.experiments.lab import device_of
+from labkit.experiments.records import LADDER, Row
+from labkit.experiments.store import Store
+from labkit.files import locked
+from labkit.training import Record
+from press.book import asked, chapters
+from press.book.chapters import Chapter
+
+LIMIT = 12_000_000  # bytes of all files together
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What one file holds now."""
+
+    name: str
+    runs: int
+    new: int
+    dropped: int
+    bytes: int
+
+    def __str__(self) -> str:
+        dropped = f", {self.dropped} that nobody asks for left out" if self.dropped else ""
+        return f"{self.name}: {self.runs} runs, {self.new} new{dropped}; {self.bytes / 1e6:.2f} MB"
+
+
+def record(root: Path, chosen: Sequence[Chapter], size: str) -> list[Recorded]:
+    """Bring the files of the ladder and of these chapters up to date with the store."""
+    store = Store(root, device_of(size))
+    with locked(root / ".labkit" / "record.lock"):
+        on_ladder = {run.key(): run for run in ladder_runs(store)}
+        done = [_write(store, LADDER, on_ladder, store.records.load(LADDER).keys())]
+        taken, wanted = set(on_ladder), wanted_anywhere(root, size)
+        for chapter in chosen:
+            runs = {run.key(): run for run in asked.read(root, size, chapter.name)}
+            own = {key: run for key, run in runs.items() if key not in taken}
+            others = {k for n in store.records.names() if n not in (LADDER, chapter.name[:2])
+                      for k in store.records.load(n)}  # fmt: skip
+            own = {key: run for key, run in own.items() if key not in others}
+            if runs or asked.is_whole(root, size, chapter.name):
+                rest = store.records.load(chapter.name[:2]).keys() - taken - others
+                stays = rest if wanted is None else rest & wanted
+                done.append(_write(store, chapter.name[:2], own, stays))
+        total = sum(path.stat().st_size for path in store.records.folder.glob("*"))
+        if total > LIMIT:
+            raise ValueError(
+                f"the book's records may take {LIMIT / 1e6:.0f} MB, but take {total / 1e6:.1f}; "
+                "record fewer probes, or fewer runs"
+            )
+    return [one for one in done if one.runs or one.dropped]
+
+
+def wanted_anywhere(root: Path, size: str) -> set[str] | None:
+    """List what any chapter asks for, recorded now or not; None where a list is not whole.
+
+    Two chapters may ask for one run: it stays while either does.
+    """
+    names = [chapter.name for chapter in chapters.find(root)]
+    if not all(asked.is_whole(root, size, name) for name in names):
+        return None
+    return {key for name in names for key in asked.keys(root, size, name)}
+
+
+def ladder_runs(store: Store) -> list[Run]:
+    """List the ladder's runs that are there, on every rung but the smallest."""
+    rungs = [rung for rung in ladder.RUNGS if rung != "smoke"]
+    known: dict[str, Record | None] = {}
+
+    def read(run: Run) -> Record | None:
+        if run.key() not in known:
+            known[run.key()] = store.get(run)
+        return known[run.key()]
+
+    return [run for rung in rungs for run in ladder.wanted(rung, ladder.ARMS, read) if read(run)]
+
+
+def _write(store: Store, name: str, runs: dict[str, Run], stays: Collection[str]) -> Recorded:
+    before = store.records.load(name)
+    rows: dict[str, Row] = {key: row for key, row in before.items() if key in runs or key in stays}
+    own = []
+    for key, run in runs.items():
+        entry = store.entry(run)
+        if key in rows and (entry is None or entry["made"]["at"] <= rows[key]["at"]):
+            continue
+        row = store.row(run)  # the store's, or that of another file, which leaves it out next
+        if row is None:
+            continue
+        rows[key] = row
+        own.append(key)
+    path, written = store.records.path(name), 0
+    if not rows:
+        path.unlink(missing_ok=True)
+    elif rows != before:
+        written = store.records.write(name, rows.values())
+    else:
+        written = path.stat().st_size
+    for key in runs:
+        if key in rows:
+            store.path(runs[key]).unlink(missing_ok=True)
+    return Recorded(name, len(rows), len(own), len(set(before) - set(rows)), written)

@@ -1,0 +1,162 @@
+"""Replay the book's records: are they what today's code computes?
+
+Of every configuration that the chapters ask for, one seed's first steps are taken anew; which one,
+today's commit draws. And a few cheap runs are trained in full: the cheapest with each probe, norm,
+optimizer and schedule. A record that differs is stale, and with it every seed of its configuration.
+Where one begins as recorded and differs later, what it has and no run that agrees has (a probe, a
+norm, a schedule) is blamed, and every record that has it is stale.
+"""
+
+import hashlib
+import math
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from labkit.experiments import Run
+from labkit.experiments.lab import device_of
+from labkit.experiments.own import accept, sources_of
+from labkit.experiments.records import FIRST, LADDER, from_row
+from labkit.experiments.replay import TIMED, Replay, replay, retrain
+from labkit.experiments.run import CPU
+from labkit.experiments.store import Store
+from labkit.pool import cores
+from labkit.provenance import provenance
+from press.book import asked, replays
+from press.book.chapters import Chapter
+
+WHOLE = 45.0  # CPU-seconds of runs that are trained in full, together
+# kind, run, the sources of readers' norms in it, record's row, device
+Task = tuple[str, dict[str, Any], dict[str, str], dict[str, Any], str]
+
+
+def check(
+    root: Path,
+    chosen: Sequence[Chapter],
+    size: str,
+    *,
+    every: bool = False,
+    climb: bool = True,
+    commit: str = "",
+) -> dict[str, Any]:
+    """Replay what these chapters ask for and (`climb`) the ladder, and keep the verdict.
+
+    Configurations that differ only in the learning rate or in probes count as one: the same code
+    computes their first steps. With `every` each is replayed.
+    """
+    store, began = Store(root, device_of(size)), time.monotonic()
+    of = replays.digest(root, chosen, size, every)
+    runs = {run.key(): run for c in chosen for run in asked.read(root, size, c.name)}
+    rows = {key: row for key, run in runs.items() if (row := store.row(run)) is not None}
+    on_ladder = store.records.load(LADDER)
+    for key, row in on_ladder.items() if climb else ():
+        runs.setdefault(key, Run.from_dict(row["run"]))
+        rows.setdefault(key, row)
+    name = Run.configuration if every else Run.workload
+    groups: dict[Any, list[str]] = {}
+    for key in sorted(rows):
+        groups.setdefault(name(runs[key]), []).append(key)
+    commit = commit or provenance()["commit"]
+    drawn = [min(keys, key=lambda key: _draw(commit, key)) for keys in groups.values()]
+    tasks = [("opening", key) for key in drawn]
+    tasks += [("whole", key) for key in _cheap(runs, rows)]
+    found = _perform(
+        [
+            (kind, runs[key].to_dict(), sources_of([runs[key]]), rows[key], store.device)
+            for kind, key in tasks
+        ]
+    )
+    refuted = {name(one.run): str(one) for one in found if not one.agrees}
+    begun = {name(one.run) for one in found if one.kind == "opening" and one.agrees}
+    ended = [one for one in found if one.kind == "whole"]
+    blamed = _blamed([one for one in ended if one.agrees or name(one.run) in begun])
+    stale = {}
+    for key in rows:
+        whys = [refuted.get(name(runs[key])), *map(blamed.get, _traits(runs[key]))]
+        if why := next(filter(None, whys), None):
+            stale[key] = why
+    verdict = {
+        "openings": len(drawn),
+        "wholes": len(tasks) - len(drawn),
+        "seconds": round(time.monotonic() - began, 1),
+        "stale": stale,
+        "ladder": sum(key in on_ladder for key in stale),
+        "cost": round(sum(rows[key]["cpu_seconds"] for key in stale) / cores(), 1),
+    }
+    replays.keep(root, chosen, size, of, verdict, runs.keys())
+    return verdict
+
+
+def _draw(commit: str, key: str) -> str:
+    return hashlib.sha256(f"{commit} {key}".encode()).hexdigest()
+
+
+def _blamed(ended: Sequence[Replay]) -> dict[str, str]:
+    """Name the traits that only runs with a late difference have, and the difference.
+
+    A run that agrees to its end clears all its traits. A difference in one probe blames this probe.
+    """
+    cleared = {trait for one in ended if one.agrees for trait in _traits(one.run)}
+    return {
+        trait: str(one)
+        for one in ended
+        if not one.agrees
+        for trait in ([one.where] if one.where in one.run.probes else _traits(one.run))
+        if trait not in cleared
+    }
+
+
+def _cheap(runs: dict[str, Run], rows: dict[str, Any]) -> list[str]:
+    """Choose the cheapest run of each trait, as long as all of them together take little.
+
+    One that ends within its first steps, or diverges, shows little more than they do: it is
+    chosen where no other has the trait.
+    """
+    cheapest: dict[str, str] = {}
+
+    def cost(key: str) -> tuple[bool, float, str]:
+        row = rows[key]
+        little = row["trained"] <= FIRST or row["diverged_at"] is not None
+        return little, row["cpu_seconds"], key
+
+    for key in sorted(rows, key=cost):
+        for trait in _traits(runs[key]):
+            cheapest.setdefault(trait, key)
+    chosen, seconds = [], 0.0
+    for key in dict.fromkeys(cheapest.values()):
+        if seconds + rows[key]["cpu_seconds"] <= WHOLE:
+            seconds += rows[key]["cpu_seconds"]
+            chosen.append(key)
+    return chosen
+
+
+def _traits(run: Run) -> list[str]:
+    """List what the first steps may not see of a run: probes, a norm's evaluation, a schedule."""
+    probes = sorted(set(run.probes) - set(TIMED))
+    return [*probes, f"norm {run.model.norm}", run.train.optimizer, run.train.schedule]
+
+
+def _perform(tasks: list[Task]) -> list[Replay]:
+    """Carry out replays on every core, one thread each."""
+    if not tasks:
+        return []
+    workers = 1 if tasks[0][4] != CPU else min(cores(), len(tasks))
+    os.environ.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE")  # of the processes below
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(_one, tasks, chunksize=4))
+
+
+def _one(task: Task) -> Replay:
+    kind, run, own, row, device = task
+    accept(own)
+    compare, asked_for = retrain if kind == "whole" else replay, Run.from_dict(run)
+    try:
+        return compare(asked_for, from_row(row), device)
+    except Exception as error:
+        if device != CPU:  # a GPU that is not there says nothing about the code
+            raise
+        return Replay(asked_for, kind, math.inf, 0.0, f"{type(error).__name__}: {error}")

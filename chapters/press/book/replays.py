@@ -1,0 +1,112 @@
+"""What the last replays of the book's records said: kept, so that an idle build needs no torch.
+
+verdicts    by the chapters that were replayed together: {"digest": …, "verdict": {…}}
+stale       by the key of a run that its last replay refuted: {"why": …, "at": …}
+"""
+
+import hashlib
+import json
+import platform
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from labkit.files import code_hash, locked, write_whole
+from labkit.processor import processor
+from press.book import asked
+from press.book.chapters import Chapter
+
+LADDER = "ladder"
+
+
+def digest(root: Path, chosen: Sequence[Chapter], size: str, every: bool = False) -> str:
+    """Hash everything that a replay depends on: code, records, what is asked for, the machine."""
+    runs = sorted({key for c in chosen for key in asked.keys(root, size, c.name)})
+    here = [
+        code_hash(),
+        processor(),
+        version("torch"),
+        platform.python_version(),
+        size,
+        every,
+        runs,
+    ]
+    files = sorted((root / "data" / "records").glob("*.gz"))
+    files += [path for key in runs if (path := root / ".labkit" / "runs" / f"{key}.json").is_file()]
+    whole = hashlib.sha256(json.dumps(here).encode())
+    for path in files:
+        whole.update(path.read_bytes())
+    return whole.hexdigest()
+
+
+def known(
+    root: Path, chosen: Sequence[Chapter], size: str, every: bool = False
+) -> dict[str, Any] | None:
+    """Read the verdict of the last replay of these chapters, where nothing has changed since."""
+    kept = _read(root, size)["verdicts"].get(_name(chosen))
+    if kept is not None and kept["digest"] == digest(root, chosen, size, every):
+        return kept["verdict"]
+    return None
+
+
+def keep(
+    root: Path,
+    chosen: Sequence[Chapter],
+    size: str,
+    of: str,
+    verdict: dict[str, Any],
+    replayed: Collection[str],
+) -> None:
+    """Keep the verdict of a replay under the digest of what it depended on.
+
+    What is known of runs that were not replayed stays as it is.
+    """
+    with locked(root / ".labkit" / "replays.lock"):
+        kept, at = _read(root, size), datetime.now(UTC).isoformat(timespec="seconds")
+        kept["verdicts"][_name(chosen)] = {"digest": of, "verdict": verdict}
+        others = {key: one for key, one in kept["stale"].items() if key not in replayed}
+        new = {key: {"why": why, "at": at} for key, why in verdict["stale"].items()}
+        kept["stale"] = others | new
+        write_whole(_path(root, size), json.dumps(kept, indent=1))
+
+
+def stale(root: Path, size: str) -> dict[str, dict[str, str]]:
+    """Read which runs their last replay refuted, why, and when (UTC) that was."""
+    return _read(root, size)["stale"]
+
+
+def words(verdict: dict[str, Any], by_chapter: Iterable[tuple[str, int]]) -> str:
+    """Say in one or two lines what the replays found."""
+    text = (
+        f"replays: {verdict['openings']} configurations begin as recorded, {verdict['wholes']} "
+        f"runs trained in full agree; {verdict['seconds']:.0f} s"
+    )
+    stale = verdict["stale"]
+    if not stale:
+        return f"{text}; 0 stale"
+    counts = [*by_chapter, (LADDER, verdict["ladder"])]
+    where = ", ".join(f"{name} ({count})" for name, count in counts if count)
+    first = next(iter(stale.values()))
+    return (
+        f"replays: RED: {len(stale)} recorded runs are stale, this code computes something else: "
+        f"{where}; the first: {first}\n    if that is meant, train them again: make runs "
+        f"(about {verdict['cost']:.0f} s)"
+    )
+
+
+def _path(root: Path, size: str) -> Path:
+    return root / ".labkit" / f"replays-{size}.json"
+
+
+def _name(chosen: Sequence[Chapter]) -> str:
+    return " ".join(chapter.name for chapter in chosen)
+
+
+def _read(root: Path, size: str) -> dict[str, Any]:
+    try:
+        kept = json.loads(_path(root, size).read_text(encoding="utf-8"))
+        return {"verdicts": kept["verdicts"], "stale": kept["stale"]}
+    except (OSError, ValueError, KeyError):
+        return {"verdicts": {}, "stale": {}}

@@ -1,0 +1,173 @@
+"""Train what the book lacks: `make runs`. The one way in which its runs are trained.
+
+    labkit book runs --only 06 --for 2h     # any number of times; it goes on where it stopped
+
+Missing is a run that a chapter (or the shared ladder) asks for and nothing has a record of; stale
+is one whose record the last replay refuted. A run that depends on the results of another is found
+once those are there, so looking and training take turns. Everything happens at the lowest
+priority: the machine stays free for other work.
+"""
+
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+
+from labkit.experiments import Run, filling, ladder
+from labkit.experiments.durations import format_duration
+from labkit.experiments.engines import make_engine
+from labkit.experiments.lab import device_of
+from labkit.experiments.records import LADDER
+from labkit.experiments.store import Store
+from labkit.pool import cores
+from press.book import asked, replays, state
+from press.book.chapters import Chapter
+from press.book.keys import key_of, parts_of
+
+ARMS_AT_ONCE = 3  # of the ladder: so that the first ones report long before the last are tuned
+Wanted = dict[str, list[Run]]  # by chapter, or "ladder"
+
+
+def train(
+    root: Path,
+    chosen: Sequence[Chapter],
+    size: str,
+    *,
+    seed: int = 0,
+    rungs: Sequence[str] = (),
+    seconds: float | None = None,
+    only_list: bool = False,
+) -> int:
+    """Train what is missing or stale; 0 when nothing failed, with more left or not."""
+    until = None if seconds is None else time.monotonic() + seconds
+    lower_priority()
+    store, faults, first = Store(root, device_of(size)), dict[str, str](), True
+    mark_stale(root, size, store)
+    engine = make_engine(root, store.device)
+    try:
+        while True:
+            wanted = look(root, chosen, size, seed, rungs, store, faults, again=not first)
+            missing = {n: [r for r in runs if store.fresh(r) is None] for n, runs in wanted.items()}
+            todo = list({run.key(): run for runs in missing.values() for run in runs}.values())
+            if first or not todo:
+                print(plan(wanted, missing, store, todo), flush=True)
+            todo = turn(rungs, missing, store) or todo
+            late = until is not None and time.monotonic() > until
+            if only_list or late or not todo or any(n in faults for n in ("training",)):
+                break
+            first = False
+            try:
+                filling.train(todo, store, engine, until=until, progress=sys.stderr.isatty())
+            except RuntimeError as error:
+                faults["training"] = str(error)
+    finally:
+        engine.close()
+    for name, fault in faults.items():
+        print(f"red     {name}: {fault}")
+    if not todo:
+        print("runs: nothing is missing; `labkit runs record` puts what is new into data/records")
+    elif not only_list:
+        print(f"runs: {len(todo)} are left; the same command goes on")
+    return 1 if faults else 0
+
+
+def turn(rungs: Sequence[str], missing: Wanted, store: Store) -> list[Run]:
+    """Choose what trains next: chapters first, then a few arms of the ladder to their end."""
+    own = [run for name, runs in missing.items() if not name.startswith(LADDER) for run in runs]
+    if own:
+        return list({run.key(): run for run in own}.values())
+    for rung in rungs:
+        lacking = []
+        for arm in ladder.ARMS:
+            runs = [r for r in ladder.wanted(rung, [arm], store.get) if store.fresh(r) is None]
+            lacking += [runs] if runs else []
+            if len(lacking) == ARMS_AT_ONCE:
+                break
+        if lacking:
+            return [run for runs in lacking for run in runs]
+    return []
+
+
+def lower_priority() -> None:
+    """Let everything else on this machine go first: this process, and the workers it starts."""
+    os.environ["LABKIT_NICE"] = "19"
+    with suppress(OSError):
+        os.nice(19)
+
+
+def mark_stale(root: Path, size: str, store: Store) -> None:
+    """Note in the store what the last replays refuted, unless it was trained again since."""
+    for key, refuted in replays.stale(root, size).items():
+        if store.made_at(key) <= refuted["at"]:
+            store.mark_stale(key)
+
+
+def look(
+    root: Path,
+    chosen: Sequence[Chapter],
+    size: str,
+    seed: int,
+    rungs: Sequence[str],
+    store: Store,
+    faults: dict[str, str],
+    again: bool,
+) -> Wanted:
+    """List what is asked for. A chapter that was built as it stands now is not executed again."""
+
+    def of(chapter: Chapter) -> list[Run]:
+        known = state.read(root, size, chapter.name)
+        if not again and known and known["key"] == key_of(parts_of(chapter, root, size, seed)):
+            return asked.read(root, size, chapter.name)
+        found = asked.ask(root, chapter, size, seed)
+        if found.faults:
+            faults[chapter.name] = "; ".join(found.faults)
+        else:
+            faults.pop(chapter.name, None)
+        return list(found.runs)
+
+    with ThreadPoolExecutor(cores()) as pool:
+        lists = list(pool.map(of, chosen))
+    wanted = {chapter.name: runs for chapter, runs in zip(chosen, lists, strict=True)}
+    for rung in rungs:
+        wanted[f"{LADDER} {rung}"] = ladder.wanted(rung, ladder.ARMS, store.get)
+    return wanted
+
+
+def plan(wanted: Wanted, missing: Wanted, store: Store, todo: Sequence[Run]) -> str:
+    """Say what is there, what is missing, and how long that takes."""
+    lines = []
+    for name, runs in wanted.items():
+        lacking = missing[name]
+        text = f"  {name}: {len({r.key() for r in runs})} runs"
+        lines.append(f"{text}, {len(lacking)} to train" if lacking else f"{text}, all there")
+    if not todo:
+        return "\n".join(lines)
+    cost = estimate([run for runs in wanted.values() for run in runs], store)
+    known = [seconds for run in todo if (seconds := cost(run)) is not None]
+    total = sum(known) * len(todo) / len(known) / cores() if known else None
+    about = "nothing like them is known" if total is None else f"about {format_duration(total)}"
+    return "\n".join([*lines, f"runs: {len(todo)} to train on {cores()} cores: {about}"])
+
+
+def estimate(runs: Sequence[Run], store: Store) -> Callable[[Run], float | None]:
+    """Learn from recorded runs what a run costs: the median of its configuration's other runs.
+
+    Rates and seeds do not count; where nothing is like it, the median cost of a step of the book.
+    """
+    seconds, steps = defaultdict(list), list[float]()
+    for run in {run.key(): run for run in runs}.values():
+        if (record := store.get(run)) is not None and record.losses:
+            seconds[run.workload()].append(record.cpu_seconds)
+            steps.append(record.cpu_seconds / len(record.losses))
+
+    def of(run: Run) -> float | None:
+        if alike := seconds.get(run.workload()):
+            return median(alike)
+        return median(steps) * run.train.steps if steps else None
+
+    return of

@@ -1,0 +1,89 @@
+"""Words about verdicts are not typed from memory: hold a chapter's prose against the ledger.
+
+A sentence of a Markdown cell that speaks of a card, and says what its verdict is, must say what is
+recorded. Which card? The claims that it names; else those of the code just before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from press.book.percent import cells_of
+
+Claims = Mapping[str, Mapping[str, Any]]
+SAYS = {
+    "holds": re.compile(r"\bholds?\b"),
+    "not-seen": re.compile(r"\bnot seen\b", re.I),
+    "contradicted": re.compile(r"\bcontradict(?:s|ed)\b"),
+    "out-of-range": re.compile(r"\bout of range\b"),
+    "weak": re.compile(r"\b(?:is|are|both|on a|a) weak(?:ly)?\b"),
+}
+# "This card is weak", "Both cards hold", "Not seen."; but not "Cards of all chapters".
+CARD = re.compile(
+    r"\b(?:the|this|that|both|two|three|a|its|\w+'s)(?: \w+)? cards?\b"
+    r"|\A(?:not seen|contradicted|out of range)\b|\b(?:not seen|contradicted) here\b",
+    re.I,
+)
+OPEN = re.compile(r"\b(?:if|whether|whatever|would|may|can|could|where|that says?)\b", re.I)
+PREDICTIONS = re.compile(r"\b(two|three|four|five|six) (?:predictions|claims) hold\b", re.I)
+COUNTS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n\n+|\n(?=\|)")
+
+
+def made_in(code: str, claims: Claims) -> list[str]:
+    """Name the recorded claims that a code cell makes."""
+    ids = re.findall(r"""["'](\d\d-[a-z0-9*.-]+)(\{?)""", code)
+    return [
+        name
+        for name in claims
+        if any(name.startswith(part) if open_ else name == part for part, open_ in ids)
+    ]
+
+
+def misstatements(text: str, claims: Claims) -> list[str]:
+    """List the sentences that say another verdict than the ledger."""
+    found: list[str] = []
+    near: list[str] = []
+    prose_before = True
+    for cell in cells_of(text):
+        markdown = cell.kind == "markdown"
+        if not markdown:
+            near = made_in(cell.source, claims) + ([] if prose_before else near)
+        for sentence in SENTENCE.split(cell.source) if markdown else []:
+            if wrong := _wrong(sentence, near, claims):
+                found.append(f"{wrong}: {' '.join(sentence.split())}")
+        prose_before = markdown
+    return found
+
+
+def check(root: Path, claims: Claims) -> dict[str, list[str]]:
+    """List what each chapter says wrongly of its verdicts."""
+    paths = sorted((root / "chapters").glob("[0-9][0-9]_*.py"))
+    said = {p.stem: misstatements(p.read_text(encoding="utf-8"), claims) for p in paths}
+    return {name: wrong for name, wrong in said.items() if wrong}
+
+
+def _wrong(sentence: str, near: list[str], claims: Claims) -> str:
+    """Say what a sentence gets wrong; nothing where it is right, or speaks of no card."""
+    named = [name for name in re.findall(r"`(\d\d-[a-z0-9*.-]+)`", sentence) if name in claims]
+    about = named or near
+    verdicts = [claims[name]["verdict"] for name in about]
+    if match := PREDICTIONS.search(sentence):
+        holding = verdicts.count("holds")
+        return "" if holding >= COUNTS[match[1].lower()] else f"{holding} hold of {about}"
+    if (
+        not about
+        or OPEN.search(sentence)
+        or not (named or (CARD.search(sentence) and sentence[0] != "|"))
+    ):
+        return ""
+    for says, pattern in SAYS.items():
+        weak = any(claims[name].get("weak") for name in about)
+        true = weak if says == "weak" else says in verdicts
+        if pattern.search(sentence) and not true:
+            recorded = ", ".join(f"{name} is {claims[name]['verdict']}" for name in about)
+            return f"says {says}, but {recorded}"
+    return ""

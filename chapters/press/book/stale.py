@@ -1,0 +1,80 @@
+"""Mark what rests on stale runs: the figures and cards of a page, and a line below its title.
+
+A cell rests on the runs that it asked for, and on those of every cell whose names it reads. (Lab
+notes in an output that no page shows which runs a cell asked for.)
+"""
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from press.book.facts import Json, kind, text
+
+MARK = (
+    '<p class="labkit-stale" style="border-left: 4px solid #c60; padding-left: 0.9em">'
+    "<b>Stale.</b> What follows rests on recorded runs that today's code no longer computes; "
+    "<code>make runs</code> trains them again.</p>"
+)
+
+
+def resting_on(notebook: Json, stale: Mapping[str, Any]) -> list[int]:
+    """List the cells that rest on a stale run, by their places."""
+    tainted: set[str] = set()
+    found = []
+    for place, cell in enumerate(notebook["cells"]):
+        if cell["cell_type"] != "code":
+            continue
+        made, read = names_of(text(cell["source"]))
+        if asked_for(cell) & stale.keys() or read & tainted:
+            found.append(place)
+            tainted |= made
+        else:
+            tainted -= made - read  # made anew out of something else
+    return found
+
+
+def asked_for(cell: Json) -> set[str]:
+    """List the keys of the runs that a cell asked for."""
+    notes = (out.get("metadata", {}).get("labkit", {}) for out in cell.get("outputs", []))
+    return {key for note in notes for key in note.get("keys", ())}
+
+
+def names_of(source: str) -> tuple[set[str], set[str]]:
+    """List the names that a cell makes or may change, and those that it reads."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return set(), set()
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    made = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            made.add(node.name)
+    return made, {node.id for node in names if isinstance(node.ctx, ast.Load)}
+
+
+def shown_by(notebook: Json, places: list[int]) -> list[str]:
+    """Name the cards and count the figures that cells show."""
+    outputs = [out for place in places for out in notebook["cells"][place].get("outputs", [])]
+    cards = [out["metadata"]["labkit"]["id"] for out in outputs if kind(out) == "claim"]
+    figures = sum(kind(out) == "figure" for out in outputs)
+    return [*cards, f"{figures} figure{'s' * (figures != 1)}"] if outputs else []
+
+
+def marked(notebook: Json, stale: Mapping[str, Any]) -> tuple[Json, str]:
+    """Put a mark before what rests on stale runs; return the line that says so, if there is any."""
+    places = resting_on(notebook, stale)
+    if not places:
+        return notebook, ""
+    mark = {"output_type": "display_data", "data": {"text/html": MARK}, "metadata": {}}
+    cells = [
+        {**cell, "outputs": [mark, *cell["outputs"]]}
+        if place in places and any(kind(out) in ("claim", "figure") for out in cell["outputs"])
+        else cell
+        for place, cell in enumerate(notebook["cells"])
+    ]
+    line = (
+        f"**Stale:** {', '.join(shown_by(notebook, places))} of this page rest on recorded runs "
+        "that today's code no longer computes."
+    )
+    return {**notebook, "cells": cells}, line

@@ -1,0 +1,50 @@
+"""Remember what the build finished: one small file beside each executed notebook."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from labkit.files import write_whole
+from press.book import chapters
+from press.book.files import Red, read_json
+from press.book.keys import key_of, parts_of
+
+
+def notebook_path(root: Path, size: str, name: str) -> Path:
+    """Say where the build keeps a chapter's executed notebook."""
+    return root / "build" / "book" / size / f"{name}.ipynb"
+
+
+def read(root: Path, size: str, name: str) -> dict[str, Any] | None:
+    """Read what is known of a chapter's last finished run; None when it must run."""
+    notebook = notebook_path(root, size, name)
+    path = notebook.with_suffix(".json")
+    if not (path.is_file() and notebook.is_file()):
+        return None
+    try:
+        state = read_json(path, "")
+    except Red:
+        return None
+    whole = isinstance(state, dict) and state.get("ok") is True and "key" in state
+    return state if whole else None
+
+
+def write(root: Path, size: str, name: str, state: dict[str, Any]) -> None:
+    """Record a finished run, after its notebook is in place."""
+    text = json.dumps(state, ensure_ascii=False, indent=1) + "\n"
+    write_whole(notebook_path(root, size, name).with_suffix(".json"), text)
+
+
+def forget(root: Path, size: str, name: str) -> None:
+    """Drop the record before a chapter runs, so that no kill can leave it beside other results."""
+    notebook_path(root, size, name).with_suffix(".json").unlink(missing_ok=True)
+
+
+def stale(root: Path, size: str, seed: int = 0) -> list[str]:
+    """Name the chapters whose results are not those of today's text, code and data."""
+    names = []
+    for chapter in chapters.find(root):
+        known = read(root, size, chapter.name)
+        if known is None or known["key"] != key_of(parts_of(chapter, root, size, seed)):
+            names.append(chapter.name)
+    return names

@@ -1,0 +1,154 @@
+"""Write a chapter's twin: the executed notebook without anything volatile, when that is news.
+
+The twin is committed, so that a reader on a code host sees the figures. Up to the first cell whose
+code changed, every cell keeps the outputs it already has where the new ones say the same: a rebuild
+moves no byte for noise. What follows is new, so that no card tells of another setting than its
+neighbour.
+"""
+
+import copy
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labkit.display import CLAIM
+from labkit.files import write_whole
+from press.book import chapters
+from press.book.chapters import KERNEL, Chapter
+from press.book.files import Red
+from press.book.sameness import same_outputs
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+LARGEST_TWIN = 500_000  # bytes
+LANGUAGE = {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"}
+ADDRESS = re.compile(r"(?<= at )0x[0-9a-f]+")
+
+
+def settle(chapter: Chapter, executed: Path, root: Path) -> bool:
+    """Bring a chapter's twin up to date; tell whether its file had to change."""
+    import nbformat
+
+    new = strip(nbformat.read(executed, as_version=4))
+    old_text = chapter.twin.read_text(encoding="utf-8") if chapter.twin.is_file() else ""
+    text = nbformat.writes(keep_same(_readable(old_text), new)) + "\n"
+    if len(text.encode()) > LARGEST_TWIN:
+        raise Red(_too_large(chapter, text, new, root))
+    if text == old_text:
+        return False
+    write_whole(chapter.twin, text)
+    return True
+
+
+def strip(executed: "NotebookNode") -> "NotebookNode":
+    """Keep of an executed notebook what is the same whenever and wherever it ran."""
+    notebook = copy.deepcopy(executed)
+    notebook.metadata = {"kernelspec": KERNEL, "language_info": LANGUAGE}
+    notebook.cells = [
+        cell
+        for cell in notebook.cells
+        if "injected-parameters" not in cell.metadata.get("tags", [])
+    ]
+    count = 0
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags", [])
+        cell.metadata = {"tags": tags} if tags else {}
+        if cell.cell_type == "code":
+            count += bool(cell.source.strip())
+            cell.execution_count = count if cell.source.strip() else None
+            cell.outputs = _lasting(cell.outputs, count)
+    return notebook
+
+
+def keep_same(old: "NotebookNode | None", new: "NotebookNode") -> "NotebookNode":
+    """Give new cells the outputs that they had, where a reader would see no difference.
+
+    Only up to the first cell whose code is another: from there on it may be another experiment.
+    """
+    for before, cell in zip(_code_cells(old), _code_cells(new), strict=False):
+        if before.source != cell.source:
+            break
+        if same_outputs(before.get("outputs", []), cell.outputs):
+            cell.outputs = _lasting(before.outputs, cell.execution_count)
+    return new
+
+
+def _code_cells(notebook: "NotebookNode | None") -> "list[NotebookNode]":
+    return [cell for cell in notebook.cells if cell.cell_type == "code"] if notebook else []
+
+
+def pairs(root: Path) -> list[str]:
+    """List what keeps chapters and twins from being the same cells; empty when all is well."""
+    import nbformat
+
+    found = chapters.find(root)
+    problems = []
+    for chapter in found:
+        if not chapter.twin.is_file():
+            problems.append(f"{chapter.name}: no executed twin {chapter.twin.name}")
+            continue
+        twin = _readable(chapter.twin.read_text(encoding="utf-8"))
+        if twin is None:
+            problems.append(f"{chapter.name}: {chapter.twin.name} is not a whole notebook")
+            continue
+        lines = chapters.differing_cells(chapter, nbformat.v4.upgrade(twin))
+        problems += [f"{chapter.name}: {line}" for line in lines]
+    known = {chapter.twin for chapter in found}
+    strays = sorted(set((root / "chapters").glob("*.ipynb")) - known)
+    return problems + [f"{path.stem}: no text {path.stem}.py for {path.name}" for path in strays]
+
+
+def _lasting(outputs: list[Any], count: int | None) -> list[Any]:
+    """Drop outputs that tell of this run only, and join what they stood between."""
+    kept: list[Any] = []
+    for output in outputs:
+        output = copy.deepcopy(output)
+        about = output.get("metadata", {}).get("labkit", {})
+        if output.get("name") == "stderr" or about.get("kind") == "volatile":
+            continue
+        if output.output_type == "stream":
+            output.text = ADDRESS.sub("0x…", output.text)
+            if kept and kept[-1].output_type == "stream":
+                kept[-1].text += output.text
+                continue
+        if output.output_type == "execute_result":
+            output.execution_count = count
+        about.pop("provenance", None)
+        data = output.get("data", {})
+        if "text/html" in data:
+            data.pop("text/latex", None)  # the same once more, for print, which the site makes
+        if CLAIM in data:
+            data[CLAIM] = {name: value for name, value in data[CLAIM].items() if value is not None}
+        for mime, value in data.items():
+            if mime.startswith("text/"):
+                output.data[mime] = ADDRESS.sub("0x…", value)
+        kept.append(output)
+    return kept
+
+
+def _readable(text: str) -> "NotebookNode | None":
+    import nbformat
+
+    try:
+        return nbformat.reads(text, as_version=4)
+    except Exception:  # a twin that no program can read is one to write anew
+        return None
+
+
+def _too_large(chapter: Chapter, text: str, notebook: "NotebookNode", root: Path) -> str:
+    sizes = [
+        (len(str(value)), number, mime)
+        for number, cell in enumerate(notebook.cells, start=1)
+        for output in cell.get("outputs", [])
+        for mime, value in {**output.get("data", {}), "printed": output.get("text", "")}.items()
+    ]
+    worst = ", ".join(
+        f"cell {number} {mime} {size // 1000} kB"
+        for size, number, mime in sorted(sizes)[:-4:-1]
+        if size > LARGEST_TWIN // 100
+    )
+    return (
+        f"{chapter.twin.relative_to(root)} may have {LARGEST_TWIN // 1000} kB, but would have "
+        f"{len(text.encode()) // 1000} (largest: {worst}); print less, or draw a smaller figure"
+    )

@@ -1,0 +1,141 @@
+"""`labkit book`: execute, check and record the book."""
+
+import os
+from typing import Annotated
+
+from typer import Argument, Option, Typer
+
+from press.book import chapters
+from press.book.chapters import find_root
+from press.commands.options import Address, Engine, Only, Seed, Several, Size
+
+app = Typer(name="book", help="Build and check the book.")
+
+RUNGS = ["S"]
+
+
+@app.command("build", cls=Several)
+def build_book(
+    size: Size = "book",
+    seed: Seed = 0,
+    only: Only = None,
+    engine: Engine = None,
+    address: Address = None,
+) -> int:
+    """Execute what changed, write twins, check claims."""
+    from press.book.build import build
+
+    _choose_engine(engine, address)
+    return build(find_root(), size, seed, only)
+
+
+def _choose_engine(engine: str | None, address: str | None) -> None:
+    """Tell the chapters' processes which engine is meant; no key depends on it."""
+    if engine is None and address is None:
+        return
+    from labkit.experiments.engines.base import check_engine  # needs torch
+
+    os.environ["LABKIT_ENGINE"] = check_engine(engine, address)
+    if address is not None:
+        os.environ["LABKIT_ENGINE_ADDRESS"] = address
+
+
+@app.command("site")
+def build_site(size: Size = "book") -> None:
+    """Make the web site from the executed chapters."""
+    from press.site import sphinx
+
+    print(sphinx.build_site(find_root(), size))
+
+
+@app.command("pdf")
+def build_pdf(size: Size = "book") -> None:
+    """Print the whole site as one PDF, in Chromium."""
+    from press.site import pdf
+
+    print(pdf.build_pdf(find_root(), size))
+
+
+@app.command("check")
+def check_claims(size: Size = "book") -> int:
+    """Compare the chapters' claims with the ledger."""
+    from press.book import ledger
+
+    return ledger.check(find_root(), size)
+
+
+@app.command("accept")
+def accept_claims(
+    why: Annotated[str, Option(help="the reason, kept in the ledger")],
+    ids: Annotated[list[str] | None, Argument(metavar="ID", help="the claims to record")] = None,
+    every: Annotated[bool, Option("--all", help="every claim that differs")] = False,
+    size: Size = "book",
+) -> int:
+    """Record claims as they are now."""
+    from press.book import ledger
+
+    if bool(ids) == every:
+        raise ValueError("accept takes either claims by their ids or --all, not both or neither")
+    return ledger.accept(find_root(), size, ids, why)
+
+
+@app.command("runs", cls=Several)
+def train_runs(
+    size: Size = "book",
+    only: Only = None,
+    rungs: Annotated[list[str], Option(metavar="RUNG...", help="of the ladder")] = RUNGS,
+    seed: Seed = 0,
+    duration: Annotated[str | None, Option("--for", help="such as 2h; call again to go on")] = None,
+    only_list: Annotated[bool, Option("--list", help="say what is missing; train nothing")] = False,
+    engine: Engine = None,
+    address: Address = None,
+) -> int:
+    """Train what is missing or stale, at low priority."""
+    from labkit.experiments.durations import parse_duration
+    from press.book.runs import train  # needs torch
+
+    root, names = find_root(), [name for name in only or () if name != "ladder"]
+    climbs = size == "book" and (not only or "ladder" in only)
+    chosen = chapters.choose(chapters.find(root), names) if names or not only else []
+    _choose_engine(engine, address)
+    return train(
+        root,
+        chosen,
+        size,
+        seed=seed,
+        rungs=rungs if climbs else (),
+        seconds=None if duration is None else parse_duration(duration),
+        only_list=only_list,
+    )
+
+
+@app.command("pairs")
+def compare_twins() -> int:
+    """Check that every chapter and its twin have the same cells."""
+    from press.book.twins import pairs
+
+    problems = pairs(find_root())
+    for problem in problems:
+        print(f"red     {problem}")
+    if problems:
+        print("    bring them together: `make book` executes the texts and writes the twins")
+        return 1
+    print(f"pairs: {len(chapters.find(find_root()))} chapters in sync")
+    return 0
+
+
+@app.command("tables")
+def write_tables(
+    check: Annotated[bool, Option("--check", help="write nothing; red where they differ")] = False,
+) -> int:
+    """Write README's tables from NORMS and RECIPES."""
+    from press.site import tables
+
+    stale = tables.write_tables(find_root(), check=check)
+    if check and stale:
+        print(f"red     README's table of {' and of '.join(stale)} is not what labkit has")
+        print("    write it anew: `labkit book tables`")
+        return 1
+    written = f"{', '.join(stale) or 'nothing'} written"
+    print(f"tables: {'as labkit has them' if check else written}")
+    return 0

@@ -1,0 +1,154 @@
+"""`labkit course`: serve the book to a class, and carry homework to it and back."""
+
+import csv
+import os
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, TextIO
+
+from typer import Argument, Option, Typer
+
+from press.book.files import Red
+from press.commands import sizing
+from press.commands.options import Several
+
+app = Typer(name="course")
+app.add_typer(sizing.app)
+
+Settings = Annotated[Path, Option(help="the course's file")]
+SETTINGS = Path("course.toml")
+
+
+@app.callback()
+def course() -> None:
+    """Serve the book to a class: JupyterHub on 127.0.0.1, a private home for everybody.
+
+    In this order: write course.toml; `material` makes the repository that students get a copy of;
+    `passwords` lets the people of a roster in; `check` says what is missing; `serve` starts the
+    hub. `hand-out` and `gather` carry homework into the homes and back.
+    The page "A GPU server for a class" of the book has every step.
+    """
+
+
+@app.command("serve")
+def serve_course(settings: Settings = SETTINGS) -> None:
+    """Start JupyterHub; Ctrl-C ends it and every server."""
+    from press.course.serve import serve
+    from press.course.settings import read
+
+    serve(read(settings), settings)
+
+
+@app.command("check")
+def check_machine(settings: Settings = SETTINGS) -> int:
+    """Say what this machine lacks; start nothing."""
+    from press.course import check
+    from press.course.settings import read
+
+    wrong = 0
+    for name, problem in check.look(read(settings)):
+        print(f"{name:<13}{problem or 'ok'}", flush=True)
+        wrong += bool(problem)
+    return int(wrong > 0)
+
+
+@app.command("proxy")
+def install_proxy() -> None:
+    """Install configurable-http-proxy beside this Python."""
+    from press.course import proxy
+
+    proxy.install()
+    print(" ".join(proxy.find()))
+
+
+@app.command("passwords", cls=Several)
+def make_passwords(
+    roster: Annotated[Path, Argument(help="a CSV file with a column id")],
+    again: Annotated[list[str] | None, Option(metavar="ID...", help="make theirs anew")] = None,
+    out: Annotated[Path | None, Option(help="a new file for them (default: print them)")] = None,
+    drop: Annotated[bool, Option("--drop", help="shut out who is not in the roster")] = False,
+    settings: Settings = SETTINGS,
+) -> None:
+    """Make a password for everybody in a roster."""
+    from press.course import passwords
+    from press.course.settings import read
+
+    course = read(settings)
+    names = passwords.roster(roster)
+    try:
+        # A password is seen once: where it goes must be open before one is made.
+        with _private(out) if out else nullcontext(sys.stdout) as file:
+            new = passwords.give(course.passwords, names, again=again or ())
+            csv.writer(file, lineterminator="\n").writerows([("id", "password"), *new.items()])
+        gone = sorted(set(passwords.load(course.passwords)) - set(names)) if drop else []
+        passwords.remove(course.passwords, gone)
+    except PermissionError as error:
+        raise Red(f"the passwords are root's: {error}; use sudo") from error
+    kept = len(names) - len(new)
+    print(f"{len(new)} new, {kept} kept, {len(gone)} shut out", file=sys.stderr)
+
+
+@app.command("material", cls=Several)
+def make_material(
+    into: Annotated[Path, Argument(help="where; a folder that every user may read")],
+    chapters: Annotated[list[str] | None, Argument(help="03, 05 … (default: all)")] = None,
+    also: Annotated[list[Path] | None, Option(metavar="PATH...", help="files, folders")] = None,
+) -> None:
+    """Make, or renew, the repository for students."""
+    from labkit.experiments.lab import project_root  # needs torch
+    from press.course.material import make
+
+    commit = make(project_root(), into.resolve(), chapters or [], also or [])
+    print(f"{into}: {commit[:12]}; users get it with their next login")
+
+
+@app.command("hand-out")
+def hand_out(
+    folder: Annotated[Path, Argument(help="with a folder for each student, or files for all")],
+    settings: Settings = SETTINGS,
+) -> None:
+    """Copy homework into every home; write over nothing."""
+    from press.course import handing, passwords
+    from press.course.settings import read
+
+    course = read(settings)
+    _need_root("homework is written as each student")
+    students = [name for name in passwords.load(course.passwords) if name not in course.admins]
+    new = handing.hand_out(course, folder, students)
+    print(f"{sum(map(len, new.values()))} files are new in {len(new)} homes")
+
+
+@app.command("gather")
+def gather_file(
+    file: Annotated[str, Argument(help="its name, such as hw1_norms_from_scratch.ipynb")],
+    out: Annotated[Path, Argument(help="where; OUT/ID/FILE")],
+    settings: Settings = SETTINGS,
+) -> None:
+    """Copy a file out of every home's folder homework."""
+    from press.course import handing
+    from press.course.settings import read
+
+    course = read(settings)
+    _need_root("homework is read as each student")
+    if Path(file).name != file:
+        raise ValueError(f"gather takes a file's name without folders, got {file!r}")
+    told = handing.gather(course, file, out)
+    for name, wrong in told.items():
+        if wrong:
+            print(f"{name}: {wrong}")
+    print(f"{sum(not wrong for wrong in told.values())} of {len(told)} gathered in {out}")
+
+
+def _need_root(what: str) -> None:
+    if os.geteuid() != 0:
+        raise Red(f"{what}, which only root can do; use sudo")
+
+
+def _private(path: Path) -> TextIO:
+    """Open a new file that nobody else can read."""
+    try:
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise ValueError(f"--out writes a new file, and {path} is there; name another") from None
+    return os.fdopen(number, "w", newline="", encoding="utf-8")

@@ -1,0 +1,101 @@
+"""`labkit homework collect, grade`: from an inbox to results; what follows is in scores."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Option, Typer
+
+from press.book.files import Red
+from press.commands import scores
+from press.commands.options import Homework
+
+app = Typer()
+
+
+@app.command("collect")
+def collect_submissions(
+    inbox: Annotated[Path, Argument(help="a folder or a zip")],
+    homework: Annotated[str, Option(metavar="HW", help="such as hw1_norms")],
+    out: Annotated[Path, Option(help="for what is taken")],
+    students: Annotated[
+        Path | None, Option(help="a roster: ids, and other names of students")
+    ] = None,
+    release: Annotated[Path | None, Option(help="take the ids from a release")] = None,
+) -> None:
+    """Take the latest notebook of every student.
+
+    INBOX is a folder or a zip, such as a download of a learning platform: folders per student,
+    files named ID_….ipynb, Canvas's and Moodle's downloads, zips of students. The rest is listed
+    with the reason. Links are refused.
+    """
+    from press.homework.grading import batch
+    from press.homework.grading.collect import collect
+    from press.homework.grading.whose import class_of, is_id
+    from press.homework.private import load
+
+    if not is_id(homework):
+        raise ValueError(f"--homework is a name such as hw1_norms, got {homework!r}")
+    ids = ()
+    if release is not None:
+        ids = load(batch.private_of(release, homework)).students
+    done = collect(inbox, homework, out, class_of(students, ids))
+    for each in done.taken:
+        told = [f"{len(each.older)} older left"] if each.older else []
+        told += ["in the place of the one collected before"] if each.replaced else []
+        print(f"{each.student}: {each.label}" + (f" ({', '.join(told)})" if told else ""))
+    for each in done.refused:
+        print(f"not taken: {each.label}: {each.why}")
+    if done.kept:
+        print(f"kept from before: {', '.join(done.kept)}")
+    if done.missing:
+        print(f"missing: {', '.join(done.missing)}")
+    print(f"{len(done.taken)} taken, {len(done.refused)} not taken, {len(done.missing)} missing; "
+          f"in {out / homework}")  # fmt: skip
+    if not done.taken and not done.kept:
+        raise Red(f"nothing of {homework} was found in {inbox}; see above what was there")
+
+
+@app.command("grade")
+def grade_submissions(
+    submissions: Annotated[list[Path], Argument(help="what collect wrote, or files ID.ipynb")],
+    release: Annotated[Path, Option(help="what `labkit homework release` wrote")],
+    out: Annotated[Path, Option(help="for the results")],
+    homework: Homework = None,
+    mode: Literal["full", "restricted", "plain"] = "full",
+    jobs: Annotated[int | None, Option(min=1, help="default: one a core")] = None,
+    seconds: Annotated[float, Option(help="for one call of a student's code")] = 5.0,
+    only: Annotated[list[str] | None, Option(metavar="ID", help="may be repeated")] = None,
+) -> int:
+    """Grade what was collected, each question confined.
+
+    In parallel, each question in a fresh process. What is graded already is kept; after a mended
+    test only its questions are graded again, and what changed is said. A question whose private
+    test fails by itself is not graded: exit 1 names it.
+
+    Modes: full (root: namespaces, cgroups), restricted (as in a container), plain (any user). Where
+    the mode is not available nothing is graded.
+    """
+    from tqdm.auto import tqdm
+
+    from press.homework.grading import batch
+    from press.homework.sandbox import available
+
+    modes = available()
+    if why := modes.get(mode, "there is no such mode"):
+        works = ", ".join(name for name, lack in modes.items() if not lack) or "none"
+        raise ValueError(f"mode {mode} is not available here: {why}; what is: {works}")
+    how = batch.How(mode, seconds, jobs)
+    private = batch.private_of(release, homework)
+    files = batch.submissions(submissions, private.stem)
+    total = len(set(only) & set(files)) if only else len(files)
+    with tqdm(total=total, unit="submission", disable=None) as bar:
+        done = batch.run(files, private, out, how, only or (), lambda *_: bar.update())
+    for change in done.changes:
+        print(change)
+    if done.missing:
+        print(f"nothing handed in: {', '.join(done.missing)}")
+    print(f"{len(done.graded)} graded, {len(done.kept)} kept; in {done.folder}")
+    if done.faults:
+        scores.say_faults(done.faults)
+        return 1
+    return 0

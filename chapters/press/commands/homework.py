@@ -1,0 +1,60 @@
+"""`labkit homework`: release a homework from its source, grade what comes back, hand out scores."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option, Typer
+
+from press.commands import grading, scores
+
+app = Typer(name="homework", help="Release homework, grade it safely, export scores.")
+
+
+@app.command("release")
+def release_homework(
+    homework: Annotated[str, Argument(metavar="HW", help="the source, or its name")],
+    out: Annotated[Path, Option(help="a new folder")],
+    students: Annotated[Path | None, Option(help="a roster: one notebook each")] = None,
+    seed: Annotated[int, Option(help="of the students' numbers")] = 0,
+) -> None:
+    """Make notebooks, key and private tests from one source.
+
+    HW is a source such as chapters/homework/hw1_norms.py, or its name, or hw1. With a roster (a CSV
+    with the column id) every student gets a notebook with numbers of their own, drawn from the
+    seed. Nothing is written when the source has a mistake, a public check fails on the key, the
+    points of a question differ from its parts, or a line of a solution would reach a student.
+    """
+    from press.homework import roster
+    from press.homework.release import release  # needs torch
+
+    ids = [] if students is None else [each.id for each in roster.read(students)]
+    done = release(_find_source(homework), out, ids, seed)
+    for warning in done.warnings:
+        print(f"labkit: {warning}", file=sys.stderr)
+    points = sum(question.points for question in done.private.questions)
+    print(
+        f"{done.folder}: {done.private.homework}, {len(done.private.questions)} questions, "
+        f"{points} points; {done.notebooks} notebook{'' if done.notebooks == 1 else 's'}"
+        + (f", {done.different} with different numbers" if done.notebooks > 1 else "")
+    )
+    print("student/ is for students, key/ for you; private/ is for the grader alone")
+
+
+app.add_typer(grading.app)
+app.add_typer(scores.app)
+
+
+def _find_source(name: str) -> Path:
+    """Find a homework by its path, its name, or the number of its name."""
+    if name.endswith(".py"):
+        return Path(name)
+    from press.book.chapters import find_root
+
+    folder = find_root() / "chapters" / "homework"
+    found = {path.stem: path for path in sorted(folder.glob("hw*.py"))}
+    hits = [path for stem, path in found.items() if name in (stem, stem.partition("_")[0])]
+    if len(hits) != 1:
+        listing = ", ".join(found) or f"none yet in {folder}"
+        raise ValueError(f"unknown homework {name!r}; choose one of {listing}, or name a .py file")
+    return hits[0]

@@ -1,0 +1,123 @@
+"""Hand files out to students' homes and gather them again, without trusting what lies there.
+
+Whatever happens in a home happens under its owner's number: a link that leads elsewhere then leads
+only where that student could go anyway.
+"""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from press.course.people import People, Person
+from press.course.settings import Settings
+
+FOLDER = "homework"  # in a home
+LARGEST = 20 * 2**20  # bytes of a file that is gathered
+
+
+def hand_out(course: Settings, folder: Path, names: list[str]) -> dict[str, list[str]]:
+    """Copy files into everybody's `homework`; return which files are new, by name.
+
+    `folder` holds one folder a student, `folder/ID/…`, or files that are the same for all. A file
+    that a student has is left alone. Raises ValueError when there is nothing for somebody.
+    """
+    files = {name: _for(folder, name) for name in names}
+    people = People(course.state, course.first_uid)
+    new = {}
+    for name, paths in files.items():
+        person = people.person(name)
+        people.furnish(person)
+        texts = {path.name: path.read_bytes() for path in paths}
+        told = as_user(person, lambda person=person, texts=texts: _write(person.home, texts))
+        new[name] = told.decode().split("\n") if told else []
+    return new
+
+
+def gather(course: Settings, file: str, out: Path) -> dict[str, str]:
+    """Copy `homework/FILE` of every home to `out/ID/FILE`; return what is wrong, by name.
+
+    An empty text stands for a copy. A second call copies again: what is there last counts.
+    """
+    people = People(course.state, course.first_uid)
+    wrong = {}
+    for name in people.numbers():
+        person = people.person(name)
+        if not person.home.exists():
+            continue
+        try:
+            text = as_user(person, lambda person=person: _read(person.home / FOLDER / file))
+        except ValueError as error:
+            wrong[name] = str(error)
+            continue
+        target = out / name / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(text)
+        wrong[name] = ""
+    return wrong
+
+
+def as_user(person: Person, act: Callable[[], bytes]) -> bytes:
+    """Let a process under the user's number do something, and return its bytes (needs root).
+
+    Raises ValueError with the message of what it raised.
+    """
+    receive, send = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code, told = 1, b""
+        try:
+            os.setgroups([])
+            os.setgid(person.uid)
+            os.setuid(person.uid)
+            os.umask(0o077)
+            code, told = 0, act()
+        except BaseException as error:
+            told = str(error).encode()
+        finally:
+            with open(send, "wb") as pipe:
+                pipe.write(told)
+            os._exit(code)
+    os.close(send)
+    with open(receive, "rb") as pipe:
+        told = pipe.read(LARGEST + 1)
+    if os.waitpid(child, 0)[1] != 0:
+        raise ValueError(told.decode(errors="replace") or "the copy was ended from outside")
+    return told
+
+
+def _for(folder: Path, name: str) -> list[Path]:
+    """List the files for one student."""
+    own = folder / name
+    found = sorted(path for path in (own if own.is_dir() else folder).iterdir() if path.is_file())
+    if not found:
+        raise ValueError(f"there is nothing for {name} in {folder}: no folder {own}, no files")
+    return found
+
+
+def _write(home: Path, texts: dict[str, bytes]) -> bytes:
+    """Write what is not there yet; return the names."""
+    folder = home / FOLDER
+    folder.mkdir(exist_ok=True)
+    new = []
+    for name, text in texts.items():
+        try:
+            with open(folder / name, "xb") as file:
+                file.write(text)
+        except FileExistsError:
+            continue
+        new.append(name)
+    return "\n".join(new).encode()
+
+
+def _read(path: Path) -> bytes:
+    """Read a plain file of sensible size; wait for nothing that pretends to be one."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise ValueError(f"nothing handed in: there is no {FOLDER}/{path.name}") from None
+    with open(number, "rb") as file:
+        about = os.fstat(number)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > LARGEST:
+            raise ValueError(f"{path.name} must be a file of at most {LARGEST >> 20} MiB")
+        return file.read(LARGEST)

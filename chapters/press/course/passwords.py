@@ -1,0 +1,111 @@
+"""Passwords: made for a roster, kept as scrypt hashes in a file that only its owner can read.
+
+    hash = scrypt(password, salt, n = 2¹⁴, r = 8, p = 1)
+
+The numbers are those of the usual interactive login: 16 MiB and a few hundredths of a second.
+"""
+
+import csv
+import hashlib
+import hmac
+import json
+import re
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+from labkit.files import locked, write_whole
+from press.book.files import read_json
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
+_COST = {"n": 2**14, "r": 8, "p": 1}
+# Without letters and digits that are taken for one another.
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+
+
+def make() -> str:
+    """Draw a password: sixteen letters and digits in groups, about 79 bits."""
+    groups = ("".join(secrets.choice(_LETTERS) for _ in range(4)) for _ in range(4))
+    return "-".join(groups)
+
+
+def hashed(password: str) -> dict[str, str]:
+    """Hash a password with a salt of its own."""
+    salt = secrets.token_bytes(16)
+    return {"salt": salt.hex(), "hash": _scrypt(password, salt).hex()}
+
+
+def right(password: str, entry: dict[str, str] | None) -> bool:
+    """Compare in constant time; an unknown user (None) costs as much as a known one."""
+    known = entry or {"salt": "00" * 16, "hash": "00" * 64}
+    found = _scrypt(password, bytes.fromhex(known["salt"]))
+    return hmac.compare_digest(found, bytes.fromhex(known["hash"])) and entry is not None
+
+
+def load(path: Path) -> dict[str, dict[str, str]]:
+    """Read the hashes by user name; no file is no users. Refuse a file that others can read."""
+    if not path.exists():
+        return {}
+    if path.stat().st_mode & 0o077:
+        raise ValueError(
+            f"{path} holds password hashes and must be its owner's only; say: chmod 600 {path}"
+        )
+    return read_json(path, "make it again with `labkit course passwords`")
+
+
+def give(path: Path, names: Iterable[str], *, again: Iterable[str] = ()) -> dict[str, str]:
+    """Make a password for every name without one, and for those in `again`; return the new ones.
+
+    Raise ValueError, and change nothing, where a name cannot be a user's or is not in the roster.
+    """
+    names, again = list(names), list(again)
+    for name in names:
+        checked(name)
+    if strange := [name for name in again if name not in names]:
+        raise ValueError(f"--again takes names of the roster, and {strange[0]!r} is not in it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(path.with_suffix(".lock")):
+        kept = load(path)
+        new = {name: make() for name in names if name not in kept or name in again}
+        kept |= {name: hashed(password) for name, password in new.items()}
+        write_whole(path, json.dumps(dict(sorted(kept.items())), indent=1), mode=0o600)
+    return new
+
+
+def remove(path: Path, names: Iterable[str]) -> None:
+    """Take users out: they cannot log in any more, and their files stay."""
+    with locked(path.with_suffix(".lock")):
+        kept = load(path)
+        for name in names:
+            if kept.pop(name, None) is None:
+                raise ValueError(f"{name!r} has no password; there are: {', '.join(sorted(kept))}")
+        write_whole(path, json.dumps(kept, indent=1), mode=0o600)
+
+
+def checked(name: str) -> str:
+    """Return a user's name, or say what a name must look like."""
+    if not NAME.fullmatch(name):
+        raise ValueError(
+            "a user's name must be small letters, digits, - and _, begin with a letter and have at "
+            f"most 31 of them; got {name!r}"
+        )
+    return name
+
+
+def roster(path: Path) -> list[str]:
+    """Read the column `id` of a CSV file, in its order."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.DictReader(file)
+        if "id" not in (rows.fieldnames or ()):
+            raise ValueError(
+                f"a roster is a CSV file with a column id, and {path} has "
+                f"{', '.join(rows.fieldnames or ['no columns'])}"
+            )
+        names = [row["id"].strip() for row in rows if row["id"] and row["id"].strip()]
+    if twice := [name for at, name in enumerate(names) if name in names[:at]]:
+        raise ValueError(f"{path} names each user once, and {twice[0]!r} twice")
+    return names
+
+
+def _scrypt(password: str, salt: bytes) -> bytes:
+    return hashlib.scrypt(password.encode(), salt=salt, dklen=64, **_COST)

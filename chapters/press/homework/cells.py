@@ -1,0 +1,71 @@
+"""Read a homework's text as cells that know their lines, their tags and what they are for."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from press.book.percent import START, cells_of
+
+ROLES = ("homework", "variant", "solution", "test", "probe")
+OF_A_QUESTION = ("solution", "test", "probe")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: "code" or "markdown", its text, its tags, and the number of its first line."""
+
+    kind: str
+    source: str
+    tags: tuple[str, ...]
+    line: int
+
+    @property
+    def role(self) -> str:
+        """Say what the cell is for; "" when it is for everybody as it stands."""
+        return next((r for r in ROLES for tag in self.tags if tag.partition(":")[0] == r), "")
+
+    @property
+    def question(self) -> str:
+        """Name the question that a solution, a test or a probe belongs to."""
+        return next(iter(self._after(OF_A_QUESTION)), "")
+
+    @property
+    def points(self) -> int | None:
+        """Read the points of a test."""
+        told = next(iter(self._after(("points",))), "")
+        return int(told) if told.isdecimal() else None
+
+    def _after(self, words: tuple[str, ...]) -> Iterator[str]:
+        for tag in self.tags:
+            word, _, rest = tag.partition(":")
+            if word in words:
+                yield rest
+
+
+def cells_in(text: str) -> list[Cell]:
+    """Part a text into cells that know their lines."""
+    found = []
+    for cell, mark in zip(cells_of(text), START.finditer(text), strict=True):
+        body = text[mark.end() :]
+        blank = len(body) - len(body.lstrip("\n"))
+        line = text.count("\n", 0, mark.end()) + 1 + blank
+        found.append(Cell(cell.kind, cell.source, tuple(sorted(cell.tags)), line))
+    return found
+
+
+def defined(source: str) -> list[str]:
+    """List the names of functions, classes and simple assignments at the top level of a source."""
+    names = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign):
+            targets = [
+                each
+                for target in node.targets
+                for each in (target.elts if isinstance(target, ast.Tuple | ast.List) else [target])
+            ]
+            names += [target.id for target in targets if isinstance(target, ast.Name)]
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.append(node.target.id)
+    return names

@@ -1,0 +1,135 @@
+"""What a notebook defines in the end: the only thing about it that is graded.
+
+Cells are never run. Of all of them together count the imports and, of each name, the last function,
+class or assignment at top level; a duplicated, split, deleted, edited, renamed or moved cell
+changes nothing as long as these stay the same. Prints, loops and calls at top level are left out.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from press.homework.statements import Statement, statements
+
+
+@dataclass(frozen=True)
+class Program:
+    """The final definitions as Python text, their names, and what could not be read."""
+
+    text: str
+    names: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+
+def final(cells: Sequence[str], wanted: Collection[str] | None = None) -> Program:
+    """The program of a notebook's code cells: see `Definitions.program`; raises on no cell."""
+    return read(cells).program(wanted)
+
+
+def read(cells: Sequence[str]) -> "Definitions":
+    """Take the definitions of every cell; a cell that is not Python is a problem, named."""
+    found: list[Statement] = []
+    problems: list[str] = []
+    for number, cell in enumerate(cells, start=1):
+        try:
+            found += statements(cell)
+        except (SyntaxError, ValueError) as error:
+            line = getattr(error, "lineno", None)
+            place = f", line {line}" if line else ""
+            reason = getattr(error, "msg", None) or "it holds characters that Python does not read"
+            problems.append(f"code cell {number}{place} is not Python: {reason}")
+        except (RecursionError, MemoryError):
+            problems.append(f"code cell {number} is nested too deeply to be read")
+    return Definitions(tuple(found), tuple(problems))
+
+
+class Definitions:
+    """All binding statements of a notebook, in its order, and which of them a name needs."""
+
+    def __init__(self, found: tuple[Statement, ...], problems: tuple[str, ...] = ()):
+        self.statements, self.problems = found, problems
+        last = {name: index for index, each in enumerate(found) for name in each.names}
+        self.last = dict(sorted(last.items(), key=lambda pair: pair[1]))
+        # `import torch` and `import torch.nn` both bind torch.
+        self.imports: dict[str, list[int]] = {}
+        for index, each in enumerate(found):
+            if each.imports:
+                self.imports.setdefault(each.names[0], []).append(index)
+
+    def program(self, wanted: Collection[str] | None = None) -> Program:
+        """The final definitions that the wanted names need, and those need in turn; None: all.
+
+        What a statement runs at once stands before it, whatever the order of the cells. What the
+        notebook's own decorators decorate is always there, because they may register it.
+        """
+        kept = self._reached([index for index in self.last.values() if self._root(index, wanted)])
+        order = [self.statements[index] for index in self._ordered(kept)]
+        # Imports first, one of a kind; `from __future__` before all.
+        imports = dict.fromkeys(each.text for each in order if each.imports)
+        texts = sorted(imports, key=lambda text: not text.startswith("from __future__"))
+        texts += [each.text for each in order if not each.imports]
+        names = {name for each in order if not each.imports for name in each.names}
+        return Program(
+            "".join(f"{text}\n" for text in texts), tuple(sorted(names)), self.problems
+        )  # fmt: skip
+
+    def _root(self, index: int, wanted: Collection[str] | None) -> bool:
+        each = self.statements[index]
+        if each.imports and (each.names == ("*",) or each.text.startswith("from __future__")):
+            return True  # nobody knows what they bind or change
+        if wanted is None or any(
+            self.last[name] == index and name in wanted for name in each.names
+        ):
+            return True
+        own = (self.statements[self.last[name]] for name in each.decorators & self.last.keys())
+        return any(not one.imports for one in own)
+
+    def _targets(self, index: int, name: str, at_once: bool) -> list[int]:
+        """The statements that a name used by a statement stands for."""
+        if name not in self.last:
+            return []
+        one, last = self.statements[index], self.last[name]
+        if at_once and name in one.names:  # `f = compiled(f)` builds on the f before it
+            earlier = (
+                other
+                for other in range(index - 1, -1, -1)
+                if name in self.statements[other].names and self.statements[other].text != one.text
+            )
+            return list(earlier)[:1]
+        if not self.statements[last].imports:
+            return [last]
+        return self.imports[name]
+
+    def _reached(self, first: list[int], *, later: bool = True) -> set[int]:
+        """The statements, and all that they use; `later=False`: what `first` use at once."""
+        reached: set[int] = set(first) if later else set()
+        waiting = list(first)
+        starting = set() if later else set(first)
+        while waiting:
+            index = waiting.pop()
+            used = [(name, True) for name in self.statements[index].uses.now]
+            if index not in starting:
+                used += [(name, False) for name in self.statements[index].uses.later]
+            for name, at_once in used:
+                fresh = [i for i in self._targets(index, name, at_once) if i not in reached]
+                reached.update(fresh)
+                waiting += fresh
+        return reached
+
+    def _ordered(self, kept: set[int]) -> list[int]:
+        """In the notebook's order, but each after what it runs at once; a loop stays as it is."""
+        done: list[int] = []
+        seen: set[int] = set()
+        for first in sorted(kept):
+            path: list[tuple[int, list[int]]] = []
+            waiting = [first]
+            while waiting or path:
+                if waiting:
+                    index = waiting.pop(0)
+                    if index not in seen:
+                        seen.add(index)
+                        path.append((index, waiting))
+                        waiting = sorted(self._reached([index], later=False) - seen)
+                else:
+                    index, waiting = path.pop()
+                    done.append(index)
+        return done

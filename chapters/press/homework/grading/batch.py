@@ -1,0 +1,188 @@
+"""Grade a class: what is new or changed is graded, in parallel; what is graded already is kept."""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from labkit.files import locked
+from press.book.files import Red
+from press.homework.grading import pool, results
+from press.homework.grading.changes import Change, changes
+from press.homework.grading.digests import Grader, code_of
+from press.homework.grading.opener import opened
+from press.homework.grading.results import NOT_GRADED, Result
+from press.homework.grading.submission import ENDINGS
+from press.homework.grading.whose import is_id
+from press.homework.private import Private, load
+from press.homework.sandbox.limits import Limits
+
+# What a release writes beside the homework.
+MANIFEST = "private/files.json"
+# For reading one file and starting its workers; each question has its own limit beside.
+READING_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class How:
+    """How to grade: the sandbox's mode, seconds for one call of a student's code, examiners."""
+
+    mode: str = "full"
+    seconds: float = 5.0
+    jobs: int | None = None  # one a core
+
+    def __post_init__(self):
+        # More would pass the limits of a question, see press.homework.grading.examine.
+        if not 0 < self.seconds <= 60:
+            raise ValueError(f"one call has above 0 and at most 60 seconds, got {self.seconds!r}")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a grading did: the results by student, which were kept, what changed for whom."""
+
+    homework: str
+    folder: Path
+    graded: tuple[str, ...]
+    kept: tuple[str, ...]
+    changes: tuple[Change, ...]
+    # {student: {question: why it could not be graded}}
+    faults: dict[str, dict[str, str]]
+    missing: tuple[str, ...]
+
+
+def private_of(release: Path, homework: str | None = None) -> Path:
+    """The file of a release's private half: DIR/private/HW.json, the only one or the one named."""
+    there = sorted(set((release / "private").glob("*.json")) - {release / MANIFEST})
+    found = [path for path in there if homework in (None, path.stem)]
+    if len(found) != 1:
+        names = ", ".join(path.stem for path in there)
+        raise ValueError(
+            f"{release} must be what `labkit homework release --out` wrote, with one homework"
+            f"{f' {homework!r}' if homework else ''}; it has {names or 'none'}"
+            f"{'; name one with --homework' if names and not homework else ''}"
+        )
+    return found[0]
+
+
+def submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
+    """The files to grade, by student: STUDENT.ipynb or .py in a folder, in its folder HW, or named.
+
+    Raises a ValueError for a place that is not there, a name that is no id, a student with two.
+    """
+    found: dict[str, Path] = {}
+    for place in places:
+        if place.is_dir():
+            inner = place / homework
+            folder = inner if inner.is_dir() else place
+            paths = sorted(path for path in folder.iterdir() if path.suffix in ENDINGS)
+        elif place.exists():
+            paths = [place]
+        else:
+            raise ValueError(f"{place} must be a submission or a folder of them; there is none")
+        for path in paths:
+            if not is_id(path.stem):
+                raise ValueError(
+                    f"a submission is named by its student's id, got {path.name!r}; "
+                    "`labkit homework collect` names them so"
+                )
+            if path.stem in found:
+                raise ValueError(
+                    f"{path.stem} has two submissions, {found[path.stem]} and {path}; keep one, or "
+                    "let `labkit homework collect` take the latest"
+                )
+            found[path.stem] = path
+    if not found:
+        raise ValueError("there is nothing to grade here: no .ipynb or .py named by a student's id")
+    return dict(sorted(found.items()))
+
+
+def run(
+    files: dict[str, Path], private_path: Path, out: Path, how: How,
+    only: Collection[str] = (), told: Callable[[str, Result], object] = lambda *_: None,
+) -> Batch:  # fmt: skip
+    """Grade files into out/HW/STUDENT.json; Red when no examiner can begin.
+
+    A result whose file, numbers, tests, mode and labkit are the same as before is not made again,
+    nor is a question of which nothing changed.
+    """
+    private = load(private_path)
+    if unknown := sorted(set(only) - set(files)):
+        raise ValueError(f"--only names {', '.join(unknown)}, who handed in nothing")
+    folder = out / private.homework
+    graded: list[str] = []
+    kept: list[str] = []
+    moved: list[Change] = []
+    faults: dict[str, dict[str, str]] = {}
+    with locked(results.own_folder(out) / f".{private.homework}.lock"):
+        before = {student: results.load(folder / f"{student}.json") for student in files}
+        chosen = [student for student in files if not only or student in only]
+        for student, result, fresh in _grade(chosen, files, private_path, private, how, before):
+            (graded if fresh else kept).append(student)
+            if fresh:
+                results.write(folder, result)
+                moved += changes(before[student], result)
+            if bad := {q["id"]: q["reason"] for q in result["questions"]
+                       if q["failure"] == NOT_GRADED}:  # fmt: skip
+                faults[student] = bad
+            told(student, result)
+    return Batch(
+        private.homework, folder, tuple(sorted(graded)), tuple(sorted(kept)),
+        tuple(sorted(moved)), dict(sorted(faults.items())),
+        tuple(sorted(set(private.students) - set(files))),
+    )  # fmt: skip
+
+
+def _grade(
+    chosen: list[str], files: dict[str, Path], private_path: Path, private: Private, how: How,
+    before: dict[str, Result | None],
+) -> Iterator[tuple[str, Result, bool]]:  # fmt: skip
+    """Each student's result, and whether it was made now."""
+    grader = Grader(private, how.mode, code_of(private, Limits(seconds=float(how.seconds))))
+    tasks: list[dict[str, Any]] = []
+    for student in chosen:
+        old = before[student]
+        if old and old["digest"] == grader.whole(files[student], student) and not (
+            results.not_graded(old)
+        ):  # fmt: skip
+            yield student, old, False
+        else:
+            tasks.append({"student": student, "path": str(files[student]), "before": old})
+    if not tasks:
+        return
+    settings = {"private": str(private_path), "mode": how.mode, "code": grader.code,
+                "seconds": how.seconds}  # fmt: skip
+    try:
+        for task, result, why in pool.run(
+            tasks, opened, settings, how.jobs or cores(), seconds_for(private)
+        ):
+            student = task["student"]
+            yield student, result or lost(private, student, files[student], how.mode, why), True
+    except pool.Lost as error:
+        raise Red(f"nothing can be graded: {error}; what is graded is kept") from error
+
+
+def lost(private: Private, student: str, path: Path, mode: str, why: str) -> Result:
+    """The result of a submission that could not be graded at all; it is tried again next time."""
+    questions = [
+        {**results.question(each.id, [], each.points, NOT_GRADED, why), "digests": {}}
+        for each in private.questions
+    ]
+    return {
+        "schema": results.SCHEMA, "homework": private.homework, "title": private.title,
+        "student": student, "mode": mode,
+        "file": path.name, "sha256": "", "digest": "", "problems": [],
+        "questions": questions, "total": None,
+        "max": results.plain(sum(each.points for each in private.questions)),
+    }  # fmt: skip
+
+
+def seconds_for(private: Private) -> float:
+    """After how long an examiner hangs: each question has a limit of its own, well below this."""
+    return READING_SECONDS + 400.0 * len(private.questions)
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,132 @@
+"""Collect a homework out of a download: one file a student, the latest, and a report of the rest.
+
+    OUT/HW/STUDENT.ipynb (or .py), OUT/HW.collected.json
+
+Only bytes are copied, under names that this chooses; nothing is executed and no link is followed.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+
+from labkit.files import locked, write_whole
+from press.homework.grading.inbox import Found, Refused, look
+from press.homework.grading.results import own_folder
+from press.homework.grading.submission import ENDINGS
+from press.homework.grading.whose import Class, attempt, whose
+
+# A zip keeps times to two seconds: files that differ by less are told apart by their numbers.
+SAME_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A student's file, the earlier ones of the same student, and whether one made way for it."""
+
+    student: str
+    label: str
+    older: tuple[str, ...] = ()
+    replaced: bool = False
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What was taken, what was not and why, who of the class handed in nothing, now or before."""
+
+    homework: str
+    taken: tuple[Taken, ...]
+    refused: tuple[Refused, ...]
+    missing: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+def collect(inbox: Path, homework: str, out: Path, students: Class | None = None) -> Collected:
+    """Take the latest file of every student; students who are not in this inbox keep theirs.
+
+    The latest is the one that was changed last, in whichever inbox it came; of two of one time, the
+    one that was handed in again, by its name. An older one than what is there is refused.
+    Raises a ValueError when the inbox is neither a folder nor a zip, or lies where `out` is.
+    """
+    students = students or Class()
+    folder = out / homework
+    if out.resolve() == inbox.resolve() or inbox.resolve() in out.resolve().parents:
+        raise ValueError(f"--out must lie outside the inbox, got {out} in {inbox}; name another")
+    found, refused = _sorted_out(look(inbox), students, homework)
+    with locked(own_folder(out) / f".{homework}.lock"):
+        folder.mkdir(parents=True, exist_ok=True)
+        tried = [_take(student, files, folder) for student, files in sorted(found.items())]
+        taken = [each for each in tried if isinstance(each, Taken)]
+        refused += [each for each in tried if isinstance(each, Refused)]
+        there = {path.stem for path in folder.iterdir() if path.suffix in ENDINGS}
+        result = Collected(
+            homework, tuple(taken), tuple(refused), tuple(sorted(set(students.ids) - there)),
+            tuple(sorted(there - {each.student for each in taken})),
+        )  # fmt: skip
+        told = json.dumps({"schema": 1, **asdict(result)}, indent=1, ensure_ascii=False)
+        write_whole(out / f"{homework}.collected.json", told + "\n")
+    return result
+
+
+def _sorted_out(
+    files: Iterable[Found | Refused], students: Class, homework: str
+) -> tuple[dict[str, list[Found]], list[Refused]]:
+    found: dict[str, list[Found]] = {}
+    refused: list[Refused] = []
+    for each in files:
+        if isinstance(each, Refused):
+            refused.append(each)
+        elif student := whose(each.parts, students, homework):
+            found.setdefault(student, []).append(each)
+        else:
+            known = "no student of the roster" if students.ids else "no student's id"
+            refused.append(Refused(each.label, f"its path holds {known}"))
+    for student, mine in found.items():
+        # Where one file is named as the homework, the others are not meant.
+        named = [each for each in mine if homework.lower() in each.parts[-1].lower()]
+        if named and len(named) < len(mine):
+            refused += [
+                Refused(each.label, f"another file is named {homework}")
+                for each in mine
+                if each not in named
+            ]
+            found[student] = named
+    return found, refused
+
+
+def _take(student: str, files: list[Found], folder: Path) -> Taken | Refused:
+    newest = max(each.changed for each in files)
+    order = sorted(
+        files,
+        key=lambda each: (
+            newest - each.changed < SAME_SECONDS,
+            each.changed if newest - each.changed >= SAME_SECONDS else 0,
+            attempt(each.parts),
+            PurePosixPath(each.parts[-1]).suffix == ".ipynb",
+            each.parts,
+        ),
+    )
+    last = order[-1]
+    path = folder / f"{student}{PurePosixPath(last.parts[-1]).suffix.lower()}"
+    before = [old for end in ENDINGS if (old := path.with_name(student + end)).exists()]
+    others = [old for old in before if old.read_bytes() != last.content]
+    # What was collected has the time at which its student changed it.
+    if later := [old for old in others if old.stat().st_mtime - newest >= SAME_SECONDS]:
+        return Refused(
+            last.label,
+            f"it is older than the {later[0].name} that was collected before; to take it all the "
+            "same, move that one away and collect again",
+        )
+    part = path.with_name(f".{path.name}.part")
+    part.unlink(missing_ok=True)
+    part.write_bytes(last.content)
+    part.chmod(0o600)  # a homework is nobody else's to read
+    when = max([newest, *(old.stat().st_mtime for old in before if old not in others)])
+    os.utime(part, (when, when))
+    os.replace(part, path)
+    for old in before:
+        if old != path:
+            old.unlink()
+    older = tuple(each.label for each in order[:-1])
+    return Taken(student, last.label, older, replaced=bool(others))

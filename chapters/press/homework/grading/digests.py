@@ -1,0 +1,69 @@
+"""Digests: what a result was made from, so that it is made again when that changes and only then.
+
+They need no torch: a command that finds all graded already is done at once.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+from pathlib import Path
+from typing import Any
+
+from labkit.files import code_hash
+from press.homework.definitions import Program
+from press.homework.private import Private, Question
+from press.homework.sandbox.limits import Limits
+from press.homework.variants import given
+
+
+class Grader:
+    """What a result depends on beside the submission: mode, code of the grader, tests."""
+
+    def __init__(self, private: Private, mode: str, code: str):
+        self.private, self.mode, self.code = private, mode, code
+
+    def whole(self, path: Path, student: str) -> str:
+        """Change when the file, the student's numbers, any test, the mode or labkit does."""
+        numbers = given(self.private, variant_of(self.private, student))
+        tests = [self.test(each) for each in self.private.questions]
+        return digest(
+            path.suffix, self.file(path), numbers, self.private.digest, tests, self._mine()
+        )
+
+    def file(self, path: Path) -> str:
+        """Change when the file's bytes do; what is no plain file is not opened."""
+        if not path.is_file() or path.is_symlink():
+            return "no plain file"
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def test(self, one: Question) -> str:
+        """Change when a question's test does, or what decides about it beside."""
+        private = self.private
+        return digest(one.test, one.points, private.probes, private.packages, private.seed)
+
+    def digests(self, one: Question, program: Program, numbers: dict[str, Any]) -> dict[str, str]:
+        """What one question's points were made from."""
+        return {"code": digest(program.text, numbers), "test": self.test(one),
+                "grader": self._mine()}  # fmt: skip
+
+    def _mine(self) -> str:
+        return digest(self.mode, self.code)
+
+
+def code_of(private: Private, limits: Limits) -> str:
+    """Change when labkit or torch does, or the limits."""
+    return digest(
+        code_hash(), code_hash("press.homework"), importlib.metadata.version("torch"), repr(limits)
+    )
+
+
+def variant_of(private: Private, student: str) -> str:
+    """Whose numbers a student's notebook has: without a roster all have the same."""
+    return student if private.students else ""
+
+
+def digest(*told: Any) -> str:
+    """The sha256 of plain values."""
+    text = json.dumps(told, sort_keys=True, ensure_ascii=True, default=list)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,98 @@
+"""Judge one question: run its private test here, and the student's code only in a worker."""
+
+import math
+import traceback
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+
+from labkit.time_limit import TooLong, at_most
+from press.homework import judge
+from press.homework.draw import Draw
+from press.homework.judge import Part
+from press.homework.sandbox.answer import Answer, clean
+
+# What a private test may say without importing it.
+WORDS: dict[str, Any] = {
+    "torch": torch,
+    "math": math,
+    **{
+        name: getattr(judge, name)
+        for name in (
+            "close", "equal", "every", "holds", "item", "part", "raises", "true", "Verdict"
+        )
+    },
+}  # fmt: skip
+# All calls of one question together; one call has a shorter limit, which the sandbox keeps.
+STUDENT_SECONDS = 60.0
+# A private test that takes longer, its students' seconds included, hangs.
+TEST_SECONDS = 300.0
+
+
+class Faulty(Exception):
+    """A private test failed by itself: the instructor's to mend, no student's points."""
+
+
+class Examined(Protocol):
+    """Who answers a test's questions: a worker, or in release the reference solution."""
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Answer:
+        """Call a function or class of the submission."""
+        ...
+
+    def probe(self, name: str, *args: Any, **kwargs: Any) -> Answer:
+        """Call a probe of the homework, beside the submission."""
+        ...
+
+
+def parts(
+    source: str, question: str, student: Examined, draw: Draw, given: Mapping[str, Any]
+) -> list[Part]:
+    """Run a question's private test to its end; Faulty when it raises or yields no parts."""
+    scope: dict[str, Any] = {**WORDS, "__name__": f"private_test_{question}"}
+    file = f"<private test of {question}>"
+    torch.manual_seed(0)  # a test that draws without `draw` is still the same every time
+    try:
+        with at_most(TEST_SECONDS):
+            exec(compile(source, file, "exec"), scope)  # the instructor's own code
+            found = list(scope[f"test_{question}"](student, draw, dict(given)))
+    except TooLong:
+        raise Faulty(f"the private test of {question} did not end in {TEST_SECONDS:g} s") from None
+    except Exception as error:
+        lines = [each.lineno for each in traceback.extract_tb(error.__traceback__)
+                 if each.filename == file]  # fmt: skip
+        place = f", line {lines[-1]}" if lines else ""
+        # Its text may hold what a student's code returned.
+        what = clean(f"{type(error).__name__}: {error}")
+        raise Faulty(f"the private test of {question}{place} raised {what}") from error
+    if not found or not all(isinstance(each, Part) for each in found):
+        raise Faulty(f"the private test of {question} must yield parts: yield part(…)")
+    if len({each.name for each in found}) < len(found):
+        raise Faulty(f"the private test of {question} yields two parts of one name")
+    return found
+
+
+class Timed:
+    """A student whose calls together have a limit, so that many slow ones cannot fill a night."""
+
+    def __init__(self, student: Examined, seconds: float = STUDENT_SECONDS):
+        self._student, self._limit, self._spent = student, seconds, 0.0
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Answer:
+        """Call a function or class of the submission."""
+        return self._over() or self._count(self._student.call(name, *args, **kwargs))
+
+    def probe(self, name: str, *args: Any, **kwargs: Any) -> Answer:
+        """Call a probe of the homework, beside the submission."""
+        return self._over() or self._count(self._student.probe(name, *args, **kwargs))
+
+    def _count(self, answer: Answer) -> Answer:
+        self._spent += answer.seconds
+        return answer
+
+    def _over(self) -> Answer | None:
+        if self._spent <= self._limit:
+            return None
+        detail = f"the calls of this question took over {self._limit:g} s together"
+        return Answer(value=None, failure="slow", detail=detail, printed="", seconds=0.0)

@@ -1,0 +1,148 @@
+"""Grade one submission: each question by itself, in a fresh worker, from the final definitions."""
+
+import ast
+import re
+from pathlib import Path
+from typing import Any, Protocol
+
+from labkit.time_limit import TooLong, at_most
+from press.homework.definitions import Definitions, Program
+from press.homework.definitions import read as definitions_of
+from press.homework.draw import Draw
+from press.homework.grading import submission
+from press.homework.grading.digests import Grader, digest, variant_of
+from press.homework.grading.examine import Faulty, Timed, parts
+from press.homework.grading.results import (
+    NOT_GRADED,
+    SCHEMA,
+    UNREADABLE,
+    Result,
+    plain,
+    question,
+    total,
+)
+from press.homework.private import Private, Question
+from press.homework.variants import given
+
+READ_SECONDS = 30.0
+NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+class Workers(Protocol):
+    """What makes workers: a Sandbox."""
+
+    def worker(self, program: str, probes: str = "") -> Any:
+        """Start one fresh confined process; a context manager."""
+        ...
+
+
+def grade(
+    path: Path, student: str, private: Private, workers: Workers, grader: Grader,
+    before: Result | None = None,
+) -> Result:  # fmt: skip
+    """The result of one file. Questions whose digests are those of `before` are taken from it."""
+    whole = grader.whole(path, student)
+    try:
+        handed_in, found, programs = _read(path, private)
+        problems = [*handed_in.problems, *found.problems]
+        if not {name for each in private.questions for name in each.wanted} & found.last.keys():
+            problems.append(
+                "none of the names that this homework asks for is defined here; is it the "
+                "notebook of this homework?"
+            )
+        questions = [
+            _question(each, program, student, private, workers, grader, before)
+            for each, program in zip(private.questions, programs, strict=True)
+        ]
+    except submission.Unreadable as error:
+        problems = [str(error)]
+        questions = [_unread(each, private) for each in private.questions]
+    if private.students and student not in private.students:
+        problems.append(f"{student} is not on the roster of the release")
+    return {
+        "schema": SCHEMA, "homework": private.homework, "title": private.title,
+        "student": student, "mode": grader.mode, "file": path.name,
+        "sha256": grader.file(path),
+        "digest": whole, "problems": problems, "questions": questions,
+        "total": total(questions), "max": plain(sum(each.points for each in private.questions)),
+    }  # fmt: skip
+
+
+def roots(one: Question, probes: str) -> set[str]:
+    """The names of a submission that a question may ask for.
+
+    These are the names its solution defines, those that its test writes as a text (but for what its
+    parts are called and say), and those that a probe takes as `student.NAME` or as a text.
+    """
+    names = set(one.wanted)
+    for source in (one.test, probes):
+        waiting: list[ast.AST] = [ast.parse(source)]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                names |= {node.value} if NAME.fullmatch(node.value) else set()
+            elif isinstance(node, ast.Attribute) and source is probes:
+                names.add(node.attr)
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "part":
+                waiting += node.args[1:]  # the verdict may ask for a name
+            else:
+                waiting += ast.iter_child_nodes(node)
+    return names
+
+
+def _read(path: Path, private: Private) -> tuple[submission.Submission, Definitions, list[Program]]:
+    """What was handed in, its definitions, and for each question the program that it needs."""
+    try:
+        with at_most(READ_SECONDS):
+            handed_in = submission.read(path)
+            found = definitions_of(handed_in.cells)
+            programs = [found.program(roots(each, private.probes)) for each in private.questions]
+            return handed_in, found, programs
+    except TooLong:
+        raise submission.Unreadable(
+            f"the file could not be read in {READ_SECONDS:g} s; take out code that no question asks"
+        ) from None
+
+
+def _question(
+    one: Question, program: Program, student: str, private: Private, workers: Workers,
+    grader: Grader, before: Result | None,
+) -> Result:  # fmt: skip
+    numbers = given(private, variant_of(private, student))
+    digests = grader.digests(one, program, numbers)
+    for old in before["questions"] if before else []:
+        if old["id"] == one.id and old.get("digests") == digests and not old["reason"]:
+            return old
+    try:
+        with workers.worker(program.text, private.probes) as worker:
+            judged = parts(one.test, one.id, Timed(worker), draw_of(private, one), numbers)
+        most = sum(each.points for each in judged)
+        if abs(most - one.points) > 1e-6:
+            raise Faulty(
+                f"the private test of {one.id} yielded parts of {plain(most)} points together, "
+                f"and the question has {one.points}"
+            )
+    except Faulty as error:
+        return {**question(one.id, [], one.points, NOT_GRADED, str(error)), "digests": digests}
+    told = [
+        {"name": each.name, "points": plain(each.points if each.verdict.ok else 0),
+         "max": plain(each.points), "says": each.message}
+        for each in judged
+    ]  # fmt: skip
+    failure = next((each.verdict.failure for each in judged if each.verdict.failure), "")
+    return {**question(one.id, told, one.points, failure), "digests": digests}
+
+
+def draw_of(private: Private, one: Question) -> Draw:
+    """The test's source is part of the seed, so that nobody can draw the same without having it."""
+    return Draw(f"{private.seed}/{private.homework}/{one.id}/{digest(one.test)}")
+
+
+def _unread(one: Question, private: Private) -> Result:
+    said = "The file could not be read."
+    told = [
+        {"name": each.name, "points": 0, "max": plain(each.points), "says": said}
+        for each in private.rubric
+        if each.question == one.id
+    ]
+    return {**question(one.id, told, one.points, UNREADABLE), "digests": {}}

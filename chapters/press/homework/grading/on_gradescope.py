@@ -1,0 +1,114 @@
+"""Grade one submission inside Gradescope's container: run_autograder calls this as its program.
+
+A question that could not be graded leaves no results.json: Gradescope then says that the autograder
+failed, and nobody loses points silently. The reason is in the output that instructors see.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from labkit.files import write_whole
+from press.homework.grading import batch, pool, results
+from press.homework.grading.opener import opened
+from press.homework.grading.results import Result
+from press.homework.grading.submission import ENDINGS
+from press.homework.grading.whose import attempt
+from press.homework.private import Private, load
+
+HOW = batch.How("restricted")
+
+
+def main(root: Path, visibility: str = "visible") -> int:
+    """Grade root/submission with root/source/private; 0 when results.json is written."""
+    (private_path,) = sorted((root / "source" / "private").glob("*.json"))
+    private = load(private_path)
+    written = root / "results" / "results.json"
+    try:
+        student = _student(root / "submission_metadata.json", private)
+        path = _file(root / "submission", private.homework)
+    except ValueError as error:
+        write_whole(written, json.dumps(_nothing(str(error)), indent=1))
+        return 0
+    try:
+        result = _grade(private_path, private, student, path)
+    except pool.Lost as error:
+        print(f"labkit: nothing can be graded here: {error}")
+        return 1
+    if bad := results.not_graded(result):
+        reasons = {each["reason"] for each in result["questions"] if each["reason"]}
+        print(f"labkit: not graded: {', '.join(bad)}: {'; '.join(sorted(reasons))}")
+        return 1
+    write_whole(written, json.dumps(told(result, visibility), indent=1))
+    return 0
+
+
+def told(result: Result, visibility: str) -> dict[str, Any]:
+    """A result in Gradescope's form: a test for every part."""
+    tests = []
+    for first, question in enumerate(result["questions"], start=1):
+        for second, part in enumerate(question["parts"], start=1):
+            tests.append({
+                "name": f"{question['id']}: {part['name']}", "name_format": "text",
+                "number": f"{first}.{second}", "score": part["points"], "max_score": part["max"],
+                "status": "passed" if part["points"] == part["max"] else "failed",
+                "output": part["says"], "output_format": "text", "visibility": visibility,
+            })  # fmt: skip
+    return {"score": result["total"], "output": "\n".join(result["problems"]),
+            "output_format": "text", "visibility": visibility, "stdout_visibility": "hidden",
+            "tests": tests}  # fmt: skip
+
+
+def _nothing(why: str) -> dict[str, Any]:
+    """No points, and what to do: the submission is not what was asked for."""
+    return {"score": 0, "output": why, "output_format": "text", "visibility": "visible",
+            "stdout_visibility": "hidden", "tests": []}  # fmt: skip
+
+
+def _grade(private_path: Path, private: Private, student: str, path: Path) -> Result:
+    settings = {"private": str(private_path), "mode": HOW.mode, "code": "", "seconds": HOW.seconds}
+    task = {"student": student, "path": str(path), "before": None}
+    seconds = batch.seconds_for(private)
+    for _, result, why in pool.run([task], opened, settings, 1, seconds):
+        return result or batch.lost(private, student, path, HOW.mode, why)
+    raise AssertionError("a pool answers every task")
+
+
+def _student(metadata: Path, private: Private) -> str:
+    """The student whose numbers the notebook has: by student id, e-mail address, or its name."""
+    if not private.students:
+        return "student"
+    try:
+        users = json.loads(metadata.read_text(encoding="utf-8"))["users"]
+        names = [
+            name
+            for user in users
+            for name in (user.get("sid"), user.get("email"),
+                         str(user.get("email") or "").partition("@")[0], str(user.get("id")))
+        ]  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        names = []
+    known = {each.casefold(): each for each in private.students}
+    for name in names:
+        if name and name.casefold() in known:
+            return known[name.casefold()]
+    raise ValueError("Your id is not on this homework's roster; please tell your instructor.")
+
+
+def _file(folder: Path, homework: str) -> Path:
+    """The file to grade: named as the homework where one is, the latest of several attempts."""
+    paths = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in ENDINGS and path.is_file() and not path.is_symlink()
+        and not any(part.startswith((".", "__MACOSX")) for part in path.relative_to(folder).parts)
+    ]  # fmt: skip
+    paths = [path for path in paths if homework in path.name] or paths
+    if not paths:
+        raise ValueError(f"No notebook was handed in: a file {homework}.ipynb is asked for.")
+    return max(paths, key=lambda path: (attempt(path.parts), path.suffix == ".ipynb", path.parts))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))

@@ -1,0 +1,51 @@
+"""Open what an examiner needs: the private tests, a sandbox in the mode asked for."""
+
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from press.homework.private import load
+
+# What a comparison may take: two long thin tensors of a student's broadcast to a machine's memory.
+MOST_MEMORY = 6 << 30
+
+
+@contextmanager
+def opened(
+    settings: dict[str, Any],
+) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
+    """A function that grades a task {"student", "path", "before"}; Unavailable as the sandbox.
+
+    `settings` are {"private": path, "mode", "code", "seconds"}. Imports wait until here: the pool
+    needs this module's name and no torch.
+    """
+    import torch
+
+    from press.homework.grading.digests import Grader
+    from press.homework.grading.grade import grade
+    from press.homework.sandbox import Limits, Sandbox
+
+    torch.set_num_threads(1)  # one examiner a core
+    private = load(Path(settings["private"]))
+    grader = Grader(private, settings["mode"], settings["code"])
+    limits = Limits(seconds=settings["seconds"])
+    with Sandbox(settings["mode"], limits, private.packages) as workers, bounded(MOST_MEMORY):
+        yield lambda task: grade(
+            Path(task["path"]), task["student"], private, workers, grader, task["before"]
+        )
+
+
+@contextmanager
+def bounded(more: int) -> Iterator[None]:
+    """Let this process take so many bytes of address space more; torch then raises an error."""
+    before, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + more
+    limits = [each for each in (most, before, hard) if each != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (before, hard))

@@ -1,0 +1,157 @@
+"""What a private test says: it asks the student's code, compares, and yields parts.
+
+    def test_q1(student, draw, given):
+        x = draw.normal(3, 8)
+        got = student.call("rms_norm", x, eps=given["EPS"])
+        yield part("values", 1, close(got, rms(x, given["EPS"])), says="…")
+
+A verdict says what is wrong with an answer and never what would be right: a student may read it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from press.homework.comparing import compare, kind
+from press.homework.sandbox.answer import Answer
+
+# What a student reads when the code gave no value; a test's own words do not apply then.
+FAILURES = {
+    "missing": "Not found",
+    "raised": "Your code raised an error",
+    "slow": "Your code did not answer in time",
+    "memory": "Your code took more memory than there is",
+    "ended": "Your code ended its process instead of answering",
+    "refused": "Your code returned something that is not plain data",
+    "forbidden": "Your code imports what this homework does not allow",
+    "broken": "The definitions in your notebook do not run",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether an answer is right; if not, the cause, and the failure when there was no value."""
+
+    ok: bool
+    cause: str = ""
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One line of the rubric: its points are earned whole or not at all."""
+
+    name: str
+    points: float
+    verdict: Verdict
+    says: str = ""
+
+    @property
+    def message(self) -> str:
+        """What the student reads: nothing when earned; a failure comes alone, without `says`."""
+        verdict = self.verdict
+        if verdict.ok:
+            return ""
+        if verdict.failure:
+            return verdict.cause
+        return " ".join(text for text in (verdict.cause, self.says) if text) or "Not as asked."
+
+
+def part(name: str, points: float, verdict: Verdict, says: str = "") -> Part:
+    """One part of a question: its name in the rubric, points, verdict, and a hint if it is wrong.
+
+    Raises a ValueError when the points are not a number of at least 0 or the verdict is none.
+    """
+    if not isinstance(verdict, Verdict):
+        raise ValueError(f"part {name!r} takes a verdict such as close(…), got {kind(verdict)}")
+    if isinstance(points, bool) or not isinstance(points, (int, float)) or not points >= 0:
+        raise ValueError(f"part {name!r} takes points of at least 0, got {points!r}")
+    return Part(str(name), points, verdict, says)
+
+
+def close(answer: Any, expected: Any, rtol: float = 1e-5, atol: float = 1e-6) -> Verdict:
+    """Right when every value is within atol + rtol·|expected|, in the same shape and dtype.
+
+    Lists, tuples and dicts are compared item by item. A Python float may answer for a tensor
+    without axes, and the other way round, in any floating dtype.
+    """
+    return _compared(answer, expected, (rtol, atol))
+
+
+def equal(answer: Any, expected: Any) -> Verdict:
+    """Right when every value is the same, in the same shape and dtype."""
+    return _compared(answer, expected, None)
+
+
+def raises(answer: Answer, *names: str) -> Verdict:
+    """Right when the code raised one of the errors named, such as "ValueError"."""
+    if answer.ok:
+        return Verdict(False, "An error was due here, and nothing was raised.")
+    if answer.failure != "raised":
+        return _failed(answer)
+    came = answer.detail.partition(":")[0].strip()
+    if came in names:
+        return Verdict(True)
+    return Verdict(False, f"An error was due here, but of another kind than {came}.")
+
+
+def true(ok: bool, says: str = "") -> Verdict:
+    """Right when the condition holds; `says` is what a student reads when it does not."""
+    return Verdict(True) if ok else Verdict(False, says)
+
+
+def every(*verdicts: Verdict) -> Verdict:
+    """Right when all are: the first that is not, else the last; for a part that asks two things."""
+    if not verdicts:
+        raise ValueError("every(…) takes one verdict or more, got none")
+    return next((each for each in verdicts if not each.ok), verdicts[-1])
+
+
+def holds(answer: Any, rule: Callable[[Any], bool], says: str = "") -> Verdict:
+    """Right when the answer's value passes the rule.
+
+    A rule that raises (the value has no such shape, key or method) counts as not passed, so that a
+    strange answer is the student's error and never the test's.
+    """
+    if isinstance(answer, Answer):
+        if not answer.ok:
+            return _failed(answer)
+        answer = answer.value
+    try:
+        ok = bool(rule(answer))
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError,
+            MemoryError):  # fmt: skip
+        return Verdict(False, " ".join(filter(None, (_strange(answer), says))))
+    return Verdict(True) if ok else Verdict(False, says)
+
+
+def item(answer: Answer, key: Any) -> Answer:
+    """The answer's item: of a list or tuple by number, of a dict by key. A failure stays one."""
+    if not answer.ok:
+        return answer
+    try:
+        if not isinstance(answer.value, dict) and not isinstance(key, int):
+            raise TypeError  # a tensor takes a text, with a warning
+        return replace(answer, value=answer.value[key])
+    except (TypeError, LookupError):
+        detail = f"what came is {kind(answer.value)}, without an item {repr(key)[:80]}"
+        return replace(answer, value=None, failure="missing", detail=detail)
+
+
+def _compared(answer: Any, expected: Any, tolerance: tuple[float, float] | None) -> Verdict:
+    if isinstance(answer, Answer):
+        if not answer.ok:
+            return _failed(answer)
+        answer = answer.value
+    cause = compare(answer, expected, tolerance)
+    return Verdict(not cause, cause)
+
+
+def _failed(answer: Answer) -> Verdict:
+    told = FAILURES.get(answer.failure, "Your code gave no answer")
+    return Verdict(False, f"{told}: {answer.detail}" if answer.detail else f"{told}.",
+                   answer.failure)  # fmt: skip
+
+
+def _strange(value: Any) -> str:
+    return f"What came is {kind(value)}, and not of the form asked for."

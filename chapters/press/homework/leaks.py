@@ -1,0 +1,88 @@
+"""Search what students get, byte for byte, for every line of the solutions and hidden tests.
+
+A line is searched as it is and as JSON writes it. Trivial lines are left out: those of fewer than
+twelve characters without spaces, imports, the heads of functions and classes, decorators,
+`self.x = x`, `super().__init__()`, and returns of a name.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from press.homework import regions
+from press.homework.cells import Cell
+
+SHORTEST = 12
+TRIVIAL = re.compile(
+    r"import .*|from \S+ import .*|(async )?def .*|class .*|@.*|return [\w.]+|"
+    r"self\.(\w+) = \2|super\(\)\.__init__\(\)"
+)
+KINDS = {regions.SOLUTION: "a solution", regions.HIDDEN: "a hidden test"}
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A line that no student may see: its number in the source, and what it is a line of."""
+
+    number: int
+    kind: str
+    text: str
+
+
+def secrets(cells: Sequence[Cell]) -> list[Secret]:
+    """List the lines of solutions and hidden tests that are not trivial."""
+    return [
+        Secret(number, KINDS[block.kind], line.strip())
+        for cell in cells
+        if cell.kind == "code"
+        for block in regions.blocks(cell.source, cell.line)
+        if block.kind != regions.OPEN
+        for number, line in enumerate(block.lines, start=block.number)
+        if not trivial(line)
+    ]
+
+
+def trivial(line: str) -> bool:
+    """Say whether a line tells nothing."""
+    bare = line.strip()
+    return len("".join(bare.split())) < SHORTEST or TRIVIAL.fullmatch(bare) is not None
+
+
+def find(hidden: Sequence[Secret], files: Mapping[str, bytes], cells: Sequence[Cell]) -> list[str]:
+    """Say which secret lines stand in which files, by their numbers and never by their text."""
+    # A class of 300 has 300 notebooks of nearly the same lines: a line is searched once.
+    places: dict[bytes, str] = {}
+    for name, content in files.items():
+        for line in content.split(b"\n"):
+            places.setdefault(line, name)
+    everything = b"\n".join(places)
+    found = []
+    for secret in hidden:
+        hit = next((needle for needle in _written(secret.text) if needle in everything), None)
+        if hit is not None:
+            name = next(name for line, name in places.items() if hit in line)
+            found.append(
+                f"line {secret.number}, of {secret.kind}, stands in {name}{_open(secret, cells)}"
+            )
+    marks = [name for name, content in files.items() if b"### BEGIN " in content]
+    return found + [f"a mark ### BEGIN … stands in {name}" for name in marks]
+
+
+def _written(line: str) -> list[bytes]:
+    """Give a line as bytes: plain, and inside a JSON text of either kind."""
+    forms = (line, json.dumps(line, ensure_ascii=False)[1:-1], json.dumps(line)[1:-1])
+    return [form.encode() for form in dict.fromkeys(forms)]
+
+
+def _open(secret: Secret, cells: Sequence[Cell]) -> str:
+    """Say where the source itself shows the line in the open."""
+    lines = [
+        number
+        for cell in cells
+        for block in (regions.blocks(cell.source, cell.line) if cell.kind == "code" else [])
+        if block.kind == regions.OPEN
+        for number, line in enumerate(block.lines, start=block.number)
+        if secret.text in line
+    ]
+    return f" (the source shows it on line {lines[0]})" if lines else ""

@@ -1,0 +1,199 @@
+"""Find what is wrong with a homework's source, one sentence for each mistake, with its line.
+
+What only a run can show (points that differ, public checks that fail) is in
+press.homework.rehearsal.
+"""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from press.homework import regions, settings, variants
+from press.homework.cells import OF_A_QUESTION, ROLES, Cell, defined
+from press.homework.regions import HIDDEN, OPEN, SOLUTION
+
+TAGS = "homework, variant, solution:q1, test:q1 with points:2, probe:q1"
+QUESTION = re.compile(r"[a-z][a-z0-9]*")
+
+
+def find(cells: Sequence[Cell]) -> list[str]:
+    """List the mistakes in the order of the lines; empty when the source is sound."""
+    found = [mistake for cell in cells for mistake in _tags(cell)]
+    found += [mistake for cell in cells for mistake in _regions(cell)]
+    found = found or [*_questions(cells)]
+    if found:
+        return found  # what follows relies on tags and regions
+    for check in (_settings, _names, _variants):
+        found += check(cells)
+    for cell in cells:
+        if cell.kind == "code":
+            found += _parses(cell) or _meaning(cell)
+    return found
+
+
+def _tags(cell: Cell) -> Iterator[str]:
+    where = f"line {cell.line}: "
+    roles = []
+    for tag in cell.tags:
+        word, _, rest = tag.partition(":")
+        named = QUESTION.fullmatch(rest) if word in OF_A_QUESTION else not rest
+        if word in ROLES and named:
+            roles.append(word)
+        elif word == "points" and re.fullmatch(r"[1-9][0-9]*", rest):
+            continue
+        elif word == "points":
+            yield f"{where}points are a whole number from 1 up, as in points:2; got {tag!r}"
+        else:
+            yield f"{where}unknown tag {tag!r}; a homework's tags are {TAGS}"
+    points = sum(tag.startswith("points:") for tag in cell.tags)
+    if len(roles) > 1:
+        yield f"{where}a cell is for one thing, but this one is tagged {', '.join(roles)}; part it"
+    elif roles and cell.kind != "code":
+        yield f"{where}only a code cell can be tagged {roles[0]}; this is a {cell.kind} cell"
+    elif roles == ["test"] and points != 1:
+        yield f"{where}a test has points; add one tag such as points:2 beside {cell.tags[-1]!r}"
+    elif roles != ["test"] and points:
+        yield f"{where}points belong to a test; move the tag to the question's test:… cell"
+
+
+def _regions(cell: Cell) -> Iterator[str]:
+    try:
+        found = regions.blocks(cell.source, cell.line)
+    except ValueError as error:
+        yield str(error)
+        return
+    kinds = Counter(block.kind for block in found)
+    for kind, role in ((SOLUTION, "solution"), (HIDDEN, "test")):
+        place = next((block.number - 1 for block in found if block.kind == kind), cell.line)
+        if kinds[kind] and cell.role != role:
+            yield (
+                f"line {place}: ### BEGIN {kind} stands in a cell that is not tagged {role}:…; "
+                "tag the cell, or the lines would reach the students"
+            )
+        elif cell.role == role and not kinds[kind]:
+            yield (
+                f"line {place}: a {role} cell has ### BEGIN {kind} … ### END {kind}; this has none"
+            )
+    if kinds[HIDDEN] > 1:
+        yield f"line {cell.line}: a test cell has one region of hidden tests; join the two"
+    for block in found:
+        if block.kind != OPEN and not block.text.strip():
+            yield f"line {block.number}: this region is empty; write the {block.kind.lower()} in it"
+
+
+def _settings(cells: Sequence[Cell]) -> Iterator[str]:
+    try:
+        settings.read(cells)
+    except (ValueError, StopIteration) as error:
+        yield str(error) or "a homework has code cells; this file has none"
+
+
+def _questions(cells: Sequence[Cell]) -> Iterator[str]:
+    tests = Counter(cell.question for cell in cells if cell.role == "test")
+    answers = Counter(cell.question for cell in cells if cell.role == "solution")
+    seen: Counter[str] = Counter()
+    for cell in cells:
+        where, name = f"line {cell.line}: ", cell.question
+        seen[name] += cell.role == "test"
+        if cell.role == "solution" and not tests[name]:
+            yield f"{where}question {name} has no test; add a cell tagged test:{name}, points:…"
+        if cell.role == "test" and not answers[name]:
+            yield f"{where}{name} has a test and no answer; add a cell tagged solution:{name}"
+        if cell.role == "test" and seen[name] > 1:
+            yield f"{where}a question has one test, {name} has another before this; join them"
+        if cell.role == "probe" and not tests[name]:
+            yield f"{where}this probe belongs to {name}, which has no test; name its question"
+    if not tests and not answers:
+        yield "line 1: a homework has questions; add cells tagged solution:q1 and test:q1, points:2"
+
+
+def _names(cells: Sequence[Cell]) -> Iterator[str]:
+    """Only the last definition of a name counts, so that no other cell may define it again."""
+    defining = [
+        (name, cell)
+        for cell in cells
+        if cell.kind == "code" and not _parses(cell)
+        for name in dict.fromkeys(defined(regions.only(cell.source, OPEN, SOLUTION)))
+    ]
+    defining.sort(key=lambda pair: pair[0])
+    for (name, first), (again, cell) in pairwise(defining):
+        if name == again and "solution" in (first.role, cell.role):
+            yield (
+                f"line {cell.line}: {name} is defined here and in the cell of line {first.line}, "
+                "and only the last definition is graded; give one of them another name"
+            )
+
+
+def _variants(cells: Sequence[Cell]) -> Iterator[str]:
+    for cell in cells:
+        if cell.role == "variant" and not _parses(cell):
+            try:
+                variants.sources(cell.source, cell.line)
+            except ValueError as error:
+                yield str(error)
+
+
+def _parses(cell: Cell) -> list[str]:
+    """Say where a cell is not Python: as it stands, for the student, or its hidden test alone."""
+    versions = {
+        "this cell": regions.only(cell.source, OPEN, SOLUTION, HIDDEN),
+        "the student's version of this cell": regions.for_student(cell.source, cell.question),
+        "the hidden test of this cell": regions.only(cell.source, HIDDEN),
+    }
+    for name, source in versions.items():
+        try:
+            ast.parse(source)
+        except SyntaxError as error:
+            line = (error.text or "").strip()
+            return [
+                f"line {cell.line}: {name} is not Python ({error.msg} in {line!r}); regions "
+                "must leave whole statements on both sides"
+            ]
+    return []
+
+
+def _meaning(cell: Cell) -> list[str]:
+    where = f"line {cell.line}: "
+    if cell.role == "test":
+        return [where + said for said in (*_hidden(cell), *_public(cell))]
+    if cell.role == "probe":
+        body = ast.parse(cell.source).body
+        probes = [n for n in body if isinstance(n, ast.FunctionDef) and n.name.startswith("probe_")]
+        right = [n for n in probes if n.args.args and n.args.args[0].arg == "student"]
+        if not right or right != probes:
+            return [f"{where}a probe cell defines functions def probe_…(student, …), student first"]
+    if cell.role == "solution" and not defined(regions.only(cell.source, OPEN, SOLUTION)):
+        return [
+            f"{where}a solution cell defines what is graded: a function, a class or NAME = …; "
+            "this defines nothing at its top level"
+        ]
+    return []
+
+
+def _hidden(cell: Cell) -> Iterator[str]:
+    name = f"test_{cell.question}"
+    rule = f"the hidden tests define one `def {name}(student, draw, given)` that yields its parts"
+    body = ast.parse(regions.only(cell.source, HIDDEN)).body
+    found = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == name]
+    if len(found) != 1:
+        yield f"{rule}; found {len(found)}"
+        return
+    arguments = [argument.arg for argument in found[0].args.args]
+    if arguments != ["student", "draw", "given"]:
+        yield f"{rule}; got ({', '.join(arguments)})"
+    if not any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(found[0])):
+        yield f"{rule}; this one yields nothing"
+
+
+def _public(cell: Cell) -> Iterator[str]:
+    body = ast.parse(regions.only(cell.source, OPEN)).body
+    match body[-1] if body else None:
+        case ast.Expr(
+            value=ast.Call(func=ast.Name(id="public"), args=[ast.Constant(value=q), _, *_])
+        ):
+            if q != cell.question:
+                yield f"the public checks of {cell.question} are told as those of {q!r}; rename"
+        case _:
+            yield f'the open lines of a test end in public("{cell.question}", lambda: …, …)'

@@ -1,0 +1,93 @@
+"""Make the notebooks of a homework: the student's with stubs, the key with solutions.
+
+Cells carry nbgrader's metadata (schema 3): `q1` for what is answered, `test-q1` with its points
+for what is graded. Nothing in them depends on when or where they were made.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from press.book.chapters import KERNEL
+from press.book.twins import LANGUAGE
+from press.homework import regions, variants
+from press.homework.cells import Cell
+from press.homework.source import Homework
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+SCHEMA = 3  # of nbgrader's metadata
+
+
+def for_student(homework: Homework, values: Mapping[str, Any], student: str = "") -> str:
+    """Write the notebook that a student gets: stubs, public checks, the student's own numbers."""
+    return _write(homework, values, student, regions.for_student)
+
+
+def for_key(homework: Homework, values: Mapping[str, Any]) -> str:
+    """Write the key: the same notebook with the solutions in it, and no hidden tests."""
+    return _write(homework, values, "", regions.for_key)
+
+
+def text_of(cell: Cell, values: Mapping[str, Any], part: Callable[[str, str], str]) -> str:
+    """Give a cell as it stands in a notebook, with the numbers drawn and its regions parted."""
+    if cell.kind != "code":
+        return cell.source
+    drawn = variants.literal_cell(cell.source, values) if cell.role == "variant" else cell.source
+    return part(drawn, cell.question)
+
+
+def _write(
+    homework: Homework,
+    values: Mapping[str, Any],
+    student: str,
+    part: Callable[[str, str], str],
+) -> str:
+    nbformat = _nbformat()
+    about = {"homework": homework.name, **({"student": student} if student else {})}
+    cells, seen = [], Counter()
+    # The settings are for the instructor.
+    shown = [cell for cell in homework.cells if cell.role != "homework"]
+    for number, cell in enumerate(shown, start=1):
+        make = nbformat.v4.new_code_cell if cell.kind == "code" else nbformat.v4.new_markdown_cell
+        cells.append(
+            make(
+                text_of(cell, values, part), id=f"cell-{number:02d}", metadata=_metadata(cell, seen)
+            )
+        )
+    metadata = {"kernelspec": KERNEL, "language_info": LANGUAGE, "labkit": about}
+    made: NotebookNode = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+    nbformat.validate(made)
+    return nbformat.writes(made) + "\n"
+
+
+def _metadata(cell: Cell, seen: Counter[str]) -> dict[str, Any]:
+    """Say to nbgrader and JupyterLab what a cell is; `seen` counts the ids given so far."""
+    if cell.role not in ("solution", "test", "variant", "probe"):
+        return {}
+    solution, test = cell.role == "solution", cell.role == "test"
+    name = {"solution": cell.question, "test": f"test-{cell.question}"}.get(cell.role, cell.role)
+    seen[name] += 1
+    about = {
+        "cell_type": "code",
+        "grade": test,
+        "grade_id": name if seen[name] == 1 else f"{name}-{seen[name]}",
+        "locked": not solution,
+        "schema_version": SCHEMA,
+        "solution": solution,
+        "task": False,
+        **({"points": cell.points} if test else {}),
+    }
+    # As nbgrader locks cells: none of them can be deleted, and an answer alone can be edited.
+    return {"nbgrader": about, "deletable": False, **({} if solution else {"editable": False})}
+
+
+def _nbformat() -> Any:
+    try:
+        import nbformat  # of the extra `book`
+    except ImportError as error:
+        raise ValueError(
+            "a release writes notebooks, which needs nbformat: install this project's extra `book`"
+        ) from error
+    return nbformat

@@ -1,0 +1,102 @@
+"""The private half of a released homework: its tests, probes, variants and rubric, as one JSON.
+
+It never reaches a student, and a worker never sees it: the grader alone reads it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+WAY_OUT = "release the homework again with `labkit homework release`"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question as the grader needs it: the test's source, and the names that it calls."""
+
+    id: str
+    points: int
+    test: str
+    wanted: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RubricPart:
+    """A part of a question's points: what it is called, and what is said when it is missed."""
+
+    question: str
+    name: str
+    points: float
+    says: str
+
+
+@dataclass(frozen=True)
+class Private:
+    """Everything that grading a homework takes.
+
+    `packages` are what a submission may import; `variants` is {NAME: "draw.…(…)"} (see
+    press.homework.variants); `students` are the roster's ids, none where all get the same numbers.
+    `digest` is the sha256 of all but the students: it changes with any test, not with the class.
+    """
+
+    homework: str
+    title: str
+    packages: tuple[str, ...]
+    questions: tuple[Question, ...]
+    probes: str
+    variants: Mapping[str, str]
+    rubric: tuple[RubricPart, ...]
+    seed: int
+    students: tuple[str, ...] = ()
+    digest: str = ""
+
+    def sealed(self) -> "Private":
+        """Give the same with its digest."""
+        told = json.dumps(asdict(replace(self, students=(), digest="")), sort_keys=True)
+        return replace(self, digest=hashlib.sha256(told.encode()).hexdigest())
+
+    def to_json(self) -> str:
+        """Write as text: the same bytes for the same homework."""
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
+
+
+def load(path: Path) -> Private:
+    """Read a private file; ValueError when it is damaged, changed by hand or of another schema."""
+    try:
+        told = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(
+            f"{path} must be a homework's private JSON ({error}); {WAY_OUT}"
+        ) from error
+    if not isinstance(told, dict) or told.get("schema") != SCHEMA:
+        came = told.get("schema") if isinstance(told, dict) else type(told).__name__
+        raise ValueError(f"{path} must have schema {SCHEMA}, got {came!r}; {WAY_OUT}")
+    try:
+        found = _build(told)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path} lacks what a private file holds ({error}); {WAY_OUT}") from error
+    if found.sealed().digest != found.digest:
+        raise ValueError(
+            f"{path} was changed after its release, its digest does not fit; edit the source and "
+            f"{WAY_OUT}"
+        )
+    return found
+
+
+def _build(told: dict[str, Any]) -> Private:
+    plain = {
+        key: told[key] for key in ("homework", "title", "probes", "variants", "seed", "digest")
+    }
+    return Private(
+        packages=tuple(told["packages"]),
+        questions=tuple(
+            Question(**{**each, "wanted": tuple(each["wanted"])}) for each in told["questions"]
+        ),
+        students=tuple(told["students"]),
+        rubric=tuple(RubricPart(**each) for each in told["rubric"]),
+        **plain,
+    )

@@ -1,0 +1,180 @@
+"""Rehearse a homework before it is released: run the key and the untouched notebook, here.
+
+The key's public checks pass and its hidden tests give the points of each tag; the untouched
+notebook runs without a traceback in any check and earns nothing.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from labkit.check.public import checks_passed, out_of_time
+from press.homework import notebook
+from press.homework.cells import Cell
+from press.homework.definitions import read
+from press.homework.grading.examine import Faulty, parts
+from press.homework.grading.grade import draw_of, roots
+from press.homework.judge import Part
+from press.homework.private import Private, Question, RubricPart
+from press.homework.regions import for_key, for_student
+from press.homework.source import Homework
+from press.homework.trusted import Trusted, execute
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What the runs showed: the rubric's parts, faults that forbid a release, and warnings."""
+
+    parts: tuple[RubricPart, ...]
+    faults: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def rehearse(
+    homework: Homework, private: Private, variants: Sequence[Mapping[str, Any]]
+) -> Rehearsal:
+    """Run a homework with the numbers of each variant; the first one's parts are the rubric."""
+    # As in a worker: kernels are interpreted. Triton reads this when it is first imported.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+    rubric: list[RubricPart] = []
+    warnings: list[str] = []
+    for number, given in enumerate(variants):
+        key, stubs = _texts(homework, given, for_key), _texts(homework, given, for_student)
+        faults, told = _key(homework, key)
+        warnings += told
+        if number == 0:
+            untouched, told = _untouched(homework, stubs)
+            faults, warnings = faults + untouched, warnings + told
+        for one, asked in zip(private.questions, homework.questions, strict=True):
+            line = asked.test.line
+            found, wrong = _points(private, one, line, list(key.values()), given)
+            faults += wrong or _stubs_earn(private, one, line, list(stubs.values()), given)
+            rubric += found if number == 0 else []
+        if faults:  # other numbers would mostly say the same again
+            numbers = f" (numbers: {dict(given)})" if number else ""
+            return Rehearsal((), tuple(fault + numbers for fault in faults), ())
+    return Rehearsal(tuple(rubric), (), tuple(dict.fromkeys(warnings)))
+
+
+def _texts(
+    homework: Homework, given: Mapping[str, Any], part: Callable[[str, str], str]
+) -> dict[Cell, str]:
+    """Give the code cells of a notebook, without the settings."""
+    return {
+        cell: notebook.text_of(cell, given, part)
+        for cell in homework.cells
+        if cell.kind == "code" and cell.role != "homework"
+    }
+
+
+def _run(
+    name: str, texts: Mapping[Cell, str], namespace: dict[str, Any]
+) -> Iterator[tuple[Cell, str, Exception | None]]:
+    """Run the cells one after the other: the cell, what it printed, and the error it raised."""
+    for cell, text in texts.items():
+        try:
+            yield cell, execute(text, f"{name}, line {cell.line}", namespace), None
+        except Exception as error:
+            yield cell, "", error
+
+
+def _key(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str], list[str]]:
+    """Run the key, in which every cell works and every public check passes: faults, warnings."""
+    faults, warnings, namespace = [], [], {}
+    for cell, printed, error in _run(f"{homework.name} key", texts, namespace):
+        where = f"line {cell.line}: "
+        if error is not None:
+            # What follows would fail for the same cause.
+            fault = f"{where}the key must run, but this cell raised {_told(error)}"
+            return [*faults, fault], warnings
+        if cell.role != "test" or checks_passed(printed, cell.question):
+            continue
+        if out_of_time(printed):  # a second chance
+            printed = execute(texts[cell], f"{homework.name} key again", namespace)
+        if out_of_time(printed):
+            warnings.append(
+                f"{where}the public checks of {cell.question} ran out of time on the key, so it "
+                "is not known whether they pass; release again when the machine is less busy"
+            )
+        elif not checks_passed(printed, cell.question):
+            faults.append(
+                f"{where}the public checks of {cell.question} must pass on the key, but they "
+                f"say: {printed.strip() or 'nothing'}"
+            )
+    return faults, warnings
+
+
+def _untouched(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[str], list[str]]:
+    """Run the notebook as it is handed out: faults, and warnings."""
+    faults, warnings = [], []
+    for cell, printed, error in _run(f"{homework.name} untouched", texts, {}):
+        where = f"line {cell.line}: "
+        if error is not None and cell.role == "test":
+            faults.append(
+                f"{where}on the untouched notebook the checks of {cell.question} raise "
+                f"{_told(error)}; hand functions to public(): lambda: …"
+            )
+        elif error is not None and not isinstance(error, NotImplementedError | NameError):
+            faults.append(
+                f"{where}in the untouched notebook this cell raises {_told(error)}; a cell that "
+                "uses an answer must do without it, or leave it at NotImplementedError"
+            )
+        elif cell.role == "test" and checks_passed(printed, cell.question):
+            warnings.append(
+                f"{where}the public checks of {cell.question} pass on the untouched notebook"
+            )
+    return faults, warnings
+
+
+def _points(
+    private: Private, one: Question, line: int, cells: Sequence[str], given: Mapping[str, Any]
+) -> tuple[list[RubricPart], list[str]]:
+    """Test the reference solution: the parts of the rubric, and what is wrong with them."""
+    where = f"line {line}: "
+    try:
+        found = _parts(private, one, cells, given)
+    except Faulty as error:
+        return [], [f"{where}on the key, {error}"]
+    faults = [
+        f"{where}part {part.name!r} of {one.id} fails on the key: {part.message}"
+        for part in found
+        if not part.verdict.ok
+    ]
+    total = sum(part.points for part in found)
+    if abs(total - one.points) > 1e-6:
+        faults.append(
+            f"{where}{one.id} is tagged points:{one.points}, but its parts make {total:g}; "
+            "change the tag or a part"
+        )
+    return [RubricPart(one.id, part.name, part.points, part.says) for part in found], faults
+
+
+def _stubs_earn(
+    private: Private, one: Question, line: int, cells: Sequence[str], given: Mapping[str, Any]
+) -> list[str]:
+    """Test the stubs, which earn nothing."""
+    where = f"line {line}: "
+    try:
+        found = _parts(private, one, cells, given)
+    except Faulty as error:
+        return [f"{where}where nothing is answered yet, {error}; it must take a failed answer"]
+    return [
+        f"{where}part {part.name!r} of {one.id} is earned by the untouched notebook; an answer "
+        "that is not there earns nothing"
+        for part in found
+        if part.verdict.ok and part.points
+    ]
+
+
+def _parts(
+    private: Private, one: Question, cells: Sequence[str], given: Mapping[str, Any]
+) -> list[Part]:
+    """Examine trusted cells as the grader examines a submission's."""
+    program = read(cells).program(roots(one, private.probes))
+    student = Trusted(program.text, private.probes, private.packages)
+    return parts(one.test, one.id, student, draw_of(private, one), given)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")

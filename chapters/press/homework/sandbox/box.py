@@ -1,0 +1,203 @@
+"""A sandbox: one zygote with the packages loaded, from which workers are forked."""
+
+import itertools
+import json
+import os
+import secrets
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from press.homework.sandbox import calls, modes, visible
+from press.homework.sandbox.body import Body
+from press.homework.sandbox.groups import Group, sweep
+from press.homework.sandbox.inside import kernel
+from press.homework.sandbox.inside.confine import HOME
+from press.homework.sandbox.limits import Limits
+from press.homework.sandbox.worker import REQUEST, Worker
+
+START_SECONDS = 180.0  # importing torch on a loaded machine
+ORDER_SECONDS = 60.0  # a fork on a loaded machine
+
+_FIRST_UID, _UIDS = 100_000, 400_000
+_INSIDE = Path(__file__).parent / "inside"
+# A package of its own name, so that nothing of labkit is imported.
+_START = """
+import sys, types
+confined = types.ModuleType("confined")
+confined.__path__ = [sys.argv[1]]
+sys.modules["confined"] = confined
+from confined.zygote import main
+main(int(sys.argv[2]))
+"""
+_ENVIRONMENT = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "LANG": "C.UTF-8",
+    "MKL_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "PASSIVE",
+    "PATH": "/usr/bin:/bin",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONWARNINGS": "ignore",
+    "TRITON_INTERPRET": "1",
+}
+
+
+class Sandbox:
+    """Confine workers as `mode` says; a context manager, and safe to share between threads.
+
+    `packages` are what a submission may import, beside Python's basics: top-level names. Raises
+    Unavailable where the mode cannot be kept, ValueError where a package is not installed.
+    """
+
+    def __init__(
+        self,
+        mode: str = "full",
+        limits: Limits | None = None,
+        packages: tuple[str, ...] = ("torch", "numpy"),
+    ):
+        modes.require(mode)
+        if mode == "full":
+            sweep()
+        self.mode, self.limits = mode, limits or Limits()
+        self.packages = tuple(packages)
+        self._plan = {
+            **visible.paths(self.packages),
+            "mode": mode,
+            "allowed": list(self.packages),
+            "landlock": bool(kernel.landlock_version()),
+            "filter": calls.compiled().hex(),
+        }
+        self._lock = threading.Lock()
+        self._uids = itertools.count(secrets.randbelow(_UIDS))
+        self._owner = os.getpid()
+        self._zygote: subprocess.Popen | None = None
+        self._orders: socket.socket | None = None
+        self.starts = 0
+
+    def __enter__(self) -> "Sandbox":
+        with self._lock:
+            self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._stop()
+
+    def worker(self, program: str, probes: str = "", limits: Limits | None = None) -> Worker:
+        """Give a fresh confined process for these definitions; a context manager.
+
+        `limits` are those of the sandbox unless this worker has its own.
+        """
+        return Worker(self, program, probes, limits or self.limits)
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        said = tempfile.TemporaryFile()  # noqa: SIM115 - the zygote's output outlives this call
+        root = tempfile.mkdtemp(prefix="labkit-root-")
+        home = HOME if self.mode == "full" else root
+        arguments = [str(_INSIDE), str(theirs.fileno())]
+        try:
+            self._zygote = subprocess.Popen(
+                [sys.executable, "-S", "-s", "-P", "-c", _START, *arguments],
+                env={**_ENVIRONMENT, "HOME": home, "TMPDIR": home},
+                cwd="/", pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                stdout=said, stderr=said, start_new_session=True,
+            )  # fmt: skip
+            theirs.close()
+            self._orders = ours
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+            ours.send(json.dumps({**self._plan, "root": root}).encode())
+            ready = self._heard(START_SECONDS)
+        finally:
+            # In full mode the zygote's root is a mount of its own on this folder; in the other
+            # modes the folder was the home of its imports.
+            shutil.rmtree(root, ignore_errors=True)
+        if not ready:
+            said.seek(0)
+            text = said.read()[-2000:].decode(errors="replace").strip()
+            said.close()
+            self._stop()
+            raise RuntimeError(f"the zygote, which imports {self.packages}, did not start: {text}")
+        said.close()  # here; the zygote keeps its own
+        self.starts += 1
+
+    def _heard(self, seconds: float) -> dict[str, Any]:
+        """Wait for the zygote's answer; {} when it is dead or silent."""
+        assert self._orders
+        if not select.select([self._orders], [], [], seconds)[0]:
+            return {}
+        try:
+            text, descriptors, _, _ = socket.recv_fds(self._orders, 1 << 16, 1)
+        except OSError:
+            return {}
+        return {**json.loads(text), "descriptors": descriptors} if text else {}
+
+    def _stop(self) -> None:
+        if self._orders:
+            self._orders.close()
+        if self._zygote:
+            self._zygote.kill()
+            self._zygote.wait()
+        self._orders = self._zygote = None
+
+    def _order(self, message: dict[str, Any], *descriptors: int) -> dict[str, Any]:
+        """Give an order; a zygote that is gone is started again, once, for a fork."""
+        if os.getpid() != self._owner:
+            raise RuntimeError("a sandbox belongs to the process that made it: make one in each")
+        with self._lock:
+            for _ in range(2):
+                if not self._orders:
+                    self._start()
+                assert self._orders
+                try:
+                    socket.send_fds(self._orders, [json.dumps(message).encode()], descriptors)
+                    if heard := self._heard(ORDER_SECONDS):
+                        return heard
+                except OSError:
+                    pass
+                self._stop()
+                if message["do"] != "fork":
+                    return {}
+        raise RuntimeError("the zygote ended twice while it forked a worker")
+
+    def fork(self, channel: int, output: int, limits: Limits) -> Body:
+        """Fork one worker, cap it, and give what the grader holds of it."""
+        uid, group, home = 0, None, HOME
+        sizes = {name: limits.bytes(name) for name in ("memory", "file", "reply")}
+        most = {**sizes, "processes": limits.processes, "request": REQUEST}
+        if self.mode != "plain":
+            uid = _FIRST_UID + next(self._uids) % _UIDS
+        if self.mode == "full":
+            group = Group(sizes["memory"], limits.processes)
+        else:
+            home = tempfile.mkdtemp(prefix="labkit-worker-")
+            if uid:
+                os.chown(home, uid, uid)
+        body = Body(self, "" if self.mode == "full" else home, group)
+        order = {"do": "fork", "tmp": home, "uid": uid, "limits": most}
+        try:
+            heard = self._order(order, channel, output)
+            if "failed" in heard:
+                raise RuntimeError(f"the system forks no worker: {heard['failed']}")
+            body.pid, (body.pidfd,) = heard["pid"], heard["descriptors"]
+            if group:
+                group.add(body.pid)
+        except BaseException:
+            body.remove()
+            raise
+        return body
+
+    def reap(self, pid: int) -> int | None:
+        """Take the exit status of a worker that ended; None when nobody knows it."""
+        if not self._orders:
+            return None
+        return self._order({"do": "reap", "pid": pid}).get("status")

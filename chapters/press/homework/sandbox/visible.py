@@ -1,0 +1,147 @@
+"""Work out which files a worker needs: Python, the packages, what those depend on, no more."""
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import sys
+import sysconfig
+from pathlib import Path
+
+# Where two names of one thing differ, and no file of the installation says so.
+OWN: dict[str, str] = dict.fromkeys(("labkit", "press", "normkernels"), "norm-lab-book")
+SITE = ("site-packages", "dist-packages")
+# What a package needs beside its own name before forks are cheap.
+ALSO = {"labkit": ("labkit.check",), "triton": ("triton.language", "triton.runtime.interpreter")}
+# Always there: the wire carries tensors.
+WIRE = ("torch", "numpy")
+
+# Small files of the system that are copied, so that nothing else beside them is seen.
+COPIES = (
+    "/etc/ld.so.cache",
+    "/proc/cpuinfo",
+    "/sys/devices/system/cpu/possible",
+    "/sys/devices/system/cpu/present",
+    "/sys/devices/system/cpu/online",
+)
+
+
+def standard() -> list[str]:
+    """List the folders of the standard library."""
+    extension = [path for path in sys.path if path.endswith("lib-dynload")]
+    return list(dict.fromkeys([os.path.dirname(os.__file__), *extension]))
+
+
+def libraries() -> list[str]:
+    """List the system's folders of shared libraries, and Python's own library."""
+    triple = sysconfig.get_config_var("MULTIARCH") or ""
+    folders = [f"/{top}/{sub}" for top in ("lib", "usr/lib", "usr/local/lib") for sub in [triple]]
+    folders += ["/lib64", "/usr/lib64"]
+    found = [each for each in folders if triple or not each.endswith("/") if os.path.isdir(each)]
+    own = os.path.join(
+        sysconfig.get_config_var("LIBDIR") or "", sysconfig.get_config_var("LDLIBRARY") or ""
+    )
+    return found + [each for each in [own] if ".so" in own and os.path.exists(own)]
+
+
+def closure(packages: tuple[str, ...]) -> list[importlib.metadata.Distribution]:
+    """List the installed distributions that `packages` come from and depend on."""
+    by_import: dict[str, list[str]] | None = None
+    queue: list[str] = []
+    for package in dict.fromkeys([*WIRE, *packages]):
+        name = OWN.get(package, package)
+        if not _installed(name) and package not in sys.stdlib_module_names:
+            if by_import is None:
+                by_import = dict(importlib.metadata.packages_distributions())
+            queue += by_import.get(package, [])
+        queue.append(name)
+    found: dict[str, importlib.metadata.Distribution] = {}
+    while queue:
+        key = re.sub(r"[-_.]+", "-", queue.pop()).lower()
+        distribution = None if key in found else _installed(key)
+        if distribution is None:
+            continue
+        found[key] = distribution
+        for line in distribution.requires or ():
+            if "extra ==" not in line:
+                queue.append(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0])
+    return list(found.values())
+
+
+def _installed(name: str) -> importlib.metadata.Distribution | None:
+    try:
+        return importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def entries(distribution: importlib.metadata.Distribution) -> list[str]:
+    """List the files and folders that one distribution has at the top of its site folder."""
+    site = str(distribution.locate_file(""))
+    record = distribution.read_text("RECORD") or ""
+    tops = {line.split("/", 1)[0].split(",", 1)[0] for line in record.splitlines()}
+    tops -= {"", "..", "__pycache__", "bin", "tests", "docs", "test"}
+    paths = (os.path.join(site, top) for top in sorted(tops) if not top.endswith(".pth"))
+    return [path for path in paths if os.path.exists(path)]
+
+
+def located(packages: tuple[str, ...]) -> dict[str, str]:
+    """Find the packages that lie outside any site folder: {name: folder or file}.
+
+    ValueError names a package that is not installed.
+    """
+    found = {}
+    for name in packages:
+        if name in sys.stdlib_module_names:
+            continue
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise ValueError(
+                f"a homework's packages must be installed where it is graded, but Python finds no "
+                f"{name!r}; install it, or leave it out of `packages`"
+            )
+        place = Path(spec.origin)
+        place = place.parent if place.name == "__init__.py" else place
+        if not any(part in SITE for part in place.parts):
+            found[name] = str(place)
+    return found
+
+
+def paths(packages: tuple[str, ...]) -> dict[str, object]:
+    """Give a worker's view of the file system, as `inside.confine` reads it.
+
+    whole: read all of it; stdlib and files: the standard library, and what lies in it; listed:
+    folders of which the names may be read, and no more; masked: folders that full mode empties
+    before it shows what is in `whole`; system: small files; path, sites, found, imported: how the
+    zygote imports.
+    """
+    distributions = closure(packages)
+    found = located(packages)
+    sites = sorted({str(each.locate_file("")).rstrip("/") for each in distributions})
+    whole = [*libraries(), *(path for each in distributions for path in entries(each))]
+    whole += list(found.values())
+    stdlib = standard()
+    hidden = [os.path.join(folder, site) for folder in stdlib for site in SITE]
+    files = [
+        os.path.join(folder, name)
+        for folder in stdlib
+        for name in sorted(os.listdir(folder))
+        if name not in SITE
+    ]
+    system = [path for path in COPIES if os.path.exists(path)]
+    return {
+        "whole": sorted({*whole}),
+        "stdlib": stdlib,
+        "sites": sites,
+        "listed": sorted({*stdlib, *sites}),
+        "masked": sorted({*sites, *(path for path in hidden if os.path.isdir(path))}),
+        "files": files,
+        "system": system,
+        "path": [*stdlib, *sites],
+        "found": found,
+        "imported": [
+            each
+            for name in dict.fromkeys([*WIRE, *packages])
+            for each in (name, *ALSO.get(name, ()))
+        ],
+    }

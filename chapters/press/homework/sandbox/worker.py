@@ -1,0 +1,148 @@
+"""One worker as the grader sees it: ask, wait no longer than the limit, believe nothing."""
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+from press.homework.sandbox.answer import FAILURES, Answer, clean
+from press.homework.sandbox.channel import Channel, Closed, Slow
+from press.homework.sandbox.inside import wire
+from press.homework.sandbox.limits import Limits
+
+if TYPE_CHECKING:
+    from press.homework.sandbox.box import Sandbox
+
+READY_SECONDS = 60.0  # confining a worker on a loaded machine
+REQUEST = 256 << 20  # bytes of tensors that one call may send
+
+
+class TooMuchWritten(Exception):
+    """The worker's folder grew beyond its cap, where no mount keeps it."""
+
+
+class Worker:
+    """One fresh process for one set of definitions; every call returns an Answer.
+
+    Once the process is gone, each further call answers at once with the same failure.
+    """
+
+    def __init__(self, sandbox: "Sandbox", program: str, probes: str, limits: Limits):
+        self.sandbox, self.program, self.probes = sandbox, program, probes
+        self.limits = limits
+        self.loaded = Answer()  # what running the definitions printed and took, or its failure
+        self._gone: Answer | None = None
+        self._number = 0
+
+    def __enter__(self) -> "Worker":
+        self._channel = Channel(self.limits.bytes("output"))
+        try:
+            self.body = self.sandbox.fork(
+                self._channel.theirs.fileno(), self._channel.their_output, self.limits
+            )
+        except BaseException:
+            self._channel.close()
+            raise
+        self._channel.given()
+        try:
+            self._load()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.body.remove()
+        self._channel.close()
+
+    @property
+    def pid(self) -> int:
+        """The worker's process, as the grader's system numbers it."""
+        return self.body.pid
+
+    def call(self, name: str, *arguments: Any, **named: Any) -> Answer:
+        """Call a definition of the submission with plain values."""
+        return self._ask({"do": "call", "name": name}, (arguments, named))
+
+    def probe(self, name: str, *arguments: Any, **named: Any) -> Answer:
+        """Call one of the homework's probes, which gets the submission's definitions first."""
+        return self._ask({"do": "probe", "name": name}, (arguments, named))
+
+    def _load(self) -> None:
+        why: Any = "it ended before it was ready"
+        try:
+            head, _ = self._channel.exchange(b"", time.monotonic() + READY_SECONDS, 0)
+            why = head.get("unconfined")
+        except (Slow, Closed, wire.Refused):
+            head = {}
+        if not head.get("ready"):
+            raise RuntimeError(
+                f"a worker could not be confined, so nothing ran in it: {clean(str(why), 2000)}"
+            )
+        self.loaded = self._ask(
+            {"do": "load", "program": self.program, "probes": self.probes}, None
+        )
+
+    def _ask(self, order: dict[str, Any], value: Any) -> Answer:
+        if self._gone:
+            return self._gone
+        self._number += 1
+        # The values are the grader's own: what cannot cross is a test's mistake, and raises here.
+        message = wire.frame({**order, "id": self._number}, value, REQUEST)
+        before, start = len(self._channel.printed), time.monotonic()
+        value, failure, detail = self._exchange(message, start + self.limits.seconds)
+        printed = self._channel.printed[before:].decode(errors="replace")
+        answer = Answer(
+            value,
+            failure,
+            self._shown(detail),
+            clean(printed, len(printed) + 1, keep="\n\t"),
+            time.monotonic() - start,
+        )
+        if self.body.pidfd < 0:
+            self._gone = answer
+        return answer
+
+    def _exchange(self, message: bytes, deadline: float) -> tuple[Any, str, str]:
+        """Ask once: (value, failure, detail); after a failure of the process it is ended."""
+        limits = self.limits
+        try:
+            head, value = self._channel.exchange(
+                message, deadline, limits.bytes("reply"), self._look
+            )
+            failure, detail = head.get("failure"), head.get("detail", "")
+            if head.get("id") != self._number or type(detail) is not str:
+                raise wire.Refused("what came back is not a message")
+            if failure and failure not in FAILURES:
+                raise wire.Refused("what came back is not a message")
+        except Slow:
+            return self._end("slow", f"no answer within {limits.seconds:g} s")
+        except TooMuchWritten:
+            return self._end("ended", f"it wrote more than {limits.file} into its folder")
+        except wire.Refused as error:
+            return self._end("refused", str(error))
+        except Closed:
+            return self._end("ended", "")
+        return (None, failure, detail) if failure else (value, "", "")
+
+    def _look(self) -> None:
+        if self.body.wrote_too_much(self.limits.bytes("file")):
+            raise TooMuchWritten
+
+    def _end(self, failure: str, detail: str) -> tuple[None, str, str]:
+        status, memory = self.body.end()
+        if memory:
+            return None, "memory", f"it used more than {self.limits.memory} of memory"
+        return None, failure, detail or _ending(status)
+
+    def _shown(self, detail: str) -> str:
+        """Leave out what differs from one worker to the next."""
+        return clean(detail.replace(self.body.home, "~") if self.body.home else detail)
+
+
+def _ending(status: int | None) -> str:
+    if status is None:
+        return "the process ended"
+    if os.WIFSIGNALED(status):
+        return f"the process was ended by {signal.Signals(os.WTERMSIG(status)).name}"
+    return f"the process ended by itself, with exit status {os.WEXITSTATUS(status)}"

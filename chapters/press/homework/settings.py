@@ -1,0 +1,57 @@
+"""Read the cell tagged `homework`: HOMEWORK = {"title", "about", "packages", "minutes"}."""
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from press.homework.cells import Cell
+
+TYPES = {"title": str, "about": str, "packages": list, "minutes": int}
+EXAMPLE = (
+    'HOMEWORK = {"title": "Norms from scratch", "about": "…", "packages": ["torch"], "minutes": 90}'
+)
+
+
+def read(cells: Sequence[Cell]) -> dict[str, Any]:
+    """Read the settings; ValueError says what is missing or wrong."""
+    found = [cell for cell in cells if cell.role == "homework"]
+    if len(found) != 1 or found[0] is not next(c for c in cells if c.kind == "code"):
+        raise ValueError(
+            f"the first code cell, and no other, is tagged `homework` and holds the settings; "
+            f"got {len(found)} such cells; write {EXAMPLE}"
+        )
+    cell = found[0]
+    told = _literal(cell.source)
+    where = f"line {cell.line}: "
+    if told is None:
+        raise ValueError(f"{where}the `homework` cell is one assignment of a dict: {EXAMPLE}")
+    if set(told) != set(TYPES):
+        raise ValueError(
+            f"{where}HOMEWORK has the keys {', '.join(TYPES)}; got {', '.join(map(str, told))}"
+        )
+    for key, kind in TYPES.items():
+        if type(told[key]) is not kind or not told[key]:
+            raise ValueError(
+                f"{where}HOMEWORK[{key!r}] is a {kind.__name__} and not empty; got {told[key]!r}"
+            )
+    wrong = [name for name in told["packages"] if not str(name).isidentifier()]
+    if wrong:
+        raise ValueError(
+            f'{where}HOMEWORK["packages"] lists names that a submission may import, such as '
+            f'"torch"; got {wrong[0]!r}'
+        )
+    return told
+
+
+def _literal(source: str) -> dict[Any, Any] | None:
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:
+        return None
+    match body:
+        case [ast.Assign(targets=[ast.Name(id="HOMEWORK")], value=ast.Dict() as value)]:
+            try:
+                return ast.literal_eval(value)
+            except ValueError:
+                return None
+    return None

@@ -1,0 +1,97 @@
+"""Read a homework's source: a text in percent format with the tasks, the solutions and the tests.
+
+    # %% tags=["solution:q1"]             what students write, with ### BEGIN SOLUTION … END
+    # %% tags=["test:q1", "points:2"]     public checks, then ### BEGIN HIDDEN TESTS … END
+    # %% tags=["variant"]                 NAME = draw.choice([…]): other numbers for each student
+    # %% tags=["probe:q1"]                def probe_…(student, …), not secret, beside the submission
+    # %% tags=["homework"]                HOMEWORK = {"title", "about", "packages", "minutes"}
+
+Cells without a tag reach students as they are. What is wrong with a source is said by
+press.homework.mistakes, all of it at once.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from press.homework import mistakes, regions, settings
+from press.homework.cells import Cell, cells_in, defined
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question: its points, the cells that answer it, the cell that tests it."""
+
+    id: str
+    points: int
+    solutions: tuple[Cell, ...]
+    test: Cell
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """List the names that an answer must define: those of its solution cells, at top level."""
+        names = [
+            name
+            for cell in self.solutions
+            for name in defined(regions.only(cell.source, regions.OPEN, regions.SOLUTION))
+        ]
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def hidden(self) -> str:
+        """Give the source of the hidden test."""
+        return regions.only(self.test.source, regions.HIDDEN)
+
+
+@dataclass(frozen=True)
+class Homework:
+    """A homework whose source is sound."""
+
+    name: str
+    path: Path
+    title: str
+    about: str
+    packages: tuple[str, ...]
+    minutes: int
+    cells: tuple[Cell, ...]
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """List the questions, in the order of their tests."""
+        found = []
+        for test in (cell for cell in self.cells if cell.role == "test"):
+            answers = [
+                cell
+                for cell in self.cells
+                if cell.role == "solution" and cell.question == test.question
+            ]
+            found.append(Question(test.question, test.points or 0, tuple(answers), test))
+        return tuple(found)
+
+    @property
+    def probes(self) -> str:
+        """Join the probe cells."""
+        return "\n\n\n".join(cell.source for cell in self.cells if cell.role == "probe")
+
+
+def read(path: Path) -> Homework:
+    """Read a homework; ValueError names every mistake of its source, each with its line."""
+    if not path.is_file() or not re.fullmatch(r"[a-z][a-z0-9_]*\.py", path.name):
+        raise ValueError(
+            f"a homework's source is a file like chapters/homework/hw1_norms.py (small letters, "
+            f"digits, _); got {path}{'' if path.is_file() else ', which is not there'}"
+        )
+    cells = cells_in(path.read_text(encoding="utf-8"))
+    found = mistakes.find(cells)
+    if found:
+        raise ValueError("\n".join(f"{path.name}, {mistake}" for mistake in found))
+    told = settings.read(cells)
+    return Homework(
+        name=path.stem,
+        path=path,
+        title=told["title"],
+        about=told["about"],
+        packages=tuple(told["packages"]),
+        minutes=told["minutes"],
+        cells=tuple(cells),
+    )

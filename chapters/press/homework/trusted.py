@@ -1,0 +1,75 @@
+"""Run code that is trusted, here and now: the reference solution, and the student's empty stubs.
+
+A submission never comes here: press.homework.sandbox is for those. What is run is what a worker
+runs, with its rules for imports and for what may cross, so that a release finds out what grading
+would refuse.
+"""
+
+import contextlib
+import io
+import linecache
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from press.homework.sandbox.answer import Answer
+from press.homework.sandbox.inside import wire
+from press.homework.sandbox.inside.program import Program
+
+LARGEST = 64 << 20  # bytes of one message
+
+
+def execute(source: str, name: str, namespace: dict[str, Any]) -> str:
+    """Execute a cell in a namespace and give what it printed; errors come as they are.
+
+    Its lines can be looked up under <name>, as tracebacks and Triton want them.
+    """
+    namespace.setdefault("__name__", "__main__")
+    file = f"<{name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(source, file, "exec"), namespace)
+    return printed.getvalue()
+
+
+class Trusted:
+    """What the private tests call `student`, with trusted code behind it."""
+
+    def __init__(self, program: str, probes: str, packages: Sequence[str]):
+        torch.manual_seed(0)  # as in a worker
+        self._program = Program(list(packages))
+        with contextlib.redirect_stdout(io.StringIO()):
+            self._program.load(program, probes)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Answer:
+        """Call a function of the code."""
+        return self._answer(lambda: self._program.find(name), args, kwargs)
+
+    def probe(self, name: str, *args: Any, **kwargs: Any) -> Answer:
+        """Call a probe with the code's names as its first argument."""
+        return self._answer(lambda: self._program.probe(name), args, kwargs)
+
+    def _answer(
+        self, find: Callable[[], Callable[..., Any]], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Answer:
+        args, kwargs = _crossed((args, kwargs))
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            try:
+                value = find()(*args, **kwargs)
+            except Exception as error:
+                told = self._program.failure_of(error)
+                return Answer(failure=told["failure"], detail=told["detail"])
+        try:
+            return Answer(value=_crossed(value), printed=printed.getvalue())
+        except wire.Refused as error:
+            return Answer(failure="refused", detail=str(error))
+
+
+def _crossed(value: Any) -> Any:
+    """Give what comes out at the other end: a copy, contiguous, without gradients."""
+    message = wire.frame({}, value, LARGEST)
+    start = wire.HEAD.size
+    header, _ = wire.sizes(message[:start], LARGEST)
+    _, value = wire.parse(message[start : start + header], message[start + header :])
+    return value

@@ -1,0 +1,156 @@
+"""The pages around the chapters: typed text in chapters/*.md, filled with what the chapters say.
+
+A comment is replaced by what it names:
+
+    <!-- questions -->        every chapter with what it asks
+    <!-- sizes -->            words, runs, claims and exercises of every chapter, as a table
+    <!-- lesson 07 08 -->     a lesson: reading, run, what did not hold, exercises by kind
+    <!-- sizing 16 64G -->    how many students a server of 16 cores and 64 GiB holds, by chapter
+    <!-- glossary -->         and <!-- notation -->, <!-- errata -->: the tables of data/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from labkit.units import parse_bytes
+from press.book.facts import escape_markdown
+from press.site import errata, sizing, wordlists
+from press.site.links import linked
+from press.site.outline import Book, Outline
+from press.site.places import Place, link
+
+# Typed pages beside the preface, in the order of the contents.
+GUIDE = (
+    "index.md", "paths.md", "course.md", "server.md", "notation.md", "glossary.md", "errata.md"
+)  # fmt: skip
+MARK = re.compile(
+    r"<!-- (questions|sizes|lesson|sizing|glossary|notation|errata)((?: \d+[KMGT]?)*) -->"
+)
+# The kinds of exercises by a word of theirs, and those that take longer than a lesson.
+KINDS = {"hand": "by hand", "code": "in code", "pro": "a proof", "open": "open"}
+AT_HOME = ("a proof", "open")
+
+
+def page(text: str, root: Path, book: Book) -> str:
+    """Fill a typed page, and make its references links."""
+
+    def filled(match: re.Match[str]) -> str:
+        what, numbers = match[1], match[2].split()
+        if what == "lesson":
+            return lesson([book[n] for n in numbers if n in book], book, numbers)
+        if what == "sizing":
+            return students(book, *numbers)
+        if what == "questions":
+            return asked(book)
+        if what == "sizes":
+            return sizes(book)
+        return {
+            "glossary": wordlists.glossary,
+            "notation": wordlists.notation,
+            "errata": errata.tables,
+        }[what](root, book)
+
+    return linked(MARK.sub(filled, text), book)
+
+
+def asked(book: Book) -> str:
+    """List the chapters, each with the questions that it opens with."""
+    parts = []
+    for chapter in book.values():
+        ask = " ".join(chapter.questions) or "What is in it?"
+        parts.append(
+            f"[{chapter.number} · {escape_markdown(chapter.title)}]({chapter.name}.ipynb)\n: {ask}"
+        )
+    return "\n\n".join(parts)
+
+
+def sizes(book: Book) -> str:
+    """Make the table of all chapters: how long to read, to run, and how its claims fared."""
+    rows = [
+        "| chapter | words | minutes | CPU-s | claims | held | exercises |",
+        "| --- | --: | --: | --: | --: | --: | --: |",
+    ]
+    for one in book.values():
+        held = sum(claim["verdict"] == "holds" for claim in one.claims.values())
+        cells = (
+            link(Place(one.number), book),
+            f"{one.words:,}",
+            one.minutes,
+            f"{one.seconds:,.0f}" if one.seconds else "–",
+            len(one.claims),
+            held,
+            len(one.exercises),
+        )
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(rows)
+
+
+def students(book: Book, cores: str = "16", memory: str = "64G") -> str:
+    """Make the table of how many students a server holds, from what chapters declare."""
+    found = [
+        sizing.need(link(Place(one.number), book), one.seconds, one.memory, {})
+        for one in book.values()
+    ]
+    return sizing.table(found, sizing.Server(int(cores), parse_bytes(memory)))
+
+
+def seconds(chapter: Outline) -> str:
+    """Say how much processor time a chapter's recorded runs took."""
+    return f"{chapter.seconds:,.0f} CPU-s" if chapter.seconds else "no training"
+
+
+def lesson(chapters: Iterable[Outline], book: Book, numbers: list[str]) -> str:
+    """Make a lesson's table out of its chapters."""
+    own = list(chapters)
+    if not own:
+        return f"*Chapter {' and '.join(numbers)}: to come.*"
+
+    def each(row: Iterable[str]) -> str:
+        return "<br>".join(filter(None, row))
+
+    def predict(one: Outline) -> str:
+        found = next((h for h in one.headings if h.startswith("Predict")), "")
+        return link(Place(one.number, "heading", found), book, one.title) if found else ""
+
+    rows = {
+        "read": each(
+            f"{link(Place(c.number), book)}: {c.words:,} words, {c.minutes} minutes" for c in own
+        ),
+        "run": each(
+            f"{c.title}: records of {seconds(c)}, read in seconds; {len(c.claims)} claims"
+            for c in own
+        ),
+        "predict": each(predict(c) for c in own),
+        "did not hold, so discuss": each(doubtful(c, book) for c in own),
+        "exercises in class": each(by_kind(c, book, home=False) for c in own),
+        "at home": each(by_kind(c, book, home=True) for c in own),
+    }
+    lines = [f"| {name} | {cell} |" for name, cell in rows.items() if cell]
+    return "\n".join(["| | |", "| --- | --- |", *lines])
+
+
+def doubtful(chapter: Outline, book: Book) -> str:
+    """Link the claims of a chapter that did not hold."""
+    return ", ".join(
+        link(Place(chapter.number, "claim", name), book)
+        for name, claim in chapter.claims.items()
+        if claim["verdict"] != "holds"
+    )
+
+
+def by_kind(chapter: Outline, book: Book, home: bool) -> str:
+    """List a chapter's exercises by kind: those for the room, or those for home."""
+    kinds: dict[str, list[str]] = {}
+    for number, name in chapter.exercises:
+        kind = next((kind for word, kind in KINDS.items() if word in name), "with an experiment")
+        kinds.setdefault(kind, []).append(number)
+    parts = [
+        f"{kind}: {', '.join(numbers)}"
+        for kind, numbers in sorted(kinds.items(), key=lambda item: item[1])
+        if (kind in AT_HOME) == home
+    ]
+    shown = link(Place(chapter.number, "heading", "Exercises"), book, chapter.title)
+    return f"{shown}: {'; '.join(parts)}" if parts else ""

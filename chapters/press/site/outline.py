@@ -1,0 +1,134 @@
+"""Read from an executed chapter what the rest of the book says about it, so nothing is typed twice.
+
+outline("05_deepnorm", notebook).questions   # what it asks: the end of its Question paragraph
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from press.book.declared import spent
+from press.book.facts import Json, text, title_of
+from press.book.ledger import collect
+
+FENCED = re.compile(r"(?ms)^(```+|~~~+|:::+).*?^\1\s*$")
+MATH = re.compile(r"\$\$.+?\$\$|\\\[.+?\\\]|(?<![\\$])\$(?!\s).+?(?<![\s\\])\$", re.S)
+CITATION = re.compile(r"\s*\{cite:?\w*\}`[^`]*`")
+MATH_BLOCK = re.compile(r"\$\$.+?\$\$", re.S)
+EXERCISE = re.compile(r"^\*\*(\d+[a-z]?) *\(([^)]+)\)")
+SENTENCE = re.compile(r"(?<=[.?!:])[*”\")]*\s+(?=[A-Z“\"$*(])")
+READ = 120  # words a minute, with formulas and figures between them
+
+
+@dataclass(frozen=True)
+class Outline:
+    """One chapter from outside: title, questions, sizes, and every place that one can point at."""
+
+    name: str
+    title: str
+    questions: tuple[str, ...]
+    words: int
+    headings: tuple[str, ...]
+    exercises: tuple[tuple[str, str], ...]  # number, kind: ("6", "proof")
+    prose: str
+    seconds: float = 0.0  # CPU-seconds of its recorded runs
+    memory: Mapping[str, str] = field(default_factory=dict)  # of its kernel, of one run
+    claims: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def number(self) -> str:
+        """The two digits by which the book calls its chapters."""
+        return self.name[:2]
+
+    @property
+    def minutes(self) -> int:
+        """How long reading takes, to five minutes."""
+        return max(5, 5 * round(self.words / READ / 5))
+
+
+Book = dict[str, Outline]  # by number, in order
+
+
+def outlines(notebooks: Mapping[str, Json]) -> Book:
+    """Read every chapter, by its number."""
+    found = (outline(name, notebook) for name, notebook in sorted(notebooks.items()))
+    return {one.number: one for one in found}
+
+
+def outline(name: str, notebook: Json) -> Outline:
+    """Read one executed chapter, or its twin."""
+    cells = [(cell["cell_type"], text(cell["source"])) for cell in notebook["cells"]]
+    markdown = [source for kind, source in cells if kind == "markdown"]
+    plain = [FENCED.sub("", source) for source in markdown]
+    code = [source for kind, source in cells if kind == "code"]
+    return Outline(
+        name=name,
+        title=title_of(notebook) or name,
+        questions=questions(markdown),
+        words=sum(map(words, markdown)),
+        headings=tuple(h.strip() for p in plain for h in re.findall(r"(?m)^#{2,3} +(.+?) *$", p)),
+        exercises=tuple(exercises(plain)),
+        prose="\n\n".join(plain),
+        seconds=spent(notebook)["cpu_seconds"],
+        memory=declared(code, "memory"),
+        claims={card["id"]: card for card in collect(notebook, name)},
+    )
+
+
+def exercises(markdown: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """List number and kind of the exercises in the section of that name: 6, proof."""
+    inside = False
+    for source in markdown:
+        for line in source.splitlines():
+            if line.startswith("## "):
+                inside = line.strip("# ").casefold().startswith("exercises")
+            elif inside and (match := EXERCISE.match(line)):
+                yield match[1], match[2]
+
+
+def questions(markdown: Iterable[str]) -> tuple[str, ...]:
+    """Find what a chapter asks: the questions that end its **Question** paragraph.
+
+    Where it ends on something else, the last question in it.
+    """
+    for source in markdown:
+        _, mark, asked = source.partition("**Question.**")
+        if not mark:
+            continue
+        asked = CITATION.sub("", MATH_BLOCK.sub("", asked)).replace("**", "")
+        sentences = SENTENCE.split(" ".join(asked.split()))
+        while sentences and not is_question(sentences[-1]):
+            sentences.pop()
+        found: list[str] = []
+        while sentences and is_question(sentences[-1]):
+            found.insert(0, sentences.pop())
+        return tuple(found)
+    return ()
+
+
+def is_question(sentence: str) -> bool:
+    """Tell whether a sentence asks, whatever quotes or stars close it."""
+    return sentence.rstrip('*”") ').endswith("?")
+
+
+def words(markdown: str) -> int:
+    """Count words: what has a letter in it, code blocks and math left out."""
+    plain = re.sub(r"<[^>\n]*>", " ", MATH.sub(" x ", FENCED.sub("", markdown)))
+    return sum(bool(re.search(r"[^\W\d_]", word)) for word in plain.split())
+
+
+def declared(sources: Iterable[str], what: str) -> dict[str, Any]:
+    """Read what a chapter declares: Lab(…, memory={"kernel": "700M", …})."""
+    for source in sources:
+        if "Lab(" not in source:
+            continue
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                for keyword in node.keywords if node.func.id == "Lab" else ():
+                    if keyword.arg == what:
+                        return ast.literal_eval(keyword.value)
+    return {}

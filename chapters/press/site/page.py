@@ -1,0 +1,147 @@
+"""Turn an executed notebook into the notebook that the site shows.
+
+Volatile outputs and parameters go; a figure gets its alternative text, its caption and a line of
+provenance; a claim card gets an anchor; a solution is folded.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from press.book.facts import Json, escape_markdown, kind, provenance_line, text
+
+HIDDEN_TAGS = {"parameters", "injected-parameters", "remove-cell"}
+# What a page shows of an output that comes in several forms, best first.
+MIME_TYPES = (
+    "text/html",
+    "image/svg+xml",
+    "image/png",
+    "image/jpeg",
+    "text/markdown",
+    "text/latex",
+    "text/plain",
+)
+
+
+def page(notebook: Json, facts: str = "", build: Mapping[str, Any] | None = None) -> Json:
+    """Turn an executed notebook into the notebook that the site shows."""
+    cells: list[Json] = []
+    for cell in notebook["cells"]:
+        tags = set(cell.get("metadata", {}).get("tags", []))
+        if tags & HIDDEN_TAGS:
+            continue
+        if cell["cell_type"] == "code":
+            shown = list(code_cells(cell, build or {}))
+            cells += folded(shown, f"{cell['id']}-fold") if "solution" in tags else shown
+        else:
+            cells.append({**cell, "source": text(cell["source"])})
+    if facts and cells:
+        put_below_title(cells, facts)
+    metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python", "pygments_lexer": "ipython3"},
+    }
+    return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+
+
+def code_cells(cell: Json, build: Mapping[str, Any]) -> Iterator[Json]:
+    """Split a cell at its figures: MyST-NB takes alternative text and caption once per cell."""
+    for number, (outputs, mystnb) in enumerate(output_groups(cell.get("outputs", []), build)):
+        metadata: Json = {"tags": list(cell.get("metadata", {}).get("tags", []))}
+        if number:
+            metadata["tags"] = [tag for tag in metadata["tags"] if not tag.startswith("hide-")]
+            metadata["tags"].append("remove-input")
+        if mystnb:
+            metadata["mystnb"] = mystnb
+        yield {
+            "cell_type": "code",
+            "id": f"{cell['id']}-{number}" if number else cell["id"],
+            "execution_count": None,
+            "metadata": metadata,
+            # MyST-NB skips a cell without source, outputs and all.
+            "source": "# output" if number else text(cell["source"]),
+            "outputs": outputs,
+        }
+
+
+def output_groups(outputs: list[Json], build: Mapping[str, Any]) -> list[tuple[list[Json], Json]]:
+    """Group outputs so that a figure stands alone, with its options for MyST-NB."""
+    groups: list[tuple[list[Json], Json]] = [([], {})]
+    caption_due = False
+    for output in outputs:
+        if caption_due and kind(output) == "caption":
+            continue  # it stands in the figure itself
+        caption_due = False
+        clean = shown_output(output)
+        if clean is None:
+            continue
+        if kind(output) == "figure":
+            group = ([clean], figure_options(output["metadata"]["labkit"], build))
+            groups = [*groups, group] if groups != [([], {})] else [group]
+            caption_due = True
+        elif groups[-1][1]:
+            groups.append(([clean], {}))
+        else:
+            groups[-1][0].append(clean)
+    return groups
+
+
+def shown_output(output: Json) -> Json | None:
+    """Keep what a reader should see of an output, in one form; None drops it."""
+    if output["output_type"] == "stream":
+        return output if output["name"] == "stdout" else None
+    if output["output_type"] == "error":
+        return output
+    data = {mime: output["data"][mime] for mime in MIME_TYPES if mime in output["data"]}
+    widget = any("widget-view" in mime for mime in output["data"])
+    if kind(output) == "volatile" or widget or not data:
+        return None
+    mime, content = next(iter(data.items()))
+    if kind(output) == "figure":
+        mime, content = next((m, c) for m, c in data.items() if m.startswith("image/"))
+    if kind(output) == "claim":
+        anchor = html.escape(f"claim-{output['metadata']['labkit']['id']}", quote=True)
+        content = f'<div id="{anchor}" class="labkit-anchor">{text(content)}</div>'
+    if mime == "text/html":  # a notebook that links to another links to its page
+        content = re.sub(r'(href="\d\d_\w+)\.ipynb#', r"\1.html#", text(content))
+    size = output.get("metadata", {}).get(mime)
+    metadata = {mime: size} if size else {}
+    return {
+        "output_type": "display_data",
+        "data": {mime: text(content)},
+        "metadata": metadata,
+    }
+
+
+def figure_options(figure: Json, build: Mapping[str, Any]) -> Json:
+    """Give MyST-NB a figure's alternative text, and its caption with the provenance below."""
+    facts = escape_markdown(provenance_line(figure.get("provenance"), build))
+    caption = "\n\n".join(filter(None, [figure.get("caption", "").strip(), facts and f"[{facts}]"]))
+    if facts:
+        caption += "{.labkit-provenance}"
+    return {
+        "image": {"alt": " ".join(figure["alt"].split())},
+        "figure": {"caption": caption, "classes": "labkit-figure"},
+    }
+
+
+def folded(cells: list[Json], identifier: str) -> list[Json]:
+    """Wrap a solution's cells in a fold that opens without JavaScript."""
+    start = '<details class="labkit-solution"><summary>Solution</summary>'
+    return [
+        {"cell_type": "markdown", "id": f"{identifier}-0", "metadata": {}, "source": start},
+        *cells,
+        {"cell_type": "markdown", "id": f"{identifier}-1", "metadata": {}, "source": "</details>"},
+    ]
+
+
+def put_below_title(cells: list[Json], facts: str) -> None:
+    """Insert the line of facts after the chapter's title."""
+    for cell in cells:
+        if cell["cell_type"] == "markdown" and (title := re.match(r"# .*", cell["source"])):
+            rest = cell["source"][title.end() :].lstrip("\n")
+            cell["source"] = f"{title.group()}\n\n{facts}\n\n{rest}"
+            return

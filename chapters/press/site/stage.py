@@ -1,0 +1,220 @@
+"""Stage the site's sources, so that Sphinx reads again only what changed.
+
+build/book/<size>/NN_name.ipynb  →  build/site-src/NN_name.ipynb
+chapters/{conf.py,index.md,…}       →  build/site-src/
+PACKAGES, **/*.py                   →  build/site-src/api/*.md, one page per public module
+build/claims/<size>.json         →  build/site-src/scoreboard.md
+build/book/<size>/NN_name.ipynb  →  build/site-src/leaderboard.md
+data/*.csv                          →  what guide.py fills into the typed pages
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from press.book import ledger, replays
+from press.book.facts import Json, chapter_facts, escape_markdown, title_of
+from press.book.files import Red, read_json
+from press.book.stale import marked
+from press.site import guide
+from press.site.crossrefs import join_up
+from press.site.outline import outlines
+from press.site.page import page
+from press.site.scoreboard import scoreboard
+from press.site.standings import standings_page
+from press.site.tables import tables_page
+
+# A package, and how many parts of a module's name make its page: labkit.norms, normkernels.
+PACKAGES = {"labkit": 2, "kernels/normkernels": 1}
+# What builds the book, or is a command's own: `--help` says what it takes.
+BUILD_MODULES = {
+    "labkit.__main__",
+    "normkernels.bench",
+}
+MATHJAX = "tex-chtml-full.js"
+FONTS = "output/chtml/fonts/woff-v2"
+SITE_SOURCES = (
+    "conf.py", "cluster.md", "homework/index.md", "instructors.md", "references.bib", *guide.GUIDE
+)  # fmt: skip
+
+
+def staged_files(root: Path, size: str) -> dict[str, bytes]:
+    """Make the content of every file that Sphinx reads."""
+    claims = read_claims(root, size)
+    files: dict[str, bytes] = {}
+    titles: dict[str, str] = {}
+    paths = executed_notebooks(root, size)
+    notebooks = {
+        name: read_json(path, "delete it and run `make book`") for name, path in paths.items()
+    }
+    book, stale = outlines(notebooks), replays.stale(root, size)
+    for name, notebook in notebooks.items():
+        titles[name] = title_of(notebook) or name
+        count = sum(entry.get("chapter") == name for entry in claims["claims"].values())
+        facts = chapter_facts(name, notebook, size, count)
+        marks, stale_line = marked(notebook, stale)
+        facts = "\n\n".join(filter(None, [facts, stale_line]))
+        shown = page(marks, facts, claims.get("provenance") or {})
+        join_up(shown, book[name[:2]], book, root)
+        files[f"{name}.ipynb"] = notebook_bytes(shown)
+        twin = root / "chapters" / f"{name}.ipynb"
+        files[f"notebooks/{name}.ipynb"] = (twin if twin.is_file() else paths[name]).read_bytes()
+    chapters = root / "chapters"
+    for path in [*(chapters / name for name in SITE_SOURCES), *files_below(chapters / "_static")]:
+        files[path.relative_to(chapters).as_posix()] = path.read_bytes()
+    for name in guide.GUIDE:
+        files[name] = guide.page(files[name].decode(), root, book).encode()
+    files["references.md"] = REFERENCES.encode()
+    readme = root / "README.md"
+    if readme.is_file():  # a book without the package, as in the tests, has none
+        files["tables.md"] = tables_page(readme.read_text(encoding="utf-8")).encode()
+    recorded = recorded_ledgers(root, size)
+    files["scoreboard.md"] = scoreboard(claims, titles, recorded).encode()
+    files["leaderboard.md"] = standings_page(executed_notebooks(root, size), titles).encode()
+    files.update((name, content.encode()) for name, content in api_pages(root))
+    files.update(mathjax_files())
+    return files
+
+
+REFERENCES = """# References
+
+```{bibliography}
+:all:
+```
+"""
+
+
+def chapter_names(root: Path) -> list[str]:
+    """List the chapters by their sources."""
+    names = sorted(p.stem for p in (root / "chapters").glob("[0-9][0-9]_*.py"))
+    if not names:
+        raise Red(f"a book has chapters/NN_name.py; {root / 'chapters'} holds none")
+    return names
+
+
+def executed_notebooks(root: Path, size: str) -> dict[str, Path]:
+    """Find each chapter's executed notebook, its twin where it was not executed here.
+
+    A twin is of the size book; Red where there is none.
+    """
+    folder, twins = root / "build" / "book" / size, root / "chapters"
+    found = {name: folder / f"{name}.ipynb" for name in chapter_names(root)}
+    if size == "book":
+        found = {n: p if p.is_file() else twins / p.name for n, p in found.items()}
+    missing = [name for name, path in found.items() if not path.is_file()]
+    if missing:
+        raise Red(
+            "the site shows executed chapters; not executed yet with size "
+            f"{size}: {', '.join(missing)}; run `make book`"
+        )
+    return found
+
+
+def read_claims(root: Path, size: str) -> Json:
+    """Read the claims of this build, and the recorded ones of chapters shown by their twins."""
+    path = root / "build" / "claims" / f"{size}.json"
+    if not path.is_file():
+        raise Red(f"the scoreboard shows {path.relative_to(root)}, missing; run `make book`")
+    built, recorded = read_json(path, "run `make book`"), ledger.load_recorded(root, size)
+    twins = {n for n, p in executed_notebooks(root, size).items() if p.parent.name == "chapters"}
+    shown = {n: claim for n, claim in recorded["claims"].items() if claim["chapter"] in twins}
+    return {**built, "claims": shown | built["claims"]}
+
+
+def recorded_ledgers(root: Path, size: str) -> list[Json]:
+    """Read the ledgers of the long sizes, which were recorded elsewhere."""
+    paths = sorted((root / "data" / "ledger").glob("*.json"))
+    long_ones = [p for p in paths if p.stem.startswith(("gpu",)) and p.stem != size]
+    return [read_json(path, "restore it from git") for path in long_ones]
+
+
+def files_below(folder: Path) -> list[Path]:
+    """List every file in a folder, in one order."""
+    return sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+
+
+# -- pages of the package ---------------------------------------------------------------------
+def public_modules(package: Path, depth: int) -> dict[str, list[str]]:
+    """List the pages of a package: the first `depth` parts of a module's name say its page."""
+    pages: dict[str, list[str]] = {}
+    for path in sorted(package.rglob("*.py")):
+        parts = [package.name, *path.relative_to(package).with_suffix("").parts]
+        if parts[-1] == "__init__":
+            parts.pop()
+        if len(parts) < depth or any(part.startswith("_") for part in parts):
+            continue
+        top, name = ".".join(parts[:depth]), ".".join(parts)
+        if ".".join(parts[:2]) not in BUILD_MODULES:
+            pages.setdefault(top, []).append(name)
+    return {top: sorted(names) for top, names in pages.items()}
+
+
+def first_sentence(path: Path) -> str:
+    """Read the first paragraph of a module's docstring without importing it."""
+    source = path if path.is_file() else path.parent / path.stem / "__init__.py"
+    docstring = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
+    sentence = " ".join(docstring.split("\n\n")[0].split())
+    parts = re.split(r"(`[^`]+`)", sentence)
+    return "".join(p if p.startswith("`") else escape_markdown(p) for p in parts)
+
+
+def api_pages(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each page about the package, the list of them first."""
+    pages, first = {}, {}
+    for package, depth in PACKAGES.items():
+        folder = root / package
+        for top, names in public_modules(folder, depth).items() if folder.is_dir() else ():
+            pages[top] = names
+            first[top] = first_sentence(folder.parent / (top.replace(".", "/") + ".py"))
+    rows = "".join(
+        f"[{top}]({top}.md)\n" + (f": {sentence}\n\n" if sentence else "\n")
+        for top, sentence in first.items()
+    )
+    toctree = "```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n" if pages else ""
+    intro = "Everything that a chapter calls, from the docstrings of `labkit` and `normkernels`."
+    yield "api/index.md", f"# The package\n\n{intro}\n\n{rows}{toctree}"
+    for top, names in pages.items():
+        sections = (
+            ("" if name == top else f"## {name.removeprefix(top + '.')}\n\n")
+            + f"```{{eval-rst}}\n.. automodule:: {name}\n   :ignore-module-all:\n```\n"
+            for name in names
+        )
+        yield f"api/{top}.md", f"# {top}\n\n" + "\n".join(sections)
+
+
+# -- MathJax ----------------------------------------------------------------------------------
+def mathjax_files() -> Iterator[tuple[str, bytes]]:
+    """Yield MathJax 3 and its fonts, out of the package that carries them."""
+    spec = find_spec("sphinx-mathjax-offline")
+    if spec is None or spec.origin is None:
+        raise Red("the site needs the package sphinx-mathjax-offline; run `make setup`")
+    folder = Path(spec.origin).parent / "static" / "mathjax"
+    for path in [folder / MATHJAX, *sorted((folder / FONTS).glob("*.woff"))]:
+        yield f"_static/mathjax/{path.relative_to(folder).as_posix()}", path.read_bytes()
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
+    """Make a folder hold exactly these files; return the names changed and the names removed."""
+    changed = []
+    for name, content in files.items():
+        path = folder / name
+        if not path.is_file() or path.read_bytes() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            changed.append(name)
+    present = (p for p in folder.rglob("*") if p.is_file())
+    names = [p.relative_to(folder).as_posix() for p in present]
+    removed = [n for n in names if n not in files and not n.startswith(".")]
+    for name in removed:
+        (folder / name).unlink()
+    return changed, removed
+
+
+def notebook_bytes(notebook: Json) -> bytes:
+    """Write a notebook the same way every time."""
+    return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True).encode()

@@ -1,0 +1,39 @@
+"""The page `leaderboard`: the standings that the book's chapters ranked, as they were executed."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from press.book.facts import kind, text
+from press.book.files import read_json
+
+INTRO = """# Leaderboard
+
+Recipes under one budget of training operations: each at its own best learning rate, chosen on
+validation text and reported on test text. Entries that share a letter in the column *group* were
+not told apart, by paired *t* tests over seeds and Holm's correction for all pairs. A rank inside a
+group may be chance.
+
+Put yours beside them. The command takes a recipe's name, and a norm from a file of yours:
+
+```bash
+labkit leaderboard --starter my_norm.py   # writes a norm to begin with
+labkit leaderboard pre pre+my_norm.py
+```
+
+How it is made, and what it cannot say, stands in its chapter.
+"""
+NONE = "No chapter has ranked recipes yet."
+
+
+def standings_page(executed: Mapping[str, Path], titles: Mapping[str, str]) -> str:
+    """Write the page from the executed notebooks."""
+    parts = [INTRO]
+    for name, path in executed.items():
+        notebook = read_json(path, "delete it and run `make book`")
+        for cell in notebook["cells"]:
+            for output in cell.get("outputs", []):
+                if kind(output) == "standings":
+                    table = text(output["data"]["text/html"])
+                    parts += [f"## From [{titles.get(name, name)}]({name}.ipynb)",
+                              f"```{{raw}} html\n{table}\n```"]  # fmt: skip
+    return "\n\n".join(parts if len(parts) > 1 else [INTRO, NONE]) + "\n"

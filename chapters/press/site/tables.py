@@ -1,0 +1,84 @@
+"""Keep the tables of norms and recipes in README true: they are written from NORMS and RECIPES.
+
+README.md between `<!-- norms -->` and `<!-- /norms -->`, and the same for recipes. The site's
+page of tables is cut out of README, so that building it needs no torch.
+"""
+
+import re
+from pathlib import Path
+
+from press.book.files import Red
+
+NAMES = ("norms", "recipes")
+
+
+def write_tables(root: Path, *, check: bool = False) -> list[str]:
+    """Bring README's tables up to date and name those that were not; with `check`, only look."""
+    readme = root / "README.md"
+    before = after = readme.read_text(encoding="utf-8")
+    made = {"norms": norms_table, "recipes": recipes_table}
+    stale = []
+    for name in NAMES:
+        start, end = span(after, name)
+        table = f"\n{made[name]()}\n"
+        if after[start:end] != table:
+            stale.append(name)
+            after = after[:start] + table + after[end:]
+    if not check and after != before:
+        readme.write_text(after, encoding="utf-8")
+    return stale
+
+
+def span(text: str, name: str) -> tuple[int, int]:
+    """Find where a table of README begins and ends."""
+    found = re.search(f"<!-- {name} -->(.*?)<!-- /{name} -->", text, re.S)
+    if found is None:
+        raise Red(
+            f"README.md has lost the marks of its table of {name}; put <!-- {name} --> and "
+            f"<!-- /{name} --> where it belongs"
+        )
+    return found.span(1)
+
+
+def tables_page(readme: str) -> str:
+    """Make the site's page of both tables out of README."""
+    parts = ["# Norms and recipes\n"]
+    for name in NAMES:
+        start, end = span(readme, name)
+        parts.append(f"## {name.capitalize()}\n\n{readme[start:end].strip()}\n")
+    return "\n".join(parts)
+
+
+def norms_table() -> str:
+    """Write NORMS as a Markdown table."""
+    from labkit.norms import NORMS
+
+    rows = ["| name | class | equation | source |", "| --- | --- | --- | --- |"]
+    for key, kind in NORMS.items():
+        equation = getattr(kind, "equation", "y = x")
+        source = getattr(kind, "source", "nothing is normed")
+        rows.append(f"| `{key}` | `{kind.__name__}` | {_cell(equation)} | {_cell(source)} |")
+    return "\n".join(rows)
+
+
+def recipes_table() -> str:
+    """Write RECIPES as a Markdown table: equations, half below half."""
+    from labkit.describe import around
+    from labkit.placements import RECIPES
+
+    rows = ["| name | attention, feed-forward | besides | source |", "| --- | --- | --- | --- |"]
+    for key, found in RECIPES.items():
+        besides = [line for line in around(found).split("\n") if line]
+        if found.first is not None:
+            which = "first block" if found.first_blocks == 1 else f"first {found.first_blocks:.0%}"
+            besides.insert(0, f"{which}: {', '.join(found.first.equations)}")
+        if found.final_norm:
+            besides.append("final norm")
+        equations = "<br>".join(_cell(equation) for equation in found.equations)
+        more, source = _cell("; ".join(besides)), _cell(found.source)
+        rows.append(f"| `{key}` | {equations} | {more} | {source} |")
+    return "\n".join(rows)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("*", "\\*").replace("_", "\\_")
