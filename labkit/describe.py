@@ -1,4 +1,4 @@
-"""Say what a recipe is: equations, learnable parameters, costs, source: `labkit show NAME`."""
+"""Say what a recipe or a norm is: equations, parameters, costs, source: `labkit show NAME`."""
 
 import html
 import re
@@ -10,9 +10,11 @@ from torch import Tensor, nn
 from labkit.costs import Cost, cost_of
 from labkit.init import ATTENTION
 from labkit.model import ModelConfig, Transformer
+from labkit.norms import facts, make_norm
 from labkit.placements import ALIASES, Recipe, Step, recipe
 from labkit.placements.sphere import Scale
 
+_TORCHS = ("device", "dtype")  # options that every module of torch's has
 _MATRICES = (*ATTENTION, "gate", "up", "down", "router", "output", "embedding")
 
 
@@ -76,6 +78,28 @@ def describe(name: str, config: ModelConfig | None = None) -> Description:
                 ("aliases", ", ".join(a for a, to in ALIASES.items() if to == name)),
             )
             if text
+        ),
+    )
+
+
+def describe_norm(name: str, dim: int = 64) -> Description:
+    """Describe the norm called `name`: equation, options, learnable parameters over `dim` values.
+
+    Its source is in the title. ValueError for a name that is not in NORMS.
+    """
+    found = facts(name)
+    options = ", ".join(
+        f"{option}={default}" for option, default in found.options.items() if option not in _TORCHS
+    )
+    learnable = {key: p.numel() for key, p in make_norm(name, dim).named_parameters()}
+    return Description(
+        name,
+        f"{name}: {found.source or 'the identity'}",
+        (
+            ("equation", found.equation),
+            ("options", options or "none"),
+            ("learnable", ", ".join(f"{key} ({n:,})" for key, n in learnable.items()) or "nothing"),
+            ("in a model", f"labkit show RECIPE --norm {name}"),
         ),
     )
 

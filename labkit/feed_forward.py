@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from labkit.context import Context, normalize
+from labkit.unknown import unknown
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
@@ -38,7 +39,7 @@ class FeedForward(nn.Module):
     ):
         super().__init__()
         if activation not in (names := ("swiglu", *ACTIVATIONS)):
-            raise ValueError(f"unknown activation {activation!r}; choose one of {', '.join(names)}")
+            raise ValueError(unknown("activation", activation, names))
         self.gate = nn.Linear(dim, hidden, bias=False) if activation == "swiglu" else None
         self.up = nn.Linear(dim, hidden, bias=False)
         self.down = nn.Linear(hidden, dim, bias=False)

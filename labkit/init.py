@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from labkit.placements.scaled import deepnorm_constants
+from labkit.unknown import unknown
 
 # The matrices that write to the residual stream, by the last part of their name.
 OUTPUTS = ("out", "down")
@@ -147,7 +148,7 @@ def initialize(model: nn.Module, name: str, *, dim: int, decoder: int, encoder: 
     there are two; one below `encoder.<i>` to the encoder's; any other counts as layer 1.
     """
     if name not in INITS:
-        raise ValueError(f"unknown initialization {name!r}; choose one of {', '.join(INITS)}")
+        raise ValueError(unknown("initialization", name, INITS))
     for path, module in model.named_modules():
         parts = path.split(".")
         inside = parts[0] in ("blocks", "encoder") and len(parts) > 1

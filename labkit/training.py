@@ -30,6 +30,7 @@ from tqdm.auto import tqdm
 from labkit.fused import cpu_linear, fusing, on_gpu
 from labkit.muon import Muon
 from labkit.provenance import provenance
+from labkit.unknown import unknown
 
 SCHEDULES = {
     # progress in [0, 1] after warm-up -> share of the peak learning rate
@@ -67,7 +68,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
             if (value := getattr(self, name)) not in known:
-                raise ValueError(f"unknown {name} {value!r}; choose one of {', '.join(known)}")
+                raise ValueError(unknown(name, value, known))
         if self.matmul == "onednn" and self.precision != "float32":
             raise ValueError(
                 f"matmul 'onednn' multiplies in float32, and precision is {self.precision!r}; "

@@ -110,7 +110,7 @@ def test_misuse_says_what_to_do():
     before = dict(model.named_modules())
     for mapping, kw, error, message in (
         ({"LayerNrom": "rms"}, {}, ValueError, "has no LayerNrom; its norms are LayerNorm \\(5\\)"),
-        ({"LayerNorm": "rsm"}, {}, ValueError, "unknown norm 'rsm'; choose one of batch, layer"),
+        ({"LayerNorm": "rsm"}, {}, ValueError, "unknown norm 'rsm'; did you mean 'rms'"),
         ({"LayerNorm": "dyt"}, {"aplha": 1}, TypeError, "dyt has no aplha; it takes alpha, bias"),
         ({"LayerNorm": "dyt"}, {"eps": 1e-5}, TypeError, "dyt has no eps"),
         (

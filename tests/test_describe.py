@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from labkit.costs import CountOperations, cost_of
-from labkit.describe import describe
+from labkit.describe import describe, describe_norm
 from labkit.model import ModelConfig, Transformer
-from labkit.norms import NORMS
+from labkit.norms import NORMS, facts
 from labkit.placements import ALIASES, RECIPES
 from press.book.files import Red
 from press.cli import main
@@ -95,11 +95,21 @@ def test_an_encoder_decoder_is_described_too(capsys):
     assert "1.418" in said and "2.06" in said
 
 
+def test_show_prints_a_norm(capsys):
+    for name in NORMS:
+        assert facts(name).equation in str(describe_norm(name, 32))
+    assert main(["show", "rms", "--dim", "32"]) == 0
+    told = capsys.readouterr().out
+    assert "1910.07467" in told and "eps=None" in told and "weight (32)" in told
+    assert main(["show", "groop"]) == 2
+    assert "recipe or norm 'groop'; did you mean 'group'?" in capsys.readouterr().err
+
+
 def test_show_lists_and_refuses(capsys):
     assert main(["show"]) == 0
     assert {line.split()[0] for line in capsys.readouterr().out.splitlines()} == set(RECIPES)
     assert main(["show", "hybird"]) == 2
-    assert "unknown recipe 'hybird'; did you mean 'hybrid'?" in capsys.readouterr().err
+    assert "unknown recipe or norm 'hybird'; did you mean 'hybrid'?" in capsys.readouterr().err
     assert main(["show", "pre", "--dim", "30"]) == 2
 
 

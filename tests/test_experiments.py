@@ -132,7 +132,7 @@ def test_a_damaged_record_is_noticed_and_said(damage):
 def test_a_run_of_what_labkit_cannot_write_down_is_refused():
     with pytest.raises(TypeError, match=r"a run's model is one of labkit's configs, .*got Linear"):
         Run(torch.nn.Linear(2, 2), Digits(), TrainConfig())
-    with pytest.raises(ValueError, match="unknown probe 'tset'; choose one of validation, test"):
+    with pytest.raises(ValueError, match="unknown probe 'tset'; did you mean 'test'"):
         Run(MLPConfig(), Digits(), TrainConfig(), probes=("tset",))
     assert str(Run(MLPConfig(width=8), Digits(), TrainConfig(steps=3))) == (
         "Run(model=MLPConfig(width=8), data=Digits(), train=TrainConfig(steps=3), seed=0)"

@@ -71,7 +71,9 @@ def test_ranks_letters_and_what_diverged():
     assert [r.group for r in board.rows] == ["a", "b", "–"]
     assert board.rows[1].behind[0] == pytest.approx(61 / 60)
     assert "diverged in 1 of 3" in str(board) and "not ranked: lost" in board.summary()
-    assert "told apart from it" in board.summary()
+    assert "told apart from it. 1 of 1 pairs" in board.summary()
+    assert "Before you believe the first place (10 steps a run): five other" in board.summary()
+    assert "One entry, best: nothing is compared" in rank([row("best", 1.0, 1.1)], 1.0).summary()
     assert rank([row("lost", None, None)], 1.0).summary() == "Every entry diverged."
 
 
@@ -79,6 +81,7 @@ def test_equal_entries_are_not_told_apart():
     board = rank([row("a", 1.0, 1.2, 1.1), row("b", 1.1, 1.0, 1.2)], 1.0)
     assert {r.group for r in board.rows} == {"a"}
     assert "Not distinguishable from it" in board.summary()
+    assert "believe" not in board.summary()
 
 
 # -- budget -----------------------------------------------------------------------------------
@@ -125,7 +128,7 @@ def test_entries_are_recipes_norms_and_files():
     "texts, said",
     [
         (["nope"], "unknown recipe 'nope'"),
-        (["pre+nope"], "unknown norm 'nope' in 'pre\\+nope'; choose one of batch"),
+        (["pre+nope"], "unknown norm 'nope'; did you mean 'none'.* a file of your own"),
         (["dyt+rms"], "made for 'dyt'"),
         (["pre+nowhere.py"], "which is no file"),
         (["pre", "pre-norm"], "'pre' comes twice"),

@@ -34,7 +34,7 @@ NUMBERS = ("dim", "depth", "heads", "vocab", "context", "kv_heads", "hidden", "e
         ({"qk_norm": "qk dyt", "norm_eps": 1e-5}, "dyt has no eps"),
         ({"recipe": "normformer", "norm": "batch", "experts": 4}, "means nothing there"),
         ({"recipe": "prenorm"}, "unknown recipe 'prenorm'; did you mean 'pre-norm'"),
-        ({"norm": "rsm"}, "unknown norm 'rsm'; choose one of batch, layer"),
+        ({"norm": "rsm"}, "unknown norm 'rsm'; did you mean 'rms'"),
         ({"init": "he"}, "unknown initialization 'he'; choose one of normal"),
         ({"kind": "both"}, "choose one of decoder, encoder, encoder-decoder"),
         ({"activation": "silu"}, "choose one of swiglu, relu, gelu"),

@@ -299,6 +299,8 @@ def test_empty_series_are_refused_by_name():
         plots.curves({"post": {1: [2]}, "pre": {}}, xlabel="x", ylabel="y", caption="c")
     with pytest.raises(ValueError, match="'pre' has none at 3"):
         plots.curves({"pre": {3: []}}, xlabel="x", ylabel="y", caption="c")
+    with pytest.raises(ValueError, match="for each name, 'pre' is a list; write"):
+        plots.curves({"pre": [1, 2, 3]}, xlabel="x", ylabel="y", caption="c")
     with pytest.raises(ValueError, match="at least one series"):
         plots.loss_curves({}, caption="c")
     with pytest.raises(ValueError, match="'pre' holds an empty one"):

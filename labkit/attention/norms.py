@@ -18,6 +18,7 @@ import re
 from dataclasses import dataclass, replace
 
 from labkit.norms import NORMS
+from labkit.unknown import unknown
 
 SHARES = ("head", "own", "width")
 TEMPERATURES = ("module", "head")
@@ -56,11 +57,11 @@ class AttentionNorms:
                 f"one of {', '.join(fits)}"
             )
         if self.share not in SHARES:
-            raise ValueError(f"unknown share {self.share!r}; choose one of {', '.join(SHARES)}")
+            raise ValueError(unknown("share", self.share, SHARES))
         if self.temperature not in (None, *TEMPERATURES):
             raise ValueError(
-                f"unknown temperature {self.temperature!r}; choose one of "
-                f"{', '.join(TEMPERATURES)}, or leave it out for 1/sqrt(head_dim)"
+                unknown("temperature", self.temperature, TEMPERATURES)
+                + ", or leave it out for 1/sqrt(head_dim)"
             )
         if self.share == "own" and (self.shift or not self.gain):
             raise ValueError(

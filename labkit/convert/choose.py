@@ -8,6 +8,7 @@ from torch import nn
 
 from labkit.convert.find import inventory, is_norm
 from labkit.norms import NORMS
+from labkit.unknown import unknown
 
 Target = str | tuple[str, Mapping[str, Any]] | Callable[[nn.Module], nn.Module]
 Only = str | Iterable[str] | Callable[[str], bool] | None
@@ -47,7 +48,7 @@ def _with_arguments(target: Target, kw: Mapping[str, Any]) -> Target:
         raise TypeError(f"{_VALUES}, got {target!r}")
     key, arguments = pair[0], {**kw, **pair[1]}
     if key not in NORMS:
-        raise ValueError(f"unknown norm {key!r}; choose one of {', '.join(NORMS)}")
+        raise ValueError(unknown("norm", key, NORMS))
     if taken := [name for name in ("dtype", "device") if name in arguments]:
         raise TypeError(
             f"the new norm has the old one's {' and '.join(taken)}; move the model with "

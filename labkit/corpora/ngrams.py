@@ -25,6 +25,7 @@ from jaxtyping import Int
 from labkit.corpora.base import Batch
 from labkit.corpora.markov import Markov
 from labkit.corpora.text import VOCABULARY, Text, training_text
+from labkit.unknown import unknown
 
 MOST = 5  # tables of longer contexts would not fit into a chapter's memory
 _NAMES = {2: "bigram counts", 3: "trigram counts"}
@@ -77,7 +78,7 @@ def _losses(
     """Give the losses of all orders up to one: they share their counts."""
     corpus = data.load()
     if split not in corpus.held_out:
-        raise ValueError(f"unknown split {split!r}; choose one of {', '.join(corpus.held_out)}")
+        raise ValueError(unknown("split", split, corpus.held_out))
     symbols = data.symbols if isinstance(data, Markov) else len(VOCABULARY)
     if steps is None and isinstance(data, Text):
         text = training_text(data.characters).numpy()[None]

@@ -10,6 +10,7 @@ from labkit.experiments.promises import check_margin, estimate_of, means_of, num
 from labkit.statistics.criteria import Interval, parse_criterion
 from labkit.statistics.proportions import Gap, Proportion
 from labkit.statistics.verdicts import is_weak, judge
+from labkit.unknown import unknown
 
 __all__ = ["KINDS", "VERDICTS", "Claim", "claim"]
 SHARE = 0.05  # of the mean, or half of the interval if that is wider: how far a later mean may lie
@@ -61,7 +62,7 @@ def claim(
     if not re.fullmatch(r"[a-z0-9][a-z0-9*.-]*", id):
         raise ValueError(f"a claim's id has lower-case letters, digits, - and .; got {id!r}")
     if kind not in KINDS:
-        raise ValueError(f"unknown kind {kind!r}; choose one of {', '.join(KINDS)}")
+        raise ValueError(unknown("kind", kind, KINDS))
     rule, rungs = parse_criterion(criterion), {}
     if isinstance(values, Mapping):
         rungs = means_of(id, values)

@@ -23,6 +23,7 @@ from labkit.experiments.store import Store
 from labkit.pool import Pool
 from labkit.provenance import provenance
 from labkit.training import Record
+from labkit.unknown import unknown
 
 __all__ = ["SIZES", "Lab", "MissingRuns", "device_of", "project_root"]
 
@@ -63,7 +64,7 @@ class Lab:
         memory: Mapping[str, str] | None = None,
     ):
         if size not in SIZES:
-            raise ValueError(f"unknown size {size!r}; choose one of {', '.join(SIZES)}")
+            raise ValueError(unknown("size", size, SIZES))
         self.chapter, self.size, self.seed = chapter, size, seed
         self._counted: set[str] = set()  # keys of the runs that were told
         self.memory = courtesy.declared(memory)

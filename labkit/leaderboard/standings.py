@@ -63,6 +63,8 @@ class Standings:
         alive = [row for row in self.rows if row.mean is not None]
         if not alive:
             return "Every entry diverged."
+        if len(self.rows) == 1:
+            return f"One entry, {alive[0].name}: nothing is compared; name another, such as pre."
         level = self.level_with_the_first
         told = sum(p <= LEVEL for p in self.pairs.values())
         text = f"First: {alive[0].name}. "
@@ -77,6 +79,11 @@ class Standings:
             text += f" Diverged with at least one seed, so not ranked: {', '.join(lost)}."
         if edge := [row.name for row in alive if row.edge]:
             text += f" Best rate at the end of the grid, so perhaps not tuned: {', '.join(edge)}."
+        if len(level) == 1:
+            text += (
+                f" Before you believe the first place ({alive[0].steps} steps a run): five other "
+                "seeds, a finer grid of rates for the second, another depth, another task."
+            )
         return text
 
     def table(self) -> list[dict[str, str]]:

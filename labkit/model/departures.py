@@ -33,6 +33,7 @@ from labkit.placements.sphere import (
     unit_rows_,
 )
 from labkit.placements.step import Map
+from labkit.unknown import unknown
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,7 @@ class Departure(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.differs is not None and self.differs not in DEPARTURES:
-            raise ValueError(
-                f"unknown difference {self.differs!r}; choose one of {', '.join(DEPARTURES)}"
-            )
+            raise ValueError(unknown("difference", self.differs, DEPARTURES))
         sphere = recipe(self.recipe).sphere
         if not min(self.s_z, self.share) > 0:
             raise ValueError(f"s_z and share must be above 0, got {self.s_z} and {self.share}")

@@ -11,6 +11,7 @@ from labkit.init import INITS
 from labkit.norms import NORMS, make_norm
 from labkit.norms.arithmetic import set_arithmetic
 from labkit.placements import recipe
+from labkit.unknown import unknown
 
 if TYPE_CHECKING:
     from labkit.model.config import ModelConfig
@@ -64,7 +65,7 @@ def _check_names(config: ModelConfig) -> None:
         ("activation", config.activation, ("swiglu", *ACTIVATIONS)),
     ):
         if name not in table:
-            raise ValueError(f"unknown {what} {name!r}; choose one of {', '.join(table)}")
+            raise ValueError(unknown(what, name, table))
 
 
 def _check_counts(config: ModelConfig) -> None:

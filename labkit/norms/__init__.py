@@ -11,7 +11,6 @@ name; `facts(name)` gives them, with the options that make_norm takes.
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
@@ -44,6 +43,7 @@ from labkit.norms.rms_variants import (
     rms_norm_t5,
 )
 from labkit.norms.scale_norm import ScaleNorm, scale_norm
+from labkit.unknown import unknown
 
 NORMS: dict[str, type[nn.Module]] = {
     "batch": BatchNorm,
@@ -116,9 +116,7 @@ def _look_up(name: str) -> type[nn.Module]:
             f"the name of a norm is a string, got {name!r}; choose one of {', '.join(NORMS)}"
         )
     if name not in NORMS:
-        near = get_close_matches(name, NORMS, 1)
-        hint = f"did you mean {near[0]!r}? Else " if near else ""
-        raise ValueError(f"unknown norm {name!r}; {hint}choose one of {', '.join(NORMS)}")
+        raise ValueError(unknown("norm", name, NORMS))
     return NORMS[name]
 
 

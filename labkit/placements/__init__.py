@@ -5,8 +5,6 @@ scaled.py, streams.py, images.py, sphere.py), which of q, k, v and c (the heads'
 norms of their own, and what surrounds the blocks. `labkit show NAME` prints a row in full.
 """
 
-from difflib import get_close_matches
-
 from labkit.placements.images import Highway, ResNetV1, ResNetV2
 from labkit.placements.plan import Placement, Recipe
 from labkit.placements.residual import (
@@ -22,6 +20,7 @@ from labkit.placements.sphere import SphereStep
 from labkit.placements.step import Place, Step
 from labkit.placements.streams import BottomToTop, ResiDual
 from labkit.placements.sums import add_layer_norm, add_rms_norm, deep_norm
+from labkit.unknown import unknown
 
 __all__ = [
     "ALIASES",
@@ -177,9 +176,5 @@ ALIASES = {
 def recipe(name: str) -> Recipe:
     """Look a recipe up by its name or alias."""
     if (found := RECIPES.get(ALIASES.get(name, name))) is None:
-        near = get_close_matches(name, [*RECIPES, *ALIASES], 1)
-        hint = f"did you mean {near[0]!r}? Else " if near else ""
-        raise ValueError(
-            f"unknown recipe {name!r}; {hint}choose one of {', '.join([*RECIPES, *ALIASES])}"
-        )
+        raise ValueError(unknown("recipe", name, [*RECIPES, *ALIASES]))
     return found

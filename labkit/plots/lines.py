@@ -79,6 +79,12 @@ def curves(
 def _read(series: Mapping[str, Mapping[Any, Any]], logx: bool) -> tuple[dict[str, Points], list]:
     """Put every series in the order of its settings; refuse what cannot be drawn."""
     check_series(series, "curves")
+    for name, points in series.items():
+        if not isinstance(points, Mapping):
+            raise ValueError(
+                f"curves needs a dict from a setting to its values for each name, {name!r} is a "
+                f"{type(points).__name__}; write {{{name!r}: {{0.001: [2.1, 2.2], 0.003: [2.0]}}}}"
+            )
     xs = list(dict.fromkeys(x for points in series.values() for x in points))
     named = any(isinstance(x, str) for x in xs)
     if not named:

@@ -53,6 +53,7 @@ from labkit.probes.trained import (
 from labkit.probes.updates import Drift, StepResponse, final_stream, step_response
 from labkit.probes.weights import condition, conditions, lengths, sphere_scales, weights
 from labkit.training import Observer
+from labkit.unknown import unknown
 
 PROBES: dict[str, Callable[[Corpus], Observer]] = {
     "validation": lambda corpus: Evaluate("validation", corpus.held_out["validation"]),
@@ -96,7 +97,7 @@ def _whole(batches: list[Batch]) -> Batch:
 def make_probe(name: str, corpus: Corpus) -> Observer:
     """Make the observer called `name` for a corpus."""
     if name not in PROBES:
-        raise ValueError(f"unknown probe {name!r}; choose one of {', '.join(PROBES)}")
+        raise ValueError(unknown("probe", name, PROBES))
     return PROBES[name](corpus)
 
 

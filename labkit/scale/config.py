@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from labkit.scale.sizes import SIZES, model_config, size
+from labkit.unknown import unknown
 
 if TYPE_CHECKING:
     from labkit.model import ModelConfig
@@ -93,10 +94,7 @@ class ScaleConfig:
             )
         for item in fields(self):
             if (known := item.metadata["choices"]) and getattr(self, item.name) not in known:
-                raise ValueError(
-                    f"unknown {option(item.name)} {getattr(self, item.name)!r}; "
-                    f"choose one of {', '.join(known)}"
-                )
+                raise ValueError(unknown(option(item.name), getattr(self, item.name), known))
 
     def model(self, vocab: int) -> ModelConfig:
         """Describe the model for a vocabulary."""

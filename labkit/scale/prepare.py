@@ -12,6 +12,7 @@ from tqdm.auto import tqdm
 
 from labkit.scale.shards import Shards, open_shards, write_shards
 from labkit.scale.tokenizer import Tokenizer, make_tokenizer
+from labkit.unknown import unknown
 
 CORPORA = ("text", "markov")
 _CHUNK = 2**22  # bytes that are encoded at once
@@ -30,7 +31,7 @@ def prepare(
     if bool(files) == (corpus is not None):
         raise ValueError("tokens are made of text files or of one --corpus, not of both or neither")
     if corpus is not None and corpus not in CORPORA:
-        raise ValueError(f"unknown corpus {corpus!r}; choose one of {', '.join(CORPORA)}")
+        raise ValueError(unknown("corpus", corpus, CORPORA))
     if not 0 < held_out < 1:
         raise ValueError(f"--held-out must be a share between 0 and 1, got {held_out}")
     for file in files:

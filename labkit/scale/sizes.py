@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from labkit.unknown import unknown
+
 if TYPE_CHECKING:
     from labkit.model import ModelConfig
 
@@ -49,7 +51,7 @@ def size(name: str) -> Size:
     """Look a size up; ValueError lists those that exist."""
     found = SIZES.get(ALIASES.get(name, name))
     if found is None:
-        raise ValueError(f"unknown size {name!r}; choose one of {', '.join([*SIZES, *ALIASES])}")
+        raise ValueError(unknown("size", name, [*SIZES, *ALIASES]))
     return found
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from labkit.unknown import unknown
+
 
 @dataclass(frozen=True)
 class Tokenizer:
@@ -58,8 +60,8 @@ def _tiktoken(name: str) -> Tokenizer:
             "--tokenizer byte"
         ) from error
     except ValueError as error:
-        names = ", ".join(["byte", *tiktoken.list_encoding_names()])
-        raise ValueError(f"unknown tokenizer {name!r}; choose one of {names}") from error
+        names = ["byte", *tiktoken.list_encoding_names()]
+        raise ValueError(unknown("tokenizer", name, names)) from error
     finally:
         loading.read_file = read
 

@@ -1,4 +1,4 @@
-"""`labkit show`: print a recipe."""
+"""`labkit show`: print a recipe or a norm."""
 
 from typing import Annotated
 
@@ -9,7 +9,9 @@ app = Typer()
 
 @app.command("show")
 def show_recipe(
-    recipe: Annotated[str | None, Argument(help="its name; without one, all are listed")] = None,
+    recipe: Annotated[
+        str | None, Argument(help="its name; without one, all recipes are listed")
+    ] = None,
     dim: int = 64,
     depth: int = 4,
     heads: int = 4,
@@ -17,12 +19,19 @@ def show_recipe(
     norm: Annotated[str, Option(help="the norm, where the recipe leaves it open")] = "rms",
     kind: Annotated[str, Option(help="decoder, encoder or encoder-decoder")] = "decoder",
 ) -> None:
-    """Print a recipe: equations, parameters, costs, source."""
-    from labkit.describe import describe  # needs torch
+    """Print a recipe or a norm: equations, parameters, costs, source."""
+    from labkit.describe import describe, describe_norm  # needs torch
     from labkit.model import ModelConfig
-    from labkit.placements import RECIPES
+    from labkit.norms import NORMS
+    from labkit.placements import ALIASES, RECIPES
+    from labkit.unknown import unknown
 
     if recipe is not None:
+        if recipe not in (known := {*RECIPES, *ALIASES}) and recipe in NORMS:
+            print(describe_norm(recipe, dim))
+            return
+        if recipe not in known:
+            raise ValueError(unknown("recipe or norm", recipe, [*RECIPES, *ALIASES, *NORMS]))
         config = ModelConfig(recipe, norm, dim, depth, heads, context=context, kind=kind)
         print(describe(recipe, config))
         return

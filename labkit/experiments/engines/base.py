@@ -9,6 +9,7 @@ from typing import Protocol
 
 from labkit.experiments.engines.limits import run_timeout
 from labkit.experiments.run import CPU, Run
+from labkit.unknown import unknown
 
 # Runs that train together, as one batched model where they are more than one.
 Task = tuple[Run, ...]
@@ -88,7 +89,7 @@ def check_engine(name: str | None = None, address: str | None = None) -> str:
     """Say which engine is meant; ValueError where there is none, or none with an address."""
     name = name or os.environ.get("LABKIT_ENGINE") or "processes"
     if name not in ENGINES:
-        raise ValueError(f"unknown engine {name!r}; choose one of {', '.join(ENGINES)}")
+        raise ValueError(unknown("engine", name, ENGINES))
     if address and name in LOCAL:
         raise ValueError(
             f"an address goes with an engine that knows one; {name!r} trains on this machine, "
