@@ -97,7 +97,7 @@ def describe_norm(name: str, dim: int = 64) -> Description:
         f"{name}: {found.source or 'the identity'}",
         (
             ("equation", found.equation),
-            ("options", options or "none"),
+            ("options", ", ".join(options) or "none"),
             ("learnable", ", ".join(f"{key} ({n:,})" for key, n in learnable.items()) or "nothing"),
             ("in a model", f"labkit show RECIPE --norm {name}"),
         ),

@@ -65,7 +65,7 @@ def test_an_arithmetic_changes_the_class_and_no_parameter():
 @pytest.mark.parametrize(
     ("norm", "arithmetic", "message"),
     [
-        (LayerNorm(8), "bf16", "unknown arithmetic 'bf16'; choose one of bfloat16"),
+        (LayerNorm(8), "bf16", "unknown arithmetic 'bf16'; did you mean 'bfloat16'"),
         (RMSNorm(8), "bfloat16 one-pass", "has no one-pass form"),
         (nn.Identity(), "bfloat16", "for the norms layer and rms, got Identity"),
     ],

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from labkit.norms._common import affine, at_least_float32, check_input, check_parameter
+from labkit.norms.native import is_native, native_rms_norm
 
 
 def rms_norm(
@@ -31,59 +32,6 @@ def rms_norm(
     return affine(wide * torch.rsqrt(mean_square + eps), weight, None).to(x.dtype)
 
 
-# With fewer values the calls cost more than the memory, and torch's own operation has fewer.
-_FEW = 2**15
-
-
-class _NativeRMSNorm(torch.autograd.Function):
-    """`rms_norm` on the CPU in few passes over memory; the backward is torch's LayerNorm kernel.
-
-    With mean 0 put in for its statistics, LayerNorm's backward kernel returns RMSNorm's weight
-    gradient exactly, and RMSNorm's input gradient less `rstd · mean(dy · weight)` in each row:
-    LayerNorm's projection off the constant vector. That is added back.
-    """
-
-    @staticmethod
-    def forward(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        rstd = torch.rsqrt(length.square() / x.shape[-1] + eps)
-        return torch.mul(x, rstd).mul_(weight), rstd
-
-    @staticmethod
-    def setup_context(ctx, inputs, output) -> None:
-        x, weight, _ = inputs
-        ctx.save_for_backward(x, weight, output[1])
-        ctx.mark_non_differentiable(output[1])
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, *grads: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
-        x, weight, rstd = ctx.saved_tensors
-        mask = [ctx.needs_input_grad[0], ctx.needs_input_grad[1], False]
-        dy = grads[0].contiguous()
-        zero = torch.zeros_like(rstd)
-        dx, dweight, _ = torch.ops.aten.native_layer_norm_backward(
-            dy, x, [x.shape[-1]], zero, rstd, weight, None, mask
-        )
-        if dx is not None:
-            dx.add_(rstd * (dy @ weight / x.shape[-1]).unsqueeze(-1))
-        return dx, dweight, None
-
-
-def is_native(x: Tensor, weight: Tensor | None) -> bool:
-    """Say whether `native_rms_norm` takes these: float32 on the CPU, with a gain."""
-    return weight is not None and x.dtype == weight.dtype == torch.float32 and x.is_cpu
-
-
-def native_rms_norm(x: Tensor, weight: Tensor, eps: float | None) -> Tensor:
-    """Compute `rms_norm` over the trailing axes of `weight`, the faster way for the size of x."""
-    if x.numel() < _FEW:
-        return torch.rms_norm(x, weight.shape, weight, eps)
-    eps = torch.finfo(x.dtype).eps if eps is None else eps
-    flat = x.flatten(-weight.ndim).contiguous()
-    return _NativeRMSNorm.apply(flat, weight.flatten(), eps)[0].view_as(x)
-
-
 class RMSNorm(nn.RMSNorm):
     """Own the gain of `rms_norm`; drop in for torch.nn.RMSNorm.
 
@@ -98,19 +46,13 @@ class RMSNorm(nn.RMSNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize the trailing axes that `normalized_shape` names."""
-        weight, shape, eps = self.weight, self.normalized_shape, self.eps
-        fast = is_native(x, weight) and (eps is None or eps >= 0)
-        if fast and 0 < x.numel() < _FEW:  # no call more than torch's own module makes
-            try:
-                return torch.rms_norm(x, shape, weight, eps)
-            except (RuntimeError, ValueError):
-                pass  # a wrong shape is said in words below; the rest happens again
+        shape, weight = self.normalized_shape, self.weight
         if x.shape[-len(shape) :] != shape:
             raise ValueError(
                 f"RMSNorm{tuple(shape)} needs an input that ends in {tuple(shape)}, "
                 f"got {tuple(x.shape)}"
             )
-        if fast and x.numel():
-            return native_rms_norm(x, weight, eps)
+        if is_native(x, weight, self.eps):
+            return native_rms_norm(x, weight, self.eps)
         weight = None if weight is None else weight.flatten()
-        return rms_norm(x.flatten(-len(shape)), weight, eps).view_as(x)
+        return rms_norm(x.flatten(-len(shape)), weight, self.eps).view_as(x)

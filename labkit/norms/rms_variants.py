@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from labkit.norms._common import LastAxis, affine, at_least_float32, check_input, check_parameter
-from labkit.norms.rms_norm import is_native, native_rms_norm
+from labkit.norms.native import is_native, native_rms_norm
 
 _HALF = (torch.float16, torch.bfloat16)
 
@@ -88,7 +88,7 @@ class _Gained(LastAxis):
         """Normalize each vector on the last axis."""
         self.check_width(x)
         weight, offset = self.weight, self.offset
-        if offset is not None and is_native(x, weight) and x.numel() and self.eps >= 0:
+        if offset is not None and is_native(x, weight, self.eps):
             # In float32 nothing is rounded in between: one norm under three names.
             return native_rms_norm(x, weight + offset if offset else weight, self.eps)
         return type(self).function(x, weight, self.eps)
