@@ -88,9 +88,7 @@ def describe_norm(name: str, dim: int = 64) -> Description:
     Its source is in the title. ValueError for a name that is not in NORMS.
     """
     found = facts(name)
-    options = ", ".join(
-        f"{option}={default}" for option, default in found.options.items() if option not in _TORCHS
-    )
+    options = [f"{key}={start}" for key, start in found.options.items() if key not in _TORCHS]
     learnable = {key: p.numel() for key, p in make_norm(name, dim).named_parameters()}
     return Description(
         name,

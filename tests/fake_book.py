@@ -244,7 +244,6 @@ def make(root: Path, package: bool = False) -> Path:
         shutil.copy(REPOSITORY / "chapters" / name, target)
     homework = root / "chapters" / "homework" / "index.md"  # it names chapters that are not here
     homework.write_text(re.sub(r"\(\.\./\w+\.ipynb\)", "(../index.md)", homework.read_text()))
-    shutil.copy(REPOSITORY / "README.md", root)
     shutil.copytree(
         REPOSITORY / "chapters" / "_static", root / "chapters" / "_static", dirs_exist_ok=True
     )

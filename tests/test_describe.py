@@ -1,4 +1,4 @@
-"""`labkit show`, the counts behind it, and README's tables of norms and recipes."""
+"""`labkit show`, the counts behind it, and the tables of norms and recipes."""
 
 import re
 import shutil
@@ -15,7 +15,8 @@ from labkit.norms import NORMS, facts
 from labkit.placements import ALIASES, RECIPES
 from press.book.files import Red
 from press.cli import main
-from press.site.tables import norms_table, recipes_table, tables_page, write_tables
+from press.site import picture
+from press.site.tables import PAGE, norms_table, recipes_table, write_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = ModelConfig(dim=16, depth=4, heads=2, context=8, vocab=11)
@@ -131,23 +132,23 @@ def test_the_tables_name_every_norm_and_recipe():
 
 
 def test_a_stale_table_is_red_and_is_written_anew(tmp_path, monkeypatch, capsys):
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (tmp_path / "README.md").write_text(readme.replace("| `post` |", "| `poste` |"), "utf-8")
-    (tmp_path / "chapters").mkdir()
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    page = (ROOT / PAGE).read_text(encoding="utf-8")
+    for each in (PAGE, "pyproject.toml", picture.PICTURE):
+        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / each, tmp_path / each)
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    (tmp_path / PAGE).write_text(page.replace("| `post` |", "| `poste` |"), "utf-8")
+    drawn = (tmp_path / picture.PICTURE).read_text(encoding="utf-8")
+    (tmp_path / picture.PICTURE).write_text(drawn.replace("qk 0.0", "qk 0.1"), "utf-8")
     monkeypatch.chdir(tmp_path)
     assert main(["book", "tables", "--check"]) == 1
-    assert "table of recipes is not what labkit has" in capsys.readouterr().out
-    assert main(["book", "tables"]) == 0
-    assert (tmp_path / "README.md").read_text(encoding="utf-8") == readme
-    (tmp_path / "README.md").write_text("no marks here")
+    said = capsys.readouterr().out
+    assert "the table of recipes and README's picture: not what labkit has" in said
+    assert main(["book", "tables"]) == main(["book", "tables", "--check"]) == 0
+    assert (tmp_path / PAGE).read_text(encoding="utf-8") == page
+    (tmp_path / PAGE).write_text("no marks here")
     with pytest.raises(Red, match="has lost the marks of its table of norms"):
         write_tables(tmp_path)
-
-
-def test_the_page_of_tables_is_cut_out_of_the_readme():
-    page = tables_page((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert norms_table() in page and recipes_table() in page
 
 
 def test_aliases_are_no_keys():

@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,9 +54,29 @@ def test_the_readme_lists_every_part_of_labkit():
     assert {f"labkit/{part}" for part in packages | modules} <= set(tree())
 
 
+def test_every_file_that_the_page_about_the_house_names_exists():
+    page = text("chapters/house.md")
+    named = re.findall(r"`((?:labkit|chapters|kernels|tests|data)/[\w/.]+)`", page)
+    steps = re.findall(r"(?m)^(\d+)\. ", page)
+    assert steps == [str(n) for n in range(1, 11)] and len(named) > 30
+    assert not [path for path in named if not (ROOT / path).exists()]
+
+
+def test_the_pages_that_the_readme_leads_to_exist_and_the_example_of_a_sweep_runs(tmp_path):
+    links = re.findall(r"\]\(([^)#:]+)\)", text("README.md"))
+    assert len(links) > 8 and not [link for link in links if not (ROOT / link).exists()]
+    (code,) = re.findall(r"```python\n(.*?)```", text("chapters/running.md"), re.S)
+    code = code.replace("steps=100", "steps=2") + "\nprint(len(results))"
+    (tmp_path / "pyproject.toml").touch()
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.strip() == "12", done.stderr
+
+
 def test_every_make_command_in_the_readme_exists():
-    inline = re.findall(r"`make ([a-z -]+)", text("README.md"))
-    in_blocks = re.findall(r"^make ([a-z-]+)", text("README.md"), re.M)
+    pages = text("README.md") + text("chapters/running.md") + text("chapters/cluster.md")
+    inline = re.findall(r"`make ([a-z -]+)", pages)
+    in_blocks = re.findall(r"^make ([a-z-]+)", pages, re.M)
     called = {verb for command in inline + in_blocks for verb in command.split()}
     assert {"book", "test"} <= called <= verbs()
 

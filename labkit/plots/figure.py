@@ -92,9 +92,12 @@ class Figure(Shown):
         if path.suffix == ".png":
             path.write_bytes(self.png())
         elif path.suffix in (".svg", ".pdf"):
-            undated = {"Date" if path.suffix == ".svg" else "CreationDate": None}
+            # Without a date equal figures are equal files.
+            svg = {"Date": None, "Description": self.alt}
             with book():
-                self.fig.savefig(path, metadata=undated)
+                self.fig.savefig(
+                    path, metadata=svg if path.suffix == ".svg" else {"CreationDate": None}
+                )
             _close(self.fig)
         else:
             raise ValueError(f"a figure is saved as .png, .svg or .pdf, got {path.name!r}")

@@ -128,13 +128,15 @@ def compare_twins() -> int:
 def write_tables(
     check: Annotated[bool, Option("--check", help="write nothing; red where they differ")] = False,
 ) -> int:
-    """Write README's tables from NORMS and RECIPES."""
-    from press.site import tables
+    """Write the tables of norms and recipes, and README's picture of the ladder."""
+    from press.site import picture, tables
 
-    stale = tables.write_tables(find_root(), check=check)
+    stale = [f"the table of {name}" for name in tables.write_tables(find_root(), check=check)]
+    stale += picture.write_picture(find_root(), check=check)
     if check and stale:
-        print(f"red     README's table of {' and of '.join(stale)} is not what labkit has")
-        print("    write it anew: `labkit book tables`")
+        print(
+            f"red     {' and '.join(stale)}: not what labkit has; write anew: `labkit book tables`"
+        )
         return 1
     written = f"{', '.join(stale) or 'nothing'} written"
     print(f"tables: {'as labkit has them' if check else written}")

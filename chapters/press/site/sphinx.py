@@ -80,7 +80,6 @@ def content_key(root: Path, size: str) -> str:
         *root.glob(f".labkit/replays-{size}.json"),
         *sorted(ledger.glob("*.json")),
         *sorted((root / "data").glob("*.csv")),
-        *root.glob("README.md"),
         *(p for package in PACKAGES for p in files_below(root / package) if p.suffix == ".py"),
     ]
     digest = hashlib.sha256(f"{size}\n{tools()}".encode())

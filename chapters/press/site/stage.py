@@ -27,7 +27,6 @@ from press.site.outline import outlines
 from press.site.page import page
 from press.site.scoreboard import scoreboard
 from press.site.standings import standings_page
-from press.site.tables import tables_page
 
 # A package, and how many parts of a module's name make its page: labkit.norms, normkernels.
 PACKAGES = {"labkit": 2, "kernels/normkernels": 1}
@@ -70,9 +69,6 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     for name in guide.GUIDE:
         files[name] = guide.page(files[name].decode(), root, book).encode()
     files["references.md"] = REFERENCES.encode()
-    readme = root / "README.md"
-    if readme.is_file():  # a book without the package, as in the tests, has none
-        files["tables.md"] = tables_page(readme.read_text(encoding="utf-8")).encode()
     recorded = recorded_ledgers(root, size)
     files["scoreboard.md"] = scoreboard(claims, titles, recorded).encode()
     files["leaderboard.md"] = standings_page(executed_notebooks(root, size), titles).encode()

@@ -1,7 +1,7 @@
-"""Keep the tables of norms and recipes in README true: they are written from NORMS and RECIPES.
+"""Keep the page of norms and recipes true: its tables are written from NORMS and RECIPES.
 
-README.md between `<!-- norms -->` and `<!-- /norms -->`, and the same for recipes. The site's
-page of tables is cut out of README, so that building it needs no torch.
+They stand in chapters/tables.md, between `<!-- norms -->` and `<!-- /norms -->`, and the same for
+recipes, so that a code host shows them too, and building the site needs no torch.
 """
 
 import re
@@ -10,12 +10,13 @@ from pathlib import Path
 from press.book.files import Red
 
 NAMES = ("norms", "recipes")
+PAGE = Path("chapters") / "tables.md"
 
 
 def write_tables(root: Path, *, check: bool = False) -> list[str]:
-    """Bring README's tables up to date and name those that were not; with `check`, only look."""
-    readme = root / "README.md"
-    before = after = readme.read_text(encoding="utf-8")
+    """Bring the tables up to date and name those that were not; with `check`, only look."""
+    page = root / PAGE
+    before = after = page.read_text(encoding="utf-8")
     made = {"norms": norms_table, "recipes": recipes_table}
     stale = []
     for name in NAMES:
@@ -25,28 +26,19 @@ def write_tables(root: Path, *, check: bool = False) -> list[str]:
             stale.append(name)
             after = after[:start] + table + after[end:]
     if not check and after != before:
-        readme.write_text(after, encoding="utf-8")
+        page.write_text(after, encoding="utf-8")
     return stale
 
 
 def span(text: str, name: str) -> tuple[int, int]:
-    """Find where a table of README begins and ends."""
+    """Find where a table of the page begins and ends."""
     found = re.search(f"<!-- {name} -->(.*?)<!-- /{name} -->", text, re.S)
     if found is None:
         raise Red(
-            f"README.md has lost the marks of its table of {name}; put <!-- {name} --> and "
+            f"{PAGE} has lost the marks of its table of {name}; put <!-- {name} --> and "
             f"<!-- /{name} --> where it belongs"
         )
     return found.span(1)
-
-
-def tables_page(readme: str) -> str:
-    """Make the site's page of both tables out of README."""
-    parts = ["# Norms and recipes\n"]
-    for name in NAMES:
-        start, end = span(readme, name)
-        parts.append(f"## {name.capitalize()}\n\n{readme[start:end].strip()}\n")
-    return "\n".join(parts)
 
 
 def norms_table() -> str:
