@@ -74,6 +74,7 @@ check: setup ## Check format, lint, types, imports, twins and claims; edit nothi
 	try "import layers" .venv/bin/lint-imports --no-logo; \
 	try "twins" $(LABKIT) book pairs; \
 	try "tables" $(LABKIT) book tables --check; \
+	try "content" $(LABKIT) book lint; \
 	if [ -f build/claims/$(SIZE).json ]; \
 	then try "claims" $(LABKIT) book check --size $(SIZE); \
 	else echo "check: claims not compared, because nothing was built yet (make book does both)"; fi; \

@@ -124,6 +124,16 @@ def compare_twins() -> int:
     return 0
 
 
+@app.command("lint")
+def lint_content() -> int:
+    """Say every fault of text, ledger and tables at once; edits nothing."""
+    from press.lint import lint  # needs jupytext
+
+    faults = list(lint(find_root()))
+    print("\n".join([*faults, f"lint: {len(faults) or 'no'} faults"]))
+    return 1 if faults else 0
+
+
 @app.command("tables")
 def write_tables(
     check: Annotated[bool, Option("--check", help="write nothing; red where they differ")] = False,

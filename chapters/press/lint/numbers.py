@@ -1,4 +1,4 @@
-"""Read a chapter's prose as the tests of it need: blocks, the numbers typed in them, words."""
+"""Find numbers in prose that a run should have printed: typed ones, and values of a claim."""
 
 import re
 from collections.abc import Iterator, Mapping

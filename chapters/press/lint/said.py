@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from press.book.percent import cells_of
@@ -57,13 +56,6 @@ def misstatements(text: str, claims: Claims) -> list[str]:
                 found.append(f"{wrong}: {' '.join(sentence.split())}")
         prose_before = markdown
     return found
-
-
-def check(root: Path, claims: Claims) -> dict[str, list[str]]:
-    """List what each chapter says wrongly of its verdicts."""
-    paths = sorted((root / "chapters").glob("[0-9][0-9]_*.py"))
-    said = {p.stem: misstatements(p.read_text(encoding="utf-8"), claims) for p in paths}
-    return {name: wrong for name, wrong in said.items() if wrong}
 
 
 def _wrong(sentence: str, near: list[str], claims: Claims) -> str:

@@ -1,0 +1,199 @@
+"""What a chapter must be: the book's bones, nothing measured typed, short cells, figures told."""
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jupytext
+
+from press.book import chapters
+from press.book.cells import Cell, claim_cells, code_cells, exercise_numbers
+from press.book.chapters import Chapter
+from press.book.ledger import collect
+from press.lint.numbers import repeated_values, typed_numbers
+from press.lint.said import misstatements
+from press.site.outline import questions, words
+
+WORDS = range(2000, 5501)
+LINES_ON_AVERAGE, MOST_LINES = 14, 25  # of a code cell
+CLAIMS, EXERCISES, HELPED = 6, 6, 5
+BONES = (
+    "**Question.**",
+    "**What you will see",
+    "## Predict",
+    "where it goes wrong",
+    "## Exercises",
+    "## What you now know",
+    "## References",
+)
+PROOF = re.compile(r"\b(prove|proof|show that)\b", re.I)
+SLIDER = re.compile(r"\bplots\.(explore|frames)\(")
+CITED = re.compile(r"\{cite:[pt]\}`([^`]+)`")
+
+
+@dataclass(frozen=True)
+class Text:
+    """A chapter as the rules read it: its text, its twin, and what is recorded of its claims."""
+
+    chapter: Chapter
+    source: str
+    twin: Mapping[str, Any]
+    ledger: Mapping[str, Mapping[str, Any]]  # the claims of all chapters, as recorded
+
+    @classmethod
+    def read(cls, chapter: Chapter, ledger: Mapping[str, Mapping[str, Any]]) -> "Text":
+        """Read a chapter and its twin."""
+        twin = json.loads(chapter.twin.read_text(encoding="utf-8"))
+        return cls(chapter, chapter.source.read_text(encoding="utf-8"), twin, ledger)
+
+    @property
+    def name(self) -> str:
+        """The chapter's name, as in 04_qk_norm."""
+        return self.chapter.name
+
+    @cached_property
+    def prose(self) -> list[str]:
+        """The Markdown cells."""
+        cells = chapters.read(self.chapter).cells
+        return [cell.source for cell in cells if cell.cell_type == "markdown"]
+
+    @cached_property
+    def code(self) -> list[Cell]:
+        """The code cells."""
+        return code_cells(self.chapter)
+
+
+def find_typed_numbers(text: Text) -> Iterator[str]:
+    """No measured number is typed: a cell prints it, or it is quoted with its citation."""
+    for markdown in text.prose:
+        for one in typed_numbers(markdown):
+            yield (
+                f"{one.number} is typed (… {one.around} …); a cell prints a number, a citation in "
+                "the same paragraph or row quotes it, math shows its arithmetic"
+            )
+
+
+def find_repeated_values(text: Text) -> Iterator[str]:
+    """No value of a claim is typed: its card shows it."""
+    own = {name: claim for name, claim in text.ledger.items() if claim["chapter"] == text.name}
+    for markdown in text.prose:
+        for one in repeated_values(markdown, own):
+            yield f"{one.number} is a claim's value (… {one.around} …); its card shows it"
+
+
+def hold_words_against_the_ledger(text: Text) -> Iterator[str]:
+    """A sentence about a verdict says what is recorded."""
+    yield from misstatements(text.source, text.ledger)
+
+
+def count_words(text: Text) -> Iterator[str]:
+    """A chapter is read in one go."""
+    if (count := sum(map(words, text.prose))) not in WORDS:
+        yield f"has {count} words; a chapter has {WORDS.start} to {WORDS.stop - 1}"
+
+
+def measure_cells(text: Text) -> Iterator[str]:
+    """Code is Python, and short enough to be read."""
+    lengths = []
+    for cell in text.code:
+        try:
+            ast.parse(cell.source)
+        except SyntaxError as error:
+            yield f"cell {cell.index} is not Python: {error}"
+        lengths.append(sum(bool(line.strip()) for line in cell.source.splitlines()))
+        if lengths[-1] > MOST_LINES:
+            yield f"cell {cell.index} has {lengths[-1]} lines; at most {MOST_LINES}"
+    if lengths and (mean := sum(lengths) / len(lengths)) > LINES_ON_AVERAGE:
+        yield f"its cells have {mean:.1f} lines on average; at most {LINES_ON_AVERAGE}"
+
+
+def find_bones(text: Text) -> Iterator[str]:
+    """The parts that every chapter has, in one order."""
+    whole = "\n".join(text.prose).casefold()
+    at = {bone: whole.find(bone.casefold()) for bone in BONES}
+    yield from (f"lacks {bone!r}" for bone, place in at.items() if place < 0)
+    if (places := list(at.values())) != sorted(places):
+        yield f"its parts stand in another order than {', '.join(BONES)}"
+
+
+def ask_something(text: Text) -> Iterator[str]:
+    """The paragraph **Question.** ends on a question: the preface shows it."""
+    if not questions(text.prose):
+        yield "its paragraph **Question.** does not end on a question, which the preface shows"
+
+
+def count_claims_and_exercises(text: Text) -> Iterator[str]:
+    """A chapter claims, asks, proves, helps, and has something to move."""
+    made = {card["id"] for card in collect(text.twin, text.name)} | {*claim_cells(text.chapter)}
+    if len(made) < CLAIMS:
+        yield f"makes {len(made)} claims; {CLAIMS} at least"
+    for name in sorted(made):
+        if not name.startswith(f"{text.name[:2]}-"):
+            yield f"the id of a claim begins with {text.name[:2]}-, got {name}"
+    numbers = exercise_numbers(text.chapter)
+    if twice := sorted({number for number in numbers if numbers.count(number) > 1}):
+        yield f"exercise {', '.join(twice)} is there twice"
+    if len(numbers) < EXERCISES:
+        yield f"has {len(numbers)} exercises; {EXERCISES} at least"
+    whole = "\n".join(text.prose)
+    task = re.sub(r"(?s)<details>.*?</details>", "", whole.partition("## Exercises")[2])
+    if not PROOF.search(task):
+        yield "no exercise asks for a proof"
+    solved = whole.count("<summary>Solution</summary>") + text.source.count('tags=["solution"]')
+    helped = {"hints": whole.count("<summary>Hint</summary>"), "solutions": solved,
+              "cells that check an exercise": text.source.count('tags=["exercise"]')}  # fmt: skip
+    yield from (f"has {n} {what}; {HELPED} at least" for what, n in helped.items() if n < HELPED)
+    if not any(SLIDER.search(cell.source) for cell in text.code):
+        yield "has nothing to move; plots.explore(…) or plots.frames(…)"
+
+
+def find_wordless_figures(text: Text) -> Iterator[str]:
+    """Every figure has an alternative text and a caption."""
+    pictures = 0
+    for cell in text.twin["cells"]:
+        for output in cell.get("outputs", []):
+            about = output.get("metadata", {}).get("labkit", {})
+            if any(kind.startswith("image/") for kind in output.get("data", {})):
+                pictures += 1
+                if len(about.get("alt", "").split()) < 5 or not about.get("caption", "").strip():
+                    yield f"the figure of cell {cell['id']} has no caption or alternative text"
+    if not pictures:
+        yield "shows no figure"
+
+
+def save_in_jupyterlab(text: Text) -> Iterator[str]:
+    """Saving it in JupyterLab would change nothing."""
+
+    def below_the_header(source: str) -> str:
+        return source.split("# ---\n", 2)[2]
+
+    saved = jupytext.writes(jupytext.read(text.chapter.source), fmt="py:percent")
+    if below_the_header(saved) != below_the_header(text.source):
+        yield "saving it in JupyterLab would change it; save it there once"
+
+
+def look_up_citations(text: Text) -> Iterator[str]:
+    """Every work that is cited stands in the bibliography."""
+    path = text.chapter.source.parent / "references.bib"
+    keys = set(re.findall(r"(?m)^@\w+\{([^,]+),", path.read_text(encoding="utf-8")))
+    cited = {key.strip() for group in CITED.findall(text.source) for key in group.split(",")}
+    yield from (f"cites {key}, which references.bib lacks" for key in sorted(cited - keys))
+
+
+CHAPTER: tuple[Callable[[Text], Iterator[str]], ...] = (
+    find_typed_numbers,
+    find_repeated_values,
+    hold_words_against_the_ledger,
+    count_words,
+    measure_cells,
+    find_bones,
+    ask_something,
+    count_claims_and_exercises,
+    find_wordless_figures,
+    save_in_jupyterlab,
+    look_up_citations,
+)

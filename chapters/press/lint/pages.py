@@ -1,0 +1,163 @@
+"""What stands around the chapters: links, threads, pages, words, symbols, errata, bibliography."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from press.site import crossrefs, errata, guide, links, wordlists
+from press.site.outline import MATH, Book
+from press.site.places import Place, missing, place_of, slug
+
+TIES = 2  # other chapters that a chapter is tied to, at least
+
+
+@dataclass(frozen=True)
+class Around:
+    """A book's folder, and its chapters as seen from outside."""
+
+    root: Path
+    book: Book
+
+    def typed(self, name: str) -> str:
+        """Read a page that somebody typed."""
+        return (self.root / "chapters" / name).read_text(encoding="utf-8")
+
+    def wrong(self, where: str, places: Iterable[Place]) -> Iterator[str]:
+        """Say which places do not exist."""
+        found = (missing(place, self.book) for place in places)
+        yield from (f"{where}: there is {said}" for said in found if said)
+
+
+def follow_references(around: Around) -> Iterator[str]:
+    """Every place that a chapter refers to exists, and every link to another arrives."""
+    names = {one.name: one for one in around.book.values()}
+    for one in around.book.values():
+        places = [p for p in links.places(one.prose) if p.kind or p.number in around.book]
+        yield from around.wrong(one.name, places)
+        for name, anchor in re.findall(r"\]\((\d\d_\w+)\.ipynb(?:#([^)]*))?\)", one.prose):
+            if name not in names:
+                yield f"{one.name}: links to {name}, which is no chapter"
+            elif anchor and anchor not in {slug(heading) for heading in names[name].headings}:
+                yield f"{one.name}: links to {name}#{anchor}, which is no heading there"
+
+
+def know_sizes(around: Around) -> Iterator[str]:
+    """A chapter's twin says what memory its kernel and its runs take: the server's table needs it."""
+    for one in around.book.values():
+        if {*one.memory} != {"kernel", "run"}:
+            yield f"{one.name}: its twin does not say what its kernel and its runs hold; `make book`"
+
+
+def follow_threads(around: Around) -> Iterator[str]:
+    """Threads lead forward between places that exist, and tie each chapter to two others."""
+    tied: dict[str, set[str]] = {number: set() for number in around.book}
+    for row in crossrefs.threads(around.root):
+        a, b = place_of(row["at"]), place_of(row["to"])
+        yield from around.wrong("data/crossrefs.csv", [a, b])
+        if a.number >= b.number or not row["thread"]:
+            yield f"data/crossrefs.csv: {row['at']} to {row['to']} leads backwards or has no thread"
+        tied.setdefault(a.number, set()).add(b.number)
+        tied.setdefault(b.number, set()).add(a.number)
+    for number, others in tied.items():
+        if len(others) < TIES:
+            yield f"data/crossrefs.csv: ties {number} to {len(others)} others; {TIES} at least"
+
+
+def fill_pages(around: Around) -> Iterator[str]:
+    """Typed pages point at places that exist, are filled whole, and are listed by the preface."""
+    listed = set(re.findall(r"(?m)^([a-z]+)$", around.typed("index.md")))
+    for name in guide.GUIDE:
+        typed = around.typed(name)
+        yield from around.wrong(name, links.places(typed))
+        shown = guide.page(typed, around.root, around.book)
+        if left := guide.MARK.search(shown) or re.search(r"\[\[.*", shown):
+            yield f"{name}: {left.group()} is not filled"
+        if name != "index.md" and Path(name).stem not in listed:
+            yield f"index.md: lists no {Path(name).stem}"
+
+
+def count_lessons(around: Around) -> Iterator[str]:
+    """Each chapter is the matter of one of the course's ten lessons."""
+    typed = around.typed("course.md")
+    lessons = re.findall(r"(?m)^## Lesson (\d+)\.", typed)
+    if lessons != [str(n) for n in range(1, 11)]:
+        yield f"course.md: has the lessons {', '.join(lessons)}; 1 to 10, in order"
+    used = [n for match in guide.MARK.finditer(typed) for n in match[2].split()]
+    if used != sorted(around.book):
+        yield f"course.md: its lessons use the chapters {', '.join(used)}; each once, in order"
+
+
+def look_up_words(around: Around) -> Iterator[str]:
+    """Terms are sorted, explained once, and said where they lead."""
+    rows = wordlists.rows(around.root, "glossary.csv", wordlists.GLOSSARY)
+    terms = [row["term"].casefold() for row in rows]
+    if terms != sorted(set(terms)):
+        yield "data/glossary.csv: terms are sorted, each once"
+    for row in rows:
+        where = f"data/glossary.csv, {row['term']}"
+        place = place_of(row["where"])
+        yield from around.wrong(where, [place])
+        if not row["meaning"].endswith((".", ").")):
+            yield f"{where}: its meaning ends in a full stop"
+        said = (row["said"] or row["term"]).casefold()
+        chapter = around.book.get(place.number)
+        if chapter and said not in chapter.prose.casefold():
+            yield f"{where}: {row['where']} does not say {said!r}"
+
+
+def look_up_symbols(around: Around) -> Iterator[str]:
+    """Symbols are used where they are listed."""
+    rows = wordlists.rows(around.root, "notation.csv", wordlists.NOTATION)
+    if len({row["symbol"] for row in rows}) != len(rows):
+        yield "data/notation.csv: a symbol is there twice"
+    for row in rows:
+        symbol, numbers = row["symbol"], row["where"].split()
+        if not numbers:
+            yield f"data/notation.csv, {symbol}: no chapter uses it"
+        before = "" if symbol.startswith("\\") else r"(?<![A-Za-z\\])"
+        for number in filter(around.book.get, numbers):
+            math = " ".join(MATH.findall(around.book[number].prose))
+            if not re.search(before + re.escape(symbol) + "(?![A-Za-z])", math):
+                yield f"data/notation.csv, {symbol}: chapter {number} does not use it"
+
+
+def look_up_errata(around: Around) -> Iterator[str]:
+    """Every erratum names a source, and the place of the book that shows it."""
+    works = errata.works(around.root)
+    for row in errata.read(around.root):
+        where = f"data/errata.csv, {row['source']}"
+        if not all(row.values()):
+            yield f"{where}: a field is empty"
+        source = row["source"]
+        if not (source in works or " " in source or source.startswith("[")):
+            yield f"{where}: is no key of references.bib"
+        yield from around.wrong(where, map(place_of, row["where"].split(";")))
+
+
+def hold_the_bibliography(around: Around) -> Iterator[str]:
+    """Every entry is cited, every citation has its entry; they are sorted, each once."""
+    folder, root = around.root / "chapters", around.root
+    paths = [*folder.glob("*.py"), *folder.glob("*.md"), *(root / "data").glob("*.csv")]
+    texts = (path.read_text(encoding="utf-8") for path in paths)
+    groups = (group for text in texts for group in re.findall(r"\{cite:\w+\}`([^`]+)`", text))
+    cited = {key for group in groups for key in re.split(r",\s*", group)}
+    cited |= {row["source"] for row in errata.read(root) if " " not in row["source"]}
+    keys = re.findall(r"(?m)^@\w+\{([^,\s]+),", around.typed("references.bib"))
+    yield from (f"references.bib: nothing cites {key}" for key in sorted({*keys} - cited))
+    yield from (f"references.bib: lacks {key}, which is cited" for key in sorted(cited - {*keys}))
+    if keys != sorted(set(keys)):
+        yield "references.bib: entries are sorted, each once"
+
+
+PAGES: tuple[Callable[[Around], Iterator[str]], ...] = (
+    know_sizes,
+    follow_references,
+    follow_threads,
+    fill_pages,
+    count_lessons,
+    look_up_words,
+    look_up_symbols,
+    look_up_errata,
+    hold_the_bibliography,
+)

@@ -1,0 +1,324 @@
+"""The book has no fault that the linter knows, and the linter knows those that are planted."""
+
+import json
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from press.book import chapters
+from press.book.ledger import load_recorded
+from press.cli import main
+from press.lint import chapter, ledger, pages
+from press.lint.chapter import Text
+from press.lint.numbers import repeated_values, typed_numbers
+from press.lint.said import misstatements
+from press.site.holm import sort
+from press.site.outline import Book, outlines, words
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_book_has_no_faults(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    status = main(["book", "lint"])
+    assert (status, capsys.readouterr().out) == (0, "lint: no faults\n")
+
+
+def test_every_fault_of_a_book_is_told_at_once(tmp_path, capsys, monkeypatch):
+    copy_of_the_book(tmp_path)
+    text = tmp_path / "chapters" / "03_rmsnorm.py"
+    text.write_text(text.read_text() + "\n# %% [markdown]\n# It fell to 1.94.\n")
+    twin = json.loads(text.with_suffix(".ipynb").read_text())
+    twin["cells"].append({"cell_type": "markdown", "id": "x", "source": "See [[03#Nowhere]]."})
+    text.with_suffix(".ipynb").write_text(json.dumps(twin))
+    (tmp_path / "chapters" / "04_qk_norm.ipynb").unlink()
+    monkeypatch.chdir(tmp_path)
+    assert main(["book", "lint"]) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert "04_qk_norm: was not executed; `make book` writes its twin" in said
+    assert any(line.startswith("03_rmsnorm: 1.94 is typed (… It fell to 1.94.") for line in said)
+    assert "03_rmsnorm: there is no heading 'Nowhere' in 03_rmsnorm" in said
+    assert said[-1] == f"lint: {len(said) - 1} faults"
+
+
+# -- planted: a chapter --------------------------------------------------------------------
+SOURCE = ROOT / "chapters" / "03_rmsnorm.py"
+
+
+def faults(rule, old: str, new: str, tmp_path: Path, twin: str = "") -> list[str]:
+    """Edit a copy of a chapter, or of its twin, and ask one rule."""
+    one = chapters.Chapter(SOURCE.stem, tmp_path / SOURCE.name, SOURCE.with_suffix(".ipynb"))
+    shutil.copy(ROOT / "chapters" / "references.bib", tmp_path)
+    source = SOURCE.read_text(encoding="utf-8")
+    assert old in source
+    one.source.write_text(source.replace(old, new), encoding="utf-8")
+    text = Text.read(one, load_recorded(ROOT, "book")["claims"])
+    if twin:
+        executed = SOURCE.with_suffix(".ipynb").read_text(encoding="utf-8")
+        assert twin in executed
+        text = replace(text, twin=json.loads(executed.replace(twin, "")))
+    return list(rule(text))
+
+
+LONG = "# %%\n" + "x = 1\n" * 26
+MEDIUM = ("# %%\n" + "x = 1\n" * 20) * 60
+
+
+@pytest.mark.parametrize(
+    "rule, old, new, said",
+    [
+        (chapter.find_typed_numbers, "## Predict", "It fell to 1.94.\n# ## Predict", "is typed"),
+        (chapter.count_words, "## Predict", "word " * 5000 + "\n# ## Predict", "words; a"),
+        (chapter.measure_cells, "# %% [markdown]", LONG + "# %% [markdown]", "has 26 lines"),
+        (chapter.measure_cells, "# %% [markdown]", MEDIUM + "# %% [markdown]", "lines on average"),
+        (chapter.measure_cells, "# %% [markdown]", "# %%\nx =\n# %% [markdown]", "is not Python"),
+        (chapter.find_bones, "## Predict", "## Guess", "lacks '## Predict'"),
+        (chapter.find_bones, "## Predict", "## Exercises\n# ## Predict", "in another order"),
+        (chapter.ask_something, "**Question.**", "**Answer.**", "does not end on a question"),
+        (chapter.count_claims_and_exercises, "<summary>Hint</summary>", "Hint", "has 0 hints; 5"),
+        (chapter.count_claims_and_exercises, "plots.explore(", "plots.exp(", "has nothing to move"),
+        (chapter.count_claims_and_exercises, '    "03-', '    "04-', "begins with 03-, got 04-"),
+        (chapter.save_in_jupyterlab, "# %% [markdown]", "# %%  [markdown]", "would change it"),
+        (chapter.look_up_citations, "{cite:p}`", "{cite:p}`nobody2030, ", "cites nobody2030"),
+    ],
+)  # fmt: skip
+def test_a_fault_of_a_chapter_is_found(rule, old, new, said, tmp_path):
+    assert [fault for fault in faults(rule, old, new, tmp_path) if said in fault]
+
+
+def test_a_figure_without_words_and_a_wrong_verdict_are_found(tmp_path):
+    executed = json.loads(SOURCE.with_suffix(".ipynb").read_text(encoding="utf-8"))
+    outputs = [output for cell in executed["cells"] for output in cell.get("outputs", [])]
+    about = [output["metadata"].get("labkit", {}) for output in outputs if "metadata" in output]
+    caption = next(one["caption"] for one in about if one.get("kind") == "figure")
+    blank = json.dumps(caption, ensure_ascii=False)[1:-1]
+    (found,) = faults(chapter.find_wordless_figures, "", "", tmp_path, twin=blank)
+    assert found.endswith("has no caption or alternative text")
+    recorded = load_recorded(ROOT, "book")["claims"]
+    name = next(name for name, claim in recorded.items() if claim["verdict"] == "holds")
+    wrong = f"The card of `{name}` is contradicted.\n# ## Predict"
+    found = faults(chapter.hold_words_against_the_ledger, "## Predict", wrong, tmp_path)
+    assert found and found[0].startswith("says contradicted, but")
+
+
+# -- planted: the ledger ---------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "rule, change, said",
+    [
+        (ledger.judge_again, {"verdict": "contradicted"}, "as contradicted; its values"),
+        (ledger.judge_again, {"interval": [-9.0, 9.0]}, "its values make it"),
+        (ledger.judge_again, {"seeds": 77}, "says 77 seeds; it has"),
+        (ledger.judge_again, {"weak": None}, "weak; it is otherwise"),
+        (ledger.refuse_width_zero, {"interval": [0.1, 0.1]}, "whose interval has no width"),
+        (ledger.refuse_markup, {"statement": "A \\frac"}, "holds markup"),
+    ],
+)  # fmt: skip
+def test_a_fault_of_the_ledger_is_found(rule, change, said):
+    recorded = load_recorded(ROOT, "book")["claims"]
+    assert not list(rule(recorded, []))
+    name = next(
+        name
+        for name, claim in recorded.items()
+        if sort(claim) == "finding" and claim["verdict"] == "holds" and len(claim["values"]) == 5
+    )
+    weak = {"weak": not recorded[name]["weak"]} if "weak" in change else {}
+    (fault,) = [
+        f for f in rule({**recorded, name: recorded[name] | change | weak}, []) if name in f
+    ][:1]
+    assert said in fault
+
+
+def test_a_claim_that_only_one_of_chapter_and_ledger_has_is_found():
+    recorded = load_recorded(ROOT, "book")["claims"]
+    one = chapters.Chapter(SOURCE.stem, SOURCE, SOURCE.with_suffix(".ipynb"))
+    text = Text.read(one, recorded)
+    assert next(ledger.match_the_chapters({}, [text])).endswith("is made, and not recorded")
+    other = {**recorded, "03-nobody": {}}
+    assert "03-nobody is recorded, and no chapter makes it" in ledger.match_the_chapters(
+        other, [text]
+    )
+
+
+def test_a_chapter_with_too_many_findings_is_found(monkeypatch):
+    monkeypatch.setattr(ledger, "TOGETHER", 1)
+    assert "findings together; at most 1" in next(
+        ledger.limit_families(load_recorded(ROOT, "book")["claims"], [])
+    )
+
+
+def test_a_claim_that_comes_from_others_is_what_they_make():
+    """In time a step's price counts: fewer steps, divided by it."""
+    claims = load_recorded(ROOT, "book")["claims"]
+    gained, fewer, price = (
+        claims[f"08-{name}"]["values"]
+        for name in ("time-gained", "fewer-steps", "a-step-costs-more")
+    )
+    assert gained == pytest.approx([a / b for a, b in zip(fewer, price, strict=True)], rel=1e-4)
+
+
+# -- planted: what stands around ----------------------------------------------------------------
+@cache
+def book() -> Book:
+    found = chapters.find(ROOT)
+    return outlines({one.name: json.loads(one.twin.read_text()) for one in found})
+
+
+def copy_of_the_book(root: Path) -> Path:
+    ignored = shutil.ignore_patterns("press", "_static", "__pycache__")
+    shutil.copytree(ROOT / "chapters", root / "chapters", ignore=ignored)
+    shutil.copytree(ROOT / "data", root / "data", ignore=shutil.ignore_patterns("records"))
+    (root / "pyproject.toml").touch()
+    return root
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory) -> Path:
+    return copy_of_the_book(tmp_path_factory.mktemp("book"))
+
+
+@pytest.mark.parametrize(
+    "rule, path, old, new, said",
+    [
+        (pages.follow_threads, "data/crossrefs.csv", "00", "99", "there is no chapter 99"),
+        (pages.fill_pages, "chapters/paths.md", "[[02]]", "[[02#Gone]]", "no heading 'Gone'"),
+        (pages.fill_pages, "chapters/index.md", "\nrunning\n", "\n", "index.md: lists no running"),
+        (pages.fill_pages, "chapters/paths.md", "<!-- sizes -->", "[[no place]]", "a place is"),
+        (pages.count_lessons, "chapters/course.md", "## Lesson 3.", "## Lesson 4.", "the lessons"),
+        (pages.count_lessons, "chapters/course.md", "<!-- lesson 01 -->", "", "use the chapters"),
+        (pages.look_up_words, "data/glossary.csv", "BatchNorm", "ZNorm", "terms are sorted"),
+        (pages.look_up_symbols, "data/notation.csv", "gamma", "digamma", "does not use it"),
+        (pages.look_up_errata, "data/errata.csv", "zhang2019", "zhang2119", "is no key of"),
+        (pages.hold_the_bibliography, "chapters/references.bib", "{zhang2019", "{zhang2119",
+         "lacks zhang2019, which is cited"),
+    ],
+)  # fmt: skip
+def test_a_fault_around_the_chapters_is_found(rule, path, old, new, said, copied):
+    file = copied / path
+    before = file.read_text(encoding="utf-8")
+    assert old in before
+    try:
+        file.write_text(before.replace(old, new), encoding="utf-8")
+        found = told(rule, copied)
+    finally:
+        file.write_text(before, encoding="utf-8")
+    assert [fault for fault in found if said in fault], found
+    assert not told(rule, copied)
+
+
+def told(rule, root: Path) -> list[str]:
+    try:
+        return list(rule(pages.Around(root, book())))
+    except ValueError as error:
+        return [str(error)]
+
+
+def test_a_twin_that_does_not_say_its_memory_is_found():
+    one = replace(book()["03"], memory={"run": "1G"})
+    around = pages.Around(ROOT, {**book(), "03": one})
+    assert "its kernel and its runs" in next(pages.know_sizes(around))
+
+
+def test_a_reference_that_leads_nowhere_is_found():
+    one = replace(book()["03"], prose="[a](04_qk_norm.ipynb#gone), [b](99_x.ipynb), [[03#Nowhere]]")
+    found = list(pages.follow_references(SimpleNamespace(book={**book(), "03": one}, wrong=(
+        pages.Around(ROOT, book()).wrong))))  # fmt: skip
+    assert "03_rmsnorm: links to 04_qk_norm#gone, which is no heading there" in found
+    assert "03_rmsnorm: links to 99_x, which is no chapter" in found
+    assert "03_rmsnorm: there is no heading 'Nowhere' in 03_rmsnorm" in found
+
+
+# -- numbers --------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("The loss fell to 1.94.", ["1.94"]),
+        ("It fell by 31 %, or 31 per cent.", ["31 %", "31 per cent"]),
+        ("They differ by −0.052.", ["−0.052"]),
+        ("A rate of 0.05 or 2.5 is a setting.", []),
+        ("A 95 % interval; 30 % are enough, or 1 per cent.", []),
+        ("The loss is $1.94$, from $3.88/2 = 1.94$.", []),
+        ("Betas of `0.98` and 1,797 digits.", []),
+        ("They report 28.41 BLEU {cite:p}`vaswani2017`.", []),
+        ("They report 28.41 BLEU (arXiv 1706.03762).", []),
+        ("They report 28.41 [here](https://example.org/1.25).", []),
+        ("Quoted {cite:p}`a`: 28.41.\n\nOurs: 27.93.", ["27.93"]),
+        ("| a | b |\n| --- | --- |\n| {cite:t}`x` | 1.25 |\n| ours | 1.26 |", ["1.26"]),
+        ("- 3.14 {cite:p}`x`\n- 2.71", ["2.71"]),
+        ("```python\nx = 1.234\n```", []),
+        ("Version 2.13.0, section 3.4.12, v1.25.", []),
+        ("$d$ and 1.44, then $x$.", ["1.44"]),
+        ("See [section](02_x.ipynb#a-1.25).", []),
+    ],
+)
+def test_what_counts_as_typed(text, found):
+    assert [one.number for one in typed_numbers(text)] == found
+
+
+CLAIM = {
+    "kind": "at",
+    "statement": "It is 0.42 lower, at 1.94.",
+    "values": [0.41, 0.42, 0.4325],
+    "published": "8.45 BLEU",
+}
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("As $1.94$ shows {cite:p}`x`.", ["1.94"]),
+        ("A difference of 0.421.", ["0.421"]),
+        ("A difference of 0.43, or −0.42.", ["−0.42"]),
+        ("They report 8.45.", []),
+        ("`1.94` in code.", []),
+    ],
+)
+def test_a_claims_value_is_found_even_in_math(text, found):
+    assert [one.number for one in repeated_values(text, {"01-x": CLAIM})] == found
+    assert repeated_values(text, {"01-x": CLAIM | {"kind": "exact"}}) == []
+
+
+def test_words_are_counted_without_code_and_math():
+    assert words("Two words, $x^2$ and 3.\n\n```python\nnot these\n```") == 4
+
+
+# -- words about verdicts -----------------------------------------------------------------------
+RECORDED = {
+    "01-a": {"verdict": "holds", "weak": False},
+    "01-b": {"verdict": "out-of-range", "weak": False},
+    "01-loop-x": {"verdict": "not-seen", "weak": True},
+}
+CHAPTER = '''# %%
+claim(
+    {made}
+)
+
+# %% [markdown]
+r"""
+{prose}
+"""
+'''
+
+
+@pytest.mark.parametrize(
+    ("made", "prose", "right"),
+    [
+        ('"01-a",', "The card holds.", True),
+        ('"01-a",', "The card is weak because one run stands apart; else it would hold.", False),
+        ('"01-b",', "So the second half of the puzzle is not seen here.", False),
+        ('"01-b",', "Not seen. After so few steps both know little.", False),
+        ('"01-b",', "Out of range. After so few steps both know little.", True),
+        ('"01-a",', "Five predictions hold.", False),
+        ('f"01-loop-{name}",', "Both cards are weak.", True),
+        ('f"01-loop-{name}",', "If the card holds, the direction is the paper's.", True),
+        ('"01-a",', "| a source | `01-b`: contradicted |", False),
+        ('"01-a",', "| a source | `01-b`: out of range |", True),
+        ('"01-a",', "The bound holds, and the weak side is another.", True),
+    ],
+)
+def test_what_prose_says_of_a_card_is_what_is_recorded(made, prose, right):
+    found = misstatements(CHAPTER.format(made=made, prose=prose), RECORDED)
+    assert (found == []) == right, found
