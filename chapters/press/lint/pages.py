@@ -43,10 +43,10 @@ def follow_references(around: Around) -> Iterator[str]:
 
 
 def know_sizes(around: Around) -> Iterator[str]:
-    """A chapter's twin says what memory its kernel and its runs take: the server's table needs it."""
+    """A twin says what memory its kernel and its runs take: the server's table needs it."""
     for one in around.book.values():
         if {*one.memory} != {"kernel", "run"}:
-            yield f"{one.name}: its twin does not say what its kernel and its runs hold; `make book`"
+            yield f"{one.name}: its twin lacks what its kernel and its runs hold; `make book`"
 
 
 def follow_threads(around: Around) -> Iterator[str]:
