@@ -75,6 +75,7 @@ check: setup ## Check format, lint, types, imports, twins and claims; edit nothi
 	try "twins" $(LABKIT) book pairs; \
 	try "tables" $(LABKIT) book tables --check; \
 	try "content" $(LABKIT) book lint; \
+	try "constraints" $(LABKIT) book constraints --check; \
 	if [ -f build/claims/$(SIZE).json ]; \
 	then try "claims" $(LABKIT) book check --size $(SIZE); \
 	else echo "check: claims not compared, because nothing was built yet (make book does both)"; fi; \

@@ -3,11 +3,12 @@
 import ast
 import json
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from press.book import lab, setup
+from press.book import constraints, lab, setup
 
 PROJECT = """
 [build-system]
@@ -50,6 +51,36 @@ def calls(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def report(version: str) -> str:
     return json.dumps({"install": [{"metadata": {"version": version}}]})
+
+
+def test_versions_of_what_the_pins_bring_are_those_of_the_file(root, calls):
+    assert "--constraint" not in set_up(root, calls)[-1]
+    assert set_up(root, calls) == []
+    path = root / setup.CONSTRAINTS
+    path.parent.mkdir(parents=True)
+    path.write_text("numpy==2.4.6\n")
+    assert f"--constraint {path}" in set_up(root, calls)[-1]
+    path.write_text("numpy==2.4.7\n")
+    assert len(set_up(root, calls)) > 0, "another version is installed by the next set-up"
+
+
+def test_the_constraints_are_what_is_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr(constraints, "installed", lambda: {"a": "1", "b": "2"})
+    assert constraints.write_constraints(tmp_path) == ["a==1", "b==2"]
+    path = tmp_path / constraints.FILE
+    assert path.read_text().splitlines()[1:] == ["a==1", "b==2"]
+    assert constraints.write_constraints(tmp_path, check=True) == []
+    monkeypatch.setattr(constraints, "installed", lambda: {"a": "3", "c": "2"})
+    assert constraints.write_constraints(tmp_path, check=True) == ["a==3", "c==2", "no b"]
+    assert "a==1" in path.read_text(), "it only looked"
+    path.write_text(path.read_text().replace("Python 3.", "Python 2."))
+    assert constraints.write_constraints(tmp_path, check=True) == ["a==3"], "another Python"
+
+
+def test_cuda_libraries_and_local_builds_are_in_no_constraint():
+    found = constraints.installed()
+    assert found["torch"] == metadata.version("torch").partition("+")[0]
+    assert not [name for name in found if name.startswith(("nvidia", "norm-lab-book", "pip"))]
 
 
 def set_up(root: Path, calls: list[str], chosen: bool = False) -> list[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 OLDEST = (3, 11)
 STAMP = ".labkit-setup.json"
 BEGUN = "begun"
+CONSTRAINTS = "chapters/press/constraints.txt"  # versions of what the pins bring along
 CHOICE = "PIP_EXTRA_INDEX_URL"  # where PyTorch's CPU build lies: pip prefers it to the CUDA build
 
 
@@ -37,6 +38,9 @@ def read_pins(root: Path) -> tuple:
     tables = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     content = [tables["build-system"], tables["project"], tables["tool"]["hatch"]["build"]]
     extras = tables["project"]["optional-dependencies"]
+    constraints = root / CONSTRAINTS
+    if constraints.is_file():
+        content.append(constraints.read_text(encoding="utf-8"))
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     return digest, [*extras["book"], *extras["dev"]]
 
@@ -81,8 +85,8 @@ def run(python: str, *arguments: str) -> str:
     if done.returncode:
         raise SetupError(
             f"`{' '.join(arguments[:2])}` must succeed, and it ended with {done.returncode} (its "
-            "reason is above); check the network, on Debian also apt-get install python3-venv, "
-            "and call make again: what was downloaded is kept"
+            "reason is above); check the network and the disk, on Debian also apt-get install "
+            "python3-venv, and call make again: what was downloaded is kept"
         )
     return (done.stdout or b"").decode()
 
@@ -131,7 +135,9 @@ def set_up(root: Path, chosen: bool) -> None:
     quiet = [] if sys.stdout.isatty() else ["-qq"]  # a progress bar is for people
     # Of a package that was stopped half way, pip may believe that it is there.
     force = ["--force-reinstall"] if begun else []
-    run(python, "pip", "install", *quiet, *force, "-e", f"{root}[book,dev]")
+    constraints = root / CONSTRAINTS
+    same = ["--constraint", str(constraints)] if constraints.is_file() else []
+    run(python, "pip", "install", *quiet, *force, *same, "-e", f"{root}[book,dev]")
     write_stamp(venv, key, choice)
     say(".venv is ready")
 

@@ -134,6 +134,22 @@ def lint_content() -> int:
     return 1 if faults else 0
 
 
+@app.command("constraints")
+def write_constraints(
+    check: Annotated[bool, Option("--check", help="write nothing; red where they differ")] = False,
+) -> int:
+    """Pin the versions that are installed, for the next set-up."""
+    from press.book import constraints
+
+    differ = constraints.write_constraints(find_root(), check=check)
+    if check and differ:
+        print(f"red     {constraints.FILE} differs from what is installed: {', '.join(differ)}")
+        print("    write it anew: `labkit book constraints`")
+        return 1
+    print(f"constraints: {'as installed' if check else f'{len(differ)} lines changed'}")
+    return 0
+
+
 @app.command("tables")
 def write_tables(
     check: Annotated[bool, Option("--check", help="write nothing; red where they differ")] = False,
