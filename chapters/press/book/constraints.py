@@ -33,9 +33,9 @@ def write_constraints(root: Path, *, check: bool = False) -> list[str]:
         differ = [line for line in differ if line.partition("==")[0] in known]
     else:
         differ += [f"no {name}" for name in known if name not in now]
-    if differ and not check:
-        lines = [f"{name}=={version}" for name, version in now.items()]
-        write_whole(path, "\n".join([f"{HEAD}{python}", *lines, ""]))
+    lines = "".join(f"{name}=={version}\n" for name, version in now.items())
+    if not check and text != (fresh := f"{HEAD}{python}\n{lines}"):
+        write_whole(path, fresh)
     return differ
 
 
