@@ -106,21 +106,6 @@ def replay_notices(run: Run, code: Path) -> bool:
 
 
 @pytest.mark.slow
-@CHAPTERS
-def test_a_chapter_claims_in_order_what_was_recorded(chapter, ledger):
-    outcome, _ = run(chapter, size="book", seed=0)
-    assert outcome.errors == {}
-    said = {name: claim["verdict"] for name, claim in outcome.claims.items()}
-    assert said == {name: ledger[name]["verdict"] for name in said}
-    unsaid = [
-        name
-        for name, cell in claim_cells(chapter).items()
-        if name in ledger and name not in said and cell.index not in outcome.skipped
-    ]
-    assert unsaid == []
-
-
-@pytest.mark.slow
 @ALL
 def test_a_claim_or_a_replay_notices_the_broken_line(number, one, ledger, tmp_path):
     code = broken(one, tmp_path)

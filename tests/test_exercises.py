@@ -1,18 +1,20 @@
 """Every exercise of the book: its starter fails, right answers pass, wrong ones get their hint.
 
-tests/exercises/chNN.py holds a chapter's answers. A chapter runs once, in order, at size smoke,
-and forks for each answer.
+tests/exercises/chNN.py holds a chapter's answers. A chapter runs once, in order, on its records,
+and forks for each answer; its claims must be those of the ledger.
 """
 
 import importlib
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from press.book import chapters
 from press.book.cells import Exercise as Place
-from press.book.cells import Outcome, Trial, book_chapter, exercises, run
+from press.book.cells import Outcome, Trial, book_chapter, claim_cells, exercises, run
 from press.book.chapters import Chapter
+from press.book.ledger import load_recorded
 from tests import exercises as answers
 from tests.exercises import Exercise
 from tests.toy_book import HEADER, make_book
@@ -70,7 +72,8 @@ def faults(row: Exercise, name: str, trial: Trial, outcome: Outcome) -> list[str
     return [f"{name} is told {said!r}, without {words!r}"] if missing else []
 
 
-def try_all(chapter: Chapter, rows: list[Exercise]) -> list[str]:
+def try_all(chapter: Chapter, rows: list[Exercise]) -> tuple[Outcome, list[str]]:
+    """Run a chapter with every answer; give what came of it, and the exercises' faults."""
     places = exercises(chapter)
     tasks = [
         (row, name, trial)
@@ -78,12 +81,18 @@ def try_all(chapter: Chapter, rows: list[Exercise]) -> list[str]:
         for name, trial in trials_of(places[row.number], row).items()
     ]
     trials = [trial for _, _, trial in tasks]
-    whole, outcomes = run(chapter, trials, train=True, size="smoke", seed=0)
-    return [f"the chapter fails: {error}" for error in whole.errors.values()] + [
+    whole, outcomes = run(chapter, trials, size="book", seed=0)
+    return whole, [
         f"exercise {row.number}: {fault}"
         for (row, name, trial), outcome in zip(tasks, outcomes, strict=True)
         for fault in faults(row, name, trial, outcome)
     ]
+
+
+@cache
+def tried(chapter: Chapter) -> tuple[Outcome, list[str]]:
+    """Try a chapter of the book, once for all tests."""
+    return try_all(chapter, rows_of(chapter))
 
 
 @BOOK
@@ -98,7 +107,23 @@ def test_every_exercise_has_its_answers(chapter):
 @pytest.mark.slow
 @BOOK
 def test_starters_fail_right_answers_pass_and_wrong_ones_get_their_hint(chapter):
-    assert try_all(chapter, rows_of(chapter)) == []
+    assert tried(chapter)[1] == []
+
+
+@pytest.mark.slow
+@BOOK
+def test_a_chapter_claims_in_order_what_was_recorded(chapter):
+    ledger = load_recorded(ROOT, "book")["claims"]
+    whole, _ = tried(chapter)
+    assert whole.errors == {}
+    said = {name: claim["verdict"] for name, claim in whole.claims.items()}
+    assert said == {name: ledger[name]["verdict"] for name in said}
+    unsaid = [
+        name
+        for name, cell in claim_cells(chapter).items()
+        if name in ledger and name not in said and cell.index not in whole.skipped
+    ]
+    assert unsaid == []
 
 
 TOY = '''# %% [markdown]
@@ -130,7 +155,7 @@ check.answer(yours, 13.0, name="1", hint="double it")
 def test_the_test_sees_what_is_not_so(tmp_path, row, fault):
     text = HEADER.format(title="Toy", prose="Words.") + TOY
     chapter = book_chapter(make_book(tmp_path / "book", c01_toy=text), "01")
-    found = try_all(chapter, [row])
+    _, found = try_all(chapter, [row])
     assert (found == []) if fault is None else (len(found) == 1 and fault in found[0]), found
 
 
@@ -138,4 +163,4 @@ def test_a_starter_that_passes_is_seen(tmp_path):
     text = HEADER.format(title="Toy", prose="Words.") + TOY.replace("yours = ...", "yours = 13")
     chapter = book_chapter(make_book(tmp_path / "book", c01_toy=text), "01")
     rows = [Exercise("1", "yours = 13")]
-    assert try_all(chapter, rows) == ["exercise 1: starter passes"]
+    assert try_all(chapter, rows)[1] == ["exercise 1: starter passes"]
