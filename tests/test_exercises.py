@@ -11,7 +11,7 @@ import pytest
 
 from press.book import chapters
 from press.book.cells import Exercise as Place
-from press.book.cells import Outcome, Trial, book_chapter, exercises, run
+from press.book.cells import Outcome, Trial, book_chapter, find_exercises, run_chapter
 from press.book.chapters import Chapter
 from tests import exercises as answers
 from tests.exercises import Exercise
@@ -19,7 +19,7 @@ from tests.toy_book import HEADER, make_book
 
 ROOT = Path(__file__).resolve().parents[1]
 FEWEST = 5
-BOOK = pytest.mark.parametrize("chapter", chapters.find(ROOT), ids=lambda c: c.name)
+BOOK = pytest.mark.parametrize("chapter", chapters.find_chapters(ROOT), ids=lambda c: c.name)
 
 
 def rows_of(chapter: Chapter) -> list[Exercise]:
@@ -71,14 +71,14 @@ def faults(row: Exercise, name: str, trial: Trial, outcome: Outcome) -> list[str
 
 
 def try_all(chapter: Chapter, rows: list[Exercise]) -> list[str]:
-    places = exercises(chapter)
+    places = find_exercises(chapter)
     tasks = [
         (row, name, trial)
         for row in rows
         for name, trial in trials_of(places[row.number], row).items()
     ]
     trials = [trial for _, _, trial in tasks]
-    whole, outcomes = run(chapter, trials, train=True, size="smoke", seed=0)
+    whole, outcomes = run_chapter(chapter, trials, train=True, size="smoke", seed=0)
     return [f"the chapter fails: {error}" for error in whole.errors.values()] + [
         f"exercise {row.number}: {fault}"
         for (row, name, trial), outcome in zip(tasks, outcomes, strict=True)
@@ -89,7 +89,7 @@ def try_all(chapter: Chapter, rows: list[Exercise]) -> list[str]:
 @BOOK
 def test_every_exercise_has_its_answers(chapter):
     rows = rows_of(chapter)
-    assert [row.number for row in rows] == list(exercises(chapter))
+    assert [row.number for row in rows] == list(find_exercises(chapter))
     assert len(rows) >= FEWEST, "those that are checked; a proof on paper has no cell and no row"
     unchecked = [row.number for row in rows if not row.open_ended and not row.wrong]
     assert unchecked == [], "a typical wrong answer, and the words it must get, for each of these"
