@@ -132,7 +132,8 @@ def test_two_who_record_at_once_both_end_right(book):
     store, runs = Store(book), variants()
     program = (
         "import sys; from pathlib import Path; from press.book import chapters, recording\n"
-        "root = Path(); print(*recording.update_records(root, chapters.find_chapters(root), 'book'))"
+        "root = Path(); chosen = chapters.find_chapters(root)\n"
+        "print(*recording.update_records(root, chosen, 'book'))"
     )
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     words = [sys.executable, "-c", program]

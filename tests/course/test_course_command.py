@@ -103,9 +103,8 @@ def test_an_opened_file_that_is_not_in_the_material_is_named(tmp_path, monkeypat
     folder = tmp_path / "m"
     (folder / ".git").mkdir(parents=True)
     folder.chmod(0o755)
-    monkeypatch.setattr(
-        check.readable_paths, "find_closed", lambda path: None
-    )  # pytest's own folder is
+    # pytest's own folder is closed
+    monkeypatch.setattr(check.readable_paths, "find_closed", lambda path: None)
     told = check._check_material(Settings(folder, open="chapters/99.py"))
     assert told.startswith("open names 'chapters/99.py'")
     (folder / "secret").touch(mode=0o600)

@@ -131,9 +131,8 @@ def set_up(root: Path, chosen: bool) -> None:
         print_line(f"making .venv with Python {sys.version.split()[0]}")
         run_module(sys.executable, "venv", str(venv))
     pins = {row.partition("==")[0]: row for row in rows}
-    run_module(
-        python, "pip", "install", "-qq", pins["pip"]
-    )  # older ones download to answer a dry run
+    # Older ones download to answer a dry run.
+    run_module(python, "pip", "install", "-qq", pins["pip"])
     announce_torch(python, pins["torch"])
     print_line("installing the pinned packages: one to three minutes on a quick network")
     quiet = [] if sys.stdout.isatty() else ["-qq"]  # a progress bar is for people
