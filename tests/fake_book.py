@@ -13,7 +13,7 @@ import zlib
 from pathlib import Path
 
 from labkit.display import CLAIM
-from press.site.stage import SITE_SOURCES
+from press.site.sphinx_sources import SITE_SOURCES
 
 REPOSITORY = Path(__file__).parents[1]
 ONE, TWO = "01_batchnorm_vs_layernorm", "02_pre_and_post_norm"

@@ -27,7 +27,7 @@ def test_a_chapter_runs_when_it_changed_and_only_then(tmp_path):
     assert "01_one: starts (for the first time)" in said
     assert "; 4 runs read" in said
     assert (book / "runs.txt").read_text() == f"book 0 1 {book}\n"
-    known = state.read(book, "book", "01_one")
+    known = state.read_state(book, "book", "01_one")
     assert known is not None and known["cpu_seconds"] == 3.0
 
     status, said = run(book, "book", "accept", "--all", "--why", "first record")
@@ -64,9 +64,9 @@ def test_deciding_that_nothing_changed_needs_none_of_the_slow_imports(tmp_path):
     book = make_book(tmp_path, c01_one=chapter_text("01_one"))
     pretend(book, "01_one", card("01-mean"))
     (book / "chapters" / "01_one.ipynb").write_text("a twin")
-    known = state.read(book, "book", "01_one")
+    known = state.read_state(book, "book", "01_one")
     assert known is not None
-    state.write(
+    state.write_state(
         book, "book", "01_one", {**known, "twin": sha256_of(book / "chapters/01_one.ipynb")}
     )
     program = (
@@ -103,7 +103,7 @@ def test_a_failing_chapter_fails_the_build_and_nothing_else(tmp_path):
     assert any(out.output_type == "error" for c in failed.cells for out in c.get("outputs", []))
     assert twin.read_text() == "what was there"
     assert not (book / "chapters" / "02_good.ipynb").exists()  # only size book writes twins
-    assert state.read(book, "smoke", "01_bad") is None
+    assert state.read_state(book, "smoke", "01_bad") is None
     claims = json.loads((book / "build" / "claims" / "smoke.json").read_text())
     assert list(claims["claims"]) == ["02-mean"] and claims["provenance"]["seed"] == 3
     executed = (book / "build" / "book" / "smoke" / "02_good.ipynb").read_text()

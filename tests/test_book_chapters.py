@@ -25,24 +25,26 @@ def test_the_root_is_found_from_below_and_a_stranger_is_refused(book, tmp_path_f
 
 def test_only_numbered_texts_are_chapters(book):
     (book / "chapters" / "conf.py").write_text("")
-    assert [chapter.name for chapter in chapters.find(book)] == ["01_one", "02_two"]
+    assert [chapter.name for chapter in chapters.find_chapters(book)] == ["01_one", "02_two"]
 
 
 @pytest.mark.parametrize("name", ["02_two", "02", "02_two.py", "chapters/02_two.ipynb"])
 def test_a_chapter_answers_to_its_name_number_and_path(book, name):
-    assert [c.name for c in chapters.choose(chapters.find(book), [name])] == ["02_two"]
+    assert [c.name for c in chapters.choose_chapters(chapters.find_chapters(book), [name])] == [
+        "02_two"
+    ]
 
 
 def test_an_unknown_chapter_lists_those_that_exist(book):
     with pytest.raises(ValueError, match="choose one of 01_one, 02_two"):
-        chapters.choose(chapters.find(book), ["03"])
+        chapters.choose_chapters(chapters.find_chapters(book), ["03"])
 
 
 def test_cell_ids_depend_on_the_cells_alone_and_differ(book):
     (book / "chapters" / "01_one.py").write_text(
         chapter_text("01_one", cells="# %%\n1\n\n# %%\n1\n\n# %%\n2\n")
     )
-    first, again = (chapters.read(chapters.find(book)[0]) for _ in range(2))
+    first, again = (chapters.read_chapter(chapters.find_chapters(book)[0]) for _ in range(2))
     ids = [cell.id for cell in first.cells]
     assert ids == [cell.id for cell in again.cells]
     assert len(set(ids)) == len(ids)
@@ -56,15 +58,15 @@ def test_cell_ids_depend_on_the_cells_alone_and_differ(book):
     ],
 )
 def test_a_chapter_that_takes_no_parameters_is_refused(book, old, new, rule):
-    chapter = chapters.find(book)[0]
+    chapter = chapters.find_chapters(book)[0]
     chapter.source.write_text(chapter.source.read_text().replace(old, new))
     with pytest.raises(ValueError, match=rule):
-        chapters.check_parameters(chapters.read(chapter), chapter.source)
+        chapters.check_parameters(chapters.read_chapter(chapter), chapter.source)
 
 
 def changed(book, edit):
     """Name the parts of a chapter's key that an edit changes."""
-    chapter = chapters.find(book)[0]
+    chapter = chapters.find_chapters(book)[0]
     before = parts_of(chapter, book, "book", 0)
     edit()
     after = parts_of(chapter, book, "book", 0)
@@ -102,6 +104,6 @@ def test_a_key_changes_with_whatever_the_outputs_depend_on(book, monkeypatch):
     asked.path_of(book, "book", "01_one").write_text(json.dumps({"key": mine.key()}))
     assert changed(book, lambda: store.put(mine, record_of())) == ["records"]
     assert changed(book, lambda: store.put(other, record_of())) == [], "it asks for no such run"
-    chapter = chapters.find(book)[0]
+    chapter = chapters.find_chapters(book)[0]
     found = {key_of(parts_of(chapter, book, p, s)) for p in ("book", "gpu") for s in (0, 1)}
     assert len(found) == 4

@@ -5,7 +5,7 @@ from toy_book import card, chapter_text, make_book, pretend
 
 from press import cli
 from press.book import build, chapters, ledger, machine, state
-from press.book.compare import differs
+from press.book.compare import describe_difference
 from press.book.files import Red
 
 
@@ -21,10 +21,12 @@ def execute(root, one, two, seed=0):
     """Pretend that the two chapters ran and claimed this."""
     pretend(root, "01_one", *one)
     pretend(root, "02_two", *two)
-    joined = ledger.join(
-        claim for name in ("01_one", "02_two") for claim in state.read(root, "book", name)["claims"]
+    joined = ledger.join_claims(
+        claim
+        for name in ("01_one", "02_two")
+        for claim in state.read_state(root, "book", name)["claims"]
     )
-    ledger.gather(root, "book", joined, seed)
+    ledger.gather_claims(root, "book", joined, seed)
 
 
 def recorded(root):
@@ -55,7 +57,7 @@ def test_a_record_makes_the_check_green_and_holds_nothing_volatile(accepted, cap
     assert cli.main(["book", "check"]) == 0
     assert "2 as recorded, 0 red" in capsys.readouterr().out
     entries = recorded(accepted)
-    assert entries["provenance"] == machine.provenance()
+    assert entries["provenance"] == machine.read_provenance()
     assert list(entries["claims"]) == ["01-mean", "02-mean"]
     entry = entries["claims"]["01-mean"]
     assert set(entry) == {*ledger.ENTRY, "why"}
@@ -135,7 +137,7 @@ def test_on_another_machine_only_a_verdict_or_a_promise_is_red(accepted, capsys,
 
 
 def test_a_weak_verdict_that_changes_on_the_same_machine_is_red():
-    finding = differs("a", card(weak=True), card(verdict="not-seen"), same=True)
+    finding = describe_difference("a", card(weak=True), card(verdict="not-seen"), same=True)
     assert finding is not None and finding.red
 
 
@@ -145,14 +147,14 @@ def test_a_claim_accepted_on_another_machine_says_so(accepted):
     cli.main(["book", "accept", "01-mean", "--why", "new machine"])
     entries = recorded(accepted)
     assert entries["provenance"]["cpu"] == "Another CPU"
-    assert entries["claims"]["01-mean"]["recorded_on"] == machine.provenance()
+    assert entries["claims"]["01-mean"]["recorded_on"] == machine.read_provenance()
     assert "recorded_on" not in entries["claims"]["02-mean"]
 
 
 def test_an_id_that_comes_twice_is_refused(book):
     claims = [{**card("a"), "chapter": name, "cell": "x"} for name in ("01_one", "02_two")]
     with pytest.raises(Red, match="'a' comes twice \\(in 01_one and 02_two\\)"):
-        ledger.join(claims)
+        ledger.join_claims(claims)
 
 
 def test_a_chapter_edited_since_it_ran_is_red_and_cannot_be_accepted(accepted, capsys):
@@ -220,7 +222,7 @@ def test_check_without_a_build_says_to_build(tmp_path, monkeypatch, capsys):
 def test_a_build_with_nothing_to_run_still_holds_claims_against_the_ledger(accepted, capsys):
     path = accepted / "data" / "ledger" / "book.json"
     path.write_text(path.read_text().replace('"values": [1.0, ', '"values": [7.0, ', 1))
-    for chapter in chapters.find(accepted):
+    for chapter in chapters.find_chapters(accepted):
         chapter.twin.write_text("")
-    assert build.build(accepted) == 1
+    assert build.build_chapters(accepted) == 1
     assert "01-mean: value moved" in capsys.readouterr().out

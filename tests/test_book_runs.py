@@ -76,7 +76,7 @@ def test_what_a_chapter_no_longer_asks_for_leaves_its_records(book):
     run(book, "runs", "record")
     source = book / "chapters" / "01_one.py"
     source.write_text(source.read_text().replace('"seed": [1, 2, 3]', '"seed": [1, 2]'))
-    asked.ask(book, *chapters.find(book), "book")
+    asked.find_asked_runs(book, *chapters.find_chapters(book), "book")
     code, said = run(book, "runs", "record")
     assert code == 0 and "01: 4 runs, 0 new, 1 that nobody asks for left out" in said
 
@@ -121,7 +121,7 @@ def test_runs_that_are_killed_go_on_and_lose_what_was_in_hand_only(book, monkeyp
         seen = len(stored)
     assert run(book, "book", "runs", "--only", "01")[0] == 0
     store = Store(book)
-    asked_for = asked.read(book, "book", "01_one")
+    asked_for = asked.read_runs(book, "book", "01_one")
     assert len(asked_for) == 5 and all(store.get(one) for one in asked_for)
 
 

@@ -37,8 +37,8 @@ def volatile(text):
 
 def settle(book, *outputs):
     """Pretend that the chapter's last cells gave these outputs; return the twin's text."""
-    (chapter,) = chapters.find(book)
-    notebook = chapters.read(chapter)
+    (chapter,) = chapters.find_chapters(book)
+    notebook = chapters.read_chapter(chapter)
     notebook.metadata["language_info"] = {"name": "python", "version": "3.99"}
     for count, cell in enumerate(notebook.cells):
         cell.metadata["papermill"] = {"duration": count}
@@ -50,7 +50,7 @@ def settle(book, *outputs):
     notebook.cells.insert(2, extra)
     executed = state.notebook_path(book, "book", chapter.name)
     write_whole(executed, nbformat.writes(notebook))
-    twins.settle(chapter, executed, book)
+    twins.update_twin(chapter, executed, book)
     return chapter.twin.read_text()
 
 
@@ -68,7 +68,7 @@ def test_a_twin_holds_nothing_of_the_day_on_which_it_was_made(book):
     assert twin.cells[-3].outputs[0].text == "a <x at 0x…>"
     assert [c.execution_count for c in twin.cells if c.cell_type == "code"] == [1, 2, 3, 4, 5]
     assert twin.cells[-1].outputs[0].execution_count == 5
-    assert twins.pairs(book) == []
+    assert twins.list_mismatches(book) == []
 
 
 def test_noise_moves_no_byte(book):
@@ -109,7 +109,7 @@ def test_news_is_written_into_its_cell_alone(book, where, shown):
 def test_cells_before_one_that_changed_keep_their_bytes_and_those_behind_it_are_new(book):
     """A changed setting may move what follows by less than a reader sees: all of it, or none."""
     settle(book, [printed("loss 1.234")], [figure([0, 1.0])], [printed("at 16 blocks")])
-    (chapter,) = chapters.find(book)
+    (chapter,) = chapters.find_chapters(book)
     chapter.source.write_text(chapter.source.read_text().replace("# %%\n2\n", "# %%\n12\n"))
     shown = [printed("loss 1.235")], [figure([0, 1], png="new")], [printed("at 16.1 blocks")]
     after = nbformat.reads(settle(book, *shown), 4)
@@ -133,19 +133,19 @@ def test_a_twin_that_is_too_large_is_refused_and_names_what_is_large(book):
 
 
 def test_pairs_names_what_is_missing_and_what_differs(book):
-    assert twins.pairs(book) == ["01_one: no executed twin 01_one.ipynb"]
+    assert twins.list_mismatches(book) == ["01_one: no executed twin 01_one.ipynb"]
     settle(book)
-    (chapter,) = chapters.find(book)
+    (chapter,) = chapters.find_chapters(book)
     chapter.source.write_text(chapter.source.read_text().replace("print(1)", "print(2)"))
     (book / "chapters" / "09_old.ipynb").write_text("{}")
-    assert twins.pairs(book) == [
+    assert twins.list_mismatches(book) == [
         "01_one: cell 4 (code): text 'print(2)', twin 'print(1)'",
         "09_old: no text 09_old.py for 09_old.ipynb",
     ]
     chapter.source.write_text(chapter.source.read_text() + "\n# %%\n4\n")
-    assert "the text has 7 cells, the twin 6" in twins.pairs(book)[0]
+    assert "the text has 7 cells, the twin 6" in twins.list_mismatches(book)[0]
     (book / "chapters" / "01_one.ipynb").write_text("{")
-    assert "not a whole notebook" in twins.pairs(book)[0]
+    assert "not a whole notebook" in twins.list_mismatches(book)[0]
     status, said = run(book, "book", "pairs")
     assert status == 1 and "`make book`" in said
 

@@ -22,7 +22,7 @@ from labkit.experiments.replay import first_losses
 from labkit.model import ModelConfig
 from labkit.training import TrainConfig
 from press.book import chapters
-from press.book.cells import Outcome, book_chapter, claim_cells, run
+from press.book.cells import Outcome, book_chapter, claim_cells, run_chapter
 from press.book.chapters import Chapter
 from tests import breaks
 from tests.breaks import Break
@@ -53,7 +53,7 @@ ALL = pytest.mark.parametrize(
     rows(),
     ids=[f"{n}-{one.path.split('/')[-1]}-{one.claim or 'replay'}" for n, one in rows()],
 )
-CHAPTERS = pytest.mark.parametrize("chapter", chapters.find(ROOT), ids=lambda c: c.name)
+CHAPTERS = pytest.mark.parametrize("chapter", chapters.find_chapters(ROOT), ids=lambda c: c.name)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def broken(one: Break, folder: Path) -> Path:
 def claim_notices(chapter: Chapter, claim: str, verdict: str, code: Path) -> bool:
     """Tell whether a claim turns red: another verdict, or a cell that fails at its work."""
     cell = claim_cells(chapter)[claim]
-    outcome, _ = run(chapter, until=cell.index, code=code, size="book", seed=0)
+    outcome, _ = run_chapter(chapter, until=cell.index, code=code, size="book", seed=0)
     if claim in outcome.claims:
         return outcome.claims[claim]["verdict"] != verdict
     assert cell.index not in outcome.skipped, "its runs are not recorded"

@@ -10,8 +10,8 @@ from press.book.cells import (
     claim_cells,
     code_cells,
     exercise_numbers,
-    exercises,
-    run,
+    find_exercises,
+    run_chapter,
 )
 from press.book.percent import cells_of
 from tests.toy_book import REPOSITORY, make_book
@@ -125,7 +125,7 @@ r"""
 
 
 def test_exercises_have_their_number_check_and_solution(tmp_path):
-    found = exercises(chapter(tmp_path, EXERCISES))
+    found = find_exercises(chapter(tmp_path, EXERCISES))
     assert list(found) == ["1", "2", "3"]
     assert exercise_numbers(chapter(tmp_path / "b", EXERCISES + PAPER)) == ["1", "2", "3"]
     assert found["1"].check and "check.answer" in found["1"].check.source
@@ -136,7 +136,7 @@ def test_exercises_have_their_number_check_and_solution(tmp_path):
 def test_an_exercise_without_a_number_of_its_own_is_refused(tmp_path):
     twice = EXERCISES.replace("### 2. In code", "More.")
     with pytest.raises(ValueError, match=r"follows a number of its own.*follows 1 again"):
-        exercises(chapter(tmp_path, twice))
+        find_exercises(chapter(tmp_path, twice))
 
 
 def test_cells_run_in_order_and_a_trial_sees_and_changes_nothing_else(tmp_path):
@@ -144,7 +144,7 @@ def test_cells_run_in_order_and_a_trial_sees_and_changes_nothing_else(tmp_path):
         tmp_path, "n = [seed + 2]", "1 / 0", "n.append(1)\nn = sum(n)", CLAIM, EXERCISES
     )
     fails, change, told = (cell.index for cell in code_cells(found)[3:6])
-    at = exercises(found)
+    at = find_exercises(found)
     starter, check = at["1"].starter.index, at["1"].check.index
     trials = [
         Trial(starter, check),
@@ -153,7 +153,7 @@ def test_cells_run_in_order_and_a_trial_sees_and_changes_nothing_else(tmp_path):
         Trial(fails, told, {fails: "import os\nos._exit(3)"}),
         Trial(fails, told),
     ]
-    whole, tried = run(found, trials, size="smoke", seed=5)
+    whole, tried = run_chapter(found, trials, size="smoke", seed=5)
     blank, right, other, killed, failed = tried
     assert whole.claims["01-n"]["values"] == [8.0], "seed 5 was given, and no trial was felt"
     assert list(whole.errors) == [fails] and whole.errors[fails].startswith("ZeroDivisionError")
@@ -172,23 +172,23 @@ def test_cells_whose_runs_are_not_recorded_are_skipped_and_what_needs_them(tmp_p
         tmp_path, "n = m = 1", asks, f"m = len(n)\n{CLAIM}", also, "twice()", "k", "math"
     )
     cells = [cell.index for cell in code_cells(found)[2:]]
-    whole, (tried,) = run(found, [Trial(*cells[1:3])], size="smoke", seed=0)
+    whole, (tried,) = run_chapter(found, [Trial(*cells[1:3])], size="smoke", seed=0)
     assert list(whole.skipped) == [cells[1], cells[2], cells[4]]
     assert "1 of 1 runs have none; train them with: make runs ONLY=01" in whole.skipped[cells[1]]
     assert list(whole.errors) == [cells[5]], "a name that nothing makes is an error"
     assert whole.errors[cells[5]].startswith("NameError: name 'k'")
     assert list(tried.skipped) == cells[1:3] and tried.claims == whole.claims == {}
     assert not (tmp_path / "book/.labkit/runs").exists()
-    trained, _ = run(found, size="smoke", seed=0, train=True, until=cells[4])
+    trained, _ = run_chapter(found, size="smoke", seed=0, train=True, until=cells[4])
     assert trained.errors == trained.skipped == {} and "01-n" in trained.claims
-    again, _ = run(found, size="smoke", seed=0, until=cells[4])
+    again, _ = run_chapter(found, size="smoke", seed=0, until=cells[4])
     assert again == trained, "its record is read"
 
 
 def test_cells_are_those_that_jupytext_reads():
-    for found in chapters.find(REPOSITORY):
+    for found in chapters.find_chapters(REPOSITORY):
         ours = cells_of(found.source.read_text(encoding="utf-8"))
-        theirs = chapters.read(found).cells
+        theirs = chapters.read_chapter(found).cells
         assert [(c.kind, c.source, sorted(c.tags)) for c in ours] == [
             (c.cell_type, c.source, sorted(c.metadata.get("tags", []))) for c in theirs
         ]

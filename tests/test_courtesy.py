@@ -23,10 +23,10 @@ from labkit.experiments.replicates import Need, groups
 from labkit.experiments.store import Store
 from labkit.scale.parallel import processes as scale_processes
 from press.book import chapters, state
-from press.book.declared import excesses, spent
+from press.book.declared import list_excesses, sum_costs
 from press.book.job import Job
 from press.book.percent import cells_of
-from press.site.outline import declared
+from press.site.outline import read_declared
 
 GIB = 2**30
 GPU = "a GPU"
@@ -346,13 +346,13 @@ COST = {"cpu_seconds": 9.0, "memory": {"kernel": 100 * 2**20, "run": 8 * 2**20}}
     ],
 )
 def test_a_quarter_more_than_declared_is_too_much(kernel, run, said):
-    found = excesses(COST | {"kernel_bytes": kernel * 2**20, "run_bytes": run * 2**20})
+    found = list_excesses(COST | {"kernel_bytes": kernel * 2**20, "run_bytes": run * 2**20})
     assert len(found) == len(said)
     assert all(part in whole for part, whole in zip(said, found, strict=True))
 
 
 def test_who_declares_no_memory_is_held_to_none():
-    assert excesses({"cpu_seconds": 9.0, "kernel_bytes": 2**50}) == []
+    assert list_excesses({"cpu_seconds": 9.0, "kernel_bytes": 2**50}) == []
 
 
 def test_the_build_reads_the_summary_and_goes_red(tmp_path, capsys):
@@ -366,29 +366,31 @@ def test_the_build_reads_the_summary_and_goes_red(tmp_path, capsys):
             last,
         )
     ]
-    cost = spent({"cells": [*shown, {"cell_type": "markdown"}]})
+    cost = sum_costs({"cells": [*shown, {"cell_type": "markdown"}]})
     assert cost["cpu_seconds"] == 3.0 and cost["kernel_seconds"] == 2.5 and cost["runs"] == 4
     root = make_book(tmp_path / "book", c01_one=chapter_text("01_one"))
     notebook = state.notebook_path(root, "smoke", "01_one")
     notebook.parent.mkdir(parents=True)
     notebook.write_text("{}")
-    state.write(root, "smoke", "01_one", {"key": "", "ok": True, "claims": []} | cost)
-    job = Job(chapters.find(root)[0], root, "smoke", 0)
-    assert job.finish() is False
+    state.write_state(root, "smoke", "01_one", {"key": "", "ok": True, "claims": []} | cost)
+    job = Job(chapters.find_chapters(root)[0], root, "smoke", 0)
+    assert job.finish_chapter() is False
     assert "RED: its kernel held 3072 MiB, but it declares 1024" in capsys.readouterr().out
     there = {"device": "cpu", "cpu": "a quick one", "torch": "0"}
     ledger = root / "data" / "ledger" / "smoke.json"
     ledger.parent.mkdir(parents=True)
     empty = {"schema": 1, "size": "smoke", "provenance": there, "claims": {}}
     ledger.write_text(json.dumps(empty))
-    assert job.finish() is True
+    assert job.finish_chapter() is True
     assert "note: its kernel held 3072 MiB" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("chapter", chapters.find(REPOSITORY), ids=lambda chapter: chapter.name)
+@pytest.mark.parametrize(
+    "chapter", chapters.find_chapters(REPOSITORY), ids=lambda chapter: chapter.name
+)
 def test_every_chapter_declares_its_memory_and_gives_it_back(chapter):
     cells = cells_of(chapter.source.read_text(encoding="utf-8"))
     code = [cell.source for cell in cells if cell.kind == "code"]
-    found = courtesy.declared(declared(code, "memory"))
+    found = courtesy.declared(read_declared(code, "memory"))
     assert 2**28 < found["kernel"] < 4 * GIB and 2**28 < found["run"] < 4 * GIB
     assert cells[-1].kind == "code" and cells[-1].source.startswith("lab.close()")

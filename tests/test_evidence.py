@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from press.book.advice import ADVICE
-from press.book.chapters import find
+from press.book.chapters import find_chapters
 from press.book.evidence import Advice, decisions, recorded
 from press.book.keys import key_of, parts_of
 from press.book.ledger import load_recorded
@@ -43,7 +43,7 @@ def test_a_recorded_claim_is_linked_and_another_is_not():
     assert '<a href="01_toy.ipynb#claim-01-b">' in (page := table.to_html())
     assert "not seen, weak" in page and "not recorded yet" in page and "a &lt; b" in page
     assert 'href="09' not in page
-    assert table.table()[0]["because"] == "01-b (○ not seen, weak)"
+    assert table.format_rows()[0]["because"] == "01-b (○ not seen, weak)"
     assert "09-x (not recorded yet)" in str(table)
 
 
@@ -81,7 +81,7 @@ def test_a_chapter_that_shows_verdicts_runs_again_when_another_chapters_changes(
     root = make_book(tmp_path, c01_toy=toy, c02_plain=chapter_text("02_plain"))
     ledger = root / "data" / "ledger" / "book.json"
     ledger.parent.mkdir(parents=True)
-    toy, plain = find(root)
+    toy, plain = find_chapters(root)
 
     def keys(own: str, other: str) -> list[str]:
         claims = {"01-a": {**CLAIMS["01-a"], "verdict": own},

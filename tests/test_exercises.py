@@ -12,7 +12,7 @@ import pytest
 
 from press.book import chapters
 from press.book.cells import Exercise as Place
-from press.book.cells import Outcome, Trial, book_chapter, claim_cells, exercises, run
+from press.book.cells import Outcome, Trial, book_chapter, claim_cells, find_exercises, run_chapter
 from press.book.chapters import Chapter
 from press.book.ledger import load_recorded
 from tests import exercises as answers
@@ -21,7 +21,7 @@ from tests.toy_book import HEADER, make_book
 
 ROOT = Path(__file__).resolve().parents[1]
 FEWEST = 5
-BOOK = pytest.mark.parametrize("chapter", chapters.find(ROOT), ids=lambda c: c.name)
+BOOK = pytest.mark.parametrize("chapter", chapters.find_chapters(ROOT), ids=lambda c: c.name)
 
 
 def rows_of(chapter: Chapter) -> list[Exercise]:
@@ -74,14 +74,14 @@ def faults(row: Exercise, name: str, trial: Trial, outcome: Outcome) -> list[str
 
 def try_all(chapter: Chapter, rows: list[Exercise]) -> tuple[Outcome, list[str]]:
     """Run a chapter with every answer; give what came of it, and the exercises' faults."""
-    places = exercises(chapter)
+    places = find_exercises(chapter)
     tasks = [
         (row, name, trial)
         for row in rows
         for name, trial in trials_of(places[row.number], row).items()
     ]
     trials = [trial for _, _, trial in tasks]
-    whole, outcomes = run(chapter, trials, size="book", seed=0)
+    whole, outcomes = run_chapter(chapter, trials, size="book", seed=0)
     return whole, [
         f"exercise {row.number}: {fault}"
         for (row, name, trial), outcome in zip(tasks, outcomes, strict=True)
@@ -98,7 +98,7 @@ def tried(chapter: Chapter) -> tuple[Outcome, list[str]]:
 @BOOK
 def test_every_exercise_has_its_answers(chapter):
     rows = rows_of(chapter)
-    assert [row.number for row in rows] == list(exercises(chapter))
+    assert [row.number for row in rows] == list(find_exercises(chapter))
     assert len(rows) >= FEWEST, "those that are checked; a proof on paper has no cell and no row"
     unchecked = [row.number for row in rows if not row.open_ended and not row.wrong]
     assert unchecked == [], "a typical wrong answer, and the words it must get, for each of these"

@@ -9,16 +9,16 @@ import pytest
 
 from press.book import chapters
 from press.site import errata, guide, links
-from press.site.outline import Book, Outline, outlines, questions
-from press.site.places import Place, link, missing, place_of
+from press.site.anchors import Place, describe_missing, link_place, place_of
+from press.site.outline import Book, Outline, find_questions, read_outlines
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 @cache
 def book() -> Book:
-    found = chapters.find(ROOT)
-    return outlines({one.name: json.loads(one.twin.read_text()) for one in found})
+    found = chapters.find_chapters(ROOT)
+    return read_outlines({one.name: json.loads(one.twin.read_text()) for one in found})
 
 
 def typed(name: str) -> str:
@@ -27,14 +27,14 @@ def typed(name: str) -> str:
 
 # -- pages ----------------------------------------------------------------------------------
 def test_the_preface_asks_what_the_chapters_ask():
-    shown = guide.page(typed("index.md"), ROOT, book())
+    shown = guide.fill_page(typed("index.md"), ROOT, book())
     for one in book().values():
         assert f"({one.name}.ipynb)\n: {one.questions[0]}" in shown
 
 
 def test_a_lesson_names_all_exercises_and_what_did_not_hold():
     one = book()["01"]
-    shown = guide.lesson([one], book(), ["01"])
+    shown = guide.format_lesson([one], book(), ["01"])
     cells = " ".join(re.findall(r"\| (?:exercises in class|at home) \| (.*) \|", shown))
     numbers = re.findall(r"\b\d+[a-z]?\b", re.sub(r"\]\([^)]*\)", "", cells))
     assert sorted(numbers) == sorted(number for number, _ in one.exercises)
@@ -44,11 +44,11 @@ def test_a_lesson_names_all_exercises_and_what_did_not_hold():
 
 # -- errata -----------------------------------------------------------------------------------
 def test_a_work_is_named_by_its_authors_and_year():
-    for key, entry in errata.works(ROOT).items():
+    for key, entry in errata.read_works(ROOT).items():
         assert re.match(
-            r"## \S.* \((?:\d{4}|n\.d\.)\)\n\n\*.+\* \{cite:p\}`", errata.heading(key, entry)
+            r"## \S.* \((?:\d{4}|n\.d\.)\)\n\n\*.+\* \{cite:p\}`", errata.format_heading(key, entry)
         ), key
-    shown = errata.heading("zhang2019", errata.works(ROOT)["zhang2019"])
+    shown = errata.format_heading("zhang2019", errata.read_works(ROOT)["zhang2019"])
     assert shown.startswith(
         "## Zhang and Sennrich (2019)\n\n*Root Mean Square Layer Normalization*"
     )
@@ -77,7 +77,7 @@ TOY = {"02": ONE}
     ],
 )
 def test_references_become_links(text, shown):
-    assert links.linked(text, TOY) == shown
+    assert links.link_references(text, TOY) == shown
 
 
 @pytest.mark.parametrize(
@@ -95,13 +95,13 @@ def test_references_become_links(text, shown):
     ],
 )
 def test_places_that_are_missing_are_named(place, said):
-    assert missing(place_of(place), TOY) == said
+    assert describe_missing(place_of(place), TOY) == said
 
 
 def test_what_is_no_place_is_refused():
     with pytest.raises(ValueError, match="a place is"):
         place_of("chapter 2")
-    assert link(Place("02", "heading", "gone"), TOY) == "[Toy](02_toy.ipynb)"
+    assert link_place(Place("02", "heading", "gone"), TOY) == "[Toy](02_toy.ipynb)"
 
 
 @pytest.mark.parametrize(
@@ -115,4 +115,4 @@ def test_what_is_no_place_is_refused():
     ],
 )
 def test_questions_are_those_that_end_the_paragraph(text, found):
-    assert questions([text]) == found
+    assert find_questions([text]) == found

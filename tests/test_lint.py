@@ -16,8 +16,8 @@ from press.lint import chapter, ledger, pages
 from press.lint.chapter import Text
 from press.lint.numbers import repeated_values, typed_numbers
 from press.lint.said import misstatements
-from press.site.holm import sort
-from press.site.outline import Book, outlines, words
+from press.site.holm import classify_claim
+from press.site.outline import Book, count_prose_words, read_outlines
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -123,7 +123,9 @@ def test_a_fault_of_the_ledger_is_found(rule, change, said):
     name = next(
         name
         for name, claim in recorded.items()
-        if sort(claim) == "finding" and claim["verdict"] == "holds" and len(claim["values"]) == 5
+        if classify_claim(claim) == "finding"
+        and claim["verdict"] == "holds"
+        and len(claim["values"]) == 5
     )
     weak = {"weak": not recorded[name]["weak"]} if "weak" in change else {}
     (fault,) = [
@@ -163,8 +165,8 @@ def test_a_claim_that_comes_from_others_is_what_they_make():
 # -- planted: what stands around ----------------------------------------------------------------
 @cache
 def book() -> Book:
-    found = chapters.find(ROOT)
-    return outlines({one.name: json.loads(one.twin.read_text()) for one in found})
+    found = chapters.find_chapters(ROOT)
+    return read_outlines({one.name: json.loads(one.twin.read_text()) for one in found})
 
 
 def copy_of_the_book(root: Path) -> Path:
@@ -282,7 +284,7 @@ def test_a_claims_value_is_found_even_in_math(text, found):
 
 
 def test_words_are_counted_without_code_and_math():
-    assert words("Two words, $x^2$ and 3.\n\n```python\nnot these\n```") == 4
+    assert count_prose_words("Two words, $x^2$ and 3.\n\n```python\nnot these\n```") == 4
 
 
 # -- words about verdicts -----------------------------------------------------------------------

@@ -28,7 +28,7 @@ def test_pages_of_the_site_that_are_not_there_are_left_out(tmp_path):
     site.mkdir(parents=True)
     for name in ("index", "01_toy", "references", "genindex"):
         (site / f"{name}.html").touch()
-    found = pdf.order(tmp_path, site)
+    found = pdf.list_pages(tmp_path, site)
     assert [page["name"] for page in found] == ["index", "01_toy", "references"]
     assert [page["number"] for page in found] == ["", "01", ""]
 

@@ -12,7 +12,7 @@ import pytest
 
 from labkit.experiments.store import read_entry
 from press.book import chapters
-from press.book.cells import run
+from press.book.cells import run_chapter
 from tests.ray_cluster import PATIENCE
 from tests.toy_book import REPOSITORY, command
 
@@ -21,7 +21,7 @@ CHAPTERS = ("01", "02")
 
 
 def chosen() -> list[chapters.Chapter]:
-    return chapters.choose(chapters.find(REPOSITORY), CHAPTERS)
+    return chapters.choose_chapters(chapters.find_chapters(REPOSITORY), CHAPTERS)
 
 
 def losses(root: Path, engine: str) -> dict[str, list[float]]:
@@ -49,7 +49,7 @@ def claim(root: Path, engine: str) -> tuple[dict, dict]:
     claims = {}
     for chapter in chosen():
         store = {"LABKIT_ROOT": str(root), "LABKIT_ENGINE": engine}
-        outcome, _ = run(chapter, train=True, environment=store, size="smoke", seed=0)
+        outcome, _ = run_chapter(chapter, train=True, environment=store, size="smoke", seed=0)
         assert outcome.errors == outcome.skipped == {}
         claims |= outcome.claims
     return claims, losses(root, engine)

@@ -41,7 +41,7 @@ def declare(root: Path, name: str, runs: list[Run]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [{"key": run.key(), "run": run.to_dict(), "own": {}} for run in runs]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    asked.finish(root, "book", name)
+    asked.mark_whole(root, "book", name)
 
 
 def test_what_was_asked_for_is_recorded_once_and_the_rest_stays_in_the_store(book):
@@ -51,52 +51,54 @@ def test_what_was_asked_for_is_recorded_once_and_the_rest_stays_in_the_store(boo
         return {run.key(): [np.float32(x) for x in store.get(run).losses] for run in runs}
 
     before = read()
-    done = recording.record(book, chapters.find(book), "book")
+    done = recording.update_records(book, chapters.find_chapters(book), "book")
     assert [(one.name, one.runs, one.new) for one in done] == [("01", 6, 6), ("02", 1, 1)]
     left = {path.stem for path in store.folder.glob("*.json")}
     assert left == {run.key() for run in runs[7:]}, "a run that nobody declared stays"
     assert read() == before
     content = store.records.path("01").read_bytes()
-    assert [one.new for one in recording.record(book, chapters.find(book), "book")] == [0, 0]
+    assert [
+        one.new for one in recording.update_records(book, chapters.find_chapters(book), "book")
+    ] == [0, 0]
     assert store.records.path("01").read_bytes() == content
     early = "2001-01-01T00:00:00+00:00"
     store.records.write("01", [to_row(run, record(), early) for run in runs[:6]])
     store.put(runs[0], record(9.0))  # trained again, and the sixth is asked for no more
     declare(book, "01_one", runs[:5])
-    (one, _) = recording.record(book, chapters.find(book), "book")
+    (one, _) = recording.update_records(book, chapters.find_chapters(book), "book")
     assert (one.runs, one.new, one.dropped) == (6, 1, 0), "the second chapter still asks for it"
     assert read()[runs[0].key()][-1] == 9.0 and not store.path(runs[0]).exists()
     declare(book, "02_two", runs[6:7])
-    (one, two) = recording.record(book, chapters.find(book), "book")
+    (one, two) = recording.update_records(book, chapters.find_chapters(book), "book")
     assert (one.runs, one.dropped, two.runs, two.dropped) == (5, 1, 1, 0)
     assert store.get(runs[5]) is None
     declare(book, "02_two", [])
-    (_, two) = recording.record(book, chapters.find(book), "book")
+    (_, two) = recording.update_records(book, chapters.find_chapters(book), "book")
     assert (two.runs, two.dropped) == (0, 1) and not store.records.path("02").exists()
 
 
 def test_nothing_is_left_out_while_a_chapter_has_not_been_asked(book):
-    store, (one, *_) = Store(book), chapters.find(book)
-    recording.record(book, chapters.find(book), "book")
+    store, (one, *_) = Store(book), chapters.find_chapters(book)
+    recording.update_records(book, chapters.find_chapters(book), "book")
     asked.path_of(book, "book", "02_two").with_suffix(".whole").unlink()
     declare(book, "01_one", variants()[:2])
-    (done,) = recording.record(book, [one], "book")
+    (done,) = recording.update_records(book, [one], "book")
     assert (done.runs, done.dropped) == (6, 0) and len(store.records.load("02")) == 1
 
 
 def test_a_run_that_climbs_the_ladder_moves_into_its_file(book, monkeypatch):
     store, runs = Store(book), variants()
-    recording.record(book, chapters.find(book), "book")
+    recording.update_records(book, chapters.find_chapters(book), "book")
     before = store.get(runs[0])
     monkeypatch.setattr(recording, "ladder_runs", lambda store: [runs[0]])
-    recording.record(book, chapters.find(book), "book")
+    recording.update_records(book, chapters.find_chapters(book), "book")
     assert list(store.records.load("ladder")) == [runs[0].key()]
     assert runs[0].key() not in store.records.load("01") and store.get(runs[0]) == before
 
 
 def test_a_full_disk_is_said_in_a_line_and_leaves_every_file_as_it_was(book, monkeypatch, capsys):
     store, runs = Store(book), variants()
-    recording.record(book, chapters.find(book), "book")
+    recording.update_records(book, chapters.find_chapters(book), "book")
     store.put(runs[0], record(9.0), at=LATE)
     files = {path: path.read_bytes() for path in book.rglob("*") if path.is_file()}
 
@@ -130,7 +132,8 @@ def test_two_who_record_at_once_both_end_right(book):
     store, runs = Store(book), variants()
     program = (
         "import sys; from pathlib import Path; from press.book import chapters, recording\n"
-        "root = Path(); print(*recording.record(root, chapters.find(root), 'book'))"
+        "root = Path(); chosen = chapters.find_chapters(root)\n"
+        "print(*recording.update_records(root, chosen, 'book'))"
     )
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     words = [sys.executable, "-c", program]
@@ -145,13 +148,15 @@ def test_two_who_record_at_once_both_end_right(book):
 def test_what_a_replay_refuted_is_trained_again_once(book):
     store, (run, other, *_) = Store(book), variants()
     verdict = {"stale": {run.key(): "it differs"}}
-    replays.keep(book, chapters.find(book), "book", "a digest", verdict, [run.key()])
+    replays.keep_verdict(
+        book, chapters.find_chapters(book), "book", "a digest", verdict, [run.key()]
+    )
     mark_stale(book, "book", store)
     assert store.fresh(run) is None is not store.fresh(other)
     assert store.get(run) is not None, "a chapter reads it until then"
     store.put(run, record(), at=LATE)
     mark_stale(book, "book", store)
     assert store.fresh(run) is not None, "the replay knew an older record"
-    recording.record(book, chapters.find(book), "book")
+    recording.update_records(book, chapters.find_chapters(book), "book")
     mark_stale(book, "book", store)
     assert store.fresh(run) is not None

@@ -71,7 +71,7 @@ class Toy:
 
     @property
     def chosen(self) -> list[Chapter]:
-        return chapters.find(self.root)
+        return chapters.find_chapters(self.root)
 
     def write(self, *rows: Row) -> None:
         """Record these rows, in place of those of the same keys."""
@@ -80,7 +80,7 @@ class Toy:
         Records(self.root).write("01", self.rows)
 
     def check(self, **options: Any) -> dict[str, Any]:
-        return replaying.check(self.root, self.chosen, "book", commit="a commit", **options)
+        return replaying.replay_runs(self.root, self.chosen, "book", commit="a commit", **options)
 
     def keys(self, like: Run) -> set[str]:
         """Give the keys of all seeds of a run's configuration."""
@@ -101,9 +101,9 @@ def toy(tmp_path, monkeypatch) -> Toy:
 
     def here(tasks: list[tuple]) -> list[Replay]:  # new processes would import torch first
         made.performed.append(tasks)
-        return [replaying._one(task) for task in tasks]
+        return [replaying._run_replay(task) for task in tasks]
 
-    monkeypatch.setattr(replaying, "_perform", here)
+    monkeypatch.setattr(replaying, "_run_replays", here)
     return made
 
 
@@ -131,9 +131,9 @@ def test_a_changed_loss_is_refuted_and_every_seed_of_its_configuration_is_stale(
     found = toy.check(every=True)
     assert set(found["stale"]) == toy.keys(OTHER) and len(found["stale"]) == 2
     assert "differs: " in next(iter(found["stale"].values()))
-    kept = replays.stale(toy.root, "book")
+    kept = replays.read_stale(toy.root, "book")
     assert {key: one["why"] for key, one in kept.items()} == found["stale"]
-    assert "RED: 2 recorded runs are stale" in replays.words(found, [("01", 2)])
+    assert "RED: 2 recorded runs are stale" in replays.describe_verdict(found, [("01", 2)])
 
 
 def test_runs_of_the_ladder_are_counted_too(toy):
@@ -142,7 +142,7 @@ def test_runs_of_the_ladder_are_counted_too(toy):
     ask(toy.root, "01_toy", toy.rows[:2])
     Records(toy.root).write("ladder", wrong)
     found = toy.check(every=True)
-    assert ": ladder (2); the first" in replays.words(found, [("01", 0)])
+    assert ": ladder (2); the first" in replays.describe_verdict(found, [("01", 0)])
 
 
 def test_a_replay_of_one_chapter_keeps_what_is_known_of_the_others(toy):
@@ -153,22 +153,22 @@ def test_a_replay_of_one_chapter_keeps_what_is_known_of_the_others(toy):
     rows = {row["key"]: row for row in toy.rows}
     ask(toy.root, "01_toy", [rows[run.key()] for run in ours])
     ask(toy.root, "02_toy", [rows[run.key()] for run in theirs])
-    whole = replaying.check(toy.root, both, "book", commit="a commit")
-    before = replays.stale(toy.root, "book")
+    whole = replaying.replay_runs(toy.root, both, "book", commit="a commit")
+    before = replays.read_stale(toy.root, "book")
     assert before.keys() == whole["stale"].keys() == {run.key() for run in (*ours, *theirs)}
     toy.write(*map(recorded, ours))
-    assert replaying.check(toy.root, [one], "book", commit="a commit")["stale"] == {}
-    after = replays.stale(toy.root, "book")
+    assert replaying.replay_runs(toy.root, [one], "book", commit="a commit")["stale"] == {}
+    after = replays.read_stale(toy.root, "book")
     assert after == {run.key(): before[run.key()] for run in theirs}, "when it was, too"
-    assert replays.known(toy.root, [one], "book") is not None
-    assert replays.known(toy.root, both, "book") is None, "its records have changed since"
+    assert replays.read_verdict(toy.root, [one], "book") is not None
+    assert replays.read_verdict(toy.root, both, "book") is None, "its records have changed since"
 
 
 @pytest.mark.parametrize("drawn", [0, 1])
 def test_the_seed_that_is_drawn_speaks_for_the_others(toy, drawn, monkeypatch):
     seeds = [run.key() for run in TOYS if run.key() in toy.keys(OTHER)]
-    monkeypatch.setattr(replaying, "_draw", lambda commit, key: str(key != seeds[drawn]))
-    monkeypatch.setattr(replaying, "_cheap", lambda runs, rows: [])
+    monkeypatch.setattr(replaying, "_hash_key", lambda commit, key: str(key != seeds[drawn]))
+    monkeypatch.setattr(replaying, "_choose_cheapest", lambda runs, rows: [])
     toy.write(nudged(recorded(TOYS[2])))
     assert len(toy.check()["stale"]) == (2 if drawn == 0 else 0)
 
@@ -200,7 +200,7 @@ def test_a_probes_changed_value_is_found_by_training_in_full(toy):
 
 
 def test_what_differs_later_is_blamed_on_what_no_agreeing_run_has(toy, monkeypatch):
-    monkeypatch.setattr(replaying, "_cheap", lambda runs, rows: [TOYS[0].key()])
+    monkeypatch.setattr(replaying, "_choose_cheapest", lambda runs, rows: [TOYS[0].key()])
     begin = TrainConfig.lr_at
     monkeypatch.setattr(TrainConfig, "lr_at", lambda c, s: begin(c, s) * (0.5 if s > 12 else 1))
     found = toy.check(every=True)
@@ -211,11 +211,11 @@ def test_what_differs_later_is_blamed_on_what_no_agreeing_run_has(toy, monkeypat
 def test_a_run_that_agrees_clears_what_it_has():
     linear = replace(TOY, train=replace(TOY.train, schedule="linear"), probes=())
     bad = Replay(linear, "whole", 1.0, 0.0, "losses")
-    assert set(replaying._blamed([bad])) == {"norm rms", "adamw", "linear"}
+    assert set(replaying._blame_traits([bad])) == {"norm rms", "adamw", "linear"}
     good = Replay(replace(linear, train=TOY.train), "whole", 0.0, 0.0, "losses")
-    assert set(replaying._blamed([bad, good])) == {"linear"}
+    assert set(replaying._blame_traits([bad, good])) == {"linear"}
     probe = Replay(TOY, "whole", 1.0, 0.0, "validation")
-    assert set(replaying._blamed([probe])) == {"validation"}
+    assert set(replaying._blame_traits([probe])) == {"validation"}
 
 
 @pytest.mark.parametrize("compare", [replay, retrain])
@@ -258,8 +258,8 @@ def test_what_diverged_is_trained_in_full_only_where_nothing_else_has_its_probes
     runs = {run.key(): run for run in TOYS[:2]}
     first, second = rows
     rows[first] = {**rows[first], "diverged_at": 2, "cpu_seconds": 0.0}
-    assert replaying._cheap(runs, rows) == [second]
-    assert replaying._cheap({first: runs[first]}, {first: rows[first]}) == [first]
+    assert replaying._choose_cheapest(runs, rows) == [second]
+    assert replaying._choose_cheapest({first: runs[first]}, {first: rows[first]}) == [first]
 
 
 def test_code_that_fails_at_a_run_refutes_it(toy, monkeypatch):
@@ -292,7 +292,7 @@ def test_a_verdict_is_kept_until_code_or_records_change(toy, sources):
     def again() -> int:
         toy.performed.clear()
         files.code_hash.cache_clear()  # what another process does
-        assert build._replays(toy.root, "book", toy.chosen)
+        assert build._check_replays(toy.root, "book", toy.chosen)
         return len(toy.performed)
 
     assert (again(), again()) == (1, 0)
@@ -597,7 +597,9 @@ PLANTS = (
 def in_full(fields: dict[str, Any]) -> list[Row]:
     """List the runs with these fields that `labkit runs replay` trains in full."""
     rows = {key: row for name in names() for key, row in book(name).items()}
-    chosen = replaying._cheap({key: Run.from_dict(row["run"]) for key, row in rows.items()}, rows)
+    chosen = replaying._choose_cheapest(
+        {key: Run.from_dict(row["run"]) for key, row in rows.items()}, rows
+    )
     return [rows[key] for key in chosen if has(rows[key], fields)]
 
 
@@ -780,12 +782,16 @@ def test_every_configuration_of_the_book_begins_as_recorded(
     name, tmp_path, monkeypatch, record_property
 ):
     """Norms that a chapter defines itself are left out: their code is the chapter's."""
-    monkeypatch.setattr(replaying, "_perform", lambda tasks: [*map(replaying._one, tasks)])
+    monkeypatch.setattr(
+        replaying, "_run_replays", lambda tasks: [*map(replaying._run_replay, tasks)]
+    )
     root = make_book(tmp_path, c01_toy="# %%\n")
     (root / "data").symlink_to(ROOT / "data")
     rows = list(book(name).values())
     ask(root, "01_toy", rows)
-    found = replaying.check(root, chapters.find(root), "book", every=True, climb=False)
+    found = replaying.replay_runs(
+        root, chapters.find_chapters(root), "book", every=True, climb=False
+    )
     left_out = len(Records(ROOT).load(name)) - len(rows)
     record_property(
         "figure",

@@ -45,7 +45,7 @@ def calls(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             (root / ".venv/pyvenv.cfg").write_text("version = {}.{}.1\n".format(*sys.version_info))
         return report("2.13.0+cpu") if "--report" in arguments else ""
 
-    monkeypatch.setattr(setup, "run", run)
+    monkeypatch.setattr(setup, "run_module", run)
     return said
 
 
@@ -65,12 +65,12 @@ def test_versions_of_what_the_pins_bring_are_those_of_the_file(root, calls):
 
 
 def test_the_constraints_are_what_is_installed(tmp_path, monkeypatch):
-    monkeypatch.setattr(constraints, "installed", lambda: {"a": "1", "b": "2"})
+    monkeypatch.setattr(constraints, "list_installed", lambda: {"a": "1", "b": "2"})
     assert constraints.write_constraints(tmp_path) == ["a==1", "b==2"]
     path = tmp_path / constraints.FILE
     assert path.read_text().splitlines()[1:] == ["a==1", "b==2"]
     assert constraints.write_constraints(tmp_path, check=True) == []
-    monkeypatch.setattr(constraints, "installed", lambda: {"a": "3", "c": "2"})
+    monkeypatch.setattr(constraints, "list_installed", lambda: {"a": "3", "c": "2"})
     assert constraints.write_constraints(tmp_path, check=True) == ["a==3", "c==2", "no b"]
     assert "a==1" in path.read_text(), "it only looked"
     path.write_text(path.read_text().replace("Python 3.", "Python 2."))
@@ -78,7 +78,7 @@ def test_the_constraints_are_what_is_installed(tmp_path, monkeypatch):
 
 
 def test_cuda_libraries_and_local_builds_are_in_no_constraint():
-    found = constraints.installed()
+    found = constraints.list_installed()
     assert found["torch"] == metadata.version("torch").partition("+")[0]
     assert not [name for name in found if name.startswith(("nvidia", "norm-lab-book", "pip"))]
 
@@ -117,7 +117,7 @@ def test_a_changed_pin_installs_on_top_and_a_tool_setting_does_nothing(root, cal
 
 @pytest.mark.parametrize("moment", range(4))
 def test_a_set_up_that_is_stopped_is_finished_by_the_next(root, calls, monkeypatch, moment):
-    run = setup.run
+    run = setup.run_module
 
     def stopping(python: str, *arguments: str) -> str:
         if len(calls) == moment:
@@ -125,7 +125,7 @@ def test_a_set_up_that_is_stopped_is_finished_by_the_next(root, calls, monkeypat
         return run(python, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(setup, "run", stopping)
+        patch.setattr(setup, "run_module", stopping)
         with pytest.raises(KeyboardInterrupt):
             set_up(root, calls)
     words = set_up(root, calls)
@@ -166,7 +166,7 @@ def test_the_variable_set_later_makes_it_anew_and_unset_changes_nothing(root, ca
 
 @pytest.mark.parametrize("gpu", [None, "/usr/bin/nvidia-smi"])
 def test_cuda_is_said_and_loudly_where_no_gpu_is_with_the_way_out(monkeypatch, capsys, gpu):
-    monkeypatch.setattr(setup, "run", lambda *arguments: report("2.13.0"))
+    monkeypatch.setattr(setup, "run_module", lambda *arguments: report("2.13.0"))
     monkeypatch.setattr(setup.shutil, "which", lambda name: gpu)
     monkeypatch.setattr(sys, "platform", "linux")
     setup.announce_torch("python", "torch==2.13.0")
@@ -177,14 +177,14 @@ def test_cuda_is_said_and_loudly_where_no_gpu_is_with_the_way_out(monkeypatch, c
 
 def test_a_failed_pip_says_what_to_do():
     with pytest.raises(setup.SetupError, match="call make again"):
-        setup.run(sys.executable, "pip", "--no-such-option")
+        setup.run_module(sys.executable, "pip", "--no-such-option")
 
 
 # --- JupyterLab ---
 
 
 def test_the_lab_listens_on_this_machine_only_and_keeps_its_token(tmp_path: Path):
-    command = " ".join(lab.command(tmp_path))
+    command = " ".join(lab.build_command(tmp_path))
     assert "--ServerApp.ip=127.0.0.1" in command and "/lab/tree/chapters" in command
     assert "token" not in command and "password" not in command
     settings = lab.write_settings(tmp_path).read_text()

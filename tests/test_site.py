@@ -7,15 +7,15 @@ from pathlib import Path
 import fake_book
 import pytest
 
-from press.book.facts import provenance_line, spans
+from press.book.facts import format_seeds, provenance_line
 from press.book.files import Red
 from press.site import sphinx as site_module
-from press.site.claims_table import number
-from press.site.holm import families, p_value, survivors
-from press.site.page import page
-from press.site.scoreboard import scoreboard
+from press.site.claims_table import format_number
+from press.site.holm import compute_p_values, find_survivors, p_value
+from press.site.page import build_page
+from press.site.scoreboard import build_scoreboard
 from press.site.sphinx import build_site
-from press.site.stage import api_pages, public_modules, staged_files
+from press.site.sphinx_sources import api_pages, public_modules, staged_files
 
 ONE, TWO = fake_book.ONE, fake_book.TWO
 
@@ -26,12 +26,12 @@ def book(tmp_path: Path) -> Path:
 
 
 def shown(cells: list) -> str:
-    return json.dumps(page(fake_book.notebook(*cells)), ensure_ascii=False)
+    return json.dumps(build_page(fake_book.notebook(*cells)), ensure_ascii=False)
 
 
 # -- a chapter's page -------------------------------------------------------------------------
 def test_nothing_volatile_and_no_parameter_reaches_the_page():
-    out = json.dumps(page(fake_book.FIRST))
+    out = json.dumps(build_page(fake_book.FIRST))
     assert "VOLATILE" not in out and "stderr" not in out and "10/10" not in out
     assert "smoke" not in out and "papermill" not in out
     assert "2.0 5.0" in out, "what print() says stays"
@@ -40,7 +40,7 @@ def test_nothing_volatile_and_no_parameter_reaches_the_page():
 def test_a_figure_carries_its_words_its_caption_and_its_provenance():
     figures = [
         cell["metadata"]["mystnb"]
-        for cell in page(fake_book.FIRST)["cells"]
+        for cell in build_page(fake_book.FIRST)["cells"]
         if "mystnb" in cell["metadata"]
     ]
     assert [f["image"]["alt"] for f in figures] == [
@@ -56,7 +56,7 @@ def test_a_figure_carries_its_words_its_caption_and_its_provenance():
 
 
 def test_several_figures_of_a_cell_stand_in_cells_of_their_own():
-    cells = [c for c in page(fake_book.FIRST)["cells"] if c["cell_type"] == "code"]
+    cells = [c for c in build_page(fake_book.FIRST)["cells"] if c["cell_type"] == "code"]
     pictures = [sum("image/png" in o.get("data", {}) for o in c["outputs"]) for c in cells]
     assert max(pictures) == 1 and sum(pictures) == 4
     followers = [c for c in cells if "remove-input" in c["metadata"]["tags"]]
@@ -75,7 +75,7 @@ def test_a_claim_card_gets_an_anchor_and_one_form():
 
 
 def test_a_solution_is_folded_with_all_its_outputs():
-    sources = [c["source"] for c in page(fake_book.FIRST)["cells"]]
+    sources = [c["source"] for c in build_page(fake_book.FIRST)["cells"]]
     start = next(i for i, s in enumerate(sources) if "labkit-solution" in s)
     end = sources.index("</details>", start)
     assert "def my_norm" in sources[start + 1]
@@ -91,7 +91,7 @@ def test_provenance_says_what_is_known():
     assert line.startswith("10 runs · seeds 0–4 · 41.5 CPU-seconds · Example CPU")
     assert "PyTorch 2.13.0" in line and "commit 0123456789abcdef" in line
     assert provenance_line({"runs": 1, "seeds": [3], "commit": ""}, {}) == "1 run · seed 3"
-    assert spans([0, 1, 2, 7]) == "0–2, 7"
+    assert format_seeds([0, 1, 2, 7]) == "0–2, 7"
 
 
 def test_the_twin_stands_for_a_chapter_that_was_not_executed_here(book: Path):
@@ -129,7 +129,7 @@ def test_a_book_without_chapters_is_refused(tmp_path: Path):
 
 # -- the scoreboard ---------------------------------------------------------------------------
 def test_every_claim_has_a_row_and_a_link():
-    out = scoreboard({"size": "book", "claims": fake_book.CLAIMS}, {ONE: "One", TWO: "Two"})
+    out = build_scoreboard({"size": "book", "claims": fake_book.CLAIMS}, {ONE: "One", TWO: "Two"})
     for name, claim in fake_book.CLAIMS.items():
         assert f'href="{claim["chapter"]}.html#claim-{name}"' in out
     assert "&lt;b&gt;markup&lt;/b&gt; &amp; all" in out and "<b>markup" not in out
@@ -141,7 +141,7 @@ def test_every_claim_has_a_row_and_a_link():
 def test_recorded_claims_say_when_and_where():
     ledger = {"size": "gpu", "claims": fake_book.CLAIMS}
     ledger["provenance"] = {"date": "2026-05-01", "device": "Example GPU"}
-    out = scoreboard({"claims": {}}, {ONE: "One"}, [ledger])
+    out = build_scoreboard({"claims": {}}, {ONE: "One"}, [ledger])
     assert "No chapter has stated a claim yet" in out
     assert "*recorded*: 2026-05-01, Example GPU." in out
     assert f"{TWO}.html" not in out, "no link into a chapter that is not there"
@@ -149,17 +149,17 @@ def test_recorded_claims_say_when_and_where():
 
 def test_what_is_not_recorded_says_so():
     titles = {ONE: "One", TWO: "Two", "03_three": "Three"}
-    out = scoreboard({"claims": {}}, titles, [{"size": "gpu", "claims": fake_book.CLAIMS}])
+    out = build_scoreboard({"claims": {}}, titles, [{"size": "gpu", "claims": fake_book.CLAIMS}])
     assert "Not recorded with this size: Three." in out
     assert "Nothing is recorded" not in out
-    out = scoreboard({"claims": {}}, titles)
+    out = build_scoreboard({"claims": {}}, titles)
     assert "## Recorded with size gpu\n\nNothing is recorded with this size yet." in out
-    assert "size gpu" not in scoreboard({"size": "gpu", "claims": {}}, titles)
+    assert "size gpu" not in build_scoreboard({"size": "gpu", "claims": {}}, titles)
 
 
 def test_a_claim_of_two_sizes_has_a_row_in_each():
     gpu = {"size": "gpu", "claims": fake_book.CLAIMS}
-    out = scoreboard({"size": "book", "claims": fake_book.CLAIMS}, {}, [gpu])
+    out = build_scoreboard({"size": "book", "claims": fake_book.CLAIMS}, {}, [gpu])
     for name in fake_book.CLAIMS:
         assert out.count(f'id="row-{name}"') == out.count(f'id="row-gpu-{name}"') == 1
 
@@ -194,16 +194,16 @@ def test_a_family_is_a_chapter_s_primary_findings():
     claims["01-sure"] = fake_book.claim("x", ONE, "contradicted", [-v for v in sure])
     claims["02-sure"] = fake_book.claim("x", TWO, "holds", sure)
     claims["01-aside"] = fake_book.claim("x", ONE, "holds", sure, primary=False)
-    assert survivors(claims) == {"01-sure", "02-sure"}, "for or against"
-    assert {name: len(p) for name, p in families(claims).items()} == {ONE: 31, TWO: 1}
+    assert find_survivors(claims) == {"01-sure", "02-sure"}, "for or against"
+    assert {name: len(p) for name, p in compute_p_values(claims).items()} == {ONE: 31, TWO: 1}
 
 
 def test_numbers_are_short():
-    assert number(0.47801) == "0.478"
-    assert number(-0.5) == "−0.5"
-    assert number(17341.2) == "17,341"
-    assert number(1.5e-7) == "1.5 × 10<sup>-7</sup>".replace("-", "−")
-    assert number("8.45 <BLEU>") == "8.45 &lt;BLEU&gt;"
+    assert format_number(0.47801) == "0.478"
+    assert format_number(-0.5) == "−0.5"
+    assert format_number(17341.2) == "17,341"
+    assert format_number(1.5e-7) == "1.5 × 10<sup>-7</sup>".replace("-", "−")
+    assert format_number("8.45 <BLEU>") == "8.45 &lt;BLEU&gt;"
 
 
 # -- pages of the package ---------------------------------------------------------------------

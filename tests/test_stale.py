@@ -1,6 +1,6 @@
 """What rests on a stale run is marked, and nothing else."""
 
-from press.book.stale import MARK, marked, names_of, resting_on
+from press.book.stale import MARK, mark_notebook, names_of, resting_on
 
 
 def cell(source, *outputs):
@@ -41,11 +41,11 @@ def test_a_cell_rests_on_the_runs_behind_the_names_that_it_reads():
 
 
 def test_cards_and_figures_are_marked_and_named_in_one_line():
-    page, line = marked(BOOK, {"k1": "differs"})
+    page, line = mark_notebook(BOOK, {"k1": "differs"})
     assert "01-a, 01-c, 1 figure of this page" in line
     data = [out["data"] for one in page["cells"][1:] for out in one["outputs"]]
     assert data.count({"text/html": MARK}) == 3
-    assert marked(BOOK, {}) == (BOOK, "")
+    assert mark_notebook(BOOK, {}) == (BOOK, "")
 
 
 def test_names_that_a_cell_makes_and_reads():

@@ -139,15 +139,15 @@ def card(name: str = "01-mean", **other: Any) -> dict[str, Any]:
 
 def pretend(root: Path, name: str, *cards: dict[str, Any], size: str = "book") -> None:
     """Leave what executing a chapter leaves, without a kernel."""
-    (chapter,) = chapters.choose(chapters.find(root), [name])
-    notebook = chapters.read(chapter)
+    (chapter,) = chapters.choose_chapters(chapters.find_chapters(root), [name])
+    notebook = chapters.read_chapter(chapter)
     cell = notebook.cells[-1]
     cell.outputs = [claim_output(entry) for entry in cards]
     path = state.notebook_path(root, size, name)
     write_whole(path, nbformat.writes(notebook))
     key = key_of(parts_of(chapter, root, size, 0))
     claims = [{**entry, "chapter": name, "cell": cell.id} for entry in cards]
-    state.write(root, size, name, {"key": key, "ok": True, "claims": claims})
+    state.write_state(root, size, name, {"key": key, "ok": True, "claims": claims})
 
 
 def claim_output(entry: dict[str, Any]) -> Any:

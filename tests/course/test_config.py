@@ -15,7 +15,7 @@ pytest.importorskip("jupyterhub", reason="the extra course is not installed")
 import jupyterhub
 from traitlets.config import Config
 
-from press.course import config, confine, proxy, serve, visible
+from press.course import config, confine, proxy, readable_paths, serve
 from press.course.gpus import Shares
 from press.course.settings import Settings
 from press.course.spawner import SERVER, CourseSpawner
@@ -67,7 +67,7 @@ def test_the_culler_may_stop_servers_and_nothing_else(told):
 
 
 def test_a_login_pulls_the_material_into_the_home(course, tmp_path):
-    address = urlparse(config.pull(course))
+    address = urlparse(config.build_pull_url(course))
     assert address.path == "/git-pull"
     assert parse_qs(address.query) == {
         "repo": [f"file://{tmp_path}/material"],
@@ -100,7 +100,7 @@ def test_a_servers_environment_says_whose_it_is_and_what_it_may_take(spawner, co
 
 
 def test_a_plan_shows_the_packages_and_hides_the_clone(spawner, course):
-    plan = spawner.plan(spawner.person, None)
+    plan = spawner.build_plan(spawner.person, None)
     shown = [Path(path) for path in plan["readable"]]
     package = Path(confine.__file__).parents[1]
     assert package in shown and Path(sys.prefix) in shown and course.material in shown
@@ -125,7 +125,7 @@ def test_the_gpu_outlives_the_hub_and_goes_back_with_the_server(spawner, course)
 
 def test_all_servers_count_the_same_users_of_a_gpu(told):
     one, two = CourseSpawner(config=told), CourseSpawner(config=told)
-    one.shares.take("alice")
+    one.shares.assign_device("alice")
     assert two.shares.held == {"alice": "0"}
     assert one.course == two.course
 
@@ -144,7 +144,7 @@ def test_the_server_is_jupyterhubs_own_whatever_the_home_holds(tmp_path):
 def test_a_proxy_that_is_no_program_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("LABKIT_PROXY", str(tmp_path / "nothing"))
     with pytest.raises(ValueError, match="must name a program"):
-        proxy.find()
+        proxy.find_proxy()
 
 
 def test_without_a_proxy_the_command_that_installs_it_is_told(monkeypatch, tmp_path):
@@ -153,27 +153,27 @@ def test_without_a_proxy_the_command_that_installs_it_is_told(monkeypatch, tmp_p
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="labkit course proxy"):
-        proxy.find()
+        proxy.find_proxy()
     program = tmp_path / "node_modules" / ".bin" / proxy.NAME
     program.parent.mkdir(parents=True)
     program.touch(mode=0o755)
-    assert proxy.find()[-1] == str(program)
+    assert proxy.find_proxy()[-1] == str(program)
 
 
 def test_npm_fetches_the_pinned_proxy_or_its_absence_is_told(monkeypatch, tmp_path):
-    monkeypatch.setattr(proxy, "_packaged", lambda file: [])
+    monkeypatch.setattr(proxy, "_find_packaged", lambda file: [])
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ValueError, match="Node 20 or newer with npm"):
-        proxy.install(tmp_path)
+        proxy.install_proxy(tmp_path)
     npm = tmp_path / "npm"
     npm.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\n')
     npm.chmod(0o755)
-    proxy.install(tmp_path)
+    proxy.install_proxy(tmp_path)
     asked = (tmp_path / "asked").read_text().strip()
     assert asked == f"install --prefix {tmp_path} configurable-http-proxy@5.3.0"
     npm.write_text("#!/bin/sh\nexit 3\n")
     with pytest.raises(ValueError, match="code 3"):
-        proxy.install(tmp_path)
+        proxy.install_proxy(tmp_path)
 
 
 def test_the_folder_that_others_may_not_pass_is_named(tmp_path):
@@ -181,7 +181,7 @@ def test_the_folder_that_others_may_not_pass_is_named(tmp_path):
     (shut / "inner").mkdir(parents=True)
     shut.chmod(0o700)
     tmp_path.chmod(0o755)
-    found = visible.closed(shut / "inner")
+    found = readable_paths.find_closed(shut / "inner")
     # pytest's own folder is shut as well, further up.
     assert found is not None and shut.is_relative_to(found)
     assert not found.stat().st_mode & 0o001
@@ -190,7 +190,7 @@ def test_the_folder_that_others_may_not_pass_is_named(tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="the state is root's")
 def test_the_state_can_be_passed_through_and_not_listed(course):
     course.state.mkdir()
-    serve.prepare(course)
+    serve.prepare_state(course)
     modes = {name: (course.state / name).stat().st_mode & 0o777 for name in ("", "public", "root")}
     assert modes == {"": 0o711, "public": 0o755, "root": 0o700}
     text = (course.state / "public" / "gitconfig").read_text()

@@ -27,7 +27,7 @@ NAMESPACES = pytest.mark.skipif(
     reason="this machine allows no mounts of one's own (CAP_SYS_ADMIN)",
 )
 MEMORY = pytest.mark.skipif(
-    os.geteuid() != 0 or bool(groups.problem()), reason="no control group can be made here"
+    os.geteuid() != 0 or bool(groups.find_problem()), reason="no control group can be made here"
 )
 EACH_WAY = pytest.mark.parametrize("own_root", [False, pytest.param(True, marks=NAMESPACES)])
 
@@ -184,7 +184,7 @@ def test_what_cannot_start_says_why_and_ends(house, own_root):
 @MEMORY
 @EACH_WAY
 def test_memory_is_limited_for_all_processes_together_and_the_group_goes(house, own_root):
-    group = groups.make("alice", "labkit-course-test", 80 * 2**20)
+    group = groups.make_group("alice", "labkit-course-test", 80 * 2**20)
     # `tail` must hold all of one line without an end.
     script = "head -c 300m /dev/zero | tail > /dev/null && echo held; echo the server is alive"
     try:

@@ -69,7 +69,7 @@ def test_no_settings_are_misuse(tmp_path, capsys, monkeypatch):
 
 def test_a_folder_to_show_that_is_not_there_is_named(tmp_path):
     course = Settings(tmp_path, visible=(tmp_path / "data",))
-    assert check._isolation(course) == f"visible names {tmp_path}/data, which is not there"
+    assert check._check_isolation(course) == f"visible names {tmp_path}/data, which is not there"
 
 
 def test_a_port_in_use_is_named(tmp_path):
@@ -77,13 +77,15 @@ def test_a_port_in_use_is_named(tmp_path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = min(taken.getsockname()[1], 65533)
-        assert f"port {taken.getsockname()[1]} of" in check._ports(Settings(tmp_path, port=port))
+        assert f"port {taken.getsockname()[1]} of" in check._check_ports(
+            Settings(tmp_path, port=port)
+        )
 
 
 def test_an_administrator_without_a_password_is_named(here):
     main(["course", "passwords", "roster.csv"])
     course = Settings(here / "m", state=here / "state", admins=("teacher",))
-    assert "'teacher', who has no password" in check._passwords(course)
+    assert "'teacher', who has no password" in check._check_passwords(course)
 
 
 def test_gpus_are_looked_for_by_number_or_uuid(tmp_path, monkeypatch):
@@ -92,17 +94,18 @@ def test_gpus_are_looked_for_by_number_or_uuid(tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     for right in ("0", "GPU-1-2"):
-        assert check._gpus(Settings(tmp_path, gpus=(right,))) == ""
-    assert "gpus names '1'" in check._gpus(Settings(tmp_path, gpus=("1",)))
-    assert check._gpus(Settings(tmp_path)) == ""
+        assert check._check_gpus(Settings(tmp_path, gpus=(right,))) == ""
+    assert "gpus names '1'" in check._check_gpus(Settings(tmp_path, gpus=("1",)))
+    assert check._check_gpus(Settings(tmp_path)) == ""
 
 
 def test_an_opened_file_that_is_not_in_the_material_is_named(tmp_path, monkeypatch):
     folder = tmp_path / "m"
     (folder / ".git").mkdir(parents=True)
     folder.chmod(0o755)
-    monkeypatch.setattr(check.visible, "closed", lambda path: None)  # pytest's own folder is
-    told = check._material(Settings(folder, open="chapters/99.py"))
+    # pytest's own folder is closed
+    monkeypatch.setattr(check.readable_paths, "find_closed", lambda path: None)
+    told = check._check_material(Settings(folder, open="chapters/99.py"))
     assert told.startswith("open names 'chapters/99.py'")
     (folder / "secret").touch(mode=0o600)
-    assert "secret; say: chmod -R o+rX" in check._material(Settings(folder))
+    assert "secret; say: chmod -R o+rX" in check._check_material(Settings(folder))

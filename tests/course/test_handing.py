@@ -34,7 +34,7 @@ def release(tmp_path):
 
 
 def home(course: Settings, name: str) -> Path:
-    return People(course.state, course.first_uid).person(name).home
+    return People(course.state, course.first_uid).find_person(name).home
 
 
 def test_everybody_gets_their_own_version_and_hands_it_in(course, release, tmp_path):
@@ -43,7 +43,7 @@ def test_everybody_gets_their_own_version_and_hands_it_in(course, release, tmp_p
     mine = home(course, "alice") / "homework" / FILE
     assert (mine.read_text(), mine.stat().st_uid) == ("for alice", 28_100)
     mine.write_text("done")
-    assert handing.gather(course, FILE, tmp_path / "inbox") == {"alice": "", "bob": ""}
+    assert handing.gather_files(course, FILE, tmp_path / "inbox") == {"alice": "", "bob": ""}
     assert (tmp_path / "inbox" / "alice" / FILE).read_text() == "done"
     assert (tmp_path / "inbox" / "bob" / FILE).read_text() == "for bob"
 
@@ -68,7 +68,7 @@ def test_the_two_commands_leave_administrators_out(course, release, tmp_path, ca
         f'material = "{course.material}"\nstate = "{course.state}"\nadmins = ["teacher"]\n'
         "first_uid = 28100\n"
     )
-    passwords.give(course.passwords, ["alice", "bob", "teacher"])
+    passwords.give_passwords(course.passwords, ["alice", "bob", "teacher"])
     told = ["--settings", str(settings)]
     assert main(["course", "hand-out", str(release), *told]) == 0
     assert "2 files are new in 2 homes" in capsys.readouterr().out
@@ -91,7 +91,7 @@ def test_a_link_to_what_only_root_reads_is_not_followed_either_way(course, relea
     # A folder of the path may be a link too: then the number decides, and not the way.
     shutil.move(home(course, "bob") / "homework", tmp_path / "moved")
     (home(course, "bob") / "homework").symlink_to(home(course, "alice") / "homework")
-    told = handing.gather(course, FILE, tmp_path / "inbox")
+    told = handing.gather_files(course, FILE, tmp_path / "inbox")
     assert "symbolic links" in told["alice"] and "Permission denied" in told["bob"]
     assert not (tmp_path / "inbox").exists()
 
@@ -113,5 +113,5 @@ def test_a_pipe_or_a_huge_file_holds_nobody_up(course, release, tmp_path):
     pipe.unlink()
     os.mkfifo(pipe)
     os.truncate(huge, handing.LARGEST + 1)
-    told = handing.gather(course, FILE, tmp_path / "inbox")
+    told = handing.gather_files(course, FILE, tmp_path / "inbox")
     assert all("a file of at most 20 MiB" in told[name] for name in ("alice", "bob"))

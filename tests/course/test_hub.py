@@ -62,10 +62,10 @@ def lacking() -> str:
         return "the course server needs root: each user has a number of their own"
     if shutil.which("chromium") is None:
         return "the program chromium is missing"
-    if wrong := groups.problem():
+    if wrong := groups.find_problem():
         return wrong
     try:
-        proxy.find()
+        proxy.find_proxy()
     except ValueError as error:
         return str(error)
     return ""
@@ -129,7 +129,7 @@ def hub() -> Iterator[Hub]:
     folder.chmod(0o755)
     port = free_ports(3)
     hub_material.write(folder / "clone")
-    material.make(folder / "clone", folder / "material")
+    material.commit_material(folder / "clone", folder / "material")
     state = folder / "state"
     told = {
         "material": str(folder / "material"),
@@ -144,7 +144,7 @@ def hub() -> Iterator[Hub]:
     }
     settings = folder / "course.toml"
     settings.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in told.items()))
-    new = passwords.give(state / "passwords.json", NAMES)
+    new = passwords.give_passwords(state / "passwords.json", NAMES)
     with (folder / "log.txt").open("w") as log:
         command = [sys.executable, "-m", "labkit", "course", "serve", "--settings", str(settings)]
         process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
@@ -334,7 +334,7 @@ def test_the_next_visit_brings_new_material_and_keeps_an_edit(
         file.write("# bob was here\n")
     new = hub.folder / "clone" / "chapters" / "01_new.py"
     new.write_text("# %%\n1 + 1\n")
-    material.make(hub.folder / "clone", hub.folder / "material")
+    material.commit_material(hub.folder / "clone", hub.folder / "material")
     assert not (copy.parent / "01_new.py").exists()
     page = contexts["bob"].new_page()
     page.goto(hub.url)

@@ -16,7 +16,7 @@ def test_version_1_limits_memory_and_swap(tmp_path):
     group.mkdir(parents=True)
     (top / "memory.limit_in_bytes").write_text("-1")
     (group / "memory.memsw.limit_in_bytes").write_text("5")  # from a crash, below the new limit
-    assert groups.make("alice", "course", 1000, tmp_path) == group
+    assert groups.make_group("alice", "course", 1000, tmp_path) == group
     assert (group / "memory.limit_in_bytes").read_text() == "1000"
     assert (group / "memory.memsw.limit_in_bytes").read_text() == "1000"
 
@@ -25,7 +25,7 @@ def test_version_2_hands_the_controller_down_and_allows_no_swap(tmp_path):
     (tmp_path / "cgroup.controllers").write_text("cpu memory pids\n")
     (tmp_path / "course" / "alice").mkdir(parents=True)
     (tmp_path / "course" / "alice" / "memory.swap.max").write_text("max")
-    group = groups.make("alice", "course", 1000, tmp_path)
+    group = groups.make_group("alice", "course", 1000, tmp_path)
     assert (group / "memory.max").read_text() == "1000"
     assert (group / "memory.swap.max").read_text() == "0"
     for folder in (tmp_path, tmp_path / "course"):
@@ -33,32 +33,32 @@ def test_version_2_hands_the_controller_down_and_allows_no_swap(tmp_path):
 
 
 def test_without_a_memory_controller_it_is_said(tmp_path):
-    assert "no control group for memory" in groups.problem(tmp_path)
+    assert "no control group for memory" in groups.find_problem(tmp_path)
     (tmp_path / "cgroup.controllers").write_text("cpu\n")
-    assert "the memory controller is not in" in groups.problem(tmp_path)
+    assert "the memory controller is not in" in groups.find_problem(tmp_path)
 
 
 def test_the_gpu_with_the_fewest_users_is_next():
     shares = Shares(["0", "1"], 2)
-    given = [shares.take(name)["CUDA_VISIBLE_DEVICES"] for name in "abc"]
+    given = [shares.assign_device(name)["CUDA_VISIBLE_DEVICES"] for name in "abc"]
     assert given == ["0", "1", "0"]
-    shares.give("b")
-    assert shares.take("d")["CUDA_VISIBLE_DEVICES"] == "1"
+    shares.release_device("b")
+    assert shares.assign_device("d")["CUDA_VISIBLE_DEVICES"] == "1"
 
 
 def test_a_user_keeps_the_gpu_and_a_full_house_says_so():
     shares = Shares(["0"], 2)
     assert (
-        shares.take("a")
-        == shares.take("a")
+        shares.assign_device("a")
+        == shares.assign_device("a")
         == {
             "CUDA_VISIBLE_DEVICES": "0",
             "LABKIT_GPU_FRACTION": "0.5",
         }
     )
-    shares.take("b")
+    shares.assign_device("b")
     with pytest.raises(ValueError, match="all 2 places on the GPUs are taken"):
-        shares.take("c")
+        shares.assign_device("c")
 
 
 @pytest.mark.parametrize("users", [1, 2, 3, 7, 30])
@@ -67,36 +67,36 @@ def test_all_shares_of_a_gpu_fit_into_it(users):
 
 
 def test_one_user_a_gpu_has_no_fraction_and_no_gpu_means_none_is_seen():
-    assert Shares(["GPU-x"], 1).take("a") == {"CUDA_VISIBLE_DEVICES": "GPU-x"}
-    assert Shares([], 4).take("a") == {"CUDA_VISIBLE_DEVICES": ""}
+    assert Shares(["GPU-x"], 1).assign_device("a") == {"CUDA_VISIBLE_DEVICES": "GPU-x"}
+    assert Shares([], 4).assign_device("a") == {"CUDA_VISIBLE_DEVICES": ""}
 
 
 def test_numbers_are_given_once_and_never_again(tmp_path):
     people = People(tmp_path, 20_000)
-    first = [people.person(name).uid for name in ("alice", "bob", "alice")]
+    first = [people.find_person(name).uid for name in ("alice", "bob", "alice")]
     assert first == [20_000, 20_001, 20_000]
     again = People(tmp_path, 20_000)
-    assert [again.person(name).uid for name in ("carol", "bob")] == [20_002, 20_001]
+    assert [again.find_person(name).uid for name in ("carol", "bob")] == [20_002, 20_001]
 
 
 @ROOT_ONLY
 def test_a_home_is_its_owners_and_another_owners_folder_is_refused(tmp_path):
     people = People(tmp_path, 20_000)
-    alice, bob = people.person("alice"), people.person("bob")
-    people.furnish(alice)
+    alice, bob = people.find_person("alice"), people.find_person("bob")
+    people.make_folders(alice)
     found = alice.home.stat()
     assert (found.st_mode & 0o777, found.st_uid, found.st_gid) == (0o700, 20_000, 20_000)
     assert alice.home.parent.stat().st_mode & 0o777 == 0o711
     bob.home.mkdir()
     with pytest.raises(ValueError, match="its owner is 0"):
-        people.furnish(bob)
+        people.make_folders(bob)
 
 
 @ROOT_ONLY
 def test_a_link_in_the_place_of_a_home_is_refused(tmp_path):
     people = People(tmp_path, 20_000)
-    alice, bob = people.person("alice"), people.person("bob")
-    people.furnish(alice)
+    alice, bob = people.find_person("alice"), people.find_person("bob")
+    people.make_folders(alice)
     bob.home.symlink_to(alice.home)
     with pytest.raises(ValueError, match="must be a folder of user number 20001"):
-        people.furnish(bob)
+        people.make_folders(bob)

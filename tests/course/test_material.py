@@ -33,7 +33,7 @@ def tracked(folder):
 
 
 def test_it_holds_chapters_settings_and_data_and_no_solution(clone, tmp_path):
-    material.make(clone, tmp_path / "out")
+    material.commit_material(clone, tmp_path / "out")
     assert tracked(tmp_path / "out") == [
         ".gitignore",
         "chapters/01_one.ipynb",
@@ -47,18 +47,20 @@ def test_it_holds_chapters_settings_and_data_and_no_solution(clone, tmp_path):
 
 
 def test_everybody_may_read_it(clone, tmp_path):
-    material.make(clone, tmp_path / "out")
-    assert material.unreadable(tmp_path / "out") is None
+    material.commit_material(clone, tmp_path / "out")
+    assert material.find_unreadable(tmp_path / "out") is None
     (tmp_path / "out" / "data").chmod(0o750)
-    assert material.unreadable(tmp_path / "out") == tmp_path / "out" / "data"
+    assert material.find_unreadable(tmp_path / "out") == tmp_path / "out" / "data"
 
 
 def test_chapters_are_chosen_by_number_or_name_and_renewed(clone, tmp_path):
     out = tmp_path / "out"
-    first = material.make(clone, out, ["02"])
+    first = material.commit_material(clone, out, ["02"])
     assert "chapters/01_one.py" not in tracked(out)
-    assert material.make(clone, out, ["02_two"]) == first, "nothing changed, so nothing is new"
-    assert material.make(clone, out, ["01"]) != first
+    assert material.commit_material(clone, out, ["02_two"]) == first, (
+        "nothing changed, so nothing is new"
+    )
+    assert material.commit_material(clone, out, ["01"]) != first
     assert "chapters/02_two.py" not in tracked(out)
 
 
@@ -66,21 +68,21 @@ def test_more_is_taken_only_by_name(clone, tmp_path):
     handed = tmp_path / "hw1"
     handed.mkdir()
     (handed / "hw1.ipynb").write_text("{}")
-    material.make(clone, tmp_path / "out", ["01"], [handed])
+    material.commit_material(clone, tmp_path / "out", ["01"], [handed])
     assert "hw1/hw1.ipynb" in tracked(tmp_path / "out")
 
 
 def test_what_is_not_there_is_refused_before_anything_is_written(clone, tmp_path):
     with pytest.raises(ValueError, match="no chapter '09'; choose from 01_one, 02_two"):
-        material.make(clone, tmp_path / "out", ["09"])
+        material.commit_material(clone, tmp_path / "out", ["09"])
     with pytest.raises(ValueError, match="--also must name what exists"):
-        material.make(clone, tmp_path / "out", [], [tmp_path / "nothing"])
+        material.commit_material(clone, tmp_path / "out", [], [tmp_path / "nothing"])
     assert not (tmp_path / "out").exists()
 
 
 def test_outside_the_clone_nothing_is_made(tmp_path):
     with pytest.raises(ValueError, match="holds none; call this in it"):
-        material.make(tmp_path, tmp_path / "out")
+        material.commit_material(tmp_path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -88,5 +90,5 @@ def test_a_folder_with_other_things_in_it_is_left_alone(clone, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("years of work")
     with pytest.raises(ValueError, match="must be empty or a git repository"):
-        material.make(clone, tmp_path / "out")
+        material.commit_material(clone, tmp_path / "out")
     assert (tmp_path / "out" / "thesis.txt").exists()

@@ -15,95 +15,95 @@ def file(tmp_path):
 
 
 def test_a_password_opens_its_own_name_only(file):
-    new = passwords.give(file, ["alice", "bob"])
-    kept = passwords.load(file)
-    assert passwords.right(new["alice"], kept["alice"])
-    assert not passwords.right(new["alice"], kept["bob"])
-    assert not passwords.right("", kept["alice"])
+    new = passwords.give_passwords(file, ["alice", "bob"])
+    kept = passwords.load_hashes(file)
+    assert passwords.verify_password(new["alice"], kept["alice"])
+    assert not passwords.verify_password(new["alice"], kept["bob"])
+    assert not passwords.verify_password("", kept["alice"])
 
 
 def test_an_unknown_name_fits_no_password_not_even_that_of_the_stand_in(monkeypatch):
-    monkeypatch.setattr(passwords, "_scrypt", lambda password, salt: bytes(64))
-    assert not passwords.right("anything", None)
+    monkeypatch.setattr(passwords, "_run_scrypt", lambda password, salt: bytes(64))
+    assert not passwords.verify_password("anything", None)
 
 
 def test_the_file_holds_no_password_and_is_its_owners_only(file):
-    new = passwords.give(file, ["alice"])
+    new = passwords.give_passwords(file, ["alice"])
     assert file.stat().st_mode & 0o777 == 0o600
     assert new["alice"] not in file.read_text()
     assert set(json.loads(file.read_text())["alice"]) == {"salt", "hash"}
 
 
 def test_equal_passwords_have_different_hashes():
-    assert passwords.hashed("same")["hash"] != passwords.hashed("same")["hash"]
+    assert passwords.hash_password("same")["hash"] != passwords.hash_password("same")["hash"]
 
 
 def test_who_has_a_password_keeps_it(file):
-    first = passwords.give(file, ["alice"])
-    second = passwords.give(file, ["alice", "bob"])
+    first = passwords.give_passwords(file, ["alice"])
+    second = passwords.give_passwords(file, ["alice", "bob"])
     assert list(second) == ["bob"]
-    assert passwords.right(first["alice"], passwords.load(file)["alice"])
+    assert passwords.verify_password(first["alice"], passwords.load_hashes(file)["alice"])
 
 
 def test_a_password_asked_for_again_replaces_the_old_one(file):
-    first = passwords.give(file, ["alice"])
-    second = passwords.give(file, ["alice"], again=["alice"])
-    entry = passwords.load(file)["alice"]
-    assert passwords.right(second["alice"], entry)
-    assert not passwords.right(first["alice"], entry)
+    first = passwords.give_passwords(file, ["alice"])
+    second = passwords.give_passwords(file, ["alice"], again=["alice"])
+    entry = passwords.load_hashes(file)["alice"]
+    assert passwords.verify_password(second["alice"], entry)
+    assert not passwords.verify_password(first["alice"], entry)
 
 
 def test_again_for_a_stranger_changes_nothing(file):
-    passwords.give(file, ["alice"])
+    passwords.give_passwords(file, ["alice"])
     before = file.read_text()
     with pytest.raises(ValueError, match="'eve' is not in it"):
-        passwords.give(file, ["alice"], again=["eve"])
+        passwords.give_passwords(file, ["alice"], again=["eve"])
     assert file.read_text() == before
 
 
 def test_one_taken_out_cannot_come_in(file):
-    passwords.give(file, ["alice", "bob"])
-    passwords.remove(file, ["alice"])
-    assert list(passwords.load(file)) == ["bob"]
+    passwords.give_passwords(file, ["alice", "bob"])
+    passwords.remove_users(file, ["alice"])
+    assert list(passwords.load_hashes(file)) == ["bob"]
     with pytest.raises(ValueError, match="there are: bob"):
-        passwords.remove(file, ["alice"])
+        passwords.remove_users(file, ["alice"])
 
 
 def test_hashes_that_others_can_read_are_refused(file):
-    passwords.give(file, ["alice"])
+    passwords.give_passwords(file, ["alice"])
     file.chmod(0o640)
     with pytest.raises(ValueError, match="chmod 600"):
-        passwords.load(file)
+        passwords.load_hashes(file)
 
 
 @pytest.mark.parametrize("name", ["", "Alice", "a.b", "../root", "1alice", "a" * 32, "alice\n"])
 def test_a_name_that_cannot_be_a_users_is_refused_before_anything_is_written(file, name):
     with pytest.raises(ValueError, match="small letters"):
-        passwords.give(file, ["bob", name])
+        passwords.give_passwords(file, ["bob", name])
     assert not file.exists()
 
 
 def test_a_roster_is_read_from_its_column_id(tmp_path):
     path = tmp_path / "roster.csv"
     path.write_text("\ufeffemail,id\na@example.org, alice \nb@example.org,bob\n,\n")
-    assert passwords.roster(path) == ["alice", "bob"]
+    assert passwords.read_roster(path) == ["alice", "bob"]
 
 
 def test_a_roster_without_ids_or_with_one_twice_is_refused(tmp_path):
     path = tmp_path / "roster.csv"
     path.write_text("name\nalice\n")
     with pytest.raises(ValueError, match="column id"):
-        passwords.roster(path)
+        passwords.read_roster(path)
     path.write_text("id\nalice\nbob\nalice\n")
     with pytest.raises(ValueError, match="'alice' twice"):
-        passwords.roster(path)
+        passwords.read_roster(path)
 
 
 def test_the_authenticator_follows_the_file_while_it_runs(file):
     pytest.importorskip("jupyterhub", reason="the extra course is not installed")
     from press.course.authenticator import CourseAuthenticator
 
-    new = passwords.give(file, ["alice"])
+    new = passwords.give_passwords(file, ["alice"])
     door = CourseAuthenticator(file=str(file))
 
     def enters(name: str, password: str) -> bool:
@@ -115,6 +115,6 @@ def test_the_authenticator_follows_the_file_while_it_runs(file):
     assert not enters("alice", new["alice"] + "x")
     assert not enters("eve", new["alice"])
     assert asyncio.run(door.refresh_user(user))
-    passwords.remove(file, ["alice"])
+    passwords.remove_users(file, ["alice"])
     assert not enters("alice", new["alice"])
     assert not asyncio.run(door.refresh_user(user))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from press.course.settings import Settings, read, size
+from press.course.settings import Settings, parse_size, read
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_no_file_and_no_material_are_told_the_way_out(tmp_path):
 
 
 def test_sizes_are_read_in_powers_of_two():
-    assert [size(text) for text in ("1G", "1.5G", "700M", "1T", 123, "123")] == [
+    assert [parse_size(text) for text in ("1G", "1.5G", "700M", "1T", 123, "123")] == [
         2**30,
         3 * 2**29,
         700 * 2**20,

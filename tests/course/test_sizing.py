@@ -13,7 +13,7 @@ from press import cli
 from press.book import state
 from press.site import guide
 from press.site.outline import Outline
-from press.site.sizing import UNKNOWN, Need, Server, need, needs, table
+from press.site.sizing import UNKNOWN, Need, Server, build_need, format_table, read_needs
 
 GIB = 2**30
 SERVER = Server(cores=16, memory=64 * GIB, gpu_memory=140 * GIB)
@@ -25,19 +25,23 @@ lab = Lab("01_one", size=size,
 
 
 def test_the_arithmetic_is_that_of_the_docstring():
-    assert NEED.memory(2) == 4 * GIB and NEED.by_memory(SERVER) == 16
+    assert NEED.count_bytes(2) == 4 * GIB and NEED.by_memory(SERVER) == 16
     assert NEED.by_cores(SERVER) == 16 * 90 * 60 // 400 == 216
-    assert NEED.students(SERVER) == 16
-    assert NEED.alone(SERVER) == pytest.approx(400 / 2 / 60)
+    assert NEED.count_students(SERVER) == 16
+    assert NEED.estimate_minutes(SERVER) == pytest.approx(400 / 2 / 60)
     assert NEED.of_a_gpu(2) == 6 * GIB and NEED.on_a_gpu(SERVER) == 23
 
 
 def test_cores_can_be_the_bound():
     slow = Need("x", seconds=60_000.0, kernel=GIB, run=GIB)
-    assert slow.by_cores(SERVER) == 1 == slow.students(SERVER) and slow.by_memory(SERVER) == 21
+    assert (
+        slow.by_cores(SERVER) == 1 == slow.count_students(SERVER) and slow.by_memory(SERVER) == 21
+    )
     single = Server(cores=1, memory=GIB, workers=4)
-    assert slow.alone(single) == pytest.approx(1000), "four workers on one core gain nothing"
-    assert slow.by_memory(single) == 0 == slow.students(single)
+    assert slow.estimate_minutes(single) == pytest.approx(1000), (
+        "four workers on one core gain nothing"
+    )
+    assert slow.by_memory(single) == 0 == slow.count_students(single)
 
 
 def test_students_who_share_a_gpu_have_room_for_each_process():
@@ -50,9 +54,15 @@ def test_students_who_share_a_gpu_have_room_for_each_process():
 
 def test_what_is_not_known_is_said_and_never_guessed():
     nothing = Need("x")
-    counts = nothing.by_memory, nothing.by_cores, nothing.students, nothing.on_a_gpu, nothing.alone
+    counts = (
+        nothing.by_memory,
+        nothing.by_cores,
+        nothing.count_students,
+        nothing.on_a_gpu,
+        nothing.estimate_minutes,
+    )
     assert [count(SERVER) for count in counts] == [None] * 5
-    row = table([nothing], SERVER).splitlines()[2]
+    row = format_table([nothing], SERVER).splitlines()[2]
     assert row.count(UNKNOWN) == 8
     assert NEED.on_a_gpu(Server(16, 64 * GIB)) is None
 
@@ -69,26 +79,26 @@ def test_the_larger_of_declared_and_measured_counts():
         "book": {"cpu_seconds": 350.0, "kernel_seconds": 20.0, "kernel_bytes": 3 * GIB},
         "gpu": {"gpu_bytes": 5 * GIB},
     }
-    assert need("x", 300.0, said, {}) == Need("x", 300.0, GIB, GIB, 0)
-    assert need("x", 300.0, said, built) == Need("x", 370.0, 3 * GIB, GIB, 5 * GIB)
-    assert need("x", 0.0, {}, {}) == Need("x")
+    assert build_need("x", 300.0, said, {}) == Need("x", 300.0, GIB, GIB, 0)
+    assert build_need("x", 300.0, said, built) == Need("x", 370.0, 3 * GIB, GIB, 5 * GIB)
+    assert build_need("x", 0.0, {}, {}) == Need("x")
 
 
 def test_needs_come_from_the_chapters_and_the_last_build(tmp_path):
     text = chapter_text("01_one", cells=LAB)
     root = make_book(tmp_path, c01_one=text, c02_two=chapter_text("02_two"))
-    assert needs(root) == [Need("01_one", 0.0, GIB, 3 * GIB // 2), Need("02_two")]
+    assert read_needs(root) == [Need("01_one", 0.0, GIB, 3 * GIB // 2), Need("02_two")]
     took = [record(cpu_seconds=seconds) for seconds in (150.0, 250.0)]
     rows = [to_row(replace(TINY, seed=seed), one, "") for seed, one in enumerate(took)]
     Records(root).write("01", rows)
-    assert needs(root) == [Need("01_one", 400.0, GIB, 3 * GIB // 2), Need("02_two")]
+    assert read_needs(root) == [Need("01_one", 400.0, GIB, 3 * GIB // 2), Need("02_two")]
     notebook = state.notebook_path(root, "book", "01_one")
     notebook.parent.mkdir(parents=True)
     notebook.write_text("{}")
     measured = {"key": "", "ok": True, "cpu_seconds": 500.0, "kernel_seconds": 12.0}
-    state.write(root, "book", "01_one", measured)
-    assert needs(root, ["01"]) == [Need("01_one", 512.0, GIB, 3 * GIB // 2)]
-    assert needs(root, ["01"], measured=False) == [Need("01_one", 400.0, GIB, 3 * GIB // 2)]
+    state.write_state(root, "book", "01_one", measured)
+    assert read_needs(root, ["01"]) == [Need("01_one", 512.0, GIB, 3 * GIB // 2)]
+    assert read_needs(root, ["01"], measured=False) == [Need("01_one", 400.0, GIB, 3 * GIB // 2)]
 
 
 def said(*words: str) -> str:
@@ -125,6 +135,6 @@ def test_memory_that_is_no_number_is_refused(capsys):
 
 def test_a_page_shows_the_table_where_it_is_asked_for():
     one = Outline("02_toy", "Toy", (), 9, (), (), "", 400.0, {"kernel": "1G", "run": "1.5G"})
-    page = guide.page("Before\n\n<!-- sizing 16 64G -->\n\nafter", REPOSITORY, {"02": one})
+    page = guide.fill_page("Before\n\n<!-- sizing 16 64G -->\n\nafter", REPOSITORY, {"02": one})
     assert "| [Toy](02_toy.ipynb) | 4.0 GiB | 400 | 3.3 min | 16 | 216 | 16 |" in page
     assert "For a server of 16 cores, 64.0 GiB of memory;" in page and "<!--" not in page

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from press.site.pdf import served
+from press.site.pdf import serve_folder
 
 # Another folder with build/site in it, to try these tests on a book that is not this one.
 ROOT = Path(os.environ.get("LABKIT_SITE_ROOT", Path(__file__).parents[2]))
@@ -38,7 +38,7 @@ def site(root: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def base(site: Path) -> Iterator[str]:
-    with served(site) as address:
+    with serve_folder(site) as address:
         yield address
 
 

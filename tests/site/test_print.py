@@ -9,7 +9,7 @@ import pytest
 from pypdf import PdfReader
 
 from press.site import pdf
-from press.site.stage import chapter_names
+from press.site.sphinx_sources import chapter_names
 
 pytestmark = [pytest.mark.site, pytest.mark.slow]
 
@@ -26,13 +26,13 @@ CUT = """() => [...document.querySelectorAll("section.page")].flatMap(section =>
 @pytest.fixture(scope="module")
 def paper(root: Path, site: Path) -> Iterator[Any]:
     pdf.write_shell(root, "book")
-    with pdf.laid_out(root / "build", pdf.order(root, site)) as page:
+    with pdf.laid_out(root / "build", pdf.list_pages(root, site)) as page:
         yield page
 
 
 @pytest.fixture(scope="module")
 def content(paper: Any) -> bytes:
-    return pdf.printed(paper)
+    return pdf.print_page(paper)
 
 
 def test_all_pages_are_there_in_order(paper: Any, root: Path):

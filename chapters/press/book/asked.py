@@ -31,7 +31,7 @@ def path_of(root: Path, size: str, name: str) -> Path:
     return root / ".labkit" / "asked" / f"{size}-{name}.jsonl"
 
 
-def read(root: Path, size: str, name: str) -> list["Run"]:
+def read_runs(root: Path, size: str, name: str) -> list["Run"]:
     """Read which runs a chapter asked for when it was executed last."""
     from labkit.experiments import Run
     from labkit.experiments.own import accept
@@ -44,14 +44,14 @@ def read(root: Path, size: str, name: str) -> list["Run"]:
     return [Run.from_dict(run) for run in {row["key"]: row["run"] for row in rows}.values()]
 
 
-def keys(root: Path, size: str, name: str) -> list[str]:
+def read_run_keys(root: Path, size: str, name: str) -> list[str]:
     """Read the keys of those runs, without torch."""
     path = path_of(root, size, name)
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return sorted({json.loads(line)["key"] for line in lines})
 
 
-def environment(root: Path, size: str, name: str) -> dict[str, str]:
+def prepare_environment(root: Path, size: str, name: str) -> dict[str, str]:
     """Set what a chapter's process sees when it must train nothing and note what it asks for."""
     path = path_of(root, size, name)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def environment(root: Path, size: str, name: str) -> dict[str, str]:
     return {"LABKIT_DECLARED": str(path), "LABKIT_TRAIN": "never", "LABKIT_ROOT": str(root)}
 
 
-def finish(root: Path, size: str, name: str) -> None:
+def mark_whole(root: Path, size: str, name: str) -> None:
     """Note that a chapter ran to its end: its list is whole."""
     path_of(root, size, name).with_suffix(".whole").touch()
 
@@ -70,16 +70,16 @@ def is_whole(root: Path, size: str, name: str) -> bool:
     return path_of(root, size, name).with_suffix(".whole").is_file()
 
 
-def ask(root: Path, chapter: Chapter, size: str, seed: int = 0) -> Asked:
+def find_asked_runs(root: Path, chapter: Chapter, size: str, seed: int = 0) -> Asked:
     """Execute a chapter's cells and list the runs that they asked for."""
-    from press.book.cells import run
+    from press.book.cells import run_chapter
 
-    around = environment(root, size, chapter.name)
+    around = prepare_environment(root, size, chapter.name)
     try:
-        outcome, _ = run(chapter, environment=around, size=size, seed=seed)
+        outcome, _ = run_chapter(chapter, environment=around, size=size, seed=seed)
     except RuntimeError as error:
         return Asked((), (str(error).splitlines()[-1],))
     if not outcome.errors and not outcome.skipped:
-        finish(root, size, chapter.name)
+        mark_whole(root, size, chapter.name)
     faults = tuple(f"cell {i}: {said.splitlines()[0]}" for i, said in outcome.errors.items())
-    return Asked(tuple(read(root, size, chapter.name)), faults)
+    return Asked(tuple(read_runs(root, size, chapter.name)), faults)

@@ -14,60 +14,67 @@ from press.book.job import Job, Outcome
 from press.book.stale import resting_on, shown_by
 
 
-def build(root: Path, size: str = "book", seed: int = 0, only: Sequence[str] | None = None) -> int:
+def build_chapters(
+    root: Path, size: str = "book", seed: int = 0, only: Sequence[str] | None = None
+) -> int:
     """Bring the book up to date; 0 when all is well, 1 when something is red."""
-    everything = chapters.find(root)
-    chosen = chapters.choose(everything, only)
+    everything = chapters.find_chapters(root)
+    chosen = chapters.choose_chapters(everything, only)
     if not chosen:
         print("book: no chapters yet; one is chapters/NN_name.py")
         return 0
     jobs = [Job(chapter, root, size, seed) for chapter in chosen]
-    waiting = [job for job in jobs if job.reasons()]
+    waiting = [job for job in jobs if job.list_reasons()]
     at_once = min(len(waiting), Pool(root).slots) if len(waiting) > 1 else 1
     if waiting:
         print(
             f"book ({size}): {len(waiting)} of {len(jobs)} chapters must run, {at_once} at a time",
             flush=True,
         )
-    outcomes = _all(jobs, at_once)
+    outcomes = _run_jobs(jobs, at_once)
     fresh = sum(not outcome.ran and outcome.ok for outcome in outcomes)
     if fresh:
         print(f"book ({size}): {fresh} of {len(jobs)} chapters up to date")
-    fine = _claims(root, size, seed, everything, outcomes)
-    fine &= _replays(root, size, [outcome.chapter for outcome in outcomes if outcome.ok])
+    fine = _check_claims(root, size, seed, everything, outcomes)
+    fine &= _check_replays(root, size, [outcome.chapter for outcome in outcomes if outcome.ok])
     failed = [outcome.chapter.name for outcome in outcomes if not outcome.ok]
     if failed:
         print(f"book ({size}): RED: {', '.join(failed)}")
     return 0 if fine and not failed else 1
 
 
-def _all(jobs: list[Job], at_once: int) -> list[Outcome]:
+def _run_jobs(jobs: list[Job], at_once: int) -> list[Outcome]:
     with ThreadPoolExecutor(at_once) as pool:
-        futures = [pool.submit(job.run) for job in jobs]
+        futures = [pool.submit(job.update_chapter) for job in jobs]
         try:
             return [future.result() for future in futures]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for job in jobs:
-                job.stop()
+                job.stop_process()
             raise
 
 
-def _replays(root: Path, size: str, chosen: list[Chapter]) -> bool:
+def _check_replays(root: Path, size: str, chosen: list[Chapter]) -> bool:
     """Hold the records that these chapters read against what today's code computes."""
-    if size == "smoke" or not any(asked.keys(root, size, chapter.name) for chapter in chosen):
+    if size == "smoke" or not any(
+        asked.read_run_keys(root, size, chapter.name) for chapter in chosen
+    ):
         return True
-    if (known := replays.known(root, chosen, size)) is None:
+    if (known := replays.read_verdict(root, chosen, size)) is None:
         print(
             "replays: first steps of each configuration, some runs in full",
             flush=True,
         )
-        from press.book.replaying import check  # needs torch, which an idle build does not
+        from press.book.replaying import replay_runs  # needs torch, which an idle build does not
 
-        known = check(root, chosen, size)
+        known = replay_runs(root, chosen, size)
     stale = known["stale"]
-    counts = [(c.name[:2], sum(k in stale for k in asked.keys(root, size, c.name))) for c in chosen]
-    print(replays.words(known, counts))
+    counts = [
+        (c.name[:2], sum(k in stale for k in asked.read_run_keys(root, size, c.name)))
+        for c in chosen
+    ]
+    print(replays.describe_verdict(known, counts))
     for chapter in chosen if stale else ():
         notebook = json.loads(state.notebook_path(root, size, chapter.name).read_text("utf-8"))
         if shown := shown_by(notebook, resting_on(notebook, stale)):
@@ -75,22 +82,22 @@ def _replays(root: Path, size: str, chosen: list[Chapter]) -> bool:
     return not stale
 
 
-def _claims(
+def _check_claims(
     root: Path, size: str, seed: int, everything: list[Chapter], outcomes: list[Outcome]
 ) -> bool:
     """Gather the claims of all executed chapters and hold them against the ledger."""
     try:
         with locked(root / ".labkit" / f"claims-{size}.lock"):
-            states = {c.name: state.read(root, size, c.name) for c in everything}
-            claims = ledger.join(
+            states = {c.name: state.read_state(root, size, c.name) for c in everything}
+            claims = ledger.join_claims(
                 claim for known in states.values() if known for claim in known["claims"]
             )
-            ledger.gather(root, size, claims, seed)
+            ledger.gather_claims(root, size, claims, seed)
         if size != "book" or seed != 0:
             return True
         built = {outcome.chapter.name for outcome in outcomes if outcome.ok}
         absent = [chapter.name for chapter in everything if chapter.name not in built]
-        return ledger.check(root, size, absent) == 0
+        return ledger.check_ledger(root, size, absent) == 0
     except Red as error:
         print(f"claims: {error}")
         return False

@@ -54,7 +54,7 @@ class Exercise:
 
 def book_chapter(root: Path, number: str) -> Chapter:
     """Find a chapter of a book by its number."""
-    (chapter,) = chapters.choose(chapters.find(root), [number])
+    (chapter,) = chapters.choose_chapters(chapters.find_chapters(root), [number])
     return chapter
 
 
@@ -98,7 +98,7 @@ def exercise_numbers(chapter: Chapter) -> list[str]:
     return found
 
 
-def exercises(chapter: Chapter) -> dict[str, Exercise]:
+def find_exercises(chapter: Chapter) -> dict[str, Exercise]:
     """Find the exercises: starter, the first cell after it that ends in a check, code solution."""
     found: dict[str, Exercise] = {}
     for cell in code_cells(chapter):
@@ -152,7 +152,7 @@ class Outcome:
         return cls(**{name: dict(pairs) for name, pairs in json.loads(text).items()})
 
 
-def run(
+def run_chapter(
     chapter: Chapter,
     trials: Sequence[Trial] = (),
     *,
@@ -212,14 +212,14 @@ def main() -> None:
     for cell in cells:
         for number, trial in enumerate(trials):
             if trial.first == cell.index:
-                tried[number] = _forked(running, cells, trial)
+                tried[number] = _run_in_fork(running, cells, trial)
         if job["until"] is None or cell.index <= job["until"]:
-            running.cell(cell, cell.source)
+            running.run_cell(cell, cell.source)
     with answer:
         json.dump([running.outcome.to_json(), *(tried[i] for i in range(len(trials)))], answer)
 
 
-def _forked(running: "Running", cells: Sequence[Cell], trial: Trial) -> str:
+def _run_in_fork(running: "Running", cells: Sequence[Cell], trial: Trial) -> str:
     """Run a trial's cells in a fork, as far as the first that fails; return what came of them."""
     sys.stdout.flush()
     reading, writing = os.pipe()
@@ -229,7 +229,7 @@ def _forked(running: "Running", cells: Sequence[Cell], trial: Trial) -> str:
         try:
             for cell in cells:
                 if trial.first <= cell.index <= trial.last and not running.outcome.errors:
-                    running.cell(cell, trial.sources.get(cell.index, cell.source))
+                    running.run_cell(cell, trial.sources.get(cell.index, cell.source))
             with os.fdopen(writing, "w") as answer:
                 answer.write(running.outcome.to_json())
         finally:
@@ -250,7 +250,7 @@ class Running:
         self.namespace: dict[str, Any] = {"__name__": "__main__"}
         self.lacking: set[str] = set()  # names that skipped cells would have made
 
-    def cell(self, cell: Cell, source: str) -> None:
+    def run_cell(self, cell: Cell, source: str) -> None:
         """Run a cell, or skip it for want of recorded runs."""
         from labkit.check.report import Report  # needs torch
         from labkit.experiments.claims import collecting
@@ -265,7 +265,7 @@ class Running:
                 follows = isinstance(error, NameError) and error.name in self.lacking
                 if follows or isinstance(error, MissingRuns):
                     self.outcome.skipped[cell.index] = said
-                    self._forget(source)
+                    self._forget_names(source)
                 else:
                     where = traceback.format_exc().splitlines()[-6:]
                     self.outcome.errors[cell.index] = "\n".join([said, *where])
@@ -285,7 +285,7 @@ class Running:
             return None
         return eval(compile(ast.Expression(last.value), name, "eval"), self.namespace)
 
-    def _forget(self, source: str) -> None:
+    def _forget_names(self, source: str) -> None:
         """Forget what a skipped cell makes, except imports: an older value is another thing."""
         imports = [n for n in ast.parse(source).body if isinstance(n, ast.Import | ast.ImportFrom)]
         exec(compile(ast.Module([*imports], []), "<imports>", "exec"), self.namespace)

@@ -40,13 +40,13 @@ def find_root(start: Path = Path()) -> Path:
     )
 
 
-def find(root: Path) -> list[Chapter]:
+def find_chapters(root: Path) -> list[Chapter]:
     """List the chapters, in the order of their numbers."""
     sources = sorted((root / "chapters").glob("[0-9][0-9]_*.py"))
     return [Chapter(path.stem, path, path.with_suffix(".ipynb")) for path in sources]
 
 
-def choose(chapters: Iterable[Chapter], names: Iterable[str] | None) -> list[Chapter]:
+def choose_chapters(chapters: Iterable[Chapter], names: Iterable[str] | None) -> list[Chapter]:
     """Keep the named chapters; a number is name enough."""
     known = {chapter.name: chapter for chapter in chapters}
     if not names:
@@ -62,7 +62,7 @@ def choose(chapters: Iterable[Chapter], names: Iterable[str] | None) -> list[Cha
     return [chapter for name, chapter in known.items() if name in chosen]
 
 
-def read(chapter: Chapter) -> "NotebookNode":
+def read_chapter(chapter: Chapter) -> "NotebookNode":
     """Read a chapter's text as a notebook with ids that depend on nothing but the cells."""
     import jupytext  # of the extra `book`
 
@@ -98,7 +98,7 @@ def check_parameters(notebook: "NotebookNode", where: Path) -> None:
 
 def differing_cells(chapter: Chapter, twin: "NotebookNode") -> list[str]:
     """Say where a twin's cells are not the text's cells: how many, and the first that differs."""
-    ours = [(cell.cell_type, cell.source) for cell in read(chapter).cells]
+    ours = [(cell.cell_type, cell.source) for cell in read_chapter(chapter).cells]
     theirs = [(cell.cell_type, cell.source) for cell in twin.cells]
     lines = []
     if len(ours) != len(theirs):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from press.book.sameness import PROMISES, mean, moved, same_wording
+from press.book.output_diff import PROMISES, average_values, describe_change, same_wording
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Finding:
     what: str
 
 
-def compare(
+def compare_claims(
     recorded: Mapping[str, Any], built: Mapping[str, Any], absent: Sequence[str] = ()
 ) -> list[Finding]:
     """List the claims that differ, leaving out those of chapters that were not executed."""
@@ -28,14 +28,14 @@ def compare(
         elif name in new:
             here = built.get("provenance", {})
             there = old[name].get("recorded_on") or recorded.get("provenance", {})
-            finding = differs(name, old[name], new[name], same_machine(here, there))
+            finding = describe_difference(name, old[name], new[name], same_machine(here, there))
             found += [finding] if finding else []
         elif old[name].get("chapter") not in absent:
             found.append(Finding(name, True, "recorded, but no chapter makes it any more"))
-    return [finding for finding in found if _chapter(finding, new) not in absent]
+    return [finding for finding in found if _find_chapter(finding, new) not in absent]
 
 
-def differs(
+def describe_difference(
     name: str, old: Mapping[str, Any], new: Mapping[str, Any], same: bool
 ) -> Finding | None:
     """Say how one claim differs from its record; on another machine, values may."""
@@ -48,7 +48,7 @@ def differs(
         weak = bool(old.get("weak") or new.get("weak"))
         red = same or not weak
         return Finding(name, red, "verdict changed" + ("" if red else " (weak, another machine)"))
-    if what := moved(old, new):
+    if what := describe_change(old, new):
         return Finding(name, same, what + ("" if same else " (another machine)"))
     if bool(old.get("weak")) != bool(new.get("weak")):
         return Finding(name, False, "no longer weak" if old.get("weak") else "became weak")
@@ -65,7 +65,7 @@ def side_by_side(finding: Finding, old: Mapping[str, Any], new: Mapping[str, Any
     mark = "red    " if finding.red else "warning"
     lines = [f"{mark} {finding.name}: {finding.what}"]
     sides = [("recorded", old.get(finding.name)), ("now", new.get(finding.name))]
-    lines += [f"    {title:<9} {_line(claim)}" for title, claim in sides]
+    lines += [f"    {title:<9} {_format_claim(claim)}" for title, claim in sides]
     for key in ("statement", *PROMISES):
         before, after = (claim.get(key) if claim else None for _, claim in sides)
         if sides[0][1] and sides[1][1] and before != after and f"{key}" in finding.what:
@@ -73,14 +73,14 @@ def side_by_side(finding: Finding, old: Mapping[str, Any], new: Mapping[str, Any
     return "\n".join(lines)
 
 
-def _line(claim: Mapping[str, Any] | None) -> str:
+def _format_claim(claim: Mapping[str, Any] | None) -> str:
     if claim is None:
         return "-"
     bounds = ", ".join(f"{bound:.4g}" for bound in claim.get("interval") or () if bound is not None)
     weak = " (weak)" if claim.get("weak") else ""
     verdict = f"{claim['verdict']}{weak}"
-    return f"{verdict:<20} {mean(claim):<10.4g} [{bounds}]  {claim['criterion']}"
+    return f"{verdict:<20} {average_values(claim):<10.4g} [{bounds}]  {claim['criterion']}"
 
 
-def _chapter(finding: Finding, claims: Mapping[str, Any]) -> str | None:
+def _find_chapter(finding: Finding, claims: Mapping[str, Any]) -> str | None:
     return claims.get(finding.name, {}).get("chapter")

@@ -24,7 +24,7 @@ def write_constraints(root: Path, *, check: bool = False) -> list[str]:
 
     Another Python or system may need other packages: there only other versions are told.
     """
-    path, now = root / FILE, installed()
+    path, now = root / FILE, list_installed()
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     known = dict(re.findall(r"(?m)^([\w.-]+)==(\S+)$", text))
     python = "{}.{}, {}".format(*sys.version_info[:2], sys.platform)
@@ -39,7 +39,7 @@ def write_constraints(root: Path, *, check: bool = False) -> list[str]:
     return differ
 
 
-def installed() -> dict[str, str]:
+def list_installed() -> dict[str, str]:
     """List what is installed: names as indexes write them, versions without the build's name."""
     found = {
         re.sub(r"[-_.]+", "-", each.name).lower(): each.version.partition("+")[0]

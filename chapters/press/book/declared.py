@@ -14,7 +14,7 @@ LARGEST = ("kernel_seconds", "kernel_bytes", "run_bytes", "gpu_bytes")
 MIB = 2**20
 
 
-def spent(notebook: dict[str, Any]) -> dict[str, Any]:
+def sum_costs(notebook: dict[str, Any]) -> dict[str, Any]:
     """Add up what a chapter cost, from the summaries that its cells showed."""
     cost: dict[str, Any] = {"cpu_seconds": 0.0, "runs": 0, "stored": 0}
     for cell in notebook["cells"]:
@@ -32,7 +32,7 @@ def spent(notebook: dict[str, Any]) -> dict[str, Any]:
     return cost
 
 
-def excesses(cost: dict[str, Any]) -> list[str]:
+def list_excesses(cost: dict[str, Any]) -> list[str]:
     """Say what took over a quarter more than the chapter declares."""
     found = []
     for part, allowed in cost.get("memory", {}).items():

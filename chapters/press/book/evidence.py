@@ -65,11 +65,12 @@ class Decisions:
     def __init__(self, rows: Sequence[Decision]):
         self.rows = tuple(rows)
 
-    def table(self) -> list[dict[str, str]]:
+    def format_rows(self) -> list[dict[str, str]]:
         """Write the rows as text."""
         return [
             {"when": row.advice.when, "choose": row.advice.choose,
-             "because": _text(row.because), "but": _text(row.but), "standing": row.standing}
+             "because": _format_claims(row.because), "but": _format_claims(row.but),
+             "standing": row.standing}
             for row in self.rows
         ]  # fmt: skip
 
@@ -81,7 +82,7 @@ class Decisions:
         )
         rows = "".join(
             f"<tr><td>{html.escape(row.advice.when)}</td><td>{html.escape(row.advice.choose)}</td>"
-            f"<td>{_links(row.because)}</td><td>{_links(row.but)}</td><td>{row.standing}</td></tr>"
+            f"<td>{_link_claims(row.because)}</td><td>{_link_claims(row.but)}</td><td>{row.standing}</td></tr>"
             for row in self.rows
         )
         return (
@@ -91,7 +92,7 @@ class Decisions:
 
     def __str__(self) -> str:
         lines = ["when | choose | because | but | standing"]
-        return "\n".join([*lines, *(" | ".join(row.values()) for row in self.table())])
+        return "\n".join([*lines, *(" | ".join(row.values()) for row in self.format_rows())])
 
     __repr__ = __str__
 
@@ -104,10 +105,12 @@ class Decisions:
 def decisions(advice: Sequence[Advice], claims: Mapping[str, Mapping[str, Any]]) -> Decisions:
     """Look every claim of the rows up."""
 
-    def found(names: Sequence[str]) -> dict[str, Mapping[str, Any] | None]:
+    def find_claims(names: Sequence[str]) -> dict[str, Mapping[str, Any] | None]:
         return {name: claims.get(name) for name in names}
 
-    return Decisions([Decision(row, found(row.because), found(row.but)) for row in advice])
+    return Decisions(
+        [Decision(row, find_claims(row.because), find_claims(row.but)) for row in advice]
+    )
 
 
 def recorded(size: str = "book", root: Path | None = None) -> dict[str, dict[str, Any]]:
@@ -119,22 +122,22 @@ def recorded(size: str = "book", root: Path | None = None) -> dict[str, dict[str
     return load_recorded(root, size)["claims"]
 
 
-def _text(claims: Mapping[str, Mapping[str, Any] | None]) -> str:
-    return "; ".join(f"{name} ({_mark(claim)})" for name, claim in claims.items()) or "–"
+def _format_claims(claims: Mapping[str, Mapping[str, Any] | None]) -> str:
+    return "; ".join(f"{name} ({_format_verdict(claim)})" for name, claim in claims.items()) or "–"
 
 
-def _mark(claim: Mapping[str, Any] | None) -> str:
+def _format_verdict(claim: Mapping[str, Any] | None) -> str:
     if claim is None:
         return MISSING
     return MARKS[claim["verdict"]] + (", weak" if claim.get("weak") else "")
 
 
-def _links(claims: Mapping[str, Mapping[str, Any] | None]) -> str:
+def _link_claims(claims: Mapping[str, Mapping[str, Any] | None]) -> str:
     """Link a recorded claim to its card; `press.site.page` turns .ipynb into .html."""
     parts = []
     for name, claim in claims.items():
         label = f"<code>{html.escape(name)}</code>"
         if claim is not None:
             label = f'<a href="{claim["chapter"]}.ipynb#claim-{html.escape(name)}">{label}</a>'
-        parts.append(f"{label} {html.escape(_mark(claim))}")
+        parts.append(f"{label} {html.escape(_format_verdict(claim))}")
     return "<br>".join(parts) or "–"

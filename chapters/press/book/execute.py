@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from labkit.files import write_whole
 from press.book import chapters, state
-from press.book.kernel import end_with, specification
+from press.book.kernel import build_specification, end_with
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -42,7 +42,7 @@ class Memory:
         return path
 
 
-def environment(root: Path) -> dict[str, str]:
+def build_environment(root: Path) -> dict[str, str]:
     """Set what a kernel sees: one thread, inline figures, a fixed date, nothing personal."""
     return {
         **os.environ,
@@ -61,7 +61,7 @@ def environment(root: Path) -> dict[str, str]:
     }
 
 
-def run(
+def run_notebook(
     notebook: "NotebookNode", folder: Path, parameters: dict[str, Any], voice: TextIO
 ) -> "NotebookNode":
     """Execute a notebook in `folder`; on failure raise, with the notebook as far as it came."""
@@ -73,7 +73,7 @@ def run(
     papermill_io.register("memory://", memory)
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
 
-    def announce(cell: Any, cell_index: int) -> None:
+    def announce_cell(cell: Any, cell_index: int) -> None:
         print(f"cell {sum(i < cell_index for i in code)} of {len(code)}", file=voice)
 
     with tempfile.TemporaryDirectory(prefix="labkit-") as folder_of_kernel:
@@ -87,7 +87,7 @@ def run(
                 cwd=folder,
                 config=kernel_config(Path(folder_of_kernel)),
                 coalesce_streams=True,
-                on_cell_start=announce,
+                on_cell_start=announce_cell,
             )
         except Exception as error:
             # The exception is the verdict: the notebook's own metadata may say "completed".
@@ -102,7 +102,7 @@ def kernel_config(folder: Path) -> "Config":
 
     path = folder / "kernels" / "python3" / "kernel.json"
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(specification(sys.executable)))
+    path.write_text(json.dumps(build_specification(sys.executable)))
     os.environ.update(JUPYTER_PATH=str(folder), JUPYTER_RUNTIME_DIR=str(folder))
     config = Config()
     # With files instead of ports, two kernels that start together never want the same port, and
@@ -144,12 +144,12 @@ def main(argv: list[str] | None = None) -> int:
 
     done = state.notebook_path(args.root, args.size, args.name)
     failed = done.with_suffix(".failed.ipynb")
-    (chapter,) = chapters.choose(chapters.find(args.root), [args.name])
-    os.environ.update(environment(args.root))
+    (chapter,) = chapters.choose_chapters(chapters.find_chapters(args.root), [args.name])
+    os.environ.update(build_environment(args.root))
     try:
-        notebook = chapters.read(chapter)
+        notebook = chapters.read_chapter(chapter)
         chapters.check_parameters(notebook, chapter.source)
-        executed = run(
+        executed = run_notebook(
             notebook, chapter.source.parent, {"size": args.size, "seed": args.seed}, voice
         )
     except Failed as error:

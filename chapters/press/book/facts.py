@@ -9,12 +9,12 @@ from typing import Any
 Json = dict[str, Any]
 
 
-def text(source: str | list[str]) -> str:
+def join_text(source: str | list[str]) -> str:
     """Join a notebook's multi-line string."""
     return source if isinstance(source, str) else "".join(source)
 
 
-def kind(output: Json) -> str | None:
+def output_kind(output: Json) -> str | None:
     """Name what labkit says an output is: claim, figure, caption or volatile."""
     return output.get("metadata", {}).get("labkit", {}).get("kind")
 
@@ -35,7 +35,7 @@ def provenance_line(provenance: Mapping[str, Any] | None, build: Mapping[str, An
     place = cpu or device if device in {"", "cpu"} else " with ".join(filter(None, [device, cpu]))
     parts = [
         "No training run" if not runs else f"{runs} run{'s' * (runs != 1)}",
-        f"seed{'s' * (len(seeds) != 1)} {spans(seeds)}" if seeds else "",
+        f"seed{'s' * (len(seeds) != 1)} {format_seeds(seeds)}" if seeds else "",
         f"{seconds:,.1f} CPU-seconds" if seconds else "",
         place + (f", {threads} thread{'s' * (threads != 1)}" if threads and place else ""),
         ", ".join(versions),
@@ -44,7 +44,7 @@ def provenance_line(provenance: Mapping[str, Any] | None, build: Mapping[str, An
     return " · ".join(filter(None, parts))
 
 
-def spans(seeds: list[int]) -> str:
+def format_seeds(seeds: list[int]) -> str:
     """Write 0, 1, 2, 5 as 0–2, 5."""
     out: list[list[int]] = []
     for seed in sorted(set(seeds)):
@@ -63,7 +63,9 @@ def escape_markdown(line: str) -> str:
 def title_of(notebook: Json) -> str | None:
     """Read a chapter's title."""
     for cell in notebook["cells"]:
-        if cell["cell_type"] == "markdown" and (m := re.match(r"# (.*)", text(cell["source"]))):
+        if cell["cell_type"] == "markdown" and (
+            m := re.match(r"# (.*)", join_text(cell["source"]))
+        ):
             return m.group(1).strip()
     return None
 
@@ -71,7 +73,7 @@ def title_of(notebook: Json) -> str | None:
 def chapter_facts(name: str, notebook: Json, size: str, claims: int) -> str:
     """Say what executing the chapter took, and link its notebook and its claims."""
     outputs = [o for cell in notebook["cells"] for o in cell.get("outputs", [])]
-    volatile = [o["metadata"]["labkit"] for o in outputs if kind(o) == "volatile"]
+    volatile = [o["metadata"]["labkit"] for o in outputs if output_kind(o) == "volatile"]
     runs = sum(entry.get("runs", 0) for entry in volatile)
     seconds = sum(entry.get("cpu_seconds") or 0 for entry in volatile)
     parts = [

@@ -11,15 +11,15 @@ import time
 def end_with(parent: int) -> None:
     """End this process, whatever it is doing, soon after its parent."""
 
-    def watch() -> None:
+    def watch_parent() -> None:
         while os.getppid() == parent:
             time.sleep(0.2)
         os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=watch_parent, daemon=True).start()
 
 
-def specification(python: str) -> dict[str, object]:
+def build_specification(python: str) -> dict[str, object]:
     """Describe the kernel as Jupyter wants it: this program, in this environment."""
     return {
         "argv": [python, "-m", "press.book.kernel", "-f", "{connection_file}"],

@@ -19,17 +19,19 @@ def parts_of(chapter: Chapter, root: Path, size: str, seed: int) -> dict[str, st
     text = chapter.source.read_text(encoding="utf-8")
     cells, prose = code_and_prose(text)
     parts = {
-        "its code": _hash(cells),
-        "its prose": _hash(prose),
+        "its code": _hash_text(cells),
+        "its prose": _hash_text(prose),
         "labkit's code": code_hash(),
         "the code that builds": code_hash("press.book"),
-        "data/papers": _hash(papers(root)),
-        "records": _hash(records(root, size, chapter.name, ladder="lab.ladder(" in cells)),
-        "installed versions": _hash(json.dumps(versions(root), sort_keys=True)),
-        "size or seed": _hash(f"{size} {seed}"),
+        "data/papers": _hash_text(list_data_files(root)),
+        "records": _hash_text(
+            list_records(root, size, chapter.name, ladder="lab.ladder(" in cells)
+        ),
+        "installed versions": _hash_text(json.dumps(read_versions(root), sort_keys=True)),
+        "size or seed": _hash_text(f"{size} {seed}"),
     }
     if "press.book.evidence" in cells:  # it shows what other chapters recorded
-        parts["other chapters' verdicts"] = _hash(verdicts(root, but=chapter.name))
+        parts["other chapters' verdicts"] = _hash_text(list_verdicts(root, but=chapter.name))
     return parts
 
 
@@ -42,10 +44,10 @@ def code_and_prose(text: str) -> tuple[str, str]:
 
 def key_of(parts: dict[str, str]) -> str:
     """Join the parts into the one key under which a finished chapter is kept."""
-    return _hash(json.dumps(parts, sort_keys=True))
+    return _hash_text(json.dumps(parts, sort_keys=True))
 
 
-def records(root: Path, size: str, name: str, ladder: bool) -> str:
+def list_records(root: Path, size: str, name: str, ladder: bool) -> str:
     """List the book's records, and the runs that a chapter asked for and the store has itself.
 
     Chapters share runs, so each file counts for each; the ladder's for those that climb it.
@@ -54,12 +56,12 @@ def records(root: Path, size: str, name: str, ladder: bool) -> str:
     files = [path for path in files if ladder or not path.name.startswith(LADDER)]
     found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     store = root / ".labkit" / "runs"
-    own = [store / f"{key}.json" for key in asked.keys(root, size, name)]
+    own = [store / f"{key}.json" for key in asked.read_run_keys(root, size, name)]
     own = [path for path in own if path.is_file()]
     return json.dumps([found, [(path.name, path.stat().st_mtime_ns) for path in own]])
 
 
-def papers(root: Path) -> str:
+def list_data_files(root: Path) -> str:
     """List the data files that any chapter may read, each with the hash of its bytes."""
     data = root / "data"
     files = sorted(path for path in (data / "papers").rglob("*") if path.is_file())
@@ -71,7 +73,7 @@ def papers(root: Path) -> str:
     return json.dumps(dict(zip(names, hashes, strict=True)))
 
 
-def verdicts(root: Path, but: str) -> str:
+def list_verdicts(root: Path, but: str) -> str:
     """List the recorded verdicts of all chapters but one."""
     path = root / "data" / "ledger" / "book.json"
     claims = json.loads(path.read_text(encoding="utf-8"))["claims"] if path.is_file() else {}
@@ -83,7 +85,7 @@ def verdicts(root: Path, but: str) -> str:
     return json.dumps(found, sort_keys=True)
 
 
-def versions(root: Path) -> dict[str, str]:
+def read_versions(root: Path) -> dict[str, str]:
     """Read which Python, and which version of everything that the book pins, is installed."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8")).get(
         "project", {}
@@ -99,5 +101,5 @@ def versions(root: Path) -> dict[str, str]:
     return found
 
 
-def _hash(text: str) -> str:
+def _hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()

@@ -29,7 +29,7 @@ def write_settings(prefix: Path) -> Path:
     return file
 
 
-def command(root: Path) -> list[str]:
+def build_command(root: Path) -> list[str]:
     """Write out the call of JupyterLab; what stands here wins over the reader's own settings."""
     never = "jupyterlab.handlers.announcements.NeverCheckForUpdate"
     options = {
@@ -56,7 +56,7 @@ def main() -> None:
         sys.exit(f"lab: the root must hold a folder chapters/, and {root} does not; name another")
     write_settings(Path(sys.prefix))
     os.chdir(root)
-    os.execv(sys.executable, [*command(root), *rest])
+    os.execv(sys.executable, [*build_command(root), *rest])
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ from typing import Any
 from labkit.display import CLAIM
 from labkit.files import locked, write_whole
 from press.book import state
-from press.book.compare import Finding, compare, same_machine, side_by_side
+from press.book.compare import Finding, compare_claims, same_machine, side_by_side
 from press.book.files import Red, read_json
-from press.book.machine import device, provenance
+from press.book.machine import name_device, read_provenance
 
 Claims = dict[str, dict[str, Any]]
 LONG = ("gpu",)  # sizes that nobody runs in one sitting
@@ -31,7 +31,7 @@ ENTRY = (
 def recorded_path(root: Path, size: str) -> Path:
     """Say where a size's ledger lies; the size gpu has one for each kind of device."""
     if size == "gpu":
-        size += "-" + re.sub(r"[^a-z0-9]+", "-", device(size).lower()).strip("-")
+        size += "-" + re.sub(r"[^a-z0-9]+", "-", name_device(size).lower()).strip("-")
     return root / "data" / "ledger" / f"{size}.json"
 
 
@@ -40,7 +40,7 @@ def built_path(root: Path, size: str) -> Path:
     return root / "build" / "claims" / f"{size}.json"
 
 
-def collect(notebook: Mapping[str, Any], chapter: str) -> list[dict[str, Any]]:
+def collect_claims(notebook: Mapping[str, Any], chapter: str) -> list[dict[str, Any]]:
     """Read the claims that a chapter's executed notebook published."""
     found = []
     for cell in notebook["cells"]:
@@ -52,7 +52,7 @@ def collect(notebook: Mapping[str, Any], chapter: str) -> list[dict[str, Any]]:
     return found
 
 
-def join(claims: Iterable[Mapping[str, Any]]) -> Claims:
+def join_claims(claims: Iterable[Mapping[str, Any]]) -> Claims:
     """Put claims under their ids, which must differ through the whole book."""
     joined: Claims = {}
     for claim in claims:
@@ -60,13 +60,13 @@ def join(claims: Iterable[Mapping[str, Any]]) -> Claims:
         if name in joined:
             places = " and ".join(sorted({joined[name]["chapter"], claim["chapter"]}))
             raise Red(f"a claim's id must be unique, but {name!r} comes twice (in {places})")
-        joined[name] = {key: rounded(claim.get(key)) for key in ENTRY}
+        joined[name] = {key: round_numbers(claim.get(key)) for key in ENTRY}
     return joined
 
 
-def gather(root: Path, size: str, claims: Claims, seed: int) -> None:
+def gather_claims(root: Path, size: str, claims: Claims, seed: int) -> None:
     """Write what the executed chapters claim, for the check and for the scoreboard."""
-    about = {**provenance(size), "seed": seed}
+    about = {**read_provenance(size), "seed": seed}
     if size in LONG:  # recorded once, so it says when
         about["date"] = date.today().isoformat()
     write_whole(built_path(root, size), as_text(size, about, claims))
@@ -74,15 +74,15 @@ def gather(root: Path, size: str, claims: Claims, seed: int) -> None:
 
 def as_text(size: str, about: Mapping[str, Any], claims: Mapping[str, Any]) -> str:
     """Lay claims out sorted, one a line, so that a change is a readable diff."""
-    lines = [f"  {_json(name)}: {_json(claims[name])}" for name in sorted(claims)]
+    lines = [f"  {_dump_json(name)}: {_dump_json(claims[name])}" for name in sorted(claims)]
     body = "{\n" + ",\n".join(lines) + "\n }" if lines else "{}"
     return (
-        f'{{\n "schema": 1,\n "size": {_json(size)},\n "provenance": {_json(about)},\n'
+        f'{{\n "schema": 1,\n "size": {_dump_json(size)},\n "provenance": {_dump_json(about)},\n'
         f' "claims": {body}\n}}\n'
     )
 
 
-def load(path: Path, way_out: str) -> dict[str, Any]:
+def load_ledger(path: Path, way_out: str) -> dict[str, Any]:
     """Read a ledger, or say what is wrong with it."""
     ledger = read_json(path, way_out)
     if not isinstance(ledger, dict) or not isinstance(ledger.get("claims"), dict):
@@ -97,7 +97,7 @@ def load_recorded(root: Path, size: str) -> dict[str, Any]:
     path = recorded_path(root, size)
     if not path.is_file():
         return {"schema": 1, "size": size, "provenance": {}, "claims": {}}
-    return load(
+    return load_ledger(
         path, f"take it back from version control: git checkout -- {path.relative_to(root)}"
     )
 
@@ -105,7 +105,7 @@ def load_recorded(root: Path, size: str) -> dict[str, Any]:
 def recorded_elsewhere(root: Path, size: str) -> bool:
     """Say whether the ledger comes from another kind of machine, whose seconds are not ours."""
     there = load_recorded(root, size)["provenance"]
-    return bool(there) and not same_machine(provenance(size), there)
+    return bool(there) and not same_machine(read_provenance(size), there)
 
 
 def load_built(root: Path, size: str) -> dict[str, Any]:
@@ -113,10 +113,10 @@ def load_built(root: Path, size: str) -> dict[str, Any]:
     path = built_path(root, size)
     if not path.is_file():
         raise Red(f"no chapter has been executed with size {size} yet; run `make book`")
-    return load(path, f"remove it and run `labkit book build --size {size}`")
+    return load_ledger(path, f"remove it and run `labkit book build --size {size}`")
 
 
-def findings(
+def list_findings(
     root: Path, size: str, absent: Sequence[str]
 ) -> tuple[list[Finding], dict[str, Any], dict[str, Any]]:
     """Compare the ledger with the build, leaving out chapters that were not executed."""
@@ -127,28 +127,28 @@ def findings(
             f"the ledger holds seed 0, but the last build took seed {seed}; "
             f"run `labkit book build --size {size}`"
         )
-    return compare(recorded, built, absent), recorded, built
+    return compare_claims(recorded, built, absent), recorded, built
 
 
-def check(root: Path, size: str, absent: Sequence[str] | None = None) -> int:
+def check_ledger(root: Path, size: str, absent: Sequence[str] | None = None) -> int:
     """Print where the chapters' claims differ from the ledger; 1 when one must be looked at.
 
     Chapters in `absent` are left out; by default, those that changed since they ran are red.
     """
-    stale = state.stale(root, size) if absent is None else []
+    stale = state.list_stale(root, size) if absent is None else []
     for name in stale:
         print(f"red     {name}: changed since it was executed, or never was; run `make book`")
     absent = stale if absent is None else absent
-    found, recorded, built = findings(root, size, absent)
+    found, recorded, built = list_findings(root, size, absent)
     path = recorded_path(root, size)
     if not path.is_file() and found:
         print(f"claims: {len(found)} made, none recorded: there is no {path.relative_to(root)} yet")
-        print(f'    record them: labkit book accept --all{_flag(size)} --why "first record"')
+        print(f'    record them: labkit book accept --all{_format_flag(size)} --why "first record"')
         return 1
     for finding in found:
         print(side_by_side(finding, recorded["claims"], built["claims"]))
         if finding.red:
-            print(f'    accept: labkit book accept {finding.name}{_flag(size)} --why "…"')
+            print(f'    accept: labkit book accept {finding.name}{_format_flag(size)} --why "…"')
     red = sum(finding.red for finding in found)
     others = {name for name, claim in built["claims"].items() if claim["chapter"] in absent}
     same = len(built["claims"].keys() - others - {finding.name for finding in found})
@@ -156,7 +156,7 @@ def check(root: Path, size: str, absent: Sequence[str] | None = None) -> int:
     return 1 if red or stale else 0
 
 
-def accept(root: Path, size: str, ids: Sequence[str] | None, why: str) -> int:
+def accept_claims(root: Path, size: str, ids: Sequence[str] | None, why: str) -> int:
     """Record claims as they are now, with the reason; None means every one that differs.
 
     In a long size chapters are recorded as they get done; else all must be there first.
@@ -164,15 +164,15 @@ def accept(root: Path, size: str, ids: Sequence[str] | None, why: str) -> int:
     if not why.strip():
         raise ValueError('a change of the ledger needs a reason, but none came; add --why "…"')
     with locked(root / ".labkit" / f"ledger-{size}.lock"):
-        stale = state.stale(root, size)
-        found, recorded, built = findings(root, size, stale)
+        stale = state.list_stale(root, size)
+        found, recorded, built = list_findings(root, size, stale)
         differing = {finding.name for finding in found}
         if ids is None and stale and size in LONG:
             print(f"left out, for they were not executed with it: {', '.join(stale)}")
         elif ids is None and stale:
             raise Red(f"{', '.join(stale)} changed since executed, so --all waits; run `make book`")
         names = sorted(differing) if ids is None else list(ids)
-        names = together(names, built["claims"])
+        names = add_derived(names, built["claims"])
         for name in names:
             chapter = (built["claims"].get(name) or recorded["claims"].get(name, {})).get("chapter")
             if chapter in stale:
@@ -199,7 +199,7 @@ def accept(root: Path, size: str, ids: Sequence[str] | None, why: str) -> int:
     return 0
 
 
-def together(names: Sequence[str], claims: Mapping[str, Any]) -> list[str]:
+def add_derived(names: Sequence[str], claims: Mapping[str, Any]) -> list[str]:
     """Add what is computed from these claims, and what those come from: one record for all."""
     found = list(names)
     for name in found:  # grows as it goes
@@ -210,20 +210,20 @@ def together(names: Sequence[str], claims: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def rounded(value: Any) -> Any:
+def round_numbers(value: Any) -> Any:
     """Round every number in a value to six digits, which is all that a claim says."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, list):
-        return [rounded(item) for item in value]
+        return [round_numbers(item) for item in value]
     if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
+        return {key: round_numbers(item) for key, item in value.items()}
     return value
 
 
-def _json(value: Any) -> str:
+def _dump_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _flag(size: str) -> str:
+def _format_flag(size: str) -> str:
     return "" if size == "book" else f" --size {size}"

@@ -8,17 +8,17 @@ from labkit.processor import processor
 
 
 @cache
-def provenance(size: str = "book") -> dict[str, str]:
+def read_provenance(size: str = "book") -> dict[str, str]:
     """Name the device, the CPU model and the versions that a ledger's values came from."""
     return {
-        "device": device(size),
+        "device": name_device(size),
         "cpu": processor(),
         "python": platform.python_version(),
-        "torch": torch(),
+        "torch": read_torch_version(),
     }
 
 
-def device(size: str) -> str:
+def name_device(size: str) -> str:
     """Name the class of devices on which a size's runs train."""
     if size != "gpu":
         return "cpu"
@@ -27,7 +27,7 @@ def device(size: str) -> str:
     return device_of(size)
 
 
-def torch() -> str:
+def read_torch_version() -> str:
     """Read torch's public version without importing it; its CPU and CUDA builds count as one."""
     try:
         return version("torch").partition("+")[0]

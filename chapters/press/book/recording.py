@@ -35,15 +35,15 @@ class Recorded:
         return f"{self.name}: {self.runs} runs, {self.new} new{dropped}; {self.bytes / 1e6:.2f} MB"
 
 
-def record(root: Path, chosen: Sequence[Chapter], size: str) -> list[Recorded]:
+def update_records(root: Path, chosen: Sequence[Chapter], size: str) -> list[Recorded]:
     """Bring the files of the ladder and of these chapters up to date with the store."""
     store = Store(root, device_of(size))
     with locked(root / ".labkit" / "record.lock"):
         on_ladder = {run.key(): run for run in ladder_runs(store)}
-        done = [_write(store, LADDER, on_ladder, store.records.load(LADDER).keys())]
+        done = [_write_records(store, LADDER, on_ladder, store.records.load(LADDER).keys())]
         taken, wanted = set(on_ladder), wanted_anywhere(root, size)
         for chapter in chosen:
-            runs = {run.key(): run for run in asked.read(root, size, chapter.name)}
+            runs = {run.key(): run for run in asked.read_runs(root, size, chapter.name)}
             own = {key: run for key, run in runs.items() if key not in taken}
             others = {k for n in store.records.names() if n not in (LADDER, chapter.name[:2])
                       for k in store.records.load(n)}  # fmt: skip
@@ -51,7 +51,7 @@ def record(root: Path, chosen: Sequence[Chapter], size: str) -> list[Recorded]:
             if runs or asked.is_whole(root, size, chapter.name):
                 rest = store.records.load(chapter.name[:2]).keys() - taken - others
                 stays = rest if wanted is None else rest & wanted
-                done.append(_write(store, chapter.name[:2], own, stays))
+                done.append(_write_records(store, chapter.name[:2], own, stays))
         total = sum(path.stat().st_size for path in store.records.folder.glob("*"))
         if total > LIMIT:
             raise ValueError(
@@ -66,10 +66,10 @@ def wanted_anywhere(root: Path, size: str) -> set[str] | None:
 
     Two chapters may ask for one run: it stays while either does.
     """
-    names = [chapter.name for chapter in chapters.find(root)]
+    names = [chapter.name for chapter in chapters.find_chapters(root)]
     if not all(asked.is_whole(root, size, name) for name in names):
         return None
-    return {key for name in names for key in asked.keys(root, size, name)}
+    return {key for name in names for key in asked.read_run_keys(root, size, name)}
 
 
 def ladder_runs(store: Store) -> list[Run]:
@@ -77,15 +77,22 @@ def ladder_runs(store: Store) -> list[Run]:
     rungs = [rung for rung in ladder.RUNGS if rung != "smoke"]
     known: dict[str, Record | None] = {}
 
-    def read(run: Run) -> Record | None:
+    def read_record(run: Run) -> Record | None:
         if run.key() not in known:
             known[run.key()] = store.get(run)
         return known[run.key()]
 
-    return [run for rung in rungs for run in ladder.wanted(rung, ladder.ARMS, read) if read(run)]
+    return [
+        run
+        for rung in rungs
+        for run in ladder.wanted(rung, ladder.ARMS, read_record)
+        if read_record(run)
+    ]
 
 
-def _write(store: Store, name: str, runs: dict[str, Run], stays: Collection[str]) -> Recorded:
+def _write_records(
+    store: Store, name: str, runs: dict[str, Run], stays: Collection[str]
+) -> Recorded:
     before = store.records.load(name)
     rows: dict[str, Row] = {key: row for key, row in before.items() if key in runs or key in stays}
     own = []

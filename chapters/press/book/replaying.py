@@ -34,7 +34,7 @@ WHOLE = 45.0  # CPU-seconds of runs that are trained in full, together
 Task = tuple[str, dict[str, Any], dict[str, str], dict[str, Any], str]
 
 
-def check(
+def replay_runs(
     root: Path,
     chosen: Sequence[Chapter],
     size: str,
@@ -49,8 +49,8 @@ def check(
     computes their first steps. With `every` each is replayed.
     """
     store, began = Store(root, device_of(size)), time.monotonic()
-    of = replays.digest(root, chosen, size, every)
-    runs = {run.key(): run for c in chosen for run in asked.read(root, size, c.name)}
+    of = replays.compute_digest(root, chosen, size, every)
+    runs = {run.key(): run for c in chosen for run in asked.read_runs(root, size, c.name)}
     rows = {key: row for key, run in runs.items() if (row := store.row(run)) is not None}
     on_ladder = store.records.load(LADDER)
     for key, row in on_ladder.items() if climb else ():
@@ -61,10 +61,10 @@ def check(
     for key in sorted(rows):
         groups.setdefault(name(runs[key]), []).append(key)
     commit = commit or provenance()["commit"]
-    drawn = [min(keys, key=lambda key: _draw(commit, key)) for keys in groups.values()]
+    drawn = [min(keys, key=lambda key: _hash_key(commit, key)) for keys in groups.values()]
     tasks = [("opening", key) for key in drawn]
-    tasks += [("whole", key) for key in _cheap(runs, rows)]
-    found = _perform(
+    tasks += [("whole", key) for key in _choose_cheapest(runs, rows)]
+    found = _run_replays(
         [
             (kind, runs[key].to_dict(), sources_of([runs[key]]), rows[key], store.device)
             for kind, key in tasks
@@ -73,10 +73,10 @@ def check(
     refuted = {name(one.run): str(one) for one in found if not one.agrees}
     begun = {name(one.run) for one in found if one.kind == "opening" and one.agrees}
     ended = [one for one in found if one.kind == "whole"]
-    blamed = _blamed([one for one in ended if one.agrees or name(one.run) in begun])
+    blamed = _blame_traits([one for one in ended if one.agrees or name(one.run) in begun])
     stale = {}
     for key in rows:
-        whys = [refuted.get(name(runs[key])), *map(blamed.get, _traits(runs[key]))]
+        whys = [refuted.get(name(runs[key])), *map(blamed.get, _list_traits(runs[key]))]
         if why := next(filter(None, whys), None):
             stale[key] = why
     verdict = {
@@ -87,30 +87,30 @@ def check(
         "ladder": sum(key in on_ladder for key in stale),
         "cost": round(sum(rows[key]["cpu_seconds"] for key in stale) / cores(), 1),
     }
-    replays.keep(root, chosen, size, of, verdict, runs.keys())
+    replays.keep_verdict(root, chosen, size, of, verdict, runs.keys())
     return verdict
 
 
-def _draw(commit: str, key: str) -> str:
+def _hash_key(commit: str, key: str) -> str:
     return hashlib.sha256(f"{commit} {key}".encode()).hexdigest()
 
 
-def _blamed(ended: Sequence[Replay]) -> dict[str, str]:
+def _blame_traits(ended: Sequence[Replay]) -> dict[str, str]:
     """Name the traits that only runs with a late difference have, and the difference.
 
     A run that agrees to its end clears all its traits. A difference in one probe blames this probe.
     """
-    cleared = {trait for one in ended if one.agrees for trait in _traits(one.run)}
+    cleared = {trait for one in ended if one.agrees for trait in _list_traits(one.run)}
     return {
         trait: str(one)
         for one in ended
         if not one.agrees
-        for trait in ([one.where] if one.where in one.run.probes else _traits(one.run))
+        for trait in ([one.where] if one.where in one.run.probes else _list_traits(one.run))
         if trait not in cleared
     }
 
 
-def _cheap(runs: dict[str, Run], rows: dict[str, Any]) -> list[str]:
+def _choose_cheapest(runs: dict[str, Run], rows: dict[str, Any]) -> list[str]:
     """Choose the cheapest run of each trait, as long as all of them together take little.
 
     One that ends within its first steps, or diverges, shows little more than they do: it is
@@ -118,13 +118,13 @@ def _cheap(runs: dict[str, Run], rows: dict[str, Any]) -> list[str]:
     """
     cheapest: dict[str, str] = {}
 
-    def cost(key: str) -> tuple[bool, float, str]:
+    def rank_cost(key: str) -> tuple[bool, float, str]:
         row = rows[key]
         little = row["trained"] <= FIRST or row["diverged_at"] is not None
         return little, row["cpu_seconds"], key
 
-    for key in sorted(rows, key=cost):
-        for trait in _traits(runs[key]):
+    for key in sorted(rows, key=rank_cost):
+        for trait in _list_traits(runs[key]):
             cheapest.setdefault(trait, key)
     chosen, seconds = [], 0.0
     for key in dict.fromkeys(cheapest.values()):
@@ -134,23 +134,23 @@ def _cheap(runs: dict[str, Run], rows: dict[str, Any]) -> list[str]:
     return chosen
 
 
-def _traits(run: Run) -> list[str]:
+def _list_traits(run: Run) -> list[str]:
     """List what the first steps may not see of a run: probes, a norm's evaluation, a schedule."""
     probes = sorted(set(run.probes) - set(TIMED))
     return [*probes, f"norm {run.model.norm}", run.train.optimizer, run.train.schedule]
 
 
-def _perform(tasks: list[Task]) -> list[Replay]:
+def _run_replays(tasks: list[Task]) -> list[Replay]:
     """Carry out replays on every core, one thread each."""
     if not tasks:
         return []
     workers = 1 if tasks[0][4] != CPU else min(cores(), len(tasks))
     os.environ.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE")  # of the processes below
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(_one, tasks, chunksize=4))
+        return list(pool.map(_run_replay, tasks, chunksize=4))
 
 
-def _one(task: Task) -> Replay:
+def _run_replay(task: Task) -> Replay:
     kind, run, own, row, device = task
     accept(own)
     compare, asked_for = retrain if kind == "whole" else replay, Run.from_dict(run)

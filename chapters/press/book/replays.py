@@ -21,9 +21,9 @@ from press.book.chapters import Chapter
 LADDER = "ladder"
 
 
-def digest(root: Path, chosen: Sequence[Chapter], size: str, every: bool = False) -> str:
+def compute_digest(root: Path, chosen: Sequence[Chapter], size: str, every: bool = False) -> str:
     """Hash everything that a replay depends on: code, records, what is asked for, the machine."""
-    runs = sorted({key for c in chosen for key in asked.keys(root, size, c.name)})
+    runs = sorted({key for c in chosen for key in asked.read_run_keys(root, size, c.name)})
     here = [
         code_hash(),
         processor(),
@@ -41,17 +41,17 @@ def digest(root: Path, chosen: Sequence[Chapter], size: str, every: bool = False
     return whole.hexdigest()
 
 
-def known(
+def read_verdict(
     root: Path, chosen: Sequence[Chapter], size: str, every: bool = False
 ) -> dict[str, Any] | None:
     """Read the verdict of the last replay of these chapters, where nothing has changed since."""
-    kept = _read(root, size)["verdicts"].get(_name(chosen))
-    if kept is not None and kept["digest"] == digest(root, chosen, size, every):
+    kept = _read_verdicts(root, size)["verdicts"].get(_join_names(chosen))
+    if kept is not None and kept["digest"] == compute_digest(root, chosen, size, every):
         return kept["verdict"]
     return None
 
 
-def keep(
+def keep_verdict(
     root: Path,
     chosen: Sequence[Chapter],
     size: str,
@@ -64,20 +64,20 @@ def keep(
     What is known of runs that were not replayed stays as it is.
     """
     with locked(root / ".labkit" / "replays.lock"):
-        kept, at = _read(root, size), datetime.now(UTC).isoformat(timespec="seconds")
-        kept["verdicts"][_name(chosen)] = {"digest": of, "verdict": verdict}
+        kept, at = _read_verdicts(root, size), datetime.now(UTC).isoformat(timespec="seconds")
+        kept["verdicts"][_join_names(chosen)] = {"digest": of, "verdict": verdict}
         others = {key: one for key, one in kept["stale"].items() if key not in replayed}
         new = {key: {"why": why, "at": at} for key, why in verdict["stale"].items()}
         kept["stale"] = others | new
-        write_whole(_path(root, size), json.dumps(kept, indent=1))
+        write_whole(_path_of(root, size), json.dumps(kept, indent=1))
 
 
-def stale(root: Path, size: str) -> dict[str, dict[str, str]]:
+def read_stale(root: Path, size: str) -> dict[str, dict[str, str]]:
     """Read which runs their last replay refuted, why, and when (UTC) that was."""
-    return _read(root, size)["stale"]
+    return _read_verdicts(root, size)["stale"]
 
 
-def words(verdict: dict[str, Any], by_chapter: Iterable[tuple[str, int]]) -> str:
+def describe_verdict(verdict: dict[str, Any], by_chapter: Iterable[tuple[str, int]]) -> str:
     """Say in one or two lines what the replays found."""
     text = (
         f"replays: {verdict['openings']} configurations begin as recorded, {verdict['wholes']} "
@@ -96,17 +96,17 @@ def words(verdict: dict[str, Any], by_chapter: Iterable[tuple[str, int]]) -> str
     )
 
 
-def _path(root: Path, size: str) -> Path:
+def _path_of(root: Path, size: str) -> Path:
     return root / ".labkit" / f"replays-{size}.json"
 
 
-def _name(chosen: Sequence[Chapter]) -> str:
+def _join_names(chosen: Sequence[Chapter]) -> str:
     return " ".join(chapter.name for chapter in chosen)
 
 
-def _read(root: Path, size: str) -> dict[str, Any]:
+def _read_verdicts(root: Path, size: str) -> dict[str, Any]:
     try:
-        kept = json.loads(_path(root, size).read_text(encoding="utf-8"))
+        kept = json.loads(_path_of(root, size).read_text(encoding="utf-8"))
         return {"verdicts": kept["verdicts"], "stale": kept["stale"]}
     except (OSError, ValueError, KeyError):
         return {"verdicts": {}, "stale": {}}

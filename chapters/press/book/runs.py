@@ -33,7 +33,7 @@ ARMS_AT_ONCE = 3  # of the ladder: so that the first ones report long before the
 Wanted = dict[str, list[Run]]  # by chapter, or "ladder"
 
 
-def train(
+def train_missing(
     root: Path,
     chosen: Sequence[Chapter],
     size: str,
@@ -51,12 +51,12 @@ def train(
     engine = make_engine(root, store.device)
     try:
         while True:
-            wanted = look(root, chosen, size, seed, rungs, store, faults, again=not first)
+            wanted = find_wanted(root, chosen, size, seed, rungs, store, faults, again=not first)
             missing = {n: [r for r in runs if store.fresh(r) is None] for n, runs in wanted.items()}
             todo = list({run.key(): run for runs in missing.values() for run in runs}.values())
             if first or not todo:
-                print(plan(wanted, missing, store, todo), flush=True)
-            todo = turn(rungs, missing, store) or todo
+                print(describe_plan(wanted, missing, store, todo), flush=True)
+            todo = choose_next(rungs, missing, store) or todo
             late = until is not None and time.monotonic() > until
             if only_list or late or not todo or any(n in faults for n in ("training",)):
                 break
@@ -76,7 +76,7 @@ def train(
     return 1 if faults else 0
 
 
-def turn(rungs: Sequence[str], missing: Wanted, store: Store) -> list[Run]:
+def choose_next(rungs: Sequence[str], missing: Wanted, store: Store) -> list[Run]:
     """Choose what trains next: chapters first, then a few arms of the ladder to their end."""
     own = [run for name, runs in missing.items() if not name.startswith(LADDER) for run in runs]
     if own:
@@ -102,12 +102,12 @@ def lower_priority() -> None:
 
 def mark_stale(root: Path, size: str, store: Store) -> None:
     """Note in the store what the last replays refuted, unless it was trained again since."""
-    for key, refuted in replays.stale(root, size).items():
+    for key, refuted in replays.read_stale(root, size).items():
         if store.made_at(key) <= refuted["at"]:
             store.mark_stale(key)
 
 
-def look(
+def find_wanted(
     root: Path,
     chosen: Sequence[Chapter],
     size: str,
@@ -119,11 +119,11 @@ def look(
 ) -> Wanted:
     """List what is asked for. A chapter that was built as it stands now is not executed again."""
 
-    def of(chapter: Chapter) -> list[Run]:
-        known = state.read(root, size, chapter.name)
+    def find_runs(chapter: Chapter) -> list[Run]:
+        known = state.read_state(root, size, chapter.name)
         if not again and known and known["key"] == key_of(parts_of(chapter, root, size, seed)):
-            return asked.read(root, size, chapter.name)
-        found = asked.ask(root, chapter, size, seed)
+            return asked.read_runs(root, size, chapter.name)
+        found = asked.find_asked_runs(root, chapter, size, seed)
         if found.faults:
             faults[chapter.name] = "; ".join(found.faults)
         else:
@@ -131,14 +131,14 @@ def look(
         return list(found.runs)
 
     with ThreadPoolExecutor(cores()) as pool:
-        lists = list(pool.map(of, chosen))
+        lists = list(pool.map(find_runs, chosen))
     wanted = {chapter.name: runs for chapter, runs in zip(chosen, lists, strict=True)}
     for rung in rungs:
         wanted[f"{LADDER} {rung}"] = ladder.wanted(rung, ladder.ARMS, store.get)
     return wanted
 
 
-def plan(wanted: Wanted, missing: Wanted, store: Store, todo: Sequence[Run]) -> str:
+def describe_plan(wanted: Wanted, missing: Wanted, store: Store, todo: Sequence[Run]) -> str:
     """Say what is there, what is missing, and how long that takes."""
     lines = []
     for name, runs in wanted.items():
@@ -147,14 +147,14 @@ def plan(wanted: Wanted, missing: Wanted, store: Store, todo: Sequence[Run]) -> 
         lines.append(f"{text}, {len(lacking)} to train" if lacking else f"{text}, all there")
     if not todo:
         return "\n".join(lines)
-    cost = estimate([run for runs in wanted.values() for run in runs], store)
+    cost = build_estimate([run for runs in wanted.values() for run in runs], store)
     known = [seconds for run in todo if (seconds := cost(run)) is not None]
     total = sum(known) * len(todo) / len(known) / cores() if known else None
     about = "nothing like them is known" if total is None else f"about {format_duration(total)}"
     return "\n".join([*lines, f"runs: {len(todo)} to train on {cores()} cores: {about}"])
 
 
-def estimate(runs: Sequence[Run], store: Store) -> Callable[[Run], float | None]:
+def build_estimate(runs: Sequence[Run], store: Store) -> Callable[[Run], float | None]:
     """Learn from recorded runs what a run costs: the median of its configuration's other runs.
 
     Rates and seeds do not count; where nothing is like it, the median cost of a step of the book.
@@ -165,9 +165,9 @@ def estimate(runs: Sequence[Run], store: Store) -> Callable[[Run], float | None]
             seconds[run.workload()].append(record.cpu_seconds)
             steps.append(record.cpu_seconds / len(record.losses))
 
-    def of(run: Run) -> float | None:
+    def estimate_seconds(run: Run) -> float | None:
         if alike := seconds.get(run.workload()):
             return median(alike)
         return median(steps) * run.train.steps if steps else None
 
-    return of
+    return estimate_seconds

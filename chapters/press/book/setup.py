@@ -26,7 +26,7 @@ class SetupError(Exception):
     """Tell the reader the rule, what came, and the way out."""
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print one line about what set-up is doing."""
     print(f"set-up: {text}", flush=True)
 
@@ -78,7 +78,7 @@ def find_misfit(venv: Path, stamp: dict, chosen: bool) -> str:
     return ""
 
 
-def run(python: str, *arguments: str) -> str:
+def run_module(python: str, *arguments: str) -> str:
     """Run a module of Python, venv or pip, and return what it printed under `--report`."""
     stdout = subprocess.PIPE if "--report" in arguments else None
     done = subprocess.run([python, "-I", "-m", *arguments], stdout=stdout)
@@ -93,15 +93,17 @@ def run(python: str, *arguments: str) -> str:
 
 def announce_torch(python: str, row: str) -> None:
     """Say which build of PyTorch pip takes, before it downloads it."""
-    report = run(python, "pip", "install", "-qq", "--dry-run", "--no-deps", "--report", "-", row)
+    report = run_module(
+        python, "pip", "install", "-qq", "--dry-run", "--no-deps", "--report", "-", row
+    )
     for item in json.loads(report)["install"]:  # none where it is installed already
         version = item["metadata"]["version"]
         if "+cpu" in version or sys.platform != "linux":
-            say(f"pip takes torch {version}, without CUDA libraries")
+            print_line(f"pip takes torch {version}, without CUDA libraries")
             continue
-        say(f"pip takes torch {version} with NVIDIA's CUDA libraries, several gigabytes")
+        print_line(f"pip takes torch {version} with NVIDIA's CUDA libraries, several gigabytes")
         if not shutil.which("nvidia-smi"):
-            say(
+            print_line(
                 "!! No NVIDIA GPU was found: PyTorch's CPU build is smaller and enough for the "
                 f"whole book. To take it, stop with Ctrl-C, set {CHOICE} to the address that "
                 'PyTorch\'s install page shows for "CPU" (README.md, Install) and call make again'
@@ -116,7 +118,7 @@ def set_up(root: Path, chosen: bool) -> None:
         raise SetupError("set-up must make .venv itself, and this one came from elsewhere; move it")
     reason = find_misfit(venv, stamp, chosen) if stamp else ""
     if reason:
-        say(f".venv {reason}: it is made again")
+        print_line(f".venv {reason}: it is made again")
         venv.unlink() if venv.is_symlink() else shutil.rmtree(venv)
         stamp = {}
     if stamp.get("key") == key:
@@ -126,20 +128,21 @@ def set_up(root: Path, chosen: bool) -> None:
     choice = hash_choice() or stamp.get("choice", "")
     write_stamp(venv, BEGUN, choice)
     if begun or not stamp:
-        say(f"making .venv with Python {sys.version.split()[0]}")
-        run(sys.executable, "venv", str(venv))
+        print_line(f"making .venv with Python {sys.version.split()[0]}")
+        run_module(sys.executable, "venv", str(venv))
     pins = {row.partition("==")[0]: row for row in rows}
-    run(python, "pip", "install", "-qq", pins["pip"])  # older ones download to answer a dry run
+    # Older ones download to answer a dry run.
+    run_module(python, "pip", "install", "-qq", pins["pip"])
     announce_torch(python, pins["torch"])
-    say("installing the pinned packages: one to three minutes on a quick network")
+    print_line("installing the pinned packages: one to three minutes on a quick network")
     quiet = [] if sys.stdout.isatty() else ["-qq"]  # a progress bar is for people
     # Of a package that was stopped half way, pip may believe that it is there.
     force = ["--force-reinstall"] if begun else []
     constraints = root / CONSTRAINTS
     same = ["--constraint", str(constraints)] if constraints.is_file() else []
-    run(python, "pip", "install", *quiet, *force, *same, "-e", f"{root}[book,dev]")
+    run_module(python, "pip", "install", *quiet, *force, *same, "-e", f"{root}[book,dev]")
     write_stamp(venv, key, choice)
-    say(".venv is ready")
+    print_line(".venv is ready")
 
 
 def main(root: Path) -> int:

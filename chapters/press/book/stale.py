@@ -8,7 +8,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from press.book.facts import Json, kind, text
+from press.book.facts import Json, join_text, output_kind
 
 MARK = (
     '<p class="labkit-stale" style="border-left: 4px solid #c60; padding-left: 0.9em">'
@@ -24,7 +24,7 @@ def resting_on(notebook: Json, stale: Mapping[str, Any]) -> list[int]:
     for place, cell in enumerate(notebook["cells"]):
         if cell["cell_type"] != "code":
             continue
-        made, read = names_of(text(cell["source"]))
+        made, read = names_of(join_text(cell["source"]))
         if asked_for(cell) & stale.keys() or read & tainted:
             found.append(place)
             tainted |= made
@@ -56,12 +56,12 @@ def names_of(source: str) -> tuple[set[str], set[str]]:
 def shown_by(notebook: Json, places: list[int]) -> list[str]:
     """Name the cards and count the figures that cells show."""
     outputs = [out for place in places for out in notebook["cells"][place].get("outputs", [])]
-    cards = [out["metadata"]["labkit"]["id"] for out in outputs if kind(out) == "claim"]
-    figures = sum(kind(out) == "figure" for out in outputs)
+    cards = [out["metadata"]["labkit"]["id"] for out in outputs if output_kind(out) == "claim"]
+    figures = sum(output_kind(out) == "figure" for out in outputs)
     return [*cards, f"{figures} figure{'s' * (figures != 1)}"] if outputs else []
 
 
-def marked(notebook: Json, stale: Mapping[str, Any]) -> tuple[Json, str]:
+def mark_notebook(notebook: Json, stale: Mapping[str, Any]) -> tuple[Json, str]:
     """Put a mark before what rests on stale runs; return the line that says so, if there is any."""
     places = resting_on(notebook, stale)
     if not places:
@@ -69,7 +69,8 @@ def marked(notebook: Json, stale: Mapping[str, Any]) -> tuple[Json, str]:
     mark = {"output_type": "display_data", "data": {"text/html": MARK}, "metadata": {}}
     cells = [
         {**cell, "outputs": [mark, *cell["outputs"]]}
-        if place in places and any(kind(out) in ("claim", "figure") for out in cell["outputs"])
+        if place in places
+        and any(output_kind(out) in ("claim", "figure") for out in cell["outputs"])
         else cell
         for place, cell in enumerate(notebook["cells"])
     ]

@@ -15,7 +15,7 @@ def notebook_path(root: Path, size: str, name: str) -> Path:
     return root / "build" / "book" / size / f"{name}.ipynb"
 
 
-def read(root: Path, size: str, name: str) -> dict[str, Any] | None:
+def read_state(root: Path, size: str, name: str) -> dict[str, Any] | None:
     """Read what is known of a chapter's last finished run; None when it must run."""
     notebook = notebook_path(root, size, name)
     path = notebook.with_suffix(".json")
@@ -29,22 +29,22 @@ def read(root: Path, size: str, name: str) -> dict[str, Any] | None:
     return state if whole else None
 
 
-def write(root: Path, size: str, name: str, state: dict[str, Any]) -> None:
+def write_state(root: Path, size: str, name: str, state: dict[str, Any]) -> None:
     """Record a finished run, after its notebook is in place."""
     text = json.dumps(state, ensure_ascii=False, indent=1) + "\n"
     write_whole(notebook_path(root, size, name).with_suffix(".json"), text)
 
 
-def forget(root: Path, size: str, name: str) -> None:
+def forget_state(root: Path, size: str, name: str) -> None:
     """Drop the record before a chapter runs, so that no kill can leave it beside other results."""
     notebook_path(root, size, name).with_suffix(".json").unlink(missing_ok=True)
 
 
-def stale(root: Path, size: str, seed: int = 0) -> list[str]:
+def list_stale(root: Path, size: str, seed: int = 0) -> list[str]:
     """Name the chapters whose results are not those of today's text, code and data."""
     names = []
-    for chapter in chapters.find(root):
-        known = read(root, size, chapter.name)
+    for chapter in chapters.find_chapters(root):
+        known = read_state(root, size, chapter.name)
         if known is None or known["key"] != key_of(parts_of(chapter, root, size, seed)):
             names.append(chapter.name)
     return names

@@ -16,7 +16,7 @@ from labkit.files import write_whole
 from press.book import chapters
 from press.book.chapters import KERNEL, Chapter
 from press.book.files import Red
-from press.book.sameness import same_outputs
+from press.book.output_diff import same_outputs
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -26,13 +26,13 @@ LANGUAGE = {"name": "python", "file_extension": ".py", "mimetype": "text/x-pytho
 ADDRESS = re.compile(r"(?<= at )0x[0-9a-f]+")
 
 
-def settle(chapter: Chapter, executed: Path, root: Path) -> bool:
+def update_twin(chapter: Chapter, executed: Path, root: Path) -> bool:
     """Bring a chapter's twin up to date; tell whether its file had to change."""
     import nbformat
 
-    new = strip(nbformat.read(executed, as_version=4))
+    new = strip_notebook(nbformat.read(executed, as_version=4))
     old_text = chapter.twin.read_text(encoding="utf-8") if chapter.twin.is_file() else ""
-    text = nbformat.writes(keep_same(_readable(old_text), new)) + "\n"
+    text = nbformat.writes(keep_same(_parse_notebook(old_text), new)) + "\n"
     if len(text.encode()) > LARGEST_TWIN:
         raise Red(_too_large(chapter, text, new, root))
     if text == old_text:
@@ -41,7 +41,7 @@ def settle(chapter: Chapter, executed: Path, root: Path) -> bool:
     return True
 
 
-def strip(executed: "NotebookNode") -> "NotebookNode":
+def strip_notebook(executed: "NotebookNode") -> "NotebookNode":
     """Keep of an executed notebook what is the same whenever and wherever it ran."""
     notebook = copy.deepcopy(executed)
     notebook.metadata = {"kernelspec": KERNEL, "language_info": LANGUAGE}
@@ -57,7 +57,7 @@ def strip(executed: "NotebookNode") -> "NotebookNode":
         if cell.cell_type == "code":
             count += bool(cell.source.strip())
             cell.execution_count = count if cell.source.strip() else None
-            cell.outputs = _lasting(cell.outputs, count)
+            cell.outputs = _drop_transient(cell.outputs, count)
     return notebook
 
 
@@ -70,7 +70,7 @@ def keep_same(old: "NotebookNode | None", new: "NotebookNode") -> "NotebookNode"
         if before.source != cell.source:
             break
         if same_outputs(before.get("outputs", []), cell.outputs):
-            cell.outputs = _lasting(before.outputs, cell.execution_count)
+            cell.outputs = _drop_transient(before.outputs, cell.execution_count)
     return new
 
 
@@ -78,17 +78,17 @@ def _code_cells(notebook: "NotebookNode | None") -> "list[NotebookNode]":
     return [cell for cell in notebook.cells if cell.cell_type == "code"] if notebook else []
 
 
-def pairs(root: Path) -> list[str]:
+def list_mismatches(root: Path) -> list[str]:
     """List what keeps chapters and twins from being the same cells; empty when all is well."""
     import nbformat
 
-    found = chapters.find(root)
+    found = chapters.find_chapters(root)
     problems = []
     for chapter in found:
         if not chapter.twin.is_file():
             problems.append(f"{chapter.name}: no executed twin {chapter.twin.name}")
             continue
-        twin = _readable(chapter.twin.read_text(encoding="utf-8"))
+        twin = _parse_notebook(chapter.twin.read_text(encoding="utf-8"))
         if twin is None:
             problems.append(f"{chapter.name}: {chapter.twin.name} is not a whole notebook")
             continue
@@ -99,7 +99,7 @@ def pairs(root: Path) -> list[str]:
     return problems + [f"{path.stem}: no text {path.stem}.py for {path.name}" for path in strays]
 
 
-def _lasting(outputs: list[Any], count: int | None) -> list[Any]:
+def _drop_transient(outputs: list[Any], count: int | None) -> list[Any]:
     """Drop outputs that tell of this run only, and join what they stood between."""
     kept: list[Any] = []
     for output in outputs:
@@ -127,7 +127,7 @@ def _lasting(outputs: list[Any], count: int | None) -> list[Any]:
     return kept
 
 
-def _readable(text: str) -> "NotebookNode | None":
+def _parse_notebook(text: str) -> "NotebookNode | None":
     import nbformat
 
     try:

@@ -23,10 +23,10 @@ def build_book(
     address: Address = None,
 ) -> int:
     """Execute what changed, write twins, check claims."""
-    from press.book.build import build
+    from press.book.build import build_chapters
 
     _choose_engine(engine, address)
-    return build(find_root(), size, seed, only)
+    return build_chapters(find_root(), size, seed, only)
 
 
 def _choose_engine(engine: str | None, address: str | None) -> None:
@@ -61,7 +61,7 @@ def check_claims(size: Size = "book") -> int:
     """Compare the chapters' claims with the ledger."""
     from press.book import ledger
 
-    return ledger.check(find_root(), size)
+    return ledger.check_ledger(find_root(), size)
 
 
 @app.command("accept")
@@ -76,7 +76,7 @@ def accept_claims(
 
     if bool(ids) == every:
         raise ValueError("accept takes either claims by their ids or --all, not both or neither")
-    return ledger.accept(find_root(), size, ids, why)
+    return ledger.accept_claims(find_root(), size, ids, why)
 
 
 @app.command("runs", cls=Several)
@@ -92,13 +92,15 @@ def train_runs(
 ) -> int:
     """Train what is missing or stale, at low priority."""
     from labkit.experiments.durations import parse_duration
-    from press.book.runs import train  # needs torch
+    from press.book.runs import train_missing  # needs torch
 
     root, names = find_root(), [name for name in only or () if name != "ladder"]
     climbs = size == "book" and (not only or "ladder" in only)
-    chosen = chapters.choose(chapters.find(root), names) if names or not only else []
+    chosen = (
+        chapters.choose_chapters(chapters.find_chapters(root), names) if names or not only else []
+    )
     _choose_engine(engine, address)
-    return train(
+    return train_missing(
         root,
         chosen,
         size,
@@ -112,15 +114,15 @@ def train_runs(
 @app.command("pairs")
 def compare_twins() -> int:
     """Check that every chapter and its twin have the same cells."""
-    from press.book.twins import pairs
+    from press.book.twins import list_mismatches
 
-    problems = pairs(find_root())
+    problems = list_mismatches(find_root())
     for problem in problems:
         print(f"red     {problem}")
     if problems:
         print("    bring them together: `make book` executes the texts and writes the twins")
         return 1
-    print(f"pairs: {len(chapters.find(find_root()))} chapters in sync")
+    print(f"pairs: {len(chapters.find_chapters(find_root()))} chapters in sync")
     return 0
 
 

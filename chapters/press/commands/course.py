@@ -34,10 +34,10 @@ def course() -> None:
 @app.command("serve")
 def serve_course(settings: Settings = SETTINGS) -> None:
     """Start JupyterHub; Ctrl-C ends it and every server."""
-    from press.course.serve import serve
+    from press.course.serve import start_hub
     from press.course.settings import read
 
-    serve(read(settings), settings)
+    start_hub(read(settings), settings)
 
 
 @app.command("check")
@@ -47,7 +47,7 @@ def check_machine(settings: Settings = SETTINGS) -> int:
     from press.course.settings import read
 
     wrong = 0
-    for name, problem in check.look(read(settings)):
+    for name, problem in check.check_needs(read(settings)):
         print(f"{name:<13}{problem or 'ok'}", flush=True)
         wrong += bool(problem)
     return int(wrong > 0)
@@ -58,8 +58,8 @@ def install_proxy() -> None:
     """Install configurable-http-proxy beside this Python."""
     from press.course import proxy
 
-    proxy.install()
-    print(" ".join(proxy.find()))
+    proxy.install_proxy()
+    print(" ".join(proxy.find_proxy()))
 
 
 @app.command("passwords", cls=Several)
@@ -75,14 +75,14 @@ def make_passwords(
     from press.course.settings import read
 
     course = read(settings)
-    names = passwords.roster(roster)
+    names = passwords.read_roster(roster)
     try:
         # A password is seen once: where it goes must be open before one is made.
         with _private(out) if out else nullcontext(sys.stdout) as file:
-            new = passwords.give(course.passwords, names, again=again or ())
+            new = passwords.give_passwords(course.passwords, names, again=again or ())
             csv.writer(file, lineterminator="\n").writerows([("id", "password"), *new.items()])
-        gone = sorted(set(passwords.load(course.passwords)) - set(names)) if drop else []
-        passwords.remove(course.passwords, gone)
+        gone = sorted(set(passwords.load_hashes(course.passwords)) - set(names)) if drop else []
+        passwords.remove_users(course.passwords, gone)
     except PermissionError as error:
         raise Red(f"the passwords are root's: {error}; use sudo") from error
     kept = len(names) - len(new)
@@ -97,9 +97,9 @@ def make_material(
 ) -> None:
     """Make, or renew, the repository for students."""
     from labkit.experiments.lab import project_root  # needs torch
-    from press.course.material import make
+    from press.course.material import commit_material
 
-    commit = make(project_root(), into.resolve(), chapters or [], also or [])
+    commit = commit_material(project_root(), into.resolve(), chapters or [], also or [])
     print(f"{into}: {commit[:12]}; users get it with their next login")
 
 
@@ -114,7 +114,9 @@ def hand_out(
 
     course = read(settings)
     _need_root("homework is written as each student")
-    students = [name for name in passwords.load(course.passwords) if name not in course.admins]
+    students = [
+        name for name in passwords.load_hashes(course.passwords) if name not in course.admins
+    ]
     new = handing.hand_out(course, folder, students)
     print(f"{sum(map(len, new.values()))} files are new in {len(new)} homes")
 
@@ -133,7 +135,7 @@ def gather_file(
     _need_root("homework is read as each student")
     if Path(file).name != file:
         raise ValueError(f"gather takes a file's name without folders, got {file!r}")
-    told = handing.gather(course, file, out)
+    told = handing.gather_files(course, file, out)
     for name, wrong in told.items():
         if wrong:
             print(f"{name}: {wrong}")

@@ -160,11 +160,11 @@ def collect_garbage(
 def record_runs(only: Only = None, size: Size = "book") -> None:
     """Move what was trained here into the book's records."""
     from press.book import chapters
-    from press.book.recording import record
+    from press.book.recording import update_records
 
     root = chapters.find_root()
-    chosen = chapters.choose(chapters.find(root), only)
-    for one in record(root, chosen, size):
+    chosen = chapters.choose_chapters(chapters.find_chapters(root), only)
+    for one in update_records(root, chosen, size):
         print(one)
 
 
@@ -191,16 +191,16 @@ def replay_records(
 ) -> int:
     """Say whether the book's records are what this code computes."""
     from press.book import asked, chapters, replays
-    from press.book.replaying import check
+    from press.book.replaying import replay_runs
 
     root = chapters.find_root()
-    chosen = chapters.choose(chapters.find(root), only)
-    found = check(root, chosen, size, every=every)
+    chosen = chapters.choose_chapters(chapters.find_chapters(root), only)
+    found = replay_runs(root, chosen, size, every=every)
     counts = [
-        (c.name[:2], sum(key in found["stale"] for key in asked.keys(root, size, c.name)))
+        (c.name[:2], sum(key in found["stale"] for key in asked.read_run_keys(root, size, c.name)))
         for c in chosen
     ]
-    print(replays.words(found, counts))
+    print(replays.describe_verdict(found, counts))
     return 1 if found["stale"] else 0
 
 

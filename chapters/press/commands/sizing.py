@@ -23,7 +23,7 @@ def size_server(
     from labkit import pool
     from labkit.units import parse_bytes
     from press.book.chapters import find_root
-    from press.site.sizing import Server, needs, table
+    from press.site.sizing import Server, format_table, read_needs
 
     server = Server(
         pool.cores() if cores is None else cores,
@@ -32,7 +32,7 @@ def size_server(
         workers,
         lesson,
     )
-    print(table(needs(find_root(), only, measured=not declared), server))
+    print(format_table(read_needs(find_root(), only, measured=not declared), server))
 
 
 def _measure_memory() -> int:

@@ -18,10 +18,10 @@ class CourseAuthenticator(Authenticator):
     async def authenticate(self, handler: Any, data: dict[str, str]) -> Any:
         """Return the name if its password is right; hashing must not hold up the hub."""
         name = data["username"]
-        entry = passwords.load(Path(self.file)).get(name)
-        right = await asyncio.to_thread(passwords.right, data["password"], entry)
+        entry = passwords.load_hashes(Path(self.file)).get(name)
+        right = await asyncio.to_thread(passwords.verify_password, data["password"], entry)
         return name if right else None
 
     async def refresh_user(self, user: Any, handler: Any = None, **_: Any) -> Any:
         """Log out whoever was taken out of the file."""
-        return user.name in passwords.load(Path(self.file))
+        return user.name in passwords.load_hashes(Path(self.file))

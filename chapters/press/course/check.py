@@ -12,50 +12,50 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
-from press.course import confine, groups, material, passwords, proxy, visible
+from press.course import confine, groups, material, passwords, proxy, readable_paths
 from press.course.settings import Settings
 
 PACKAGES = ("jupyterhub", "jupyterhub_idle_culler", "nbgitpuller", "jupyterlab", "jupytext")
 
 
-def needs() -> dict[str, Callable[[Settings], str]]:
+def list_needs() -> dict[str, Callable[[Settings], str]]:
     """Name all needs, in the order in which they build on each other."""
     return {
-        "root": _root,
-        "packages": _packages,
-        "proxy": _proxy,
-        "git": _git,
-        "material": _material,
-        "passwords": _passwords,
-        "ports": _ports,
-        "memory limit": _memory,
-        "isolation": _isolation,
-        "GPUs": _gpus,
+        "root": _check_root,
+        "packages": _check_packages,
+        "proxy": _check_proxy,
+        "git": _check_git,
+        "material": _check_material,
+        "passwords": _check_passwords,
+        "ports": _check_ports,
+        "memory limit": _check_memory,
+        "isolation": _check_isolation,
+        "GPUs": _check_gpus,
     }
 
 
-def look(course: Settings) -> Iterator[tuple[str, str]]:
+def check_needs(course: Settings) -> Iterator[tuple[str, str]]:
     """Look at one need after the other: its name, and what is wrong (empty: nothing)."""
-    for name, need in needs().items():
+    for name, need in list_needs().items():
         yield name, need(course)
 
 
-def _root(course: Settings) -> str:
+def _check_root(course: Settings) -> str:
     if os.geteuid() == 0:
         return ""
     return "each user's server runs under a number of its own, which only root can give; use sudo"
 
 
-def _packages(course: Settings) -> str:
+def _check_packages(course: Settings) -> str:
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if not missing:
         return ""
     return f"missing {', '.join(missing)}; install the extra: pip install 'norm-lab-book[course]'"
 
 
-def _proxy(course: Settings) -> str:
+def _check_proxy(course: Settings) -> str:
     try:
-        command = proxy.find()
+        command = proxy.find_proxy()
         told = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60)
     except (ValueError, OSError, subprocess.TimeoutExpired) as error:
         return str(error)
@@ -65,27 +65,27 @@ def _proxy(course: Settings) -> str:
     return f"{' '.join(command)} does not run: {lines[-1]}; it needs Node 20 or newer"
 
 
-def _git(course: Settings) -> str:
+def _check_git(course: Settings) -> str:
     return "" if shutil.which("git") else "the material is pulled with git; install it"
 
 
-def _material(course: Settings) -> str:
+def _check_material(course: Settings) -> str:
     folder = course.material
     make = f"make one: labkit course material {folder}"
     if not (folder / ".git").is_dir() and not (folder / "HEAD").is_file():
         return f"{folder} must be a git repository; {make}"
-    if closed := visible.closed(folder):
+    if closed := readable_paths.find_closed(folder):
         return f"users must be able to pass through {closed}; say: chmod o+x {closed}"
-    if shut := material.unreadable(folder):
+    if shut := material.find_unreadable(folder):
         return f"users must be able to read {shut}; say: chmod -R o+rX {folder}"
     if not course.open or not (folder / ".git").is_dir() or (folder / course.open).exists():
         return ""
     return f"open names {course.open!r}, which is not in {folder}"
 
 
-def _passwords(course: Settings) -> str:
+def _check_passwords(course: Settings) -> str:
     try:
-        known = passwords.load(course.passwords)
+        known = passwords.load_hashes(course.passwords)
     except PermissionError:
         return f"{course.passwords} is root's; use sudo"
     except ValueError as error:
@@ -97,7 +97,7 @@ def _passwords(course: Settings) -> str:
     return ""
 
 
-def _ports(course: Settings) -> str:
+def _check_ports(course: Settings) -> str:
     for port in range(course.port, course.port + 3):
         with socket.socket() as probe:
             # As the hub does: a port that was used a moment ago is free.
@@ -109,21 +109,21 @@ def _ports(course: Settings) -> str:
     return ""
 
 
-def _memory(course: Settings) -> str:
-    if not course.memory or not (wrong := groups.problem()):
+def _check_memory(course: Settings) -> str:
+    if not course.memory or not (wrong := groups.find_problem()):
         return ""
     return f"{wrong}; set memory = 0 to serve without a limit, where one user can take it all"
 
 
-def _isolation(course: Settings) -> str:
+def _check_isolation(course: Settings) -> str:
     if gone := [path for path in course.visible if not path.exists()]:
         return f"visible names {gone[0]}, which is not there"
     if course.isolation == "namespaces":
         if wrong := _no_root_of_its_own():
             return f"{wrong}; set isolation = 'users' to rely on user numbers and permissions only"
         return ""
-    for path in visible.readable(course):
-        if path.exists() and (closed := visible.closed(path)):
+    for path in readable_paths.list_readable(course):
+        if path.exists() and (closed := readable_paths.find_closed(path)):
             return (
                 f"users must be able to pass through {closed}, on the way to {path}; say: chmod "
                 f"o+x {closed}, or set isolation = 'namespaces'"
@@ -135,9 +135,9 @@ def _no_root_of_its_own() -> str:
     """Try what `confine` does first, in a process that ends at once."""
     lines = (
         "import sys; sys.path.insert(0, sys.argv[1]); import confine as c",
-        "c.call('unshare', c.NEW_MOUNTS | c.NEW_IPC | c.NEW_PROCESSES)",
-        "c.mount('', '/', flags=c.RECURSIVE | c.PRIVATE)",
-        "c.mount('tmpfs', '/tmp', 'tmpfs')",
+        "c.call_libc('unshare', c.NEW_MOUNTS | c.NEW_IPC | c.NEW_PROCESSES)",
+        "c.mount_path('', '/', flags=c.RECURSIVE | c.PRIVATE)",
+        "c.mount_path('tmpfs', '/tmp', 'tmpfs')",
     )
     folder = os.path.dirname(confine.__file__)
     command = [sys.executable, "-I", "-S", "-c", "; ".join(lines), folder]
@@ -148,7 +148,7 @@ def _no_root_of_its_own() -> str:
     return f"a user's server cannot have a root and processes of its own here: {lines[-1]}"
 
 
-def _gpus(course: Settings) -> str:
+def _check_gpus(course: Settings) -> str:
     if not course.gpus:
         return ""
     program = shutil.which("nvidia-smi")

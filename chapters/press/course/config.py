@@ -17,16 +17,16 @@ COPY = "course"  # the folder in a user's home that holds their copy of the mate
 
 def configure(c: Any, course: Settings) -> None:
     """Fill JupyterHub's configuration object."""
-    _hub(c, course)
-    _servers(c, course)
-    _culler(c, course)
+    _configure_hub(c, course)
+    _configure_servers(c, course)
+    _configure_culler(c, course)
 
 
-def _hub(c: Any, course: Settings) -> None:
+def _configure_hub(c: Any, course: Settings) -> None:
     c.JupyterHub.bind_url = f"http://{HOST}:{course.port}"
     c.ConfigurableHTTPProxy.api_url = f"http://{HOST}:{course.port + 1}"
     c.JupyterHub.hub_bind_url = f"http://{HOST}:{course.port + 2}"
-    c.ConfigurableHTTPProxy.command = proxy.find()
+    c.ConfigurableHTTPProxy.command = proxy.find_proxy()
     c.ConfigurableHTTPProxy.pid_file = str(course.state / "proxy.pid")
     c.JupyterHub.db_url = f"sqlite:///{course.state / 'hub.sqlite'}"
     c.JupyterHub.cookie_secret_file = str(course.state / "cookie_secret")
@@ -39,20 +39,20 @@ def _hub(c: Any, course: Settings) -> None:
     c.CourseAuthenticator.admin_users = set(course.admins)
 
 
-def _servers(c: Any, course: Settings) -> None:
+def _configure_servers(c: Any, course: Settings) -> None:
     c.JupyterHub.spawner_class = CourseSpawner
     c.CourseSpawner.course = course
     c.CourseSpawner.shares = Shares(course.gpus, course.gpu_users)
     c.CourseSpawner.mem_limit = course.memory or None
     c.CourseSpawner.notebook_dir = "~"
-    c.CourseSpawner.default_url = pull(course)
-    c.CourseSpawner.args = arguments(course)
+    c.CourseSpawner.default_url = build_pull_url(course)
+    c.CourseSpawner.args = build_arguments(course)
     # Importing everything takes its time when a whole class logs in at once.
     c.CourseSpawner.start_timeout = c.CourseSpawner.http_timeout = 120
     c.CourseSpawner.interrupt_timeout = c.CourseSpawner.term_timeout = 10
 
 
-def _culler(c: Any, course: Settings) -> None:
+def _configure_culler(c: Any, course: Settings) -> None:
     seconds = {
         "timeout": round(course.idle_minutes * 60),
         "cull-every": max(1, round(course.check_minutes * 60)),
@@ -65,16 +65,16 @@ def _culler(c: Any, course: Settings) -> None:
     c.JupyterHub.load_roles = [role]
 
 
-def pull(course: Settings) -> str:
+def build_pull_url(course: Settings) -> str:
     """Write the address that a login leads to: it brings the newest material, then opens it."""
     target = f"lab/tree/{COPY}/{course.open}".rstrip("/")
     words = {"repo": f"file://{course.material}", "targetpath": COPY, "urlpath": target}
     return "/git-pull?" + urlencode(words)
 
 
-def arguments(course: Settings) -> list[str]:
+def build_arguments(course: Settings) -> list[str]:
     """Tell each server what the book's own JupyterLab is told, and to keep its sockets private."""
-    told = [one for one in lab.command(course.material) if one.startswith("--LabApp.")]
+    told = [one for one in lab.build_command(course.material) if one.startswith("--LabApp.")]
     return [
         *(one for one in told if not one.startswith("--LabApp.default_url")),
         # On a network port every user of the machine could read every kernel's output.

@@ -41,19 +41,21 @@ HEARD = {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD}
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def call(name: str, *arguments: object) -> None:
+def call_libc(name: str, *arguments: object) -> None:
     """Call a function of the C library; raise OSError where it fails."""
     if getattr(libc, name)(*arguments) != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{name}{arguments}: {os.strerror(code)}")
 
 
-def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
+def mount_path(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
     """Mount; all strings, empty where there is nothing to say."""
-    call("mount", *(text.encode() or None for text in (source, target, kind)), flags, data.encode())
+    call_libc(
+        "mount", *(text.encode() or None for text in (source, target, kind)), flags, data.encode()
+    )
 
 
-def show(path: str, root: str, *, writable: bool = False) -> None:
+def show_path(path: str, root: str, *, writable: bool = False) -> None:
     """Make a path of the machine appear in the new root, at the same place."""
     source, target = os.path.realpath(path), root + path
     if os.path.isdir(source):
@@ -61,38 +63,38 @@ def show(path: str, root: str, *, writable: bool = False) -> None:
     elif not os.path.exists(target):
         os.makedirs(os.path.dirname(target), exist_ok=True)
         Path(target).touch()
-    mount(source, target, flags=BIND | RECURSIVE)
-    mount("", target, flags=BIND | REMOUNT | NO_SUID | (0 if writable else READ_ONLY))
+    mount_path(source, target, flags=BIND | RECURSIVE)
+    mount_path("", target, flags=BIND | REMOUNT | NO_SUID | (0 if writable else READ_ONLY))
 
 
-def build(plan: dict) -> None:
+def build_root(plan: dict) -> None:
     """Build the new root and move into it."""
     root, uid, name = plan["root"], plan["uid"], plan["name"]
     scratch = f"size={plan['scratch']}"
     os.umask(0o022)  # the user must get through the folders that are made here
-    mount("", "/", flags=RECURSIVE | PRIVATE)
-    mount("tmpfs", root, "tmpfs", NO_SUID | NO_DEVICES, "mode=755,size=16m")
+    mount_path("", "/", flags=RECURSIVE | PRIVATE)
+    mount_path("tmpfs", root, "tmpfs", NO_SUID | NO_DEVICES, "mode=755,size=16m")
     for folder in ("proc", "sys", "tmp", "run", "dev"):
         os.mkdir(f"{root}/{folder}")
-    mount("/sys", f"{root}/sys", flags=BIND)
-    mount("", f"{root}/sys", flags=BIND | REMOUNT | READ_ONLY | NO_SUID)
-    mount("proc", f"{root}/proc", "proc", NO_SUID | NO_DEVICES | NO_EXEC)
-    mount("tmpfs", f"{root}/tmp", "tmpfs", NO_SUID | NO_DEVICES, f"mode=1777,{scratch}")
-    devices(root, scratch)
+    mount_path("/sys", f"{root}/sys", flags=BIND)
+    mount_path("", f"{root}/sys", flags=BIND | REMOUNT | READ_ONLY | NO_SUID)
+    mount_path("proc", f"{root}/proc", "proc", NO_SUID | NO_DEVICES | NO_EXEC)
+    mount_path("tmpfs", f"{root}/tmp", "tmpfs", NO_SUID | NO_DEVICES, f"mode=1777,{scratch}")
+    make_devices(root, scratch)
     for entry in SYSTEM:
         if os.path.islink(f"/{entry}"):
             os.symlink(os.readlink(f"/{entry}"), f"{root}/{entry}")
         elif os.path.exists(f"/{entry}"):
-            show(f"/{entry}", root)
+            show_path(f"/{entry}", root)
     # A link into /run on many systems: without it no name of another machine is found.
     names = os.path.realpath("/etc/resolv.conf")
     if names.startswith("/run/") and os.path.exists(names):
-        show(names, root)
+        show_path(names, root)
     for path in plan["readable"]:
         if not path.startswith("/usr/"):
-            show(path, root)
+            show_path(path, root)
     for path in plan["writable"]:
-        show(path, root, writable=True)
+        show_path(path, root, writable=True)
     known = {
         "passwd": f"root:x:0:0::/:/bin/false\n{name}:x:{uid}:{uid}::{plan['home']}:/bin/bash\n",
         "group": f"root:x:0:\n{name}:x:{uid}:\n",
@@ -101,47 +103,49 @@ def build(plan: dict) -> None:
         own = Path(root) / f".{file}"
         own.write_text(text, encoding="utf-8")
         own.chmod(0o644)
-        mount(str(own), f"{root}/etc/{file}", flags=BIND)
+        mount_path(str(own), f"{root}/etc/{file}", flags=BIND)
     os.chdir(root)
     # The old root ends up below the new one, at the same place, and is let go of.
     if libc.syscall(PIVOT_ROOT[os.uname().machine], b".", b".") != 0:
         raise OSError(ctypes.get_errno(), "pivot_root: the machine's root cannot be changed")
-    call("umount2", b".", DETACH)
+    call_libc("umount2", b".", DETACH)
     os.chdir("/")
 
 
-def devices(root: str, scratch: str) -> None:
+def make_devices(root: str, scratch: str) -> None:
     """Give the new root its own /dev: what every program has, terminals, shared memory, GPUs."""
-    mount("tmpfs", f"{root}/dev", "tmpfs", NO_SUID | NO_EXEC, "mode=755,size=64k")
+    mount_path("tmpfs", f"{root}/dev", "tmpfs", NO_SUID | NO_EXEC, "mode=755,size=64k")
     gpus = sorted(str(path) for path in Path("/dev").glob("nvidia*"))
     for path in [*(f"/dev/{name}" for name in DEVICES), *gpus]:
         if os.path.isdir(path):
             os.makedirs(root + path)
         else:
             Path(root + path).touch()
-        mount(path, root + path, flags=BIND)
+        mount_path(path, root + path, flags=BIND)
     for folder in ("shm", "pts"):
         os.mkdir(f"{root}/dev/{folder}")
-    mount("tmpfs", f"{root}/dev/shm", "tmpfs", NO_SUID | NO_DEVICES, f"mode=1777,{scratch}")
-    mount("devpts", f"{root}/dev/pts", "devpts", NO_SUID | NO_EXEC, "newinstance,ptmxmode=0666")
+    mount_path("tmpfs", f"{root}/dev/shm", "tmpfs", NO_SUID | NO_DEVICES, f"mode=1777,{scratch}")
+    mount_path(
+        "devpts", f"{root}/dev/pts", "devpts", NO_SUID | NO_EXEC, "newinstance,ptmxmode=0666"
+    )
     os.symlink("pts/ptmx", f"{root}/dev/ptmx")
     os.symlink("/proc/self/fd", f"{root}/dev/fd")
 
 
-def become(plan: dict) -> None:
+def become_user(plan: dict) -> None:
     """Be the user from here on, for good."""
     os.setgroups([])
     os.setgid(plan["uid"])
     os.setuid(plan["uid"])
-    call("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    call("prctl", DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)  # forgotten when the user changes
+    call_libc("prctl", NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    call_libc("prctl", DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)  # forgotten when the user changes
     os.umask(0o077)
 
 
-def server(plan: dict, command: list[str]) -> NoReturn:
+def exec_server(plan: dict, command: list[str]) -> NoReturn:
     """Become the user's server."""
     limit = plan["processes"]
-    become(plan)
+    become_user(plan)
     resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.chdir(plan["home"])
@@ -149,26 +153,26 @@ def server(plan: dict, command: list[str]) -> NoReturn:
     os.execvp(command[0], command)
 
 
-def inside(plan: dict, command: list[str]) -> int:
+def run_inside(plan: dict, command: list[str]) -> int:
     """Be process number 1 of the new root: build it, start the server, stay until it ends."""
-    call("prctl", DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    call_libc("prctl", DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     # Here and not before the fork: the parent keeps the machine's root, and removes the groups.
-    call("unshare", NEW_MOUNTS | NEW_IPC)
-    build(plan)
+    call_libc("unshare", NEW_MOUNTS | NEW_IPC)
+    build_root(plan)
     child = os.fork()
     if child == 0:
-        server(plan, command)
-    become(plan)
-    return watch(child)
+        exec_server(plan, command)
+    become_user(plan)
+    return watch_child(child)
 
 
-def join(groups: list[str]) -> None:
+def join_groups(groups: list[str]) -> None:
     """Move this process, and so all that it starts, into its control groups."""
     for group in groups:
         Path(group, "cgroup.procs").write_text("0")
 
 
-def leave(groups: list[str]) -> None:
+def remove_groups(groups: list[str]) -> None:
     """Remove the groups; the last process may need a moment to be gone from them."""
     for group in groups:
         for _ in range(50):
@@ -179,7 +183,7 @@ def leave(groups: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def failing():
+def exit_on_error():
     """Let no error of a fork unwind into the code that forked."""
     try:
         yield
@@ -188,7 +192,7 @@ def failing():
         os._exit(1)
 
 
-def watch(child: int) -> int:
+def watch_child(child: int) -> int:
     """Hand signals on to the child, bury the dead, and return how the child ended."""
     while True:
         heard = signal.sigwait(HEARD)
@@ -204,12 +208,12 @@ def watch(child: int) -> int:
                 break
 
 
-def sweep(uid: int) -> None:
+def end_processes(uid: int) -> None:
     """End everything that runs under a user's number."""
     if sweeper := os.fork():
         os.waitpid(sweeper, 0)
         return
-    with failing():
+    with exit_on_error():
         os.setuid(uid)
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)  # all that this user may signal: their own
@@ -220,20 +224,20 @@ def main() -> int:
     """Start the server of the plan and outlive it."""
     plan, command = json.loads(sys.argv[1]), sys.argv[2:]
     signal.pthread_sigmask(signal.SIG_BLOCK, HEARD)
-    call("prctl", SUBREAPER, 1, 0, 0, 0)
+    call_libc("prctl", SUBREAPER, 1, 0, 0, 0)
     if plan["root"]:
-        call("unshare", NEW_PROCESSES)  # from the next fork on
+        call_libc("unshare", NEW_PROCESSES)  # from the next fork on
     child = os.fork()
     if child == 0:
-        with failing():
-            join(plan["groups"])
+        with exit_on_error():
+            join_groups(plan["groups"])
             if plan["root"]:
-                os._exit(inside(plan, command))
-            server(plan, command)
-    code = watch(child)
+                os._exit(run_inside(plan, command))
+            exec_server(plan, command)
+    code = watch_child(child)
     if not plan["root"]:
-        sweep(plan["uid"])
-    leave(plan["groups"])
+        end_processes(plan["uid"])
+    remove_groups(plan["groups"])
     return code
 
 

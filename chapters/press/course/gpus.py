@@ -18,7 +18,7 @@ class Shares:
         """Stay one: a configuration is copied for each server, and all count the same users."""
         return self
 
-    def take(self, name: str) -> dict[str, str]:
+    def assign_device(self, name: str) -> dict[str, str]:
         """Give a user a place; return what their server's environment must say.
 
         Raises ValueError when every place is taken.
@@ -42,6 +42,6 @@ class Shares:
         """Write a user's share, rounded down: all shares together must fit."""
         return str(math.floor(1000 / self.users) / 1000)
 
-    def give(self, name: str) -> None:
+    def release_device(self, name: str) -> None:
         """Take a user's place back."""
         self.held.pop(name, None)

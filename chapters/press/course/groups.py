@@ -11,10 +11,10 @@ from pathlib import Path
 BASE = Path("/sys/fs/cgroup")
 
 
-def problem(base: Path = BASE) -> str:
+def find_problem(base: Path = BASE) -> str:
     """Say why memory cannot be limited here; empty where it can."""
     try:
-        probe = make(f"probe-{os.getpid()}", "labkit-course-check", 2**30, base)
+        probe = make_group(f"probe-{os.getpid()}", "labkit-course-check", 2**30, base)
     except OSError as error:
         return f"no control group for memory can be made below {base}: {error}"
     for folder in (probe, probe.parent):
@@ -23,7 +23,7 @@ def problem(base: Path = BASE) -> str:
     return ""
 
 
-def make(name: str, course: str, limit: int, base: Path = BASE) -> Path:
+def make_group(name: str, course: str, limit: int, base: Path = BASE) -> Path:
     """Make a user's group with its limit; return its folder. Raise OSError where none can be."""
     if (base / "memory" / "memory.limit_in_bytes").exists():
         return _version_1(base / "memory" / course / name, limit)

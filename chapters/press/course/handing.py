@@ -22,31 +22,33 @@ def hand_out(course: Settings, folder: Path, names: list[str]) -> dict[str, list
     `folder` holds one folder a student, `folder/ID/…`, or files that are the same for all. A file
     that a student has is left alone. Raises ValueError when there is nothing for somebody.
     """
-    files = {name: _for(folder, name) for name in names}
+    files = {name: _list_files(folder, name) for name in names}
     people = People(course.state, course.first_uid)
     new = {}
     for name, paths in files.items():
-        person = people.person(name)
-        people.furnish(person)
+        person = people.find_person(name)
+        people.make_folders(person)
         texts = {path.name: path.read_bytes() for path in paths}
-        told = as_user(person, lambda person=person, texts=texts: _write(person.home, texts))
+        told = as_user(
+            person, lambda person=person, texts=texts: _write_missing(person.home, texts)
+        )
         new[name] = told.decode().split("\n") if told else []
     return new
 
 
-def gather(course: Settings, file: str, out: Path) -> dict[str, str]:
+def gather_files(course: Settings, file: str, out: Path) -> dict[str, str]:
     """Copy `homework/FILE` of every home to `out/ID/FILE`; return what is wrong, by name.
 
     An empty text stands for a copy. A second call copies again: what is there last counts.
     """
     people = People(course.state, course.first_uid)
     wrong = {}
-    for name in people.numbers():
-        person = people.person(name)
+    for name in people.read_numbers():
+        person = people.find_person(name)
         if not person.home.exists():
             continue
         try:
-            text = as_user(person, lambda person=person: _read(person.home / FOLDER / file))
+            text = as_user(person, lambda person=person: _read_plain(person.home / FOLDER / file))
         except ValueError as error:
             wrong[name] = str(error)
             continue
@@ -86,7 +88,7 @@ def as_user(person: Person, act: Callable[[], bytes]) -> bytes:
     return told
 
 
-def _for(folder: Path, name: str) -> list[Path]:
+def _list_files(folder: Path, name: str) -> list[Path]:
     """List the files for one student."""
     own = folder / name
     found = sorted(path for path in (own if own.is_dir() else folder).iterdir() if path.is_file())
@@ -95,7 +97,7 @@ def _for(folder: Path, name: str) -> list[Path]:
     return found
 
 
-def _write(home: Path, texts: dict[str, bytes]) -> bytes:
+def _write_missing(home: Path, texts: dict[str, bytes]) -> bytes:
     """Write what is not there yet; return the names."""
     folder = home / FOLDER
     folder.mkdir(exist_ok=True)
@@ -110,7 +112,7 @@ def _write(home: Path, texts: dict[str, bytes]) -> bytes:
     return "\n".join(new).encode()
 
 
-def _read(path: Path) -> bytes:
+def _read_plain(path: Path) -> bytes:
     """Read a plain file of sensible size; wait for nothing that pretends to be one."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -15,21 +15,23 @@ BRANCH = "main"
 _WHO = ("-c", "user.name=labkit course", "-c", "user.email=course@localhost")
 
 
-def make(root: Path, into: Path, chapters: Sequence[str] = (), also: Sequence[Path] = ()) -> str:
+def commit_material(
+    root: Path, into: Path, chapters: Sequence[str] = (), also: Sequence[Path] = ()
+) -> str:
     """Write the material anew and commit it; return the commit's number.
 
     `chapters` are stems such as `03_rmsnorm` or numbers such as `03`; none means all of them. What
     users changed in their copies stays: git merges in favour of them. Raises ValueError for what
     is not there, before anything is written.
     """
-    chosen = _chosen(root, chapters)
+    chosen = _choose_chapters(root, chapters)
     if missing := [path for path in also if not path.exists()]:
         raise ValueError(f"--also must name what exists, and {missing[0]} does not")
     if into.exists() and any(into.iterdir()) and not (into / ".git").is_dir():
         raise ValueError(f"{into} must be empty or a git repository, and it is neither")
     into.mkdir(parents=True, exist_ok=True)
     if not (into / ".git").is_dir():
-        _git(into, "init", "--quiet", f"--initial-branch={BRANCH}")
+        _run_git(into, "init", "--quiet", f"--initial-branch={BRANCH}")
     for old in into.iterdir():
         if old.name != ".git":
             shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
@@ -42,11 +44,11 @@ def make(root: Path, into: Path, chapters: Sequence[str] = (), also: Sequence[Pa
         else:
             shutil.copy(path, into)
     (into / ".gitignore").write_text(".labkit/\n.ipynb_checkpoints/\n", encoding="utf-8")
-    _git(into, "add", "--all")
-    if _git(into, "status", "--porcelain"):
-        _git(into, *_WHO, "commit", "--quiet", "--message", "Course material")
+    _run_git(into, "add", "--all")
+    if _run_git(into, "status", "--porcelain"):
+        _run_git(into, *_WHO, "commit", "--quiet", "--message", "Course material")
     open_up(into)
-    return _git(into, "rev-parse", "HEAD").strip()
+    return _run_git(into, "rev-parse", "HEAD").strip()
 
 
 def open_up(folder: Path) -> None:
@@ -57,7 +59,7 @@ def open_up(folder: Path) -> None:
             path.chmod(mode | (0o055 if path.is_dir() or mode & 0o100 else 0o044))
 
 
-def unreadable(folder: Path) -> Path | None:
+def find_unreadable(folder: Path) -> Path | None:
     """Find something in a folder that others cannot read."""
     for path in (folder, *sorted(folder.rglob("*"))):
         need = 0o005 if path.is_dir() else 0o004
@@ -66,7 +68,7 @@ def unreadable(folder: Path) -> Path | None:
     return None
 
 
-def _chosen(root: Path, chapters: Sequence[str]) -> list[Path]:
+def _choose_chapters(root: Path, chapters: Sequence[str]) -> list[Path]:
     there = sorted((root / "chapters").glob("[0-9][0-9]_*.py"))
     stems = [path.stem for path in there]
     if not stems:
@@ -81,7 +83,7 @@ def _chosen(root: Path, chapters: Sequence[str]) -> list[Path]:
     return [*taken, *(twin for twin in twins if twin.exists())]
 
 
-def _git(folder: Path, *words: str) -> str:
+def _run_git(folder: Path, *words: str) -> str:
     # The repository may belong to somebody else than root, who calls this.
     safe = ("-c", f"safe.directory={folder}")
     told = subprocess.run(

@@ -23,26 +23,26 @@ _COST = {"n": 2**14, "r": 8, "p": 1}
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 
 
-def make() -> str:
+def draw_password() -> str:
     """Draw a password: sixteen letters and digits in groups, about 79 bits."""
     groups = ("".join(secrets.choice(_LETTERS) for _ in range(4)) for _ in range(4))
     return "-".join(groups)
 
 
-def hashed(password: str) -> dict[str, str]:
+def hash_password(password: str) -> dict[str, str]:
     """Hash a password with a salt of its own."""
     salt = secrets.token_bytes(16)
-    return {"salt": salt.hex(), "hash": _scrypt(password, salt).hex()}
+    return {"salt": salt.hex(), "hash": _run_scrypt(password, salt).hex()}
 
 
-def right(password: str, entry: dict[str, str] | None) -> bool:
+def verify_password(password: str, entry: dict[str, str] | None) -> bool:
     """Compare in constant time; an unknown user (None) costs as much as a known one."""
     known = entry or {"salt": "00" * 16, "hash": "00" * 64}
-    found = _scrypt(password, bytes.fromhex(known["salt"]))
+    found = _run_scrypt(password, bytes.fromhex(known["salt"]))
     return hmac.compare_digest(found, bytes.fromhex(known["hash"])) and entry is not None
 
 
-def load(path: Path) -> dict[str, dict[str, str]]:
+def load_hashes(path: Path) -> dict[str, dict[str, str]]:
     """Read the hashes by user name; no file is no users. Refuse a file that others can read."""
     if not path.exists():
         return {}
@@ -53,36 +53,38 @@ def load(path: Path) -> dict[str, dict[str, str]]:
     return read_json(path, "make it again with `labkit course passwords`")
 
 
-def give(path: Path, names: Iterable[str], *, again: Iterable[str] = ()) -> dict[str, str]:
+def give_passwords(
+    path: Path, names: Iterable[str], *, again: Iterable[str] = ()
+) -> dict[str, str]:
     """Make a password for every name without one, and for those in `again`; return the new ones.
 
     Raise ValueError, and change nothing, where a name cannot be a user's or is not in the roster.
     """
     names, again = list(names), list(again)
     for name in names:
-        checked(name)
+        check_name(name)
     if strange := [name for name in again if name not in names]:
         raise ValueError(f"--again takes names of the roster, and {strange[0]!r} is not in it")
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.with_suffix(".lock")):
-        kept = load(path)
-        new = {name: make() for name in names if name not in kept or name in again}
-        kept |= {name: hashed(password) for name, password in new.items()}
+        kept = load_hashes(path)
+        new = {name: draw_password() for name in names if name not in kept or name in again}
+        kept |= {name: hash_password(password) for name, password in new.items()}
         write_whole(path, json.dumps(dict(sorted(kept.items())), indent=1), mode=0o600)
     return new
 
 
-def remove(path: Path, names: Iterable[str]) -> None:
+def remove_users(path: Path, names: Iterable[str]) -> None:
     """Take users out: they cannot log in any more, and their files stay."""
     with locked(path.with_suffix(".lock")):
-        kept = load(path)
+        kept = load_hashes(path)
         for name in names:
             if kept.pop(name, None) is None:
                 raise ValueError(f"{name!r} has no password; there are: {', '.join(sorted(kept))}")
         write_whole(path, json.dumps(kept, indent=1), mode=0o600)
 
 
-def checked(name: str) -> str:
+def check_name(name: str) -> str:
     """Return a user's name, or say what a name must look like."""
     if not NAME.fullmatch(name):
         raise ValueError(
@@ -92,7 +94,7 @@ def checked(name: str) -> str:
     return name
 
 
-def roster(path: Path) -> list[str]:
+def read_roster(path: Path) -> list[str]:
     """Read the column `id` of a CSV file, in its order."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.DictReader(file)
@@ -107,5 +109,5 @@ def roster(path: Path) -> list[str]:
     return names
 
 
-def _scrypt(password: str, salt: bytes) -> bytes:
+def _run_scrypt(password: str, salt: bytes) -> bytes:
     return hashlib.scrypt(password.encode(), salt=salt, dklen=64, **_COST)

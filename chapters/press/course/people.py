@@ -7,7 +7,7 @@ from pathlib import Path
 
 from labkit.files import locked, write_whole
 from press.book.files import read_json
-from press.course.passwords import checked
+from press.course.passwords import check_name
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,15 @@ class People:
         self.state, self.first_uid = state, first_uid
         self.file = state / "people.json"
 
-    def numbers(self) -> dict[str, int]:
+    def read_numbers(self) -> dict[str, int]:
         """Read who has which number."""
         return read_json(self.file, "restore it from a backup") if self.file.exists() else {}
 
-    def person(self, name: str) -> Person:
+    def find_person(self, name: str) -> Person:
         """Find a user, with a new number on first sight."""
-        checked(name)
+        check_name(name)
         with locked(self.file.with_suffix(".lock")):
-            numbers = self.numbers()
+            numbers = self.read_numbers()
             if name not in numbers:
                 # Above every number ever given: the files of one who left stay theirs.
                 numbers[name] = max([self.first_uid - 1, *numbers.values()]) + 1
@@ -44,7 +44,7 @@ class People:
         uid = numbers[name]
         return Person(name, uid, self.state / "homes" / name, self.state / "run" / str(uid))
 
-    def furnish(self, person: Person) -> None:
+    def make_folders(self, person: Person) -> None:
         """Make the folders that are theirs alone; refuse one that is somebody else's (needs root).
 
         Raises ValueError when a home has another owner: it may hold another person's work.

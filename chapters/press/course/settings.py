@@ -97,12 +97,12 @@ def read(path: Path) -> Settings:
             '"/srv/course"; `labkit course material` makes one'
         )
     try:
-        return Settings(**{name: _value(name, kinds[name], told[name]) for name in told})
+        return Settings(**{name: _parse_value(name, kinds[name], told[name]) for name in told})
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def size(text: str | int) -> int:
+def parse_size(text: str | int) -> int:
     """Read an amount of memory: 3G, 700M, or a number of bytes; raise ValueError otherwise."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([MGT]?)", str(text).strip())
     if not found:
@@ -110,10 +110,10 @@ def size(text: str | int) -> int:
     return int(float(found[1]) * _UNITS.get(found[2], 1))
 
 
-def _value(name: str, kind: Any, told: Any) -> Any:
+def _parse_value(name: str, kind: Any, told: Any) -> Any:
     """Turn what TOML gave into what the field holds."""
     if name == "memory" and isinstance(told, str | int) and not isinstance(told, bool):
-        return size(told)
+        return parse_size(told)
     if kind is Path and isinstance(told, str):
         return Path(told)
     if kind in (int, float) and type(told) in (int, kind):

@@ -11,8 +11,8 @@ from traitlets import Any as AnyTrait
 from press.course import confine, groups
 from press.course.gpus import Shares
 from press.course.people import People, Person
+from press.course.readable_paths import list_readable
 from press.course.settings import Settings
-from press.course.visible import readable
 
 # Whatever folders a user makes: -P keeps a labkit in the home from being taken for this one.
 SERVER = (sys.executable, "-P", "-m", "jupyterhub.singleuser")
@@ -27,7 +27,7 @@ class CourseSpawner(LocalProcessSpawner):
     @property
     def person(self) -> Person:
         """Find the user's number and home."""
-        return People(self.course.state, self.course.first_uid).person(self.user.name)
+        return People(self.course.state, self.course.first_uid).find_person(self.user.name)
 
     def make_preexec_fn(self, name: str) -> None:  # pyright: ignore
         """Change nothing between fork and exec: the program `confine` does all of it."""
@@ -52,10 +52,10 @@ class CourseSpawner(LocalProcessSpawner):
             **({"LABKIT_RUN_MEMORY": str(course.run_memory)} if course.memory else {}),
             "OMP_NUM_THREADS": "1",
             "OMP_WAIT_POLICY": "PASSIVE",
-            **self.shares.take(person.name),
+            **self.shares.assign_device(person.name),
         }
 
-    def plan(self, person: Person, group: Path | None) -> dict[str, Any]:
+    def build_plan(self, person: Person, group: Path | None) -> dict[str, Any]:
         """Write down for `confine` whose server it is, and what it may see and hold."""
         course = self.course
         own_root = course.isolation == "namespaces"
@@ -66,7 +66,7 @@ class CourseSpawner(LocalProcessSpawner):
             "groups": [str(group)] if group else [],
             "processes": course.processes,
             "root": str(course.state / "root") if own_root else None,
-            "readable": [str(path) for path in readable(course)],
+            "readable": [str(path) for path in list_readable(course)],
             "writable": [str(person.home), str(person.run)],
             # Files there are memory of the user's, so that only a part of it may go to them.
             "scratch": (course.memory or 2**32) // 4,
@@ -76,17 +76,17 @@ class CourseSpawner(LocalProcessSpawner):
         """Furnish the home, make the limits, start the server."""
         person = self.person
         try:
-            self.shares.take(person.name)
+            self.shares.assign_device(person.name)
         except ValueError as error:
             error.jupyterhub_message = str(error)  # pyright: ignore  # shown to the user
             raise
-        People(self.course.state, self.course.first_uid).furnish(person)
+        People(self.course.state, self.course.first_uid).make_folders(person)
         group = None
         if self.course.memory:
             name = f"labkit-course-{self.course.port}"
-            group = groups.make(person.name, name, self.course.memory)
+            group = groups.make_group(person.name, name, self.course.memory)
         launcher = (sys.executable, "-I", "-S", str(Path(confine.__file__)))
-        self.cmd = [*launcher, json.dumps(self.plan(person, group)), *SERVER]
+        self.cmd = [*launcher, json.dumps(self.build_plan(person, group)), *SERVER]
         return await super().start()
 
     def get_state(self) -> dict[str, Any]:
@@ -103,4 +103,4 @@ class CourseSpawner(LocalProcessSpawner):
     def clear_state(self) -> None:
         """Give the GPU back with the process."""
         super().clear_state()
-        self.shares.give(self.user.name)
+        self.shares.release_device(self.user.name)

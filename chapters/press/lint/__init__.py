@@ -10,24 +10,24 @@ tables around the chapters (pages.py).
 from collections.abc import Iterator
 from pathlib import Path
 
-from press.book.chapters import find
+from press.book.chapters import find_chapters
 from press.book.ledger import load_recorded
 from press.lint.chapter import CHAPTER, Text
 from press.lint.ledger import LEDGER
 from press.lint.pages import PAGES, Around
-from press.site.outline import outlines
+from press.site.outline import read_outlines
 
 
 def lint(root: Path) -> Iterator[str]:
     """Yield every fault of a book; a chapter without its twin is one, and judged no further."""
     claims = load_recorded(root, "book")["claims"]
     texts = []
-    for chapter in find(root):
+    for chapter in find_chapters(root):
         if chapter.twin.is_file():
             texts.append(Text.read(chapter, claims))
         else:
             yield f"{chapter.name}: was not executed; `make book` writes its twin"
-    book = outlines({text.name: text.twin for text in texts})
+    book = read_outlines({text.name: text.twin for text in texts})
     for text in texts:
         for rule in CHAPTER:
             yield from (f"{text.name}: {fault}" for fault in rule(text))

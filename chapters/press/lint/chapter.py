@@ -13,10 +13,10 @@ import jupytext
 from press.book import chapters
 from press.book.cells import Cell, claim_cells, code_cells, exercise_numbers
 from press.book.chapters import Chapter
-from press.book.ledger import collect
+from press.book.ledger import collect_claims
 from press.lint.numbers import repeated_values, typed_numbers
 from press.lint.said import misstatements
-from press.site.outline import questions, words
+from press.site.outline import count_prose_words, find_questions
 
 WORDS = range(2000, 5501)
 LINES_ON_AVERAGE, MOST_LINES = 14, 25  # of a code cell
@@ -58,7 +58,7 @@ class Text:
     @cached_property
     def prose(self) -> list[str]:
         """The Markdown cells."""
-        cells = chapters.read(self.chapter).cells
+        cells = chapters.read_chapter(self.chapter).cells
         return [cell.source for cell in cells if cell.cell_type == "markdown"]
 
     @cached_property
@@ -92,7 +92,7 @@ def hold_words_against_the_ledger(text: Text) -> Iterator[str]:
 
 def count_words(text: Text) -> Iterator[str]:
     """A chapter is read in one go."""
-    if (count := sum(map(words, text.prose))) not in WORDS:
+    if (count := sum(map(count_prose_words, text.prose))) not in WORDS:
         yield f"has {count} words; a chapter has {WORDS.start} to {WORDS.stop - 1}"
 
 
@@ -122,13 +122,15 @@ def find_bones(text: Text) -> Iterator[str]:
 
 def ask_something(text: Text) -> Iterator[str]:
     """The paragraph **Question.** ends on a question: the preface shows it."""
-    if not questions(text.prose):
+    if not find_questions(text.prose):
         yield "its paragraph **Question.** does not end on a question, which the preface shows"
 
 
 def count_claims_and_exercises(text: Text) -> Iterator[str]:
     """A chapter claims, asks, proves, helps, and has something to move."""
-    made = {card["id"] for card in collect(text.twin, text.name)} | {*claim_cells(text.chapter)}
+    made = {card["id"] for card in collect_claims(text.twin, text.name)} | {
+        *claim_cells(text.chapter)
+    }
     if len(made) < CLAIMS:
         yield f"makes {len(made)} claims; {CLAIMS} at least"
     for name in sorted(made):

@@ -5,9 +5,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from labkit.statistics.verdicts import is_weak
-from press.book.ledger import collect
+from press.book.ledger import collect_claims
 from press.lint.chapter import Text
-from press.site.holm import criterion, estimate, families, sort, verdict_of
+from press.site.holm import (
+    classify_claim,
+    compute_p_values,
+    read_criterion,
+    rebuild_estimate,
+    verdict_of,
+)
 
 Claims = Mapping[str, Mapping[str, Any]]
 TOGETHER = 30  # findings of a chapter that Holm's correction can bear
@@ -16,7 +22,7 @@ TOGETHER = 30  # findings of a chapter that Holm's correction can bear
 def judge_again(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
     """Interval, number of seeds, verdict and weakness are what the recorded values make."""
     for name, claim in claims.items():
-        again = estimate(claim)
+        again = rebuild_estimate(claim)
         pairs = zip(again.interval(), claim["interval"], strict=True)
         # values are recorded with six digits
         if not all(math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-5) for a, b in pairs):
@@ -26,7 +32,7 @@ def judge_again(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
             yield f"{name} says {claim['seeds']} seeds; it has {len(claim['values'])} values"
         if (verdict := verdict_of(claim)) != claim["verdict"]:
             yield f"{name} is recorded as {claim['verdict']}; its values make it {verdict}"
-        weak = verdict != "out-of-range" and is_weak(again, criterion(claim))
+        weak = verdict != "out-of-range" and is_weak(again, read_criterion(claim))
         if weak != claim["weak"]:
             yield f"{name} is recorded as {'' if claim['weak'] else 'not '}weak; it is otherwise"
 
@@ -35,20 +41,20 @@ def refuse_width_zero(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
     """No finding rests on an interval of width zero."""
     for name, claim in claims.items():
         low, high = claim["interval"]
-        if sort(claim) == "finding" and len(claim["values"]) > 1 and low == high:
+        if classify_claim(claim) == "finding" and len(claim["values"]) > 1 and low == high:
             yield f"{name} is a finding whose interval has no width; a law, or a proportion?"
 
 
 def match_the_chapters(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
     """Every claim of the chapters is recorded, and no other."""
-    made = {card["id"] for text in texts for card in collect(text.twin, text.name)}
+    made = {card["id"] for text in texts for card in collect_claims(text.twin, text.name)}
     yield from (f"{name} is recorded, and no chapter makes it" for name in sorted({*claims} - made))
     yield from (f"{name} is made, and not recorded" for name in sorted(made - {*claims}))
 
 
 def limit_families(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
     """A chapter tests at most thirty findings together."""
-    for chapter, family in families(claims).items():
+    for chapter, family in compute_p_values(claims).items():
         if len(family) > TOGETHER:
             yield f"{chapter} tests {len(family)} findings together; at most {TOGETHER}"
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from press.site import crossrefs, errata, guide, links, wordlists
+from press.site.anchors import Place, build_slug, describe_missing, place_of
 from press.site.outline import MATH, Book
-from press.site.places import Place, missing, place_of, slug
 
 TIES = 2  # other chapters that a chapter is tied to, at least
 
@@ -25,7 +25,7 @@ class Around:
 
     def wrong(self, where: str, places: Iterable[Place]) -> Iterator[str]:
         """Say which places do not exist."""
-        found = (missing(place, self.book) for place in places)
+        found = (describe_missing(place, self.book) for place in places)
         yield from (f"{where}: there is {said}" for said in found if said)
 
 
@@ -33,12 +33,12 @@ def follow_references(around: Around) -> Iterator[str]:
     """Every place that a chapter refers to exists, and every link to another arrives."""
     names = {one.name: one for one in around.book.values()}
     for one in around.book.values():
-        places = [p for p in links.places(one.prose) if p.kind or p.number in around.book]
+        places = [p for p in links.find_places(one.prose) if p.kind or p.number in around.book]
         yield from around.wrong(one.name, places)
         for name, anchor in re.findall(r"\]\((\d\d_\w+)\.ipynb(?:#([^)]*))?\)", one.prose):
             if name not in names:
                 yield f"{one.name}: links to {name}, which is no chapter"
-            elif anchor and anchor not in {slug(heading) for heading in names[name].headings}:
+            elif anchor and anchor not in {build_slug(heading) for heading in names[name].headings}:
                 yield f"{one.name}: links to {name}#{anchor}, which is no heading there"
 
 
@@ -52,7 +52,7 @@ def know_sizes(around: Around) -> Iterator[str]:
 def follow_threads(around: Around) -> Iterator[str]:
     """Threads lead forward between places that exist, and tie each chapter to two others."""
     tied: dict[str, set[str]] = {number: set() for number in around.book}
-    for row in crossrefs.threads(around.root):
+    for row in crossrefs.read_threads(around.root):
         a, b = place_of(row["at"]), place_of(row["to"])
         yield from around.wrong("data/crossrefs.csv", [a, b])
         if a.number >= b.number or not row["thread"]:
@@ -69,8 +69,8 @@ def fill_pages(around: Around) -> Iterator[str]:
     listed = set(re.findall(r"(?m)^([a-z]+)$", around.typed("index.md")))
     for name in guide.GUIDE:
         typed = around.typed(name)
-        yield from around.wrong(name, links.places(typed))
-        shown = guide.page(typed, around.root, around.book)
+        yield from around.wrong(name, links.find_places(typed))
+        shown = guide.fill_page(typed, around.root, around.book)
         if left := guide.MARK.search(shown) or re.search(r"\[\[.*", shown):
             yield f"{name}: {left.group()} is not filled"
         if name != "index.md" and Path(name).stem not in listed:
@@ -90,7 +90,7 @@ def count_lessons(around: Around) -> Iterator[str]:
 
 def look_up_words(around: Around) -> Iterator[str]:
     """Terms are sorted, explained once, and said where they lead."""
-    rows = wordlists.rows(around.root, "glossary.csv", wordlists.GLOSSARY)
+    rows = wordlists.read_rows(around.root, "glossary.csv", wordlists.GLOSSARY)
     terms = [row["term"].casefold() for row in rows]
     if terms != sorted(set(terms)):
         yield "data/glossary.csv: terms are sorted, each once"
@@ -108,7 +108,7 @@ def look_up_words(around: Around) -> Iterator[str]:
 
 def look_up_symbols(around: Around) -> Iterator[str]:
     """Symbols are used where they are listed."""
-    rows = wordlists.rows(around.root, "notation.csv", wordlists.NOTATION)
+    rows = wordlists.read_rows(around.root, "notation.csv", wordlists.NOTATION)
     if len({row["symbol"] for row in rows}) != len(rows):
         yield "data/notation.csv: a symbol is there twice"
     for row in rows:
@@ -124,8 +124,8 @@ def look_up_symbols(around: Around) -> Iterator[str]:
 
 def look_up_errata(around: Around) -> Iterator[str]:
     """Every erratum names a source, and the place of the book that shows it."""
-    works = errata.works(around.root)
-    for row in errata.read(around.root):
+    works = errata.read_works(around.root)
+    for row in errata.read_errata(around.root):
         where = f"data/errata.csv, {row['source']}"
         if not all(row.values()):
             yield f"{where}: a field is empty"
@@ -142,7 +142,7 @@ def hold_the_bibliography(around: Around) -> Iterator[str]:
     texts = (path.read_text(encoding="utf-8") for path in paths)
     groups = (group for text in texts for group in re.findall(r"\{cite:\w+\}`([^`]+)`", text))
     cited = {key for group in groups for key in re.split(r",\s*", group)}
-    cited |= {row["source"] for row in errata.read(root) if " " not in row["source"]}
+    cited |= {row["source"] for row in errata.read_errata(root) if " " not in row["source"]}
     keys = re.findall(r"(?m)^@\w+\{([^,\s]+),", around.typed("references.bib"))
     yield from (f"references.bib: nothing cites {key}" for key in sorted({*keys} - cited))
     yield from (f"references.bib: lacks {key}, which is cited" for key in sorted(cited - {*keys}))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from press.book.facts import Json
-from press.site.holm import criterion, survivors
+from press.site.holm import find_survivors, read_criterion
 
 # The words stand beside a shape, so that the verdict never hangs on its colour.
 VERDICTS = {
@@ -25,7 +25,7 @@ KINDS = {
 
 
 # -- numbers ----------------------------------------------------------------------------------
-def number(value: Any, digits: int = 3) -> str:
+def format_number(value: Any, digits: int = 3) -> str:
     """Write a number with few significant digits; anything else as it is."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return html.escape(str(value))
@@ -38,7 +38,7 @@ def number(value: Any, digits: int = 3) -> str:
     return f"{mantissa}{ten}".replace("-", "−")
 
 
-def mean(claim: Mapping[str, Any]) -> float | int | None:
+def average_values(claim: Mapping[str, Any]) -> float | int | None:
     """Average a claim's values; a single value stays what it is."""
     values = claim.get("values") or []
     if len(values) == 1:
@@ -46,10 +46,10 @@ def mean(claim: Mapping[str, Any]) -> float | int | None:
     return sum(values) / len(values) if values else None
 
 
-def strip(claim: Mapping[str, Any]) -> str:
+def draw_strip(claim: Mapping[str, Any]) -> str:
     """Draw every value as a dot, the interval as a bar and each threshold as a tick."""
     values = [float(v) for v in claim.get("values") or []]
-    ticks = criterion(claim).bounds
+    ticks = read_criterion(claim).bounds
     bounds = [float(b) for b in claim.get("interval") or [] if b is not None]
     if len(values) < 2 or len(bounds) != 2:
         return ""
@@ -57,27 +57,27 @@ def strip(claim: Mapping[str, Any]) -> str:
     if not high > low:
         return ""
 
-    def x(value: float) -> str:
+    def scale_value(value: float) -> str:
         return f"{5 + 110 * (value - low) / (high - low):.1f}"
 
-    dots = "".join(f'<circle cx="{x(v)}" cy="8" r="2.4"/>' for v in values)
-    tick = "".join(f'<path class="tick" d="M{x(t)} 1V15"/>' for t in ticks)
-    bar = f'<path class="bar" d="M{x(bounds[0])} 8H{x(bounds[1])}"/>'
+    dots = "".join(f'<circle cx="{scale_value(v)}" cy="8" r="2.4"/>' for v in values)
+    tick = "".join(f'<path class="tick" d="M{scale_value(t)} 1V15"/>' for t in ticks)
+    bar = f'<path class="bar" d="M{scale_value(bounds[0])} 8H{scale_value(bounds[1])}"/>'
     return (
         f'<svg class="labkit-strip" viewBox="0 0 120 16" aria-hidden="true">{tick}{bar}{dots}</svg>'
     )
 
 
 # -- the page ---------------------------------------------------------------------------------
-def ours(claim: Mapping[str, Any]) -> str:
+def format_ours(claim: Mapping[str, Any]) -> str:
     """Write our value with its interval, and draw the values."""
-    average = mean(claim)
+    average = average_values(claim)
     bounds = claim.get("interval")
     count = len(claim.get("values") or [])
     runs = " against ".join(f"{k} of {n}" for k, n in claim.get("counts") or [])
-    value = "—" if average is None else f'<span class="value">{number(average)}</span>'
+    value = "—" if average is None else f'<span class="value">{format_number(average)}</span>'
     if bounds and None not in bounds and (count > 1 or runs):
-        ends = f"[{number(bounds[0])}, {number(bounds[1])}]"
+        ends = f"[{format_number(bounds[0])}, {format_number(bounds[1])}]"
         value += f' <span class="interval">{ends}</span>'
     kind = html.escape(str(claim.get("kind", "")))
     notes = [
@@ -85,10 +85,10 @@ def ours(claim: Mapping[str, Any]) -> str:
         f"{count} values" if count > 1 else f"{runs} runs" if runs else "",
         f'<abbr title="{KINDS.get(kind, "")}">{kind}</abbr>',
     ]
-    return f'{value}{strip(claim)}<div class="notes">{" · ".join(filter(None, notes))}</div>'
+    return f'{value}{draw_strip(claim)}<div class="notes">{" · ".join(filter(None, notes))}</div>'
 
 
-def verdict(claim: Mapping[str, Any], survives: bool) -> str:
+def format_verdict(claim: Mapping[str, Any], survives: bool) -> str:
     """Write the verdict in words beside its shape, with the marks weak and Holm."""
     shape, words = VERDICTS.get(claim["verdict"], ("?", html.escape(str(claim["verdict"]))))
     out = (
@@ -102,7 +102,7 @@ def verdict(claim: Mapping[str, Any], survives: bool) -> str:
     return out
 
 
-def source(claim: Mapping[str, Any]) -> str:
+def format_source(claim: Mapping[str, Any]) -> str:
     """Write where a claim comes from, and the setting that its source speaks of."""
     out = html.escape(str(claim.get("source") or "—"))
     if about := claim.get("domain"):
@@ -111,7 +111,7 @@ def source(claim: Mapping[str, Any]) -> str:
     return out
 
 
-def rows(
+def format_rows(
     claims: Mapping[str, Json], marked: set[str], titles: Mapping[str, str], row: str = "row"
 ) -> str:
     """Write a row per claim, under a heading per chapter; `row` begins the names of the rows."""
@@ -126,13 +126,13 @@ def rows(
         linked = f'<a href="{chapter}.html#claim-{label}">{label}</a>'
         link = linked if chapter in titles else label
         published = claim.get("published")
-        shown = "—" if published is None else number(published)
+        shown = "—" if published is None else format_number(published)
         cells = [
             ("Claim", f"<p>{html.escape(claim['statement'])}</p><code>{link}</code>"),
-            ("Source", source(claim)),
+            ("Source", format_source(claim)),
             ("Published", shown),
-            ("Ours", ours(claim)),
-            ("Verdict", verdict(claim, name in marked)),
+            ("Ours", format_ours(claim)),
+            ("Verdict", format_verdict(claim, name in marked)),
         ]
         out.append(
             f'<tr id="{row}-{label}">'
@@ -142,7 +142,7 @@ def rows(
     return "\n".join(out)
 
 
-def table(
+def format_table(
     claims: Mapping[str, Json], titles: Mapping[str, str], caption: str, row: str = "row"
 ) -> str:
     """Write one table of claims as HTML that a narrow screen can fold."""
@@ -153,5 +153,5 @@ def table(
     return (
         '<div class="labkit-table"><table class="labkit-scoreboard">'
         f"<caption>{html.escape(caption)}</caption><thead><tr>{heads}</tr></thead><tbody>\n"
-        f"{rows(claims, survivors(claims), titles, row)}\n</tbody></table></div>"
+        f"{format_rows(claims, find_survivors(claims), titles, row)}\n</tbody></table></div>"
     )

@@ -2,46 +2,46 @@
 
 errata.csv   source,at,says,right,where: the source's key in references.bib, or its title, or a link
              to code; the place in it; what it says; what is right; and the places of the book
-             (places.py) that show it, with `;` between them
+             (anchors.py) that show it, with `;` between them
 """
 
 import re
 from itertools import groupby
 from pathlib import Path
 
+from press.site.anchors import link_numbered, place_of
 from press.site.outline import Book
-from press.site.places import numbered, place_of
-from press.site.wordlists import Row, rows
+from press.site.wordlists import Row, read_rows
 
 ERRATA = ("source", "at", "says", "right", "where")
 
 
-def read(root: Path) -> list[Row]:
+def read_errata(root: Path) -> list[Row]:
     """Read the table."""
-    return rows(root, "errata.csv", ERRATA)
+    return read_rows(root, "errata.csv", ERRATA)
 
 
-def works(root: Path) -> dict[str, str]:
+def read_works(root: Path) -> dict[str, str]:
     """Read the bibliography: each entry by its key."""
     text = (root / "chapters" / "references.bib").read_text(encoding="utf-8")
     return {m[1]: m[0] for m in re.finditer(r"(?ms)^@\w+\{([^,\s]+),.*?^\}", text)}
 
 
-def tables(root: Path, book: Book) -> str:
+def format_tables(root: Path, book: Book) -> str:
     """Write a table for each source, in the order of the rows."""
-    entries = works(root)
+    entries = read_works(root)
     parts = []
-    for source, own in groupby(read(root), key=lambda row: row["source"]):
+    for source, own in groupby(read_errata(root), key=lambda row: row["source"]):
         lines = ["| where | what it says | what is right | shown in |", "| --- | --- | --- | --- |"]
         for row in own:
-            shown = "<br>".join(numbered(place_of(p), book) for p in row["where"].split(";"))
+            shown = "<br>".join(link_numbered(place_of(p), book) for p in row["where"].split(";"))
             lines.append(f"| {row['at']} | {row['says']} | {row['right']} | {shown} |")
-        head = heading(source, entries[source]) if source in entries else f"## {source}"
+        head = format_heading(source, entries[source]) if source in entries else f"## {source}"
         parts.append(f"{head}\n\n" + "\n".join(lines))
     return "\n\n".join(parts) or "No mistake yet."
 
 
-def heading(key: str, entry: str) -> str:
+def format_heading(key: str, entry: str) -> str:
     """Name a work by authors and year, then its title with the citation."""
     field = {
         name: re.sub(r"[{}]", "", value)

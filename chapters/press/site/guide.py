@@ -18,9 +18,9 @@ from pathlib import Path
 from labkit.units import parse_bytes
 from press.book.facts import escape_markdown
 from press.site import errata, sizing, wordlists
-from press.site.links import linked
+from press.site.anchors import Place, link_place
+from press.site.links import link_references
 from press.site.outline import Book, Outline
-from press.site.places import Place, link
 
 # Typed pages beside the preface, in the order of the contents.
 GUIDE = ("index.md", "paths.md", "running.md", "package.md", "house.md", "tables.md", "course.md",
@@ -33,29 +33,29 @@ KINDS = {"hand": "by hand", "code": "in code", "pro": "a proof", "open": "open"}
 AT_HOME = ("a proof", "open")
 
 
-def page(text: str, root: Path, book: Book) -> str:
+def fill_page(text: str, root: Path, book: Book) -> str:
     """Fill a typed page, and make its references links."""
 
-    def filled(match: re.Match[str]) -> str:
+    def fill_mark(match: re.Match[str]) -> str:
         what, numbers = match[1], match[2].split()
         if what == "lesson":
-            return lesson([book[n] for n in numbers if n in book], book, numbers)
+            return format_lesson([book[n] for n in numbers if n in book], book, numbers)
         if what == "sizing":
-            return students(book, *numbers)
+            return format_students(book, *numbers)
         if what == "questions":
-            return asked(book)
+            return format_questions(book)
         if what == "sizes":
-            return sizes(book)
+            return format_sizes(book)
         return {
-            "glossary": wordlists.glossary,
-            "notation": wordlists.notation,
-            "errata": errata.tables,
+            "glossary": wordlists.format_glossary,
+            "notation": wordlists.format_notation,
+            "errata": errata.format_tables,
         }[what](root, book)
 
-    return linked(MARK.sub(filled, text), book)
+    return link_references(MARK.sub(fill_mark, text), book)
 
 
-def asked(book: Book) -> str:
+def format_questions(book: Book) -> str:
     """List the chapters, each with the questions that it opens with."""
     parts = []
     for chapter in book.values():
@@ -66,7 +66,7 @@ def asked(book: Book) -> str:
     return "\n\n".join(parts)
 
 
-def sizes(book: Book) -> str:
+def format_sizes(book: Book) -> str:
     """Make the table of all chapters: how long to read, to run, and how its claims fared."""
     rows = [
         "| chapter | words | minutes | CPU-s | claims | held | exercises |",
@@ -75,7 +75,7 @@ def sizes(book: Book) -> str:
     for one in book.values():
         held = sum(claim["verdict"] == "holds" for claim in one.claims.values())
         cells = (
-            link(Place(one.number), book),
+            link_place(Place(one.number), book),
             f"{one.words:,}",
             one.minutes,
             f"{one.seconds:,.0f}" if one.seconds else "–",
@@ -87,54 +87,55 @@ def sizes(book: Book) -> str:
     return "\n".join(rows)
 
 
-def students(book: Book, cores: str = "16", memory: str = "64G") -> str:
+def format_students(book: Book, cores: str = "16", memory: str = "64G") -> str:
     """Make the table of how many students a server holds, from what chapters declare."""
     found = [
-        sizing.need(link(Place(one.number), book), one.seconds, one.memory, {})
+        sizing.build_need(link_place(Place(one.number), book), one.seconds, one.memory, {})
         for one in book.values()
     ]
-    return sizing.table(found, sizing.Server(int(cores), parse_bytes(memory)))
+    return sizing.format_table(found, sizing.Server(int(cores), parse_bytes(memory)))
 
 
-def seconds(chapter: Outline) -> str:
+def format_seconds(chapter: Outline) -> str:
     """Say how much processor time a chapter's recorded runs took."""
     return f"{chapter.seconds:,.0f} CPU-s" if chapter.seconds else "no training"
 
 
-def lesson(chapters: Iterable[Outline], book: Book, numbers: list[str]) -> str:
+def format_lesson(chapters: Iterable[Outline], book: Book, numbers: list[str]) -> str:
     """Make a lesson's table out of its chapters."""
     own = list(chapters)
     if not own:
         return f"*Chapter {' and '.join(numbers)}: to come.*"
 
-    def each(row: Iterable[str]) -> str:
+    def join_cells(row: Iterable[str]) -> str:
         return "<br>".join(filter(None, row))
 
-    def predict(one: Outline) -> str:
+    def link_prediction(one: Outline) -> str:
         found = next((h for h in one.headings if h.startswith("Predict")), "")
-        return link(Place(one.number, "heading", found), book, one.title) if found else ""
+        return link_place(Place(one.number, "heading", found), book, one.title) if found else ""
 
     rows = {
-        "read": each(
-            f"{link(Place(c.number), book)}: {c.words:,} words, {c.minutes} minutes" for c in own
-        ),
-        "run": each(
-            f"{c.title}: records of {seconds(c)}, read in seconds; {len(c.claims)} claims"
+        "read": join_cells(
+            f"{link_place(Place(c.number), book)}: {c.words:,} words, {c.minutes} minutes"
             for c in own
         ),
-        "predict": each(predict(c) for c in own),
-        "did not hold, so discuss": each(doubtful(c, book) for c in own),
-        "exercises in class": each(by_kind(c, book, home=False) for c in own),
-        "at home": each(by_kind(c, book, home=True) for c in own),
+        "run": join_cells(
+            f"{c.title}: records of {format_seconds(c)}, read in seconds; {len(c.claims)} claims"
+            for c in own
+        ),
+        "predict": join_cells(link_prediction(c) for c in own),
+        "did not hold, so discuss": join_cells(link_doubtful(c, book) for c in own),
+        "exercises in class": join_cells(by_kind(c, book, home=False) for c in own),
+        "at home": join_cells(by_kind(c, book, home=True) for c in own),
     }
     lines = [f"| {name} | {cell} |" for name, cell in rows.items() if cell]
     return "\n".join(["| | |", "| --- | --- |", *lines])
 
 
-def doubtful(chapter: Outline, book: Book) -> str:
+def link_doubtful(chapter: Outline, book: Book) -> str:
     """Link the claims of a chapter that did not hold."""
     return ", ".join(
-        link(Place(chapter.number, "claim", name), book)
+        link_place(Place(chapter.number, "claim", name), book)
         for name, claim in chapter.claims.items()
         if claim["verdict"] != "holds"
     )
@@ -151,5 +152,5 @@ def by_kind(chapter: Outline, book: Book, home: bool) -> str:
         for kind, numbers in sorted(kinds.items(), key=lambda item: item[1])
         if (kind in AT_HOME) == home
     ]
-    shown = link(Place(chapter.number, "heading", "Exercises"), book, chapter.title)
+    shown = link_place(Place(chapter.number, "heading", "Exercises"), book, chapter.title)
     return f"{shown}: {'; '.join(parts)}" if parts else ""

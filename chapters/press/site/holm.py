@@ -17,17 +17,17 @@ from labkit.statistics.verdicts import LEVEL, judge
 Claims = Mapping[str, Mapping[str, Any]]
 
 
-def sort(claim: Mapping[str, Any]) -> str:
+def classify_claim(claim: Mapping[str, Any]) -> str:
     """Say what a recorded claim is: a law (algebra, a count, what code does) or a finding."""
     return claim.get("sort") or ("law" if claim.get("kind") == "exact" else "finding")
 
 
-def criterion(claim: Mapping[str, Any]) -> Criterion:
+def read_criterion(claim: Mapping[str, Any]) -> Criterion:
     """Read a recorded claim's criterion."""
     return parse_criterion(str(claim["criterion"]))
 
 
-def estimate(claim: Mapping[str, Any]) -> Estimate:
+def rebuild_estimate(claim: Mapping[str, Any]) -> Estimate:
     """Make the estimate of a recorded claim again, from what was recorded."""
     if counts := claim.get("counts"):
         one, *other = (Proportion(k, n) for k, n in counts)
@@ -45,7 +45,7 @@ def verdict_of(claim: Mapping[str, Any]) -> str:
     if not (claim.get("domain") or {"inside": True})["inside"]:
         return "out-of-range"
     rungs, lacking = claim.get("rungs") or {}, claim.get("lacking") or ()
-    return judge(estimate(claim), criterion(claim), rungs.values(), lacking)
+    return judge(rebuild_estimate(claim), read_criterion(claim), rungs.values(), lacking)
 
 
 def p_value(claim: Mapping[str, Any]) -> float | None:
@@ -54,12 +54,12 @@ def p_value(claim: Mapping[str, Any]) -> float | None:
     None where that makes no sense: laws, claims out of range, a single value, no spread, or values
     that are no sample of seeds.
     """
-    if sort(claim) == "law" or claim["verdict"] == "out-of-range":
+    if classify_claim(claim) == "law" or claim["verdict"] == "out-of-range":
         return None
-    return estimate(claim).p_value(criterion(claim)) if claim.get("values") else None
+    return rebuild_estimate(claim).p_value(read_criterion(claim)) if claim.get("values") else None
 
 
-def families(claims: Claims) -> dict[str, dict[str, float]]:
+def compute_p_values(claims: Claims) -> dict[str, dict[str, float]]:
     """Test each chapter's primary findings: the p-value of each, by chapter."""
     found: dict[str, dict[str, float]] = {}
     for name, claim in claims.items():
@@ -69,11 +69,11 @@ def families(claims: Claims) -> dict[str, dict[str, float]]:
     return found
 
 
-def survivors(claims: Claims, level: float = LEVEL) -> set[str]:
+def find_survivors(claims: Claims, level: float = LEVEL) -> set[str]:
     """Name the findings that survive Holm's step-down correction in their chapter."""
     return {
         name
-        for family in families(claims).values()
+        for family in compute_p_values(claims).values()
         for name, p in adjusted(family).items()
         if p <= level and claims[name]["verdict"] != "not-seen"
     }

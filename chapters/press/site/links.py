@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from press.site.anchors import Place, link_place, place_of
 from press.site.outline import Book
-from press.site.places import Place, link, place_of
 
 # What stays as it is: code, math, links, tags, headings, directives.
 KEEP = r"""
@@ -23,29 +23,29 @@ TOKEN = re.compile(rf"(?P<keep>{KEEP})|{TARGETS}", re.X | re.S | re.M)
 CLAIM = re.compile(r"(\d\d)-[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
-def linked(markdown: str, book: Book) -> str:
+def link_references(markdown: str, book: Book) -> str:
     """Turn the references of a text into links; what is not there yet stays words."""
 
-    def one(match: re.Match[str]) -> str:
+    def link_match(match: re.Match[str]) -> str:
         if match["wiki"]:
             place, _, shown = match["wiki"].partition("|")
-            return link(place_of(place), book, shown.strip())
+            return link_place(place_of(place), book, shown.strip())
         if match["chapters"]:
-            return re.sub(r"\d\d", lambda m: _chapter(m.group(), book), match["chapters"])
+            return re.sub(r"\d\d", lambda m: _link_chapter(m.group(), book), match["chapters"])
         if match["code"] and (claim := CLAIM.fullmatch(match["code"])):
             chapter = book.get(claim[1])
             if chapter and match["code"] in chapter.claims:
-                return link(Place(claim[1], "claim", match["code"]), book)
+                return link_place(Place(claim[1], "claim", match["code"]), book)
         return match.group()
 
-    return TOKEN.sub(one, markdown)
+    return TOKEN.sub(link_match, markdown)
 
 
-def _chapter(number: str, book: Book) -> str:
-    return link(Place(number), book, number) if number in book else number
+def _link_chapter(number: str, book: Book) -> str:
+    return link_place(Place(number), book, number) if number in book else number
 
 
-def places(markdown: str) -> Iterator[Place]:
+def find_places(markdown: str) -> Iterator[Place]:
     """List the places that a text refers to."""
     for match in TOKEN.finditer(markdown):
         if match["wiki"]:

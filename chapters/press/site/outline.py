@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from press.book.declared import spent
-from press.book.facts import Json, text, title_of
-from press.book.ledger import collect
+from press.book.declared import sum_costs
+from press.book.facts import Json, join_text, title_of
+from press.book.ledger import collect_claims
 
 FENCED = re.compile(r"(?ms)^(```+|~~~+|:::+).*?^\1\s*$")
 MATH = re.compile(r"\$\$.+?\$\$|\\\[.+?\\\]|(?<![\\$])\$(?!\s).+?(?<![\s\\])\$", re.S)
@@ -53,33 +53,33 @@ class Outline:
 Book = dict[str, Outline]  # by number, in order
 
 
-def outlines(notebooks: Mapping[str, Json]) -> Book:
+def read_outlines(notebooks: Mapping[str, Json]) -> Book:
     """Read every chapter, by its number."""
-    found = (outline(name, notebook) for name, notebook in sorted(notebooks.items()))
+    found = (read_outline(name, notebook) for name, notebook in sorted(notebooks.items()))
     return {one.number: one for one in found}
 
 
-def outline(name: str, notebook: Json) -> Outline:
+def read_outline(name: str, notebook: Json) -> Outline:
     """Read one executed chapter, or its twin."""
-    cells = [(cell["cell_type"], text(cell["source"])) for cell in notebook["cells"]]
+    cells = [(cell["cell_type"], join_text(cell["source"])) for cell in notebook["cells"]]
     markdown = [source for kind, source in cells if kind == "markdown"]
     plain = [FENCED.sub("", source) for source in markdown]
     code = [source for kind, source in cells if kind == "code"]
     return Outline(
         name=name,
         title=title_of(notebook) or name,
-        questions=questions(markdown),
-        words=sum(map(words, markdown)),
+        questions=find_questions(markdown),
+        words=sum(map(count_prose_words, markdown)),
         headings=tuple(h.strip() for p in plain for h in re.findall(r"(?m)^#{2,3} +(.+?) *$", p)),
-        exercises=tuple(exercises(plain)),
+        exercises=tuple(list_exercises(plain)),
         prose="\n\n".join(plain),
-        seconds=spent(notebook)["cpu_seconds"],
-        memory=declared(code, "memory"),
-        claims={card["id"]: card for card in collect(notebook, name)},
+        seconds=sum_costs(notebook)["cpu_seconds"],
+        memory=read_declared(code, "memory"),
+        claims={card["id"]: card for card in collect_claims(notebook, name)},
     )
 
 
-def exercises(markdown: Iterable[str]) -> Iterator[tuple[str, str]]:
+def list_exercises(markdown: Iterable[str]) -> Iterator[tuple[str, str]]:
     """List number and kind of the exercises in the section of that name: 6, proof."""
     inside = False
     for source in markdown:
@@ -90,7 +90,7 @@ def exercises(markdown: Iterable[str]) -> Iterator[tuple[str, str]]:
                 yield match[1], match[2]
 
 
-def questions(markdown: Iterable[str]) -> tuple[str, ...]:
+def find_questions(markdown: Iterable[str]) -> tuple[str, ...]:
     """Find what a chapter asks: the questions that end its **Question** paragraph.
 
     Where it ends on something else, the last question in it.
@@ -115,13 +115,13 @@ def is_question(sentence: str) -> bool:
     return sentence.rstrip('*”") ').endswith("?")
 
 
-def words(markdown: str) -> int:
+def count_prose_words(markdown: str) -> int:
     """Count words: what has a letter in it, code blocks and math left out."""
     plain = re.sub(r"<[^>\n]*>", " ", MATH.sub(" x ", FENCED.sub("", markdown)))
     return sum(bool(re.search(r"[^\W\d_]", word)) for word in plain.split())
 
 
-def declared(sources: Iterable[str], what: str) -> dict[str, Any]:
+def read_declared(sources: Iterable[str], what: str) -> dict[str, Any]:
     """Read what a chapter declares: Lab(…, memory={"kernel": "700M", …})."""
     for source in sources:
         if "Lab(" not in source:

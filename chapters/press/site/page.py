@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from press.book.facts import Json, escape_markdown, kind, provenance_line, text
+from press.book.facts import Json, escape_markdown, join_text, output_kind, provenance_line
 
 HIDDEN_TAGS = {"parameters", "injected-parameters", "remove-cell"}
 # What a page shows of an output that comes in several forms, best first.
@@ -26,7 +26,7 @@ MIME_TYPES = (
 )
 
 
-def page(notebook: Json, facts: str = "", build: Mapping[str, Any] | None = None) -> Json:
+def build_page(notebook: Json, facts: str = "", build: Mapping[str, Any] | None = None) -> Json:
     """Turn an executed notebook into the notebook that the site shows."""
     cells: list[Json] = []
     for cell in notebook["cells"]:
@@ -35,9 +35,9 @@ def page(notebook: Json, facts: str = "", build: Mapping[str, Any] | None = None
             continue
         if cell["cell_type"] == "code":
             shown = list(code_cells(cell, build or {}))
-            cells += folded(shown, f"{cell['id']}-fold") if "solution" in tags else shown
+            cells += fold_cells(shown, f"{cell['id']}-fold") if "solution" in tags else shown
         else:
-            cells.append({**cell, "source": text(cell["source"])})
+            cells.append({**cell, "source": join_text(cell["source"])})
     if facts and cells:
         put_below_title(cells, facts)
     metadata = {
@@ -62,7 +62,7 @@ def code_cells(cell: Json, build: Mapping[str, Any]) -> Iterator[Json]:
             "execution_count": None,
             "metadata": metadata,
             # MyST-NB skips a cell without source, outputs and all.
-            "source": "# output" if number else text(cell["source"]),
+            "source": "# output" if number else join_text(cell["source"]),
             "outputs": outputs,
         }
 
@@ -72,13 +72,13 @@ def output_groups(outputs: list[Json], build: Mapping[str, Any]) -> list[tuple[l
     groups: list[tuple[list[Json], Json]] = [([], {})]
     caption_due = False
     for output in outputs:
-        if caption_due and kind(output) == "caption":
+        if caption_due and output_kind(output) == "caption":
             continue  # it stands in the figure itself
         caption_due = False
         clean = shown_output(output)
         if clean is None:
             continue
-        if kind(output) == "figure":
+        if output_kind(output) == "figure":
             group = ([clean], figure_options(output["metadata"]["labkit"], build))
             groups = [*groups, group] if groups != [([], {})] else [group]
             caption_due = True
@@ -97,21 +97,21 @@ def shown_output(output: Json) -> Json | None:
         return output
     data = {mime: output["data"][mime] for mime in MIME_TYPES if mime in output["data"]}
     widget = any("widget-view" in mime for mime in output["data"])
-    if kind(output) == "volatile" or widget or not data:
+    if output_kind(output) == "volatile" or widget or not data:
         return None
     mime, content = next(iter(data.items()))
-    if kind(output) == "figure":
+    if output_kind(output) == "figure":
         mime, content = next((m, c) for m, c in data.items() if m.startswith("image/"))
-    if kind(output) == "claim":
+    if output_kind(output) == "claim":
         anchor = html.escape(f"claim-{output['metadata']['labkit']['id']}", quote=True)
-        content = f'<div id="{anchor}" class="labkit-anchor">{text(content)}</div>'
+        content = f'<div id="{anchor}" class="labkit-anchor">{join_text(content)}</div>'
     if mime == "text/html":  # a notebook that links to another links to its page
-        content = re.sub(r'(href="\d\d_\w+)\.ipynb#', r"\1.html#", text(content))
+        content = re.sub(r'(href="\d\d_\w+)\.ipynb#', r"\1.html#", join_text(content))
     size = output.get("metadata", {}).get(mime)
     metadata = {mime: size} if size else {}
     return {
         "output_type": "display_data",
-        "data": {mime: text(content)},
+        "data": {mime: join_text(content)},
         "metadata": metadata,
     }
 
@@ -128,7 +128,7 @@ def figure_options(figure: Json, build: Mapping[str, Any]) -> Json:
     }
 
 
-def folded(cells: list[Json], identifier: str) -> list[Json]:
+def fold_cells(cells: list[Json], identifier: str) -> list[Json]:
     """Wrap a solution's cells in a fold that opens without JavaScript."""
     start = '<details class="labkit-solution"><summary>Solution</summary>'
     return [

@@ -23,7 +23,7 @@ from pypdf import PdfReader
 from labkit.files import write_whole
 from press.book.files import Red
 from press.site.sphinx import build_site
-from press.site.stage import chapter_names
+from press.site.sphinx_sources import chapter_names
 
 BEFORE = ("index", "paths", "course")
 AFTER = ("scoreboard", "leaderboard", "tables", "notation", "glossary", "errata", "references")
@@ -62,12 +62,12 @@ def build_pdf(root: Path, size: str = "book") -> Path:
     """Build build/book.pdf out of the site, which is built first where it changed."""
     root = Path(root)
     site = build_site(root, size)
-    pages = order(root, site)
+    pages = list_pages(root, site)
     write_shell(root, size)
     path = root / "build" / "book.pdf"
     print(f"pdf: {len(pages)} pages of the site; typesetting and printing, minutes", flush=True)
     with laid_out(root / "build", pages) as page:
-        content = printed(page)
+        content = print_page(page)
     write_whole(path, content)
     print(f"pdf: {len(PdfReader(path).pages)} pages, {len(content) / 1e6:.1f} MB")
     return path
@@ -80,7 +80,7 @@ def write_shell(root: Path, size: str) -> None:
     shell.write_text(SHELL.format(made=f"Executed with size {size}."), encoding="utf-8")
 
 
-def order(root: Path, site: Path) -> list[dict[str, Any]]:
+def list_pages(root: Path, site: Path) -> list[dict[str, Any]]:
     """List the pages of the site in the order of the paper."""
     chapters = chapter_names(root)
     names = [*BEFORE, *chapters, *AFTER]
@@ -96,7 +96,7 @@ def order(root: Path, site: Path) -> list[dict[str, Any]]:
     ]
 
 
-def printed(page: Any) -> bytes:
+def print_page(page: Any) -> bytes:
     """Print a tab; its table of contents has the numbers of this very PDF."""
     content, numbers = b"", {}
     for _ in range(3):  # numbers of other widths may move a line of the contents
@@ -119,7 +119,7 @@ def laid_out(folder: Path, pages: list[dict[str, Any]]) -> Iterator[Any]:
     chromium = shutil.which("chromium")
     if chromium is None:
         raise Red("printing needs the program chromium: install it (apt), or run .ci/run")
-    with served(folder) as address, sync_playwright() as playwright:
+    with serve_folder(folder) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         page = browser.new_page(viewport={"width": WIDTH, "height": 1200})
         page.set_default_timeout(MINUTES * 60_000)
@@ -135,7 +135,7 @@ def laid_out(folder: Path, pages: list[dict[str, Any]]) -> Iterator[Any]:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def serve_folder(folder: Path) -> Iterator[str]:
     """Serve a folder on this machine only."""
     handler = functools.partial(Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

@@ -21,7 +21,7 @@ from typing import Any
 from labkit.units import in_words, parse_bytes
 from press.book import chapters, state
 from press.book.percent import cells_of
-from press.site.outline import declared
+from press.site.outline import read_declared
 
 LESSON = 90.0  # minutes
 UNKNOWN = "not measured"
@@ -55,17 +55,17 @@ class Need:
     run: int = 0  # bytes of a worker
     gpu: int = 0  # bytes of a run on a GPU
 
-    def memory(self, workers: int) -> int:
+    def count_bytes(self, workers: int) -> int:
         """Count the bytes of a kernel and its workers; 0 where nothing is known."""
         return self.kernel + workers * self.run if self.kernel and self.run else 0
 
-    def alone(self, server: Server) -> float | None:
+    def estimate_minutes(self, server: Server) -> float | None:
         """Say how many minutes a student waits whom nobody disturbs."""
         return self.seconds / min(server.workers, server.cores) / 60 if self.seconds else None
 
     def by_memory(self, server: Server) -> int | None:
         """Count the students whom the server's memory holds."""
-        each = self.memory(server.workers)
+        each = self.count_bytes(server.workers)
         return server.memory // each if each else None
 
     def by_cores(self, server: Server) -> int | None:
@@ -74,7 +74,7 @@ class Need:
             return None
         return int(server.cores * server.minutes * 60 / self.seconds)
 
-    def students(self, server: Server) -> int | None:
+    def count_students(self, server: Server) -> int | None:
         """Count the students at a time: by memory or by cores, whichever is less."""
         counts = [self.by_memory(server), self.by_cores(server)]
         return min((n for n in counts if n is not None), default=None)
@@ -89,7 +89,7 @@ class Need:
         return server.gpu_memory // each if each and server.gpu_memory else None
 
 
-def need(
+def build_need(
     name: str,
     seconds: float,
     memory: Mapping[str, str],
@@ -98,27 +98,35 @@ def need(
     """Put together what a chapter declares and what its builds measured, by size."""
     cpu, gpu = built.get("book", {}), built.get("gpu", {})
 
-    def larger(part: str) -> int:
+    def choose_larger(part: str) -> int:
         said = parse_bytes(memory[part]) if part in memory else 0
         return max(said, int(cpu.get(f"{part}_bytes", 0)))
 
     runs = max(seconds, cpu.get("cpu_seconds", 0.0))
     own = cpu.get("kernel_seconds", 0.0)
-    return Need(name, runs + own, larger("kernel"), larger("run"), int(gpu.get("gpu_bytes", 0)))
+    return Need(
+        name,
+        runs + own,
+        choose_larger("kernel"),
+        choose_larger("run"),
+        int(gpu.get("gpu_bytes", 0)),
+    )
 
 
-def needs(root: Path, only: Iterable[str] | None = None, *, measured: bool = True) -> list[Need]:
+def read_needs(
+    root: Path, only: Iterable[str] | None = None, *, measured: bool = True
+) -> list[Need]:
     """Read what each chapter needs; without `measured` from what it declares alone."""
     found = []
-    for chapter in chapters.choose(chapters.find(root), only):
+    for chapter in chapters.choose_chapters(chapters.find_chapters(root), only):
         cells = cells_of(chapter.source.read_text(encoding="utf-8"))
         code = [cell.source for cell in cells if cell.kind == "code"]
         built = {
-            size: state.read(root, size, chapter.name) or {}
+            size: state.read_state(root, size, chapter.name) or {}
             for size in (("book", "gpu") if measured else ())
         }
-        seconds, memory = recorded_seconds(root, chapter.name), declared(code, "memory")
-        found.append(need(chapter.name, seconds, memory, built))
+        seconds, memory = recorded_seconds(root, chapter.name), read_declared(code, "memory")
+        found.append(build_need(chapter.name, seconds, memory, built))
     return found
 
 
@@ -131,32 +139,32 @@ def recorded_seconds(root: Path, name: str) -> float:
         return sum(json.loads(line)["cpu_seconds"] for line in lines)
 
 
-def table(found: Iterable[Need], server: Server) -> str:
+def format_table(found: Iterable[Need], server: Server) -> str:
     """Write the table in Markdown, and below it what it counts."""
     head = ("chapter", "memory", "CPU-s", "alone", "by memory", "by cores", "at a time")
     head += ("GPU memory", "on a GPU")
     rows = [head, ("---", *["--:"] * (len(head) - 1))]
     for one in found:
-        each, gpu = one.memory(server.workers), one.of_a_gpu(server.workers)
-        alone = one.alone(server)
+        each, gpu = one.count_bytes(server.workers), one.of_a_gpu(server.workers)
+        alone = one.estimate_minutes(server)
         rows.append(
             (
                 one.chapter,
                 in_words(each) if each else UNKNOWN,
                 f"{one.seconds:,.0f}" if one.seconds else UNKNOWN,
                 f"{alone:.1f} min" if alone else UNKNOWN,
-                _count(one.by_memory(server)),
-                _count(one.by_cores(server)),
-                _count(one.students(server)),
+                _format_count(one.by_memory(server)),
+                _format_count(one.by_cores(server)),
+                _format_count(one.count_students(server)),
                 in_words(gpu) if gpu else UNKNOWN,
-                _count(one.on_a_gpu(server)),
+                _format_count(one.on_a_gpu(server)),
             )
         )
     lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([*lines, "", words(server)])
+    return "\n".join([*lines, "", describe_server(server)])
 
 
-def words(server: Server) -> str:
+def describe_server(server: Server) -> str:
     """Say for which server the table is, and what it takes for granted."""
     gpu = f" and a GPU of {in_words(server.gpu_memory)}" if server.gpu_memory else ""
     return (
@@ -169,5 +177,5 @@ def words(server: Server) -> str:
     )
 
 
-def _count(number: int | None) -> str:
+def _format_count(number: int | None) -> str:
     return UNKNOWN if number is None else f"{number:,}"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from labkit.files import locked
 from press.book.files import Red, sha256_of
-from press.site.stage import (
+from press.site.sphinx_sources import (
     PACKAGES,
     SITE_SOURCES,
     chapter_names,
@@ -55,7 +55,7 @@ def build_site(root: Path, size: str = "book") -> Path:
         if not done:
             shutil.rmtree(source / ".doctrees", ignore_errors=True)
         files = staged_files(root, size)
-        files["tools.txt"] = tools().encode()
+        files["tools.txt"] = list_tools().encode()
         key_file.unlink(missing_ok=True)
         changed, removed = write_files(source, files)
         # Sphinx never deletes a page, and does not see that its hooks or a theme changed.
@@ -82,13 +82,13 @@ def content_key(root: Path, size: str) -> str:
         *sorted((root / "data").glob("*.csv")),
         *(p for package in PACKAGES for p in files_below(root / package) if p.suffix == ".py"),
     ]
-    digest = hashlib.sha256(f"{size}\n{tools()}".encode())
+    digest = hashlib.sha256(f"{size}\n{list_tools()}".encode())
     for path in paths:
         digest.update(f"\n{path.relative_to(root)} {sha256_of(path)}".encode())
     return digest.hexdigest()
 
 
-def tools() -> str:
+def list_tools() -> str:
     """Name the versions that make the pages."""
     return "\n".join(f"{tool} {version(tool)}" for tool in TOOLS)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from press.book.facts import kind, text
+from press.book.facts import join_text, output_kind
 from press.book.files import read_json
 
 INTRO = """# Leaderboard
@@ -32,8 +32,8 @@ def standings_page(executed: Mapping[str, Path], titles: Mapping[str, str]) -> s
         notebook = read_json(path, "delete it and run `make book`")
         for cell in notebook["cells"]:
             for output in cell.get("outputs", []):
-                if kind(output) == "standings":
-                    table = text(output["data"]["text/html"])
+                if output_kind(output) == "standings":
+                    table = join_text(output["data"]["text/html"])
                     parts += [f"## From [{titles.get(name, name)}]({name}.ipynb)",
                               f"```{{raw}} html\n{table}\n```"]  # fmt: skip
     return "\n\n".join(parts if len(parts) > 1 else [INTRO, NONE]) + "\n"

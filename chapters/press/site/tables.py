@@ -20,7 +20,7 @@ def write_tables(root: Path, *, check: bool = False) -> list[str]:
     made = {"norms": norms_table, "recipes": recipes_table}
     stale = []
     for name in NAMES:
-        start, end = span(after, name)
+        start, end = find_span(after, name)
         table = f"\n{made[name]()}\n"
         if after[start:end] != table:
             stale.append(name)
@@ -30,7 +30,7 @@ def write_tables(root: Path, *, check: bool = False) -> list[str]:
     return stale
 
 
-def span(text: str, name: str) -> tuple[int, int]:
+def find_span(text: str, name: str) -> tuple[int, int]:
     """Find where a table of the page begins and ends."""
     found = re.search(f"<!-- {name} -->(.*?)<!-- /{name} -->", text, re.S)
     if found is None:
@@ -49,7 +49,9 @@ def norms_table() -> str:
     for key, kind in NORMS.items():
         equation = getattr(kind, "equation", "y = x")
         source = getattr(kind, "source", "nothing is normed")
-        rows.append(f"| `{key}` | `{kind.__name__}` | {_cell(equation)} | {_cell(source)} |")
+        rows.append(
+            f"| `{key}` | `{kind.__name__}` | {_escape_cell(equation)} | {_escape_cell(source)} |"
+        )
     return "\n".join(rows)
 
 
@@ -66,11 +68,11 @@ def recipes_table() -> str:
             besides.insert(0, f"{which}: {', '.join(found.first.equations)}")
         if found.final_norm:
             besides.append("final norm")
-        equations = "<br>".join(_cell(equation) for equation in found.equations)
-        more, source = _cell("; ".join(besides)), _cell(found.source)
+        equations = "<br>".join(_escape_cell(equation) for equation in found.equations)
+        more, source = _escape_cell("; ".join(besides)), _escape_cell(found.source)
         rows.append(f"| `{key}` | {equations} | {more} | {source} |")
     return "\n".join(rows)
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*").replace("_", "\\_")

@@ -1,6 +1,6 @@
 """The book's words and symbols: data/glossary.csv and data/notation.csv, and their pages.
 
-glossary.csv   term,said,where,meaning: where is the place (places.py) that explains the term, said
+glossary.csv   term,said,where,meaning: where is the place (anchors.py) that explains the term, said
                how the text there says it when not by the term itself
 notation.csv   group,symbol,meaning,shape,code,where: a symbol as LaTeX, the chapters that use it
 """
@@ -10,15 +10,15 @@ from itertools import groupby
 from pathlib import Path
 
 from press.book.files import Red
+from press.site.anchors import Place, link_numbered, link_place, place_of
 from press.site.outline import Book
-from press.site.places import Place, link, numbered, place_of
 
 Row = dict[str, str]
 GLOSSARY = ("term", "said", "where", "meaning")
 NOTATION = ("group", "symbol", "meaning", "shape", "code", "where")
 
 
-def rows(root: Path, name: str, header: tuple[str, ...]) -> list[Row]:
+def read_rows(root: Path, name: str, header: tuple[str, ...]) -> list[Row]:
     """Read a table of data/; an empty list where the book has none."""
     path = root / "data" / name
     if not path.is_file():
@@ -35,26 +35,28 @@ def rows(root: Path, name: str, header: tuple[str, ...]) -> list[Row]:
     return [dict(zip(header, map(str.strip, cells), strict=True)) for cells in lines[1:]]
 
 
-def glossary(root: Path, book: Book) -> str:
+def format_glossary(root: Path, book: Book) -> str:
     """Write the terms in alphabetical order, each with a link to where it is defined."""
-    terms = sorted(rows(root, "glossary.csv", GLOSSARY), key=lambda row: row["term"].casefold())
+    terms = sorted(
+        read_rows(root, "glossary.csv", GLOSSARY), key=lambda row: row["term"].casefold()
+    )
     if not terms:
         return "No term yet."
     entries = [
-        f"{row['term']}\n    {row['meaning']} → {numbered(place_of(row['where']), book)}"
+        f"{row['term']}\n    {row['meaning']} → {link_numbered(place_of(row['where']), book)}"
         for row in terms
     ]
     return "```{glossary}\n" + "\n\n".join(entries) + "\n```"
 
 
-def notation(root: Path, book: Book) -> str:
+def format_notation(root: Path, book: Book) -> str:
     """Write the symbols, a table for each group."""
     parts = []
-    found = rows(root, "notation.csv", NOTATION)
+    found = read_rows(root, "notation.csv", NOTATION)
     for group, own in groupby(found, key=lambda row: row["group"]):
         lines = ["| symbol | meaning | shape | in code | chapters |", f"|{' --- |' * 5}"]
         for row in own:
-            used = ", ".join(_number(number, book) for number in row["where"].split())
+            used = ", ".join(_link_number(number, book) for number in row["where"].split())
             code = ", ".join(f"`{name}`" for name in row["code"].split(";") if name)
             symbol = row["symbol"].replace("|", r"\vert ")
             lines.append(f"| ${symbol}$ | {row['meaning']} | {row['shape']} | {code} | {used} |")
@@ -62,5 +64,5 @@ def notation(root: Path, book: Book) -> str:
     return "\n\n".join(parts) or "No symbol yet."
 
 
-def _number(number: str, book: Book) -> str:
-    return link(Place(number), book, number) if number in book else number
+def _link_number(number: str, book: Book) -> str:
+    return link_place(Place(number), book, number) if number in book else number

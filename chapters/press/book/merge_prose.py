@@ -7,7 +7,7 @@ from press.book import chapters
 from press.book.chapters import Chapter
 
 
-def weave(chapter: Chapter, executed: Path) -> None:
+def merge_prose(chapter: Chapter, executed: Path) -> None:
     """Rewrite an executed notebook with the chapter's prose of today; its code is unchanged."""
     import nbformat
 
@@ -17,7 +17,7 @@ def weave(chapter: Chapter, executed: Path) -> None:
         cell for cell in done.values() if "injected-parameters" in cell.metadata.get("tags", [])
     ]
     cells = []
-    for cell in chapters.read(chapter).cells:
+    for cell in chapters.read_chapter(chapter).cells:
         cells.append(done[cell.id] if cell.cell_type == "code" else cell)
         if "parameters" in cell.metadata.get("tags", []):
             cells += injected

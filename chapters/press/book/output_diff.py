@@ -41,21 +41,23 @@ def same_text(old: str, new: str) -> bool:
     """Compare two texts, their numbers with a tolerance and their words exactly."""
     if old == new:
         return True
-    if _words(old) != _words(new):
+    if _mask_numbers(old) != _mask_numbers(new):
         return False
     pairs = zip(NUMBER.findall(old), NUMBER.findall(new), strict=True)
-    return all(a == b or close(_number(a), _number(b), PRINTED_RTOL) for a, b in pairs)
+    return all(
+        a == b or are_close(_parse_printed(a), _parse_printed(b), PRINTED_RTOL) for a, b in pairs
+    )
 
 
 def same_data(old: Sequence[Any], new: Sequence[Any]) -> bool:
     """Compare the numbers behind two drawings, by the range that the drawing spans."""
     if len(old) != len(new):
         return False
-    before, after = [number(x) for x in old], [number(x) for x in new]
+    before, after = [read_number(x) for x in old], [read_number(x) for x in new]
     finite = [x for x in before if math.isfinite(x)]
     span = max(finite) - min(finite) if finite else 0.0
     room = DRAWN_TOLERANCE * (span or abs(finite[0] if finite else 0.0))
-    return all(within(a, b, room) for a, b in zip(before, after, strict=True))
+    return all(is_within(a, b, room) for a, b in zip(before, after, strict=True))
 
 
 def same_claim(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
@@ -65,7 +67,7 @@ def same_claim(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
         all(old.get(key) == new.get(key) for key in fixed)
         and len(old.get("values", [])) == len(new.get("values", []))
         and same_wording(old, new)
-        and not moved(old, new)
+        and not describe_change(old, new)
     )
 
 
@@ -73,21 +75,22 @@ def same_wording(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Compare what two sentences say, settings included, whatever numbers were measured."""
     if old.get("wording") and new.get("wording"):
         return old["wording"] == new["wording"]
-    return _words(old.get("statement", "")) == _words(new.get("statement", ""))
+    return _mask_numbers(old.get("statement", "")) == _mask_numbers(new.get("statement", ""))
 
 
-def moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """Name the first number of a claim that is another now, beyond its tolerance; else nothing."""
-    if not within(mean(old), mean(new), room(old)):
-        return f"value moved by more than {room(old):.3g}"
+    if not is_within(average_values(old), average_values(new), read_room(old)):
+        return f"value moved by more than {read_room(old):.3g}"
     before, after = old.get("numbers"), new.get("numbers")
     if before is None or after is None:
         return "" if _same_printed(old, new) else "a number in the sentence changed"
     for name in sorted({*before, *after} - {"mean"}):
         a, b = before.get(name), after.get(name)
-        free = room(old) if name in ("low", "high") else 0.0
+        free = read_room(old) if name in ("low", "high") else 0.0
         if a != b and (not isinstance(a, float) or not isinstance(b, float)
-                       or not (within(a, b, free) or close(a, b, SENTENCE_RTOL))):  # fmt: skip
+                       or not (is_within(a, b, free)
+                               or are_close(a, b, SENTENCE_RTOL))):  # fmt: skip
             return f"{name} in the sentence changed from {a} to {b}"
     return ""
 
@@ -95,11 +98,14 @@ def moved(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 def _same_printed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Compare the printed numbers of a claim that was recorded before it kept them."""
     texts = old.get("statement", ""), new.get("statement", "")
-    pairs = zip(*(map(_number, NUMBER.findall(text)) for text in texts), strict=False)
+    pairs = zip(*(map(_parse_printed, NUMBER.findall(text)) for text in texts), strict=False)
     return all(
-        close(a, b, SENTENCE_RTOL)
+        are_close(a, b, SENTENCE_RTOL)
         # the mean itself, as printed: its own tolerance has been asked
-        or (close(a, mean(old), SENTENCE_RTOL) and close(b, mean(new), SENTENCE_RTOL))
+        or (
+            are_close(a, average_values(old), SENTENCE_RTOL)
+            and are_close(b, average_values(new), SENTENCE_RTOL)
+        )
         for a, b in pairs
     )
 
@@ -131,23 +137,23 @@ def same_output(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return all(_same_value(mime, data[mime], other[mime]) for mime in data)
 
 
-def mean(claim: Mapping[str, Any]) -> float:
+def average_values(claim: Mapping[str, Any]) -> float:
     """Average a claim's values over its seeds; NaN when one is no number."""
-    values = [number(value) for value in claim.get("values", [])]
+    values = [read_number(value) for value in claim.get("values", [])]
     return sum(values) / len(values) if values else math.nan
 
 
-def room(claim: Mapping[str, Any]) -> float:
+def read_room(claim: Mapping[str, Any]) -> float:
     """Read how far a claim's mean may move: so much, or that share of it; else half an interval."""
     if claim.get("tolerance") is not None:
         return float(claim["tolerance"])
     if claim.get("rtol") is not None:
-        return float(claim["rtol"]) * abs(mean(claim))
-    low, high = (number(bound) for bound in claim.get("interval") or (0, 0))
+        return float(claim["rtol"]) * abs(average_values(claim))
+    low, high = (read_number(bound) for bound in claim.get("interval") or (0, 0))
     return (high - low) / 2 if math.isfinite(high - low) else 0.0
 
 
-def within(old: float, new: float, room: float) -> bool:
+def is_within(old: float, new: float, room: float) -> bool:
     """Tell whether a number stayed put; a NaN or an infinity only equals itself."""
     if not (math.isfinite(old) and math.isfinite(new)):
         return old == new or (math.isnan(old) and math.isnan(new))
@@ -155,23 +161,23 @@ def within(old: float, new: float, room: float) -> bool:
     return abs(old - new) <= room + 1e-5 * abs(old) + ROUNDING
 
 
-def close(old: float, new: float, rtol: float) -> bool:
+def are_close(old: float, new: float, rtol: float) -> bool:
     """Tell whether two numbers agree to a relative tolerance."""
-    return within(old, new, rtol * max(abs(old), abs(new)))
+    return is_within(old, new, rtol * max(abs(old), abs(new)))
 
 
-def number(value: Any) -> float:
+def read_number(value: Any) -> float:
     """Read a number as JSON may hold it: true, null for NaN, or the name of an infinity."""
     if value is None:
         return math.nan
     return float(value)
 
 
-def _number(text: str) -> float:
+def _parse_printed(text: str) -> float:
     return float(text.replace("−", "-"))
 
 
-def _words(text: str) -> str:
+def _mask_numbers(text: str) -> str:
     # Columns are padded to the longest number, so the width of a gap says nothing.
     return re.sub(r"[ \t]+", " ", NUMBER.sub("#", text))
 

@@ -3,7 +3,7 @@ import math
 import pytest
 from toy_book import card, claim_output
 
-from press.book.sameness import same_claim, same_data, same_output, same_text, within
+from press.book.output_diff import is_within, same_claim, same_data, same_output, same_text
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_a_setting_of_a_claim_recorded_before_it_kept_its_numbers_counts_too():
 
 
 def test_a_number_that_is_not_finite_only_equals_itself():
-    assert within(math.nan, math.nan, 1) and within(math.inf, math.inf, 1)
-    assert not within(math.nan, 0, 1) and not within(0, math.inf, 1)
+    assert is_within(math.nan, math.nan, 1) and is_within(math.inf, math.inf, 1)
+    assert not is_within(math.nan, 0, 1) and not is_within(0, math.inf, 1)
 
 
 def test_pictures_that_nobody_described_are_compared_by_their_bytes():

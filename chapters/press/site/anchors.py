@@ -38,7 +38,7 @@ def place_of(text: str) -> Place:
     return Place(match["number"], KINDS.get(match["mark"] or "", ""), (match["what"] or "").strip())
 
 
-def missing(place: Place, book: Book) -> str | None:
+def describe_missing(place: Place, book: Book) -> str | None:
     """Say what is wrong with a place; None when it exists."""
     chapter = book.get(place.number)
     if chapter is None:
@@ -55,7 +55,7 @@ def missing(place: Place, book: Book) -> str | None:
     return f"no {place.kind} {place.what!r} in {chapter.name}"
 
 
-def link(place: Place, book: Book, shown: str = "") -> str:
+def link_place(place: Place, book: Book, shown: str = "") -> str:
     """Write a Markdown link to a place, as far as it is there."""
     chapter = book.get(place.number)
     if chapter is None:
@@ -65,14 +65,14 @@ def link(place: Place, book: Book, shown: str = "") -> str:
         return f'<a href="{html.escape(claim_address(chapter, place.what))}">{words}</a>'
     heading = place.what if place.kind == "heading" else ""
     if heading in chapter.headings:
-        return f"[{shown or heading}]({chapter.name}.ipynb#{slug(heading)})"
+        return f"[{shown or heading}]({chapter.name}.ipynb#{build_slug(heading)})"
     words = f"exercise {place.what}" if place.kind == "exercise" else escape_markdown(chapter.title)
     return f"[{shown or words}]({chapter.name}.ipynb)"
 
 
-def numbered(place: Place, book: Book) -> str:
+def link_numbered(place: Place, book: Book) -> str:
     """Write a link that says its chapter too: 05 · The demand."""
-    shown = link(place, book)
+    shown = link_place(place, book)
     if place.kind == "heading" and place.number in book:
         return f"{place.number} · {shown}"
     return shown
@@ -83,7 +83,7 @@ def claim_address(chapter: Outline, name: str) -> str:
     return f"{chapter.name}.html#claim-{name}"
 
 
-def slug(heading: str) -> str:
+def build_slug(heading: str) -> str:
     """Name a heading's anchor as MyST does."""
     plain = re.sub(r"[*`]|\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     return re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")

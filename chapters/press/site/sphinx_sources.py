@@ -20,12 +20,12 @@ from pathlib import Path
 from press.book import ledger, replays
 from press.book.facts import Json, chapter_facts, escape_markdown, title_of
 from press.book.files import Red, read_json
-from press.book.stale import marked
+from press.book.stale import mark_notebook
 from press.site import guide
 from press.site.crossrefs import join_up
-from press.site.outline import outlines
-from press.site.page import page
-from press.site.scoreboard import scoreboard
+from press.site.outline import read_outlines
+from press.site.page import build_page
+from press.site.scoreboard import build_scoreboard
 from press.site.standings import standings_page
 
 # A package, and how many parts of a module's name make its page: labkit.norms, normkernels.
@@ -51,14 +51,14 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     notebooks = {
         name: read_json(path, "delete it and run `make book`") for name, path in paths.items()
     }
-    book, stale = outlines(notebooks), replays.stale(root, size)
+    book, stale = read_outlines(notebooks), replays.read_stale(root, size)
     for name, notebook in notebooks.items():
         titles[name] = title_of(notebook) or name
         count = sum(entry.get("chapter") == name for entry in claims["claims"].values())
         facts = chapter_facts(name, notebook, size, count)
-        marks, stale_line = marked(notebook, stale)
+        marks, stale_line = mark_notebook(notebook, stale)
         facts = "\n\n".join(filter(None, [facts, stale_line]))
-        shown = page(marks, facts, claims.get("provenance") or {})
+        shown = build_page(marks, facts, claims.get("provenance") or {})
         join_up(shown, book[name[:2]], book, root)
         files[f"{name}.ipynb"] = notebook_bytes(shown)
         twin = root / "chapters" / f"{name}.ipynb"
@@ -67,10 +67,10 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     for path in [*(chapters / name for name in SITE_SOURCES), *files_below(chapters / "_static")]:
         files[path.relative_to(chapters).as_posix()] = path.read_bytes()
     for name in guide.GUIDE:
-        files[name] = guide.page(files[name].decode(), root, book).encode()
+        files[name] = guide.fill_page(files[name].decode(), root, book).encode()
     files["references.md"] = REFERENCES.encode()
     recorded = recorded_ledgers(root, size)
-    files["scoreboard.md"] = scoreboard(claims, titles, recorded).encode()
+    files["scoreboard.md"] = build_scoreboard(claims, titles, recorded).encode()
     files["leaderboard.md"] = standings_page(executed_notebooks(root, size), titles).encode()
     files.update((name, content.encode()) for name, content in api_pages(root))
     files.update(mathjax_files())
