@@ -16,7 +16,7 @@ from typing import Any
 from labkit.corpora import Text
 from labkit.experiments import Experiment, Results, Run
 from labkit.leaderboard.entries import Entry
-from labkit.leaderboard.footprint import Footprint, footprint
+from labkit.leaderboard.footprint import Footprint, count_footprint
 from labkit.model import ModelConfig
 from labkit.training import TrainConfig
 
@@ -68,7 +68,7 @@ class Contest:
 
     def cost(self, entry: Entry) -> Footprint:
         """Count what a step of an entry costs."""
-        return _cost(replace(self.base.model, **entry.model), self.batch, self.time)
+        return _count_cost(replace(self.base.model, **entry.model), self.batch, self.time)
 
     def steps(self, entry: Entry) -> int:
         """Say how many steps the budget pays."""
@@ -80,7 +80,7 @@ class Contest:
             )
         return int(self.flops // each)
 
-    def changes(self, entry: Entry) -> dict[str, Any]:
+    def list_changes(self, entry: Entry) -> dict[str, Any]:
         """Write an entry as the fields of a run that it sets."""
         steps = self.steps(entry)
         model = {f"model.{name}": value for name, value in entry.model.items()}
@@ -89,7 +89,7 @@ class Contest:
     def tuning(self, entries: Sequence[Entry]) -> Experiment:
         """Every entry at every rate, with the tuning seeds."""
         axes = {
-            "entry": {each.name: self.changes(each) for each in entries},
+            "entry": {each.name: self.list_changes(each) for each in entries},
             "train.lr": list(self.rates),
             "seed": list(self.seeds[: self.tuning_seeds]),
         }
@@ -98,7 +98,7 @@ class Contest:
     def final(self, entries: Sequence[Entry], tuned: Results) -> Experiment:
         """Every entry at its best rate, with all seeds."""
         best = best_rates(tuned)
-        rows = {e.name: {**self.changes(e), "train.lr": best[e.name]} for e in entries}
+        rows = {e.name: {**self.list_changes(e), "train.lr": best[e.name]} for e in entries}
         return Experiment(self.base, {"entry": rows, "seed": list(self.seeds)})
 
 
@@ -108,8 +108,8 @@ def best_rates(tuned: Results) -> dict[str, float]:
 
 
 @cache
-def _cost(model: ModelConfig, batch: int, time: int) -> Footprint:
-    return footprint(model, batch, time)
+def _count_cost(model: ModelConfig, batch: int, time: int) -> Footprint:
+    return count_footprint(model, batch, time)
 
 
 __all__ = ["FLOPS", "MAIN", "RATES", "Contest", "best_rates"]

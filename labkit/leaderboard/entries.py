@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from labkit.experiments.own import own_norm, short
+from labkit.experiments.own import own_norm, strip_hash
 from labkit.norms import NORMS
 from labkit.placements import ALIASES, recipe
 from labkit.unknown import unknown
@@ -55,7 +55,7 @@ def entry(text: str) -> Entry:
             raise ValueError(
                 f"{unknown('norm', norm, NORMS)}, or, as in pre+my_norm.py, a file of your own"
             )
-        name, model = f"{name}+{short(key)}", {**model, "norm": key}
+        name, model = f"{name}+{strip_hash(key)}", {**model, "norm": key}
     return Entry(name, model, WARMUPS.get(ALIASES.get(first, first), WARMUP))
 
 
