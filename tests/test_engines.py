@@ -314,7 +314,7 @@ def test_runs_are_read_once_each_and_filled_by_an_engine(root):
 
 def test_a_record_that_is_not_there_in_the_end_is_an_error(root):
     class Idle(Serial):
-        def train(self, tasks, done=lambda runs: None, until=None):
+        def train_tasks(self, tasks, done=lambda runs: None, until=None):
             pass
 
     engine = Idle(root)

@@ -116,7 +116,7 @@ def test_an_entry_that_a_sweep_writes_anew_meanwhile_stays(littered, monkeypatch
 
     def while_a_sweep_runs(folder):
         found = sort_files(folder)
-        littered.put(damaged, record())
+        littered.write_record(damaged, record())
         return found
 
     monkeypatch.setattr(garbage, "sort_files", while_a_sweep_runs)

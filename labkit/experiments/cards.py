@@ -127,8 +127,8 @@ class Claim:
         low, high = self.interval
         ours = f"{self.mean:.4g}"
         if self.counts:
-            told = " against ".join(f"{k} of {n}" for k, n in self.counts)
-            return f"{ours} ({told} runs), 95 % interval {low:.4g} to {high:.4g}"
+            counts = " against ".join(f"{k} of {n}" for k, n in self.counts)
+            return f"{ours} ({counts} runs), 95 % interval {low:.4g} to {high:.4g}"
         if len(self.values) == 1:
             return ours
         ours += f", 95 % interval {low:.4g} to {high:.4g}"

@@ -82,7 +82,7 @@ def claim(
             rtol = max(SHARE, (high - low) / 2 / abs(estimate.mean))
         else:
             tolerance = (high - low) / 2  # zero has no share
-    made = Claim(
+    judged = Claim(
         id=id,
         wording=statement,
         numbers=numbers_of(statement, estimate, numbers),
@@ -105,8 +105,8 @@ def claim(
         tolerance=tolerance,
         rtol=rtol,
     )
-    _show_claim(made)
-    return made
+    _show_claim(judged)
+    return judged
 
 
 @contextmanager

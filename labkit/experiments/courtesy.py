@@ -43,16 +43,16 @@ def find_peak_memory(folder: Path, keys: Iterable[str]) -> dict[str, int]:
     On a GPU, runs that trained together share out what they took: fewer of them take less. On a
     CPU they do not say what one takes alone, for most of it is the process and its libraries.
     """
-    found = {"run_bytes": 0, "gpu_bytes": 0}
+    peaks = {"run_bytes": 0, "gpu_bytes": 0}
     for key in keys:
         with suppress(OSError, ValueError, KeyError):  # gone since it was read
             made = read_entry(folder / f"{key}.json")["made"]
             together, peak = made.get("together", 1), made["peak_bytes"]
             if made["device"] != CPU:
-                found["gpu_bytes"] = max(found["gpu_bytes"], math.ceil(peak / together))
+                peaks["gpu_bytes"] = max(peaks["gpu_bytes"], math.ceil(peak / together))
             elif together == 1:
-                found["run_bytes"] = max(found["run_bytes"], peak)
-    return found
+                peaks["run_bytes"] = max(peaks["run_bytes"], peak)
+    return peaks
 
 
 def is_comparable(size: str, engine: str) -> bool:

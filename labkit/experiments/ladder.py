@@ -192,10 +192,12 @@ def list_final_runs(rung: str, arm: str, read: Read) -> list[Run]:
 
 def best_rate(runs: Sequence[Run], read: Read) -> float | None:
     """Choose the rate with the lowest validation loss; None while a run is missing."""
-    found = [(run, read(run)) for run in runs]
-    if not found or any(record is None for _, record in found):
+    records = [(run, read(run)) for run in runs]
+    if not records or any(record is None for _, record in records):
         return None
-    return min((_read_validation_loss(record), run.train.lr) for run, record in found if record)[1]
+    return min((_read_validation_loss(record), run.train.lr) for run, record in records if record)[
+        1
+    ]
 
 
 def _read_validation_loss(record: Record) -> float:

@@ -141,8 +141,8 @@ def _norm_in(module: ModuleType, stem: str) -> type[nn.Module]:
     # A class that another one extends is not the one that is meant.
     kinds = [kind for kind in kinds if not any(issubclass(o, kind) for o in kinds if o is not kind)]
     if len(kinds) != 1:
-        came = ", ".join(kind.__name__ for kind in kinds) or "none"
-        raise ValueError(f"a norm's file defines one nn.Module, {stem} defines {came}; leave one")
+        names = ", ".join(kind.__name__ for kind in kinds) or "none"
+        raise ValueError(f"a norm's file defines one nn.Module, {stem} defines {names}; leave one")
     parameters = list(inspect.signature(kinds[0].__init__).parameters.values())[1:]
     if not parameters or parameters[0].name != "dim":
         first = parameters[0].name if parameters else "nothing"

@@ -105,10 +105,10 @@ def _load_rows(path: Path, changed: int, size: int) -> dict[str, Row]:
         raise RecordError(f"the records {path.name} are damaged ({error}); {mend}") from error
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict) or row.get("format") != FORMAT:
-            found = row.get("format") if isinstance(row, dict) else type(row).__name__
+            found_format = row.get("format") if isinstance(row, dict) else type(row).__name__
             raise RecordError(
                 f"line {number} of the records {path.name} must have format {FORMAT}, got "
-                f"{found!r}; take the labkit that wrote them, or {mend}"
+                f"{found_format!r}; take the labkit that wrote them, or {mend}"
             )
         if row.get("sum") != compute_checksum(row):
             raise RecordError(

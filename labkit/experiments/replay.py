@@ -118,18 +118,20 @@ def _judge_replay(
     """
     room = 0.0 if _same_machine(record) else tolerance
     with _one_thread():
-        found, actual = compare(expected, 0.0)
-        rooms = dict.fromkeys(found, room)
-        if room and max(found.values()) > room:
+        differences, actual = compare(expected, 0.0)
+        rooms = dict.fromkeys(differences, room)
+        if room and max(differences.values()) > room:
             for nudge in NUDGES:
                 moved, _ = compare(actual, nudge)
                 wild = SPREAD * moved["losses"]
                 least = math.inf if wild > 1 else max(room, wild)  # it may as well diverge
-                rooms = {name: max(rooms[name], least, SPREAD * moved[name]) for name in found}
+                rooms = {
+                    name: max(rooms[name], least, SPREAD * moved[name]) for name in differences
+                }
     # What is measured of a model that trained otherwise differs, too: its training says more.
-    trained = (x for x in found if x in ("losses", "its end") and found[x] > rooms[x])
-    worst = next(trained, None) or max(found, key=lambda name: found[name])
-    return Replay(run, kind, found[worst], rooms[worst], worst)
+    trained = (x for x in differences if x in ("losses", "its end") and differences[x] > rooms[x])
+    worst = next(trained, None) or max(differences, key=lambda name: differences[name])
+    return Replay(run, kind, differences[worst], rooms[worst], worst)
 
 
 class _one_thread:

@@ -85,16 +85,16 @@ class Store:
 
     def made_at(self, key: str) -> str:
         """Say when (UTC) the newest record of a run was made; nothing where it has none."""
-        found = [""]
+        stamps = [""]
         with contextlib.suppress(OSError, ValueError, KeyError):  # absent, or not whole
-            found.append(read_entry(self.folder / f"{key}.json")["made"]["at"])
+            stamps.append(read_entry(self.folder / f"{key}.json")["made"]["at"])
         try:
             row = self.records.find_row(key)
         except RecordError:
-            if len(found) == 1:
+            if len(stamps) == 1:
                 raise
             row = None
-        return max(*found, row["at"] if row is not None else "")
+        return max(*stamps, row["at"] if row is not None else "")
 
     def _build_mark_path(self, key: str) -> Path:
         return self.folder / f".{key}.stale"

@@ -80,7 +80,7 @@ class Contest:
             )
         return int(self.flops // each)
 
-    def list_changes(self, entry: Entry) -> dict[str, Any]:
+    def changes(self, entry: Entry) -> dict[str, Any]:
         """Write an entry as the fields of a run that it sets."""
         steps = self.steps(entry)
         model = {f"model.{name}": value for name, value in entry.model.items()}
@@ -89,7 +89,7 @@ class Contest:
     def tuning(self, entries: Sequence[Entry]) -> Experiment:
         """Every entry at every rate, with the tuning seeds."""
         axes = {
-            "entry": {each.name: self.list_changes(each) for each in entries},
+            "entry": {each.name: self.changes(each) for each in entries},
             "train.lr": list(self.rates),
             "seed": list(self.seeds[: self.tuning_seeds]),
         }
@@ -98,7 +98,7 @@ class Contest:
     def final(self, entries: Sequence[Entry], tuned: Results) -> Experiment:
         """Every entry at its best rate, with all seeds."""
         best = best_rates(tuned)
-        rows = {e.name: {**self.list_changes(e), "train.lr": best[e.name]} for e in entries}
+        rows = {e.name: {**self.changes(e), "train.lr": best[e.name]} for e in entries}
         return Experiment(self.base, {"entry": rows, "seed": list(self.seeds)})
 
 

@@ -23,12 +23,12 @@ def letters(names: Sequence[str], different: Collection[Pair]) -> dict[str, str]
         columns = [c for c in dict.fromkeys(split) if not any(c < other for other in split)]
     columns.sort(key=lambda column: [name not in column for name in names])
     return {
-        name: "".join(_format_letter(i) for i, column in enumerate(columns) if name in column)
+        name: "".join(_letter(i) for i, column in enumerate(columns) if name in column)
         for name in names
     }
 
 
-def _format_letter(i: int) -> str:
+def _letter(i: int) -> str:
     """Name the i-th column: a … z, then a1, b1 …"""
     turn, place = divmod(i, len(ascii_lowercase))
     return ascii_lowercase[place] + (str(turn) if turn else "")

@@ -152,8 +152,8 @@ def rank_rows(rows: Sequence[Row], flops: float) -> Standings:
     for name in order:
         gaps = minus(alive[name], alive[order[0]])
         behind = (math.fsum(gaps) / len(gaps), *t_interval(gaps)) if name != order[0] else None
-        found = {"mean": mean[name], "interval": t_interval(alive[name]), "behind": behind}
-        ranked.append(Row(**{**vars(by_name[name]), **found, "group": groups[name]}))
+        computed = {"mean": mean[name], "interval": t_interval(alive[name]), "behind": behind}
+        ranked.append(Row(**{**vars(by_name[name]), **computed, "group": groups[name]}))
     return Standings((*ranked, *(row for row in rows if row.name not in alive)), pairs, flops)
 
 

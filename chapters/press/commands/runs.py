@@ -132,10 +132,10 @@ def export_runs(
     out: Annotated[Path, Argument(metavar="OUT.csv|OUT.jsonl")], where: Where = None
 ) -> None:
     """Write the runs to a table, one row a run."""
-    from labkit.experiments.queries.frame import export_runs, select_runs
+    from labkit.experiments.queries.frame import export_table, select_runs
 
     runs = select_runs(_read(), where or [])
-    export_runs(runs, out)
+    export_table(runs, out)
     print(f"{len(runs)} runs in {out}")
 
 
@@ -147,9 +147,9 @@ def collect_garbage(
 ) -> None:
     """Remove what no run asks for again."""
     from labkit.experiments.durations import parse_duration
-    from labkit.experiments.queries.garbage import collect_garbage
+    from labkit.experiments.queries.garbage import remove_garbage
 
-    gone = collect_garbage(_folder(), parse_duration(older_than), dry=dry_run, damaged=damaged)
+    gone = remove_garbage(_folder(), parse_duration(older_than), dry=dry_run, damaged=damaged)
     sizes = [size for each in gone.values() for size in each]
     print(f"{'would remove' if dry_run else 'removed'} {len(sizes)} files, {sum(sizes):,} bytes")
     for what, each in gone.items():
@@ -219,12 +219,12 @@ def reproduce_run(
     """Train a run again; red where the numbers differ."""
     from labkit.experiments.lab import project_root
     from labkit.experiments.queries.frame import find_key
-    from labkit.experiments.queries.reproduce import reproduce_run
+    from labkit.experiments.queries.reproduce import reproduce_record
     from labkit.pool import Pool
 
     root, full_key = project_root(), find_key(_read(), key)
     with Pool(root).slot():
-        found, changes = reproduce_run(root, full_key)
+        found, changes = reproduce_record(root, full_key)
     if tolerance is not None:
         found = replace(found, tolerance=tolerance)
     for change in changes:

@@ -47,8 +47,8 @@ def print_sweep_times(names: Sequence[str], runs: Sequence[Run], turns: int, pla
     for turn in range(turns):
         for name in names if turn % 2 else reversed(names):
             seconds[name].append(seconds_of(name, runs, place))
-        told = ", ".join(f"{name} {took[-1]:.1f} s" for name, took in seconds.items())
-        print(f"turn {turn + 1}: {told}", flush=True)
+        summary = ", ".join(f"{name} {took[-1]:.1f} s" for name, took in seconds.items())
+        print(f"turn {turn + 1}: {summary}", flush=True)
     print(f"sweep of {len(runs)} runs: seconds, median (quartiles) of {turns} turns")
     for name, took in seconds.items():
         low, middle, high = spread(took)

@@ -39,10 +39,10 @@ def run_memory() -> int | None:
 
 def machine_memory() -> int:
     """Count the bytes of this machine, or of the container that it is seen from."""
-    found = psutil.virtual_memory().total
+    total = psutil.virtual_memory().total
     with contextlib.suppress(OSError, ValueError):  # no such file; "max"
-        found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    return found
+        total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return total
 
 
 def count_resident_bytes() -> int:

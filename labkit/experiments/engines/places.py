@@ -101,5 +101,5 @@ class Places(ABC):
         try:
             return self.train_at(place, task)
         except Died as died:
-            said = f"{self.tries} times, the last time: {died}"
-            raise Died(said, died.hopeless) from died
+            reason = f"{self.tries} times, the last time: {died}"
+            raise Died(reason, died.hopeless) from died

@@ -72,8 +72,8 @@ class Processes(Places):
             return future.result()
         except BrokenProcessPool as died:
             self._kill_worker(place)
-            said = " ".join(str(died).split())
-            raise Died(f"{said}; if it was for memory, lower LABKIT_SLOTS; {KEPT}") from None
+            reason = " ".join(str(died).split())
+            raise Died(f"{reason}; if it was for memory, lower LABKIT_SLOTS; {KEPT}") from None
         except (Lost, Interrupted):
             self._kill_worker(place)
             raise

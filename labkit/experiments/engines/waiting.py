@@ -54,13 +54,13 @@ class Waiting:
         if not self._failures:
             return
         first, *others = self._failures
-        said = [f"{len(self._failures)} of {self._all} tasks failed; the first:", first]
+        message_lines = [f"{len(self._failures)} of {self._all} tasks failed; the first:", first]
         for other in others:
             lines = other.splitlines()
-            said.append(f"also {lines[0]}: {lines[-1]}")
+            message_lines.append(f"also {lines[0]}: {lines[-1]}")
         if self._why:
-            said.append(f"{len(self._waiting)} more were not begun: {self._why}")
-        raise RuntimeError("\n".join(said))
+            message_lines.append(f"{len(self._waiting)} more were not begun: {self._why}")
+        raise RuntimeError("\n".join(message_lines))
 
 
 def name_of(task: Task) -> str:

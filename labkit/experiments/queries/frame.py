@@ -172,7 +172,7 @@ def write_json(runs: pandas.DataFrame, **how: Any) -> str:
     return runs.to_json(orient="records", double_precision=15, **how) or ""
 
 
-def export_runs(runs: pandas.DataFrame, out: Path) -> None:
+def export_table(runs: pandas.DataFrame, out: Path) -> None:
     """Write the runs to `out`, whole or not at all, as its ending says."""
     if out.suffix == ".csv":
         content = runs.drop(columns="losses", errors="ignore").to_csv(index=False) or ""

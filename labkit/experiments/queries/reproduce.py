@@ -14,7 +14,7 @@ from labkit.files import code_hash
 from labkit.provenance import provenance
 
 
-def reproduce_run(root: Path, key: str) -> tuple[Replay, list[str]]:
+def reproduce_record(root: Path, key: str) -> tuple[Replay, list[str]]:
     """Train a run again on the device of its record, and say what is not as it was then."""
     store = Store(root)
     path = store.folder / f"{key}.json"

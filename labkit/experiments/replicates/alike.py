@@ -70,16 +70,16 @@ def refuse_differences(models: Sequence[nn.Module]) -> None:
 
 def _describe_model(model: nn.Module) -> dict[str, Any]:
     """Say of each module what decides how it computes: class, plain values, shapes."""
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for name, module in model.named_modules():
         path = name + "." if name else ""
-        found[f"{path}class"] = type(module).__name__
+        facts[f"{path}class"] = type(module).__name__
         for key, value in vars(module).items():
             if is_dataclass(value):
                 parts = dict(describe_structure(value)[1:])
-                found |= {f"{path}{key}.{name}": part for name, part in parts.items()}
+                facts |= {f"{path}{key}.{name}": part for name, part in parts.items()}
             elif value is None or isinstance(value, bool | int | float | str | tuple):
-                found[path + key] = value
+                facts[path + key] = value
         own = chain(module.named_parameters(recurse=False), module.named_buffers(recurse=False))
-        found |= {path + key: (tuple(tensor.shape), tensor.dtype) for key, tensor in own}
-    return found
+        facts |= {path + key: (tuple(tensor.shape), tensor.dtype) for key, tensor in own}
+    return facts

@@ -39,10 +39,12 @@ def asked_for(device: str = CPU, replicates: int | None = None) -> int:
 
     1 on a CPU, where it gains little; `ON_A_GPU` on a GPU, where small models wait for launches.
     """
-    if replicates is None and (said := os.environ.get("LABKIT_REPLICATES", "auto")) != "auto":
-        if not said.isdigit():
-            raise ValueError(f"LABKIT_REPLICATES must be a number, 1 or more, or auto; got {said}")
-        replicates = int(said)
+    if replicates is None and (setting := os.environ.get("LABKIT_REPLICATES", "auto")) != "auto":
+        if not setting.isdigit():
+            raise ValueError(
+                f"LABKIT_REPLICATES must be a number, 1 or more, or auto; got {setting}"
+            )
+        replicates = int(setting)
     if replicates is None:
         return 1 if device == CPU else ON_A_GPU
     if replicates < 1:
@@ -61,13 +63,13 @@ def group_runs(runs: Sequence[Run], device: str = CPU, replicates: int | None = 
     groups: dict[Hashable, list[Run]] = {}
     for i, run in enumerate(runs):
         groups.setdefault(i if most == 1 else describe_structure(run), []).append(run)
-    found: list[Task] = []
+    tasks: list[Task] = []
     for group in groups.values():
         size = 1 if len(group) == 1 else min(most, count_fitting_runs(group[0], device))
         parts = ceil(len(group) / size)
         ends = [len(group) * i // parts for i in range(parts + 1)]
-        found += [tuple(group[a:b]) for a, b in pairwise(ends)]
-    return found
+        tasks += [tuple(group[a:b]) for a, b in pairwise(ends)]
+    return tasks
 
 
 @dataclass(frozen=True)

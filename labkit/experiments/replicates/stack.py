@@ -149,7 +149,7 @@ class Stack:
                 # An operation for which vmap has no rule would run row by row.
                 warnings.filterwarnings("error", "There is a performance drop")
                 _, total, made = self.compute_losses(inputs, targets, buffers)
-                found = torch.autograd.grad(
+                gradients = torch.autograd.grad(
                     total.sum(), list(self.parameters.values()), allow_unused=True
                 )
                 self.after_step(weights, {**buffers, **made})
@@ -158,7 +158,7 @@ class Stack:
         except (RuntimeError, TypeError, ValueError, UserWarning) as error:
             reason = str(error).strip().partition("\n")[0]
             raise NotTogether(f"vmap does not take this model: {reason}") from error
-        for name, gradient in zip(self.parameters, found, strict=True):
+        for name, gradient in zip(self.parameters, gradients, strict=True):
             if gradient is None:
                 raise NotTogether(f"the loss does not depend on {name}, which stays as it is")
         for name, buffer in made.items():

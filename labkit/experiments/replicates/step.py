@@ -110,10 +110,10 @@ class Step(Steps):
         """Stack one batch a row, in memory from which a GPU copies while others compute."""
         for batch in batches:
             # A part that one row lacks would be left out for all, and a smaller one be spread.
-            if (found := _describe_layout(batch)) != self.layout:
+            if (layout := _describe_layout(batch)) != self.layout:
                 raise NotTogether(
                     "batches of rows that train together have the same parts at every step, but "
-                    f"one has {_format_layout(found)} and another {_format_layout(self.layout)}"
+                    f"one has {_format_layout(layout)} and another {_format_layout(self.layout)}"
                 )
         columns = [
             _stack_column(parts, device) for parts in zip(*map(_list_parts, batches), strict=True)
