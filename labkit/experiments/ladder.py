@@ -195,9 +195,8 @@ def best_rate(runs: Sequence[Run], read: Read) -> float | None:
     records = [(run, read(run)) for run in runs]
     if not records or any(record is None for _, record in records):
         return None
-    return min((_read_validation_loss(record), run.train.lr) for run, record in records if record)[
-        1
-    ]
+    losses = [(_read_validation_loss(record), run.train.lr) for run, record in records if record]
+    return min(losses)[1]
 
 
 def _read_validation_loss(record: Record) -> float:
