@@ -28,7 +28,7 @@ def no_norm_of_a_reader():
     """Leave the table of norms as it was: other tests read it whole."""
     yield
     if own := sys.modules.get("labkit.experiments.own"):
-        own.forget()
+        own.unregister_norms()
 
 
 @pytest.fixture(scope="session")

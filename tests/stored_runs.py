@@ -72,7 +72,9 @@ def filled(root: Path) -> Store:
     """Make a store with runs that were never trained, one of them diverged."""
     store = Store(root)
     for i, run in enumerate(variants()):
-        store.put(run, record(None if i == 3 else 0.1 * (i + 1)), peak_bytes=2**20 * (i + 1))
+        store.write_record(
+            run, record(None if i == 3 else 0.1 * (i + 1)), peak_bytes=2**20 * (i + 1)
+        )
     return store
 
 

@@ -95,15 +95,19 @@ def test_a_key_changes_with_whatever_the_outputs_depend_on(book, monkeypatch):
     assert changed(book, lambda: text.write_text(reworded)) == ["its prose"]
     grown = pins.read_text().replace("nbformat", "jupytext")
     assert changed(book, lambda: pins.write_text(grown)) == ["installed versions"]
-    assert changed(book, lambda: Records(book).write("01", [])) == ["records"]
-    assert changed(book, lambda: Records(book).write("ladder", [])) == [], "it climbs no ladder"
+    assert changed(book, lambda: Records(book).write_rows("01", [])) == ["records"]
+    assert changed(book, lambda: Records(book).write_rows("ladder", [])) == [], (
+        "it climbs no ladder"
+    )
     text.write_text(text.read_text().replace("# hi", "# lab.ladder([])"))
-    assert changed(book, lambda: Records(book).write("ladder", [{"key": "0"}])) == ["records"]
+    assert changed(book, lambda: Records(book).write_rows("ladder", [{"key": "0"}])) == ["records"]
     store, mine, other = Store(book), TINY, replace(TINY, seed=1)
     asked.path_of(book, "book", "01_one").parent.mkdir(parents=True)
     asked.path_of(book, "book", "01_one").write_text(json.dumps({"key": mine.key()}))
-    assert changed(book, lambda: store.put(mine, record_of())) == ["records"]
-    assert changed(book, lambda: store.put(other, record_of())) == [], "it asks for no such run"
+    assert changed(book, lambda: store.write_record(mine, record_of())) == ["records"]
+    assert changed(book, lambda: store.write_record(other, record_of())) == [], (
+        "it asks for no such run"
+    )
     chapter = chapters.find_chapters(book)[0]
     found = {key_of(parts_of(chapter, book, p, s)) for p in ("book", "gpu") for s in (0, 1)}
     assert len(found) == 4

@@ -7,7 +7,7 @@ import time
 import pytest
 from toy_book import chapter_text, command, make_book, run
 
-from labkit.experiments.records import Records, checksum
+from labkit.experiments.records import Records, compute_checksum
 from labkit.experiments.store import Store
 from press.book import asked, chapters
 
@@ -52,11 +52,11 @@ def test_runs_are_listed_trained_recorded_and_then_read(book):
 
     code, said = run(book, "runs", "record")
     assert code == 0 and "01: 5 runs, 5 new" in said
-    assert sorted(Records(book).load("01")) == stored
+    assert sorted(Records(book).load_rows("01")) == stored
     assert list((book / ".labkit" / "runs").glob("*.json")) == [], "moved, not copied"
-    before = Records(book).path("01").read_bytes()
+    before = Records(book).build_path("01").read_bytes()
     assert run(book, "runs", "record")[0] == 0
-    assert Records(book).path("01").read_bytes() == before
+    assert Records(book).build_path("01").read_bytes() == before
 
     code, said = run(book, "book", "build")
     assert "5 runs read" in said and "0 stale" in said
@@ -86,12 +86,12 @@ def test_a_refuted_run_is_trained_again(book):
     run(book, "book", "runs", "--only", "01")
     run(book, "runs", "record")
     records = Records(book)
-    rows = records.load("01")
+    rows = records.load_rows("01")
     wrong = {key: dict(row) for key, row in rows.items()}
     for row in wrong.values():
         row["first"] = [2 * loss for loss in row["first"]]
-        row["sum"] = checksum(row)
-    records.write("01", wrong.values())
+        row["sum"] = compute_checksum(row)
+    records.write_rows("01", wrong.values())
     code, said = run(book, "book", "build")
     assert code == 1 and "5 recorded runs are stale" in said and "01-mean" in said
     code, said = run(book, "book", "runs", "--only", "01")
@@ -99,7 +99,7 @@ def test_a_refuted_run_is_trained_again(book):
     assert len(list((book / ".labkit" / "runs").glob("*.json"))) == 5
     run(book, "runs", "record")
     assert "0 stale" in run(book, "book", "build")[1]
-    assert [row["first"] for row in Records(book).load("01").values()] == [
+    assert [row["first"] for row in Records(book).load_rows("01").values()] == [
         row["first"] for row in rows.values()
     ]
 
@@ -122,7 +122,7 @@ def test_runs_that_are_killed_go_on_and_lose_what_was_in_hand_only(book, monkeyp
     assert run(book, "book", "runs", "--only", "01")[0] == 0
     store = Store(book)
     asked_for = asked.read_runs(book, "book", "01_one")
-    assert len(asked_for) == 5 and all(store.get(one) for one in asked_for)
+    assert len(asked_for) == 5 and all(store.read_record(one) for one in asked_for)
 
 
 @pytest.mark.slow
@@ -135,8 +135,8 @@ def test_a_kill_while_recording_loses_nothing(book, monkeypatch):
         time.sleep(chance.uniform(1.0, 4.0))
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        there = set(Records(book).load("01"))
+        there = set(Records(book).load_rows("01"))
         there |= {path.stem for path in (book / ".labkit" / "runs").glob("[0-9a-f]*.json")}
         assert sorted(there) == keys
     assert run(book, "runs", "record")[0] == 0
-    assert sorted(Records(book).load("01")) == keys
+    assert sorted(Records(book).load_rows("01")) == keys

@@ -2,7 +2,7 @@
 
 import pytest
 
-from labkit.experiments.claims import claim, collecting
+from labkit.experiments.claims import claim, collect_claims
 from press.book import chapters
 from press.book.cells import (
     Trial,
@@ -49,9 +49,9 @@ def test_claims_are_collected_by_each_block_around_them(capsys):
     def make(name):
         claim(name, "{mean}", 1.0, source="s", criterion="> 0", kind="exact")
 
-    with collecting() as outer:
+    with collect_claims() as outer:
         make("01-a")
-        with collecting() as inner:
+        with collect_claims() as inner:
             make("01-b")
     make("01-c")
     assert [made.id for made in outer] == ["01-a", "01-b"]

@@ -128,11 +128,11 @@ def test_free_is_what_is_free_and_ours(device, monkeypatch, part, left, free):
 
 
 def test_as_many_runs_train_together_as_our_part_holds(device, monkeypatch):
-    monkeypatch.setattr(groups, "need", lambda run: Need(GIB))
-    assert groups.fitting(TINY, GPU) == 18  # a fifth of 90
+    monkeypatch.setattr(groups, "estimate_need", lambda run: Need(GIB))
+    assert groups.count_fitting_runs(TINY, GPU) == 18  # a fifth of 90
     give(monkeypatch, "0.25")
-    assert groups.fitting(TINY, GPU) == 5
-    assert [len(t) for t in groups.tasks([TINY] * 10, GPU)] == [5, 5]
+    assert groups.count_fitting_runs(TINY, GPU) == 5
+    assert [len(t) for t in groups.group_runs([TINY] * 10, GPU)] == [5, 5]
 
 
 # -- where labkit first touches a GPU -----------------------------------------------------------
@@ -169,7 +169,7 @@ def test_workers_and_the_process_over_them_divide_the_part(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     give(monkeypatch, "0.5")
     engine = processes.Processes(tmp_path, GPU)
-    engine.train([(replace(TINY, seed=seed),) for seed in range(8)])
+    engine.train_tasks([(replace(TINY, seed=seed),) for seed in range(8)])
     engine.close()
     parts = [float(one.environment["LABKIT_GPU_FRACTION"]) for one in workers.made]
     assert set(parts) == set(device.limits) == {each}
@@ -183,7 +183,7 @@ def test_workers_on_gpus_that_were_named_count_as_on_one(device, workers, monkey
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
     give(monkeypatch, "0.4")
     engine = processes.Processes(tmp_path, GPU)
-    engine.train([(TINY,)])
+    engine.train_tasks([(TINY,)])
     engine.close()
     assert device.limits == [0.1] and "CUDA_VISIBLE_DEVICES" not in workers.made[0].environment
 
@@ -194,7 +194,7 @@ def test_without_a_word_and_on_a_cpu_workers_are_told_nothing(
     for where, part in ((GPU, ""), ("cpu", "0.5")):
         give(monkeypatch, part)
         engine = processes.Processes(tmp_path, where)
-        engine.train([(TINY,)])
+        engine.train_tasks([(TINY,)])
         engine.close()
     assert device.limits == []
     assert all("LABKIT_GPU_FRACTION" not in one.environment for one in workers.made)
@@ -206,22 +206,22 @@ def test_a_part_that_is_none_stops_a_sweep_before_a_worker_starts(
     give(monkeypatch, "2")
     for name in ("processes", "serial"):
         with pytest.raises(ValueError, match="LABKIT_GPU_FRACTION must be above 0"):
-            make_engine(tmp_path, GPU, name).train([(TINY,)])
+            make_engine(tmp_path, GPU, name).train_tasks([(TINY,)])
     assert workers.made == []
 
 
 def test_a_worker_takes_what_its_engine_left_to_it(device, monkeypatch):
     monkeypatch.setattr(os, "setsid", lambda: None)
     give(monkeypatch, "0.1")
-    processes.begin(os.getppid(), "cpu")
+    processes.initialize_worker(os.getppid(), "cpu")
     assert device.limits == []
-    processes.begin(os.getppid(), GPU)
+    processes.initialize_worker(os.getppid(), GPU)
     assert device.limits == [0.1]
 
 
 def test_the_serial_engine_has_the_whole_part(device, monkeypatch, tmp_path):
     give(monkeypatch, "0.3")
-    serial.Serial(tmp_path, GPU).train([])
+    serial.Serial(tmp_path, GPU).train_tasks([])
     assert device.limits == [0.3]
 
 
@@ -254,9 +254,9 @@ def test_after_each_task_a_gpu_gets_its_memory_back(device, monkeypatch, tmp_pat
         assert device.emptied == 0
         return [record() for _ in runs] if not fails else 1 / 0
 
-    monkeypatch.setattr(task, "perform", perform)
+    monkeypatch.setattr(task, "train_runs", perform)
     with pytest.raises(ZeroDivisionError) if fails else nullcontext():
-        task.complete((TINY,), Store(tmp_path))
+        task.complete_task((TINY,), Store(tmp_path))
     assert device.emptied == 1
 
 
@@ -270,9 +270,9 @@ def test_workers_without_work_end_and_work_starts_new_ones(monkeypatch, tmp_path
         return [child for child in children if "popen_loky_posix" in " ".join(child.cmdline())]
 
     for seed in (1, 2):
-        engine.train([(replace(TINY, seed=seed),)])
+        engine.train_tasks([(replace(TINY, seed=seed),)])
         psutil.wait_procs(working(), timeout=120)
-        assert working() == [] and Store(tmp_path).get(replace(TINY, seed=seed)) is not None
+        assert working() == [] and Store(tmp_path).read_record(replace(TINY, seed=seed)) is not None
     engine.close()
 
 
@@ -286,8 +286,8 @@ def test_closing_a_lab_frees_and_says_what_is_left(device, monkeypatch, tmp_path
     monkeypatch.setattr("labkit.experiments.lab.publish", publish)
     said = {"kernel": "1G", "run": "300M"}
     lab = Lab("x", size="book", seed=0, memory=said)
-    lab.store.put(TINY, record(), peak_bytes=200 * 2**20)
-    lab.store.put(replace(TINY, seed=7), record(), peak_bytes=GIB)
+    lab.store.write_record(TINY, record(), peak_bytes=200 * 2**20)
+    lab.store.write_record(replace(TINY, seed=7), record(), peak_bytes=GIB)
     lab._counted = {TINY.key()}
     lab.close()
     words = capsys.readouterr().out
@@ -302,35 +302,37 @@ def test_closing_a_lab_frees_and_says_what_is_left(device, monkeypatch, tmp_path
 # -- declaring ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("memory", [{"kernel": "1G"}, {}, {"kernel": "1G", "run": "1G", "all": 1}])
 def test_a_chapter_declares_both_parts_or_none(memory):
-    assert courtesy.declared(None) == {}
+    assert courtesy.read_declared_memory(None) == {}
     with pytest.raises(ValueError, match="memory must name kernel and run, as in"):
         Lab("x", size="book", seed=0, memory=memory)
 
 
 def test_a_chapter_declares_bytes_above_0():
     with pytest.raises(ValueError, match="memory must be a number of bytes above 0"):
-        courtesy.declared({"kernel": "much", "run": "1G"})
+        courtesy.read_declared_memory({"kernel": "much", "run": "1G"})
 
 
 def test_the_largest_run_counts_by_device(tmp_path):
     near, far = Store(tmp_path), Store(tmp_path, GPU)
     runs = [replace(TINY, seed=seed) for seed in range(4)]
     for run, peak, together in zip(runs, (5, 7, 90, 6), (1, 1, 8, 1), strict=True):
-        near.put(run, record(), peak_bytes=peak, together=together)
-    far.put(runs[0], record(), peak_bytes=9)
-    far.put(runs[1], record(), peak_bytes=41, together=4)
+        near.write_record(run, record(), peak_bytes=peak, together=together)
+    far.write_record(runs[0], record(), peak_bytes=9)
+    far.write_record(runs[1], record(), peak_bytes=41, together=4)
     keys = {run.key() for run in runs} | {"gone"}
-    assert courtesy.largest(near.folder, keys) == {"run_bytes": 7, "gpu_bytes": 0}
-    assert courtesy.largest(far.folder, keys) == {"run_bytes": 0, "gpu_bytes": 11}
-    assert courtesy.largest(near.folder, []) == {"run_bytes": 0, "gpu_bytes": 0}
+    assert courtesy.find_peak_memory(near.folder, keys) == {"run_bytes": 7, "gpu_bytes": 0}
+    assert courtesy.find_peak_memory(far.folder, keys) == {"run_bytes": 0, "gpu_bytes": 11}
+    assert courtesy.find_peak_memory(near.folder, []) == {"run_bytes": 0, "gpu_bytes": 0}
 
 
 def test_only_what_was_declared_for_is_compared(monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", None)
-    assert courtesy.comparable("book", "processes")
-    assert not any(courtesy.comparable(*one) for one in [("gpu", "processes"), ("book", "serial")])
+    assert courtesy.is_comparable("book", "processes")
+    assert not any(
+        courtesy.is_comparable(*one) for one in [("gpu", "processes"), ("book", "serial")]
+    )
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    assert not courtesy.comparable("book", "processes")
+    assert not courtesy.is_comparable("book", "processes")
 
 
 COST = {"cpu_seconds": 9.0, "memory": {"kernel": 100 * 2**20, "run": 8 * 2**20}}
@@ -391,6 +393,6 @@ def test_the_build_reads_the_summary_and_goes_red(tmp_path, capsys):
 def test_every_chapter_declares_its_memory_and_gives_it_back(chapter):
     cells = cells_of(chapter.source.read_text(encoding="utf-8"))
     code = [cell.source for cell in cells if cell.kind == "code"]
-    found = courtesy.declared(read_declared(code, "memory"))
+    found = courtesy.read_declared_memory(read_declared(code, "memory"))
     assert 2**28 < found["kernel"] < 4 * GIB and 2**28 < found["run"] < 4 * GIB
     assert cells[-1].kind == "code" and cells[-1].source.startswith("lab.close()")

@@ -10,8 +10,8 @@ from labkit.attention import Attention
 from labkit.context import Context
 from labkit.corpora import Markov
 from labkit.corpora.ngrams import ngram_loss
-from labkit.experiments.replicates import need
-from labkit.experiments.run import Run, execute
+from labkit.experiments.replicates import estimate_need
+from labkit.experiments.run import Run, execute_run
 from labkit.model import DEPARTURES, Departure, ModelConfig
 from labkit.placements.sphere import unit
 from labkit.probes import lengths
@@ -173,8 +173,10 @@ def test_without_attention_a_run_learns_what_one_symbol_tells():
     data = Markov(batch=32, time=16, symbols=6, concentration=0.3)
     model = Departure(dim=16, depth=1, heads=2, vocab=6, context=16, differs="no attention")
     blind = Run(model, data, TrainConfig(steps=150, lr=1e-2))
-    test = execute(blind).probes["test"]["loss"]
-    assert "not all" in need(blind).reason, "with weights that are not trained it trains alone"
+    test = execute_run(blind).probes["test"]["loss"]
+    assert "not all" in estimate_need(blind).reason, (
+        "with weights that are not trained it trains alone"
+    )
     # It has seen 77,000 symbols, and counts of those are right to a few thousandths.
     assert test == pytest.approx(ngram_loss(data, 2, steps=150), abs=0.01)
 

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from labkit import Record, units
-from labkit.experiments import Experiment, execute, filling, sweep
+from labkit.experiments import Experiment, execute_run, filling, sweep
 from labkit.experiments.engines import base, limits, make_engine, processes
 from labkit.experiments.engines import bench as engines_bench
-from labkit.experiments.engines.locks import alone
+from labkit.experiments.engines.locks import lock_runs
 from labkit.experiments.engines.processes import Processes
 from labkit.experiments.engines.serial import Serial
-from labkit.experiments.engines.task import complete
+from labkit.experiments.engines.task import complete_task
 from labkit.experiments.engines.waiting import Waiting
-from labkit.experiments.replay import replay
+from labkit.experiments.replay import replay_run
 from labkit.experiments.store import CODE, Store, read_entry
 from press import cli
 from press.book.cells import book_chapter
@@ -54,7 +54,7 @@ def engine(root):
 
 def failure(engine, tasks=TASKS, **options) -> str:
     with pytest.raises(RuntimeError) as caught:
-        engine.train(tasks, **options)
+        engine.train_tasks(tasks, **options)
     return str(caught.value)
 
 
@@ -66,8 +66,8 @@ def become(monkeypatch, what) -> None:
 def test_workers_share_the_tasks_and_stay_for_the_next_call(engine, monkeypatch, root):
     become(monkeypatch, worker_tasks.note)
     done = []
-    engine.train(TASKS[:6], done=done.append)
-    engine.train([TASKS[6] + TASKS[7]], done=done.append)
+    engine.train_tasks(TASKS[:6], done=done.append)
+    engine.train_tasks([TASKS[6] + TASKS[7]], done=done.append)
     assert done == [1] * 6 + [2]
     assert len(list(root.glob("*.pid"))) == 2, "they start once"
     assert sum(len(p.read_text()) for p in root.glob("*.pid")) == 7
@@ -76,7 +76,7 @@ def test_workers_share_the_tasks_and_stay_for_the_next_call(engine, monkeypatch,
 def test_a_worker_stays_although_its_runs_hold_much(engine, monkeypatch, root):
     monkeypatch.setattr(engine.pool, "slots", 1)
     become(monkeypatch, worker_tasks.hold_half_a_gigabyte)
-    engine.train(TASKS[:3])
+    engine.train_tasks(TASKS[:3])
     assert [path.read_text() for path in root.glob("*.pid")] == ["+++"]
 
 
@@ -86,14 +86,14 @@ def test_a_worker_takes_large_pages_unless_glibc_is_told_otherwise(engine, monke
     if told:
         monkeypatch.setenv("GLIBC_TUNABLES", told)
     become(monkeypatch, worker_tasks.tell_tunables)
-    engine.train(TASKS[:1])
+    engine.train_tasks(TASKS[:1])
     assert (root / "heard").read_text() == (told or "glibc.malloc.hugetlb=1")
 
 
 def test_a_worker_that_dies_once_is_replaced(engine, monkeypatch, caplog):
     become(monkeypatch, worker_tasks.die_once)
     done = []
-    engine.train(TASKS[:3], done=done.append)
+    engine.train_tasks(TASKS[:3], done=done.append)
     assert done == [1] * 3
     assert caplog.text.count("SIGKILL") == 1 and "trained once more" in caplog.text
 
@@ -118,11 +118,11 @@ def test_a_run_that_hangs_or_leaks_is_ended_and_its_place_goes_on(engine, monkey
     peak = re.search(r"MemoryError: the run may hold 700 MiB.* held", said)
     assert peak and "LABKIT_RUN_MEMORY" in said and "LABKIT_SLOTS" in said, said
     become(monkeypatch, worker_tasks.answer)
-    engine.train(TASKS[:2])
+    engine.train_tasks(TASKS[:2])
 
 
 def test_workers_that_cannot_start_end_the_sweep(engine, monkeypatch):
-    monkeypatch.setattr(processes, "begin", os.abort)
+    monkeypatch.setattr(processes, "initialize_worker", os.abort)
     said = failure(engine)
     assert "2 times, the last time: no worker started" in said
     assert "more were not begun: no worker starts here" in said
@@ -137,7 +137,7 @@ def test_an_interrupted_sweep_ends_what_is_in_hand_and_begins_nothing_more(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        engine.train(TASKS, done=interrupt)
+        engine.train_tasks(TASKS, done=interrupt)
     assert len((root / "log").read_text()) <= 5, "two ended, two in hand, one in between"
     become(monkeypatch, worker_tasks.sleep_long)
 
@@ -148,11 +148,11 @@ def test_an_interrupted_sweep_ends_what_is_in_hand_and_begins_nothing_more(
 
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        engine.train(TASKS[4:6], done=interrupt_two)
+        engine.train_tasks(TASKS[4:6], done=interrupt_two)
     assert time.monotonic() - began < 60
     become(monkeypatch, worker_tasks.answer)
-    engine.train(TASKS)  # and it can be used again
-    assert all(Store(root).get(run) is not None for run in RUNS)
+    engine.train_tasks(TASKS)  # and it can be used again
+    assert all(Store(root).read_record(run) is not None for run in RUNS)
 
 
 # -- limits, locks, turns -----------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_other_memory_is_refused(text):
 
 def test_each_worker_has_its_share_of_the_machine(engine):
     assert engine.memory == limits.machine_memory() // 2 > 0
-    assert limits.resident() > 2**20
+    assert limits.count_resident_bytes() > 2**20
 
 
 @pytest.mark.parametrize("seconds", ["0", "-3", "soon", "inf", "nan"])
@@ -205,12 +205,12 @@ def test_two_trainers_of_one_run_take_turns_and_leave_no_lock(root):
     store, order = Store(root), []
 
     def trainer(name: str, runs, seconds: float) -> None:
-        with alone(runs, store):
+        with lock_runs(runs, store):
             order.append(f"{name} in")
             time.sleep(seconds)
             order.append(f"{name} out")
 
-    with alone(TASKS[0], store):
+    with lock_runs(TASKS[0], store):
         threads = [
             threading.Thread(target=trainer, args=("same", TASKS[0] + TASKS[1], 0)),
             threading.Thread(target=trainer, args=("same", TASKS[1] + TASKS[0], 0)),
@@ -226,13 +226,13 @@ def test_two_trainers_of_one_run_take_turns_and_leave_no_lock(root):
     assert list(store.folder.iterdir()) == []
 
     # One who waited holds a lock that its last holder removed; a newcomer must not pass by it.
-    with alone(TASKS[0], store):
+    with lock_runs(TASKS[0], store):
         waiter = threading.Thread(target=trainer, args=("waiter", TASKS[0], 0.5))
         waiter.start()
         time.sleep(0.2)
     while "waiter in" not in order:
         time.sleep(0.01)
-    with alone(TASKS[0], store):
+    with lock_runs(TASKS[0], store):
         assert order[-1] == "waiter out"
     waiter.join()
     assert list(store.folder.iterdir()) == []
@@ -245,10 +245,10 @@ def test_where_files_cannot_be_locked_runs_train_all_the_same(root, monkeypatch)
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    assert complete(TASKS[0], Store(root)) == 1
+    assert complete_task(TASKS[0], Store(root)) == 1
     monkeypatch.setattr(fcntl, "flock", lambda *words: (_ for _ in ()).throw(OSError(5, "no")))
     with pytest.raises(OSError, match="no"):
-        complete(TASKS[1], Store(root))
+        complete_task(TASKS[1], Store(root))
 
 
 def test_a_task_is_completed_once_and_says_how(root):
@@ -261,11 +261,11 @@ def test_a_task_is_completed_once_and_says_how(root):
         def __exit__(self, *error):
             slots.append("given back")
 
-    assert complete(TASKS[0] + TASKS[1], store, Slot, engine="toy") == 2
-    assert complete(TASKS[1] + TASKS[2], store, Slot, engine="toy") == 1
-    assert complete(TASKS[2], store, Slot) == 0
+    assert complete_task(TASKS[0] + TASKS[1], store, Slot, engine="toy") == 2
+    assert complete_task(TASKS[1] + TASKS[2], store, Slot, engine="toy") == 1
+    assert complete_task(TASKS[2], store, Slot) == 0
     assert slots == ["held", "given back"] * 2, "who has nothing to train takes no slot"
-    made = [read_entry(store.path(run))["made"] for run in RUNS[:3]]
+    made = [read_entry(store.build_path(run))["made"] for run in RUNS[:3]]
     assert [(m["engine"], m["together"]) for m in made] == [("toy", 2), ("toy", 2), ("toy", 1)]
 
 
@@ -277,12 +277,12 @@ def test_tasks_wait_for_their_turn_and_failures_for_the_end():
 
     tasks = iter(waiting)
     for why in ("because", "what\nit said last"):
-        waiting.attempt(next(tasks), partial(fail, why))
-    waiting.stop("full")
-    waiting.stop("and more")
+        waiting.attempt_task(next(tasks), partial(fail, why))
+    waiting.cancel_remaining("full")
+    waiting.cancel_remaining("and more")
     assert list(tasks) == []
     with pytest.raises(RuntimeError) as caught:
-        waiting.check()
+        waiting.raise_first_failure()
     assert str(caught.value).splitlines() == [
         "2 of 4 tasks failed; the first:",
         str(RUNS[0]),
@@ -295,37 +295,37 @@ def test_tasks_wait_for_their_turn_and_failures_for_the_end():
 def test_no_task_is_begun_that_would_end_too_late():
     waiting = Waiting(TASKS, until=time.monotonic() + 1)
     tasks = iter(waiting)
-    waiting.attempt(next(tasks), lambda: time.sleep(0.4))
-    waiting.attempt(next(tasks), lambda: time.sleep(0.4))
+    waiting.attempt_task(next(tasks), lambda: time.sleep(0.4))
+    waiting.attempt_task(next(tasks), lambda: time.sleep(0.4))
     assert list(tasks) == []
-    waiting.check()
+    waiting.raise_first_failure()
 
 
 # -- from runs to records -----------------------------------------------------------------------
 def test_runs_are_read_once_each_and_filled_by_an_engine(root):
     engine = Serial(root)
     store = engine.store
-    found, missing = filling.read([*RUNS[:2], RUNS[0]], store)
+    found, missing = filling.read_records([*RUNS[:2], RUNS[0]], store)
     assert found == {} and missing == RUNS[:2]
-    first = filling.fill(RUNS[:1], store, engine)
-    found, missing = filling.read([*RUNS[:2], RUNS[0]], store)
+    first = filling.train_and_read(RUNS[:1], store, engine)
+    found, missing = filling.read_records([*RUNS[:2], RUNS[0]], store)
     assert found == first and missing == RUNS[1:2]
 
 
 def test_a_record_that_is_not_there_in_the_end_is_an_error(root):
     class Idle(Serial):
-        def train(self, tasks, done=lambda runs: None, until=None):
+        def train_tasks(self, tasks, done=lambda runs: None, until=None):
             pass
 
     engine = Idle(root)
     with pytest.raises(RuntimeError, match="2 of 2 have none"):
-        filling.fill(RUNS[:2], engine.store, engine)
+        filling.train_and_read(RUNS[:2], engine.store, engine)
 
 
 def test_the_serial_engine_reports_failures_and_stops_at_a_full_disk(root, monkeypatch):
     engine, bad = Serial(root), replace(RUNS[1], model=replace(RUNS[1].model, vocab=4))
     said = failure(engine, [(bad,), TASKS[0]])
-    assert said.startswith("1 of 2 tasks failed") and engine.store.get(RUNS[0]) is not None
+    assert said.startswith("1 of 2 tasks failed") and engine.store.read_record(RUNS[0]) is not None
 
     def full(*words):
         raise OSError(28, "No space left on device")
@@ -343,17 +343,17 @@ def test_a_sweep_of_an_experiment_gives_its_results_by_label(root):
     assert [row for row, _ in results] == [
         {"lr": lr, "seed": s} for lr in (1e-3, 3e-3) for s in (0, 1)
     ]
-    assert results.rows[3][1].losses == execute(experiment.runs()[3][1]).losses
+    assert results.rows[3][1].losses == execute_run(experiment.runs()[3][1]).losses
     with pytest.raises(TypeError, match="got a tuple in the list; hand in the Experiment itself"):
         sweep(experiment.runs(), "serial", root=root)
 
 
 def test_a_sweep_trains_each_run_once_and_returns_records_in_order(root, capsys):
     runs = [RUNS[1], RUNS[0], RUNS[1]]
-    Store(root).put(RUNS[1], Record(losses=[1.0], steps=1))
+    Store(root).write_record(RUNS[1], Record(losses=[1.0], steps=1))
     records = sweep(runs, "serial", root=root)
     assert [record.losses for record in records][::2] == [[1.0], [1.0]]
-    assert records[1] == Store(root).get(RUNS[0])
+    assert records[1] == Store(root).read_record(RUNS[0])
     said = capsys.readouterr().err
     assert said.startswith("1 runs are stored, 1 train\n")
     assert sweep(runs, "serial", root=root) == records and capsys.readouterr().err == ""
@@ -363,25 +363,25 @@ def test_a_sweep_replays_what_other_code_trained_and_trains_again_what_differs(r
     """One run of each configuration is replayed; what it says holds for every seed of it."""
     other = [replace(run, train=replace(run.train, lr=0.02)) for run in RUNS[:2]]
     runs, store = [*RUNS[:2], *other], Store(root)
-    right = {one.key(): execute(one) for one in runs}
+    right = {one.key(): execute_run(one) for one in runs}
     for one in RUNS[:2]:
-        store.put(one, right[one.key()], code="another")
+        store.write_record(one, right[one.key()], code="another")
     for one in other:
-        store.put(one, replace(right[one.key()], losses=[9.0, 8.0, 7.0]), code="another")
+        store.write_record(one, replace(right[one.key()], losses=[9.0, 8.0, 7.0]), code="another")
     wrong = replace(RUNS[2], train=replace(RUNS[2].train, lr=0.03))
-    store.put(wrong, Record(losses=[5.0], steps=1))  # of this very code: nothing to replay
+    store.write_record(wrong, Record(losses=[5.0], steps=1))  # of this very code: nothing to replay
     asked = []
     monkeypatch.setattr(
-        filling, "replay", lambda one, *words: asked.append(one) or replay(one, *words)
+        filling, "replay_run", lambda one, *words: asked.append(one) or replay_run(one, *words)
     )
     records = sweep([*runs, wrong], "serial", root=root)
-    assert [run.configuration() for run in asked] == [
-        runs[0].configuration(),
-        runs[2].configuration(),
+    assert [run.hash_configuration() for run in asked] == [
+        runs[0].hash_configuration(),
+        runs[2].hash_configuration(),
     ]
     assert [record.losses for record in records[:4]] == [right[one.key()].losses for one in runs]
     assert records[4].losses == [5.0]
-    made = [read_entry(store.path(one))["made"]["code"] for one in runs]
+    made = [read_entry(store.build_path(one))["made"]["code"] for one in runs]
     assert made == ["another", "another", CODE, CODE], "what is right stays as it was"
 
 
@@ -391,11 +391,11 @@ def test_a_root_stays_where_it_was_when_the_engine_was_made(root, monkeypatch):
     place = Path("book")
     serial, workers, store = make_engine(place, name="serial"), make_engine(place), Store(place)
     monkeypatch.chdir(root / "elsewhere")
-    serial.train(TASKS[:1])
-    assert store.get(RUNS[0]) is not None and (root / "book" / ".labkit" / "slots").is_dir()
-    workers.train(TASKS[1:2])
+    serial.train_tasks(TASKS[:1])
+    assert store.read_record(RUNS[0]) is not None and (root / "book" / ".labkit" / "slots").is_dir()
+    workers.train_tasks(TASKS[1:2])
     workers.close()
-    assert store.get(RUNS[1]) is not None
+    assert store.read_record(RUNS[1]) is not None
     assert list((root / "elsewhere").iterdir()) == []
 
 

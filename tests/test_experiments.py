@@ -17,7 +17,7 @@ import torch
 import labkit
 from labkit import ModelConfig, Record, TrainConfig
 from labkit.corpora import Digits, Markov, Text
-from labkit.experiments import Experiment, Lab, Results, Run, execute
+from labkit.experiments import Experiment, Lab, Results, Run, execute_run
 from labkit.experiments.engines.processes import Processes
 from labkit.experiments.lab import MissingRuns
 from labkit.experiments.store import Store
@@ -84,8 +84,8 @@ assert code_hash() == CODE, "what this process runs, not what was written since"
 code_hash.cache_clear()
 assert code_hash() != CODE
 store = Store(Path())
-store.put(TINY, Record(losses=[1.0], steps=1))
-assert read_entry(store.path(TINY))["made"]["code"] == CODE
+store.write_record(TINY, Record(losses=[1.0], steps=1))
+assert read_entry(store.build_path(TINY))["made"]["code"] == CODE
 assert TINY.key() == key
 print(key)
 """
@@ -104,9 +104,9 @@ def test_a_record_names_the_code_that_was_imported_and_a_key_names_none(tmp_path
 def test_the_store_returns_what_was_put():
     run, record = TINY, Record(losses=[1.0, 0.5], steps=2, probes={"test": {"loss": 0.25}})
     store = Store(Path.cwd())
-    assert store.get(run) is None
-    store.put(run, record)
-    assert store.get(run) == record
+    assert store.read_record(run) is None
+    store.write_record(run, record)
+    assert store.read_record(run) == record
     assert [p.name for p in store.folder.iterdir()] == [f"{run.key()}.json"]
 
 
@@ -122,11 +122,11 @@ def test_the_store_returns_what_was_put():
 )
 def test_a_damaged_record_is_noticed_and_said(damage):
     store = Store(Path.cwd())
-    store.put(TINY, Record(losses=[1.0, 0.5], steps=2))
-    path = store.path(TINY)
+    store.write_record(TINY, Record(losses=[1.0, 0.5], steps=2))
+    path = store.build_path(TINY)
     path.write_text(damage(path.read_text()))
     with pytest.warns(UserWarning, match=r"is damaged .*; its run trains again"):
-        assert store.get(TINY) is None
+        assert store.read_record(TINY) is None
 
 
 def test_a_run_of_what_labkit_cannot_write_down_is_refused():
@@ -141,29 +141,29 @@ def test_a_run_of_what_labkit_cannot_write_down_is_refused():
 
 def test_a_record_under_another_run_s_name_is_refused():
     store, other = Store(Path.cwd()), replace(TINY, seed=1)
-    store.put(TINY, Record(losses=[1.0], steps=1))
-    store.path(other).write_text(store.path(TINY).read_text())
+    store.write_record(TINY, Record(losses=[1.0], steps=1))
+    store.build_path(other).write_text(store.build_path(TINY).read_text())
     with pytest.warns(UserWarning, match="it belongs to another run"):
-        assert store.get(other) is None
-    assert store.get(TINY) is not None
+        assert store.read_record(other) is None
+    assert store.read_record(TINY) is not None
 
 
 def test_a_kill_while_writing_leaves_the_old_record():
     store = Store(Path.cwd())
-    store.put(TINY, Record(losses=[1.0], steps=1))
+    store.write_record(TINY, Record(losses=[1.0], steps=1))
     program = (
         "import os, signal\nfrom pathlib import Path\n"
         "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
         "from labkit import Record\nfrom labkit.experiments.store import Store\n"
         "from tests.test_experiments import TINY\n"
-        "Store(Path.cwd()).put(TINY, Record(losses=[9.0], steps=9))\n"
+        "Store(Path.cwd()).write_record(TINY, Record(losses=[9.0], steps=9))\n"
     )
     home = Path(labkit.__file__).parents[1]
     done = subprocess.run(
         [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(home)}, check=False
     )
     assert done.returncode == -signal.SIGKILL
-    assert store.get(TINY) == Record(losses=[1.0], steps=1)
+    assert store.read_record(TINY) == Record(losses=[1.0], steps=1)
 
 
 def test_no_more_processes_hold_a_slot_than_there_are_slots(monkeypatch, tmp_path):
@@ -205,14 +205,14 @@ def test_slots_must_be_a_number(monkeypatch):
 def test_the_engine_trains_as_this_process_does():
     engine = Processes(Path.cwd())
     try:
-        engine.train([(TINY,), (LANGUAGE,)])
+        engine.train_tasks([(TINY,), (LANGUAGE,)])
     finally:
         engine.close()
     for run in (TINY, LANGUAGE):
-        stored = Store(Path.cwd()).get(run)
+        stored = Store(Path.cwd()).read_record(run)
         assert stored is not None
         # one thread here and there: the same arithmetic
-        assert stored.losses == execute(run).losses
+        assert stored.losses == execute_run(run).losses
 
 
 def test_a_run_that_fails_is_reported_and_the_others_finish():
@@ -220,10 +220,10 @@ def test_a_run_that_fails_is_reported_and_the_others_finish():
     engine = Processes(Path.cwd())
     try:
         with pytest.raises(RuntimeError, match=r"1 of 2 tasks failed(?s:.)*needs a Transformer"):
-            engine.train([(bad,), (TINY,)])
+            engine.train_tasks([(bad,), (TINY,)])
     finally:
         engine.close()
-    assert Store(Path.cwd()).get(TINY) is not None
+    assert Store(Path.cwd()).read_record(TINY) is not None
 
 
 def test_a_lab_trains_only_what_is_missing():
@@ -257,7 +257,7 @@ def test_a_run_that_two_experiments_share_is_counted_once(capsys):
     lab = Lab("x", size="smoke", seed=0)
     for seed in (0, 1):
         record = Record(losses=[], steps=3, cpu_seconds=5.0, provenance={"seed": seed})
-        lab.store.put(replace(TINY, seed=seed), record)
+        lab.store.write_record(replace(TINY, seed=seed), record)
     for seeds, expected in (([0], "; 5 CPU-seconds"), ([0, 1], "; 5 CPU-seconds"), ([1], "; 0 ")):
         lab.run(Experiment(TINY, {"seed": seeds}))
         assert expected in capsys.readouterr().out
@@ -284,7 +284,7 @@ def test_a_lab_picks_by_its_size(monkeypatch):
 def test_a_lab_that_may_not_train_says_what_lacks_a_record(monkeypatch):
     monkeypatch.setenv("LABKIT_TRAIN", "never")
     lab = Lab("07_toy", size="book", seed=0)
-    lab.store.put(TINY, Record(losses=[1.0], steps=1, provenance={"seed": 0}))
+    lab.store.write_record(TINY, Record(losses=[1.0], steps=1, provenance={"seed": 0}))
     assert len(lab.run(Experiment(TINY, {"seed": [0]}))) == 1, "what is there is read"
     said = r"chapter 07_toy .* 2 of 3 runs have none; train them with: make runs ONLY=07$"
     with pytest.raises(MissingRuns, match=said):

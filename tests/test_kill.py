@@ -129,7 +129,7 @@ def stored(book: Path) -> set[str]:
     store, found = Store(book), set()
     for path in store.folder.glob("*.json"):
         entry = json.loads(path.read_text())
-        assert store.get(Run.from_dict(entry["run"])) is not None, f"{path} is damaged"
+        assert store.read_record(Run.from_dict(entry["run"])) is not None, f"{path} is damaged"
         found.add(path.name)
     return found
 

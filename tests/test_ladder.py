@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from labkit.experiments import Lab, Results, claim, ladder
-from labkit.experiments.claims import collecting
+from labkit.experiments.claims import collect_claims
 from labkit.experiments.filling import MissingRuns
 from labkit.training import Record
 
@@ -26,11 +26,11 @@ def read(run):
 
 
 def results(*rungs):
-    return ladder.results(rungs, LOSSES, read)
+    return ladder.read_results(rungs, LOSSES, read)
 
 
 def test_rates_are_tuned_with_one_seed_that_never_reports():
-    runs = ladder.wanted("S", ["pre"], read)
+    runs = ladder.list_wanted_runs("S", ["pre"], read)
     tuning, final = runs[:-5], runs[-5:]
     assert sorted(run.train.lr for run in tuning) == [
         *(0.001, 0.00316, 0.00562, 0.01, 0.0178, 0.0316, 0.1)
@@ -41,32 +41,36 @@ def test_rates_are_tuned_with_one_seed_that_never_reports():
 
 
 def test_nothing_reports_before_the_rates_are_there():
-    assert len(ladder.wanted("S", ["pre"], lambda run: None)) == len(ladder.COARSE)
-    assert ladder.final("S", "pre", lambda run: None) == []
+    assert len(ladder.list_wanted_runs("S", ["pre"], lambda run: None)) == len(ladder.COARSE)
+    assert ladder.list_final_runs("S", "pre", lambda run: None) == []
 
 
 def test_a_larger_rung_tunes_beside_the_best_rate_of_the_rung_below():
-    assert ladder.wanted("M", ["pre"], lambda run: None) == []
-    assert [run.train.lr for run in ladder.tuning("M", "pre", read)] == [0.00562, 0.01, 0.0178]
-    assert {run.model.dim for run in ladder.wanted("M", ["pre"], read)} == {64}
+    assert ladder.list_wanted_runs("M", ["pre"], lambda run: None) == []
+    assert [run.train.lr for run in ladder.list_tuning_runs("M", "pre", read)] == [
+        0.00562,
+        0.01,
+        0.0178,
+    ]
+    assert {run.model.dim for run in ladder.list_wanted_runs("M", ["pre"], read)} == {64}
 
     def moved(to):  # on the larger rung another rate would be best
         return lambda run: (
             read(run) if run.model.dim == 32 else record(run.seed, 1.4 + abs(run.train.lr - to))
         )
 
-    rates = [run.train.lr for run in ladder.tuning("M", "pre", moved(0.002))]
+    rates = [run.train.lr for run in ladder.list_tuning_runs("M", "pre", moved(0.002))]
     assert rates == [0.001, 0.00178, 0.00316, 0.00562, 0.01, 0.0178]
-    assert {run.train.lr for run in ladder.final("M", "pre", moved(0.002))} == {0.00178}
-    rates = [run.train.lr for run in ladder.tuning("M", "pre", moved(0.09))]
+    assert {run.train.lr for run in ladder.list_final_runs("M", "pre", moved(0.002))} == {0.00178}
+    rates = [run.train.lr for run in ladder.list_tuning_runs("M", "pre", moved(0.09))]
     assert rates == [0.00562, 0.01, 0.0178, 0.0316, 0.0562, 0.1]
-    assert {run.train.lr for run in ladder.final("M", "pre", moved(0.09))} == {0.1}
+    assert {run.train.lr for run in ladder.list_final_runs("M", "pre", moved(0.09))} == {0.1}
 
 
 def test_every_arm_of_a_rung_has_the_others_data_and_length():
-    runs = [ladder.base("S", arm) for arm in ladder.ARMS]
+    runs = [ladder.build_base_run("S", arm) for arm in ladder.ARMS]
     assert len({run.data for run in runs}) == len({run.train.steps for run in runs}) == 1
-    assert len({run.configuration() for run in runs}) == len(runs), "two arms are one"
+    assert len({run.hash_configuration() for run in runs}) == len(runs), "two arms are one"
 
 
 def test_a_lead_pairs_the_seeds_of_each_rung():
@@ -123,7 +127,7 @@ UP, DOWN = (0.011, 0.010, 0.009), (-0.011, -0.010, -0.009)
 
 
 def made(values, **options):
-    with collecting() as found:
+    with collect_claims() as found:
         claim("a-lead", "It leads by {mean:+.3f} on rung {rung}.", values,
               source="a test", criterion="> 0", kind="at", **options)  # fmt: skip
     return found[0]

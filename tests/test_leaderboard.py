@@ -12,9 +12,9 @@ from labkit.leaderboard import starter
 from labkit.leaderboard.compete import compete
 from labkit.leaderboard.contest import MAIN, Contest
 from labkit.leaderboard.entries import entries, entry
-from labkit.leaderboard.footprint import footprint
+from labkit.leaderboard.footprint import count_footprint
 from labkit.leaderboard.letters import letters
-from labkit.leaderboard.standings import Row, rank
+from labkit.leaderboard.standings import Row, rank_rows
 from labkit.model import ModelConfig
 from labkit.statistics.holm import adjusted
 from labkit.statistics.seeds import paired_p
@@ -64,24 +64,29 @@ def row(name, *values):
 
 
 def test_ranks_letters_and_what_diverged():
-    board = rank(
+    board = rank_rows(
         [row("worse", 2.0, 2.1, 1.95), row("lost", 1.0, None, 1.0), row("best", 1.0, 1.1, 0.9)], 1.0
     )
     assert [r.name for r in board.rows] == ["best", "worse", "lost"]
     assert [r.group for r in board.rows] == ["a", "b", "–"]
     assert board.rows[1].behind[0] == pytest.approx(61 / 60)
-    assert "diverged in 1 of 3" in str(board) and "not ranked: lost" in board.summary()
-    assert "told apart from it. 1 of 1 pairs" in board.summary()
-    assert "Before you believe the first place (10 steps a run): five other" in board.summary()
-    assert "One entry, best: nothing is compared" in rank([row("best", 1.0, 1.1)], 1.0).summary()
-    assert rank([row("lost", None, None)], 1.0).summary() == "Every entry diverged."
+    assert "diverged in 1 of 3" in str(board) and "not ranked: lost" in board.format_summary()
+    assert "told apart from it. 1 of 1 pairs" in board.format_summary()
+    assert (
+        "Before you believe the first place (10 steps a run): five other" in board.format_summary()
+    )
+    assert (
+        "One entry, best: nothing is compared"
+        in rank_rows([row("best", 1.0, 1.1)], 1.0).format_summary()
+    )
+    assert rank_rows([row("lost", None, None)], 1.0).format_summary() == "Every entry diverged."
 
 
 def test_equal_entries_are_not_told_apart():
-    board = rank([row("a", 1.0, 1.2, 1.1), row("b", 1.1, 1.0, 1.2)], 1.0)
+    board = rank_rows([row("a", 1.0, 1.2, 1.1), row("b", 1.1, 1.0, 1.2)], 1.0)
     assert {r.group for r in board.rows} == {"a"}
-    assert "Not distinguishable from it" in board.summary()
-    assert "believe" not in board.summary()
+    assert "Not distinguishable from it" in board.format_summary()
+    assert "believe" not in board.format_summary()
 
 
 # -- budget -----------------------------------------------------------------------------------
@@ -94,8 +99,8 @@ def test_the_budget_pays_as_many_steps_as_fit():
 
 
 def test_a_footprint_is_the_same_twice_and_grows():
-    small, large = (footprint(ModelConfig(dim=16, depth=n, context=8), 2, 8) for n in (1, 2))
-    assert small == footprint(ModelConfig(dim=16, depth=1, context=8), 2, 8)
+    small, large = (count_footprint(ModelConfig(dim=16, depth=n, context=8), 2, 8) for n in (1, 2))
+    assert small == count_footprint(ModelConfig(dim=16, depth=1, context=8), 2, 8)
     assert small.kept < large.kept and small.operations < large.operations
     assert (small.norms, large.norms) == (3, 5)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from labkit.experiments import Run
-from labkit.experiments.replicates import need
+from labkit.experiments.replicates import estimate_need
 from labkit.model import ModelConfig
 from labkit.muon import Muon, orthogonalize
 from labkit.training import TrainConfig, make_optimizer
@@ -58,4 +58,4 @@ def test_its_runs_train_alone():
     run = Run(
         ModelConfig(dim=16, depth=1, context=8), Markov(4, 8, 6), TrainConfig(3, optimizer="muon")
     )
-    assert "muon" in need(run).reason
+    assert "muon" in estimate_need(run).reason

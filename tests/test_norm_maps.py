@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from labkit.corpora import Digits, Text
-from labkit.experiments import Run, execute
+from labkit.experiments import Run, execute_run
 from labkit.model import ModelConfig
 from labkit.norms import DynamicTanh, LayerNorm
 from labkit.probes.norm_maps import bend, describe, norm_maps
@@ -62,7 +62,9 @@ def test_an_outlier_stands_on_one_token_alone():
 @pytest.mark.parametrize("activation", ["gelu", "swiglu"])
 def test_folding_leaves_the_answers(activation):
     config = ViTConfig(dim=16, depth=2, heads=2, norm="prep-batch", activation=activation)
-    told = execute(Run(config, Digits(16), TrainConfig(4), probes=("folding",))).probes["folding"]
+    told = execute_run(Run(config, Digits(16), TrainConfig(4), probes=("folding",))).probes[
+        "folding"
+    ]
     assert told["difference"] < 1e-4 and told["loss"][0] == pytest.approx(told["loss"][1], abs=1e-5)
     assert told["time"] > 0
 
@@ -77,4 +79,4 @@ def test_few_characters_are_the_first_ones():
 
 def test_a_norm_with_statistics_of_its_own_is_not_folded():
     run = Run(ViTConfig(dim=16, depth=1, heads=2), Digits(16), TrainConfig(2), probes=("folding",))
-    assert "LayerNorm" in execute(run).probes["folding"]["refused"]
+    assert "LayerNorm" in execute_run(run).probes["folding"]["refused"]

@@ -9,7 +9,7 @@ from torch import nn
 from labkit import ModelConfig, TrainConfig, check
 from labkit.corpora import Markov
 from labkit.experiments import Run, sweep
-from labkit.experiments.own import accept, own_norm, short, sources_of
+from labkit.experiments.own import own_norm, register_sources, sources_of, strip_hash
 from labkit.leaderboard import starter
 from labkit.norms import NORMS, make_norm
 
@@ -27,11 +27,11 @@ def test_a_file_becomes_a_norm_known_by_content(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(TEXT)
     name = own_norm(file)
-    assert short(name) == "test-abs" and name in NORMS
+    assert strip_hash(name) == "test-abs" and name in NORMS
     assert isinstance(make_norm(name, 4, eps=1e-3), nn.Module)
     assert own_norm(TEXT + "# a remark\n") == name
     other = own_norm(TEXT.replace("1e-6", "1e-5"))
-    assert other != name and short(other) == "test-abs"
+    assert other != name and strip_hash(other) == "test-abs"
     assert run(name).key() != run(other).key()
     x = torch.randn(3, 4)
     assert torch.allclose(make_norm(name, 4)(x), x / (x.abs().mean(-1, keepdim=True) + 1e-6))
@@ -40,7 +40,7 @@ def test_a_file_becomes_a_norm_known_by_content(tmp_path):
 def test_a_name_comes_from_the_file_where_the_class_has_none(tmp_path):
     file = tmp_path / "my_best_norm.py"
     file.write_text(TEXT.replace('    name = "test-abs"\n', ""))
-    assert short(own_norm(file)) == "my-best-norm"
+    assert strip_hash(own_norm(file)) == "my-best-norm"
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_a_neighbour_is_refused(tmp_path):
 def test_sources_travel_with_a_task_and_only_so():
     name = own_norm(TEXT)
     assert sources_of([run(name), run("rms")]) == {name: TEXT}
-    accept({name: TEXT})
+    register_sources({name: TEXT})
     with pytest.raises(ValueError, match="came as that of"):
-        accept({"other@000000000000": TEXT})
+        register_sources({"other@000000000000": TEXT})
 
 
 def test_workers_train_it_and_the_store_holds_its_name_only(tmp_path):

@@ -14,7 +14,7 @@ import pytest
 
 from labkit import TrainConfig
 from labkit.corpora import Digits
-from labkit.experiments import Run, execute
+from labkit.experiments import Run, execute_run
 from labkit.experiments.engines import make_engine, on_ray
 from labkit.experiments.engines.base import Lost
 from labkit.experiments.engines.on_ray import OnRay
@@ -35,8 +35,8 @@ QUIET = pytest.mark.filterwarnings(
 
 def same(store: Store, run: Run) -> bool:
     """Tell whether a stored record is what training here gives, to the last bit."""
-    record = store.get(run)
-    return record is not None and record.losses == execute(run).losses
+    record = store.read_record(run)
+    return record is not None and record.losses == execute_run(run).losses
 
 
 # --- without Ray ---
@@ -74,13 +74,15 @@ def test_a_task_needs_a_core_and_on_a_gpu_a_share_of_it(monkeypatch, tmp_path):
     asked = OnRay(tmp_path, "NVIDIA H200", "auto").needs
     assert asked == {"CPU": 1, "GPU": 0.5, "memory": 2 * 2**30}
     node = {"CPU": 8, "GPU": 2, "memory": 7 * 2**30}
-    assert on_ray.fit([node, {"CPU": 8}, node], asked) == 6
+    assert on_ray.count_fitting_tasks([node, {"CPU": 8}, node], asked) == 6
     with pytest.raises(RuntimeError, match=r"needs 1 CPU and 0.5 GPU and 2.0 GiB .*: 8 CPU; add"):
-        on_ray.fit([{"CPU": 8}], asked)
+        on_ray.count_fitting_tasks([{"CPU": 8}], asked)
 
 
 def test_what_is_sent_is_the_package_and_never_the_folder_around_it():
-    assert Path(on_ray.packages()[0]).name == "labkit" and str(HERE) not in on_ray.packages()
+    assert (
+        Path(on_ray.list_packages()[0]).name == "labkit" and str(HERE) not in on_ray.list_packages()
+    )
 
 
 def test_other_code_on_a_node_is_refused():
@@ -119,12 +121,12 @@ def engine(local, tmp_path):
 @pytest.mark.slow
 def test_ray_trains_as_this_process_does(engine):
     told = []
-    engine.train([(run,) for run in RUNS[:4]] + [tuple(RUNS[4:])], done=told.append)
+    engine.train_tasks([(run,) for run in RUNS[:4]] + [tuple(RUNS[4:])], done=told.append)
     assert all(same(engine.store, run) for run in RUNS[:4])
-    together = [engine.store.get(run) for run in RUNS[4:]]
+    together = [engine.store.read_record(run) for run in RUNS[4:]]
     assert [record.provenance["together"] for record in together] == [2, 2]
     for run, record in zip(RUNS[4:], together, strict=True):
-        assert record.losses == pytest.approx(execute(run).losses, rel=1e-5)
+        assert record.losses == pytest.approx(execute_run(run).losses, rel=1e-5)
     assert sorted(told) == [1, 1, 1, 1, 2]
     assert engine.slots == 2
     names = {path.name for path in engine.store.folder.iterdir()}
@@ -137,22 +139,24 @@ def test_a_task_that_fails_or_hangs_is_reported_and_the_others_finish(engine):
     bad, told = replace(TINY, probes=("residual-rms",)), []
     engine.timeout = 3
     with pytest.raises(RuntimeError) as failed:
-        engine.train([(bad,), (ENDLESS,), (RUNS[0],), (RUNS[1],)], done=told.append)
+        engine.train_tasks([(bad,), (ENDLESS,), (RUNS[0],), (RUNS[1],)], done=told.append)
     said = str(failed.value)
     assert said.startswith("2 of 4 tasks failed") and "needs a Transformer" in said
     assert "may take 3 seconds and was ended" in said
-    assert engine.store.get(RUNS[0]) and engine.store.get(RUNS[1]) and len(told) == 4
+    assert (
+        engine.store.read_record(RUNS[0]) and engine.store.read_record(RUNS[1]) and len(told) == 4
+    )
 
 
 @QUIET
 @pytest.mark.slow
 def test_nothing_begins_after_its_time_and_what_is_stored_is_not_trained(engine):
-    engine.train([(TINY,)], until=time.monotonic() - 1)
-    assert engine.store.get(TINY) is None
-    engine.train([(TINY,)])
-    stamp = engine.store.path(TINY).stat().st_mtime_ns
-    engine.train([(TINY,)])
-    assert engine.store.path(TINY).stat().st_mtime_ns == stamp
+    engine.train_tasks([(TINY,)], until=time.monotonic() - 1)
+    assert engine.store.read_record(TINY) is None
+    engine.train_tasks([(TINY,)])
+    stamp = engine.store.build_path(TINY).stat().st_mtime_ns
+    engine.train_tasks([(TINY,)])
+    assert engine.store.build_path(TINY).stat().st_mtime_ns == stamp
 
 
 @QUIET
@@ -163,7 +167,7 @@ def test_an_interrupted_sweep_ends_what_is_in_hand(engine):
 
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        engine.train([(ENDLESS,), (TINY,)], done=interrupt)
+        engine.train_tasks([(ENDLESS,), (TINY,)], done=interrupt)
     assert time.monotonic() - began < 120
 
 
@@ -175,7 +179,7 @@ def test_what_no_node_has_is_said_at_once_and_a_local_ray_ends_with_its_engine(
     assert local.slots == 2
     children = set(psutil.Process().children(recursive=True)) - others
     with pytest.raises(RuntimeError, match=r"Ray is connected already; call ray.shutdown"):
-        OnRay(tmp_path).train([(TINY,)])
+        OnRay(tmp_path).train_tasks([(TINY,)])
     monkeypatch.setitem(local.needs, "memory", 100 * 2**40)
     began = time.monotonic()
     with pytest.raises(RuntimeError, match=r"needs 1 CPU and 102400.0 GiB of memory on one node"):
@@ -197,10 +201,10 @@ def test_a_cluster_that_shares_the_files_is_used_whole_and_left_running(
     engine = make_engine(tmp_path, name="ray", address=two_nodes.address)
     try:
         assert engine.slots == 2
-        engine.train([(run,) for run in RUNS[:5]])
+        engine.train_tasks([(run,) for run in RUNS[:5]])
         engine.close()
         assert two_nodes.alive() == 2
-        engine.train([(run,) for run in RUNS])
+        engine.train_tasks([(run,) for run in RUNS])
     finally:
         engine.close()
     assert all(same(engine.store, run) for run in RUNS), "what was closed connects anew"
@@ -217,8 +221,8 @@ from labkit.experiments.engines import make_engine
 from labkit.experiments.store import Store
 runs = [Run.from_dict(run) for run in json.loads(sys.argv[2])]
 engine = make_engine(Path("/proc/self/cwd/book"), name="ray", address=sys.argv[1])
-engine.train([(run,) for run in runs])
-assert all(engine.store.get(run) is not None for run in runs)
+engine.train_tasks([(run,) for run in runs])
+assert all(engine.store.read_record(run) is not None for run in runs)
 engine.close()
 """
 
@@ -242,7 +246,7 @@ def test_a_cluster_that_shares_no_files_is_sent_labkit_and_sends_records(
     assert done.returncode == 0, done.stderr
     entries = [json.loads(p.read_text()) for p in (driver / "book/.labkit/runs").glob("*.json")]
     losses = {entry["run"]["seed"]: entry["record"]["losses"] for entry in entries}
-    assert losses == {run.seed: execute(run).losses for run in RUNS}
+    assert losses == {run.seed: execute_run(run).losses for run in RUNS}
     assert not list(two_nodes.folder.rglob("*.json")), "a node kept what is the driver's"
 
 
@@ -251,4 +255,4 @@ def test_a_cluster_that_shares_no_files_is_sent_labkit_and_sends_records(
 def test_an_address_where_nobody_answers_is_one_error(no_ray, tmp_path):
     engine = make_engine(tmp_path, name="ray", address="127.0.0.1:1")
     with pytest.raises(RuntimeError, match=r"none takes us.*ray start --head"):
-        engine.train([(TINY,)])
+        engine.train_tasks([(TINY,)])

@@ -30,7 +30,7 @@ def book(tmp_path):
     root = make_book(tmp_path, c01_one=chapter_text("01_one"), c02_two=chapter_text("02_two"))
     store, runs = Store(root), variants()
     for i, run in enumerate(runs):
-        store.put(run, record(0.1 * (i + 1)))
+        store.write_record(run, record(0.1 * (i + 1)))
     declare(root, "01_one", runs[:6])
     declare(root, "02_two", runs[4:7])
     return root
@@ -48,7 +48,7 @@ def test_what_was_asked_for_is_recorded_once_and_the_rest_stays_in_the_store(boo
     store, runs = Store(book), variants()
 
     def read() -> dict[str, list[np.float32]]:
-        return {run.key(): [np.float32(x) for x in store.get(run).losses] for run in runs}
+        return {run.key(): [np.float32(x) for x in store.read_record(run).losses] for run in runs}
 
     before = read()
     done = recording.update_records(book, chapters.find_chapters(book), "book")
@@ -56,25 +56,25 @@ def test_what_was_asked_for_is_recorded_once_and_the_rest_stays_in_the_store(boo
     left = {path.stem for path in store.folder.glob("*.json")}
     assert left == {run.key() for run in runs[7:]}, "a run that nobody declared stays"
     assert read() == before
-    content = store.records.path("01").read_bytes()
+    content = store.records.build_path("01").read_bytes()
     assert [
         one.new for one in recording.update_records(book, chapters.find_chapters(book), "book")
     ] == [0, 0]
-    assert store.records.path("01").read_bytes() == content
+    assert store.records.build_path("01").read_bytes() == content
     early = "2001-01-01T00:00:00+00:00"
-    store.records.write("01", [to_row(run, record(), early) for run in runs[:6]])
-    store.put(runs[0], record(9.0))  # trained again, and the sixth is asked for no more
+    store.records.write_rows("01", [to_row(run, record(), early) for run in runs[:6]])
+    store.write_record(runs[0], record(9.0))  # trained again, and the sixth is asked for no more
     declare(book, "01_one", runs[:5])
     (one, _) = recording.update_records(book, chapters.find_chapters(book), "book")
     assert (one.runs, one.new, one.dropped) == (6, 1, 0), "the second chapter still asks for it"
-    assert read()[runs[0].key()][-1] == 9.0 and not store.path(runs[0]).exists()
+    assert read()[runs[0].key()][-1] == 9.0 and not store.build_path(runs[0]).exists()
     declare(book, "02_two", runs[6:7])
     (one, two) = recording.update_records(book, chapters.find_chapters(book), "book")
     assert (one.runs, one.dropped, two.runs, two.dropped) == (5, 1, 1, 0)
-    assert store.get(runs[5]) is None
+    assert store.read_record(runs[5]) is None
     declare(book, "02_two", [])
     (_, two) = recording.update_records(book, chapters.find_chapters(book), "book")
-    assert (two.runs, two.dropped) == (0, 1) and not store.records.path("02").exists()
+    assert (two.runs, two.dropped) == (0, 1) and not store.records.build_path("02").exists()
 
 
 def test_nothing_is_left_out_while_a_chapter_has_not_been_asked(book):
@@ -83,23 +83,25 @@ def test_nothing_is_left_out_while_a_chapter_has_not_been_asked(book):
     asked.path_of(book, "book", "02_two").with_suffix(".whole").unlink()
     declare(book, "01_one", variants()[:2])
     (done,) = recording.update_records(book, [one], "book")
-    assert (done.runs, done.dropped) == (6, 0) and len(store.records.load("02")) == 1
+    assert (done.runs, done.dropped) == (6, 0) and len(store.records.load_rows("02")) == 1
 
 
 def test_a_run_that_climbs_the_ladder_moves_into_its_file(book, monkeypatch):
     store, runs = Store(book), variants()
     recording.update_records(book, chapters.find_chapters(book), "book")
-    before = store.get(runs[0])
+    before = store.read_record(runs[0])
     monkeypatch.setattr(recording, "ladder_runs", lambda store: [runs[0]])
     recording.update_records(book, chapters.find_chapters(book), "book")
-    assert list(store.records.load("ladder")) == [runs[0].key()]
-    assert runs[0].key() not in store.records.load("01") and store.get(runs[0]) == before
+    assert list(store.records.load_rows("ladder")) == [runs[0].key()]
+    assert (
+        runs[0].key() not in store.records.load_rows("01") and store.read_record(runs[0]) == before
+    )
 
 
 def test_a_full_disk_is_said_in_a_line_and_leaves_every_file_as_it_was(book, monkeypatch, capsys):
     store, runs = Store(book), variants()
     recording.update_records(book, chapters.find_chapters(book), "book")
-    store.put(runs[0], record(9.0), at=LATE)
+    store.write_record(runs[0], record(9.0), at=LATE)
     files = {path: path.read_bytes() for path in book.rglob("*") if path.is_file()}
 
     def full(file):
@@ -139,9 +141,9 @@ def test_two_who_record_at_once_both_end_right(book):
     words = [sys.executable, "-c", program]
     both = [subprocess.Popen(words, cwd=book, env=environment) for _ in range(2)]
     assert [process.wait(300) for process in both] == [0, 0]
-    found = {name: set(store.records.load(name)) for name in store.records.names()}
+    found = {name: set(store.records.load_rows(name)) for name in store.records.list_names()}
     assert found == {"01": {r.key() for r in runs[:6]}, "02": {runs[6].key()}}
-    assert all(store.get(run) is not None for run in runs)
+    assert all(store.read_record(run) is not None for run in runs)
     assert [p.name for p in store.records.folder.glob(".*")] == []
 
 
@@ -152,11 +154,11 @@ def test_what_a_replay_refuted_is_trained_again_once(book):
         book, chapters.find_chapters(book), "book", "a digest", verdict, [run.key()]
     )
     mark_stale(book, "book", store)
-    assert store.fresh(run) is None is not store.fresh(other)
-    assert store.get(run) is not None, "a chapter reads it until then"
-    store.put(run, record(), at=LATE)
+    assert store.read_fresh(run) is None is not store.read_fresh(other)
+    assert store.read_record(run) is not None, "a chapter reads it until then"
+    store.write_record(run, record(), at=LATE)
     mark_stale(book, "book", store)
-    assert store.fresh(run) is not None, "the replay knew an older record"
+    assert store.read_fresh(run) is not None, "the replay knew an older record"
     recording.update_records(book, chapters.find_chapters(book), "book")
     mark_stale(book, "book", store)
-    assert store.fresh(run) is not None
+    assert store.read_fresh(run) is not None

@@ -13,7 +13,7 @@ from stored_runs import LANGUAGE, TINY, record, variants
 from labkit import ModelConfig, Record, TrainConfig
 from labkit.corpora import Text
 from labkit.experiments import Run
-from labkit.experiments.records import RecordError, Records, checksum, from_row, to_row
+from labkit.experiments.records import RecordError, Records, compute_checksum, from_row, to_row
 from labkit.experiments.store import Store
 from labkit.placements import RECIPES
 
@@ -94,27 +94,27 @@ def test_a_curve_keeps_its_length(count):
 
 def test_the_same_records_are_the_same_bytes(tmp_path):
     here, there = Records(tmp_path / "a"), Records(tmp_path / "b")
-    assert here.write("07", rows()) == here.path("07").stat().st_size
-    there.write("07", rows()[::-1])
-    assert here.path("07").read_bytes() == there.path("07").read_bytes()
-    assert list(here.load("07")) == sorted(run.key() for run in variants())
-    assert here.load("08") == {} and here.find("f" * 24) is None
-    Records(tmp_path / "a", "NVIDIA H200").write("07", rows(TINY))
+    assert here.write_rows("07", rows()) == here.build_path("07").stat().st_size
+    there.write_rows("07", rows()[::-1])
+    assert here.build_path("07").read_bytes() == there.build_path("07").read_bytes()
+    assert list(here.load_rows("07")) == sorted(run.key() for run in variants())
+    assert here.load_rows("08") == {} and here.find_row("f" * 24) is None
+    Records(tmp_path / "a", "NVIDIA H200").write_rows("07", rows(TINY))
     found = {path.name for path in here.folder.iterdir()}
     assert found == {"07.jsonl.gz", "07.nvidia-h200.jsonl.gz"}
-    assert here.names() == ["07"] and len(here.load("07")) == 9
+    assert here.list_names() == ["07"] and len(here.load_rows("07")) == 9
 
 
 def test_any_reader_of_json_lines_reads_a_file(tmp_path):
     """What pandas.read_json(path, lines=True) does, as strictly as JSON is defined."""
     records = Records(tmp_path)
     bad = replace(record(), probes={"p": math.nan})
-    records.write("07", [*rows(LANGUAGE), to_row(TINY, bad, EARLY)])
+    records.write_rows("07", [*rows(LANGUAGE), to_row(TINY, bad, EARLY)])
 
     def refuse(word: str):
         raise AssertionError(f"{word} is no JSON")
 
-    with gzip.open(records.path("07"), "rt", encoding="utf-8") as lines:
+    with gzip.open(records.build_path("07"), "rt", encoding="utf-8") as lines:
         table = [json.loads(line, parse_constant=refuse) for line in lines]
     assert [row["key"] for row in table] == sorted([LANGUAGE.key(), TINY.key()])
     assert {row["probes"]["p"] for row in table if row["key"] == TINY.key()} == {None}
@@ -128,7 +128,7 @@ def edited(content: bytes) -> bytes:
 def of_the_future(content: bytes) -> bytes:
     found = [json.loads(line) for line in gzip.decompress(content).splitlines()]
     found[-1]["format"] = 2
-    found[-1]["sum"] = checksum(found[-1])
+    found[-1]["sum"] = compute_checksum(found[-1])
     return gzip.compress("".join(f"{json.dumps(row)}\n" for row in found).encode())
 
 
@@ -148,29 +148,31 @@ def of_the_future(content: bytes) -> bytes:
 )
 def test_a_damaged_file_is_named_once_and_the_others_still_read(tmp_path, damage, why):
     records, store, other = Records(tmp_path), Store(tmp_path), replace(TINY, seed=5)
-    records.write("07", rows())
-    records.write("08", rows(other))
-    path = records.path("07")
+    records.write_rows("07", rows())
+    records.write_rows("08", rows(other))
+    path = records.build_path("07")
     path.write_bytes(damage(path.read_bytes()))
     for _ in range(2):
         with pytest.raises(RecordError, match=why) as caught:
-            store.get(TINY)
+            store.read_record(TINY)
         assert "07.jsonl.gz" in str(caught.value) and "git checkout" in str(caught.value)
-    assert store.get(other) == from_row(records.load("08")[other.key()])
-    store.put(TINY, record(0.125))
-    found, row = store.get(TINY), store.row(TINY)
+    assert store.read_record(other) == from_row(records.load_rows("08")[other.key()])
+    store.write_record(TINY, record(0.125))
+    found, row = store.read_record(TINY), store.read_row(TINY)
     assert found is not None and found.losses[-1] == 0.125, "it is the store's own"
     assert row is not None and row["first"][-1] == 0.125 and store.made_at(TINY.key())
 
 
 def test_of_a_stored_and_a_recorded_run_the_newer_counts(tmp_path):
     store = Store(tmp_path)
-    store.put(TINY, record(0.25))
+    store.write_record(TINY, record(0.25))
     for at, loss in ((EARLY, 0.25), (LATE, 0.125)):
-        store.records.write("07", [to_row(TINY, record(0.125), at)])
-        found, row = store.get(TINY), store.row(TINY)
+        store.records.write_rows("07", [to_row(TINY, record(0.125), at)])
+        found, row = store.read_record(TINY), store.read_row(TINY)
         assert found is not None and found.losses[-1] == loss
         assert row is not None and row["first"][-1] == loss
-    store.path(TINY).unlink()
-    assert store.get(TINY) == from_row(store.records.load("07")[TINY.key()])
-    assert Store(tmp_path, "a GPU").get(TINY) is None, "what a GPU computed is another record"
+    store.build_path(TINY).unlink()
+    assert store.read_record(TINY) == from_row(store.records.load_rows("07")[TINY.key()])
+    assert Store(tmp_path, "a GPU").read_record(TINY) is None, (
+        "what a GPU computed is another record"
+    )

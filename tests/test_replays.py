@@ -21,9 +21,9 @@ import pytest
 from labkit import files
 from labkit.corpora import Markov
 from labkit.experiments import Run
-from labkit.experiments.records import FIRST, Records, checksum, from_row, to_row
-from labkit.experiments.replay import OPENING, WHOLE, Replay, replay, retrain
-from labkit.experiments.run import execute
+from labkit.experiments.records import FIRST, Records, compute_checksum, from_row, to_row
+from labkit.experiments.replay import OPENING, WHOLE, Replay, replay_run, retrain_run
+from labkit.experiments.run import execute_run
 from labkit.model import ModelConfig
 from labkit.provenance import provenance
 from labkit.training import TrainConfig
@@ -47,13 +47,13 @@ TOYS += [replace(run, train=replace(TOY.train, lr=0.01)) for run in TOYS[:2]]
 @cache
 def recorded(run: Run) -> Row:
     """Train a run here and give its row, as the book would keep it."""
-    return to_row(run, execute(run), "2026-01-01T00:00:00+00:00")
+    return to_row(run, execute_run(run), "2026-01-01T00:00:00+00:00")
 
 
 def changed(row: Row, **changes: Any) -> Row:
     """Change a row and give it the checksum that it then has."""
     row = {**row, **changes}
-    return {**row, "sum": checksum(row)}
+    return {**row, "sum": compute_checksum(row)}
 
 
 def nudged(row: Row) -> Row:
@@ -77,14 +77,14 @@ class Toy:
         """Record these rows, in place of those of the same keys."""
         by_key = {row["key"]: row for row in (*self.rows, *rows)}
         self.rows = list(by_key.values())
-        Records(self.root).write("01", self.rows)
+        Records(self.root).write_rows("01", self.rows)
 
     def check(self, **options: Any) -> dict[str, Any]:
         return replaying.replay_runs(self.root, self.chosen, "book", commit="a commit", **options)
 
     def keys(self, like: Run) -> set[str]:
         """Give the keys of all seeds of a run's configuration."""
-        return {run.key() for run in TOYS if run.configuration() == like.configuration()}
+        return {run.key() for run in TOYS if run.hash_configuration() == like.hash_configuration()}
 
 
 def ask(root: Path, name: str, rows: list[Row]) -> None:
@@ -107,7 +107,7 @@ def toy(tmp_path, monkeypatch) -> Toy:
     return made
 
 
-@pytest.mark.parametrize("compare", [replay, retrain])
+@pytest.mark.parametrize("compare", [replay_run, retrain_run])
 def test_a_record_replays_to_the_bit(compare):
     found = compare(TOY, from_row(recorded(TOY)))
     assert (found.difference, found.tolerance, found.agrees) == (0, 0, True)
@@ -117,7 +117,7 @@ def test_a_thinned_curve_is_retrained_to_the_bit():
     long = replace(TOY, train=replace(TOY.train, steps=450), probes=())
     row = recorded(long)
     assert row["every"] == 3 and FIRST % 3, "the first losses end inside of a mean"
-    assert retrain(long, from_row(row)).difference == 0
+    assert retrain_run(long, from_row(row)).difference == 0
 
 
 def test_a_book_replays_to_the_bit(toy):
@@ -138,9 +138,9 @@ def test_a_changed_loss_is_refuted_and_every_seed_of_its_configuration_is_stale(
 
 def test_runs_of_the_ladder_are_counted_too(toy):
     wrong = [nudged(recorded(run)) for run in TOYS if run.key() in toy.keys(OTHER)]
-    Records(toy.root).write("01", toy.rows[:2])
+    Records(toy.root).write_rows("01", toy.rows[:2])
     ask(toy.root, "01_toy", toy.rows[:2])
-    Records(toy.root).write("ladder", wrong)
+    Records(toy.root).write_rows("ladder", wrong)
     found = toy.check(every=True)
     assert ": ladder (2); the first" in replays.describe_verdict(found, [("01", 0)])
 
@@ -179,13 +179,13 @@ def test_the_seed_that_is_drawn_speaks_for_the_others(toy, drawn, monkeypatch):
 def test_another_machine_is_given_a_tolerance(different):
     row = recorded(TOY)
     row = changed(row, provenance=row["provenance"] | different)
-    assert replay(TOY, from_row(row)).tolerance == OPENING
-    assert retrain(TOY, from_row(row)).tolerance == WHOLE
+    assert replay_run(TOY, from_row(row)).tolerance == OPENING
+    assert retrain_run(TOY, from_row(row)).tolerance == WHOLE
     first = row["first"]
     near, far = (changed(row, first=[x * (1 + e) for x in first]) for e in (OPENING / 2, 1e-3))
-    assert 0 < replay(TOY, from_row(near)).difference < OPENING
-    assert replay(TOY, from_row(near)).agrees
-    assert not replay(TOY, from_row(far)).agrees
+    assert 0 < replay_run(TOY, from_row(near)).difference < OPENING
+    assert replay_run(TOY, from_row(near)).agrees
+    assert not replay_run(TOY, from_row(far)).agrees
 
 
 def test_a_probes_changed_value_is_found_by_training_in_full(toy):
@@ -193,7 +193,9 @@ def test_a_probes_changed_value_is_found_by_training_in_full(toy):
     value = row["probes"]["validation"]
     probes = {"validation": {**value, "loss": value["loss"] * 1.001}}
     toy.write(*(changed(recorded(run), probes=probes) for run in TOYS))
-    assert replay(TOY, from_row(changed(row, probes=probes))).agrees, "its first steps are right"
+    assert replay_run(TOY, from_row(changed(row, probes=probes))).agrees, (
+        "its first steps are right"
+    )
     found = toy.check(every=True)
     assert set(found["stale"]) == {run.key() for run in TOYS}, "all of them have this probe"
     assert "validation by" in next(iter(found["stale"].values()))
@@ -218,18 +220,18 @@ def test_a_run_that_agrees_clears_what_it_has():
     assert set(replaying._blame_traits([probe])) == {"validation"}
 
 
-@pytest.mark.parametrize("compare", [replay, retrain])
+@pytest.mark.parametrize("compare", [replay_run, retrain_run])
 def test_a_run_that_carries_rounding_on_is_given_the_room_of_a_nudge(compare, monkeypatch):
     """A factor that depends on the nudge stands for a run that is chaos."""
     from labkit.experiments import replay as module
 
     def agrees(row, swing, wrong):
         def chaotic(run, device, nudge):
-            record = execute(run, device=device)
+            record = execute_run(run, device=device)
             factor = 1 + wrong + swing * bool(nudge)
             return replace(record, losses=[x * factor for x in record.losses])
 
-        monkeypatch.setattr(module, "execute", chaotic)
+        monkeypatch.setattr(module, "execute_run", chaotic)
         return compare(TOY, from_row(row)).agrees
 
     row = recorded(TOY)
@@ -242,15 +244,15 @@ def test_a_run_that_carries_rounding_on_is_given_the_room_of_a_nudge(compare, mo
 
 
 def test_a_nudge_is_a_millionth_of_each_weight():
-    still, moved = (execute(TOY, nudge=n).losses for n in (0.0, 1e-6))
-    assert still == execute(TOY).losses and still != moved
+    still, moved = (execute_run(TOY, nudge=n).losses for n in (0.0, 1e-6))
+    assert still == execute_run(TOY).losses and still != moved
     assert moved == pytest.approx(still, rel=1e-3)
 
 
 def test_a_number_that_is_none_in_one_of_them_is_a_difference():
     record = from_row(recorded(TOY))
     spoilt = replace(record, losses=[*record.losses[:7], float("nan"), *record.losses[8:]])
-    assert not replay(TOY, spoilt).agrees
+    assert not replay_run(TOY, spoilt).agrees
 
 
 def test_what_diverged_is_trained_in_full_only_where_nothing_else_has_its_probes(toy):
@@ -311,7 +313,7 @@ import importlib, json, pathlib, sys
 import labkit
 from labkit.experiments import Run
 from labkit.experiments.records import from_row
-from labkit.experiments.replay import replay, retrain
+from labkit.experiments.replay import replay_run, retrain_run
 
 assert pathlib.Path(labkit.__file__).is_relative_to(sys.argv[1]), labkit.__file__
 task = json.load(sys.stdin)
@@ -320,7 +322,7 @@ for name in task["imports"]:
 found = []
 for kind, row in task["replays"]:
     run = Run.from_dict(row["run"])
-    one = {"opening": replay, "whole": retrain}[kind](run, from_row(row))
+    one = {"opening": replay_run, "whole": retrain_run}[kind](run, from_row(row))
     found.append(
         {"key": run.key(), "agrees": one.agrees, "difference": one.difference, "what": str(one)}
     )
@@ -330,13 +332,13 @@ print(json.dumps(found))
 
 def names() -> list[str]:
     """List the files of the book's records."""
-    return Records(ROOT).names()
+    return Records(ROOT).list_names()
 
 
 @cache
 def book(name: str) -> dict[str, Row]:
     """Read a file of records, without the norms that a chapter defines: their code is there."""
-    rows = Records(ROOT).load(name)
+    rows = Records(ROOT).load_rows(name)
     return {key: row for key, row in rows.items() if "@" not in str(row["run"]["model"])}
 
 
@@ -357,7 +359,7 @@ def here(row: Row) -> Row:
     if all(there[name] == provenance()[name] for name in ("cpu", "torch")):
         return row
     run = Run.from_dict(row["run"])
-    return to_row(run, execute(run), row["at"])
+    return to_row(run, execute_run(run), row["at"])
 
 
 @dataclass(frozen=True)
@@ -628,7 +630,7 @@ def test_a_planted_change_is_noticed(plant, tmp_path, record_property):
         return
     tasks = concerned(plant)
     for kind, row in tasks:
-        compare = {"opening": replay, "whole": retrain}[kind]
+        compare = {"opening": replay_run, "whole": retrain_run}[kind]
         same = compare(Run.from_dict(row["run"]), from_row(row))
         assert same.agrees, f"without the change: {same}"
     found = copy.replay(tasks)
@@ -792,11 +794,13 @@ def test_every_configuration_of_the_book_begins_as_recorded(
     found = replaying.replay_runs(
         root, chapters.find_chapters(root), "book", every=True, climb=False
     )
-    left_out = len(Records(ROOT).load(name)) - len(rows)
+    left_out = len(Records(ROOT).load_rows(name)) - len(rows)
     record_property(
         "figure",
         f"records {name}: {found['openings']} configurations, {found['wholes']} in full, "
         f"{found['seconds']:.0f} s; runs left out with norms of the chapter's own: {left_out}",
     )
     assert found["stale"] == {}
-    assert found["openings"] == len({Run.from_dict(row["run"]).configuration() for row in rows})
+    assert found["openings"] == len(
+        {Run.from_dict(row["run"]).hash_configuration() for row in rows}
+    )

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from labkit.corpora import Digits, Markov
-from labkit.experiments import Run, execute
-from labkit.experiments.engines.task import perform
+from labkit.experiments import Run, execute_run
+from labkit.experiments.engines.task import train_runs
 from labkit.experiments.replicates import NotTogether, execute_together, step, train_together
 from labkit.experiments.replicates import together as loop
 from labkit.experiments.replicates.stack import Stack
@@ -327,7 +327,7 @@ def of(run):
 def measured():
     torch.set_num_threads(1)
     return {
-        run: ([execute(one) for one in of(run)], execute_together(of(run)))
+        run: ([execute_run(one) for one in of(run)], execute_together(of(run)))
         for run in (SPOKEN, DRAWN)
     }
 
@@ -441,7 +441,7 @@ def test_models_that_vmap_refuses_train_one_after_another_and_say_why(name):
     data = Digits(batch=8) if isinstance(model, StackConfig) else Markov(4, 8, 6)
     runs = of(Run(model, data, replace(TRAIN, steps=2), probes=()))
     for record, run in zip(execute_together(runs), runs, strict=True):
-        one = execute(run)
+        one = execute_run(run)
         assert record.losses == one.losses and record.probes == one.probes
         with pytest.raises(AssertionError, match=reason):
             raise AssertionError(record.provenance["alone"])
@@ -471,16 +471,16 @@ def test_what_could_not_train_together_is_out_of_memory_before_each_trains_alone
 
     def watched(run, device):
         left.append(alive())
-        return execute(run, device=device)
+        return execute_run(run, device=device)
 
-    monkeypatch.setattr(loop, "execute", watched)
+    monkeypatch.setattr(loop, "execute_run", watched)
     execute_together(runs)
     assert left == [0, 0, 0]
 
 
 @pytest.mark.parametrize("rehearsing", [True, False])
 def test_runs_that_do_not_fit_into_memory_train_in_halves(alive, monkeypatch, rehearsing):
-    losses, left = Stack.losses, []
+    losses, left = Stack.compute_losses, []
 
     def limited(self, inputs, targets, buffers=None):
         if len(self.models) > 2 and rehearsing is (buffers is not None):
@@ -488,14 +488,14 @@ def test_runs_that_do_not_fit_into_memory_train_in_halves(alive, monkeypatch, re
         left.append(alive())
         return losses(self, inputs, targets, buffers)
 
-    monkeypatch.setattr(Stack, "losses", limited)
+    monkeypatch.setattr(Stack, "compute_losses", limited)
     run = replace(SPOKEN, train=replace(TRAIN, steps=2), probes=())
     runs = [replace(run, seed=seed) for seed in range(5)]
     records = execute_together(runs)
     assert [r.provenance.get("together") for r in records] == [2, 2, None, 2, 2]
     assert "alone" not in records[2].provenance and set(left) == {1}
     for seed, (record, run) in enumerate(zip(records, runs, strict=True)):
-        assert record.losses == pytest.approx(execute(run).losses, rel=1e-5)
+        assert record.losses == pytest.approx(execute_run(run).losses, rel=1e-5)
         assert record.provenance["seed"] == seed
 
 
@@ -503,8 +503,8 @@ def test_one_run_that_does_not_fit_is_an_error(monkeypatch):
     def full(*args, **kwargs):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
-    monkeypatch.setattr(loop, "_together", full)
-    monkeypatch.setattr(loop, "execute", full)
+    monkeypatch.setattr(loop, "_train_batched", full)
+    monkeypatch.setattr(loop, "execute_run", full)
     with pytest.raises(torch.OutOfMemoryError):
         execute_together(of(SPOKEN))
 
@@ -580,8 +580,8 @@ def test_models_of_two_structures_are_refused(changes, reason):
 
 def test_a_task_of_several_runs_trains_together():
     runs = of(replace(SPOKEN, probes=()))
-    assert [r.provenance.get("together") for r in perform(tuple(runs), "cpu")] == [3, 3, 3]
-    assert "together" not in perform((runs[0],), "cpu")[0].provenance
+    assert [r.provenance.get("together") for r in train_runs(tuple(runs), "cpu")] == [3, 3, 3]
+    assert "together" not in train_runs((runs[0],), "cpu")[0].provenance
     with pytest.raises(ValueError, match="differ only in seeds"):
         execute_together([SPOKEN, replace(SPOKEN, model=replace(SPOKEN.model, depth=1))])
     with pytest.raises(ValueError, match="these runs train on 'Great GPU'"):

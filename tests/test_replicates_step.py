@@ -165,7 +165,7 @@ def test_a_rehearsal_leaves_no_trace(model):
     stack, inputs, targets = step.stack, step.inputs, step.targets
     kept = {name: value.clone() for name, value in stack.buffers.items()}
     weights, slopes, state = stack.weights.clone(), stack.gradients.clone(), torch.get_rng_state()
-    stack.rehearse(inputs, targets)
+    stack.rehearse_step(inputs, targets)
     assert torch.equal(stack.weights, weights) and torch.equal(stack.gradients, slopes)
     assert all(torch.equal(value, kept[name]) for name, value in stack.buffers.items())
     assert torch.equal(torch.get_rng_state(), state)
@@ -177,11 +177,11 @@ def test_a_template_gives_back_what_it_was_lent():
     own = dict(template.model.named_parameters())
     lent = {name: value.detach() * 0 for name, value in model.named_parameters()}
     tokens = torch.zeros(1, 4, dtype=torch.long)
-    result, made = template.run(lambda module: module(tokens), lent)
+    result, made = template.run_model(lambda module: module(tokens), lent)
     assert result.abs().max() == 0 and list(made) == ["blocks.0.attention.sublayer.largest_logit"]
     assert all(value is own[name] for name, value in template.model.named_parameters())
     with pytest.raises(ZeroDivisionError):
-        template.run(lambda module: 1 / 0, lent)
+        template.run_model(lambda module: 1 / 0, lent)
     assert all(value is own[name] for name, value in template.model.named_parameters())
     assert dict(template.model.named_buffers()).keys() == {"angles"}
 

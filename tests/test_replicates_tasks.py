@@ -7,7 +7,7 @@ import torch
 
 from labkit.corpora import Digits, Markov, Text
 from labkit.experiments import Run
-from labkit.experiments.replicates import groups, need, structure, tasks
+from labkit.experiments.replicates import describe_structure, estimate_need, group_runs, groups
 from labkit.experiments.replicates.alike import NUMBERS
 from labkit.experiments.replicates.stack import Stack
 from labkit.model import ModelConfig
@@ -101,7 +101,7 @@ NEED = {
 @pytest.fixture
 def plenty(monkeypatch):
     """Let the GPU that is not here have more memory than any of these runs asks for."""
-    monkeypatch.setattr(groups, "free", lambda device: 2.0**40)
+    monkeypatch.setattr(groups, "count_free_bytes", lambda device: 2.0**40)
 
 
 @pytest.mark.parametrize("kind", BASES)
@@ -114,7 +114,7 @@ def test_of_every_field_it_is_known_whether_it_parts_runs(kind):
                 replace(BASES[kind], **NEED.get(name, {})) if kind is ModelConfig else BASES[kind]
             )
             other = replace(base, **{name: value})
-            assert (structure(other) == structure(base)) is same, name
+            assert (describe_structure(other) == describe_structure(base)) is same, name
 
 
 @pytest.mark.parametrize("kind", [ModelConfig, StackConfig])
@@ -125,51 +125,55 @@ def test_what_joins_runs_changes_tensors_only(kind):
     more = (("alpha", 0.3),), (("alpha", 0.3), ("bias", False)), ()
     first, second, third = (replace(BASES[ModelConfig], norm_kw=kw) for kw in more)
     Stack([first.build(), third.build()])
-    assert structure(first) == structure(third) != structure(second)
+    assert describe_structure(first) == describe_structure(third) != describe_structure(second)
 
 
 def test_runs_stand_in_order_and_parts_are_even(plenty):
     runs = [replace(RUN, seed=seed, train=TrainConfig(n)) for seed in range(5) for n in (3, 4)]
-    found = tasks(runs, GPU, replicates=3)
+    found = group_runs(runs, GPU, replicates=3)
     assert [len(task) for task in found] == [2, 3, 2, 3]
     assert [run.seed for run in found[0] + found[1]] == list(range(5))
     assert {run.train.steps for run in found[0] + found[1]} == {3}
     assert sorted(map(repr, sum(found, ()))) == sorted(map(repr, runs))
-    assert tasks(runs, GPU, replicates=3) == found
-    assert tasks(runs, "cpu", replicates=1) == [(run,) for run in runs]
+    assert group_runs(runs, GPU, replicates=3) == found
+    assert group_runs(runs, "cpu", replicates=1) == [(run,) for run in runs]
 
 
 def test_together_on_a_gpu_alone_on_a_cpu_unless_somebody_says_otherwise(monkeypatch, plenty):
     runs = [replace(RUN, seed=seed) for seed in range(70)]
-    assert [len(t) for t in tasks(runs, GPU)] == [35, 35]
-    assert [len(t) for t in tasks(runs[:3])] == [1, 1, 1]
+    assert [len(t) for t in group_runs(runs, GPU)] == [35, 35]
+    assert [len(t) for t in group_runs(runs[:3])] == [1, 1, 1]
     monkeypatch.setenv("LABKIT_REPLICATES", "2")
-    assert [len(t) for t in tasks(runs[:4])] == [len(t) for t in tasks(runs[:4], GPU)] == [2, 2]
-    assert len(tasks(runs[:4], GPU, replicates=4)) == 1
+    assert (
+        [len(t) for t in group_runs(runs[:4])]
+        == [len(t) for t in group_runs(runs[:4], GPU)]
+        == [2, 2]
+    )
+    assert len(group_runs(runs[:4], GPU, replicates=4)) == 1
     monkeypatch.setenv("LABKIT_REPLICATES", "auto")
-    assert len(tasks(runs[:3])) == 3
+    assert len(group_runs(runs[:3])) == 3
     monkeypatch.setenv("LABKIT_REPLICATES", "many")
     with pytest.raises(ValueError, match="LABKIT_REPLICATES must be a number, 1 or more, or auto"):
-        tasks(runs)
+        group_runs(runs)
     with pytest.raises(ValueError, match="replicates must be at least 1"):
-        tasks(runs, replicates=0)
+        group_runs(runs, replicates=0)
 
 
 def test_memory_bounds_how_many_train_together(monkeypatch):
     runs = [replace(RUN, seed=seed) for seed in range(6)]
-    room = {GPU: 2.5 * need(RUN).each, "cpu": 3.5 * need(RUN).each}
-    monkeypatch.setattr(groups, "free", lambda device: room[device])
-    assert [len(task) for task in tasks(runs, GPU)] == [2, 2, 2]
-    assert [len(task) for task in tasks(runs, replicates=6)] == [3, 3]
-    monkeypatch.setattr(groups, "free", lambda device: 0.0)
-    assert [len(task) for task in tasks(runs, GPU)] == [1] * 6
+    room = {GPU: 2.5 * estimate_need(RUN).each, "cpu": 3.5 * estimate_need(RUN).each}
+    monkeypatch.setattr(groups, "count_free_bytes", lambda device: room[device])
+    assert [len(task) for task in group_runs(runs, GPU)] == [2, 2, 2]
+    assert [len(task) for task in group_runs(runs, replicates=6)] == [3, 3]
+    monkeypatch.setattr(groups, "count_free_bytes", lambda device: 0.0)
+    assert [len(task) for task in group_runs(runs, GPU)] == [1] * 6
 
 
 def test_of_a_gpu_that_is_not_here_no_memory_is_free(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert groups.free(GPU) == 0.0 < groups.free()
+    assert groups.count_free_bytes(GPU) == 0.0 < groups.count_free_bytes()
     runs = [replace(RUN, seed=seed) for seed in range(3)]
-    assert tasks(runs, GPU, replicates=3) == [(run,) for run in runs]
+    assert group_runs(runs, GPU, replicates=3) == [(run,) for run in runs]
 
 
 def test_free_memory_is_a_share_of_what_there_is(monkeypatch):
@@ -177,24 +181,24 @@ def test_free_memory_is_a_share_of_what_there_is(monkeypatch):
     monkeypatch.setattr("os.sysconf", pages.__getitem__)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10**9, 10**10))
-    assert groups.free() == groups.SHARE * 4096 * 1000
-    assert groups.free(GPU) == groups.SHARE * 10**9
+    assert groups.count_free_bytes() == groups.SHARE * 4096 * 1000
+    assert groups.count_free_bytes(GPU) == groups.SHARE * 10**9
 
 
 @pytest.mark.parametrize("changes", [{"experts": 2}, {"norm": "power"}, {"norm": "prep-batch"}])
 def test_models_that_cannot_be_batched_are_tasks_of_their_own(changes, plenty):
     run = replace(RUN, model=replace(RUN.model, **changes))
-    assert need(run).reason.startswith("vmap does not take this model")
-    assert len(tasks([run, replace(run, seed=1)], GPU)) == 2
+    assert estimate_need(run).reason.startswith("vmap does not take this model")
+    assert len(group_runs([run, replace(run, seed=1)], GPU)) == 2
 
 
 def test_the_estimate_counts_parameters_and_what_the_backward_pass_needs():
     state = torch.get_rng_state()
-    small, wide = need(RUN), need(replace(RUN, model=replace(RUN.model, dim=32)))
+    small, wide = estimate_need(RUN), estimate_need(replace(RUN, model=replace(RUN.model, dim=32)))
     parameters = sum(p.numel() for p in RUN.model.build().parameters())
     assert small.each > 6 * 4 * parameters
     assert 1.5 * small.each < wide.each < 4 * small.each
-    longer = need(replace(RUN, data=Markov(16, 8, 6)))
+    longer = estimate_need(replace(RUN, data=Markov(16, 8, 6)))
     assert small.each < longer.each < 4 * small.each
     torch.set_rng_state(state)
 
@@ -211,11 +215,11 @@ def test_the_estimate_counts_parameters_and_what_the_backward_pass_needs():
 )
 def test_every_model_of_the_book_can_be_rehearsed_without_numbers(run):
     state = torch.get_rng_state()
-    found = need(run)
+    found = estimate_need(run)
     assert found.reason == "" and found.each > 0
     assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_the_corpus_need_not_be_the_same_kind(plenty):
     text = replace(RUN, data=Text(batch=4, time=8))
-    assert len(tasks([RUN, text, replace(RUN, seed=1)], GPU, replicates=2)) == 2
+    assert len(group_runs([RUN, text, replace(RUN, seed=1)], GPU, replicates=2)) == 2

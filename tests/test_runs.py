@@ -82,8 +82,8 @@ def test_conditions_are_values_or_expressions(store, capsys, conditions, count):
     ],
 )
 def test_what_makes_no_sense_is_misuse_in_one_line(store, capsys, words, rule):
-    store.put(TINY, record(), mixed=[1])
-    store.put(variants()[0], record(), mixed=1)
+    store.write_record(TINY, record(), mixed=[1])
+    store.write_record(variants()[0], record(), mixed=1)
     text = said(capsys, "list", *words, status=2)
     assert rule in text and text.count("\n") == 1
 
@@ -118,11 +118,11 @@ def test_nothing_to_remove_and_nothing_to_show_is_said(tmp_path, monkeypatch, ca
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_what_is_no_entry_is_skipped_and_counted(store, capsys, damage):
-    path = store.path(TINY)
+    path = store.build_path(TINY)
     path.write_text(DAMAGE[damage](path.read_text()), encoding="latin-1")
-    store.path(replace(TINY, seed=7)).write_text(store.path(variants()[0]).read_text())
-    make_older(store.path(variants()[1]))
-    rewrite(store.path(variants()[2]), record={"of another labkit": 1})
+    store.build_path(replace(TINY, seed=7)).write_text(store.build_path(variants()[0]).read_text())
+    make_older(store.build_path(variants()[1]))
+    rewrite(store.build_path(variants()[2]), record={"of another labkit": 1})
     for name in ("notes.txt", "0123.json", ".writing-1", f".{'d' * 64}.lock", f".{'c' * 64}.lock"):
         (store.folder / name).write_text("{}")
     store.mark_stale(TINY.key())
@@ -137,8 +137,8 @@ def test_what_is_no_entry_is_skipped_and_counted(store, capsys, damage):
 
 def test_a_run_is_the_newer_of_the_store_s_and_the_book_s(store, capsys):
     runs = variants()
-    store.records.write("07", [store.row(run) for run in runs[:2]])
-    store.path(runs[0]).unlink()
+    store.records.write_rows("07", [store.read_row(run) for run in runs[:2]])
+    store.build_path(runs[0]).unlink()
     files = {row["key"]: row["file"] for row in listed(capsys)}
     assert len(files) == 9 and files[runs[0].key()] == "07.jsonl.gz"
     row = listed(capsys, "--where", f"key={runs[0].key()}")[0]
@@ -175,7 +175,7 @@ def test_csv_has_a_row_a_run_and_its_numbers(store, capsys):
 
 
 def test_json_lines_have_the_loss_of_every_step(store, capsys):
-    store.put(replace(TINY, seed=2**70), record())
+    store.write_record(replace(TINY, seed=2**70), record())
     said(capsys, "export", "out.jsonl")
     rows = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
     found = {row["key"]: row for row in rows}[variants()[3].key()]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from stored_runs import TINY, filled, make_older, record, said, variants
 
-from labkit.experiments.engines.locks import alone
+from labkit.experiments.engines.locks import lock_runs
 from labkit.experiments.queries import garbage
 from labkit.experiments.store import Store
 
@@ -36,9 +36,9 @@ def age(path: Path, seconds: float) -> Path:
 def littered(store):
     """Six runs, two of an older version, one damaged; files being written and foreign."""
     recipes = variants()
-    make_older(store.path(recipes[0]))
-    make_older(store.path(recipes[1]))
-    path = store.path(recipes[3])
+    make_older(store.build_path(recipes[0]))
+    make_older(store.build_path(recipes[1]))
+    path = store.build_path(recipes[3])
     path.write_text(path.read_text()[:100])
     (store.folder / ".writing-new").write_text("x")
     (store.folder / ".writing-left").write_text("xx")
@@ -59,15 +59,15 @@ def test_gc_removes_what_is_older_and_leaves_the_rest(littered, capsys):
     assert f"removed 3 files, {freed:,} bytes" in text
     left = names(littered)
     assert {"notes.txt", ".writing-new"} <= left and ".writing-left" not in left
-    assert {littered.path(run).name for run in variants()[2:]} <= left  # the damaged one, too
-    assert all(littered.get(run) is not None for run in variants()[4:])
+    assert {littered.build_path(run).name for run in variants()[2:]} <= left  # the damaged one, too
+    assert all(littered.read_record(run) is not None for run in variants()[4:])
     assert "removed 0 files" in said(capsys, "gc", *NOW)
 
 
 def test_damaged_entries_go_only_when_asked(littered, capsys):
     assert "1 damaged" in said(capsys, "gc", *NOW, "--damaged")
-    assert littered.path(variants()[3]).name not in names(littered)
-    assert all(littered.get(run) is not None for run in variants()[4:])
+    assert littered.build_path(variants()[3]).name not in names(littered)
+    assert all(littered.read_record(run) is not None for run in variants()[4:])
 
 
 def test_what_is_younger_than_asked_stays(littered, capsys):
@@ -76,13 +76,13 @@ def test_what_is_younger_than_asked_stays(littered, capsys):
     for path in littered.folder.glob("*.json"):
         age(path, 31 * DAY)
     assert "removed 3 files" in said(capsys, "gc", "--older-than", "30d", "--damaged")
-    assert all(littered.get(run) is not None for run in variants()[4:])
+    assert all(littered.read_record(run) is not None for run in variants()[4:])
     assert "a duration is" in said(capsys, "gc", "--older-than", "a month", status=2)
 
 
 def test_a_week_passes_before_anything_goes_that_nobody_said_the_age_of(store, capsys):
     kept, gone = (
-        age(make_older(store.path(run)), days * DAY)
+        age(make_older(store.build_path(run)), days * DAY)
         for run, days in zip(variants(), (6, 8), strict=False)
     )
     assert "1 of an older version" in said(capsys, "gc")
@@ -95,7 +95,7 @@ def test_locks_that_nobody_holds_go_and_those_in_use_stay(store, capsys):
     for path in left:
         path.touch()
     before = names(store)
-    with alone((run,), store):
+    with lock_runs((run,), store):
         held = folder / f".{run.key()}.lock"
         assert "2 locks" in said(capsys, "gc", "--dry-run")
         assert names(store) == before | {held.name}
@@ -116,12 +116,12 @@ def test_an_entry_that_a_sweep_writes_anew_meanwhile_stays(littered, monkeypatch
 
     def while_a_sweep_runs(folder):
         found = sort_files(folder)
-        littered.put(damaged, record())
+        littered.write_record(damaged, record())
         return found
 
     monkeypatch.setattr(garbage, "sort_files", while_a_sweep_runs)
     assert "damaged" not in said(capsys, "gc", *NOW, "--damaged")
-    assert littered.get(damaged) is not None
+    assert littered.read_record(damaged) is not None
 
 
 def test_a_file_that_vanishes_is_no_fault(littered, monkeypatch, capsys):
@@ -135,4 +135,4 @@ def test_a_file_that_vanishes_is_no_fault(littered, monkeypatch, capsys):
 
     monkeypatch.setattr(garbage, "sort_files", another_is_quicker)
     assert "removed 0 files" in said(capsys, "gc", *NOW)
-    assert littered.get(TINY) is not None
+    assert littered.read_record(TINY) is not None

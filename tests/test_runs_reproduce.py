@@ -8,8 +8,8 @@ import pytest
 import torch
 from stored_runs import LANGUAGE, TINY, filled, rewrite, said
 
-from labkit.experiments import execute, memory
-from labkit.experiments.engines.task import complete
+from labkit.experiments import execute_run, memory
+from labkit.experiments.engines.task import complete_task
 from labkit.experiments.store import Store, read_entry
 
 SMALL = replace(TINY, probes=("test", "validation"), seed=3)
@@ -28,14 +28,14 @@ def trained():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return execute(SMALL)
+        return execute_run(SMALL)
     finally:
         torch.set_num_threads(threads)
 
 
 def again(store, trained, capsys, *words, status=0, **changes):
-    store.put(SMALL, replace(trained, **changes))
-    return said(capsys, "reproduce", store.path(SMALL).stem[:12], *words, status=status)
+    store.write_record(SMALL, replace(trained, **changes))
+    return said(capsys, "reproduce", store.build_path(SMALL).stem[:12], *words, status=status)
 
 
 def test_an_honest_record_is_reproduced_bit_for_bit(store, trained, capsys):
@@ -69,14 +69,14 @@ def test_a_record_of_elsewhere_says_what_is_not_as_it_was(store, trained, capsys
 
 def test_a_record_of_the_book_is_compared_as_the_book_keeps_it(store, capsys):
     long = replace(SMALL, train=replace(SMALL.train, steps=450))  # a curve that is thinned
-    store.put(long, execute(long))
-    store.records.write("03", [store.row(long)])
-    store.path(long).unlink()
+    store.write_record(long, execute_run(long))
+    store.records.write_rows("03", [store.read_row(long)])
+    store.build_path(long).unlink()
     assert "agrees: losses by 0" in said(capsys, "reproduce", long.key())
 
 
 def test_a_run_that_this_code_cannot_read_says_the_way_out(store, capsys):
-    path = store.path(TINY)
+    path = store.build_path(TINY)
     model = json.loads(path.read_text())["run"]["model"] | {"fairy_dust": 1}
     rewrite(path, run={"model": model})
     text = said(capsys, "reproduce", path.stem, status=2)
@@ -85,30 +85,30 @@ def test_a_run_that_this_code_cannot_read_says_the_way_out(store, capsys):
 
 def test_what_a_task_took_is_in_its_records(tmp_path):
     store = Store(tmp_path)
-    assert complete((LANGUAGE,), store) == 1
-    made = read_entry(store.path(LANGUAGE))["made"]
+    assert complete_task((LANGUAGE,), store) == 1
+    made = read_entry(store.build_path(LANGUAGE))["made"]
     # torch alone takes more than 50 MiB, and no test machine gives a process a TiB
     assert 50 * 2**20 < made["peak_bytes"] < 2**40
     assert 0 < made["seconds"] < 600 and made["at"].endswith("+00:00")
-    assert complete((LANGUAGE,), store) == 0
+    assert complete_task((LANGUAGE,), store) == 0
 
 
 def test_the_peak_is_counted_anew_for_each_task():
     if not memory._CLEAR.exists():
         pytest.skip("only Linux can set a process' peak back")
     # Pages of their own: malloc may serve 256 MiB from what this process freed long ago.
-    with memory.watched() as large, mmap.mmap(-1, 2**28) as block:
+    with memory.measure_usage() as large, mmap.mmap(-1, 2**28) as block:
         block[:: mmap.PAGESIZE] = bytes(2**28 // mmap.PAGESIZE)
-    with memory.watched() as small:
+    with memory.measure_usage() as small:
         pass
     assert large["peak_bytes"] > small["peak_bytes"] + 200 * 2**20
 
 
 def test_without_proc_the_peak_is_that_of_the_process(monkeypatch, tmp_path):
-    with memory.watched() as exact:
+    with memory.measure_usage() as exact:
         pass
     monkeypatch.setattr(memory, "_CLEAR", tmp_path / "missing" / "clear_refs")
     monkeypatch.setattr(memory, "_STATUS", tmp_path / "missing" / "status")
-    with memory.watched() as rough:
+    with memory.measure_usage() as rough:
         pass
     assert rough["peak_bytes"] > 0.9 * exact["peak_bytes"]

@@ -10,7 +10,7 @@ import labkit
 from labkit.statistics.criteria import parse_criterion
 from labkit.statistics.proportions import Proportion, proportion
 from labkit.statistics.seeds import Given, Seeds, t_interval
-from labkit.statistics.verdicts import is_weak, judge
+from labkit.statistics.verdicts import is_weak, judge_estimate
 
 
 def test_the_interval_is_student_s():
@@ -44,7 +44,7 @@ def test_the_interval_covers_as_often_as_it_says():
     ],
 )
 def test_a_verdict_is_where_the_interval_lies(interval, criterion, expected):
-    assert judge(Given((0.0,), interval), parse_criterion(criterion)) == expected
+    assert judge_estimate(Given((0.0,), interval), parse_criterion(criterion)) == expected
 
 
 @pytest.mark.parametrize("criterion", ["0", "> zero", "=> 1", "in [2, 1]", "> 0 or so", ""])
@@ -64,12 +64,12 @@ def test_weak_means_that_one_run_decides():
 
 def test_equivalence_is_two_one_sided_tests():
     near, inside = Seeds((0.0, 0.01, 0.03, 0.05, 0.04)), parse_criterion("in [-0.05, 0.05]")
-    (low, high), p = near.interval(0.90), near.p_value(inside)
-    assert low >= -0.05 and high <= 0.05 and p <= 0.05 and judge(near, inside) == "holds"
-    assert near.interval()[1] > 0.05, "its 95 % interval leaves the margin"
+    (low, high), p = near.compute_interval(0.90), near.p_value(inside)
+    assert low >= -0.05 and high <= 0.05 and p <= 0.05 and judge_estimate(near, inside) == "holds"
+    assert near.compute_interval()[1] > 0.05, "its 95 % interval leaves the margin"
     assert p == stats.ttest_1samp(near.values, 0.05, alternative="less").pvalue
     far = Seeds((0.2, 0.21, 0.19, 0.2, 0.22))
-    assert judge(far, inside) == "contradicted"
+    assert judge_estimate(far, inside) == "contradicted"
     assert far.p_value(inside) == stats.ttest_1samp(far.values, 0.05).pvalue
 
 
@@ -81,8 +81,8 @@ def test_a_test_is_two_sided_so_that_what_is_contradicted_can_survive():
 
 def test_a_proportion_has_clopper_and_pearson_s_interval():
     # u of 0 of 6 solves (1 − u)⁶ = 0.025
-    assert Proportion(0, 6).interval() == pytest.approx((0.0, 1 - 0.025 ** (1 / 6)))
-    assert Proportion(5, 5).interval() == pytest.approx((0.025 ** (1 / 5), 1.0))
+    assert Proportion(0, 6).compute_interval() == pytest.approx((0.0, 1 - 0.025 ** (1 / 6)))
+    assert Proportion(5, 5).compute_interval() == pytest.approx((0.025 ** (1 / 5), 1.0))
     assert Proportion(9, 12).p_value(parse_criterion("> 0.5")) == stats.binomtest(9, 12).pvalue
     with pytest.raises(ValueError, match="counts flags"):
         proportion([0.0, 0.5])
@@ -96,10 +96,10 @@ def test_two_proportions_are_told_apart_by_fisher_s_test():
         gap = Proportion(k, n) - Proportion(j, m)
         p = stats.fisher_exact([[k, n - k], [j, m - j]]).pvalue
         expected = "not-seen" if p > 0.05 else "holds" if gap.mean > 0 else "contradicted"
-        assert gap.p_value(more) == p and judge(gap, more) == expected
+        assert gap.p_value(more) == p and judge_estimate(gap, more) == expected
     with pytest.raises(ValueError, match="Fisher's exact test"):
-        judge(gap, parse_criterion("> 0.5"))
-    low, high = (Proportion(5, 5) - Proportion(0, 5)).interval()
+        judge_estimate(gap, parse_criterion("> 0.5"))
+    low, high = (Proportion(5, 5) - Proportion(0, 5)).compute_interval()
     assert 0 < low < 0.3 and high == pytest.approx(1)
 
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from labkit.context import Context
 from labkit.corpora import Digits
-from labkit.experiments import Run, execute
+from labkit.experiments import Run, execute_run
 from labkit.norms import NORMS
 from labkit.training import TrainConfig
 from labkit.vit import ViTConfig
@@ -28,7 +28,7 @@ def test_its_logits_are_those_of_the_equation():
 @pytest.mark.parametrize("norm", sorted(set(NORMS) - {"instance"}))
 def test_every_norm_trains(norm):
     config = ViTConfig(dim=16, depth=1, heads=2, norm=norm)
-    record = execute(Run(config, Digits(16), TrainConfig(3)))
+    record = execute_run(Run(config, Digits(16), TrainConfig(3)))
     assert len(record.losses) == 3 and record.probes["test"]["loss"] < 5
 
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from labkit import Record
-from labkit.experiments.engines.limits import limited
+from labkit.experiments.engines.limits import limit_run
 
 
 def answer(task, *words):
@@ -58,7 +58,7 @@ def stop_once(task, *words):
 
 def hang_or_leak(task, own, device, seconds, memory):
     held = []
-    with limited(seconds, memory):
+    with limit_run(seconds, memory):
         while True:
             held += [b"x" * 2**26] if task[0].seed else []
             time.sleep(0.05)

@@ -1,6 +1,6 @@
 """Experiments: grids of runs, trained once, kept by content, and the claims that rest on them.
 
-run.py         Run: model, data, training, seed; its key; `execute` trains it
+run.py         Run: model, data, training, seed; its key; `execute_run` trains it
 store.py       the records on disk, written whole, with a checksum
 records.py     the book's records, data/records: tracked beside the text
 replay.py      is a record still what today's code computes?
@@ -32,7 +32,7 @@ from labkit.experiments.lab import Lab
 from labkit.experiments.own import own_norm
 from labkit.experiments.papers import published
 from labkit.experiments.ranks import RankCorrelation, rank_correlation
-from labkit.experiments.run import Run, execute
+from labkit.experiments.run import Run, execute_run
 from labkit.experiments.statistics import exponents, minus, steps_to
 from labkit.experiments.sweep import sweep
 from labkit.statistics.proportions import proportion
@@ -45,7 +45,7 @@ __all__ = [
     "Results",
     "Run",
     "claim",
-    "execute",
+    "execute_run",
     "exponents",
     "minus",
     "own_norm",

@@ -66,7 +66,7 @@ class Claim:
     @property
     def interval(self) -> Interval:
         """Give its 95 % interval."""
-        return self.estimate.interval()
+        return self.estimate.compute_interval()
 
     @property
     def sort(self) -> str:
@@ -85,25 +85,25 @@ class Claim:
             "sort": self.sort,
             "statement": self.statement,
             "wording": self.wording,
-            "numbers": {name: _plain(value) for name, value in self.numbers.items()},
+            "numbers": {name: _convert_number(value) for name, value in self.numbers.items()},
             "source": self.source,
             "published": self.published,
             "domain": dict(self.domain) if self.domain else None,
-            "values": [_digits(v) for v in self.values],
+            "values": [_round_digits(v) for v in self.values],
             "counts": self.counts,
-            "interval": [_digits(v) for v in self.interval],
+            "interval": [_round_digits(v) for v in self.interval],
             "criterion": self.criterion,
             "effect": self.effect,
             "predicted": self.predicted,
             "kind": self.kind,
             "primary": self.primary,
             "derived_from": list(self.derived_from) or None,
-            "rungs": {rung: _digits(mean) for rung, mean in self.rungs.items()} or None,
+            "rungs": {rung: _round_digits(mean) for rung, mean in self.rungs.items()} or None,
             "lacking": list(self.lacking) or None,
             "verdict": self.verdict,
             "weak": self.weak,
-            "tolerance": None if self.tolerance is None else _digits(self.tolerance, 3),
-            "rtol": None if self.rtol is None else _digits(self.rtol, 3),
+            "tolerance": None if self.tolerance is None else _round_digits(self.tolerance, 3),
+            "rtol": None if self.rtol is None else _round_digits(self.rtol, 3),
             "seeds": self.counts[0][1] if self.counts else len(self.values),
         }
 
@@ -117,34 +117,34 @@ class Claim:
         lines = [
             f"[{SORTS[self.sort]}: {VERDICTS[self.verdict]}{', weak' if self.weak else ''}] "
             + self.statement,
-            f"ours: {self._ours()}; criterion: {self.criterion} ({KINDS[self.kind]})",
+            f"ours: {self._format_estimate()}; criterion: {self.criterion} ({KINDS[self.kind]})",
             f"source: {self.source}{theirs}",
         ]
         return "\n".join(lines)
 
-    def _ours(self) -> str:
+    def _format_estimate(self) -> str:
         """Write the mean and its interval; with two bounds also the narrower one, which decides."""
         low, high = self.interval
         ours = f"{self.mean:.4g}"
         if self.counts:
-            told = " against ".join(f"{k} of {n}" for k, n in self.counts)
-            return f"{ours} ({told} runs), 95 % interval {low:.4g} to {high:.4g}"
+            counts = " against ".join(f"{k} of {n}" for k, n in self.counts)
+            return f"{ours} ({counts} runs), 95 % interval {low:.4g} to {high:.4g}"
         if len(self.values) == 1:
             return ours
         ours += f", 95 % interval {low:.4g} to {high:.4g}"
         if self.sort == "finding" and parse_criterion(self.criterion).two_sided:
-            low, high = self.estimate.interval(0.90)
+            low, high = self.estimate.compute_interval(0.90)
             ours += f", 90 % {low:.4g} to {high:.4g},"
-        return f"{ours} over {len(self.values)} seeds{self._beside()}"
+        return f"{ours} over {len(self.values)} seeds{self._describe_rungs()}"
 
-    def _beside(self) -> str:
+    def _describe_rungs(self) -> str:
         """Say what other rungs of the ladder have, and what the comparison lacks."""
         if not self.rungs:
             return ""
         *others, largest = self.rungs
         words = f", rung {largest}"
         if others:
-            met = parse_criterion(self.criterion).met
+            met = parse_criterion(self.criterion).is_met
             agree = len({met(mean) for mean in self.rungs.values()}) == 1
             means = ", ".join(f"{self.rungs[rung]:.4g} on {rung}" for rung in others)
             words += f"; {means}: the rungs {'agree' if agree else 'disagree'}"
@@ -165,12 +165,12 @@ class Claim:
         )
 
 
-def _digits(value: float, digits: int = 6) -> float:
+def _round_digits(value: float, digits: int = 6) -> float:
     return float(f"{value:.{digits}g}")
 
 
-def _plain(value: float | str) -> int | float | str:
+def _convert_number(value: float | str) -> int | float | str:
     """Write a number as JSON can hold it."""
     if isinstance(value, int | str):
         return value
-    return _digits(value) if math.isfinite(value) else str(value)
+    return _round_digits(value) if math.isfinite(value) else str(value)

@@ -9,7 +9,7 @@ from labkit.experiments.cards import KINDS, VERDICTS, Claim
 from labkit.experiments.promises import check_margin, estimate_of, means_of, numbers_of
 from labkit.statistics.criteria import Interval, parse_criterion
 from labkit.statistics.proportions import Gap, Proportion
-from labkit.statistics.verdicts import is_weak, judge
+from labkit.statistics.verdicts import is_weak, judge_estimate
 from labkit.unknown import unknown
 
 __all__ = ["KINDS", "VERDICTS", "Claim", "claim"]
@@ -77,12 +77,12 @@ def claim(
             f"and ours={ours!r}; give both, or neither and leave in_range alone"
         )
     if tolerance is None and rtol is None:
-        low, high = estimate.interval()
+        low, high = estimate.compute_interval()
         if estimate.mean:
             rtol = max(SHARE, (high - low) / 2 / abs(estimate.mean))
         else:
             tolerance = (high - low) / 2  # zero has no share
-    made = Claim(
+    judged = Claim(
         id=id,
         wording=statement,
         numbers=numbers_of(statement, estimate, numbers),
@@ -90,7 +90,9 @@ def claim(
         source=source,
         criterion=criterion,
         kind=kind,
-        verdict=judge(estimate, rule, rungs.values(), lacking) if in_range else "out-of-range",
+        verdict=judge_estimate(estimate, rule, rungs.values(), lacking)
+        if in_range
+        else "out-of-range",
         weak=in_range and is_weak(estimate, rule),
         published=published,
         domain=(domain and {"theirs": domain, "ours": ours, "inside": in_range}) or None,
@@ -103,12 +105,12 @@ def claim(
         tolerance=tolerance,
         rtol=rtol,
     )
-    _show(made)
-    return made
+    _show_claim(judged)
+    return judged
 
 
 @contextmanager
-def collecting() -> Iterator[list[Claim]]:
+def collect_claims() -> Iterator[list[Claim]]:
     """Collect the claims that a block makes; they are shown as ever."""
     _collections.append([])
     try:
@@ -117,7 +119,7 @@ def collecting() -> Iterator[list[Claim]]:
         _collections.pop()
 
 
-def _show(made: Claim) -> None:
+def _show_claim(made: Claim) -> None:
     for collection in _collections:
         collection.append(made)
     bundle = {"text/plain": str(made), "text/html": made.to_html(), CLAIM: made.to_dict()}

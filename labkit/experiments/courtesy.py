@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from labkit import share
-from labkit.experiments.engines.limits import resident
+from labkit.experiments.engines.limits import count_resident_bytes
 from labkit.experiments.run import CPU
 from labkit.experiments.store import read_entry
 from labkit.units import in_words, parse_bytes
@@ -25,7 +25,7 @@ from labkit.units import in_words, parse_bytes
 PARTS = ("kernel", "run")
 
 
-def declared(memory: Mapping[str, str] | None) -> dict[str, int]:
+def read_declared_memory(memory: Mapping[str, str] | None) -> dict[str, int]:
     """Read what a chapter declares, in bytes by part; nothing where it declares nothing."""
     if memory is None:
         return {}
@@ -37,25 +37,25 @@ def declared(memory: Mapping[str, str] | None) -> dict[str, int]:
     return {part: parse_bytes(memory[part]) for part in PARTS}
 
 
-def largest(folder: Path, keys: Iterable[str]) -> dict[str, int]:
+def find_peak_memory(folder: Path, keys: Iterable[str]) -> dict[str, int]:
     """Find the most that one run of a store held, in bytes, on CPUs and on GPUs; 0: none did.
 
     On a GPU, runs that trained together share out what they took: fewer of them take less. On a
     CPU they do not say what one takes alone, for most of it is the process and its libraries.
     """
-    found = {"run_bytes": 0, "gpu_bytes": 0}
+    peaks = {"run_bytes": 0, "gpu_bytes": 0}
     for key in keys:
         with suppress(OSError, ValueError, KeyError):  # gone since it was read
             made = read_entry(folder / f"{key}.json")["made"]
             together, peak = made.get("together", 1), made["peak_bytes"]
             if made["device"] != CPU:
-                found["gpu_bytes"] = max(found["gpu_bytes"], math.ceil(peak / together))
+                peaks["gpu_bytes"] = max(peaks["gpu_bytes"], math.ceil(peak / together))
             elif together == 1:
-                found["run_bytes"] = max(found["run_bytes"], peak)
-    return found
+                peaks["run_bytes"] = max(peaks["run_bytes"], peak)
+    return peaks
 
 
-def comparable(size: str, engine: str) -> bool:
+def is_comparable(size: str, engine: str) -> bool:
     """Tell whether the bytes of this process and its workers are those that a chapter declares.
 
     They are where worker processes train the sizes that it was measured at, with a torch that
@@ -64,18 +64,18 @@ def comparable(size: str, engine: str) -> bool:
     return size == "book" and engine == "processes" and torch.version.cuda is None
 
 
-def farewell(held: Mapping[str, int], declares: Mapping[str, int]) -> str:
+def format_farewell(held: Mapping[str, int], declares: Mapping[str, int]) -> str:
     """Say at a chapter's end what its processes held at most, and what this one still holds."""
 
-    def beside(part: str) -> str:
+    def format_declared(part: str) -> str:
         return f" of {in_words(declares[part])} declared" if part in declares else ""
 
-    parts = [f"in this kernel {in_words(held['kernel_bytes'])}{beside('kernel')}"]
+    parts = [f"in this kernel {in_words(held['kernel_bytes'])}{format_declared('kernel')}"]
     if held["run_bytes"]:
-        parts.append(f"in a run {in_words(held['run_bytes'])}{beside('run')}")
+        parts.append(f"in a run {in_words(held['run_bytes'])}{format_declared('run')}")
     if held["gpu_bytes"]:
         parts.append(f"of a GPU {in_words(held['gpu_bytes'])} in a run")
-    now = [f"{in_words(resident())} here"]
+    now = [f"{in_words(count_resident_bytes())} here"]
     if held_there := share.held():
         now.append(f"{in_words(held_there)} of the GPU")
     return (

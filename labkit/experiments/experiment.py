@@ -13,7 +13,7 @@ from labkit.training import Record
 Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
 
 
-def change(run: Run, changes: Mapping[str, Any]) -> Run:
+def change_fields(run: Run, changes: Mapping[str, Any]) -> Run:
     """Replace fields of a run all at once, named as in "train.lr" or "seed".
 
     All at once, because a config is checked when it is made: dim and heads may only fit together.
@@ -25,7 +25,9 @@ def change(run: Run, changes: Mapping[str, Any]) -> Run:
         owner = getattr(run, part, None)
         known = {f.name for f in fields(owner if name else run)} if owner is not None else set()
         if (name or part) not in known:
-            raise ValueError(f"a run has no field {field!r}; there are {', '.join(_names(run))}")
+            raise ValueError(
+                f"a run has no field {field!r}; there are {', '.join(_list_fields(run))}"
+            )
         if name:
             parts.setdefault(part, {})[name] = value
         else:
@@ -34,7 +36,7 @@ def change(run: Run, changes: Mapping[str, Any]) -> Run:
     return replace(run, **{part: replace(getattr(run, part), **new) for part, new in parts.items()})
 
 
-def _names(run: Run) -> list[str]:
+def _list_fields(run: Run) -> list[str]:
     """List what may be changed, configs opened up."""
     return [
         f"{outer.name}.{inner.name}" if is_dataclass(getattr(run, outer.name)) else outer.name
@@ -65,7 +67,7 @@ class Experiment:
         grid = []
         for combination in itertools.product(*choices):
             changes = {k: v for _, _, changed in combination for k, v in changed.items()}
-            run = change(self.base, changes)
+            run = change_fields(self.base, changes)
             grid.append(({label: name for label, name, _ in combination}, run))
         return grid
 
@@ -111,21 +113,21 @@ class Results:
 
     def values(self, what: str | Callable[[Record], Any]) -> list[Any]:
         """Read one thing from each record: a path such as "test.loss", or a function of it."""
-        return [_read(record, what) for _, record in self.rows]
+        return [_read_value(record, what) for _, record in self.rows]
 
     def best(self, label: str, by: str = "validation.loss") -> Any:
         """Choose the value of a label whose runs have the lowest mean; a diverged run loses."""
 
-        def mean(results: "Results") -> float:
+        def average_loss(results: "Results") -> float:
             seen = results.values(by)
             return sum(float("inf") if v is None else v for v in seen) / len(seen)
 
         return min(
-            (mean(part), i, value) for i, (value, part) in enumerate(self.by(label).items())
+            (average_loss(part), i, value) for i, (value, part) in enumerate(self.by(label).items())
         )[2]
 
 
-def _read(record: Record, what: str | Callable[[Record], Any]) -> Any:
+def _read_value(record: Record, what: str | Callable[[Record], Any]) -> Any:
     if callable(what):
         return what(record)
     value: Any = record.probes

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from tqdm.auto import tqdm
 
 from labkit.experiments.engines.base import Engine
-from labkit.experiments.replay import replay
-from labkit.experiments.replicates import tasks
+from labkit.experiments.replay import replay_run
+from labkit.experiments.replicates import group_runs
 from labkit.experiments.run import Run
 from labkit.experiments.store import CODE, Store
 from labkit.training import Record
@@ -20,28 +20,28 @@ class MissingRuns(RuntimeError):
     """Runs that would have to be trained where nothing may be (LABKIT_TRAIN=never)."""
 
 
-def read(runs: Sequence[Run], store: Store) -> tuple[dict[str, Record], list[Run]]:
+def read_records(runs: Sequence[Run], store: Store) -> tuple[dict[str, Record], list[Run]]:
     """Read the records that are there, by key, and list the runs that lack one, each once."""
     distinct = {run.key(): run for run in runs}
-    records = {key: store.get(run) for key, run in distinct.items()}
+    records = {key: store.read_record(run) for key, run in distinct.items()}
     found = {key: record for key, record in records.items() if record is not None}
     return found, [run for key, run in distinct.items() if key not in found]
 
 
 def read_believed(runs: Sequence[Run], store: Store) -> tuple[dict[str, Record], list[Run]]:
-    """Read as `read` does, but leave out what this code no longer computes.
+    """Read as `read_records` does, but leave out what this code no longer computes.
 
     Of the runs that other code trained here, one of each configuration is replayed. (The book's
     own records are replayed by the build.)
     """
-    found, missing = read(runs, store)
+    found, missing = read_records(runs, store)
     distinct = {run.key(): run for run in runs}
     foreign: dict[str, list[str]] = {}
     for key in found:
-        if (entry := store.entry(distinct[key])) and entry["made"].get("code") != CODE:
-            foreign.setdefault(distinct[key].configuration(), []).append(key)
+        if (entry := store.read_own_entry(distinct[key])) and entry["made"].get("code") != CODE:
+            foreign.setdefault(distinct[key].hash_configuration(), []).append(key)
     for keys in foreign.values():
-        if not replay(distinct[keys[0]], found[keys[0]], store.device).agrees:
+        if not replay_run(distinct[keys[0]], found[keys[0]], store.device).agrees:
             missing += [distinct[key] for key in keys]
             for key in keys:
                 store.mark_stale(key)  # else whoever is to train it finds the record, and does not
@@ -54,7 +54,7 @@ def may_train() -> bool:
     return os.environ.get("LABKIT_TRAIN") != "never"
 
 
-def train(
+def train_missing(
     missing: Iterable[Run],
     store: Store,
     engine: Engine,
@@ -63,13 +63,13 @@ def train(
     until: float | None = None,
     progress: bool = True,
 ) -> None:
-    """Train distinct runs under one bar, which says how long is left; see Engine.train."""
+    """Train distinct runs under one bar, which says how long is left; see Engine.train_tasks."""
     runs = list(missing)
     with tqdm(total=len(runs), desc="runs", unit="run", delay=3, disable=not progress) as bar:
-        engine.train(tasks(runs, store.device, replicates), done=bar.update, until=until)
+        engine.train_tasks(group_runs(runs, store.device, replicates), done=bar.update, until=until)
 
 
-def fill(
+def train_and_read(
     missing: Sequence[Run],
     store: Store,
     engine: Engine,
@@ -78,8 +78,8 @@ def fill(
     progress: bool = True,
 ) -> dict[str, Record]:
     """Train distinct runs and read their records, by key."""
-    train(missing, store, engine, replicates=replicates, progress=progress)
-    found, vanished = read(missing, store)
+    train_missing(missing, store, engine, replicates=replicates, progress=progress)
+    found, vanished = read_records(missing, store)
     if vanished:
         raise RuntimeError(
             f"each run that was trained must have its record, but {len(vanished)} of "

@@ -15,10 +15,10 @@ from labkit.display import publish
 from labkit.experiments import courtesy, ladder
 from labkit.experiments.engines import make_engine
 from labkit.experiments.experiment import Experiment, Results
-from labkit.experiments.filling import MissingRuns, fill, may_train, read
+from labkit.experiments.filling import MissingRuns, may_train, read_records, train_and_read
 from labkit.experiments.memory import peak_bytes
 from labkit.experiments.own import sources_of
-from labkit.experiments.run import CPU, Run, gpu
+from labkit.experiments.run import CPU, Run, get_gpu_name
 from labkit.experiments.store import Store
 from labkit.pool import Pool
 from labkit.provenance import provenance
@@ -43,7 +43,7 @@ def project_root() -> Path:
 
 def device_of(size: str) -> str:
     """Name the class of devices on which the runs of a size train."""
-    return os.environ.get("LABKIT_DEVICE") or gpu() if size == "gpu" else CPU
+    return os.environ.get("LABKIT_DEVICE") or get_gpu_name() if size == "gpu" else CPU
 
 
 class Lab:
@@ -67,7 +67,7 @@ class Lab:
             raise ValueError(unknown("size", size, SIZES))
         self.chapter, self.size, self.seed = chapter, size, seed
         self._counted: set[str] = set()  # keys of the runs that were told
-        self.memory = courtesy.declared(memory)
+        self.memory = courtesy.read_declared_memory(memory)
         self.device = device_of(size)
         root = project_root()
         self.store, self._pool = Store(root, self.device), Pool(root)
@@ -107,8 +107,8 @@ class Lab:
             MissingRuns: a run has no record, and nothing may be trained here.
         """
         rows = experiment.runs()
-        self._declare([run for _, run in rows])
-        found, missing = read([run for _, run in rows], self.store)
+        self._declare_runs([run for _, run in rows])
+        found, missing = read_records([run for _, run in rows], self.store)
         if missing and not may_train():
             raise MissingRuns(
                 f"chapter {self.chapter} reads records, but {len(missing)} of "
@@ -118,8 +118,8 @@ class Lab:
         began = time.perf_counter()
         if missing:
             with self._slot_lent():
-                found |= fill(missing, self.store, self._engine)
-        self._report(found, len(missing), time.perf_counter() - began)
+                found |= train_and_read(missing, self.store, self._engine)
+        self._report_runs(found, len(missing), time.perf_counter() - began)
         return Results(tuple((labels, found[run.key()]) for labels, run in rows))
 
     def ladder(self, arms: Sequence[str]) -> Results:
@@ -132,8 +132,8 @@ class Lab:
         """
         first, *larger = ["smoke"] if self.size == "smoke" else ladder.CLIMBED
         while True:
-            runs = ladder.wanted(first, arms, self.store.get)
-            found, missing = read(runs, self.store)
+            runs = ladder.list_wanted_runs(first, arms, self.store.read_record)
+            found, missing = read_records(runs, self.store)
             if not missing:
                 break
             if not may_train():
@@ -143,18 +143,22 @@ class Lab:
                     "make runs ONLY=ladder"
                 )
             with self._slot_lent():
-                fill(missing, self.store, self._engine)
-        more = [run for rung in larger for run in ladder.wanted(rung, arms, self.store.get)]
-        found |= read(more, self.store)[0]
-        self._declare([*runs, *(run for run in more if run.key() in found)])
-        self._report(found, 0, 0.0)
-        return ladder.results([first, *larger], arms, self.store.get)
+                train_and_read(missing, self.store, self._engine)
+        more = [
+            run
+            for rung in larger
+            for run in ladder.list_wanted_runs(rung, arms, self.store.read_record)
+        ]
+        found |= read_records(more, self.store)[0]
+        self._declare_runs([*runs, *(run for run in more if run.key() in found)])
+        self._report_runs(found, 0, 0.0)
+        return ladder.read_results([first, *larger], arms, self.store.read_record)
 
     def provenance(self, *results: Results) -> dict[str, Any]:
         """Say where the numbers of a figure come from; without results, this process."""
         records = [record for part in results for _, record in part]
         made = [record.provenance for record in records] or [provenance()]
-        origin = {name: _together([each.get(name) for each in made]) for name in made[0]}
+        origin = {name: _summarize_values([each.get(name) for each in made]) for name in made[0]}
         origin.pop("seed", None)
         return {
             **origin,
@@ -173,17 +177,17 @@ class Lab:
         gc.collect()
         share.release()
         held = {"kernel_bytes": peak_bytes()}
-        held |= courtesy.largest(self.store.folder, self._counted)
-        fair = courtesy.comparable(self.size, self._engine.name)
-        _say(
-            courtesy.farewell(held, self.memory),
+        held |= courtesy.find_peak_memory(self.store.folder, self._counted)
+        fair = courtesy.is_comparable(self.size, self._engine.name)
+        _publish_line(
+            courtesy.format_farewell(held, self.memory),
             kernel_seconds=round(time.process_time(), 1),
             memory=self.memory if fair else {},
             **held,
         )
 
     @staticmethod
-    def _declare(runs: list[Run]) -> None:
+    def _declare_runs(runs: list[Run]) -> None:
         """Note what a chapter asks for, where the build wants to know (LABKIT_DECLARED)."""
         if path := os.environ.get("LABKIT_DECLARED"):
             with open(path, "a", encoding="utf-8") as file:
@@ -204,7 +208,7 @@ class Lab:
             if self._slot is not None:
                 self._slot = self._pool.acquire()
 
-    def _report(self, found: dict[str, Record], trained: int, seconds: float) -> None:
+    def _report_runs(self, found: dict[str, Record], trained: int, seconds: float) -> None:
         # A run that two experiments share is counted once.
         new = [record for key, record in found.items() if key not in self._counted]
         self._counted |= set(found)
@@ -213,12 +217,12 @@ class Lab:
             f"{len(found)} runs: {len(found) - trained} from the store, {trained} trained in "
             f"{seconds:.0f} s; {used:.0f} CPU-seconds"
         )
-        _say(
+        _publish_line(
             text, cpu_seconds=used, runs=len(found), stored=len(found) - trained, keys=sorted(found)
         )
 
 
-def _together(values: Sequence[Any]) -> Any:
+def _summarize_values(values: Sequence[Any]) -> Any:
     """Name what several runs have: one value, two of them, or the first and how many more."""
     first, *others = dict.fromkeys(value for value in values if value) or (values[0],)
     if not others or not isinstance(first, str):
@@ -226,6 +230,6 @@ def _together(values: Sequence[Any]) -> Any:
     return f"{first} and {others[0] if len(others) == 1 else f'{len(others)} more'}"
 
 
-def _say(text: str, **facts: Any) -> None:
+def _publish_line(text: str, **facts: Any) -> None:
     """Show a line that no page or twin keeps, with facts for the build."""
     publish({"text/plain": text}, "volatile", **facts)

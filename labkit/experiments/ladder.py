@@ -8,10 +8,10 @@ Every arm gets the same data, 20 tokens a parameter, and its own learning rate:
              a decade away; where the best of them is an end, the next one too
     final    the best of them, five fresh seeds, which report; they have never tuned
 
-A chapter reads the rung it needs (`results`), and adds only what is its own. The regime (optimizer,
-warm-up, clipping) is that of small published runs: AdamW with betas 0.9 and 0.95, 10 % warm-up, a
-linear decay to 5 %, the gradient clipped at 1, no weight decay. Recipes keep the initialization of
-their paper; the others have Megatron's, and embeddings of RMS 1.
+A chapter reads the rung it needs (`read_results`), and adds only what is its own. The regime
+(optimizer, warm-up, clipping) is that of small published runs: AdamW with betas 0.9 and 0.95, 10 %
+warm-up, a linear decay to 5 %, the gradient clipped at 1, no weight decay. Recipes keep the
+initialization of their paper; the others have Megatron's, and embeddings of RMS 1.
 """
 
 import math
@@ -73,18 +73,18 @@ class Arm:
     kind: type[ModelConfig] = ModelConfig
 
 
-def _embedding(rule: float | None) -> dict[str, Any]:
+def _set_embedding_size(rule: float | None) -> dict[str, Any]:
     """Set the RMS of embeddings: a number, or None for the rule 1 / sqrt(2.5 · dim)."""
     return {"embedding_size": rule}
 
 
-def _recipes(names: Iterable[str]) -> dict[str, Arm]:
+def _build_recipe_arms(names: Iterable[str]) -> dict[str, Arm]:
     return {name: Arm({"recipe": name}) for name in names}
 
 
 # By importance: where time ends, the last ones are missing.
 ARMS: dict[str, Arm] = {
-    **_recipes(["pre", "post", "qk", "hybrid", "hybrid*", "qkv-pre"]),
+    **_build_recipe_arms(["pre", "post", "qk", "hybrid", "hybrid*", "qkv-pre"]),
     # nGPT has no warm-up, and first values of its scales that suit six blocks: 1/12 and 10.
     "ngpt": Arm({"recipe": "ngpt", "share": 1 / 12, "s_z": 10.0}, warmup=0.0, kind=Departure),
     "no attention": Arm({"recipe": "pre", "differs": "no attention"}, kind=Departure),
@@ -93,31 +93,31 @@ ARMS: dict[str, Arm] = {
     "ngpt, published starts": Arm({"recipe": "ngpt"}, warmup=0.0),
     "pre, xavier": Arm({"recipe": "pre", "init": "xavier"}),
     "hybrid, xavier": Arm({"recipe": "hybrid", "init": "xavier"}),
-    "pre, embedding by rule": Arm({"recipe": "pre", **_embedding(None)}),
-    "hybrid, embedding by rule": Arm({"recipe": "hybrid", **_embedding(None)}),
-    "hybrid*, embedding by rule": Arm({"recipe": "hybrid*", **_embedding(None)}),
-    "qkv-pre, embedding by rule": Arm({"recipe": "qkv-pre", **_embedding(None)}),
-    **_recipes(["none", "dyt", "deepnorm", "sandwich", "olmo2"]),
+    "pre, embedding by rule": Arm({"recipe": "pre", **_set_embedding_size(None)}),
+    "hybrid, embedding by rule": Arm({"recipe": "hybrid", **_set_embedding_size(None)}),
+    "hybrid*, embedding by rule": Arm({"recipe": "hybrid*", **_set_embedding_size(None)}),
+    "qkv-pre, embedding by rule": Arm({"recipe": "qkv-pre", **_set_embedding_size(None)}),
+    **_build_recipe_arms(["none", "dyt", "deepnorm", "sandwich", "olmo2"]),
     "post, xavier": Arm({"recipe": "post", "init": "xavier"}),
     "pre, depth-scaled": Arm({"recipe": "pre", "init": "depth-scaled"}),
     "hybrid, depth-scaled": Arm({"recipe": "hybrid", "init": "depth-scaled"}),
-    **_recipes(["realformer", "peri", "resi-dual", "mix-ln", "derf", "admin", "lns"]),
+    **_build_recipe_arms(["realformer", "peri", "resi-dual", "mix-ln", "derf", "admin", "lns"]),
     "pre, layer": Arm({"recipe": "pre", "norm": "layer"}),
-    "pre, embedding 0.014": Arm({"recipe": "pre", **_embedding(0.014)}),
-    "hybrid, embedding 0.014": Arm({"recipe": "hybrid", **_embedding(0.014)}),
-    "hybrid*, embedding 0.014": Arm({"recipe": "hybrid*", **_embedding(0.014)}),
-    "qkv-pre, embedding 0.014": Arm({"recipe": "qkv-pre", **_embedding(0.014)}),
-    **_recipes(["keel", "b2t", "output"]),
+    "pre, embedding 0.014": Arm({"recipe": "pre", **_set_embedding_size(0.014)}),
+    "hybrid, embedding 0.014": Arm({"recipe": "hybrid", **_set_embedding_size(0.014)}),
+    "hybrid*, embedding 0.014": Arm({"recipe": "hybrid*", **_set_embedding_size(0.014)}),
+    "qkv-pre, embedding 0.014": Arm({"recipe": "qkv-pre", **_set_embedding_size(0.014)}),
+    **_build_recipe_arms(["keel", "b2t", "output"]),
 }
 
 
-def text(rung: str) -> Text:
+def build_text(rung: str) -> Text:
     """Say what every arm of a rung reads."""
     size = RUNGS[rung]
     return Text(batch=size.batch, time=size.time, held_out=size.held_out)
 
 
-def base(rung: str, arm: str) -> Run:
+def build_base_run(rung: str, arm: str) -> Run:
     """Build an arm's run on a rung: all but its rate, its seed and what is measured."""
     size, asked = RUNGS[rung], ARMS[arm]
     fields = dict(asked.fields)
@@ -133,7 +133,7 @@ def base(rung: str, arm: str) -> Run:
     )
     return Run(
         model=model,
-        data=text(rung),
+        data=build_text(rung),
         train=TrainConfig(
             steps=size.steps,
             betas=(0.9, 0.95),
@@ -144,31 +144,33 @@ def base(rung: str, arm: str) -> Run:
     )
 
 
-def at(run: Run, lr: float, seed: int, probes: Sequence[str] = ("validation", "test")) -> Run:
+def configure_run(
+    run: Run, lr: float, seed: int, probes: Sequence[str] = ("validation", "test")
+) -> Run:
     """Fix the rate, the seed and what is measured."""
     return replace(run, train=replace(run.train, lr=lr), seed=seed, probes=tuple(probes))
 
 
-def tuning(rung: str, arm: str, read: Read) -> list[Run]:
+def list_tuning_runs(rung: str, arm: str, read: Read) -> list[Run]:
     """List the runs that choose an arm's rate and can be named by now."""
-    run = base(rung, arm)
+    run = build_base_run(rung, arm)
     if below := RUNGS[rung].below:
-        best = best_rate(tuning(below, arm, read), read)
-        return [] if best is None else _placed(run, QUARTERS.index(best), read)
-    coarse = [at(run, lr, TUNING_SEED) for lr in COARSE]
+        best = best_rate(list_tuning_runs(below, arm, read), read)
+        return [] if best is None else _list_placed_runs(run, QUARTERS.index(best), read)
+    coarse = [configure_run(run, lr, TUNING_SEED) for lr in COARSE]
     best = best_rate(coarse, read)
     if best is None:
         return coarse
     middle = QUARTERS.index(best)
     beside = [QUARTERS[i] for i in (middle - 1, middle + 1) if 0 <= i < len(QUARTERS)]
-    return coarse + [at(run, lr, TUNING_SEED) for lr in beside]
+    return coarse + [configure_run(run, lr, TUNING_SEED) for lr in beside]
 
 
-def _placed(run: Run, middle: int, read: Read) -> list[Run]:
+def _list_placed_runs(run: Run, middle: int, read: Read) -> list[Run]:
     """List a rate and its neighbours, and go on while the best of them is an end."""
     low, high = max(middle - 1, 0), min(middle + 1, len(QUARTERS) - 1)
     while True:
-        runs = [at(run, lr, TUNING_SEED) for lr in QUARTERS[low : high + 1]]
+        runs = [configure_run(run, lr, TUNING_SEED) for lr in QUARTERS[low : high + 1]]
         best = best_rate(runs, read)
         if best == QUARTERS[low] and low > 0:
             low -= 1
@@ -178,35 +180,47 @@ def _placed(run: Run, middle: int, read: Read) -> list[Run]:
             return runs
 
 
-def final(rung: str, arm: str, read: Read) -> list[Run]:
+def list_final_runs(rung: str, arm: str, read: Read) -> list[Run]:
     """List the runs that report; none before the rate is chosen."""
-    best = best_rate(tuning(rung, arm, read), read)
-    return [] if best is None else [at(base(rung, arm), best, seed, LOOKS) for seed in SEEDS]
+    best = best_rate(list_tuning_runs(rung, arm, read), read)
+    return (
+        []
+        if best is None
+        else [configure_run(build_base_run(rung, arm), best, seed, LOOKS) for seed in SEEDS]
+    )
 
 
 def best_rate(runs: Sequence[Run], read: Read) -> float | None:
     """Choose the rate with the lowest validation loss; None while a run is missing."""
-    found = [(run, read(run)) for run in runs]
-    if not found or any(record is None for _, record in found):
+    records = [(run, read(run)) for run in runs]
+    if not records or any(record is None for _, record in records):
         return None
-    return min((_validation(record), run.train.lr) for run, record in found if record)[1]
+    losses = [(_read_validation_loss(record), run.train.lr) for run, record in records if record]
+    return min(losses)[1]
 
 
-def _validation(record: Record) -> float:
+def _read_validation_loss(record: Record) -> float:
     loss = record.probes["validation"]["loss"]
     return float("inf") if loss is None else loss
 
 
-def wanted(rung: str, arms: Iterable[str], read: Read) -> list[Run]:
+def list_wanted_runs(rung: str, arms: Iterable[str], read: Read) -> list[Run]:
     """List every run of these arms that can be named by now, arm by arm."""
-    return [run for arm in arms for run in (*tuning(rung, arm, read), *final(rung, arm, read))]
+    return [
+        run
+        for arm in arms
+        for run in (*list_tuning_runs(rung, arm, read), *list_final_runs(rung, arm, read))
+    ]
 
 
-def results(rungs: Iterable[str], arms: Iterable[str], read: Read) -> Results:
+def read_results(rungs: Iterable[str], arms: Iterable[str], read: Read) -> Results:
     """Read what there is: rows labelled with arm, rung, lr, seed and stage (tuning or final)."""
     rows = []
     for rung, arm in product(rungs, tuple(arms)):
-        for stage, runs in (("tuning", tuning(rung, arm, read)), ("final", final(rung, arm, read))):
+        for stage, runs in (
+            ("tuning", list_tuning_runs(rung, arm, read)),
+            ("final", list_final_runs(rung, arm, read)),
+        ):
             for run in runs:
                 if (record := read(run)) is not None:
                     labels = {"arm": arm, "rung": rung, "lr": run.train.lr, "seed": run.seed}
@@ -255,7 +269,7 @@ def lead(found: Results, arm: str, over: str = "pre") -> dict[str, list[float]]:
 
 def references(rung: str) -> dict[str, float]:
     """Give the losses of bigram and trigram counts on a rung's test windows."""
-    return reference_lines(text(rung))
+    return reference_lines(build_text(rung))
 
 
 def lacking(found: Results, arm: str, over: str = "pre") -> list[str]:
@@ -271,7 +285,7 @@ def lacking(found: Results, arm: str, over: str = "pre") -> list[str]:
     both = found.where(arm=[arm, over], rung=rung)
     worth = [-lost for lost in lead(found, "no attention", over).get(rung, [0.0])]
     return regime.too_young(
-        base(rung, arm),
+        build_base_run(rung, arm),
         both.where(stage="tuning"),
         both.where(stage="final"),
         trigram=references(rung)["trigram counts"],
@@ -296,7 +310,7 @@ def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
         row: dict[str, Any] = {"arm": arm, **dict.fromkeys(columns, "")}
         for rung, part in of_arm.by("rung").items():
             tuning = [(labels, record) for labels, record in part if labels["stage"] == "tuning"]
-            tuned = {labels["lr"]: _capped(record) for labels, record in tuning}
+            tuned = {labels["lr"]: _cap_loss(record) for labels, record in tuning}
             if tuned:
                 row[f"{rung}: rate"] = min(tuned, key=lambda lr: tuned[lr])
             if {*COARSE} <= {*tuned}:
@@ -305,7 +319,7 @@ def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
                 row[f"{rung}: test"] = fmean(losses.values())
             if over and arm != over and (pairs := lead(found, arm, over).get(rung)):
                 of = Seeds(tuple(pairs))
-                low, high = of.interval()
+                low, high = of.compute_interval()
                 row[f"{rung}: lead"] = f"{of.mean:+.4f} [{low:+.4f}, {high:+.4f}]"
         rows.append(row if over else {k: v for k, v in row.items() if not k.endswith(": lead")})
     return sorted(rows, key=lambda row: row[f"{rungs[0]}: test"] or math.inf)
@@ -314,5 +328,5 @@ def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
 FREQUENCIES = 3.06  # nats: what letter frequencies alone reach on this text
 
 
-def _capped(record: Record) -> float:
-    return min(_validation(record), FREQUENCIES)
+def _cap_loss(record: Record) -> float:
+    return min(_read_validation_loss(record), FREQUENCIES)

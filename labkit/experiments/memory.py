@@ -20,7 +20,7 @@ _STATUS = Path("/proc/self/status")
 
 
 @contextmanager
-def watched(device: str = CPU) -> Iterator[dict[str, Any]]:
+def measure_usage(device: str = CPU) -> Iterator[dict[str, Any]]:
     """Fill a dictionary, when the block ends: `seconds`, `cpu_seconds` and `peak_bytes`."""
     taken: dict[str, Any] = {}
     reset_peak(device)

@@ -38,10 +38,12 @@ def own_norm(given: str | Path) -> str:
     Raises:
         ValueError: there is no such file, it is not Python, or it does not define one norm.
     """
-    return _register(*_read(given), Path(given).parent if "\n" not in str(given) else None)
+    return _register_norm(
+        *_read_source(given), Path(given).parent if "\n" not in str(given) else None
+    )
 
 
-def short(name: str) -> str:
+def strip_hash(name: str) -> str:
     """Leave out the hash: mean-abs@3f2a9c01b2d4 is mean-abs."""
     return name.partition("@")[0]
 
@@ -52,21 +54,21 @@ def sources_of(task: Iterable[Any]) -> dict[str, str]:
     return {name: _SOURCES[name] for name in norms if name in _SOURCES}
 
 
-def accept(sources: Mapping[str, str]) -> None:
+def register_sources(sources: Mapping[str, str]) -> None:
     """Make norms known that came with a task; ValueError where one is not what its name says."""
     for name, text in sources.items():
-        if name not in _SOURCES and (found := _register(text, short(name))) != name:
+        if name not in _SOURCES and (found := _register_norm(text, strip_hash(name))) != name:
             raise ValueError(f"the source of {name} came as that of {found}; send the task again")
 
 
-def forget() -> None:
+def unregister_norms() -> None:
     """Take every reader's norm out of the table again."""
     for name in _SOURCES:
         NORMS.pop(name, None)
     _SOURCES.clear()
 
 
-def _register(text: str, stem: str, beside: Path | None = None) -> str:
+def _register_norm(text: str, stem: str, beside: Path | None = None) -> str:
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
@@ -74,19 +76,19 @@ def _register(text: str, stem: str, beside: Path | None = None) -> str:
             f"a norm's file must be Python, but line {error.lineno} of {stem} is not "
             f"({error.msg}); mend that line"
         ) from error
-    _alone(tree, stem, beside)
+    _refuse_local_imports(tree, stem, beside)
     digest = hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:DIGITS]
     known = next((name for name in _SOURCES if name.endswith(f"@{digest}")), None)
     if known is not None:
         return known
-    kind = _norm_in(_execute(text, f"own_norm_{digest}", stem), stem)
+    kind = _norm_in(_execute_source(text, f"own_norm_{digest}", stem), stem)
     name = f"{_name_of(kind, stem)}@{digest}"
     NORMS[name] = kind
     _SOURCES[name] = text
     return name
 
 
-def _read(given: str | Path) -> tuple[str, str]:
+def _read_source(given: str | Path) -> tuple[str, str]:
     if isinstance(given, str) and "\n" in given:
         return given, "norm"
     path = Path(given)
@@ -99,7 +101,7 @@ def _read(given: str | Path) -> tuple[str, str]:
     return path.read_text(encoding="utf-8"), path.stem
 
 
-def _alone(tree: ast.Module, stem: str, beside: Path | None) -> None:
+def _refuse_local_imports(tree: ast.Module, stem: str, beside: Path | None) -> None:
     """Refuse imports of files beside it: a worker gets one file, and a key knows one."""
     for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -115,7 +117,7 @@ def _alone(tree: ast.Module, stem: str, beside: Path | None) -> None:
                 )
 
 
-def _execute(text: str, module: str, stem: str) -> ModuleType:
+def _execute_source(text: str, module: str, stem: str) -> ModuleType:
     made = ModuleType(module)
     made.__file__ = f"<{stem}>"
     try:
@@ -139,8 +141,8 @@ def _norm_in(module: ModuleType, stem: str) -> type[nn.Module]:
     # A class that another one extends is not the one that is meant.
     kinds = [kind for kind in kinds if not any(issubclass(o, kind) for o in kinds if o is not kind)]
     if len(kinds) != 1:
-        came = ", ".join(kind.__name__ for kind in kinds) or "none"
-        raise ValueError(f"a norm's file defines one nn.Module, {stem} defines {came}; leave one")
+        names = ", ".join(kind.__name__ for kind in kinds) or "none"
+        raise ValueError(f"a norm's file defines one nn.Module, {stem} defines {names}; leave one")
     parameters = list(inspect.signature(kinds[0].__init__).parameters.values())[1:]
     if not parameters or parameters[0].name != "dim":
         first = parameters[0].name if parameters else "nothing"

@@ -30,10 +30,10 @@ def published(name: str, folder: Path = FOLDER) -> list[dict[str, Cell]]:
                 f"every row of {path.name} has {len(head)} cells, as its head has; "
                 f"row {number} has {len(row)}: complete it, an empty cell is allowed"
             )
-    return [dict(zip(head, map(_cell, row), strict=True)) for row in rows]
+    return [dict(zip(head, map(_parse_cell, row), strict=True)) for row in rows]
 
 
-def _cell(text: str) -> Cell:
+def _parse_cell(text: str) -> Cell:
     text = text.strip()
     try:
         return float(text) if text else None

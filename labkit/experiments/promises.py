@@ -71,7 +71,7 @@ def check_margin(
             f"an equivalence margin is at most a quarter of the effect, and claim {id!r} has "
             f"{rule.margin:g} beside an effect of {effect:g}; ask for {abs(effect) / 4:g} or less"
         )
-    if predicted is not None and not rule.met(predicted):
+    if predicted is not None and not rule.is_met(predicted):
         raise ValueError(
             f"a criterion lies around what is predicted, and claim {id!r} predicts {predicted:g} "
             f"and asks {criterion!r}; move the bounds, or mend the prediction"
@@ -82,7 +82,7 @@ def numbers_of(
     statement: str, estimate: Estimate, more: dict[str, float | str]
 ) -> dict[str, int | float | str]:
     """Collect the numbers (or words) that the statement names."""
-    low, high = estimate.interval()
+    low, high = estimate.compute_interval()
     known: dict[str, float | str] = {"mean": estimate.mean, "low": low, "high": high}
     if isinstance(estimate, Proportion | Gap):
         counts = [count for pair in estimate.counts for count in pair]
@@ -96,10 +96,10 @@ def numbers_of(
             f"a statement names numbers that it is given, but not {', '.join(sorted(missing))}; "
             f"it may name {', '.join(known)}"
         )
-    return {name: _plain(known[name]) for name in dict.fromkeys(named)}
+    return {name: _convert_number(known[name]) for name in dict.fromkeys(named)}
 
 
-def _plain(value: float | str) -> int | float | str:
+def _convert_number(value: float | str) -> int | float | str:
     if isinstance(value, str):
         return value
     return int(value) if isinstance(value, Integral) else float(value)

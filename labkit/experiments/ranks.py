@@ -72,7 +72,7 @@ def _share_above(rx: np.ndarray, ry: np.ndarray) -> float:
     from scipy.stats import permutation_test  # importing takes a moment
 
     exact = len(rx) <= EXACT
-    found = permutation_test(
+    result = permutation_test(
         (ry,),
         lambda y, axis: (y * rx).sum(axis=axis),  # with the ranks alone, rho's order
         permutation_type="pairings",
@@ -81,4 +81,4 @@ def _share_above(rx: np.ndarray, ry: np.ndarray) -> float:
         n_resamples=math.factorial(EXACT) if exact else DRAWS,
         rng=np.random.default_rng(0),
     )
-    return float(found.pvalue)
+    return float(result.pvalue)

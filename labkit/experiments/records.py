@@ -53,31 +53,31 @@ class Records:
     def __init__(self, root: Path, device: str = CPU):
         self.folder, self.device = Path(root) / "data" / "records", device
 
-    def path(self, name: str) -> Path:
+    def build_path(self, name: str) -> Path:
         """Say where the records of a chapter, or of the ladder, stand."""
-        device = "" if self.device == CPU else f".{slug(self.device)}"
+        device = "" if self.device == CPU else f".{make_slug(self.device)}"
         return self.folder / f"{name}{device}.jsonl.gz"
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """List what has a file, the ladder first."""
-        ending = self.path("").name
+        ending = self.build_path("").name
         names = [path.name.removesuffix(ending) for path in self.folder.glob(f"*{ending}")]
         return sorted((name for name in names if "." not in name), key=lambda n: (n != LADDER, n))
 
-    def load(self, name: str) -> dict[str, Row]:
+    def load_rows(self, name: str) -> dict[str, Row]:
         """Read one file, by key; RecordError where it is damaged, nothing where it is absent."""
-        path = self.path(name)
+        path = self.build_path(name)
         if not path.is_file():
             return {}
         state = path.stat()
-        return _load(path, state.st_mtime_ns, state.st_size)
+        return _load_rows(path, state.st_mtime_ns, state.st_size)
 
-    def find(self, key: str) -> Row | None:
+    def find_row(self, key: str) -> Row | None:
         """Look a run up in every file; a damaged one counts only where no other has the run."""
         damaged = None
-        for name in self.names():
+        for name in self.list_names():
             try:
-                if (row := self.load(name).get(key)) is not None:
+                if (row := self.load_rows(name).get(key)) is not None:
                     return row
             except RecordError as error:
                 damaged = error
@@ -85,18 +85,18 @@ class Records:
             raise damaged
         return None
 
-    def write(self, name: str, rows: Iterable[Row]) -> int:
+    def write_rows(self, name: str, rows: Iterable[Row]) -> int:
         """Write one file whole; return its size in bytes."""
         ordered = sorted(rows, key=lambda row: row["key"])
         text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in ordered)
         # No name and no time: the same records are the same bytes.
         content = gzip.compress(text.encode(), 9, mtime=0)
-        write_whole(self.path(name), content)
+        write_whole(self.build_path(name), content)
         return len(content)
 
 
 @lru_cache(maxsize=64)
-def _load(path: Path, changed: int, size: int) -> dict[str, Row]:
+def _load_rows(path: Path, changed: int, size: int) -> dict[str, Row]:
     mend = "restore it (git checkout), or remove it and train its runs again (make runs)"
     try:
         lines = gzip.decompress(path.read_bytes()).decode().splitlines()
@@ -105,12 +105,12 @@ def _load(path: Path, changed: int, size: int) -> dict[str, Row]:
         raise RecordError(f"the records {path.name} are damaged ({error}); {mend}") from error
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict) or row.get("format") != FORMAT:
-            found = row.get("format") if isinstance(row, dict) else type(row).__name__
+            found_format = row.get("format") if isinstance(row, dict) else type(row).__name__
             raise RecordError(
                 f"line {number} of the records {path.name} must have format {FORMAT}, got "
-                f"{found!r}; take the labkit that wrote them, or {mend}"
+                f"{found_format!r}; take the labkit that wrote them, or {mend}"
             )
-        if row.get("sum") != checksum(row):
+        if row.get("sum") != compute_checksum(row):
             raise RecordError(
                 f"line {number} of the records {path.name} was edited: its checksum differs from "
                 f"its content; {mend}"
@@ -118,7 +118,7 @@ def _load(path: Path, changed: int, size: int) -> dict[str, Row]:
     return {row["key"]: row for row in rows}
 
 
-def checksum(row: Mapping[str, Any]) -> str:
+def compute_checksum(row: Mapping[str, Any]) -> str:
     """Hash a row's content."""
     content = {name: value for name, value in row.items() if name != "sum"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
@@ -134,11 +134,11 @@ def to_row(run: Run, record: Record, at: str, **made: Any) -> Row:
         "run": run.to_dict(),
         "steps": record.steps,
         "diverged_at": record.diverged_at,
-        "first": [_exactly(loss) for loss in record.losses[:FIRST]],
+        "first": [_shorten_float(loss) for loss in record.losses[:FIRST]],
         "every": every,
-        "losses": [_rounded(math.fsum(part) / len(part)) for part in losses],
+        "losses": [_round_floats(math.fsum(part) / len(part)) for part in losses],
         "trained": len(record.losses),
-        "probes": _rounded(record.probes),
+        "probes": _round_floats(record.probes),
         "seconds": round(record.seconds, 3),
         "cpu_seconds": round(record.cpu_seconds, 3),
         "predictions_per_second": round(record.predictions_per_second),
@@ -146,7 +146,7 @@ def to_row(run: Run, record: Record, at: str, **made: Any) -> Row:
         "at": at,
     }
     row = json.loads(json.dumps(row))  # as it will be read: tuples are lists
-    return {**row, "sum": checksum(row)}
+    return {**row, "sum": compute_checksum(row)}
 
 
 def from_row(row: Row) -> Record:
@@ -165,22 +165,22 @@ def from_row(row: Row) -> Record:
     )
 
 
-def slug(device: str) -> str:
+def make_slug(device: str) -> str:
     """Write a device's name as part of a file's: NVIDIA H200 is nvidia-h200."""
     return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
 
 
-def _exactly(loss: float) -> float:
+def _shorten_float(loss: float) -> float:
     """Write a float32 in as few digits as tell it from every other."""
     return float(str(np.float32(loss)))
 
 
-def _rounded(value: Any) -> Any:
+def _round_floats(value: Any) -> Any:
     """Round every float to seven digits, float32's; what is not finite is null."""
     if isinstance(value, dict):
-        return {str(name): _rounded(item) for name, item in value.items()}
+        return {str(name): _round_floats(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
+        return [_round_floats(item) for item in value]
     if isinstance(value, float):
         return float(f"{value:.7g}") if math.isfinite(value) else None
     return value

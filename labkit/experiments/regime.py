@@ -32,8 +32,8 @@ SEEDS = 5
 def context(test: Mapping[str, Losses], trigram: float) -> list[str]:
     """Name the arms whose mean test loss is no lower than that of trigram counts."""
     return [
-        f"{YOUNG}{arm} {_said(mean)}, trigram counts end at {trigram:.2f}"
-        for arm, mean in ((arm, _mean(losses)) for arm, losses in test.items())
+        f"{YOUNG}{arm} {_format_mean(mean)}, trigram counts end at {trigram:.2f}"
+        for arm, mean in ((arm, _average_losses(losses)) for arm, losses in test.items())
         if not mean < trigram
     ]
 
@@ -69,7 +69,7 @@ def rates(grid: Mapping[str, Mapping[float, Losses]], placed: bool = False) -> l
             failed.append(f"not tuned: {arm} has {len(losses)} rates, and {needed} are needed")
         if not losses:
             continue
-        best = min(losses, key=lambda rate: _mean(losses[rate]))
+        best = min(losses, key=lambda rate: _average_losses(losses[rate]))
         low, high = min(losses), max(losses)
         if not placed and high < SPAN * low * (1 - 1e-9):
             failed.append(f"not tuned: the rates of {arm} span a factor {high / low:.3g}, not 100")
@@ -131,11 +131,11 @@ def parameters(run: Run) -> int:
         )
 
 
-def _mean(losses: Losses) -> float:
+def _average_losses(losses: Losses) -> float:
     """Average over seeds; a diverged run makes it infinite."""
     values = [math.inf if loss is None or math.isnan(loss) else loss for loss in losses]
     return math.fsum(values) / len(values)
 
 
-def _said(mean: float) -> str:
+def _format_mean(mean: float) -> str:
     return f"ends at {mean:.2f} nats" if math.isfinite(mean) else "diverged"

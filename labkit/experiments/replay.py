@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from labkit.experiments.records import FIRST, from_row, to_row
-from labkit.experiments.run import CPU, Run, execute
+from labkit.experiments.run import CPU, Run, execute_run
 from labkit.provenance import provenance
 from labkit.training import Record, TrainConfig
 
@@ -66,42 +66,43 @@ def first_losses(
     """Compute the losses of a run's first steps: nan where one is not finite."""
     steps = min(steps, run.train.steps)
     short = _Opening(**{**asdict(run.train), "steps": steps}, whole=run.train)
-    return execute(replace(run, train=short, probes=()), device=device, nudge=nudge).losses
+    return execute_run(replace(run, train=short, probes=()), device=device, nudge=nudge).losses
 
 
-def replay(run: Run, record: Record, device: str = CPU, steps: int = FIRST) -> Replay:
+def replay_run(run: Run, record: Record, device: str = CPU, steps: int = FIRST) -> Replay:
     """Take a run's first steps anew and compare their losses with a record's."""
 
-    def compare(expected: list[float], nudge: float) -> tuple[dict[str, float], list[float]]:
+    def compare_losses(expected: list[float], nudge: float) -> tuple[dict[str, float], list[float]]:
         actual = first_losses(run, steps, device, nudge)
-        return {"losses": _largest(expected, actual)}, actual
+        return {"losses": _find_largest_difference(expected, actual)}, actual
 
-    return _judge(run, "opening", record, record.losses[:steps], compare, OPENING)
+    return _judge_replay(run, "opening", record, record.losses[:steps], compare_losses, OPENING)
 
 
-def retrain(run: Run, record: Record, device: str = CPU) -> Replay:
+def retrain_run(run: Run, record: Record, device: str = CPU) -> Replay:
     """Train a run in full and compare its losses, its end and everything that was measured.
 
     The record is one of the book's, rounded and thinned as `from_row` reads it.
     """
     measured = sorted(set(run.probes) - set(TIMED))
 
-    def compare(expected: Record, nudge: float) -> tuple[dict[str, float], Record]:
-        actual = from_row(to_row(run, execute(run, device=device, nudge=nudge), ""))
+    def compare_records(expected: Record, nudge: float) -> tuple[dict[str, float], Record]:
+        actual = from_row(to_row(run, execute_run(run, device=device, nudge=nudge), ""))
         probes = {
-            name: _largest(expected.probes.get(name), actual.probes.get(name)) for name in measured
+            name: _find_largest_difference(expected.probes.get(name), actual.probes.get(name))
+            for name in measured
         }
-        end = _largest(expected.diverged_at, actual.diverged_at)
+        end = _find_largest_difference(expected.diverged_at, actual.diverged_at)
         return {
-            "losses": _largest(expected.losses, actual.losses),
+            "losses": _find_largest_difference(expected.losses, actual.losses),
             "its end": end,
             **probes,
         }, actual
 
-    return _judge(run, "whole", record, record, compare, WHOLE)
+    return _judge_replay(run, "whole", record, record, compare_records, WHOLE)
 
 
-def _judge(
+def _judge_replay(
     run: Run,
     kind: str,
     record: Record,
@@ -117,18 +118,20 @@ def _judge(
     """
     room = 0.0 if _same_machine(record) else tolerance
     with _one_thread():
-        found, actual = compare(expected, 0.0)
-        rooms = dict.fromkeys(found, room)
-        if room and max(found.values()) > room:
+        differences, actual = compare(expected, 0.0)
+        rooms = dict.fromkeys(differences, room)
+        if room and max(differences.values()) > room:
             for nudge in NUDGES:
                 moved, _ = compare(actual, nudge)
                 wild = SPREAD * moved["losses"]
                 least = math.inf if wild > 1 else max(room, wild)  # it may as well diverge
-                rooms = {name: max(rooms[name], least, SPREAD * moved[name]) for name in found}
+                rooms = {
+                    name: max(rooms[name], least, SPREAD * moved[name]) for name in differences
+                }
     # What is measured of a model that trained otherwise differs, too: its training says more.
-    trained = (x for x in found if x in ("losses", "its end") and found[x] > rooms[x])
-    worst = next(trained, None) or max(found, key=lambda name: found[name])
-    return Replay(run, kind, found[worst], rooms[worst], worst)
+    trained = (x for x in differences if x in ("losses", "its end") and differences[x] > rooms[x])
+    worst = next(trained, None) or max(differences, key=lambda name: differences[name])
+    return Replay(run, kind, differences[worst], rooms[worst], worst)
 
 
 class _one_thread:
@@ -148,9 +151,9 @@ def _same_machine(record: Record) -> bool:
     return alike and there.get("threads") == 1 and there.get("together", 1) == 1
 
 
-def _largest(expected: Any, actual: Any) -> float:
+def _find_largest_difference(expected: Any, actual: Any) -> float:
     """Compare two values, numbers in lists and dicts, in float32: the largest difference."""
-    a, b = list(_leaves(expected)), list(_leaves(actual))
+    a, b = list(_list_leaves(expected)), list(_list_leaves(actual))
     if [x for x in a if not isinstance(x, float)] != [x for x in b if not isinstance(x, float)]:
         return math.inf
     first = np.array([x for x in a if isinstance(x, float)], dtype=np.float32)
@@ -163,16 +166,16 @@ def _largest(expected: Any, actual: Any) -> float:
     return gap / max(float(np.nanmax(np.abs(first))), 1e-12)
 
 
-def _leaves(value: Any) -> Iterable[Any]:
+def _list_leaves(value: Any) -> Iterable[Any]:
     """List the numbers of a value as floats, and the names and shapes around them."""
     if isinstance(value, dict):
         for name in sorted(value, key=str):
             yield str(name)
-            yield from _leaves(value[name])
+            yield from _list_leaves(value[name])
     elif isinstance(value, Sequence) and not isinstance(value, str):
         yield f"[{len(value)}]"
         for item in value:
-            yield from _leaves(item)
+            yield from _list_leaves(item)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield float(value)
     else:

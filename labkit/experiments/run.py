@@ -54,7 +54,9 @@ class Run:
 
     def __str__(self) -> str:
         """Write what differs from the defaults."""
-        parts = [f"{name}={_said(getattr(self, name))}" for name in ("model", "data", "train")]
+        parts = [
+            f"{name}={_format_config(getattr(self, name))}" for name in ("model", "data", "train")
+        ]
         return f"Run({', '.join(parts)}, seed={self.seed})"
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,28 +72,28 @@ class Run:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Run":
         """Read what `to_dict` wrote, also after a trip through JSON."""
-        return cls(**{name: _revive(value) for name, value in values.items()})
+        return cls(**{name: _revive_config(value) for name, value in values.items()})
 
-    def content(self) -> dict[str, Any]:
+    def resolve_content(self) -> dict[str, Any]:
         """Resolve the run to what decides its numbers: the same content, the same run."""
-        parts = {name: _content(getattr(self, name)) for name in ("model", "data", "train")}
-        return _plain({**parts, "seed": self.seed, "probes": sorted(set(self.probes))})
+        parts = {name: _resolve_config(getattr(self, name)) for name in ("model", "data", "train")}
+        return _simplify_value({**parts, "seed": self.seed, "probes": sorted(set(self.probes))})
 
     def key(self) -> str:
         """Name the run by its content, in 24 hexadecimal digits."""
-        text = json.dumps(self.content(), sort_keys=True)
+        text = json.dumps(self.resolve_content(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
-    def configuration(self) -> str:
+    def hash_configuration(self) -> str:
         """Name everything but the seed: runs that differ in nothing else share it."""
         return replace(self, seed=0).key()
 
-    def workload(self) -> str:
+    def hash_workload(self) -> str:
         """Name what is computed, whatever the seed, the rate and the probes."""
         return replace(self, seed=0, probes=(), train=replace(self.train, lr=1e-3)).key()
 
 
-def _said(config: Any) -> str:
+def _format_config(config: Any) -> str:
     changed = (
         f"{field.name}={value!r}"
         for field in fields(config)
@@ -100,7 +102,7 @@ def _said(config: Any) -> str:
     return f"{type(config).__name__}({', '.join(changed)})"
 
 
-def _content(config: Any) -> dict[str, Any]:
+def _resolve_config(config: Any) -> dict[str, Any]:
     """List a config's kind and the fields that differ from its class' defaults."""
     resolved = config.resolved() if isinstance(config, ModelConfig) else asdict(config)
     if isinstance(config, ViTConfig):
@@ -111,28 +113,30 @@ def _content(config: Any) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _simplify_value(value: Any) -> Any:
     """Write equal values alike: 1.0 as 1, a tuple as a list."""
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: _simplify_value(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_simplify_value(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _revive(value: Any) -> Any:
+def _revive_config(value: Any) -> Any:
     if isinstance(value, dict):
-        rest = {name: _revive(item) for name, item in value.items() if name != "type"}
+        rest = {name: _revive_config(item) for name, item in value.items() if name != "type"}
         return CONFIGS[value["type"]](**rest)
-    return tuple(map(_revive, value)) if isinstance(value, list) else value
+    return tuple(map(_revive_config, value)) if isinstance(value, list) else value
 
 
-def gpu() -> str:
+def get_gpu_name() -> str:
     """Name the GPU that torch sees; "cpu" where there is none."""
     return torch.cuda.get_device_name() if torch.cuda.is_available() else CPU
 
 
-def execute(run: Run, *, progress: bool = False, device: str = CPU, nudge: float = 0.0) -> Record:
+def execute_run(
+    run: Run, *, progress: bool = False, device: str = CPU, nudge: float = 0.0
+) -> Record:
     """Train the run from nothing and measure what its probes name; on a GPU if one is named.
 
     Weights and batches are drawn on the CPU: a seed means the same everywhere. A `nudge` makes
@@ -146,8 +150,10 @@ def execute(run: Run, *, progress: bool = False, device: str = CPU, nudge: float
             for weight in model.parameters():
                 weight.mul_(1 + nudge)
     if device != CPU:
-        if device != gpu():
-            raise ValueError(f"this run trains on {device!r}, but torch sees {gpu()!r} here")
+        if device != get_gpu_name():
+            raise ValueError(
+                f"this run trains on {device!r}, but torch sees {get_gpu_name()!r} here"
+            )
         corpus, model = corpus.to("cuda"), model.to("cuda")
     observers = [make_probe(name, corpus) for name in run.probes]
     record = train(model, corpus.train(run.seed), run.train, observers, progress=progress)

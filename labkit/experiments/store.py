@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from labkit.experiments.records import RecordError, Records, Row, from_row, slug, to_row
+from labkit.experiments.records import RecordError, Records, Row, from_row, make_slug, to_row
 from labkit.experiments.run import CPU, Run
 from labkit.files import WRITING as WRITING  # known by this name here too
 from labkit.files import code_hash, write_whole
@@ -39,34 +39,34 @@ class Store:
         self.root, self.device = Path(root).absolute(), device
         self.folder = self.root / ".labkit" / "runs"
         if device != CPU:
-            self.folder /= slug(device)
+            self.folder /= make_slug(device)
         self.records = Records(self.root, device)
 
-    def path(self, run: Run) -> Path:
+    def build_path(self, run: Run) -> Path:
         """Say where the store's own record of a run stands, or would stand."""
         return self.folder / f"{run.key()}.json"
 
-    def get(self, run: Run) -> Record | None:
+    def read_record(self, run: Run) -> Record | None:
         """Read a run's record; None where there is none, or none that is whole."""
-        entry, row = self._newer(run)
+        entry, row = self._read_newer(run)
         if row is not None:
             return from_row(row)
         return None if entry is None else Record.from_json(json.dumps(entry["record"]))
 
-    def row(self, run: Run) -> Row | None:
+    def read_row(self, run: Run) -> Row | None:
         """Read a run's record as the book keeps it; None where there is none."""
-        entry, row = self._newer(run)
+        entry, row = self._read_newer(run)
         if entry is None:
             return row
         made = entry["made"]
         rest = {what: made[what] for what in ("engine", "code", "together") if what in made}
         return to_row(run, Record(**entry["record"]), made["at"], **rest)
 
-    def _newer(self, run: Run) -> tuple[dict[str, Any] | None, Row | None]:
+    def _read_newer(self, run: Run) -> tuple[dict[str, Any] | None, Row | None]:
         """Read what the store has of a run or what the book has, whichever was made later."""
-        entry = self.entry(run)
+        entry = self.read_own_entry(run)
         try:
-            row = self.records.find(run.key())
+            row = self.records.find_row(run.key())
         except RecordError:
             if entry is None:
                 raise
@@ -75,33 +75,33 @@ class Store:
             return None, row
         return entry, None
 
-    def fresh(self, run: Run) -> Record | None:
+    def read_fresh(self, run: Run) -> Record | None:
         """Read a run's record, unless a replay has refuted it and it was not trained since."""
-        return None if self._mark(run.key()).is_file() else self.get(run)
+        return None if self._build_mark_path(run.key()).is_file() else self.read_record(run)
 
     def mark_stale(self, key: str) -> None:
         """Note that a replay has refuted a run's record; its next training takes the note away."""
-        write_whole(self._mark(key), "")
+        write_whole(self._build_mark_path(key), "")
 
     def made_at(self, key: str) -> str:
         """Say when (UTC) the newest record of a run was made; nothing where it has none."""
-        found = [""]
+        stamps = [""]
         with contextlib.suppress(OSError, ValueError, KeyError):  # absent, or not whole
-            found.append(read_entry(self.folder / f"{key}.json")["made"]["at"])
+            stamps.append(read_entry(self.folder / f"{key}.json")["made"]["at"])
         try:
-            row = self.records.find(key)
+            row = self.records.find_row(key)
         except RecordError:
-            if len(found) == 1:
+            if len(stamps) == 1:
                 raise
             row = None
-        return max(*found, row["at"] if row is not None else "")
+        return max(*stamps, row["at"] if row is not None else "")
 
-    def _mark(self, key: str) -> Path:
+    def _build_mark_path(self, key: str) -> Path:
         return self.folder / f".{key}.stale"
 
-    def entry(self, run: Run) -> dict[str, Any] | None:
+    def read_own_entry(self, run: Run) -> dict[str, Any] | None:
         """Read what the store itself has of a run; None where that is nothing, or not whole."""
-        path = self.path(run)
+        path = self.build_path(run)
         try:
             entry = read_entry(path)
             Record.from_json(json.dumps(entry["record"]))
@@ -115,7 +115,7 @@ class Store:
             )
             return None
 
-    def put(self, run: Run, record: Record, **made: Any) -> None:
+    def write_record(self, run: Run, record: Record, **made: Any) -> None:
         """Keep a run's record, and how and when (UTC) it was made."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         how = {"device": self.device, "code": CODE, "torch": torch.__version__, "at": now}
@@ -127,25 +127,27 @@ class Store:
             "made": how | made,
         }
         entry = json.loads(json.dumps(entry))  # as it will be read: tuples are lists
-        write_whole(self.path(run), json.dumps({"checksum": _sum(entry), **entry}))
-        self._mark(run.key()).unlink(missing_ok=True)
+        write_whole(
+            self.build_path(run), json.dumps({"checksum": _compute_checksum(entry), **entry})
+        )
+        self._build_mark_path(run.key()).unlink(missing_ok=True)
 
 
 def read_entry(path: Path) -> dict[str, Any]:
     """Read a stored file; ValueError where it is not what was put there."""
-    return checked(json.loads(path.read_text(encoding="utf-8")), path.stem)
+    return check_entry(json.loads(path.read_text(encoding="utf-8")), path.stem)
 
 
-def checked(entry: Any, key: str) -> dict[str, Any]:
+def check_entry(entry: Any, key: str) -> dict[str, Any]:
     """Take the checksum off what was read; ValueError where it is not what was put under `key`."""
     if not isinstance(entry, dict) or entry.get("schema") != SCHEMA:
         raise ValueError(f"it is no entry of schema {SCHEMA}")
-    if entry.pop("checksum", None) != _sum(entry):
+    if entry.pop("checksum", None) != _compute_checksum(entry):
         raise ValueError("its checksum differs from its content")
     if entry.get("key") != key:
         raise ValueError("it belongs to another run")
     return entry
 
 
-def _sum(entry: dict[str, Any]) -> str:
+def _compute_checksum(entry: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(entry, sort_keys=True).encode()).hexdigest()

@@ -14,7 +14,7 @@ from typing import TypedDict, Unpack, overload
 
 from labkit.experiments.engines.base import make_engine
 from labkit.experiments.experiment import Experiment, Results
-from labkit.experiments.filling import fill, read_believed
+from labkit.experiments.filling import read_believed, train_and_read
 from labkit.experiments.lab import project_root
 from labkit.experiments.run import CPU, Run
 from labkit.experiments.store import Store
@@ -80,7 +80,9 @@ def sweep(
         if missing:
             if progress and found:
                 print(f"{len(found)} runs are stored, {len(missing)} train", file=sys.stderr)
-            found |= fill(missing, store, trains, replicates=replicates, progress=progress)
+            found |= train_and_read(
+                missing, store, trains, replicates=replicates, progress=progress
+            )
     finally:
         trains.close()
     records = [found[run.key()] for run in of_grid]

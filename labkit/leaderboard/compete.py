@@ -19,8 +19,8 @@ def compete(
 ) -> Standings:
     """Tune every entry, train it with all seeds at its best rate, and rank; see `sweep`."""
 
-    def run(experiment: Experiment) -> Results:
+    def run_experiment(experiment: Experiment) -> Results:
         return sweep(experiment, engine, root=root, progress=progress)
 
-    tuned = run(contest.tuning(entries))
-    return standings(contest, entries, tuned, run(contest.final(entries, tuned)))
+    tuned = run_experiment(contest.tuning(entries))
+    return standings(contest, entries, tuned, run_experiment(contest.final(entries, tuned)))

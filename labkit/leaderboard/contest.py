@@ -16,7 +16,7 @@ from typing import Any
 from labkit.corpora import Text
 from labkit.experiments import Experiment, Results, Run
 from labkit.leaderboard.entries import Entry
-from labkit.leaderboard.footprint import Footprint, footprint
+from labkit.leaderboard.footprint import Footprint, count_footprint
 from labkit.model import ModelConfig
 from labkit.training import TrainConfig
 
@@ -68,7 +68,7 @@ class Contest:
 
     def cost(self, entry: Entry) -> Footprint:
         """Count what a step of an entry costs."""
-        return _cost(replace(self.base.model, **entry.model), self.batch, self.time)
+        return _count_cost(replace(self.base.model, **entry.model), self.batch, self.time)
 
     def steps(self, entry: Entry) -> int:
         """Say how many steps the budget pays."""
@@ -108,8 +108,8 @@ def best_rates(tuned: Results) -> dict[str, float]:
 
 
 @cache
-def _cost(model: ModelConfig, batch: int, time: int) -> Footprint:
-    return footprint(model, batch, time)
+def _count_cost(model: ModelConfig, batch: int, time: int) -> Footprint:
+    return count_footprint(model, batch, time)
 
 
 __all__ = ["FLOPS", "MAIN", "RATES", "Contest", "best_rates"]

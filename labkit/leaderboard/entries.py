@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from labkit.experiments.own import own_norm, short
+from labkit.experiments.own import own_norm, strip_hash
 from labkit.norms import NORMS
 from labkit.placements import ALIASES, recipe
 from labkit.unknown import unknown
@@ -42,30 +42,30 @@ def entry(text: str) -> Entry:
     first, _, norm = text.strip().partition("+")
     if first.endswith(".py"):
         first, norm = "pre", text.strip()
-    found = recipe(first)
+    base_recipe = recipe(first)
     name, model = ALIASES.get(first, first), {"recipe": ALIASES.get(first, first)}
     if norm:
-        if found.norm is not None:
+        if base_recipe.norm is not None:
             raise ValueError(
                 f"a norm goes with a recipe that leaves it open, but {first!r} is made for "
-                f"{found.norm!r}; put {norm!r} into another, such as pre+{norm}"
+                f"{base_recipe.norm!r}; put {norm!r} into another, such as pre+{norm}"
             )
         key = own_norm(norm) if norm.endswith(".py") else norm
         if key not in NORMS:
             raise ValueError(
                 f"{unknown('norm', norm, NORMS)}, or, as in pre+my_norm.py, a file of your own"
             )
-        name, model = f"{name}+{short(key)}", {**model, "norm": key}
+        name, model = f"{name}+{strip_hash(key)}", {**model, "norm": key}
     return Entry(name, model, WARMUPS.get(ALIASES.get(first, first), WARMUP))
 
 
 def entries(texts: list[str] | tuple[str, ...]) -> list[Entry]:
     """Read several; ValueError where two have one name."""
-    found = [entry(text) for text in texts]
-    names = [each.name for each in found]
+    parsed = [entry(text) for text in texts]
+    names = [each.name for each in parsed]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(
             f"every entry has a name of its own, but {twice[0]!r} comes twice; leave one out, or "
             "give your norm another name"
         )
-    return found
+    return parsed

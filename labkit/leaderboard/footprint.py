@@ -27,7 +27,7 @@ class Footprint:
     kept: int  # bytes kept for the backward pass
 
 
-def footprint(config: ModelConfig, batch: int, time: int) -> Footprint:
+def count_footprint(config: ModelConfig, batch: int, time: int) -> Footprint:
     """Count what one step on `batch` windows of `time` tokens costs."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -42,20 +42,20 @@ def footprint(config: ModelConfig, batch: int, time: int) -> Footprint:
         BACKWARD * whole * tokens.numel(),
         forward.norm_operations / whole,
         forward.norms,
-        _kept(model, tokens),
+        _count_kept_bytes(model, tokens),
     )
 
 
-def _kept(model: torch.nn.Module, tokens: Tensor) -> int:
+def _count_kept_bytes(model: torch.nn.Module, tokens: Tensor) -> int:
     """Add up the storages that autograd saves in a forward pass, parameters left out."""
     own = {p.untyped_storage().data_ptr() for p in model.parameters()}
     seen: dict[int, Tensor] = {}  # keeps them alive: an address must not come twice
 
-    def pack(tensor: Tensor) -> Tensor:
+    def note_storage(tensor: Tensor) -> Tensor:
         seen.setdefault(tensor.untyped_storage().data_ptr(), tensor)
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(note_storage, lambda tensor: tensor):
         loss = loss_of(model, tokens, tokens)
     total = sum(t.untyped_storage().nbytes() for at, t in seen.items() if at not in own)
     del loss

@@ -58,7 +58,7 @@ class Standings:
         first = self.rows[0]
         return [row.name for row in self.rows if set(row.group) & set(first.group) - {"–"}]
 
-    def summary(self) -> str:
+    def format_summary(self) -> str:
         """Say in words what is significant and what is not."""
         alive = [row for row in self.rows if row.mean is not None]
         if not alive:
@@ -86,9 +86,11 @@ class Standings:
             )
         return text
 
-    def table(self) -> list[dict[str, str]]:
+    def format_rows(self) -> list[dict[str, str]]:
         """Write the rows as text, a column a key."""
-        return [dict(zip(HEADS, _cells(i, row), strict=True)) for i, row in enumerate(self.rows)]
+        return [
+            dict(zip(HEADS, _format_cells(i, row), strict=True)) for i, row in enumerate(self.rows)
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain values, for JSON."""
@@ -96,11 +98,11 @@ class Standings:
         return {"flops": self.flops, "rows": [asdict(row) for row in self.rows], "pairs": pairs}
 
     def __str__(self) -> str:
-        lines = [list(HEADS), *(list(row.values()) for row in self.table())]
+        lines = [list(HEADS), *(list(row.values()) for row in self.format_rows())]
         wide = [max(len(line[i]) for line in lines) for i in range(len(HEADS))]
         text = ["  ".join(cell.ljust(w) for cell, w in zip(line, wide, strict=True)).rstrip()
                 for line in lines]  # fmt: skip
-        return "\n".join([*text, "", self.summary()])
+        return "\n".join([*text, "", self.format_summary()])
 
     __repr__ = __str__
 
@@ -109,11 +111,11 @@ class Standings:
         heads = "".join(f'<th scope="col">{html.escape(h)}</th>' for h in HEADS)
         rows = "".join(
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row.values()) + "</tr>"
-            for row in self.table()
+            for row in self.format_rows()
         )
         return (
             f'<div class="labkit-table"><table class="labkit-standings"><thead><tr>{heads}</tr>'
-            f"</thead><tbody>{rows}</tbody></table></div><p>{html.escape(self.summary())}</p>"
+            f"</thead><tbody>{rows}</tbody></table></div><p>{html.escape(self.format_summary())}</p>"
         )
 
     def _ipython_display_(self) -> None:
@@ -133,10 +135,10 @@ def standings(
             Row(each.name, tuple(values), rate, rate in ends, contest.steps(each),
                 cost.operations, cost.norm_share, cost.kept, cost.parameters)
         )  # fmt: skip
-    return rank(rows, contest.flops)
+    return rank_rows(rows, contest.flops)
 
 
-def rank(rows: Sequence[Row], flops: float) -> Standings:
+def rank_rows(rows: Sequence[Row], flops: float) -> Standings:
     """Order rows by their mean, compare all pairs, and give letters."""
     alive = {row.name: [float(v) for v in row.values if v is not None] for row in rows
              if all(v is not None and math.isfinite(v) for v in row.values)}  # fmt: skip
@@ -150,12 +152,12 @@ def rank(rows: Sequence[Row], flops: float) -> Standings:
     for name in order:
         gaps = minus(alive[name], alive[order[0]])
         behind = (math.fsum(gaps) / len(gaps), *t_interval(gaps)) if name != order[0] else None
-        found = {"mean": mean[name], "interval": t_interval(alive[name]), "behind": behind}
-        ranked.append(Row(**{**vars(by_name[name]), **found, "group": groups[name]}))
+        computed = {"mean": mean[name], "interval": t_interval(alive[name]), "behind": behind}
+        ranked.append(Row(**{**vars(by_name[name]), **computed, "group": groups[name]}))
     return Standings((*ranked, *(row for row in rows if row.name not in alive)), pairs, flops)
 
 
-def _cells(place: int, row: Row) -> tuple[str, ...]:
+def _format_cells(place: int, row: Row) -> tuple[str, ...]:
     mean = interval = behind = "–"
     if row.mean is None or row.interval is None:
         mean = f"diverged in {sum(v is None for v in row.values)} of {len(row.values)}"

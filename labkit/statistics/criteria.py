@@ -35,20 +35,20 @@ class Criterion:
         """Give how much the criterion lets pass: half of a range, or the size of a bound."""
         return (self.high - self.low) / 2 if self.two_sided else abs(self.bounds[0])
 
-    def met(self, value: float) -> bool:
+    def is_met(self, value: float) -> bool:
         """Say whether a number meets the criterion."""
         if self.strict and value in (self.low, self.high):
             return False
         return self.low <= value <= self.high
 
-    def contains(self, interval: Interval) -> bool:
+    def contains_interval(self, interval: Interval) -> bool:
         """Say whether a whole interval meets the criterion."""
-        return all(map(self.met, interval))
+        return all(map(self.is_met, interval))
 
-    def excludes(self, interval: Interval) -> bool:
+    def excludes_interval(self, interval: Interval) -> bool:
         """Say whether a whole interval lies beyond one bound."""
         spans = interval[0] < self.low and interval[1] > self.high
-        return not spans and not any(map(self.met, interval))
+        return not spans and not any(map(self.is_met, interval))
 
 
 class Estimate(Protocol):
@@ -64,7 +64,7 @@ class Estimate(Protocol):
         """Give the estimate."""
         ...
 
-    def interval(self, level: float = 0.95) -> Interval:
+    def compute_interval(self, level: float = 0.95) -> Interval:
         """Give its interval."""
         ...
 

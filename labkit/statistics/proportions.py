@@ -42,7 +42,7 @@ class Proportion:
         """Give the share."""
         return self.k / self.n
 
-    def interval(self, level: float = 0.95) -> Interval:
+    def compute_interval(self, level: float = 0.95) -> Interval:
         """Give Clopper and Pearson's interval."""
         from scipy.stats import binomtest  # importing takes a moment
 
@@ -53,15 +53,15 @@ class Proportion:
         """Test the share against a bound by the binomial; inside two bounds, against each."""
         from scipy.stats import binomtest
 
-        def test(bound: float, alternative: str = "two-sided") -> float:
+        def test_share(bound: float, alternative: str = "two-sided") -> float:
             return float(binomtest(self.k, self.n, bound, alternative).pvalue)
 
-        if criterion.two_sided and criterion.met(self.mean):
-            return max(test(criterion.low, "greater"), test(criterion.high, "less"))
+        if criterion.two_sided and criterion.is_met(self.mean):
+            return max(test_share(criterion.low, "greater"), test_share(criterion.high, "less"))
         near = min(criterion.bounds, key=lambda bound: abs(bound - self.mean))
-        return test(near) if 0 <= near <= 1 else None
+        return test_share(near) if 0 <= near <= 1 else None
 
-    def fewer(self) -> "list[Proportion]":
+    def drop_one_run(self) -> "list[Proportion]":
         """Leave out a run that did it, and one that did not."""
         left = [(self.k - 1, self.n - 1)] * (self.k > 0) + [(self.k, self.n - 1)] * (
             self.k < self.n
@@ -70,7 +70,7 @@ class Proportion:
 
     def without_one(self) -> list[Estimate]:
         """Leave out one run; of one or two runs, none."""
-        return [*self.fewer()] if self.n > 2 else []
+        return [*self.drop_one_run()] if self.n > 2 else []
 
     def __sub__(self, other: "Proportion") -> "Gap":
         return Gap(self, other)
@@ -98,11 +98,11 @@ class Gap:
         """Give the difference of the shares."""
         return self.one.mean - self.other.mean
 
-    def interval(self, level: float = 0.95) -> Interval:
+    def compute_interval(self, level: float = 0.95) -> Interval:
         """Join the two intervals."""
-        a, b, (low, high), (lower, higher) = (
-            self.one.mean, self.other.mean, self.one.interval(level), self.other.interval(level),
-        )  # fmt: skip
+        a, b = self.one.mean, self.other.mean
+        low, high = self.one.compute_interval(level)
+        lower, higher = self.other.compute_interval(level)
         below, above = math.hypot(a - low, higher - b), math.hypot(high - a, b - lower)
         return a - b - below, a - b + above
 
@@ -117,8 +117,8 @@ class Gap:
 
     def without_one(self) -> list[Estimate]:
         """Leave out one run of either side."""
-        ones = [Gap(fewer, self.other) for fewer in self.one.fewer()]
-        return [*ones, *(Gap(self.one, fewer) for fewer in self.other.fewer())]
+        ones = [Gap(fewer, self.other) for fewer in self.one.drop_one_run()]
+        return [*ones, *(Gap(self.one, fewer) for fewer in self.other.drop_one_run())]
 
 
 def proportion(flags: Iterable[float | bool]) -> Proportion:

@@ -32,13 +32,13 @@ class Seeds:
         """Say whether the values do not scatter."""
         return max(self.values) - min(self.values) <= ROUNDING * max(map(abs, self.values))
 
-    def interval(self, level: float = 0.95) -> Interval:
+    def compute_interval(self, level: float = 0.95) -> Interval:
         """Give Student's interval of the mean; one value is taken as exact."""
         if self.flat:
             return self.mean, self.mean
         n, mean = len(self.values), self.mean
         spread = math.sqrt(math.fsum((v - mean) ** 2 for v in self.values) / (n - 1))
-        half = _quantile(n - 1, (1 + level) / 2) * spread / math.sqrt(n)
+        half = _compute_quantile(n - 1, (1 + level) / 2) * spread / math.sqrt(n)
         return mean - half, mean + half
 
     def p_value(self, criterion: Criterion) -> float | None:
@@ -47,13 +47,13 @@ class Seeds:
             return None
         from scipy.stats import ttest_1samp  # importing takes a moment
 
-        def test(bound: float, alternative: str = "two-sided") -> float:
+        def test_mean(bound: float, alternative: str = "two-sided") -> float:
             return float(np.asarray(ttest_1samp(self.values, bound, alternative=alternative))[1])
 
-        if criterion.two_sided and criterion.met(self.mean):
-            return max(test(criterion.low, "greater"), test(criterion.high, "less"))
+        if criterion.two_sided and criterion.is_met(self.mean):
+            return max(test_mean(criterion.low, "greater"), test_mean(criterion.high, "less"))
         near = min(criterion.bounds, key=lambda bound: abs(bound - self.mean))
-        return test(near)
+        return test_mean(near)
 
     def without_one(self) -> list[Estimate]:
         """Leave out one seed after the other; of one or two seeds, none."""
@@ -74,7 +74,7 @@ class Given:
         """Average the values."""
         return math.fsum(self.values) / len(self.values)
 
-    def interval(self, level: float = 0.95) -> Interval:
+    def compute_interval(self, level: float = 0.95) -> Interval:
         """Give the interval, whatever the level."""
         return self.given
 
@@ -89,7 +89,7 @@ class Given:
 
 def t_interval(values: Sequence[float], level: float = 0.95) -> Interval:
     """Give Student's t interval of the mean; one value is taken as exact."""
-    return Seeds(tuple(map(float, values))).interval(level)
+    return Seeds(tuple(map(float, values))).compute_interval(level)
 
 
 def paired_p(a: Sequence[float], b: Sequence[float]) -> float:
@@ -109,7 +109,7 @@ def paired_p(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 @cache
-def _quantile(freedom: int, level: float) -> float:
+def _compute_quantile(freedom: int, level: float) -> float:
     from scipy.special import stdtrit  # the quantile of scipy.stats.t, without its 0.7 s of import
 
     return float(stdtrit(freedom, level))

@@ -18,7 +18,7 @@ from labkit.statistics.proportions import Gap
 LEVEL = 0.05
 
 
-def judge(
+def judge_estimate(
     estimate: Estimate,
     criterion: Criterion,
     rungs: Collection[float] = (),
@@ -28,7 +28,7 @@ def judge(
 
     `rungs` are the means on all rungs, `lacking` the conditions that the comparison does not meet.
     """
-    if lacking or len({criterion.met(mean) for mean in rungs}) > 1:
+    if lacking or len({criterion.is_met(mean) for mean in rungs}) > 1:
         return "not-seen"
     if isinstance(estimate, Gap):
         p = estimate.p_value(criterion)
@@ -39,13 +39,17 @@ def judge(
             )
         if p > LEVEL:
             return "not-seen"
-        return "holds" if criterion.met(estimate.mean) else "contradicted"
-    if criterion.contains(estimate.interval(1 - 2 * LEVEL if criterion.two_sided else 1 - LEVEL)):
+        return "holds" if criterion.is_met(estimate.mean) else "contradicted"
+    if criterion.contains_interval(
+        estimate.compute_interval(1 - 2 * LEVEL if criterion.two_sided else 1 - LEVEL)
+    ):
         return "holds"
-    return "contradicted" if criterion.excludes(estimate.interval()) else "not-seen"
+    return (
+        "contradicted" if criterion.excludes_interval(estimate.compute_interval()) else "not-seen"
+    )
 
 
 def is_weak(estimate: Estimate, criterion: Criterion) -> bool:
     """Say whether leaving out one run changes the verdict."""
-    whole = judge(estimate, criterion)
-    return any(judge(other, criterion) != whole for other in estimate.without_one())
+    whole = judge_estimate(estimate, criterion)
+    return any(judge_estimate(other, criterion) != whole for other in estimate.without_one())

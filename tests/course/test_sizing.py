@@ -90,7 +90,7 @@ def test_needs_come_from_the_chapters_and_the_last_build(tmp_path):
     assert read_needs(root) == [Need("01_one", 0.0, GIB, 3 * GIB // 2), Need("02_two")]
     took = [record(cpu_seconds=seconds) for seconds in (150.0, 250.0)]
     rows = [to_row(replace(TINY, seed=seed), one, "") for seed, one in enumerate(took)]
-    Records(root).write("01", rows)
+    Records(root).write_rows("01", rows)
     assert read_needs(root) == [Need("01_one", 400.0, GIB, 3 * GIB // 2), Need("02_two")]
     notebook = state.notebook_path(root, "book", "01_one")
     notebook.parent.mkdir(parents=True)

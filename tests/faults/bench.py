@@ -12,7 +12,7 @@ from pathlib import Path
 
 from labkit import ModelConfig, TrainConfig
 from labkit.corpora import Markov
-from labkit.experiments import Run, execute
+from labkit.experiments import Run, execute_run
 from labkit.experiments.engines import make_engine
 from labkit.experiments.store import Store
 from tests.faults.hook.sitecustomize import disturb_store
@@ -30,14 +30,14 @@ PATIENCE = 300  # seconds, on a starved machine
 DRIVER = """
 import json, os, sys
 from labkit.experiments import Run
-from labkit.experiments.filling import fill, read
+from labkit.experiments.filling import read_records, train_and_read
 from labkit.experiments.engines import make_engine, on_ray
 from labkit.experiments.store import Store
 on_ray.ALONE["PYTHONPATH"] = os.environ["PYTHONPATH"]  # so that nodes misbehave, too
 runs = [Run.from_dict(run) for run in json.loads(sys.argv[2])]
 store, engine = Store(sys.argv[1]), make_engine(sys.argv[1])
-found, missing = read(runs, store)
-fill(missing, store, engine)
+found, missing = read_records(runs, store)
+train_and_read(missing, store, engine)
 engine.close()
 print(len(missing), "missing")
 """
@@ -84,7 +84,7 @@ class Bench:
         """Train what the store lacks; return what went wrong."""
         trains = make_engine(self.root, name=engine, timeout=timeout)
         try:
-            trains.train([(run,) for run in runs])
+            trains.train_tasks([(run,) for run in runs])
         except RuntimeError as error:
             return str(error)
         finally:
@@ -132,7 +132,7 @@ class Bench:
 
     def stored(self) -> dict[int, int]:
         """List the seeds of the finished runs, with the times of their files."""
-        paths = {run.seed: self.store.path(run) for run in RUNS}
+        paths = {run.seed: self.store.build_path(run) for run in RUNS}
         return {s: path.stat().st_mtime_ns for s, path in paths.items() if path.is_file()}
 
     def damaged(self, seed: int) -> None:
@@ -155,7 +155,7 @@ class Bench:
             repeated += what == "begins" and seed in finished
             finished |= {seed} if what == "stored" else set()
             finished -= {seed} if what == "damaged" else set()
-        records = {str(run.seed): self.store.get(run) for run in RUNS}
+        records = {str(run.seed): self.store.read_record(run) for run in RUNS}
         lost = sum(records[seed] is None for seed in finished)
         wrong = sum(
             record is not None and record.losses != truth(int(seed))
@@ -173,5 +173,5 @@ _TRUTH: dict[int, list[float]] = {}
 def truth(seed: int) -> list[float]:
     """Train a run here, undisturbed: one thread, so the same arithmetic."""
     if seed not in _TRUTH:
-        _TRUTH[seed] = execute(RUNS[seed]).losses
+        _TRUTH[seed] = execute_run(RUNS[seed]).losses
     return _TRUTH[seed]

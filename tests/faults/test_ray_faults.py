@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from labkit.experiments.queries.garbage import collect
+from labkit.experiments.queries.garbage import remove_garbage
 from tests.faults.bench import PATIENCE, RUNS
 
 pytestmark = pytest.mark.slow
@@ -122,7 +122,7 @@ def test_what_a_killed_driver_and_a_killed_head_leave_is_gone_on_from(
         kill(process, bench, 2)
     before = bench.stored()
     assert set(before) == {0, 1}
-    debris = collect(bench.store.folder, 0.0)
+    debris = remove_garbage(bench.store.folder, 0.0)
     assert [*debris] == ["locks"] and len(debris["locks"]) == 2, "of two runs in hand"
 
     with bench.driving() as process:

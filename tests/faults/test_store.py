@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from labkit.experiments.engines import make_engine
-from labkit.experiments.filling import fill, read
+from labkit.experiments.filling import read_records, train_and_read
 from tests.faults.bench import RUNS
 
 pytestmark = pytest.mark.slow
@@ -25,20 +25,20 @@ def test_a_full_disk_stops_the_sweep_and_leaves_nothing_half_written(
     bench, engine, record_property
 ):
     full = Path(f"{bench.log}.full")
-    fill(RUNS[:1], bench.store, engine)
+    train_and_read(RUNS[:1], bench.store, engine)
     before = bench.stored()
     for where in ("open", "write", "sync"):
         full.write_text(where)
         with pytest.raises(RuntimeError, match=r"the disk is full; free some space") as caught:
-            fill(RUNS[1:], bench.store, engine)
+            train_and_read(RUNS[1:], bench.store, engine)
         assert "No space left on device" in str(caught.value)
         assert "more were not begun" in str(caught.value), "it trains nothing that it cannot keep"
         assert bench.stored() == before
-        assert [p.name for p in bench.store.folder.iterdir()] == [bench.store.path(RUNS[0]).name], (
-            "nothing half-written, no lock left"
-        )
+        assert [p.name for p in bench.store.folder.iterdir()] == [
+            bench.store.build_path(RUNS[0]).name
+        ], "nothing half-written, no lock left"
     full.unlink()
-    fill(RUNS[1:], bench.store, engine)
+    train_and_read(RUNS[1:], bench.store, engine)
     assert before.items() <= bench.stored().items() and len(bench.stored()) == len(RUNS)
     bench.account(record_property)
 
@@ -46,8 +46,8 @@ def test_a_full_disk_stops_the_sweep_and_leaves_nothing_half_written(
 def test_damaged_doubled_and_foreign_files_are_said_and_never_taken_for_records(
     bench, engine, record_property
 ):
-    fill(RUNS, bench.store, engine)
-    path = [bench.store.path(run) for run in RUNS]
+    train_and_read(RUNS, bench.store, engine)
+    path = [bench.store.build_path(run) for run in RUNS]
     text = [p.read_text() for p in path]
     entry = json.loads(text[3])
     del entry["record"]
@@ -71,11 +71,11 @@ def test_damaged_doubled_and_foreign_files_are_said_and_never_taken_for_records(
 
     kept = {seed: bench.stored()[seed] for seed in (0, 7)}
     with pytest.warns(UserWarning, match="is damaged") as warned:
-        found, missing = read(RUNS, bench.store)
+        found, missing = read_records(RUNS, bench.store)
     assert {run.seed for run in missing} == {1, 2, 3, 4, 5, 6} and len(found) == 2
     assert len(warned) == 6 and all("its run trains again" in str(w.message) for w in warned)
     with pytest.warns(UserWarning, match="is damaged"):
-        fill(missing, bench.store, engine)
+        train_and_read(missing, bench.store, engine)
     assert kept.items() <= bench.stored().items()
     assert (folder / "notes.txt").read_text() == "somebody's"
     bench.account(record_property)
@@ -88,9 +88,9 @@ def test_what_a_writer_that_died_left_is_in_nobody_s_way(bench, engine, record_p
     (folder / ".writing-abc").write_text('{"checksum": "')
     (folder / f".{key}.lock").touch()
     bench.outside += 2
-    fill(RUNS[:1], bench.store, engine)
+    train_and_read(RUNS[:1], bench.store, engine)
     future = 4e9  # seconds since 1970: the year 2096
-    os.utime(bench.store.path(RUNS[0]), (future, future))
+    os.utime(bench.store.build_path(RUNS[0]), (future, future))
     bench.outside += 1
-    assert read(RUNS[:1], bench.store)[1] == [], "a file's time means nothing"
+    assert read_records(RUNS[:1], bench.store)[1] == [], "a file's time means nothing"
     bench.account(record_property)

@@ -5,7 +5,7 @@ from datetime import datetime
 import psutil
 import pytest
 
-from labkit.experiments.queries.garbage import collect
+from labkit.experiments.queries.garbage import remove_garbage
 from labkit.experiments.store import read_entry
 from tests.faults.bench import PATIENCE, RUNS
 
@@ -54,10 +54,10 @@ def test_a_clock_that_jumps_does_no_harm(bench, record_property, monkeypatch):
     monkeypatch.setenv("FAULT_CLOCK", "1")
     assert "4 missing" in end_of(bench.driver(RUNS[:4]))
     before = bench.stored()
-    made = [read_entry(bench.store.path(run))["made"]["at"] for run in RUNS[:4]]
+    made = [read_entry(bench.store.build_path(run))["made"]["at"] for run in RUNS[:4]]
     born = [datetime.fromisoformat(at).timestamp() for at in made]
     assert max(born) - min(born) > 9e8, "it did jump, by decades, in what is stored too"
-    assert collect(bench.store.folder, 0.0, damaged=True) == {}
+    assert remove_garbage(bench.store.folder, 0.0, damaged=True) == {}
     assert "0 missing" in end_of(bench.driver(RUNS[:4]))
     assert bench.stored() == before
     bench.outside += 2

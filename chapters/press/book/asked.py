@@ -34,13 +34,14 @@ def path_of(root: Path, size: str, name: str) -> Path:
 def read_runs(root: Path, size: str, name: str) -> list["Run"]:
     """Read which runs a chapter asked for when it was executed last."""
     from labkit.experiments import Run
-    from labkit.experiments.own import accept
+    from labkit.experiments.own import register_sources
 
     path = path_of(root, size, name)
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     rows = [json.loads(line) for line in dict.fromkeys(lines)]
     for row in rows:
-        accept(row["own"])  # norms that a chapter defines: its own code, executed just now
+        # Norms that a chapter defines: its own code, executed just now.
+        register_sources(row["own"])
     return [Run.from_dict(run) for run in {row["key"]: row["run"] for row in rows}.values()]
 
 

@@ -253,11 +253,11 @@ class Running:
     def run_cell(self, cell: Cell, source: str) -> None:
         """Run a cell, or skip it for want of recorded runs."""
         from labkit.check.report import Report  # needs torch
-        from labkit.experiments.claims import collecting
+        from labkit.experiments.claims import collect_claims
         from labkit.experiments.lab import MissingRuns
 
         value = None
-        with collecting() as made:
+        with collect_claims() as made:
             try:
                 value = self._last_value(source, f"<cell {cell.index}>")
             except BaseException as error:

@@ -40,16 +40,16 @@ def update_records(root: Path, chosen: Sequence[Chapter], size: str) -> list[Rec
     store = Store(root, device_of(size))
     with locked(root / ".labkit" / "record.lock"):
         on_ladder = {run.key(): run for run in ladder_runs(store)}
-        done = [_write_records(store, LADDER, on_ladder, store.records.load(LADDER).keys())]
+        done = [_write_records(store, LADDER, on_ladder, store.records.load_rows(LADDER).keys())]
         taken, wanted = set(on_ladder), wanted_anywhere(root, size)
         for chapter in chosen:
             runs = {run.key(): run for run in asked.read_runs(root, size, chapter.name)}
             own = {key: run for key, run in runs.items() if key not in taken}
-            others = {k for n in store.records.names() if n not in (LADDER, chapter.name[:2])
-                      for k in store.records.load(n)}  # fmt: skip
+            others = {k for n in store.records.list_names() if n not in (LADDER, chapter.name[:2])
+                      for k in store.records.load_rows(n)}  # fmt: skip
             own = {key: run for key, run in own.items() if key not in others}
             if runs or asked.is_whole(root, size, chapter.name):
-                rest = store.records.load(chapter.name[:2]).keys() - taken - others
+                rest = store.records.load_rows(chapter.name[:2]).keys() - taken - others
                 stays = rest if wanted is None else rest & wanted
                 done.append(_write_records(store, chapter.name[:2], own, stays))
         total = sum(path.stat().st_size for path in store.records.folder.glob("*"))
@@ -79,13 +79,13 @@ def ladder_runs(store: Store) -> list[Run]:
 
     def read_record(run: Run) -> Record | None:
         if run.key() not in known:
-            known[run.key()] = store.get(run)
+            known[run.key()] = store.read_record(run)
         return known[run.key()]
 
     return [
         run
         for rung in rungs
-        for run in ladder.wanted(rung, ladder.ARMS, read_record)
+        for run in ladder.list_wanted_runs(rung, ladder.ARMS, read_record)
         if read_record(run)
     ]
 
@@ -93,26 +93,26 @@ def ladder_runs(store: Store) -> list[Run]:
 def _write_records(
     store: Store, name: str, runs: dict[str, Run], stays: Collection[str]
 ) -> Recorded:
-    before = store.records.load(name)
+    before = store.records.load_rows(name)
     rows: dict[str, Row] = {key: row for key, row in before.items() if key in runs or key in stays}
     own = []
     for key, run in runs.items():
-        entry = store.entry(run)
+        entry = store.read_own_entry(run)
         if key in rows and (entry is None or entry["made"]["at"] <= rows[key]["at"]):
             continue
-        row = store.row(run)  # the store's, or that of another file, which leaves it out next
+        row = store.read_row(run)  # the store's, or that of another file, which leaves it out next
         if row is None:
             continue
         rows[key] = row
         own.append(key)
-    path, written = store.records.path(name), 0
+    path, written = store.records.build_path(name), 0
     if not rows:
         path.unlink(missing_ok=True)
     elif rows != before:
-        written = store.records.write(name, rows.values())
+        written = store.records.write_rows(name, rows.values())
     else:
         written = path.stat().st_size
     for key in runs:
         if key in rows:
-            store.path(runs[key]).unlink(missing_ok=True)
+            store.build_path(runs[key]).unlink(missing_ok=True)
     return Recorded(name, len(rows), len(own), len(set(before) - set(rows)), written)

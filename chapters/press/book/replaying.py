@@ -19,9 +19,9 @@ from typing import Any
 
 from labkit.experiments import Run
 from labkit.experiments.lab import device_of
-from labkit.experiments.own import accept, sources_of
+from labkit.experiments.own import register_sources, sources_of
 from labkit.experiments.records import FIRST, LADDER, from_row
-from labkit.experiments.replay import TIMED, Replay, replay, retrain
+from labkit.experiments.replay import TIMED, Replay, replay_run, retrain_run
 from labkit.experiments.run import CPU
 from labkit.experiments.store import Store
 from labkit.pool import cores
@@ -51,12 +51,12 @@ def replay_runs(
     store, began = Store(root, device_of(size)), time.monotonic()
     of = replays.compute_digest(root, chosen, size, every)
     runs = {run.key(): run for c in chosen for run in asked.read_runs(root, size, c.name)}
-    rows = {key: row for key, run in runs.items() if (row := store.row(run)) is not None}
-    on_ladder = store.records.load(LADDER)
+    rows = {key: row for key, run in runs.items() if (row := store.read_row(run)) is not None}
+    on_ladder = store.records.load_rows(LADDER)
     for key, row in on_ladder.items() if climb else ():
         runs.setdefault(key, Run.from_dict(row["run"]))
         rows.setdefault(key, row)
-    name = Run.configuration if every else Run.workload
+    name = Run.hash_configuration if every else Run.hash_workload
     groups: dict[Any, list[str]] = {}
     for key in sorted(rows):
         groups.setdefault(name(runs[key]), []).append(key)
@@ -152,8 +152,8 @@ def _run_replays(tasks: list[Task]) -> list[Replay]:
 
 def _run_replay(task: Task) -> Replay:
     kind, run, own, row, device = task
-    accept(own)
-    compare, asked_for = retrain if kind == "whole" else replay, Run.from_dict(run)
+    register_sources(own)
+    compare, asked_for = retrain_run if kind == "whole" else replay_run, Run.from_dict(run)
     try:
         return compare(asked_for, from_row(row), device)
     except Exception as error:

@@ -52,7 +52,9 @@ def train_missing(
     try:
         while True:
             wanted = find_wanted(root, chosen, size, seed, rungs, store, faults, again=not first)
-            missing = {n: [r for r in runs if store.fresh(r) is None] for n, runs in wanted.items()}
+            missing = {
+                n: [r for r in runs if store.read_fresh(r) is None] for n, runs in wanted.items()
+            }
             todo = list({run.key(): run for runs in missing.values() for run in runs}.values())
             if first or not todo:
                 print(describe_plan(wanted, missing, store, todo), flush=True)
@@ -62,7 +64,9 @@ def train_missing(
                 break
             first = False
             try:
-                filling.train(todo, store, engine, until=until, progress=sys.stderr.isatty())
+                filling.train_missing(
+                    todo, store, engine, until=until, progress=sys.stderr.isatty()
+                )
             except RuntimeError as error:
                 faults["training"] = str(error)
     finally:
@@ -84,7 +88,11 @@ def choose_next(rungs: Sequence[str], missing: Wanted, store: Store) -> list[Run
     for rung in rungs:
         lacking = []
         for arm in ladder.ARMS:
-            runs = [r for r in ladder.wanted(rung, [arm], store.get) if store.fresh(r) is None]
+            runs = [
+                r
+                for r in ladder.list_wanted_runs(rung, [arm], store.read_record)
+                if store.read_fresh(r) is None
+            ]
             lacking += [runs] if runs else []
             if len(lacking) == ARMS_AT_ONCE:
                 break
@@ -134,7 +142,7 @@ def find_wanted(
         lists = list(pool.map(find_runs, chosen))
     wanted = {chapter.name: runs for chapter, runs in zip(chosen, lists, strict=True)}
     for rung in rungs:
-        wanted[f"{LADDER} {rung}"] = ladder.wanted(rung, ladder.ARMS, store.get)
+        wanted[f"{LADDER} {rung}"] = ladder.list_wanted_runs(rung, ladder.ARMS, store.read_record)
     return wanted
 
 
@@ -161,12 +169,12 @@ def build_estimate(runs: Sequence[Run], store: Store) -> Callable[[Run], float |
     """
     seconds, steps = defaultdict(list), list[float]()
     for run in {run.key(): run for run in runs}.values():
-        if (record := store.get(run)) is not None and record.losses:
-            seconds[run.workload()].append(record.cpu_seconds)
+        if (record := store.read_record(run)) is not None and record.losses:
+            seconds[run.hash_workload()].append(record.cpu_seconds)
             steps.append(record.cpu_seconds / len(record.losses))
 
     def estimate_seconds(run: Run) -> float | None:
-        if alike := seconds.get(run.workload()):
+        if alike := seconds.get(run.hash_workload()):
             return median(alike)
         return median(steps) * run.train.steps if steps else None
 

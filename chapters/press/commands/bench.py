@@ -84,10 +84,10 @@ def time_engines(
 ) -> None:
     """Time a sweep by engine, as ratios to serial."""
     from labkit.experiments.engines.base import ENGINES, check_engine
-    from labkit.experiments.engines.bench import bench
+    from labkit.experiments.engines.bench import bench_engines
 
     found = [name for name in ENGINES if name != "ray" or find_spec("ray")]
-    bench([check_engine(name) for name in names or ()] or found, runs, steps, turns)
+    bench_engines([check_engine(name) for name in names or ()] or found, runs, steps, turns)
 
 
 @app.command("replicates", cls=Several)
@@ -101,7 +101,7 @@ def time_replicates(
 ) -> None:
     """Time replicates that train together."""
     from labkit.experiments.replicates import bench
-    from labkit.experiments.run import CPU, gpu
+    from labkit.experiments.run import CPU, get_gpu_name
 
-    device, models = CPU if cpu else gpu(), [bench.SIZES[size] for size in sizes]
-    bench.table(device, models, replicates, turns, steps, recipe)
+    device, models = CPU if cpu else get_gpu_name(), [bench.SIZES[size] for size in sizes]
+    bench.print_table(device, models, replicates, turns, steps, recipe)

@@ -73,7 +73,7 @@ def _list_costs(contest: Any, field: list[Any]) -> None:
 
     store = Store(project_root())
     runs = [run for _, run in contest.tuning(field).runs()]
-    missing = sum(store.get(run) is None for run in runs)
+    missing = sum(store.read_record(run) is None for run in runs)
     for each in field:
         cost = contest.cost(each)
         print(f"{each.name}: {cost.operations:.4g} operations a step, {contest.steps(each)} steps, "

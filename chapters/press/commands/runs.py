@@ -63,7 +63,7 @@ def list_runs(
 
     limit = (0 if as_json else 40) if limit is None else limit
     everything = _read()
-    runs = frame.select(everything, where or [])
+    runs = frame.select_runs(everything, where or [])
     chosen = columns.split(",") if columns else []
     frame.check_fields(runs, [*chosen, *filter(None, [sort])])
     if sort and len(runs):
@@ -110,7 +110,7 @@ def show_run(key: Key) -> None:
     from labkit.experiments.queries import frame
 
     runs = _read()
-    print(frame.show_run(runs, frame.find(runs, key)))
+    print(frame.show_run(runs, frame.find_key(runs, key)))
 
 
 @app.command("compare")
@@ -121,7 +121,7 @@ def compare_runs(
     from labkit.experiments.queries import frame
 
     runs = _read()
-    found = list(dict.fromkeys(frame.find(runs, key) for key in keys))
+    found = list(dict.fromkeys(frame.find_key(runs, key) for key in keys))
     if len(found) < 2:
         raise ValueError("compare takes two runs or more, got one")
     print(frame.compare_runs(runs, found))
@@ -132,10 +132,10 @@ def export_runs(
     out: Annotated[Path, Argument(metavar="OUT.csv|OUT.jsonl")], where: Where = None
 ) -> None:
     """Write the runs to a table, one row a run."""
-    from labkit.experiments.queries.frame import export, select
+    from labkit.experiments.queries.frame import export_table, select_runs
 
-    runs = select(_read(), where or [])
-    export(runs, out)
+    runs = select_runs(_read(), where or [])
+    export_table(runs, out)
     print(f"{len(runs)} runs in {out}")
 
 
@@ -147,9 +147,9 @@ def collect_garbage(
 ) -> None:
     """Remove what no run asks for again."""
     from labkit.experiments.durations import parse_duration
-    from labkit.experiments.queries.garbage import collect
+    from labkit.experiments.queries.garbage import remove_garbage
 
-    gone = collect(_folder(), parse_duration(older_than), dry=dry_run, damaged=damaged)
+    gone = remove_garbage(_folder(), parse_duration(older_than), dry=dry_run, damaged=damaged)
     sizes = [size for each in gone.values() for size in each]
     print(f"{'would remove' if dry_run else 'removed'} {len(sizes)} files, {sum(sizes):,} bytes")
     for what, each in gone.items():
@@ -179,7 +179,7 @@ def show_ladder(rung: Annotated[list[str], Option(metavar="S|M|L...")] = RUNGS) 
 
     if unknown := set(rung) - set(RUNGS):
         raise ValueError(f"--rung takes {', '.join(RUNGS)}, got {', '.join(unknown)}")
-    found = ladder.results(rung, ladder.ARMS, Store(project_root()).get)
+    found = ladder.read_results(rung, ladder.ARMS, Store(project_root()).read_record)
     print(DataFrame(ladder.table(found)).to_string(index=False))
 
 
@@ -218,13 +218,13 @@ def reproduce_run(
 ) -> int:
     """Train a run again; red where the numbers differ."""
     from labkit.experiments.lab import project_root
-    from labkit.experiments.queries.frame import find
-    from labkit.experiments.queries.reproduce import reproduce
+    from labkit.experiments.queries.frame import find_key
+    from labkit.experiments.queries.reproduce import reproduce_record
     from labkit.pool import Pool
 
-    root, full_key = project_root(), find(_read(), key)
+    root, full_key = project_root(), find_key(_read(), key)
     with Pool(root).slot():
-        found, changes = reproduce(root, full_key)
+        found, changes = reproduce_record(root, full_key)
     if tolerance is not None:
         found = replace(found, tolerance=tolerance)
     for change in changes:

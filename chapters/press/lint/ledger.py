@@ -23,10 +23,10 @@ def judge_again(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
     """Interval, number of seeds, verdict and weakness are what the recorded values make."""
     for name, claim in claims.items():
         again = rebuild_estimate(claim)
-        pairs = zip(again.interval(), claim["interval"], strict=True)
+        pairs = zip(again.compute_interval(), claim["interval"], strict=True)
         # values are recorded with six digits
         if not all(math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-5) for a, b in pairs):
-            yield f"{name} has the interval {claim['interval']}; its values make {again.interval()}"
+            yield f"{name} has the interval {claim['interval']}; its values make {interval}"
         several = not claim.get("counts") and len(claim["values"]) > 1
         if several and claim["seeds"] != len(claim["values"]):
             yield f"{name} says {claim['seeds']} seeds; it has {len(claim['values'])} values"

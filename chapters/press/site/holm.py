@@ -12,7 +12,7 @@ from labkit.statistics.criteria import Criterion, Estimate, parse_criterion
 from labkit.statistics.holm import adjusted
 from labkit.statistics.proportions import Proportion
 from labkit.statistics.seeds import Given, Seeds
-from labkit.statistics.verdicts import LEVEL, judge
+from labkit.statistics.verdicts import LEVEL, judge_estimate
 
 Claims = Mapping[str, Mapping[str, Any]]
 
@@ -33,7 +33,7 @@ def rebuild_estimate(claim: Mapping[str, Any]) -> Estimate:
         one, *other = (Proportion(k, n) for k, n in counts)
         return one - other[0] if other else one
     seeds = Seeds(tuple(map(float, claim["values"])))
-    (low, high), (a, b) = seeds.interval(), claim["interval"]
+    (low, high), (a, b) = seeds.compute_interval(), claim["interval"]
     # Recorded numbers have six digits; where the interval is another one, it was given.
     if max(abs(low - a), abs(high - b)) > 0.01 * (high - low) + 1e-5 * max(abs(low), abs(high)):
         return Given(seeds.values, (float(a), float(b)))
@@ -45,7 +45,7 @@ def verdict_of(claim: Mapping[str, Any]) -> str:
     if not (claim.get("domain") or {"inside": True})["inside"]:
         return "out-of-range"
     rungs, lacking = claim.get("rungs") or {}, claim.get("lacking") or ()
-    return judge(rebuild_estimate(claim), read_criterion(claim), rungs.values(), lacking)
+    return judge_estimate(rebuild_estimate(claim), read_criterion(claim), rungs.values(), lacking)
 
 
 def p_value(claim: Mapping[str, Any]) -> float | None:

@@ -30,7 +30,7 @@ def draw_ladder(root: Path) -> Figure:
     from labkit.experiments.store import Store
     from labkit.placements import RECIPES
 
-    found = ladder.results([RUNG], ladder.ARMS, Store(root).get)
+    found = ladder.read_results([RUNG], ladder.ARMS, Store(root).read_record)
     leads = {arm: ladder.lead(found, arm).get(RUNG) for arm in ladder.ARMS if arm != "pre"}
     shown = {arm: lead for arm, lead in leads.items() if lead and arm in RECIPES}
     return plots.dots(

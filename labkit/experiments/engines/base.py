@@ -46,7 +46,7 @@ class Engine(Protocol):
     slots: int  # how many tasks train at the same time
     timeout: float  # seconds that a run may take, where the engine can end one
 
-    def train(
+    def train_tasks(
         self,
         tasks: Sequence[Task],
         done: Callable[[int], object] = lambda runs: None,

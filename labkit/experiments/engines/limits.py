@@ -39,19 +39,19 @@ def run_memory() -> int | None:
 
 def machine_memory() -> int:
     """Count the bytes of this machine, or of the container that it is seen from."""
-    found = psutil.virtual_memory().total
+    total = psutil.virtual_memory().total
     with contextlib.suppress(OSError, ValueError):  # no such file; "max"
-        found = min(found, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    return found
+        total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return total
 
 
-def resident() -> int:
+def count_resident_bytes() -> int:
     """Count the bytes that this process holds in memory."""
     return psutil.Process().memory_info().rss
 
 
 @contextlib.contextmanager
-def limited(seconds: float, memory: int | None) -> Iterator[None]:
+def limit_run(seconds: float, memory: int | None) -> Iterator[None]:
     """End a block that takes longer, or makes this process hold more; in a main thread only.
 
     Raises:
@@ -60,20 +60,20 @@ def limited(seconds: float, memory: int | None) -> Iterator[None]:
     """
     end = time.monotonic() + seconds
 
-    def look(*_: object) -> None:
+    def check_limits(*_: object) -> None:
         if time.monotonic() > end:
             raise TimeoutError(
                 f"the run may take {seconds:g} seconds and was ended; if it does not hang but "
                 "takes long, let it (LABKIT_RUN_TIMEOUT=7200, in seconds per run)"
             )
-        if memory and (held := resident()) > memory:
+        if memory and (held := count_resident_bytes()) > memory:
             raise MemoryError(
                 f"the run may hold {in_words(memory)} and was ended when its process held "
                 f"{in_words(held)}; make it smaller, or let it have more (LABKIT_RUN_MEMORY=8G, "
                 "with a smaller LABKIT_SLOTS where the machine has no more)"
             )
 
-    signal.signal(signal.SIGALRM, look)
+    signal.signal(signal.SIGALRM, check_limits)
     signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
     try:
         yield

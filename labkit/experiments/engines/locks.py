@@ -21,7 +21,9 @@ NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP}
 
 
 @contextlib.contextmanager
-def alone(task: Task, store: Store, give_up: Callable[[], bool] = lambda: False) -> Iterator[None]:
+def lock_runs(
+    task: Task, store: Store, give_up: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
     """Wait until nobody else trains one of these runs, and keep it so for the length of a block.
 
     Raises:

@@ -66,13 +66,13 @@ class OnRay(Places):
     @property
     def slots(self) -> int:
         """Count the tasks that train at the same time; asks the cluster, where there is one."""
-        self._connect()
+        self._connect_to_ray()
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
-        return fit(nodes, self.needs)
+        return count_fitting_tasks(nodes, self.needs)
 
-    def slot(self) -> AbstractContextManager[None]:
+    def hold_slot(self) -> AbstractContextManager[None]:
         """Hold a slot of this machine where Ray is our own; a cluster has none."""
-        return contextlib.nullcontext() if self.address else super().slot()
+        return contextlib.nullcontext() if self.address else super().hold_slot()
 
     def train_at(self, place: int, task: Task) -> Trained:
         """Have Ray train a task, on whichever node."""
@@ -101,7 +101,7 @@ class OnRay(Places):
             self.ray.shutdown()
             self._connected = False
 
-    def _connect(self) -> None:
+    def _connect_to_ray(self) -> None:
         if self._connected and self.ray.is_initialized():
             return
         if self.ray.is_initialized():
@@ -109,22 +109,22 @@ class OnRay(Places):
                 "labkit sends its code when it connects to Ray, but Ray is connected already; "
                 "call ray.shutdown() first, and labkit connects by itself"
             )
-        words = {"log_to_driver": False, "logging_level": logging.ERROR}
-        words["runtime_env"] = {
-            "py_modules": packages(),
+        options = {"log_to_driver": False, "logging_level": logging.ERROR}
+        options["runtime_env"] = {
+            "py_modules": list_packages(),
             "excludes": ["**/__pycache__"],
             "env_vars": ALONE,
         }
         if not self.address:
-            words |= {"num_cpus": self.pool.slots, "include_dashboard": False}
-            words |= {"object_store_memory": OBJECTS}
+            options |= {"num_cpus": self.pool.slots, "include_dashboard": False}
+            options |= {"object_store_memory": OBJECTS}
         try:
             host, _, port = (self.address or "").rpartition(":")
             if host and port.isdigit():  # Ray itself knocks for minutes
                 socket.create_connection((host, int(port)), timeout=KNOCK).close()
-            self.ray.init(self.address or "local", **words)
+            self.ray.init(self.address or "local", **options)
         except Exception as error:  # Ray raises Exception itself, too
-            said = (
+            message = (
                 f"there must be a Ray cluster at {self.address!r}, but none takes us ({error}); "
                 "start one with `ray start --head`, or leave the address out to train on this "
                 "machine"
@@ -132,7 +132,7 @@ class OnRay(Places):
                 else f"Ray did not start on this machine ({error}); if it is only busy, try again, "
                 "or train without Ray: LABKIT_ENGINE=processes"
             )
-            raise RuntimeError(said) from error
+            raise RuntimeError(message) from error
         self._connected = True
 
 
@@ -165,13 +165,13 @@ def import_ray(address: str | None) -> Any:
     return ray
 
 
-def packages() -> list[str]:
+def list_packages() -> list[str]:
     """List the folders that a node is sent: labkit's, and the kernels' where there are any."""
-    found = [importlib.util.find_spec(name) for name in ("labkit", "normkernels")]
-    return [str(Path(spec.origin).parent) for spec in found if spec and spec.origin]
+    specs = [importlib.util.find_spec(name) for name in ("labkit", "normkernels")]
+    return [str(Path(spec.origin).parent) for spec in specs if spec and spec.origin]
 
 
-def fit(nodes: list[dict[str, float]], needs: dict[str, float]) -> int:
+def count_fitting_tasks(nodes: list[dict[str, float]], needs: dict[str, float]) -> int:
     """Count the tasks that nodes can train at the same time; RuntimeError where it is none."""
     count = sum(
         min(math.floor(node.get(kind, 0) / amount + 1e-9) for kind, amount in needs.items())

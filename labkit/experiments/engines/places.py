@@ -12,7 +12,7 @@ from pathlib import Path
 
 from labkit.experiments.engines.base import Died, Task
 from labkit.experiments.engines.limits import run_timeout
-from labkit.experiments.engines.task import Trained, complete
+from labkit.experiments.engines.task import Trained, complete_task
 from labkit.experiments.engines.waiting import Waiting, name_of
 from labkit.experiments.store import Store
 from labkit.pool import Pool
@@ -46,17 +46,17 @@ class Places(ABC):
     def slots(self) -> int:
         """Count the tasks that train at the same time."""
 
-    def slot(self) -> AbstractContextManager[None]:
+    def hold_slot(self) -> AbstractContextManager[None]:
         """Hold a slot of this machine's pool for the length of a block."""
         return self.pool.slot(self.interrupted.is_set)
 
-    def train(
+    def train_tasks(
         self,
         tasks: Sequence[Task],
         done: Callable[[int], object] = lambda runs: None,
         until: float | None = None,
     ) -> None:
-        """Train every run that the store lacks; see Engine.train."""
+        """Train every run that the store lacks; see Engine.train_tasks."""
         if not tasks:
             return
         waiting, ended = Waiting(tasks, until), queue.SimpleQueue[int | None]()
@@ -64,29 +64,35 @@ class Places(ABC):
         self.interrupted.clear()
         with ThreadPoolExecutor(len(places)) as threads:
             try:
-                served = [threads.submit(self._serve, place, waiting, ended) for place in places]
+                served = [
+                    threads.submit(self._serve_place, place, waiting, ended) for place in places
+                ]
                 for _ in places:
                     for count in iter(ended.get, None):
                         done(count)
             except BaseException:
-                waiting.stop("the sweep was interrupted")
+                waiting.cancel_remaining("the sweep was interrupted")
                 self.interrupted.set()
                 raise
         for place in served:
             place.result()
-        waiting.check()
+        waiting.raise_first_failure()
 
-    def _serve(self, place: int, waiting: Waiting, ended: queue.SimpleQueue[int | None]) -> None:
-        train, give_up = partial(self._train, place), self.interrupted.is_set
-        done = partial(complete, store=self.store, slot=self.slot, train=train, give_up=give_up)
+    def _serve_place(
+        self, place: int, waiting: Waiting, ended: queue.SimpleQueue[int | None]
+    ) -> None:
+        train, give_up = partial(self._train_with_retries, place), self.interrupted.is_set
+        done = partial(
+            complete_task, store=self.store, slot=self.hold_slot, train=train, give_up=give_up
+        )
         try:
             for task in waiting:
-                waiting.attempt(task, partial(done, task, engine=self.name))
+                waiting.attempt_task(task, partial(done, task, engine=self.name))
                 ended.put(len(task))
         finally:
             ended.put(None)
 
-    def _train(self, place: int, task: Task, device: str) -> Trained:
+    def _train_with_retries(self, place: int, task: Task, device: str) -> Trained:
         for _ in range(self.tries - 1):
             try:
                 return self.train_at(place, task)
@@ -95,5 +101,5 @@ class Places(ABC):
         try:
             return self.train_at(place, task)
         except Died as died:
-            said = f"{self.tries} times, the last time: {died}"
-            raise Died(said, died.hopeless) from died
+            reason = f"{self.tries} times, the last time: {died}"
+            raise Died(reason, died.hopeless) from died

@@ -55,7 +55,7 @@ class Processes(Places):
         """Have the worker of a place train a task; end it when it must be."""
         seconds = self.timeout * len(task)
         try:
-            worker = self._ready(place)
+            worker = self._get_worker(place)
             words = (task, sources_of(task), self.store.device, seconds, self.memory)
             future = worker.submit(train_in_worker, *words)
             left = seconds + PATIENCE
@@ -71,20 +71,20 @@ class Processes(Places):
                     )
             return future.result()
         except BrokenProcessPool as died:
-            self._end(place)
-            said = " ".join(str(died).split())
-            raise Died(f"{said}; if it was for memory, lower LABKIT_SLOTS; {KEPT}") from None
+            self._kill_worker(place)
+            reason = " ".join(str(died).split())
+            raise Died(f"{reason}; if it was for memory, lower LABKIT_SLOTS; {KEPT}") from None
         except (Lost, Interrupted):
-            self._end(place)
+            self._kill_worker(place)
             raise
 
-    def _ready(self, place: int) -> ProcessPoolExecutor:
+    def _get_worker(self, place: int) -> ProcessPoolExecutor:
         """Give the worker of a place, once it answers."""
-        begins = {"initializer": begin, "initargs": (os.getpid(), self.store.device)}
+        begins = {"initializer": initialize_worker, "initargs": (os.getpid(), self.store.device)}
         try:
             if place not in self._workers:
                 self._workers[place] = ProcessPoolExecutor(
-                    1, timeout=IDLE, env=self._environment(place), **begins
+                    1, timeout=IDLE, env=self._build_environment(place), **begins
                 )
             self._workers[place].submit(os.getpid).result(START)
         except (BrokenProcessPool, OSError, TimeoutError) as error:
@@ -92,7 +92,7 @@ class Processes(Places):
             raise Died(f"no worker started: {error}; {KEPT}", "no worker starts here") from None
         return self._workers[place]
 
-    def _environment(self, place: int) -> dict[str, str]:
+    def _build_environment(self, place: int) -> dict[str, str]:
         alone = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
         # Memory in large pages, where glibc has it: training takes a few per cent less time.
         alone["GLIBC_TUNABLES"] = os.environ.get("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
@@ -105,7 +105,7 @@ class Processes(Places):
             alone[NAME] = str(self._part)
         return alone
 
-    def _end(self, place: int) -> None:
+    def _kill_worker(self, place: int) -> None:
         if worker := self._workers.pop(place, None):
             worker.shutdown(kill_workers=True)
 
@@ -121,7 +121,7 @@ def part_of_gpu(workers: int) -> float | None:
     return divided(math.ceil(workers / spread))
 
 
-def begin(parent: int, device: str) -> None:
+def initialize_worker(parent: int, device: str) -> None:
     """Begin a worker process: it gives way where it is told to, and ends with its parent."""
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     os.setsid()  # Ctrl-C reaches the parent alone

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from labkit.experiments.engines.base import Task
 from labkit.experiments.engines.limits import run_timeout
-from labkit.experiments.engines.task import complete
+from labkit.experiments.engines.task import complete_task
 from labkit.experiments.engines.waiting import Waiting
 from labkit.experiments.run import CPU
 from labkit.experiments.store import Store
@@ -26,21 +26,21 @@ class Serial:
         self.store, self._pool, self.slots = Store(root, device), Pool(root), 1
         self.timeout = run_timeout()
 
-    def train(
+    def train_tasks(
         self,
         tasks: Sequence[Task],
         done: Callable[[int], object] = lambda runs: None,
         until: float | None = None,
     ) -> None:
-        """Train every run that the store lacks; see Engine.train."""
+        """Train every run that the store lacks; see Engine.train_tasks."""
         waiting = Waiting(tasks, until)
         if self.store.device != CPU:
             limit(fraction())
         for task in waiting:
-            train = partial(complete, task, self.store, self._pool.slot, engine=self.name)
-            waiting.attempt(task, train)
+            train = partial(complete_task, task, self.store, self._pool.slot, engine=self.name)
+            waiting.attempt_task(task, train)
             done(len(task))
-        waiting.check()
+        waiting.raise_first_failure()
 
     def close(self) -> None:
         """Nothing is held."""

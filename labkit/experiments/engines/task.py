@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from labkit.experiments.engines.base import Task
-from labkit.experiments.engines.limits import limited
-from labkit.experiments.engines.locks import alone
-from labkit.experiments.memory import watched
-from labkit.experiments.own import accept
+from labkit.experiments.engines.limits import limit_run
+from labkit.experiments.engines.locks import lock_runs
+from labkit.experiments.memory import measure_usage
+from labkit.experiments.own import register_sources
 from labkit.experiments.replicates import execute_together
-from labkit.experiments.run import execute
+from labkit.experiments.run import execute_run
 from labkit.experiments.store import Store
 from labkit.share import release
 from labkit.training import Record
@@ -22,18 +22,18 @@ from labkit.training import Record
 Trained = tuple[list[Record], dict[str, Any]]
 
 
-def perform(task: Task, device: str) -> list[Record]:
+def train_runs(task: Task, device: str) -> list[Record]:
     """Train the runs of a task, together where they are several; one record a run, in order."""
     if len(task) > 1:
         return execute_together(task, device)
-    return [execute(run, device=device) for run in task]
+    return [execute_run(run, device=device) for run in task]
 
 
 def train_here(task: Task, device: str) -> Trained:
     """Train a task in this process. A GPU's memory is given back, however it ends."""
     try:
-        with watched(device) as taken:
-            records = perform(task, device)
+        with measure_usage(device) as taken:
+            records = train_runs(task, device)
     finally:
         release()
     return records, taken
@@ -47,12 +47,12 @@ def train_in_worker(
     `own` are the sources of the readers' norms in it.
     """
     torch.set_num_threads(1)
-    accept(own)
-    with limited(seconds, memory):
+    register_sources(own)
+    with limit_run(seconds, memory):
         return train_here(task, device)
 
 
-def complete(
+def complete_task(
     task: Task,
     store: Store,
     slot: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext,
@@ -65,12 +65,12 @@ def complete(
     Waits, until `give_up` says not to, for whoever trains one of them already, and trains within
     `slot()`. `made` is kept with the records: it says how they came about.
     """
-    with alone(task, store, give_up):
-        missing = tuple(run for run in task if store.fresh(run) is None)
+    with lock_runs(task, store, give_up):
+        missing = tuple(run for run in task if store.read_fresh(run) is None)
         if not missing:
             return 0
         with slot():
             records, taken = train(missing, store.device)
         for run, record in zip(missing, records, strict=True):
-            store.put(run, record, together=len(missing), **taken, **made)
+            store.write_record(run, record, together=len(missing), **taken, **made)
     return len(missing)

@@ -35,9 +35,9 @@ def read_runs(root: Path) -> pandas.DataFrame:
     """Read every run, the newest first; where two files have one, the newer counts."""
     store = Store(root)
     rows = [
-        _lay_out(row["key"], row["at"], store.records.path(name), row["run"], from_row(row))
-        for name in store.records.names()
-        for row in store.records.load(name).values()
+        _lay_out(row["key"], row["at"], store.records.build_path(name), row["run"], from_row(row))
+        for name in store.records.list_names()
+        for row in store.records.load_rows(name).values()
     ]
     entries, _ = sort_files(store.folder)
     for path, entry in entries.items():
@@ -75,7 +75,7 @@ def _lay_out(
     }
 
 
-def select(runs: pandas.DataFrame, conditions: Iterable[str]) -> pandas.DataFrame:
+def select_runs(runs: pandas.DataFrame, conditions: Iterable[str]) -> pandas.DataFrame:
     """Keep the runs that meet every condition: FIELD=VALUE, or an expression of pandas.eval."""
     for condition in conditions if len(runs) else ():
         runs = runs.loc[_find_fitting(runs, condition)]
@@ -87,7 +87,7 @@ def _find_fitting(runs: pandas.DataFrame, condition: str) -> pandas.Series:
     if field in runs and value and not value.startswith("="):
         return (runs[field] == _read_value(value)).fillna(False).astype(bool)
 
-    def quote(word: re.Match[str]) -> str:
+    def quote_field(word: re.Match[str]) -> str:
         """Put what is a field into backticks, be it followed by a method or not."""
         name = word[0]
         while name and name not in runs:
@@ -95,14 +95,15 @@ def _find_fitting(runs: pandas.DataFrame, condition: str) -> pandas.Series:
         return f"`{name}`{word[0][len(name) :]}" if name else word[0]
 
     try:
-        fits = runs.eval(_WORD.sub(quote, condition))
+        fits = runs.eval(_WORD.sub(quote_field, condition))
         if not (isinstance(fits, pandas.Series) and pandas.api.types.is_bool_dtype(fits)):
             raise TypeError("it is neither true nor false")
         return fits.fillna(False).astype(bool)
     except Exception as error:  # whatever the text makes pandas raise
+        hint = _suggest_fields(runs, _WORD.findall(condition))
         raise ValueError(
             "a condition is FIELD=VALUE or an expression such as \"model.recipe == 'pre' and "
-            f'train.lr < 0.01"; got {condition!r} ({error}){_guess(runs, _WORD.findall(condition))}'
+            f'train.lr < 0.01"; got {condition!r} ({error}){hint}'
         ) from error
 
 
@@ -113,7 +114,7 @@ def _read_value(text: str) -> Any:
         return text
 
 
-def _guess(runs: pandas.DataFrame, names: Iterable[str]) -> str:
+def _suggest_fields(runs: pandas.DataFrame, names: Iterable[str]) -> str:
     """Name the fields that were perhaps meant."""
     strange = [name for name in names if name not in runs]
     meant = [near for name in strange for near in difflib.get_close_matches(name, runs.columns)]
@@ -124,10 +125,10 @@ def check_fields(runs: pandas.DataFrame, names: Iterable[str]) -> None:
     """Refuse a name that is no field, unless there are no runs."""
     for name in names:
         if len(runs) and name not in runs:
-            raise ValueError(f"no run has a field {name!r}{_guess(runs, [name])}")
+            raise ValueError(f"no run has a field {name!r}{_suggest_fields(runs, [name])}")
 
 
-def find(runs: pandas.DataFrame, prefix: str) -> str:
+def find_key(runs: pandas.DataFrame, prefix: str) -> str:
     """Find the key that begins so; ValueError where none does, or more than one."""
     known = runs["key"] if len(runs) else ()
     keys = [key for key in known if key.startswith(prefix.lower())]
@@ -143,25 +144,25 @@ def find(runs: pandas.DataFrame, prefix: str) -> str:
 def write_table(runs: pandas.DataFrame, columns: list[str]) -> str:
     """Draw a table, one row a run; a column in which no run has anything is left out."""
     table = runs.reindex(columns=columns).dropna(axis="columns", how="all")
-    return _draw(table, formatters={"key": lambda key: key[:8]}, index=False)
+    return _format_table(table, formatters={"key": lambda key: key[:8]}, index=False)
 
 
 def show_run(runs: pandas.DataFrame, key: str) -> str:
     """Write one run in full, a field a line."""
-    return _draw(runs[runs["key"] == key].T.dropna(), header=False)
+    return _format_table(runs[runs["key"] == key].T.dropna(), header=False)
 
 
 def compare_runs(runs: pandas.DataFrame, keys: list[str]) -> str:
     """Set runs side by side: the fields in which they differ."""
     table = runs.set_index("key").loc[keys].T
-    return _draw(table[table.astype(str).nunique(axis="columns", dropna=False) > 1])
+    return _format_table(table[table.astype(str).nunique(axis="columns", dropna=False) > 1])
 
 
-def _draw(table: pandas.DataFrame, **how: Any) -> str:
-    return table.astype(object).where(table.notna(), "–").map(_shorten).to_string(**how)
+def _format_table(table: pandas.DataFrame, **how: Any) -> str:
+    return table.astype(object).where(table.notna(), "–").map(_shorten_value).to_string(**how)
 
 
-def _shorten(value: Any) -> str:
+def _shorten_value(value: Any) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
@@ -171,7 +172,7 @@ def write_json(runs: pandas.DataFrame, **how: Any) -> str:
     return runs.to_json(orient="records", double_precision=15, **how) or ""
 
 
-def export(runs: pandas.DataFrame, out: Path) -> None:
+def export_table(runs: pandas.DataFrame, out: Path) -> None:
     """Write the runs to `out`, whole or not at all, as its ending says."""
     if out.suffix == ".csv":
         content = runs.drop(columns="losses", errors="ignore").to_csv(index=False) or ""

@@ -43,7 +43,7 @@ def sort_files(folder: Path) -> tuple[dict[Path, dict[str, Any]], dict[Path, str
     return entries, others
 
 
-def collect(
+def remove_garbage(
     folder: Path, older: float, *, dry: bool = False, damaged: bool = False
 ) -> dict[str, list[int]]:
     """Remove what is `older` seconds old and no run asks for again, and what killed writers left.

@@ -7,28 +7,28 @@ from pathlib import Path
 from typing import Any
 
 from labkit.experiments.records import from_row
-from labkit.experiments.replay import Replay, retrain
+from labkit.experiments.replay import Replay, retrain_run
 from labkit.experiments.run import CPU, Run
 from labkit.experiments.store import Store, read_entry
 from labkit.files import code_hash
 from labkit.provenance import provenance
 
 
-def reproduce(root: Path, key: str) -> tuple[Replay, list[str]]:
+def reproduce_record(root: Path, key: str) -> tuple[Replay, list[str]]:
     """Train a run again on the device of its record, and say what is not as it was then."""
     store = Store(root)
     path = store.folder / f"{key}.json"
-    kept = read_entry(path) if path.is_file() else store.records.find(key) or {}
+    kept = read_entry(path) if path.is_file() else store.records.find_row(key) or {}
     try:
         run = Run.from_dict(kept["run"])
-        row = store.row(run) or {}
+        row = store.read_row(run) or {}
         then = row["provenance"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
             f"the run {key} was described by other code, and cannot be read by this ({error}); "
             f"check out the commit that `labkit runs show {key}` names"
         ) from error
-    found = retrain(run, from_row(row), then.get("device") or CPU)
+    found = retrain_run(run, from_row(row), then.get("device") or CPU)
     return found, _list_changes(then)
 
 

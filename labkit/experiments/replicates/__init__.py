@@ -9,16 +9,16 @@ together.py   all of it, by labkit.training's loop: records as `labkit.training.
 bench.py      how much faster that is: `labkit bench replicates`
 """
 
-from labkit.experiments.replicates.alike import NotTogether, structure
-from labkit.experiments.replicates.groups import Need, need, tasks
+from labkit.experiments.replicates.alike import NotTogether, describe_structure
+from labkit.experiments.replicates.groups import Need, estimate_need, group_runs
 from labkit.experiments.replicates.together import execute_together, train_together
 
 __all__ = [
     "Need",
     "NotTogether",
+    "describe_structure",
+    "estimate_need",
     "execute_together",
-    "need",
-    "structure",
-    "tasks",
+    "group_runs",
     "train_together",
 ]

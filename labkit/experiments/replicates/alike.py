@@ -40,12 +40,12 @@ FIRST_VALUES = {
 }
 
 
-def structure(config: Any) -> Any:
+def describe_structure(config: Any) -> Any:
     """Give what must be equal for two runs (or two configs) to train together."""
     if not is_dataclass(config):
         return config
     free = NUMBERS.get(type(config), ())
-    kept = {f.name: structure(getattr(config, f.name)) for f in fields(config)}
+    kept = {f.name: describe_structure(getattr(config, f.name)) for f in fields(config)}
     if isinstance(config, ModelConfig):
         first = FIRST_VALUES.get(config.norm_name, ())
         kept["norm_kw"] = tuple(pair for pair in config.norm_kw if pair[0] not in first)
@@ -54,9 +54,9 @@ def structure(config: Any) -> Any:
 
 def refuse_differences(models: Sequence[nn.Module]) -> None:
     """Refuse models that are not one structure: the first's code runs for all of them."""
-    first = _describe(models[0])
+    first = _describe_model(models[0])
     for model in models[1:]:
-        other = _describe(model)
+        other = _describe_model(model)
         for what, value in first.items():
             if what in other and other[what] != value:
                 raise NotTogether(f"{what} is {value!r} in one and {other[what]!r} in another")
@@ -68,18 +68,18 @@ def refuse_differences(models: Sequence[nn.Module]) -> None:
         raise NotTogether("its parameters are not all of one dtype and device, and trained")
 
 
-def _describe(model: nn.Module) -> dict[str, Any]:
+def _describe_model(model: nn.Module) -> dict[str, Any]:
     """Say of each module what decides how it computes: class, plain values, shapes."""
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for name, module in model.named_modules():
         path = name + "." if name else ""
-        found[f"{path}class"] = type(module).__name__
+        facts[f"{path}class"] = type(module).__name__
         for key, value in vars(module).items():
             if is_dataclass(value):
-                parts = dict(structure(value)[1:])
-                found |= {f"{path}{key}.{name}": part for name, part in parts.items()}
+                parts = dict(describe_structure(value)[1:])
+                facts |= {f"{path}{key}.{name}": part for name, part in parts.items()}
             elif value is None or isinstance(value, bool | int | float | str | tuple):
-                found[path + key] = value
+                facts[path + key] = value
         own = chain(module.named_parameters(recurse=False), module.named_buffers(recurse=False))
-        found |= {path + key: (tuple(tensor.shape), tensor.dtype) for key, tensor in own}
-    return found
+        facts |= {path + key: (tuple(tensor.shape), tensor.dtype) for key, tensor in own}
+    return facts

@@ -20,7 +20,7 @@ import torch
 
 from labkit.bench import spread
 from labkit.corpora import Text
-from labkit.experiments.replicates.groups import need
+from labkit.experiments.replicates.groups import estimate_need
 from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.replicates.step import Recorded, Step
 from labkit.experiments.run import CPU, Run
@@ -34,7 +34,7 @@ REPLICATES = (1, 4, 16, 64)
 STEPS, STEPS_ON_A_GPU = 4, 100  # of each training; there, graphs are captured in the first few
 
 
-def table(
+def print_table(
     device: str,
     sizes: Sequence[tuple[int, int, int, int]] = SIZES,
     replicates: Sequence[int] = REPLICATES,
@@ -55,24 +55,24 @@ def table(
     print("| model | replicates | MB each | one after another | together | ratio |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for size in sizes:
-        run = _run(*size, steps, recipe)
-        asked = need(run)
+        run = _build_run(*size, steps, recipe)
+        asked = estimate_need(run)
         if asked.reason:
             raise ValueError(f"models of recipe {recipe!r} train alone: {asked.reason}")
         for many in replicates:
-            pairs = _pairs(run, many, device, turns)
-            cells = [_cell([1e3 * pair[side] / steps for pair in pairs]) for side in (0, 1)]
-            ratio = _cell([a / b for a, b in pairs])
+            pairs = _time_pairs(run, many, device, turns)
+            cells = [_format_cell([1e3 * pair[side] / steps for pair in pairs]) for side in (0, 1)]
+            ratio = _format_cell([a / b for a, b in pairs])
             label = "dim {}, depth {}, batch {} × {}".format(*size)
             print(f"| {label} | {many} | {asked.each / 1e6:.1f} | {' | '.join(cells)} | {ratio} |")
 
 
-def _run(dim: int, depth: int, batch: int, time: int, steps: int, recipe: str) -> Run:
+def _build_run(dim: int, depth: int, batch: int, time: int, steps: int, recipe: str) -> Run:
     model = ModelConfig(recipe, dim=dim, depth=depth, context=time)
     return Run(model, Text(batch=batch, time=time), TrainConfig(steps, clip=1.0), probes=())
 
 
-def _pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[float, float]]:
+def _time_pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[float, float]]:
     """Time both sides turn about: seconds for all steps of one replicate."""
     steps, few = run.train.steps, min(many, 4)  # alone each costs the same: time some of them
     place = CPU if device == CPU else "cuda"
@@ -82,7 +82,7 @@ def _pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[float, fl
     rows = [[own[i] for own in drawn] for i in range(steps)]
     step = Recorded(Step(Stack(models[few:]), [run.train] * many, [0.0] * many, rows[0]))
 
-    def together() -> None:
+    def step_together() -> None:
         for i, batches in enumerate(rows):
             step.put(i, batches)
             step.look()
@@ -93,20 +93,20 @@ def _pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[float, fl
             moved = ((x.to(place), y.to(place)) for x, y in own)
             train(model, moved, run.train, progress=False)
 
-    sides = (one_after_another, few), (together, many)
+    sides = (one_after_another, few), (step_together, many)
     pairs = []
     for turn in range(turns + 1):
         seconds = {}
         for call, count in sides if turn % 2 else sides[::-1]:
-            seconds[call] = _timed(call, device) / count
+            seconds[call] = _time_call(call, device) / count
         if turn:  # the first warms up: on a GPU it captures the graphs
-            pairs.append((seconds[one_after_another], seconds[together]))
+            pairs.append((seconds[one_after_another], seconds[step_together]))
     if device != CPU and (why := next((one.reason for one in step.graphs if one.reason), "")):
         print(f"<!-- no CUDA graph: {why} -->")
     return pairs
 
 
-def _timed(call: Callable[[], None], device: str) -> float:
+def _time_call(call: Callable[[], None], device: str) -> float:
     clock = time.process_time if device == CPU else time.perf_counter
     if device != CPU:
         torch.cuda.synchronize()
@@ -117,6 +117,6 @@ def _timed(call: Callable[[], None], device: str) -> float:
     return clock() - began
 
 
-def _cell(values: Sequence[float]) -> str:
+def _format_cell(values: Sequence[float]) -> str:
     low, _, high = spread(values)
     return f"{statistics.median(values):.2f} ({low:.2f}–{high:.2f})"

@@ -21,8 +21,8 @@ from torch import Tensor
 
 from labkit.costs import kept_bytes
 from labkit.experiments.engines.base import Task
-from labkit.experiments.replicates.alike import NotTogether, structure
-from labkit.experiments.replicates.optimizer import refusal
+from labkit.experiments.replicates.alike import NotTogether, describe_structure
+from labkit.experiments.replicates.optimizer import explain_refusal
 from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.run import CPU, Run
 from labkit.share import free as free_of_a_gpu
@@ -39,10 +39,12 @@ def asked_for(device: str = CPU, replicates: int | None = None) -> int:
 
     1 on a CPU, where it gains little; `ON_A_GPU` on a GPU, where small models wait for launches.
     """
-    if replicates is None and (said := os.environ.get("LABKIT_REPLICATES", "auto")) != "auto":
-        if not said.isdigit():
-            raise ValueError(f"LABKIT_REPLICATES must be a number, 1 or more, or auto; got {said}")
-        replicates = int(said)
+    if replicates is None and (setting := os.environ.get("LABKIT_REPLICATES", "auto")) != "auto":
+        if not setting.isdigit():
+            raise ValueError(
+                f"LABKIT_REPLICATES must be a number, 1 or more, or auto; got {setting}"
+            )
+        replicates = int(setting)
     if replicates is None:
         return 1 if device == CPU else ON_A_GPU
     if replicates < 1:
@@ -50,24 +52,24 @@ def asked_for(device: str = CPU, replicates: int | None = None) -> int:
     return replicates
 
 
-def tasks(runs: Sequence[Run], device: str = CPU, replicates: int | None = None) -> list[Task]:
+def group_runs(runs: Sequence[Run], device: str = CPU, replicates: int | None = None) -> list[Task]:
     """Put runs into tasks: those that may train together, at most so many as fit into memory.
 
     Tasks stand in the order of their first runs, and runs within a task in their own; a group
     that is too large is cut into tasks of nearly one size. A model that cannot be batched
-    (`fitting` says so) keeps its runs apart, so that they share out over workers.
+    (`count_fitting_runs` says so) keeps its runs apart, so that they share out over workers.
     """
     most = asked_for(device, replicates)
     groups: dict[Hashable, list[Run]] = {}
     for i, run in enumerate(runs):
-        groups.setdefault(i if most == 1 else structure(run), []).append(run)
-    found: list[Task] = []
+        groups.setdefault(i if most == 1 else describe_structure(run), []).append(run)
+    tasks: list[Task] = []
     for group in groups.values():
-        size = 1 if len(group) == 1 else min(most, fitting(group[0], device))
+        size = 1 if len(group) == 1 else min(most, count_fitting_runs(group[0], device))
         parts = ceil(len(group) / size)
         ends = [len(group) * i // parts for i in range(parts + 1)]
-        found += [tuple(group[a:b]) for a, b in pairwise(ends)]
-    return found
+        tasks += [tuple(group[a:b]) for a, b in pairwise(ends)]
+    return tasks
 
 
 @dataclass(frozen=True)
@@ -78,30 +80,30 @@ class Need:
     reason: str = ""
 
 
-def need(run: Run) -> Need:
+def estimate_need(run: Run) -> Need:
     """Estimate a run's bytes when it trains together with others like it."""
-    if reason := refusal(run.train):
+    if reason := explain_refusal(run.train):
         return Need(0, reason)
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         models = [run.model.build() for _ in range(2)]
-    batch = _batch(run.data)
+    batch = _draw_batch(run.data)
     try:
         stack = Stack(models)
         inputs, targets = (torch.empty(2, *p.shape, dtype=p.dtype, device="meta") for p in batch)
-        kept = kept_bytes(lambda: stack.rehearse(inputs, targets))
+        kept = kept_bytes(lambda: stack.rehearse_step(inputs, targets))
     except NotTogether as reason:
         return Need(0, str(reason))
     tensors = [stack.weights] * COPIES + list(stack.buffers.values()) * 2
     return Need(int(BESIDE * kept + sum(t.nbytes for t in tensors)) // 2)
 
 
-def fitting(run: Run, device: str = CPU) -> int:
+def count_fitting_runs(run: Run, device: str = CPU) -> int:
     """Say how many runs like this one fit into the memory that is free; 1 if they cannot join."""
-    asked = need(run)
-    return 1 if asked.reason else max(1, int(free(device) // max(1, asked.each)))
+    asked = estimate_need(run)
+    return 1 if asked.reason else max(1, int(count_free_bytes(device) // max(1, asked.each)))
 
 
-def free(device: str = CPU) -> float:
+def count_free_bytes(device: str = CPU) -> float:
     """Give the bytes that one task may take: a share of what is free; 0 on a GPU not seen here.
 
     Of a GPU that others use too, LABKIT_GPU_FRACTION says what may be ours.
@@ -112,5 +114,5 @@ def free(device: str = CPU) -> float:
 
 
 @cache
-def _batch(data) -> tuple[Tensor, Tensor]:
+def _draw_batch(data) -> tuple[Tensor, Tensor]:
     return next(data.load().train(0))

@@ -23,7 +23,7 @@ EPS = 1e-8  # AdamW's, as torch has it
 TOGETHER = ("adamw", "sgd")
 
 
-def refusal(config: TrainConfig) -> str:
+def explain_refusal(config: TrainConfig) -> str:
     """Say why runs trained like this cannot train together; empty where they can."""
     if config.optimizer not in TOGETHER:
         return f"{config.optimizer} is not among the batched optimizers"
@@ -32,7 +32,7 @@ def refusal(config: TrainConfig) -> str:
 
 def numbers_of(configs: Sequence[TrainConfig], decays: Sequence[float]) -> Tensor:
     """Compute what every step multiplies by: (steps, numbers, N, 1) in float64."""
-    table = _adamw if configs[0].optimizer == "adamw" else _sgd
+    table = _compute_adamw_numbers if configs[0].optimizer == "adamw" else _compute_sgd_numbers
     steps = range(configs[0].steps)
     rows = [
         [table(config, decay, step) for config, decay in zip(configs, decays, strict=True)]
@@ -41,17 +41,17 @@ def numbers_of(configs: Sequence[TrainConfig], decays: Sequence[float]) -> Tenso
     return torch.tensor(rows, dtype=torch.float64).transpose(1, 2).unsqueeze(-1)
 
 
-def _adamw(config: TrainConfig, decay: float, step: int) -> tuple[float, ...]:
+def _compute_adamw_numbers(config: TrainConfig, decay: float, step: int) -> tuple[float, ...]:
     lr, (first, second) = config.lr_at(step), config.betas
     corrected = lr / (1 - first ** (step + 1)), (1 - second ** (step + 1)) ** 0.5
-    return _clip(config), 1 - lr * decay, 1 - first, 1 - second, *corrected
+    return _get_clip(config), 1 - lr * decay, 1 - first, 1 - second, *corrected
 
 
-def _sgd(config: TrainConfig, decay: float, step: int) -> tuple[float, ...]:
-    return _clip(config), decay, config.momentum, config.lr_at(step)
+def _compute_sgd_numbers(config: TrainConfig, decay: float, step: int) -> tuple[float, ...]:
+    return _get_clip(config), decay, config.momentum, config.lr_at(step)
 
 
-def _clip(config: TrainConfig) -> float:
+def _get_clip(config: TrainConfig) -> float:
     return math.inf if config.clip is None else config.clip
 
 
@@ -74,11 +74,13 @@ class Optimizer:
             share = (clip / (length + 1e-6)).clamp(max=1)
             self.gradients.mul_(share.where(clip.isfinite(), 1.0))
         if self.adam:
-            self._adamw(*rest)
+            self._step_adamw(*rest)
         else:
-            self._sgd(*rest)
+            self._step_sgd(*rest)
 
-    def _adamw(self, keep: Tensor, new: Tensor, newer: Tensor, lr: Tensor, root: Tensor) -> None:
+    def _step_adamw(
+        self, keep: Tensor, new: Tensor, newer: Tensor, lr: Tensor, root: Tensor
+    ) -> None:
         assert self.square is not None
         self.weights.mul_(keep)
         self.mean.lerp_(self.gradients, new)
@@ -89,7 +91,7 @@ class Optimizer:
         torch.div(self.mean, self.scratch, out=self.scratch)
         self.weights.sub_(self.scratch.mul_(lr))
 
-    def _sgd(self, decay: Tensor, momentum: Tensor, lr: Tensor) -> None:
+    def _step_sgd(self, decay: Tensor, momentum: Tensor, lr: Tensor) -> None:
         self.mean.mul_(momentum).add_(self.gradients)
         torch.mul(self.weights, decay, out=self.scratch)
         self.mean.add_(self.scratch)

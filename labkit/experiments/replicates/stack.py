@@ -42,14 +42,14 @@ class Template(nn.Module):
     def __init__(self, model: nn.Module):
         super().__init__()
         self.model = deepcopy(model).requires_grad_(False)
-        adapt(self.model)
+        adapt_modules(self.model)
         self.known = set(dict(self.model.named_buffers()))
 
     def forward(self, call: Callable[[nn.Module], Any]) -> Any:
         """Do what is asked for with the model."""
         return call(self.model)
 
-    def run(self, call: Callable[[nn.Module], Any], tensors: Named) -> tuple[Any, Named]:
+    def run_model(self, call: Callable[[nn.Module], Any], tensors: Named) -> tuple[Any, Named]:
         """Call with the tensors in their places; give the result, and buffers that are new ones."""
         lent = {f"model.{name}": tensor for name, tensor in tensors.items()}
         result = functional_call(self, lent, (call,))  # writes into `lent` what was replaced
@@ -95,30 +95,32 @@ class Stack:
             for name, parameter in model.named_parameters():
                 parameter.data, parameter.grad = parts[name][row], slopes[name][row]
         for name, buffer in self.buffers.items():
-            self._hold(name, buffer)
+            self._hold_buffer(name, buffer)
 
-    def _hold(self, name: str, buffer: Tensor) -> None:
+    def _hold_buffer(self, name: str, buffer: Tensor) -> None:
         """Keep a stacked buffer, and give each model its row of it."""
         self.buffers[name] = buffer
         for row, model in enumerate(self.models):
             _set_buffer(model, name, buffer[row])
 
-    def losses(self, inputs: Inputs, targets: Tensor, buffers: Named | None = None):
+    def compute_losses(self, inputs: Inputs, targets: Tensor, buffers: Named | None = None):
         """Give each row's loss, its loss with what the model adds to it, and its new buffers.
 
         Inputs and targets have one batch a row. Buffers that a model changes in place change in
         the stacked ones.
         """
 
-        def one(parameters: Named, buffers: Named, inputs: Inputs, targets: Tensor):
+        def compute_row_loss(parameters: Named, buffers: Named, inputs: Inputs, targets: Tensor):
             held = {**parameters, **buffers}
-            (loss, total), made = self.template.run(lambda m: objective(m, inputs, targets), held)
+            (loss, total), made = self.template.run_model(
+                lambda m: objective(m, inputs, targets), held
+            )
             return loss, total, made
 
         held = self.buffers if buffers is None else buffers
         several = isinstance(inputs, tuple)
         rows = tuple(None if part is None else 0 for part in inputs) if several else 0
-        every = vmap(one, (0, 0, rows, 0), randomness="error")
+        every = vmap(compute_row_loss, (0, 0, rows, 0), randomness="error")
         return every(self.parameters, held, inputs, targets)
 
     @torch.no_grad()
@@ -128,17 +130,17 @@ class Stack:
             return
         held = self.buffers if buffers is None else buffers
 
-        def one(parameters: Named, buffers: Named) -> Named:
+        def update_row(parameters: Named, buffers: Named) -> Named:
             held = {**parameters, **buffers}
-            return self.template.run(lambda model: cast(Any, model).after_step(), held)[1]
+            return self.template.run_model(lambda model: cast(Any, model).after_step(), held)[1]
 
-        made = vmap(one, randomness="error")(
+        made = vmap(update_row, randomness="error")(
             self.parameters if parameters is None else parameters, held
         )
         for name, buffer in made.items():
             held[name].copy_(buffer)
 
-    def rehearse(self, inputs: Inputs, targets: Tensor) -> None:
+    def rehearse_step(self, inputs: Inputs, targets: Tensor) -> None:
         """Try one step that leaves no trace; NotTogether says what vmap refuses."""
         weights = {name: part.detach().clone() for name, part in self.parameters.items()}
         buffers = {name: buffer.clone() for name, buffer in self.buffers.items()}
@@ -146,8 +148,8 @@ class Stack:
             with warnings.catch_warnings():
                 # An operation for which vmap has no rule would run row by row.
                 warnings.filterwarnings("error", "There is a performance drop")
-                _, total, made = self.losses(inputs, targets, buffers)
-                found = torch.autograd.grad(
+                _, total, made = self.compute_losses(inputs, targets, buffers)
+                gradients = torch.autograd.grad(
                     total.sum(), list(self.parameters.values()), allow_unused=True
                 )
                 self.after_step(weights, {**buffers, **made})
@@ -156,12 +158,12 @@ class Stack:
         except (RuntimeError, TypeError, ValueError, UserWarning) as error:
             reason = str(error).strip().partition("\n")[0]
             raise NotTogether(f"vmap does not take this model: {reason}") from error
-        for name, gradient in zip(self.parameters, found, strict=True):
+        for name, gradient in zip(self.parameters, gradients, strict=True):
             if gradient is None:
                 raise NotTogether(f"the loss does not depend on {name}, which stays as it is")
         for name, buffer in made.items():
             if name not in self.buffers:
-                self._hold(name, torch.zeros_like(buffer))
+                self._hold_buffer(name, torch.zeros_like(buffer))
 
 
 def _set_buffer(model: nn.Module, name: str, buffer: Tensor | None) -> None:
@@ -169,15 +171,15 @@ def _set_buffer(model: nn.Module, name: str, buffer: Tensor | None) -> None:
     setattr(model.get_submodule(path), key, buffer)
 
 
-def adapt(model: nn.Module) -> None:
+def adapt_modules(model: nn.Module) -> None:
     """Give the modules of a model, in place, the forms that vmap takes."""
     for module in model.modules():
         if isinstance(module, Attention):
-            module.attend = MethodType(_attend, module)
+            module.attend = MethodType(_compute_attention, module)
         elif type(module) is RMSNorm:
             module.forward = MethodType(_rms_norm, module)
         elif type(module) in (GemmaRMSNorm, LlamaRMSNorm, T5RMSNorm):
-            module.forward = MethodType(_gained, module)
+            module.forward = MethodType(_norm_with_gain, module)
 
 
 def _rms_norm(norm: RMSNorm, x: Tensor) -> Tensor:
@@ -186,11 +188,13 @@ def _rms_norm(norm: RMSNorm, x: Tensor) -> Tensor:
     return rms_norm(x.flatten(-axes), weight, norm.eps).view(x.shape)
 
 
-def _gained(norm: Any, x: Tensor) -> Tensor:
+def _norm_with_gain(norm: Any, x: Tensor) -> Tensor:
     return type(norm).function(x, norm.weight, norm.eps)
 
 
-def _attend(layer: Attention, q: Tensor, k: Tensor, v: Tensor, context: Context) -> Tensor:
+def _compute_attention(
+    layer: Attention, q: Tensor, k: Tensor, v: Tensor, context: Context
+) -> Tensor:
     padding = context.memory_padding if layer.cross else context.padding
     seen = layer.softcap is not None or layer.chain is not None or layer.clip
     if padding is not None or seen:  # somebody sees the logits: they are there

@@ -44,10 +44,10 @@ class Step(Steps):
     ):
         self.config = configs[0]
         self.stack, self.models, weights = stack, stack.models, stack.weights
-        self.layout = _layout(batches[0])
-        self.inputs, self.targets = self._stacked(batches, weights.device)
+        self.layout = _describe_layout(batches[0])
+        self.inputs, self.targets = self._stack_batches(batches, weights.device)
         with autocast(self.config, weights.device):
-            stack.rehearse(self.inputs, self.targets)
+            stack.rehearse_step(self.inputs, self.targets)
         self.optimizer = Optimizer(weights, stack.gradients, configs)
         self.table = numbers_of(configs, decays).to(weights)
         self.numbers = torch.empty_like(self.table[0])
@@ -59,8 +59,10 @@ class Step(Steps):
 
     def put(self, number: int, batches: Sequence[Batch]) -> None:
         """Bring the batches and the numbers of a step to their places."""
-        new = self._stacked(batches, self.targets.device)
-        for place, part in zip(_parts((self.inputs, self.targets)), _parts(new), strict=True):
+        new = self._stack_batches(batches, self.targets.device)
+        for place, part in zip(
+            _list_parts((self.inputs, self.targets)), _list_parts(new), strict=True
+        ):
             if place is not None and part is not None:
                 place.copy_(part)
         self.numbers.copy_(self.table[number])
@@ -68,9 +70,9 @@ class Step(Steps):
     def look(self) -> None:
         """Compute losses and gradients; note which rows go on."""
         stack = self.stack
-        self._buffers.keep()
+        self._buffers.copy_tensors()
         with autocast(self.config, stack.weights.device):
-            losses, totals, made = stack.losses(self.inputs, self.targets)
+            losses, totals, made = stack.compute_losses(self.inputs, self.targets)
         slopes = torch.autograd.grad(totals.sum(), list(stack.parameters.values()))
         with torch.no_grad():
             for place, slope in zip(stack.slopes.values(), slopes, strict=True):
@@ -91,8 +93,8 @@ class Step(Steps):
     @torch.no_grad()
     def move(self) -> None:
         """Update the rows that go on."""
-        self._weights.keep()
-        self._buffers.keep()
+        self._weights.copy_tensors()
+        self._buffers.copy_tensors()
         self.optimizer(self.numbers)
         self.stack.after_step()
         self._weights.put_back(self.alive)
@@ -102,16 +104,20 @@ class Step(Steps):
         """Give every row's losses, those after it stopped among them; waits for the GPU."""
         return self.past.T.tolist()
 
-    def _stacked(self, batches: Sequence[Batch], device: torch.device) -> tuple[Inputs, Tensor]:
+    def _stack_batches(
+        self, batches: Sequence[Batch], device: torch.device
+    ) -> tuple[Inputs, Tensor]:
         """Stack one batch a row, in memory from which a GPU copies while others compute."""
         for batch in batches:
             # A part that one row lacks would be left out for all, and a smaller one be spread.
-            if (found := _layout(batch)) != self.layout:
+            if (layout := _describe_layout(batch)) != self.layout:
                 raise NotTogether(
                     "batches of rows that train together have the same parts at every step, but "
-                    f"one has {_said(found)} and another {_said(self.layout)}"
+                    f"one has {_format_layout(layout)} and another {_format_layout(self.layout)}"
                 )
-        columns = [_column(parts, device) for parts in zip(*map(_parts, batches), strict=True)]
+        columns = [
+            _stack_column(parts, device) for parts in zip(*map(_list_parts, batches), strict=True)
+        ]
         *inputs, targets = columns
         whole = tuple(inputs) if isinstance(batches[0][0], tuple) else inputs[0]
         assert whole is not None and targets is not None
@@ -124,7 +130,7 @@ class _Kept:
     def __init__(self, tensors: list[Tensor]):
         self.tensors, self.copies = tensors, [torch.empty_like(tensor) for tensor in tensors]
 
-    def keep(self) -> None:
+    def copy_tensors(self) -> None:
         for copy, tensor in zip(self.copies, self.tensors, strict=True):
             copy.copy_(tensor)
 
@@ -134,23 +140,25 @@ class _Kept:
             torch.where(rows, tensor, copy, out=tensor)
 
 
-def _parts(batch: Batch) -> tuple[Tensor | None, ...]:
+def _list_parts(batch: Batch) -> tuple[Tensor | None, ...]:
     inputs, targets = batch
     return (*inputs, targets) if isinstance(inputs, tuple) else (inputs, targets)
 
 
-def _layout(batch: Batch) -> tuple[Any, ...]:
+def _describe_layout(batch: Batch) -> tuple[Any, ...]:
     """Say what a batch is made of: a tuple or not, and the shape and dtype of every part."""
-    held = (None if part is None else (tuple(part.shape), part.dtype) for part in _parts(batch))
+    held = (
+        None if part is None else (tuple(part.shape), part.dtype) for part in _list_parts(batch)
+    )
     return isinstance(batch[0], tuple), *held
 
 
-def _said(layout: tuple[Any, ...]) -> str:
+def _format_layout(layout: tuple[Any, ...]) -> str:
     parts = ["none" if part is None else f"{part[1]} {part[0]}" for part in layout[1:]]
     return f"({', '.join(parts)})"
 
 
-def _column(parts: Sequence[Tensor | None], device: torch.device) -> Tensor | None:
+def _stack_column(parts: Sequence[Tensor | None], device: torch.device) -> Tensor | None:
     held = [part for part in parts if part is not None]
     if not held:
         return None
@@ -173,7 +181,7 @@ class Captured:
         if self._stream is None:
             return self.call()
         if self.graph is None and self.calls >= WARM and not self.reason:
-            self._capture(self._stream)
+            self._capture_graph(self._stream)
         self.calls += 1
         if self.graph is not None:
             return self.graph.replay()
@@ -192,7 +200,7 @@ class Captured:
             return "captured"
         return self.reason or f"not captured: {self.calls} calls, and {WARM} come before"
 
-    def _capture(self, stream: torch.cuda.Stream) -> None:
+    def _capture_graph(self, stream: torch.cuda.Stream) -> None:
         graph, before, cause = torch.cuda.CUDAGraph(), torch.cuda.current_stream(), ""
         try:
             with torch.cuda.graph(graph, stream=stream):

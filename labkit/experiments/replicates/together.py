@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import nn
 
-from labkit.experiments.replicates.alike import NotTogether, structure
-from labkit.experiments.replicates.optimizer import refusal
+from labkit.experiments.replicates.alike import NotTogether, describe_structure
+from labkit.experiments.replicates.optimizer import explain_refusal
 from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.replicates.step import Recorded, Step
-from labkit.experiments.run import CPU, Run, execute, gpu
+from labkit.experiments.run import CPU, Run, execute_run, get_gpu_name
 from labkit.probes import make_probe
 from labkit.training import (
     Batch,
@@ -30,13 +30,13 @@ from labkit.training import (
 def execute_together(runs: Sequence[Run], device: str = CPU) -> list[Record]:
     """Train runs of one structure as one batched model; one record a run, in order.
 
-    Where the model cannot be batched they train one after another, as `execute` does it, and
+    Where the model cannot be batched they train one after another, as `execute_run` does it, and
     their provenance says why (`alone`). Where memory ends they train in halves.
     """
-    if len({structure(run) for run in runs}) > 1:
+    if len({describe_structure(run) for run in runs}) > 1:
         raise ValueError(
             "runs train together when they differ only in seeds, first values and the optimizer's "
-            f"numbers; got {runs[0]} and others; `tasks` groups them"
+            f"numbers; got {runs[0]} and others; `group_runs` groups them"
         )
     records = _in_parts(runs, device)
     for run, record in zip(runs, records, strict=True):
@@ -46,10 +46,10 @@ def execute_together(runs: Sequence[Run], device: str = CPU) -> list[Record]:
 
 def _in_parts(runs: Sequence[Run], device: str) -> list[Record]:
     if len(runs) < 2:
-        return [execute(run, device=device) for run in runs]
+        return [execute_run(run, device=device) for run in runs]
     refusal = None
     try:
-        return _together(runs, device)
+        return _train_batched(runs, device)
     except NotTogether as error:
         refusal = str(error)
     except torch.OutOfMemoryError:
@@ -58,15 +58,15 @@ def _in_parts(runs: Sequence[Run], device: str) -> list[Record]:
     if refusal is None:
         half = len(runs) // 2
         return [*_in_parts(runs[:half], device), *_in_parts(runs[half:], device)]
-    records = [execute(run, device=device) for run in runs]
+    records = [execute_run(run, device=device) for run in runs]
     for record in records:
         record.provenance["alone"] = refusal
     return records
 
 
-def _together(runs: Sequence[Run], device: str) -> list[Record]:
-    if device not in (CPU, gpu()):
-        raise ValueError(f"these runs train on {device!r}, but torch sees {gpu()!r} here")
+def _train_batched(runs: Sequence[Run], device: str) -> list[Record]:
+    if device not in (CPU, get_gpu_name()):
+        raise ValueError(f"these runs train on {device!r}, but torch sees {get_gpu_name()!r} here")
     models = []
     for run in runs:
         torch.manual_seed(run.seed)
@@ -89,20 +89,20 @@ def train_together(
     The configs may differ in all numbers, not in `steps` or `optimizer`. NotTogether where these
     models cannot be one batched model, before any step; later, where a batch is unlike the first.
     """
-    if len({structure(config) for config in configs}) > 1:
+    if len({describe_structure(config) for config in configs}) > 1:
         raise NotTogether("the optimizers are two kinds, or train for different steps")
-    if reason := refusal(configs[0]):
+    if reason := explain_refusal(configs[0]):
         raise NotTogether(reason)
     check_device(configs[0], models[0])
     decays = [weight_decay_of(model, config) for model, config in zip(models, configs, strict=True)]
     made: list[Recorded] = []
 
-    def make(first: Sequence[Batch]) -> Recorded:
+    def make_step(first: Sequence[Batch]) -> Recorded:
         made.append(Recorded(Step(Stack(models), configs, decays, first)))
         return made[0]
 
     origin = {"norms": "formulas", "matmul": "default", "together": len(models)}
-    records = train_models(make, models, streams, configs, observers, origin)
+    records = train_models(make_step, models, streams, configs, observers, origin)
     for record in records:
         record.provenance["graphs"] = str(made[0])
     return records

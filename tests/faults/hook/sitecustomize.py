@@ -84,7 +84,7 @@ def disturb_store(patch=setattr):
 
     from labkit.experiments import store
 
-    put, open_any, sync = store.Store.put, pathlib.Path.open, os.fsync
+    put, open_any, sync = store.Store.write_record, pathlib.Path.open, os.fsync
 
     def put_noted(self, run, record, **made):
         put(self, run, record, **made)
@@ -130,7 +130,7 @@ def disturb_store(patch=setattr):
 
     if os.environ.get("FAULT_CLOCK"):
         patch(store, "datetime", Jumping)
-    patch(store.Store, "put", put_noted)
+    patch(store.Store, "write_record", put_noted)
     patch(pathlib.Path, "open", open_full)
     patch(os, "fsync", sync_full)
 
