@@ -27,7 +27,7 @@ from labkit.placements import (
     ResNetV2,
     Step,
 )
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 from labkit.vision import CHANNEL_NORMS
 
 
@@ -96,7 +96,7 @@ class StackConfig:
     def __post_init__(self) -> None:
         for field, table in (("step", STEPS), ("norm", NORMS), ("init", INITS)):
             if getattr(self, field) not in table:
-                raise ValueError(unknown(field, getattr(self, field), table))
+                raise ValueError(explain_unknown(field, getattr(self, field), table))
         for field in ("width", "depth", "pixels", "classes"):
             if getattr(self, field) < 1:
                 raise ValueError(f"{field} must be at least 1, got {getattr(self, field)}")

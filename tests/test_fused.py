@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 import labkit.training
 from labkit.convert import convert
-from labkit.fused import fuse, fusing, norms, seam, unfuse
+from labkit.fused import fuse, fuse_temporarily, norms, seam, unfuse
 from labkit.model import ModelConfig
 from labkit.placements import RECIPES, PreNorm, recipe
 from labkit.training import TrainConfig, train
@@ -54,7 +54,7 @@ def calls(monkeypatch, *names: str) -> list[str]:
     """Write down which kernels are called, in their order."""
     seen: list[str] = []
     for name in names:
-        place = seam.kernels().add_norm if name == "sum_norm" else seam.kernels()
+        place = seam.get_kernels().add_norm if name == "sum_norm" else seam.get_kernels()
         real = getattr(place, name)
 
         def noted(*args, name=name, real=real, **kw):
@@ -219,7 +219,7 @@ def test_a_block_alone_is_linked_within():
 def test_fusing_for_a_while_leaves_what_was_fused_and_nothing_else():
     model = small("pre")
     fuse(model.final_norm)
-    with fusing(model):
+    with fuse_temporarily(model):
         assert isinstance(model.blocks[0].attention.norm, norms.FusedRMSNorm)
     assert isinstance(model.final_norm, norms.FusedRMSNorm)
     assert not isinstance(model.blocks[0].attention.norm, norms.FusedRMSNorm)
@@ -371,6 +371,6 @@ def test_training_on_a_gpu_uses_the_kernels_and_the_record_says_so(monkeypatch):
 def test_a_model_fused_before_training_stays_fused():
     model = small("pre")
     fuse(model)
-    with fusing(model):
+    with fuse_temporarily(model):
         pass
     assert isinstance(model.final_norm, norms.FusedRMSNorm)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scale_ranks import make_tokens
 
-from labkit.scale.prepare import prepare
+from labkit.scale.prepare import prepare_shards
 from labkit.scale.sampler import Sampler
 from labkit.scale.shards import open_shards, write_shards
 from labkit.scale.tokenizer import make_tokenizer
@@ -75,7 +75,7 @@ def test_a_vocabulary_on_the_disk_makes_wide_shards(tiktoken, tmp_path):
     made = make_tokenizer("near")
     assert "".join(map(chr, made.encode(TEXT))) == TEXT
     (tmp_path / "a.txt").write_text("ab\n" * 1000)
-    shards = prepare(tmp_path / "t", [tmp_path / "a.txt"], tokenizer="near")
+    shards = prepare_shards(tmp_path / "t", [tmp_path / "a.txt"], tokenizer="near")
     assert shards.splits["train"][0].dtype == np.uint32
     assert joined(shards, "train")[-1] == made.end
 
@@ -99,7 +99,7 @@ def test_files_come_back_with_their_ends_held_out(tmp_path, monkeypatch):
     files = [tmp_path / "a.txt", tmp_path / "b.txt"]
     for file, text in zip(files, texts, strict=True):
         file.write_text(text, encoding="utf-8")
-    shards = prepare(tmp_path / "t", files, held_out=0.1, shard_tokens=1000)
+    shards = prepare_shards(tmp_path / "t", files, held_out=0.1, shard_tokens=1000)
     read = {split: joined(shards, split) for split in ("train", "validation")}
     cut = {split: np.split(part, np.flatnonzero(part == 256) + 1) for split, part in read.items()}
     for i, text in enumerate(texts):
@@ -113,7 +113,7 @@ def test_files_come_back_with_their_ends_held_out(tmp_path, monkeypatch):
 def test_nothing_appears_where_writing_failed(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"fine\n" * 100 + b"\xff\n")
     with pytest.raises(ValueError, match="must be text in UTF-8"):
-        prepare(tmp_path / "t", [tmp_path / "a.txt"])
+        prepare_shards(tmp_path / "t", [tmp_path / "a.txt"])
     with pytest.raises(ValueError, match=r"tokens must be in 0 … 9, got 10"):
         write_shards(tmp_path / "t", [("train", np.array([10]))], TEN, {})
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
@@ -189,15 +189,15 @@ def test_a_folder_that_exists_is_never_overwritten(tmp_path):
 )
 def test_what_cannot_be_prepared_is_refused(tmp_path, options, said):
     with pytest.raises(ValueError, match=said):
-        prepare(tmp_path / "t", [], **options)
+        prepare_shards(tmp_path / "t", [], **options)
 
 
 @pytest.mark.slow
 def test_the_built_in_corpora_become_shards(tmp_path):
-    text = prepare(tmp_path / "text", [], "text")
+    text = prepare_shards(tmp_path / "text", [], "text")
     assert text.vocab == 257 and text.tokens("train") > 9e6 and text.tokens("validation") > 1e6
     assert "fellow" in text_of(joined(text, "train")[:2000]).lower()
-    markov = prepare(tmp_path / "markov", [], "markov")
+    markov = prepare_shards(tmp_path / "markov", [], "markov")
     assert markov.vocab == 16 and markov.tokens("train") == 2 * 64 * 8192
     floor = json.loads((markov.folder / "index.json").read_text())["source"]["floor"]
     assert 0 < floor < np.log(16)

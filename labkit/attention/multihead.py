@@ -29,8 +29,8 @@ from labkit.attention.logits import (
     soft_cap,
 )
 from labkit.attention.norms import AttentionNorms
-from labkit.attention.parts import heated, make_attention_norm, make_temperature
-from labkit.attention.rotary import rotated
+from labkit.attention.parts import apply_temperature, make_attention_norm, make_temperature
+from labkit.attention.rotary import rotate_in_context
 from labkit.context import Context
 
 # torch's fused attention on the CPU is slower for narrower heads than for heads of this width.
@@ -136,7 +136,7 @@ class Attention(nn.Module):
             q, k = self._normalized("q", q), self._normalized("k", k)
         q, k, v = (t.transpose(1, 2) for t in (q, k, self._normalized("v", v)))
         if self.rotary and context.angles is not None:
-            q, k = rotated(q, context), rotated(k, context)
+            q, k = rotate_in_context(q, context), rotate_in_context(k, context)
         if after:
             q, k = (
                 self._normalized(name, t.transpose(1, 2)).transpose(1, 2)
@@ -144,7 +144,7 @@ class Attention(nn.Module):
             )
         if self.norms is not None and self.norms.times != 1.0:
             q, k = q * self.norms.times, k * self.norms.times
-        return heated(q, self.norms, self.temperature), k, v
+        return apply_temperature(q, self.norms, self.temperature), k, v
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, context: Context) -> Tensor:
         """Average the values by the softmax of the logits, to (batch, heads, time, head_dim).

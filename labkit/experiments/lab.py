@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from labkit import share
-from labkit.display import publish
+from labkit.display import publish_bundle
 from labkit.experiments import courtesy, ladder
 from labkit.experiments.engines import make_engine
 from labkit.experiments.experiment import Experiment, Results
@@ -21,9 +21,9 @@ from labkit.experiments.own import sources_of
 from labkit.experiments.run import CPU, Run, gpu
 from labkit.experiments.store import Store
 from labkit.pool import Pool
-from labkit.provenance import provenance
+from labkit.provenance import collect_provenance
 from labkit.training import Record
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 __all__ = ["SIZES", "Lab", "MissingRuns", "device_of", "project_root"]
 
@@ -64,7 +64,7 @@ class Lab:
         memory: Mapping[str, str] | None = None,
     ):
         if size not in SIZES:
-            raise ValueError(unknown("size", size, SIZES))
+            raise ValueError(explain_unknown("size", size, SIZES))
         self.chapter, self.size, self.seed = chapter, size, seed
         self._counted: set[str] = set()  # keys of the runs that were told
         self.memory = courtesy.declared(memory)
@@ -153,7 +153,7 @@ class Lab:
     def provenance(self, *results: Results) -> dict[str, Any]:
         """Say where the numbers of a figure come from; without results, this process."""
         records = [record for part in results for _, record in part]
-        made = [record.provenance for record in records] or [provenance()]
+        made = [record.provenance for record in records] or [collect_provenance()]
         origin = {name: _together([each.get(name) for each in made]) for name in made[0]}
         origin.pop("seed", None)
         return {
@@ -171,7 +171,7 @@ class Lab:
         """
         self._engine.close()
         gc.collect()
-        share.release()
+        share.release_cache()
         held = {"kernel_bytes": peak_bytes()}
         held |= courtesy.largest(self.store.folder, self._counted)
         fair = courtesy.comparable(self.size, self._engine.name)
@@ -228,4 +228,4 @@ def _together(values: Sequence[Any]) -> Any:
 
 def _say(text: str, **facts: Any) -> None:
     """Show a line that no page or twin keeps, with facts for the build."""
-    publish({"text/plain": text}, "volatile", **facts)
+    publish_bundle({"text/plain": text}, "volatile", **facts)

@@ -20,9 +20,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from labkit import placements
-from labkit.context import Context, Ready, normalize, version_of
+from labkit.context import Context, Ready, apply_norm, version_of
 from labkit.fused.norms import FusedLayerNorm, is_plain, sum_norm
-from labkit.fused.seam import kernels, takes
+from labkit.fused.seam import accepts_tensors, get_kernels
 from labkit.model import Transformer
 from labkit.placements.sphere import SphereStep, unit_rows_
 from labkit.placements.step import Map, Step
@@ -41,7 +41,7 @@ class _Adding(Step):
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
         """Move the stream through the sublayer."""
         f = self.sublayer if context is None else partial(self.sublayer, context=context)
-        norms = [partial(normalize, getattr(self, name), context=context) for name in self.norms]
+        norms = [partial(apply_norm, getattr(self, name), context=context) for name in self.norms]
         stream, write = self.parts(x, f, *norms)
         if self.follower is None or context is None or not is_plain(self):
             return stream + write
@@ -112,7 +112,7 @@ class FusedPostNorm(placements.PostNorm):
         write = self.sublayer(x) if context is None else self.sublayer(x, context=context)
         norm = self.get_submodule("norm")
         both = sum_norm(norm, write, x)
-        return normalize(norm, x + write, context) if both is None else both[0]
+        return apply_norm(norm, x + write, context) if both is None else both[0]
 
 
 class FusedDeepNorm(placements.DeepNorm):
@@ -123,9 +123,9 @@ class FusedDeepNorm(placements.DeepNorm):
         write = self.sublayer(x) if context is None else self.sublayer(x, context=context)
         norm: Any = self.get_submodule("norm")
         whole = type(norm) is FusedLayerNorm and norm.normalized_shape == x.shape[-1:]
-        if not (whole and is_plain(norm) and takes(x, write, norm.weight, norm.bias)):
-            return normalize(norm, self.alpha * x + write, context)
-        return kernels().deep_norm(x, write, self.alpha, norm.weight, norm.bias, norm.eps)
+        if not (whole and is_plain(norm) and accepts_tensors(x, write, norm.weight, norm.bias)):
+            return apply_norm(norm, self.alpha * x + write, context)
+        return get_kernels().deep_norm(x, write, self.alpha, norm.weight, norm.bias, norm.eps)
 
 
 class FusedSphereStep(SphereStep):
@@ -134,9 +134,9 @@ class FusedSphereStep(SphereStep):
     def step(self, x: Tensor, f: Map) -> Tensor:
         """Turn the stream towards what the sublayer proposes."""
         write, alpha = f(x), self.alpha()
-        if not (is_plain(self.unit) and takes(x, write, alpha)):
+        if not (is_plain(self.unit) and accepts_tensors(x, write, alpha)):
             return super().step(x, lambda _: write)
-        return kernels().ngpt_update(x, write, alpha)
+        return get_kernels().ngpt_update(x, write, alpha)
 
 
 class FusedTransformer(Transformer):
@@ -145,7 +145,11 @@ class FusedTransformer(Transformer):
     @staticmethod
     def unit_rows_(weight: Tensor, dim: int) -> Tensor:
         """Give every vector of a matrix length 1, in place."""
-        return kernels().unit_rows_(weight, dim) if takes(weight) else unit_rows_(weight, dim)
+        return (
+            get_kernels().unit_rows_(weight, dim)
+            if accepts_tensors(weight)
+            else unit_rows_(weight, dim)
+        )
 
 
 FUSED: dict[type[nn.Module], type[nn.Module]] = {
@@ -173,7 +177,7 @@ _READERS = (
 )
 
 
-def link(blocks: list[list[Step]], end: tuple[nn.Module, str] | None) -> None:
+def link_steps(blocks: list[list[Step]], end: tuple[nn.Module, str] | None) -> None:
     """Tell each step of a stack, block by block, which norm comes next; `end` owns the last."""
     steps = [(number, step) for number, block in enumerate(blocks) for step in block]
     for i, (number, step) in enumerate(steps):

@@ -46,11 +46,11 @@ class Fluctuation(Observer):
 
     def _measure(self, model: nn.Module) -> list[float]:
         with untouched(model, training=False):
-            by_batch = [_activations(model, inputs) for inputs in self.inputs]
+            by_batch = [_collect_activations(model, inputs) for inputs in self.inputs]
         return [mean_fluctuation(list(layer)) for layer in zip(*by_batch, strict=True)]
 
 
-def _activations(model: nn.Module, inputs: Tensor) -> list[Tensor]:
+def _collect_activations(model: nn.Module, inputs: Tensor) -> list[Tensor]:
     if isinstance(model, Transformer):
         return [x.flatten(0, -2) for x in residual_streams(model, inputs)]
     layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)][:-1]

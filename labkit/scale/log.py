@@ -31,7 +31,7 @@ class Log:
         if not writes:
             return
         path = folder / "log.jsonl"
-        _rewind(path, done)
+        _rewind_lines(path, done)
         self._file = path.open("a", encoding="utf-8")
         if tensorboard is not None:
             from torch.utils.tensorboard import SummaryWriter  # optional, and slow to import
@@ -67,7 +67,7 @@ class Log:
                 one.close()
 
 
-def _rewind(path: Path, done: int) -> None:
+def _rewind_lines(path: Path, done: int) -> None:
     """Drop the lines of steps that will be trained again; ValueError where one is missing."""
     kept, due = [], 0
     for text in path.read_text("utf-8", "replace").split("\n") if path.is_file() else []:

@@ -17,14 +17,14 @@ from typing import Any
 import torch
 from tqdm.auto import tqdm
 
-from labkit.provenance import provenance
+from labkit.provenance import collect_provenance
 from labkit.scale import checkpoint
 from labkit.scale.evaluate import Evaluation
 from labkit.scale.log import Log, peak_memory
-from labkit.scale.parallel import Group, bare, clip, gradients
+from labkit.scale.parallel import Group, clip_gradients, exchange_gradients, unwrap_model
 from labkit.scale.plan import Plan
 from labkit.scale.sampler import Sampler
-from labkit.training import Batch, Step, objective, take_steps
+from labkit.training import Batch, Step, compute_objective, take_steps
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Passes(Step):
         optimizer: torch.optim.Optimizer,
         stop: Callable[[], tuple[bool, bool]],
     ):
-        super().__init__(bare(model), plan.training, optimizer)
+        super().__init__(unwrap_model(model), plan.training, optimizer)
         self.plan, self.group, self.model, self.stop = plan, group, model, stop
         self.wanted = self.late = 0.0  # in how many processes the two reasons to stop hold
 
@@ -69,9 +69,9 @@ class Passes(Step):
         total = torch.zeros((), dtype=torch.float64, device=group.device)
         parts = (part.split(plan.micro_batch) for part in (inputs, self.targets))
         for number, (x, y) in enumerate(zip(*parts, strict=True), 1):
-            with gradients(self.model, last=number == plan.accumulate):
+            with exchange_gradients(self.model, last=number == plan.accumulate):
                 with self.autocast():
-                    loss, minimized = objective(self.model, x, y)
+                    loss, minimized = compute_objective(self.model, x, y)
                 # Every pass of every process has equally many tokens: the mean of means is exact.
                 (minimized / plan.accumulate).backward()
             total += loss.detach()
@@ -80,7 +80,7 @@ class Passes(Step):
 
     def clip(self) -> None:
         """Measure the gradient's norm, and shorten it to what is allowed."""
-        self.norm = clip(self.model, self.config.clip)
+        self.norm = clip_gradients(self.model, self.config.clip)
 
 
 @dataclass
@@ -156,9 +156,9 @@ class Training:
         self.optimizer.zero_grad(set_to_none=True)
         config = self.plan.config
         self.log.sync()  # a checkpoint never knows of steps that the log may still lose
-        checkpoint.save(
+        checkpoint.save_checkpoint(
             Path(config.out) / "checkpoints",
-            bare(self.model),
+            unwrap_model(self.model),
             self.optimizer,
             {
                 "step": self.done,
@@ -166,7 +166,7 @@ class Training:
                 "diverged_at": diverged_at,
                 "config": asdict(config),
                 "data": self.data,
-                "versions": provenance(bare(self.model)),
+                "versions": collect_provenance(unwrap_model(self.model)),
             },
             writes=self.group.first,
             keep=config.keep,
@@ -187,12 +187,14 @@ def _asked_to_stop() -> Iterator[Callable[[], bool]]:
     """Notice SIGTERM and Ctrl-C instead of dying of them; a second Ctrl-C is not waited for."""
     asked: list[int] = []
 
-    def notice(number: int, frame: Any) -> None:
+    def note_signal(number: int, frame: Any) -> None:
         if asked and number == signal.SIGINT:
             raise KeyboardInterrupt
         asked.append(number)
 
-    before = {number: signal.signal(number, notice) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {
+        number: signal.signal(number, note_signal) for number in (signal.SIGTERM, signal.SIGINT)
+    }
     try:
         yield lambda: bool(asked)
     finally:

@@ -31,7 +31,7 @@ from labkit.attention import Attention
 from labkit.context import Context
 from labkit.experiments.replicates.alike import NotTogether, refuse_differences
 from labkit.norms import GemmaRMSNorm, LlamaRMSNorm, RMSNorm, T5RMSNorm, rms_norm
-from labkit.training import Inputs, objective
+from labkit.training import Inputs, compute_objective
 
 Named = dict[str, Tensor]
 
@@ -112,7 +112,9 @@ class Stack:
 
         def one(parameters: Named, buffers: Named, inputs: Inputs, targets: Tensor):
             held = {**parameters, **buffers}
-            (loss, total), made = self.template.run(lambda m: objective(m, inputs, targets), held)
+            (loss, total), made = self.template.run(
+                lambda m: compute_objective(m, inputs, targets), held
+            )
             return loss, total, made
 
         held = self.buffers if buffers is None else buffers

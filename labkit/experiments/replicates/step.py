@@ -22,7 +22,7 @@ from torch import Tensor
 from labkit.experiments.replicates.alike import NotTogether
 from labkit.experiments.replicates.optimizer import Optimizer, numbers_of
 from labkit.experiments.replicates.stack import Stack
-from labkit.training import Batch, Inputs, Steps, TrainConfig, autocast
+from labkit.training import Batch, Inputs, Steps, TrainConfig, use_autocast
 
 LOOK_EVERY = 50  # steps between two looks whether any row goes on; a look waits for the GPU
 WARM = 3  # calls before one is captured
@@ -46,7 +46,7 @@ class Step(Steps):
         self.stack, self.models, weights = stack, stack.models, stack.weights
         self.layout = _layout(batches[0])
         self.inputs, self.targets = self._stacked(batches, weights.device)
-        with autocast(self.config, weights.device):
+        with use_autocast(self.config, weights.device):
             stack.rehearse(self.inputs, self.targets)
         self.optimizer = Optimizer(weights, stack.gradients, configs)
         self.table = numbers_of(configs, decays).to(weights)
@@ -69,7 +69,7 @@ class Step(Steps):
         """Compute losses and gradients; note which rows go on."""
         stack = self.stack
         self._buffers.keep()
-        with autocast(self.config, stack.weights.device):
+        with use_autocast(self.config, stack.weights.device):
             losses, totals, made = stack.losses(self.inputs, self.targets)
         slopes = torch.autograd.grad(totals.sum(), list(stack.parameters.values()))
         with torch.no_grad():
