@@ -110,7 +110,7 @@ class MixtureOfExperts(nn.Module):
             else _flatten_padding(context.padding, x)
         )
         tokens = flat if real is None else flat[real]
-        weights, indices = self.route(tokens)
+        weights, indices = self.route_tokens(tokens)
         expert, order = indices.flatten().sort(stable=True)
         counts = torch.bincount(expert, minlength=len(self.experts)).tolist()
         parts = tokens[order // self.chosen].split(counts)  # a token's assignments lie together
@@ -121,7 +121,7 @@ class MixtureOfExperts(nn.Module):
             mixed = mixed.new_zeros(flat.shape).masked_scatter(real[:, None], mixed)
         return mixed.view(x.shape)
 
-    def route(self, tokens: Float[Tensor, "token dim"]) -> tuple[Tensor, Tensor]:
+    def route_tokens(self, tokens: Float[Tensor, "token dim"]) -> tuple[Tensor, Tensor]:
         """Give each token its experts' weights (they sum to 1) and numbers; note the losses."""
         logits = self.router(tokens)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))

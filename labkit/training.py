@@ -239,20 +239,20 @@ class Steps(Protocol):
     models: Sequence[nn.Module]
     config: TrainConfig  # of several models, one of theirs: they compute alike
 
-    def put(self, number: int, batches: Sequence[Batch]) -> None:
+    def place_batches(self, number: int, batches: Sequence[Batch]) -> None:
         """Bring the batch of each model, and the learning rate, to their places."""
 
-    def look(self) -> None:
+    def compute_gradients(self) -> None:
         """Compute losses and, where they are finite, gradients."""
 
-    def going(self, number: int, watched: bool) -> Sequence[int]:
+    def note_losses(self, number: int, watched: bool) -> Sequence[int]:
         """Note the losses of a step; say which models go on, exactly if somebody watches them."""
         ...
 
-    def move(self) -> None:
+    def update_models(self) -> None:
         """Clip and update the models that go on, and run their own `after_step`."""
 
-    def history(self) -> list[list[float]]:
+    def list_losses(self) -> list[list[float]]:
         """Give each model's losses; what follows one that is not finite means nothing."""
         ...
 
@@ -269,43 +269,43 @@ class Step(Steps):
         self.loss = math.nan
         self.losses: list[float] = []
 
-    def put(self, number: int, batches: Sequence[Batch]) -> None:
+    def place_batches(self, number: int, batches: Sequence[Batch]) -> None:
         """Set the learning rate, and take the batch as it is."""
         self.inputs, self.targets = batches[0]
         for group in self.optimizer.param_groups:
             group["lr"] = self.config.lr_at(number)
 
-    def look(self) -> None:
+    def compute_gradients(self) -> None:
         """Compute the loss and, where it is finite, its gradients."""
         self.optimizer.zero_grad(set_to_none=True)
-        with self.autocast():
+        with self.use_autocast():
             loss, minimized = compute_objective(self.models[0], self.inputs, self.targets)
         self.loss = loss.item()
         if math.isfinite(self.loss):
             minimized.backward()
 
-    def going(self, number: int, watched: bool) -> Sequence[int]:
+    def note_losses(self, number: int, watched: bool) -> Sequence[int]:
         """Note the loss; the model goes on where it is finite."""
         self.losses.append(self.loss)
         return (0,) if math.isfinite(self.loss) else ()
 
-    def move(self) -> None:
+    def update_models(self) -> None:
         """Clip, update, and run the model's own `after_step`."""
-        self.clip()
+        self.clip_gradients()
         self.optimizer.step()
         if self.after_step is not None:
             self.after_step()
 
-    def clip(self) -> None:
+    def clip_gradients(self) -> None:
         """Shorten the whole gradient to the norm that is allowed."""
         if self.config.clip is not None:
             nn.utils.clip_grad_norm_(self.models[0].parameters(), self.config.clip)
 
-    def autocast(self) -> AbstractContextManager[Any]:
+    def use_autocast(self) -> AbstractContextManager[Any]:
         """Let a forward pass multiply as the config says."""
         return use_autocast(self.config, next(self.models[0].parameters()).device)
 
-    def history(self) -> list[list[float]]:
+    def list_losses(self) -> list[list[float]]:
         """Give the losses of the one model."""
         return [self.losses]
 
@@ -322,16 +322,16 @@ def take_steps(
     """
     watching = [[one for one in group if _watches_backward(one)] for group in observers]
     for number in numbers:
-        step.put(number, next(batches))
+        step.place_batches(number, next(batches))
         with use_tf32(step.config):
-            step.look()
-        rows = step.going(number, any(watching))
+            step.compute_gradients()
+        rows = step.note_losses(number, any(watching))
         if not rows:
             return
         for row in rows:
             for observer in watching[row]:
                 observer.after_backward(number, step.models[row])
-        step.move()
+        step.update_models()
         yield number
 
 
@@ -416,7 +416,7 @@ def train_models(
     numbers = tqdm(range(steps), "train", disable=not progress, delay=3, leave=False)
     for _ in take_steps(step, numbers, chain([first], batches), observers):
         pass
-    losses = step.history()  # waits for a GPU
+    losses = step.list_losses()  # waits for a GPU
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     taken = [_finish_record(record, found) for record, found in zip(records, losses, strict=True)]
     for row, (record, model) in enumerate(zip(records, models, strict=True)):

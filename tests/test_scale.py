@@ -182,7 +182,7 @@ def test_a_big_run_is_the_training_of_the_chapters_on_the_same_batches(big, toke
     config = ScaleConfig(data=str(tokens), out="x", **{**QUICK, "steps": 6, "clip": 0.5})
     torch.manual_seed(0)
     sampler = Sampler(open_shards(tokens).splits["train"], 16, 0)
-    batches = (sampler.batch(step, 8) for step in itertools.count())
+    batches = (sampler.read_batch(step, 8) for step in itertools.count())
     record = train(config.model(32).build(), batches, config.training(), progress=False)
     assert losses(out) == record.losses
     assert losses(out)[-1] < losses(out)[0]

@@ -127,7 +127,7 @@ def test_a_second_writer_of_a_folder_is_refused_and_the_first_goes_on(tmp_path):
         yield "validation", np.arange(10)
 
     write_shards(tmp_path / "t", parts(), TEN, {})
-    assert open_shards(tmp_path / "t").tokens("validation") == 10
+    assert open_shards(tmp_path / "t").count_tokens("validation") == 10
 
 
 def truncate(folder):
@@ -195,10 +195,14 @@ def test_what_cannot_be_prepared_is_refused(tmp_path, options, said):
 @pytest.mark.slow
 def test_the_built_in_corpora_become_shards(tmp_path):
     text = prepare_shards(tmp_path / "text", [], "text")
-    assert text.vocab == 257 and text.tokens("train") > 9e6 and text.tokens("validation") > 1e6
+    assert (
+        text.vocab == 257
+        and text.count_tokens("train") > 9e6
+        and text.count_tokens("validation") > 1e6
+    )
     assert "fellow" in text_of(joined(text, "train")[:2000]).lower()
     markov = prepare_shards(tmp_path / "markov", [], "markov")
-    assert markov.vocab == 16 and markov.tokens("train") == 2 * 64 * 8192
+    assert markov.vocab == 16 and markov.count_tokens("train") == 2 * 64 * 8192
     floor = json.loads((markov.folder / "index.json").read_text())["source"]["floor"]
     assert 0 < floor < np.log(16)
 

@@ -72,8 +72,8 @@ class Conversion:
         return self._given
 
     def __str__(self) -> str:
-        lines = [self._summary()]
-        for table in self._tables():
+        lines = [self._format_summary()]
+        for table in self._build_tables():
             widths = [max(map(len, column)) for column in zip(*table, strict=True)]
             lines += [
                 "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -84,8 +84,8 @@ class Conversion:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        parts = [f"<p><b>{html.escape(self._summary())}</b></p>"]
-        for head, *rows in self._tables():
+        parts = [f"<p><b>{html.escape(self._format_summary())}</b></p>"]
+        for head, *rows in self._build_tables():
             cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
             body = "".join(
                 f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>"
@@ -95,12 +95,12 @@ class Conversion:
         parts += [f"<p><small>{html.escape(note)}</small></p>" for note in self.notes]
         return f'<div class="labkit-conversion">{"".join(parts)}</div>'
 
-    def _summary(self) -> str:
+    def _format_summary(self) -> str:
         return f"{len(self.swapped)} swapped, {len(self.left)} left" + (
             " (undone)" if self._undone else ""
         )
 
-    def _tables(self) -> list[list[tuple[str, ...]]]:
+    def _build_tables(self) -> list[list[tuple[str, ...]]]:
         """List swapped and left norms; many rows that differ in numbers only are one."""
         tables = []
         if self.swapped:

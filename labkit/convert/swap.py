@@ -71,7 +71,7 @@ def _swap_norms(
     if not plans:
         raise ValueError(_explain_nothing_swapped(places, left))
     shared: dict[tuple, nn.Parameter] = {}
-    rows = [plan.row(places[norm], norm, shared) for norm, plan in plans.items()]
+    rows = [plan.fill_row(places[norm], norm, shared) for norm, plan in plans.items()]
     seats: list[Seat] = [
         (parent, name, norm, plan.new)
         for norm, plan in plans.items()
@@ -98,7 +98,9 @@ class _Plan:
     key: str = ""
     reading: Reading | None = None
 
-    def row(self, names: list[str], old: nn.Module, shared: dict[tuple, nn.Parameter]) -> Swapped:
+    def fill_row(
+        self, names: list[str], old: nn.Module, shared: dict[tuple, nn.Parameter]
+    ) -> Swapped:
         """Move the old norm's contents and write the row of the report."""
         name, kinds = " = ".join(names), (type(old).__name__, _format_kind(self.new))
         if self.reading is None:

@@ -37,11 +37,11 @@ class FusedAttention(Attention):
         if not (accepts_tensors(q, k) and self.head_dim <= get_kernels().heads.MAX_HEAD_DIM):
             return super().project(x, context)
         if self.norms is not None and asked["norm"] is None:
-            q, k = self._normalized("q", q), self._normalized("k", k)
+            q, k = self._apply_norm("q", q), self._apply_norm("k", k)
         scale = 1.0 if self.norms is None else self.norms.times
         turns = _cache_rotations(context) if turned else None
         q, k = get_kernels().qk_norm_rope(q, k, angles=turns, scale=scale, **asked)
-        q, k, v = (t.transpose(1, 2) for t in (q, k, self._normalized("v", v)))
+        q, k, v = (t.transpose(1, 2) for t in (q, k, self._apply_norm("v", v)))
         return apply_temperature(q, self.norms, self.temperature), k, v
 
     def _norm_of_both(self) -> dict[str, Any] | None:

@@ -36,13 +36,13 @@ class _Adding(Step):
     """
 
     follower: tuple[nn.Module, str, bool] | None = None
-    parts: Callable[..., tuple[Tensor, Tensor]]  # the two summands; called as `step` is
+    compute_terms: Callable[..., tuple[Tensor, Tensor]]  # the two summands; called as `step` is
 
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
         """Move the stream through the sublayer."""
         f = self.sublayer if context is None else partial(self.sublayer, context=context)
         norms = [partial(apply_norm, getattr(self, name), context=context) for name in self.norms]
-        stream, write = self.parts(x, f, *norms)
+        stream, write = self.compute_terms(x, f, *norms)
         if self.follower is None or context is None or not is_plain(self):
             return stream + write
         owner, name, elsewhere = self.follower
@@ -58,7 +58,7 @@ class _Adding(Step):
 class FusedNoNorm(_Adding, placements.NoNorm):
     """x + f(x)."""
 
-    def parts(self, x: Tensor, f: Map) -> tuple[Tensor, Tensor]:
+    def compute_terms(self, x: Tensor, f: Map) -> tuple[Tensor, Tensor]:
         """Give the stream and the write."""
         return x, f(x)
 
@@ -66,7 +66,7 @@ class FusedNoNorm(_Adding, placements.NoNorm):
 class FusedPreNorm(_Adding, placements.PreNorm):
     """x + f(N(x))."""
 
-    def parts(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
+    def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
         """Give the stream and the write."""
         return x, f(N(x))
 
@@ -74,7 +74,7 @@ class FusedPreNorm(_Adding, placements.PreNorm):
 class FusedOutputNorm(_Adding, placements.OutputNorm):
     """x + N(f(x))."""
 
-    def parts(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
+    def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
         """Give the stream and the normalized write."""
         return x, N(f(x))
 
@@ -82,7 +82,7 @@ class FusedOutputNorm(_Adding, placements.OutputNorm):
 class FusedSandwichNorm(_Adding, placements.SandwichNorm):
     """x + M(f(N(x)))."""
 
-    def parts(self, x: Tensor, f: Map, N: Map, M: Map) -> tuple[Tensor, Tensor]:
+    def compute_terms(self, x: Tensor, f: Map, N: Map, M: Map) -> tuple[Tensor, Tensor]:
         """Give the stream and the normalized write."""
         return x, M(f(N(x)))
 
@@ -90,7 +90,7 @@ class FusedSandwichNorm(_Adding, placements.SandwichNorm):
 class FusedStreamNorm(_Adding, placements.StreamNorm):
     """N(x) + f(N(x))."""
 
-    def parts(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
+    def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
         """Give the normalized stream and the write."""
         z = N(x)
         return z, f(z)
@@ -99,7 +99,7 @@ class FusedStreamNorm(_Adding, placements.StreamNorm):
 class FusedLayerNormScaling(_Adding, placements.LayerNormScaling):
     """x + f(N(x) / √ℓ)."""
 
-    def parts(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
+    def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
         """Give the stream and the write."""
         return x, f(N(x) / self.number**0.5)
 

@@ -104,15 +104,15 @@ class Transformer(nn.Module):
         self._check_source(source, source_padding)
         memory = None
         if source is not None:
-            memory = self._run(self.encoder, self.encoder_norm, source, source_padding)
-        x = self._run(self.blocks, self.final_norm, tokens, padding, memory, source_padding)
+            memory = self._run_stack(self.encoder, self.encoder_norm, source, source_padding)
+        x = self._run_stack(self.blocks, self.final_norm, tokens, padding, memory, source_padding)
         logits = self.output(x)
         if recipe(self.config.recipe).sphere:
             logits = logits * self.s_z()
         cap = self.config.output_cap
         return logits if cap is None else soft_cap(logits, cap)
 
-    def _run(
+    def _run_stack(
         self,
         blocks: nn.ModuleList,
         final_norm: nn.Module,

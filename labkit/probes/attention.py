@@ -97,14 +97,14 @@ class SharpnessBySteps(Observer):
         """Look before the update of step `step`: at the model that `step` updates have made."""
         self.last = step
         if step % self.every == 0:
-            self._look(step, model)
+            self._measure_step(step, model)
 
     def result(self, model: nn.Module) -> dict[str, Any]:
         """Look once more."""
-        self._look(getattr(self, "last", -1) + 1, model)
+        self._measure_step(getattr(self, "last", -1) + 1, model)
         return self.seen
 
-    def _look(self, step: int, model: nn.Module) -> None:
+    def _measure_step(self, step: int, model: nn.Module) -> None:
         if not isinstance(model, Transformer):
             raise TypeError(f"probe {self.name!r} needs a Transformer, got {type(model).__name__}")
         with untouched(model, training=False):

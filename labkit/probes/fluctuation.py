@@ -38,13 +38,13 @@ class Fluctuation(Observer):
 
     def start(self, model: nn.Module) -> None:
         """Measure at initialization."""
-        self.seen["start"] = self._measure(model)
+        self.seen["start"] = self._measure_layers(model)
 
     def result(self, model: nn.Module) -> dict[str, list[float]]:
         """Measure again once trained."""
-        return {**self.seen, "end": self._measure(model)}
+        return {**self.seen, "end": self._measure_layers(model)}
 
-    def _measure(self, model: nn.Module) -> list[float]:
+    def _measure_layers(self, model: nn.Module) -> list[float]:
         with untouched(model, training=False):
             by_batch = [_collect_activations(model, inputs) for inputs in self.inputs]
         return [mean_fluctuation(list(layer)) for layer in zip(*by_batch, strict=True)]

@@ -97,11 +97,11 @@ class GradientShift(Observer):
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Keep the weights before a chosen step, and compare after it."""
         if step - 1 in self.steps:
-            self.seen[str(step - 1)] = self._compare(model, copy_weights(model))
+            self.seen[str(step - 1)] = self._compare_gradients(model, copy_weights(model))
         if step in self.steps:
             self.before = copy_weights(model)
 
-    def _compare(self, model: nn.Module, after: Weights) -> list[float]:
+    def _compare_gradients(self, model: nn.Module, after: Weights) -> list[float]:
         g = compute_gradient(model, self.before, self.batch)[1]
         mixed, shifts = dict(self.before), []
         for i, name in enumerate(self.before):
@@ -128,7 +128,7 @@ class InputShift(Observer):
 
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Measure the distributions at a chosen step and at the next."""
-        now = self._distributions(model, step) if {step, step - 1} & set(self.steps) else []
+        now = self._collect_distributions(model, step) if {step, step - 1} & set(self.steps) else []
         if step - 1 in self.steps:
             self.seen[str(step - 1)] = [
                 (((m - m0) ** 2 + (s - s0) ** 2) / s0.clamp(min=1e-6) ** 2).mean().sqrt().item()
@@ -137,7 +137,7 @@ class InputShift(Observer):
         if step in self.steps:
             self.before = now
 
-    def _distributions(self, model: nn.Module, step: int) -> list[tuple[Tensor, Tensor]]:
+    def _collect_distributions(self, model: nn.Module, step: int) -> list[tuple[Tensor, Tensor]]:
         seen: list[tuple[Tensor, Tensor]] = []
 
         def keep_moments(layer: nn.Module, args: tuple[Tensor, ...]) -> None:

@@ -27,19 +27,19 @@ class Evaluation:
         # FSDP2's processes must run equally many forward passes.
         self._passes = -(-len(shares[0]) // micro_batch)
 
-    def measure(self, model: nn.Module, residual: bool = False) -> dict[str, float]:
+    def measure_loss(self, model: nn.Module, residual: bool = False) -> dict[str, float]:
         """Give the mean loss in nats per token, and the largest block's RMS of the stream."""
         total = torch.zeros((), dtype=torch.float64, device=self.group.device)
         with untouched(model, training=False), _watch_blocks(model, residual) as squares:
             for number in range(self._passes):
                 places = self._mine[number * self.micro_batch :][: self.micro_batch]
                 if len(places):
-                    total += self._loss(model, *self.sampler.read(places))
+                    total += self._sum_losses(model, *self.sampler.read_windows(places))
                 else:  # only to keep step with the others
                     before = squares.clone()
-                    self._loss(model, *self.sampler.read(np.array([0])))
+                    self._sum_losses(model, *self.sampler.read_windows(np.array([0])))
                     squares.copy_(before)
-        loss, *sums = self.group.sum(total, *squares)
+        loss, *sums = self.group.sum_values(total, *squares)
         tokens = self.sequences * self.sampler.time
         measured = {"validation_loss": loss / tokens}
         if residual:
@@ -47,7 +47,7 @@ class Evaluation:
             measured["residual_rms"] = (max(sums) / (tokens * dim)) ** 0.5
         return measured
 
-    def _loss(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    def _sum_losses(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
         device = self.group.device
         with torch.autocast(device.type, torch.bfloat16, enabled=self.half):
             logits = model(inputs.to(device)).flatten(0, -2)

@@ -38,7 +38,7 @@ class Log:
 
             self._board = SummaryWriter(tensorboard, purge_step=done)
 
-    def write(self, **values: Any) -> None:
+    def write_line(self, **values: Any) -> None:
         """Write one line; a number that is not finite becomes null."""
         if self._file is None:
             return
@@ -54,14 +54,14 @@ class Log:
                 if value is not None and key not in ("step", "after"):
                     self._board.add_scalar(key, value, at)
 
-    def sync(self) -> None:
+    def sync_lines(self) -> None:
         """Wait until all lines are on the disk."""
         if self._file is not None:
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Write what is left to the disk."""
-        self.sync()
+        self.sync_lines()
         for one in (self._file, self._board):
             if one is not None:
                 one.close()

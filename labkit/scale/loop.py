@@ -61,7 +61,7 @@ class Passes(Step):
         self.plan, self.group, self.model, self.stop = plan, group, model, stop
         self.wanted = self.late = 0.0  # in how many processes the two reasons to stop hold
 
-    def look(self) -> None:
+    def compute_gradients(self) -> None:
         """Compute the mean loss over all passes and processes, and its gradients."""
         plan, group, inputs = self.plan, self.group, self.inputs
         assert isinstance(inputs, torch.Tensor)
@@ -70,15 +70,15 @@ class Passes(Step):
         parts = (part.split(plan.micro_batch) for part in (inputs, self.targets))
         for number, (x, y) in enumerate(zip(*parts, strict=True), 1):
             with exchange_gradients(self.model, last=number == plan.accumulate):
-                with self.autocast():
+                with self.use_autocast():
                     loss, minimized = compute_objective(self.model, x, y)
                 # Every pass of every process has equally many tokens: the mean of means is exact.
                 (minimized / plan.accumulate).backward()
             total += loss.detach()
         mean = total / plan.accumulate / group.world
-        self.loss, self.wanted, self.late = group.sum(mean, *self.stop())
+        self.loss, self.wanted, self.late = group.sum_values(mean, *self.stop())
 
-    def clip(self) -> None:
+    def clip_gradients(self) -> None:
         """Measure the gradient's norm, and shorten it to what is allowed."""
         self.norm = clip_gradients(self.model, self.config.clip)
 
@@ -101,7 +101,7 @@ class Training:
         """Train until something ends it."""
         config = self.plan.config
         limit = math.inf if config.minutes is None else time.monotonic() + 60 * config.minutes
-        with _asked_to_stop() as asked, self._bar() as bar:
+        with _asked_to_stop() as asked, self._build_bar() as bar:
             step = Passes(
                 self.plan,
                 self.group,
@@ -109,36 +109,36 @@ class Training:
                 self.optimizer,
                 stop=lambda: (asked(), time.monotonic() > limit),
             )
-            for number in take_steps(step, range(self.done, config.steps), self._batches()):
+            for number in take_steps(step, range(self.done, config.steps), self._draw_batches()):
                 self.done = number + 1
-                self._write(step)
+                self._write_step(step)
                 bar.set_postfix(loss=f"{step.loss:.3f}", refresh=False)
                 bar.update()
                 if self.done == config.steps:
                     break
                 if config.eval_every and self.done % config.eval_every == 0:
-                    self._evaluate()
+                    self._evaluate_model()
                 if step.wanted or step.late:
-                    return self._end("asked" if step.wanted else "minutes")
+                    return self._end_run("asked" if step.wanted else "minutes")
                 if config.save_every and self.done % config.save_every == 0:
-                    self._save()
+                    self._save_checkpoint()
         if self.done < config.steps:
-            self.log.write(diverged_at=self.done)
-            return self._end("diverged")
-        self._evaluate()
-        return self._end("finished")
+            self.log.write_line(diverged_at=self.done)
+            return self._end_run("diverged")
+        self._evaluate_model()
+        return self._end_run("finished")
 
-    def _batches(self) -> Iterator[list[Batch]]:
+    def _draw_batches(self) -> Iterator[list[Batch]]:
         batch, device = self.plan.config.batch, self.group.device
         while True:
             self._began = time.monotonic()
-            drawn = self.sampler.batch(self.done, batch, self.group.rank, self.group.world)
+            drawn = self.sampler.read_batch(self.done, batch, self.group.rank, self.group.world)
             inputs, targets = (part.to(device) for part in drawn)
             yield [(inputs, targets)]
 
-    def _write(self, step: "Passes") -> None:
+    def _write_step(self, step: "Passes") -> None:
         tokens = self.plan.tokens_per_step
-        self.log.write(
+        self.log.write_line(
             step=self.done - 1,
             loss=step.loss,
             lr=step.optimizer.param_groups[0]["lr"],
@@ -148,14 +148,14 @@ class Training:
             peak_memory=peak_memory(self.group.device),
         )
 
-    def _evaluate(self) -> None:
-        measured = self.evaluation.measure(self.model, self.plan.config.residual)
-        self.log.write(after=self.done, **measured)
+    def _evaluate_model(self) -> None:
+        measured = self.evaluation.measure_loss(self.model, self.plan.config.residual)
+        self.log.write_line(after=self.done, **measured)
 
-    def _save(self, diverged_at: int | None = None) -> None:
+    def _save_checkpoint(self, diverged_at: int | None = None) -> None:
         self.optimizer.zero_grad(set_to_none=True)
         config = self.plan.config
-        self.log.sync()  # a checkpoint never knows of steps that the log may still lose
+        self.log.sync_lines()  # a checkpoint never knows of steps that the log may still lose
         checkpoint.save_checkpoint(
             Path(config.out) / "checkpoints",
             unwrap_model(self.model),
@@ -172,12 +172,12 @@ class Training:
             keep=config.keep,
         )
 
-    def _end(self, reason: str) -> Outcome:
+    def _end_run(self, reason: str) -> Outcome:
         diverged_at = self.done if reason == "diverged" else None
-        self._save(diverged_at)
+        self._save_checkpoint(diverged_at)
         return Outcome(reason, self.done, diverged_at)
 
-    def _bar(self) -> tqdm:
+    def _build_bar(self) -> tqdm:
         steps, silent = self.plan.config.steps, not self.group.first
         return tqdm(total=steps, initial=self.done, desc="train", disable=silent, delay=3)
 

@@ -39,7 +39,7 @@ class Group:
         """Say whether this process is the one that writes."""
         return self.rank == 0
 
-    def sum(self, *values: float | Tensor) -> list[float]:
+    def sum_values(self, *values: float | Tensor) -> list[float]:
         """Add numbers up over all processes, in float64."""
         stacked = torch.stack(
             [torch.as_tensor(v, dtype=torch.float64, device=self.device) for v in values]
@@ -48,14 +48,14 @@ class Group:
             dist.all_reduce(stacked)
         return stacked.tolist()
 
-    def together(self, work: Callable[[], T]) -> T:
+    def run_together(self, work: Callable[[], T]) -> T:
         """Do something in every process; where one of them refuses, all end with ValueError."""
         error = result = None
         try:
             result = work()
         except ValueError as refusal:
             error = refusal
-        (failed,) = self.sum(float(error is not None))
+        (failed,) = self.sum_values(float(error is not None))
         if error is not None:
             raise error
         if failed:

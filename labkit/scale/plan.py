@@ -127,7 +127,7 @@ def settle_plan(config: ScaleConfig, group: Group, shards: Shards) -> Plan:
             group.world if parallel == "fsdp2" else 1,
             moments=2 if config.optimizer == "adamw" else 1,
         ),
-        shards.tokens("train"),
+        shards.count_tokens("train"),
     )
 
 

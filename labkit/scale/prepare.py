@@ -45,7 +45,7 @@ def prepare_shards(
         names = [file.name for file in files]
         source = {"files": names, "held_out": held_out} if files else {"corpus": corpus}
         write_shards(
-            folder, _encode_documents(made, documents), made.describe(), source, shard_tokens
+            folder, _encode_documents(made, documents), made.describe_origin(), source, shard_tokens
         )
     return open_shards(folder)
 

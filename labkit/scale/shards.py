@@ -32,7 +32,7 @@ class Shards:
     splits: dict[str, list[np.ndarray]]
     digest: str  # of the index, and so of every token
 
-    def tokens(self, split: str) -> int:
+    def count_tokens(self, split: str) -> int:
         """Count the tokens of a split."""
         return sum(len(part) for part in self.splits.get(split, []))
 

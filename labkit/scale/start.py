@@ -33,7 +33,9 @@ def train_run(
     tokens or the folder do not fit.
     """
     with join_processes(given.get("device", "auto")) as group, ExitStack() as stack:
-        plan, data, sampler, held_out = group.together(lambda: _settle_run(given, resume, group))
+        plan, data, sampler, held_out = group.run_together(
+            lambda: _settle_run(given, resume, group)
+        )
         quiet = say if group.first else lambda text: None
 
         def claim_folder() -> None:
@@ -43,7 +45,7 @@ def train_run(
                 folder.write_run(plan.config, plan.parameters, data)
                 checkpoint.remove_partial(out / "checkpoints")
 
-        group.together(claim_folder)
+        group.run_together(claim_folder)
         return _resume_and_train(plan, group, data, sampler, held_out, quiet)
 
 
@@ -80,11 +82,11 @@ def _resume_and_train(
         torch.use_deterministic_algorithms(True)
     say(str(plan))
     found = checkpoint.list_checkpoints(out / "checkpoints")
-    model = group.together(lambda: _build_model(plan, group, sampler, fresh=not found, say=say))
+    model = group.run_together(lambda: _build_model(plan, group, sampler, fresh=not found, say=say))
     optimizer = make_optimizer(unwrap_model(model), plan.training)
     done = 0
     if found:
-        state = group.together(
+        state = group.run_together(
             lambda: checkpoint.load_checkpoint(found[-1], unwrap_model(model), optimizer)
         )
         done = state["step"]
@@ -93,7 +95,7 @@ def _resume_and_train(
         if done == config.steps:
             return Outcome("finished", done)
         say(f"{'from':<11} {found[-1].name}: {done} steps are done")
-    log = group.together(lambda: Log(out, config.tensorboard, group.first, done))
+    log = group.run_together(lambda: Log(out, config.tensorboard, group.first, done))
     evaluation = Evaluation(held_out, config.eval_sequences, plan.micro_batch, group, plan.half)
     try:
         return Training(plan, group, model, optimizer, sampler, evaluation, log, data, done).run()
@@ -111,7 +113,7 @@ def _build_model(
     if group.device.type == "cuda" and not config.formulas:
         say(f"{'kernels':<11} {fuse(model)}")
     if fresh:
-        inputs, _ = sampler.read(sampler.places(0, config.batch)[:_PROFILED])
+        inputs, _ = sampler.read_windows(sampler.choose_windows(0, config.batch)[:_PROFILED])
         prepare_model(model, inputs)
     if config.compile:
         import torch._dynamo as dynamo  # slow to import

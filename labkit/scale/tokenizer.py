@@ -21,7 +21,7 @@ class Tokenizer:
     encode: Callable[[str], np.ndarray]
     origin: dict[str, str] = field(default_factory=dict)  # what says which version it is
 
-    def describe(self) -> dict[str, Any]:
+    def describe_origin(self) -> dict[str, Any]:
         """Say what it is, for the index of what it made."""
         return {"name": self.name, "vocab": self.vocab, "end": self.end, **self.origin}
 

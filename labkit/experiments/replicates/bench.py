@@ -84,9 +84,9 @@ def _pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[float, fl
 
     def together() -> None:
         for i, batches in enumerate(rows):
-            step.put(i, batches)
-            step.look()
-            step.move()
+            step.place_batches(i, batches)
+            step.compute_gradients()
+            step.update_models()
 
     def one_after_another() -> None:
         for model, own in zip(models[:few], drawn, strict=False):

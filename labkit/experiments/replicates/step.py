@@ -57,7 +57,7 @@ class Step(Steps):
         self._weights = _Kept([weights])
         self._buffers = _Kept(list(stack.buffers.values()))
 
-    def put(self, number: int, batches: Sequence[Batch]) -> None:
+    def place_batches(self, number: int, batches: Sequence[Batch]) -> None:
         """Bring the batches and the numbers of a step to their places."""
         new = self._stacked(batches, self.targets.device)
         for place, part in zip(_parts((self.inputs, self.targets)), _parts(new), strict=True):
@@ -65,7 +65,7 @@ class Step(Steps):
                 place.copy_(part)
         self.numbers.copy_(self.table[number])
 
-    def look(self) -> None:
+    def compute_gradients(self) -> None:
         """Compute losses and gradients; note which rows go on."""
         stack = self.stack
         self._buffers.keep()
@@ -81,7 +81,7 @@ class Step(Steps):
             self.losses.copy_(losses)
             self.alive.logical_and_(losses.isfinite())
 
-    def going(self, number: int, watched: bool) -> Sequence[int]:
+    def note_losses(self, number: int, watched: bool) -> Sequence[int]:
         """Note the losses; say which rows go on, all of them where nobody needs to know."""
         self.past[number] = self.losses
         if watched or number % LOOK_EVERY == 0:
@@ -89,7 +89,7 @@ class Step(Steps):
         return range(len(self.models))
 
     @torch.no_grad()
-    def move(self) -> None:
+    def update_models(self) -> None:
         """Update the rows that go on."""
         self._weights.keep()
         self._buffers.keep()
@@ -98,7 +98,7 @@ class Step(Steps):
         self._weights.put_back(self.alive)
         self._buffers.put_back(self.alive)
 
-    def history(self) -> list[list[float]]:
+    def list_losses(self) -> list[list[float]]:
         """Give every row's losses, those after it stopped among them; waits for the GPU."""
         return self.past.T.tolist()
 
@@ -209,13 +209,16 @@ class Captured:
 
 
 class Recorded(Steps):
-    """A step whose `look` and `move` become graphs. Nothing of the step refers back to it."""
+    """`compute_gradients` and `update_models` become graphs. Nothing of the step refers back."""
 
     def __init__(self, step: Step):
-        self.models, self.config, self.put = step.models, step.config, step.put
-        self.going, self.history = step.going, step.history
-        self.graphs = [Captured(call, step.losses.device) for call in (step.look, step.move)]
-        self.look, self.move = self.graphs
+        self.models, self.config, self.place_batches = step.models, step.config, step.place_batches
+        self.note_losses, self.list_losses = step.note_losses, step.list_losses
+        self.graphs = [
+            Captured(call, step.losses.device)
+            for call in (step.compute_gradients, step.update_models)
+        ]
+        self.compute_gradients, self.update_models = self.graphs
 
     def __str__(self) -> str:
         """Say what became of the graphs: of the one that failed, if one did."""
