@@ -222,10 +222,12 @@ def sampler(seed: int = 0, lengths: tuple[int, ...] = (41, 101, 8)) -> Sampler:
 def test_an_epoch_reads_every_window_once_in_an_order_of_its_own():
     one = sampler()
     assert one.windows == 4 + 10
-    epochs = [[int(p) for s in range(7) for p in one.places(7 * e + s, 2)] for e in range(2)]
+    epochs = [
+        [int(p) for s in range(7) for p in one.choose_windows(7 * e + s, 2)] for e in range(2)
+    ]
     assert [sorted(epoch) for epoch in epochs] == [list(range(14))] * 2
     assert epochs[0] != epochs[1] and epochs[0] != list(range(14))
-    assert list(sampler(1).places(0, 14)) != epochs[0] == list(one.places(0, 14))
+    assert list(sampler(1).choose_windows(0, 14)) != epochs[0] == list(one.choose_windows(0, 14))
 
 
 def test_windows_stay_inside_a_shard_and_targets_are_one_ahead():
@@ -236,9 +238,9 @@ def test_windows_stay_inside_a_shard_and_targets_are_one_ahead():
 
 @pytest.mark.parametrize("world", [1, 2, 3, 6])
 def test_the_global_batch_is_the_same_for_any_number_of_processes(world):
-    whole = [sampler(5).places(step, 6) for step in range(9)]  # crosses three epochs
+    whole = [sampler(5).choose_windows(step, 6) for step in range(9)]  # crosses three epochs
     parts = [
-        np.concatenate([sampler(5).places(step, 6, rank, world) for rank in range(world)])
+        np.concatenate([sampler(5).choose_windows(step, 6, rank, world) for rank in range(world)])
         for step in range(9)
     ]
     np.testing.assert_array_equal(whole, parts)
@@ -247,8 +249,8 @@ def test_the_global_batch_is_the_same_for_any_number_of_processes(world):
 def test_a_step_is_read_without_the_steps_before_it():
     going, fresh = sampler(2), sampler(2)
     for step in range(40):
-        last = going.batch(step, 3)
-    for ours, theirs in zip(last, fresh.batch(39, 3), strict=True):
+        last = going.read_batch(step, 3)
+    for ours, theirs in zip(last, fresh.read_batch(39, 3), strict=True):
         assert (ours == theirs).all()
 
 
