@@ -231,7 +231,7 @@ def test_a_fused_model_works_where_triton_is_missing(monkeypatch):
     y = model(t)
     fuse(model)
     monkeypatch.setattr(seam, "_package", None)
-    monkeypatch.setattr(seam, "missing", lambda: "Triton cannot be imported")
+    monkeypatch.setattr(seam, "explain_missing", lambda: "Triton cannot be imported")
     assert torch.equal(model(t), y)
 
 
@@ -327,7 +327,7 @@ def test_the_gradient_of_a_gradient_is_refused_with_the_way_out():
 
 
 def test_without_kernels_one_warning_says_why_and_formulas_work(monkeypatch):
-    monkeypatch.setattr(seam, "missing", lambda: "there is no CUDA device")
+    monkeypatch.setattr(seam, "explain_missing", lambda: "there is no CUDA device")
     model = small("pre")
     kinds = [type(m) for m in model.modules()]
     with pytest.warns(UserWarning, match="no CUDA device") as said:

@@ -231,7 +231,7 @@ def test_an_epoch_reads_every_window_once_in_an_order_of_its_own():
 
 
 def test_windows_stay_inside_a_shard_and_targets_are_one_ahead():
-    inputs, targets = sampler().read(np.arange(14))
+    inputs, targets = sampler().read_windows(np.arange(14))
     assert (targets == inputs + 1).all()
     assert [int(row[0]) for row in inputs] == [*range(0, 40, 10), *range(41, 141, 10)]
 
