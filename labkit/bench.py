@@ -58,7 +58,7 @@ def paired(
     return pairs
 
 
-def spread(values: Sequence[float]) -> tuple[float, float, float]:
+def compute_quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     """Give the lower quartile, the median and the upper quartile."""
     if len(values) < 2:
         return values[0], values[0], values[0]
@@ -66,24 +66,24 @@ def spread(values: Sequence[float]) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def row(
+def format_row(
     name: str, pairs: list[tuple[float, float]], shown: Callable[[float], float], form: str
 ) -> str:
     """Write one line: median (quartiles) of both sides, and of the ratio pair by pair."""
     cells = []
     for side in (0, 1):
-        low, middle, high = spread([shown(pair[side]) for pair in pairs])
+        low, middle, high = compute_quartiles([shown(pair[side]) for pair in pairs])
         cells.append(f"{middle:{form}} ({low:{form}}–{high:{form}})")
-    low, middle, high = spread([theirs / ours for ours, theirs in pairs])
+    low, middle, high = compute_quartiles([theirs / ours for ours, theirs in pairs])
     return f"{name:<28} {cells[0]:>24} {cells[1]:>24}   {middle:5.2f} ({low:.2f}–{high:.2f})"
 
 
-def formula(name: str, norm: Any) -> Callable[[Tensor], Tensor]:
+def build_formula(name: str, norm: Any) -> Callable[[Tensor], Tensor]:
     """Give a module's formula as a function of its input, with the module's own parameters."""
     if name == "power":
         return lambda x: _power_steps(norm, x)
     if name == "prep-batch":
-        layer, rep = norm.layer, formula("rep-batch", norm.rep)
+        layer, rep = norm.layer, build_formula("rep-batch", norm.rep)
         return lambda x: 0.5 * layer_norm(x, layer.weight, layer.bias) + 0.5 * rep(x)
     function = facts(name).function
     assert function is not None, f"{name} needs a function, or a line here"
@@ -97,13 +97,13 @@ def _power_steps(norm: PowerNorm, x: Tensor) -> Tensor:
     square = scaled.detach().square().mean(dim=0)
     z = scaled / (square + norm.eps).sqrt()
 
-    def corrected(g: Tensor) -> Tensor:
+    def correct_gradient(g: Tensor) -> Tensor:
         g = g - (1 - norm.backward_decay) * norm.error * z.detach()
         norm.error.add_((g * z.detach()).mean(dim=0))
         return g
 
     if z.requires_grad:
-        z.register_hook(corrected)
+        z.register_hook(correct_gradient)
     norm.calls += 1
     running = norm.running_square.lerp_(square, 1 / int(norm.calls))
     running.lerp_(square, 1 - norm.forward_decay)
@@ -113,16 +113,18 @@ def _power_steps(norm: PowerNorm, x: Tensor) -> Tensor:
 def _forward_backward(
     call: Callable[[Tensor], Tensor], x: Tensor, top: Tensor, leaves: list[nn.Parameter]
 ) -> Callable[[], object]:
-    def once() -> None:
+    def run_once() -> None:
         x.grad = None
         for leaf in leaves:
             leaf.grad = None
         call(x).backward(top)
 
-    return once
+    return run_once
 
 
-def norms(large: bool = False, turns: int = 25, sizes: Sequence[tuple[int, int]] = SIZES) -> None:
+def benchmark_norms(
+    large: bool = False, turns: int = 25, sizes: Sequence[tuple[int, int]] = SIZES
+) -> None:
     """Print milliseconds of forward and backward for each norm module, and for its rival."""
     print("norms: milliseconds, forward and backward, float32, median (quartiles)")
     print("rival: torch's module where there is one (marked torch), else the formula")
@@ -140,11 +142,11 @@ def norms(large: bool = False, turns: int = 25, sizes: Sequence[tuple[int, int]]
                 rival = TORCH[name](dim)
                 theirs = _forward_backward(rival, x, top, list(rival.parameters()))
             else:
-                theirs = _forward_backward(formula(name, ours), x, top, own)
+                theirs = _forward_backward(build_formula(name, ours), x, top, own)
             calls = _forward_backward(ours, x, top, own), theirs
             pairs = paired(*calls, max(2, turns // 5) if few else turns, inner)
             label = f"{name} ({rows}, {dim}){' torch' if name in TORCH else ''}"
-            print(row(label, pairs, lambda s: 1e3 * s, ".3f"), flush=True)
+            print(format_row(label, pairs, lambda s: 1e3 * s, ".3f"), flush=True)
 
 
 def loop_by_hand(model: nn.Module, batches: Iterable[Batch], config: TrainConfig) -> None:
@@ -160,7 +162,7 @@ def loop_by_hand(model: nn.Module, batches: Iterable[Batch], config: TrainConfig
         losses.append(loss.item())
 
 
-def training(
+def benchmark_training(
     turns: int = 9,
     steps: int = 12,
     widths: Sequence[int] = (32, 64, 128, 256),
@@ -177,7 +179,7 @@ def training(
         "labkit": lambda model, drawn: train(model, drawn, config, progress=False),
         "by hand": lambda model, drawn: loop_by_hand(model, drawn, config),
     }
-    if reason := cpu_linear.missing():
+    if reason := cpu_linear.explain_missing():
         print(f"training: no onednn, {reason}")
     else:
         fast = replace(config, matmul="onednn")

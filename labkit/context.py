@@ -45,7 +45,7 @@ def version_of(x: Tensor) -> int:
     return 0 if torch.compiler.is_compiling() or x.is_inference() else x._version
 
 
-def normalize(norm: nn.Module, x: Tensor, context: Context | None) -> Tensor:
+def apply_norm(norm: nn.Module, x: Tensor, context: Context | None) -> Tensor:
     """Apply a norm; one whose statistics run over tokens is told which of them are padding."""
     if context is not None and norm in context.ready:
         ready = context.ready[norm]

@@ -68,12 +68,12 @@ class CountBytes(TorchDispatchMode):
         made = [t for t in results if isinstance(t, Tensor)]
         if made and not func.is_view and "empty" not in func.name():
             read = [a for a in args if isinstance(a, Tensor)]
-            self.bytes += sum(_bytes(t) for t in (*read, *made))
+            self.bytes += sum(_count_bytes(t) for t in (*read, *made))
             self.operations += 1
         return result
 
 
-def _bytes(tensor: Tensor) -> int:
+def _count_bytes(tensor: Tensor) -> int:
     """Count what lies in memory: a value that is expanded along an axis lies there once."""
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
     return math.prod(n for n, stride in sizes if stride or not n) * tensor.element_size()
@@ -117,17 +117,17 @@ def _around_norms(
     inner = {part for m in norms for part in m.modules() if part is not m}
     remove: list[Callable[[], None]] = []
 
-    def enter(module: nn.Module, args: tuple) -> None:
+    def start_counting(module: nn.Module, args: tuple) -> None:
         count.__enter__()
 
-    def leave(module: nn.Module, args: tuple, output: Tensor) -> None:
+    def stop_counting(module: nn.Module, args: tuple, output: Tensor) -> None:
         count.__exit__(None, None, None)
         moved[0] += args[0].numel() + output.numel()
         calls[0] += 1
 
     for norm in norms - inner:
-        remove.append(norm.register_forward_pre_hook(enter).remove)
-        remove.append(norm.register_forward_hook(leave).remove)
+        remove.append(norm.register_forward_pre_hook(start_counting).remove)
+        remove.append(norm.register_forward_hook(stop_counting).remove)
     try:
         yield
     finally:
@@ -142,11 +142,11 @@ def kept_bytes(forward: Callable[[], object], parameters: Iterable[Tensor] = ())
     """
     kept: set[torch.UntypedStorage] = set()  # held, so that no other takes a place of theirs
 
-    def keep(x: Tensor) -> Tensor:
+    def keep_storage(x: Tensor) -> Tensor:
         kept.add(x.untyped_storage())
         return x
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+    with torch.autograd.graph.saved_tensors_hooks(keep_storage, lambda x: x):
         result = forward()
     kept -= {parameter.untyped_storage() for parameter in parameters}
     del result

@@ -47,7 +47,7 @@ class Description:
         return f"<table><caption>{html.escape(self.title)}</caption>{rows}</table>"
 
 
-def describe(name: str, config: ModelConfig | None = None) -> Description:
+def describe_recipe(name: str, config: ModelConfig | None = None) -> Description:
     """Describe the recipe called `name` at the sizes of `config` (default: ModelConfig()'s).
 
     Costs are those of one forward pass over a whole context, counted as it runs; they include the
@@ -67,13 +67,13 @@ def describe(name: str, config: ModelConfig | None = None) -> Description:
         tuple(
             (what, text)
             for what, text in (
-                ("equations", _equations(found, config, model)),
-                ("norm", _norm(found, config, cost)),
+                ("equations", _format_equations(found, config, model)),
+                ("norm", _describe_norm(found, config, cost)),
                 ("final norm", _final_norm(found, config)),
-                ("around", around(found)),
+                ("around", list_extras(found)),
                 ("initialization", config.init_name),
-                ("learnable", _learnable(model)),
-                ("cost", _cost(cost, config)),
+                ("learnable", _list_learnable(model)),
+                ("cost", _format_cost(cost, config)),
                 ("note", found.note),
                 ("aliases", ", ".join(a for a, to in ALIASES.items() if to == name)),
             )
@@ -102,7 +102,7 @@ def describe_norm(name: str, dim: int = 64) -> Description:
     )
 
 
-def _equations(found: Recipe, config: ModelConfig, model: nn.Module) -> str:
+def _format_equations(found: Recipe, config: ModelConfig, model: nn.Module) -> str:
     lines = list(found.equations)
     early = sum(found.placement(i, config.depth) is found.first for i in range(config.depth))
     if found.first is not None and early:
@@ -114,10 +114,10 @@ def _equations(found: Recipe, config: ModelConfig, model: nn.Module) -> str:
         lines.append("the decoder's cross-attention is placed as its attention")
     if found.second_stream:
         lines.append("beside it r ← r + MHA(X), then r ← r + FFN(Y); the output reads X + N(r)")
-    return "\n".join([*lines, *_constants(model)])
+    return "\n".join([*lines, *_list_constants(model)])
 
 
-def _constants(model: nn.Module) -> list[str]:
+def _list_constants(model: nn.Module) -> list[str]:
     """List what the other letters of the equations are in each stack, first sublayer first."""
     values: dict[tuple[str, str], dict[str, None]] = {}
     for step in (module for module in model.modules() if isinstance(module, Step)):
@@ -126,7 +126,7 @@ def _constants(model: nn.Module) -> list[str]:
             if isinstance(value, int | float):
                 values.setdefault(key, {})[f"{value:.4g}"] = None
             elif isinstance(value, Tensor):
-                values.setdefault(key, {})[f"learned, starts at {_first(value)}"] = None
+                values.setdefault(key, {})[f"learned, starts at {_format_start(value)}"] = None
     several = len({stack for _, stack in values}) > 1
     return [
         f"{letter} = {', '.join(seen)}" + (f" in the {stack}" if several else "")
@@ -139,7 +139,7 @@ def _final_norm(found: Recipe, config: ModelConfig) -> str:
     return "yes" if final else "no"
 
 
-def _norm(found: Recipe, config: ModelConfig, cost: Cost) -> str:
+def _describe_norm(found: Recipe, config: ModelConfig, cost: Cost) -> str:
     if found.sphere:
         return "unit(x) = x / |x|"
     if not cost.norms:
@@ -149,7 +149,7 @@ def _norm(found: Recipe, config: ModelConfig, cost: Cost) -> str:
     return config.norm_name + own
 
 
-def around(found: Recipe) -> str:
+def list_extras(found: Recipe) -> str:
     """Say what a recipe has besides its two steps, a line each."""
     parts = [
         (found.embedding_norm, "a norm on the embedding"),
@@ -167,15 +167,15 @@ def around(found: Recipe) -> str:
     return "\n".join(text for holds, text in parts if holds)
 
 
-def _learnable(model: nn.Module) -> str:
+def _list_learnable(model: nn.Module) -> str:
     """List every parameter that is no matrix: path with the block left open, shape, first value."""
     seen: dict[tuple[str, str, str], int] = {}
     for path, parameter in model.named_parameters():
         if path.split(".")[-2:-1] and path.split(".")[-2] in _MATRICES and parameter.ndim == 2:
             continue
         owner = model.get_submodule(path.rpartition(".")[0])
-        used = f" (used as {_first(owner())})" if isinstance(owner, Scale) else ""
-        first = _first(parameter) + used
+        used = f" (used as {_format_start(owner())})" if isinstance(owner, Scale) else ""
+        first = _format_start(parameter) + used
         key = (re.sub(r"\.\d+\.", ".*.", path), str(tuple(parameter.shape)), first)
         seen[key] = seen.get(key, 0) + 1
     wide = max((len(path) for path, _, _ in seen), default=0)
@@ -185,12 +185,12 @@ def _learnable(model: nn.Module) -> str:
     )
 
 
-def _first(parameter: Tensor) -> str:
+def _format_start(parameter: Tensor) -> str:
     low, high = parameter.detach().min().item(), parameter.detach().max().item()
     return f"{low:.4g}" if low == high else "random values"
 
 
-def _cost(cost: Cost, config: ModelConfig) -> str:
+def _format_cost(cost: Cost, config: ModelConfig) -> str:
     share = cost.norm_operations / (cost.norm_operations + cost.matrix_flops)
     return (
         f"norms {cost.norm_operations:,.0f} operations a token, {share:.2%} of the model's "

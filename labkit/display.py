@@ -18,7 +18,7 @@ from typing import Any
 CLAIM = "application/vnd.labkit.claim+json"
 
 
-def publish(bundle: Mapping[str, Any], kind: str, **facts: Any) -> None:
+def publish_bundle(bundle: Mapping[str, Any], kind: str, **facts: Any) -> None:
     """Show one output in a notebook; outside of one print its text."""
     if not in_notebook():
         print(bundle["text/plain"])

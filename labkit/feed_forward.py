@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from labkit.context import Context, normalize
-from labkit.unknown import unknown
+from labkit.context import Context, apply_norm
+from labkit.unknown import explain_unknown
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
@@ -39,7 +39,7 @@ class FeedForward(nn.Module):
     ):
         super().__init__()
         if activation not in (names := ("swiglu", *ACTIVATIONS)):
-            raise ValueError(unknown("activation", activation, names))
+            raise ValueError(explain_unknown("activation", activation, names))
         self.gate = nn.Linear(dim, hidden, bias=False) if activation == "swiglu" else None
         self.up = nn.Linear(dim, hidden, bias=False)
         self.down = nn.Linear(hidden, dim, bias=False)
@@ -56,7 +56,7 @@ class FeedForward(nn.Module):
             assert self.activation is not None
             inner = self.activation(self.up(x))
         if self.inner_norm is not None:
-            inner = normalize(self.inner_norm, inner, context)
+            inner = apply_norm(self.inner_norm, inner, context)
         return self.down(inner)
 
 
@@ -104,9 +104,13 @@ class MixtureOfExperts(nn.Module):
     ) -> Float[Tensor, "*leading dim"]:
         """Route each real token, run every expert once on its tokens, add the weighted results."""
         flat = x.reshape(-1, x.shape[-1])
-        real = None if context is None or context.padding is None else _real(context.padding, x)
+        real = (
+            None
+            if context is None or context.padding is None
+            else _flatten_padding(context.padding, x)
+        )
         tokens = flat if real is None else flat[real]
-        weights, indices = self.route(tokens)
+        weights, indices = self.route_tokens(tokens)
         expert, order = indices.flatten().sort(stable=True)
         counts = torch.bincount(expert, minlength=len(self.experts)).tolist()
         parts = tokens[order // self.chosen].split(counts)  # a token's assignments lie together
@@ -117,13 +121,13 @@ class MixtureOfExperts(nn.Module):
             mixed = mixed.new_zeros(flat.shape).masked_scatter(real[:, None], mixed)
         return mixed.view(x.shape)
 
-    def route(self, tokens: Float[Tensor, "token dim"]) -> tuple[Tensor, Tensor]:
+    def route_tokens(self, tokens: Float[Tensor, "token dim"]) -> tuple[Tensor, Tensor]:
         """Give each token its experts' weights (they sum to 1) and numbers; note the losses."""
         logits = self.router(tokens)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         probabilities = logits.softmax(dim=-1)
         top, indices = probabilities.topk(self.chosen, dim=-1)
-        self._loss = _losses(logits, probabilities, indices)
+        self._loss = _compute_losses(logits, probabilities, indices)
         return top / top.sum(dim=-1, keepdim=True), indices
 
     def auxiliary_loss(self) -> AuxiliaryLoss:
@@ -143,7 +147,7 @@ class MixtureOfExperts(nn.Module):
         return {**self.__dict__, "_loss": None}
 
 
-def _real(padding: Tensor, x: Tensor) -> Bool[Tensor, " token"]:
+def _flatten_padding(padding: Tensor, x: Tensor) -> Bool[Tensor, " token"]:
     if padding.dtype != torch.bool or padding.shape != x.shape[:-1]:
         raise ValueError(
             f"padding must be bool of shape {tuple(x.shape[:-1])}, True where a token is real, "
@@ -152,7 +156,7 @@ def _real(padding: Tensor, x: Tensor) -> Bool[Tensor, " token"]:
     return padding.flatten()
 
 
-def _losses(
+def _compute_losses(
     logits: Float[Tensor, "token expert"],
     probabilities: Float[Tensor, "token expert"],
     indices: Float[Tensor, "token chosen"],

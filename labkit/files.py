@@ -35,7 +35,7 @@ def write_whole(path: Path, content: str | bytes, mode: int = 0o666) -> None:
 
 
 @contextmanager
-def locked(path: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[None]:
+def hold_lock(path: Path, on_wait: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Hold a file's lock; the system frees it when the holder dies, however it dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:

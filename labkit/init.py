@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from labkit.placements.scaled import deepnorm_constants
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 # The matrices that write to the residual stream, by the last part of their name.
 OUTPUTS = ("out", "down")
@@ -58,30 +58,32 @@ class Matrix:
         return self.name in OUTPUTS
 
 
-def _truncated(weight: Tensor, std: float) -> None:
+def _draw_truncated(weight: Tensor, std: float) -> None:
     nn.init.trunc_normal_(weight, std=std, a=-3 * std, b=3 * std)
 
 
-def _normal(weight: Tensor, matrix: Matrix) -> None:
-    _truncated(weight, (2.5 * matrix.dim) ** -0.5)
+def _draw_normal(weight: Tensor, matrix: Matrix) -> None:
+    _draw_truncated(weight, (2.5 * matrix.dim) ** -0.5)
 
 
-def _megatron(weight: Tensor, matrix: Matrix) -> None:
-    _truncated(weight, (2.5 * matrix.dim * (2 * matrix.depth if matrix.is_output else 1)) ** -0.5)
+def _draw_megatron(weight: Tensor, matrix: Matrix) -> None:
+    _draw_truncated(
+        weight, (2.5 * matrix.dim * (2 * matrix.depth if matrix.is_output else 1)) ** -0.5
+    )
 
 
 def _depth_scaled(weight: Tensor, matrix: Matrix) -> None:
     fan_in = weight.shape[1]
-    _truncated(
+    _draw_truncated(
         weight, (2 * fan_in * matrix.layer) ** -0.5 if matrix.is_output else matrix.dim**-0.5
     )
 
 
-def _gpt2(weight: Tensor, matrix: Matrix) -> None:
+def _draw_gpt2(weight: Tensor, matrix: Matrix) -> None:
     nn.init.normal_(weight, std=0.02 / ((2 * matrix.depth) ** 0.5 if matrix.is_output else 1))
 
 
-def _xavier(weight: Tensor, matrix: Matrix) -> None:
+def _draw_xavier(weight: Tensor, matrix: Matrix) -> None:
     nn.init.xavier_normal_(weight)
 
 
@@ -89,14 +91,14 @@ def _half_xavier(weight: Tensor, matrix: Matrix) -> None:
     nn.init.xavier_normal_(weight, gain=0.5)
 
 
-def _small(weight: Tensor, matrix: Matrix) -> None:
+def _draw_small(weight: Tensor, matrix: Matrix) -> None:
     if matrix.name in ATTENTION:
         nn.init.normal_(weight, std=(2 / (5 * matrix.dim)) ** 0.5)
     else:
         nn.init.xavier_normal_(weight)
 
 
-def _deepnorm(weight: Tensor, matrix: Matrix) -> None:
+def _draw_deepnorm(weight: Tensor, matrix: Matrix) -> None:
     gain = 1.0
     if matrix.name in _SCALED:
         gain = deepnorm_constants(matrix.stack, matrix.encoder, matrix.decoder).beta
@@ -115,40 +117,42 @@ def magneto_gain(stack: str, encoder: int, decoder: int) -> float:
     return math.sqrt(math.log(2 * (encoder or decoder)))
 
 
-def _magneto(weight: Tensor, matrix: Matrix) -> None:
+def _draw_magneto(weight: Tensor, matrix: Matrix) -> None:
     gain = 1.0
     if matrix.name in _SCALED:
         gain = magneto_gain(matrix.stack, matrix.encoder, matrix.decoder)
     nn.init.xavier_normal_(weight, gain=gain)
 
 
-def _b2t(weight: Tensor, matrix: Matrix) -> None:
+def _draw_b2t(weight: Tensor, matrix: Matrix) -> None:
     nn.init.xavier_normal_(weight, gain=matrix.depth**-0.5)
 
 
 INITS: dict[str, Callable[[Tensor, Matrix], None]] = {
-    "normal": _normal,
-    "megatron": _megatron,
+    "normal": _draw_normal,
+    "megatron": _draw_megatron,
     "depth-scaled": _depth_scaled,
-    "gpt2": _gpt2,
-    "xavier": _xavier,
+    "gpt2": _draw_gpt2,
+    "xavier": _draw_xavier,
     "half-xavier": _half_xavier,
-    "small": _small,
-    "deepnorm": _deepnorm,
-    "magneto": _magneto,
-    "b2t": _b2t,
+    "small": _draw_small,
+    "deepnorm": _draw_deepnorm,
+    "magneto": _draw_magneto,
+    "b2t": _draw_b2t,
 }
 
 
 @torch.no_grad()
-def initialize(model: nn.Module, name: str, *, dim: int, decoder: int, encoder: int = 0) -> None:
+def initialize_model(
+    model: nn.Module, name: str, *, dim: int, decoder: int, encoder: int = 0
+) -> None:
     """Draw every matrix of `model` by the rule called `name`, in the order of their names.
 
     A matrix below `blocks.<i>` belongs to layer i + 1 of the only stack, or of the decoder where
     there are two; one below `encoder.<i>` to the encoder's; any other counts as layer 1.
     """
     if name not in INITS:
-        raise ValueError(unknown("initialization", name, INITS))
+        raise ValueError(explain_unknown("initialization", name, INITS))
     for path, module in model.named_modules():
         parts = path.split(".")
         inside = parts[0] in ("blocks", "encoder") and len(parts) > 1

@@ -88,7 +88,7 @@ def source_hash() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
-def program(name: str, *words: str, interpreted: bool = False) -> list[dict[str, Any]]:
+def run_program(name: str, *words: str, interpreted: bool = False) -> list[dict[str, Any]]:
     """Run one of the two programs; a dict for each line that it prints."""
     kept = {key: text for key, text in os.environ.items() if key != "TRITON_INTERPRET"}
     paths = [str(find_package().parent), *filter(None, [kept.get("PYTHONPATH")])]
@@ -104,19 +104,19 @@ def program(name: str, *words: str, interpreted: bool = False) -> list[dict[str,
 
 def compile_all(settings: list[str]) -> list[dict[str, Any]]:
     """Compile, and keep single instructions of one kernel only."""
-    rows = program("machine_code", str(CAPABILITY), *settings)
+    rows = run_program("machine_code", str(CAPABILITY), *settings)
     for row in rows:
         if (row["case"], row["n"], row["dtype"]) != _LISTED:
             del row["opcodes"]
     return rows
 
 
-def look() -> dict[str, Any]:
+def measure_kernels() -> dict[str, Any]:
     """Compile and interpret everything, side by side."""
     from importlib.metadata import version
 
     with ThreadPoolExecutor(2) as pool:
-        counts = pool.submit(program, "traffic", *INTERPRETED, interpreted=True)
+        counts = pool.submit(run_program, "traffic", *INTERPRETED, interpreted=True)
         rows = pool.submit(compile_all, COMPILED)
         return {
             "versions": {name: version(name) for name in ("triton", "torch", "numpy")},
@@ -127,7 +127,7 @@ def look() -> dict[str, Any]:
         }
 
 
-def write(found: dict[str, Any], path: Path | None = None) -> Path:
+def write_record(found: dict[str, Any], path: Path | None = None) -> Path:
     """Write the record, a row a line."""
     path = path or DATA / "kernels.json"
     lines = []
@@ -144,4 +144,4 @@ def write(found: dict[str, Any], path: Path | None = None) -> Path:
 if __name__ == "__main__":
     if sys.argv[1:] != ["record"]:
         raise SystemExit("python -m labkit.kernel_view record")
-    print(f"written: {write(look()).name}")
+    print(f"written: {write_record(measure_kernels()).name}")

@@ -67,14 +67,14 @@ class Muon(torch.optim.Optimizer):
             if parameter.grad is not None:
                 shapes.setdefault(parameter.shape, []).append(parameter)
         for shape, alike in shapes.items():
-            updates = orthogonalize(torch.stack([self._nesterov(p) for p in alike]))
+            updates = orthogonalize(torch.stack([self._apply_nesterov(p) for p in alike]))
             size = matrices["lr"] * 0.2 * max(shape) ** 0.5
             for parameter, update in zip(alike, updates, strict=True):
                 parameter.mul_(1 - matrices["lr"] * self.decay).sub_(update, alpha=size)
         self.adamw.param_groups[0]["lr"] = rest["lr"]
         self.adamw.step()
 
-    def _nesterov(self, parameter: Tensor) -> Tensor:
+    def _apply_nesterov(self, parameter: Tensor) -> Tensor:
         """Fold the gradient into its running sum and look one step ahead."""
         state, gradient = self.state[parameter], parameter.grad
         assert gradient is not None

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 _POLL = 0.05  # seconds between two looks for a free slot
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Count the cores that this process may use; LABKIT_SLOTS says otherwise."""
     if asked := os.environ.get("LABKIT_SLOTS"):
         if not asked.isdigit() or int(asked) < 1:
@@ -32,7 +32,7 @@ class Pool:
 
     def __init__(self, root: Path):
         self.folder = Path(root) / ".labkit" / "slots"
-        self.slots = cores()
+        self.slots = count_cores()
 
     def acquire(self, give_up: Callable[[], bool] = lambda: False) -> FileLock:
         """Wait for a free slot and return its lock, which is released to give it back.

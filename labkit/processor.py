@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 @cache
-def processor() -> str:
+def name_processor() -> str:
     """Name the CPU model as the system does; on Linux with its numbers, for names are coarse."""
     info = Path("/proc/cpuinfo")
     if info.is_file():

@@ -9,29 +9,29 @@ from typing import Any
 import torch
 from torch import nn
 
-from labkit.processor import processor
+from labkit.processor import name_processor
 
 
-def provenance(model: nn.Module | None = None) -> dict[str, Any]:
+def collect_provenance(model: nn.Module | None = None) -> dict[str, Any]:
     """Say where and with what a number is made: device, processor, versions, commit."""
     device = next(model.parameters()).device.type if model is not None else "cpu"
     if device == "cuda":
         device = torch.cuda.get_device_name()
     return {
         "device": device,
-        "cpu": processor(),
+        "cpu": name_processor(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "commit": _commit(),
+        "commit": _name_commit(),
     }
 
 
 @cache
-def _commit() -> str:
+def _name_commit() -> str:
     """Name the commit of labkit's sources, with + when files differ from it; empty outside git."""
 
-    def git(*words: str) -> str:
+    def run_git(*words: str) -> str:
         folder = Path(__file__).parent
         done = subprocess.run(
             ["git", *words], cwd=folder, capture_output=True, text=True, check=False
@@ -39,7 +39,7 @@ def _commit() -> str:
         return done.stdout.strip() if done.returncode == 0 else ""
 
     try:
-        commit = git("rev-parse", "--short=12", "HEAD")
-        return commit + ("+" if commit and git("status", "--porcelain", "--", ".") else "")
+        commit = run_git("rev-parse", "--short=12", "HEAD")
+        return commit + ("+" if commit and run_git("status", "--porcelain", "--", ".") else "")
     except OSError:
         return ""

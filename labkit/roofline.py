@@ -144,7 +144,7 @@ def step(
         raise ValueError(f"way is one of decode, prefill, train; got {way!r}")
     given = given or Assumptions()
     parts = {"matrices": 0.0, "attention": 0.0, "activation": 0.0, "norms and sums": 0.0}
-    for part, count, bytes, operations, matrix in _kernels(size, way, batch, context, given):
+    for part, count, bytes, operations, matrix in _list_kernels(size, way, batch, context, given):
         parts[part] += count * kernel_time(bytes, operations, device, given, matrix)
     return parts
 
@@ -155,7 +155,7 @@ def norm_share(size: LanguageModel, device: Device, **how: object) -> float:
     return parts["norms and sums"] / sum(parts.values())
 
 
-def _kernels(
+def _list_kernels(
     size: LanguageModel, way: str, batch: int, context: int, given: Assumptions
 ) -> Iterator[tuple[str, float, float, float, bool]]:
     """List (part, how many, bytes, operations, on matrix units) of a step's kernels."""

@@ -17,12 +17,12 @@ import torch
 NAME = "LABKIT_GPU_FRACTION"
 
 
-def cuda() -> Any:
+def find_cuda() -> Any:
     """Give torch's CUDA module where it sees a GPU, else None."""
     return torch.cuda if torch.cuda.is_available() else None
 
 
-def fraction() -> float | None:
+def read_fraction() -> float | None:
     """Read which part of a GPU is ours; None where nobody said so."""
     text = os.environ.get(NAME)
     if not text:
@@ -36,39 +36,39 @@ def fraction() -> float | None:
     return part
 
 
-def divided(workers: int) -> float | None:
+def divide_fraction(workers: int) -> float | None:
     """Say what is left of our part for each of so many workers and the process over them."""
-    part = fraction()
+    part = read_fraction()
     return None if part is None else part / (workers + 1)
 
 
-def limit(part: float | None) -> None:
+def limit_memory(part: float | None) -> None:
     """Let this process take no more than a part of its GPU's memory; None: as much as it wants.
 
     More raises torch.OutOfMemoryError, as on a GPU that is full.
     """
-    device = cuda()
+    device = find_cuda()
     if device is not None and part is not None:
         device.set_per_process_memory_fraction(part)
 
 
-def free() -> float:
+def count_free_bytes() -> float:
     """Count the bytes of the GPU that are free and may be ours; 0 where there is no GPU."""
-    device, part = cuda(), fraction()
+    device, part = find_cuda(), read_fraction()
     if device is None:
         return 0.0
     left, whole = device.mem_get_info()
     return left if part is None else min(left, part * whole)
 
 
-def release() -> None:
+def release_cache() -> None:
     """Give back what torch keeps of a GPU for later; tensors that somebody holds stay."""
-    device = cuda()
+    device = find_cuda()
     if device is not None and device.is_initialized():
         device.empty_cache()
 
 
-def held() -> int:
+def count_held_bytes() -> int:
     """Count the bytes of a GPU that this process holds, the allocator's spare ones too."""
-    device = cuda()
+    device = find_cuda()
     return device.memory_reserved() if device is not None and device.is_initialized() else 0

@@ -27,7 +27,7 @@ from labkit.placements import (
     ResNetV2,
     Step,
 )
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 from labkit.vision import CHANNEL_NORMS
 
 
@@ -96,7 +96,7 @@ class StackConfig:
     def __post_init__(self) -> None:
         for field, table in (("step", STEPS), ("norm", NORMS), ("init", INITS)):
             if getattr(self, field) not in table:
-                raise ValueError(unknown(field, getattr(self, field), table))
+                raise ValueError(explain_unknown(field, getattr(self, field), table))
         for field in ("width", "depth", "pixels", "classes"):
             if getattr(self, field) < 1:
                 raise ValueError(f"{field} must be at least 1, got {getattr(self, field)}")
@@ -111,8 +111,8 @@ class StackConfig:
     def build(self) -> nn.Sequential:
         """Make the network, drawing its weights from torch's current random state."""
         width, kind = self.width, STEPS[self.step]
-        body = [layer for _ in range(self.steps) for layer in self._step(kind)]
-        ends = [self._norm()] if kind in (PreNorm, ResNetV2) else []
+        body = [layer for _ in range(self.steps) for layer in self._build_step(kind)]
+        ends = [self._make_norm()] if kind in (PreNorm, ResNetV2) else []
         ends += [nn.ReLU()] if kind is ResNetV2 else []
         first = nn.Linear(self.pixels, width)
         net = nn.Sequential(nn.Flatten(), first, *body, *ends, nn.Linear(width, self.classes))
@@ -126,24 +126,24 @@ class StackConfig:
                 last.get_parameter("weight").data /= self.steps**0.5
         return net
 
-    def _norm(self) -> nn.Module:
+    def _make_norm(self) -> nn.Module:
         return NORMS[self.norm](self.width)
 
-    def _step(self, kind: type[Step] | None) -> list[nn.Module]:
+    def _build_step(self, kind: type[Step] | None) -> list[nn.Module]:
         width = self.width
         if kind is None:
             return [
                 part
                 for _ in range(2)
-                for part in (nn.Linear(width, width), self._norm(), nn.ReLU())
+                for part in (nn.Linear(width, width), self._make_norm(), nn.ReLU())
             ]
         branch = nn.Sequential()
         branch.add_module("first", nn.Linear(width, width))
         if kind in (ResNetV1, ResNetV2):
-            branch.add_module("norm", self._norm())
+            branch.add_module("norm", self._make_norm())
         branch.add_module("relu", nn.ReLU())
         branch.add_module("last", nn.Linear(width, width))
-        return [kind(self._norm, branch, Place(dim=width))]
+        return [kind(self._make_norm, branch, Place(dim=width))]
 
 
 def signal(

@@ -27,12 +27,12 @@ def at_most(seconds: float) -> Iterator[None]:
 
     over = False
 
-    def stop(*_: object) -> None:
+    def stop_block(*_: object) -> None:
         nonlocal over
         over = True
         raise TooLong
 
-    before = signal.signal(signal.SIGALRM, stop)
+    before = signal.signal(signal.SIGALRM, stop_block)
     signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
         yield

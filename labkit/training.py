@@ -27,10 +27,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from labkit.fused import cpu_linear, fusing, on_gpu
+from labkit.fused import cpu_linear, fuse_temporarily, on_gpu
 from labkit.muon import Muon
-from labkit.provenance import provenance
-from labkit.unknown import unknown
+from labkit.provenance import collect_provenance
+from labkit.unknown import explain_unknown
 
 SCHEDULES = {
     # progress in [0, 1] after warm-up -> share of the peak learning rate
@@ -68,7 +68,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
             if (value := getattr(self, name)) not in known:
-                raise ValueError(unknown(name, value, known))
+                raise ValueError(explain_unknown(name, value, known))
         if self.matmul == "onednn" and self.precision != "float32":
             raise ValueError(
                 f"matmul 'onednn' multiplies in float32, and precision is {self.precision!r}; "
@@ -132,7 +132,7 @@ class Record:
 
     def to_json(self) -> str:
         """Write as JSON; a number that is not finite becomes null."""
-        return json.dumps(_finite(asdict(self)), allow_nan=False)
+        return json.dumps(_replace_nonfinite(asdict(self)), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> "Record":
@@ -140,11 +140,11 @@ class Record:
         return cls(**json.loads(text))
 
 
-def _finite(value: Any) -> Any:
+def _replace_nonfinite(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _replace_nonfinite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_replace_nonfinite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -158,7 +158,7 @@ def loss_of(model: nn.Module, inputs: Inputs, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
-def objective(model: nn.Module, inputs: Inputs, targets: Tensor) -> tuple[Tensor, Tensor]:
+def compute_objective(model: nn.Module, inputs: Inputs, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Give the loss, which is recorded, and what is minimized: with an `auxiliary_loss`, if any."""
     loss = loss_of(model, inputs, targets)
     auxiliary = getattr(model, "auxiliary_loss", None)
@@ -166,7 +166,7 @@ def objective(model: nn.Module, inputs: Inputs, targets: Tensor) -> tuple[Tensor
     return loss, loss if extra is None else loss + extra
 
 
-def prepare(model: nn.Module, inputs: Inputs) -> None:
+def prepare_model(model: nn.Module, inputs: Inputs) -> None:
     """Let a model see the first batch before its first step, if it has `before_training`."""
     if (before_training := getattr(model, "before_training", None)) is not None:
         device = next(model.parameters()).device
@@ -185,12 +185,16 @@ def check_device(config: TrainConfig, model: nn.Module) -> None:
             "take float32, or bf16"
         )
     if config.matmul == "onednn":
-        reason = cpu_linear.missing() if device.type == "cpu" else f"the model is on {device.type}"
+        reason = (
+            cpu_linear.explain_missing()
+            if device.type == "cpu"
+            else f"the model is on {device.type}"
+        )
         if reason:
             raise ValueError(f"matmul 'onednn' is for CPUs whose torch has it, and {reason}")
 
 
-def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[Any]:
+def use_autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[Any]:
     """Let a forward pass multiply in bfloat16, if the config says so."""
     if config.precision != "bf16":
         return nullcontext()
@@ -198,7 +202,7 @@ def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManage
 
 
 @contextmanager
-def tf32(config: TrainConfig) -> Iterator[None]:
+def use_tf32(config: TrainConfig) -> Iterator[None]:
     """Let a GPU round what it multiplies to ten binary places, if the config says so."""
     if config.precision != "tf32":
         yield
@@ -235,20 +239,20 @@ class Steps(Protocol):
     models: Sequence[nn.Module]
     config: TrainConfig  # of several models, one of theirs: they compute alike
 
-    def put(self, number: int, batches: Sequence[Batch]) -> None:
+    def place_batches(self, number: int, batches: Sequence[Batch]) -> None:
         """Bring the batch of each model, and the learning rate, to their places."""
 
-    def look(self) -> None:
+    def compute_gradients(self) -> None:
         """Compute losses and, where they are finite, gradients."""
 
-    def going(self, number: int, watched: bool) -> Sequence[int]:
+    def note_losses(self, number: int, watched: bool) -> Sequence[int]:
         """Note the losses of a step; say which models go on, exactly if somebody watches them."""
         ...
 
-    def move(self) -> None:
+    def update_models(self) -> None:
         """Clip and update the models that go on, and run their own `after_step`."""
 
-    def history(self) -> list[list[float]]:
+    def list_losses(self) -> list[list[float]]:
         """Give each model's losses; what follows one that is not finite means nothing."""
         ...
 
@@ -265,43 +269,43 @@ class Step(Steps):
         self.loss = math.nan
         self.losses: list[float] = []
 
-    def put(self, number: int, batches: Sequence[Batch]) -> None:
+    def place_batches(self, number: int, batches: Sequence[Batch]) -> None:
         """Set the learning rate, and take the batch as it is."""
         self.inputs, self.targets = batches[0]
         for group in self.optimizer.param_groups:
             group["lr"] = self.config.lr_at(number)
 
-    def look(self) -> None:
+    def compute_gradients(self) -> None:
         """Compute the loss and, where it is finite, its gradients."""
         self.optimizer.zero_grad(set_to_none=True)
-        with self.autocast():
-            loss, minimized = objective(self.models[0], self.inputs, self.targets)
+        with self.use_autocast():
+            loss, minimized = compute_objective(self.models[0], self.inputs, self.targets)
         self.loss = loss.item()
         if math.isfinite(self.loss):
             minimized.backward()
 
-    def going(self, number: int, watched: bool) -> Sequence[int]:
+    def note_losses(self, number: int, watched: bool) -> Sequence[int]:
         """Note the loss; the model goes on where it is finite."""
         self.losses.append(self.loss)
         return (0,) if math.isfinite(self.loss) else ()
 
-    def move(self) -> None:
+    def update_models(self) -> None:
         """Clip, update, and run the model's own `after_step`."""
-        self.clip()
+        self.clip_gradients()
         self.optimizer.step()
         if self.after_step is not None:
             self.after_step()
 
-    def clip(self) -> None:
+    def clip_gradients(self) -> None:
         """Shorten the whole gradient to the norm that is allowed."""
         if self.config.clip is not None:
             nn.utils.clip_grad_norm_(self.models[0].parameters(), self.config.clip)
 
-    def autocast(self) -> AbstractContextManager[Any]:
+    def use_autocast(self) -> AbstractContextManager[Any]:
         """Let a forward pass multiply as the config says."""
-        return autocast(self.config, next(self.models[0].parameters()).device)
+        return use_autocast(self.config, next(self.models[0].parameters()).device)
 
-    def history(self) -> list[list[float]]:
+    def list_losses(self) -> list[list[float]]:
         """Give the losses of the one model."""
         return [self.losses]
 
@@ -316,22 +320,22 @@ def take_steps(
 
     It ends early, before an update, where no model has a finite loss.
     """
-    watching = [[one for one in group if _watches(one)] for group in observers]
+    watching = [[one for one in group if _watches_backward(one)] for group in observers]
     for number in numbers:
-        step.put(number, next(batches))
-        with tf32(step.config):
-            step.look()
-        rows = step.going(number, any(watching))
+        step.place_batches(number, next(batches))
+        with use_tf32(step.config):
+            step.compute_gradients()
+        rows = step.note_losses(number, any(watching))
         if not rows:
             return
         for row in rows:
             for observer in watching[row]:
                 observer.after_backward(number, step.models[row])
-        step.move()
+        step.update_models()
         yield number
 
 
-def _watches(observer: Observer) -> bool:
+def _watches_backward(observer: Observer) -> bool:
     return type(observer).after_backward is not Observer.after_backward
 
 
@@ -366,7 +370,7 @@ def train(
             "gives them: corpus.train(seed)"
         )
     check_device(config, model)
-    fused = fusing(model) if kernels and on_gpu(model) else nullcontext("formulas")
+    fused = fuse_temporarily(model) if kernels and on_gpu(model) else nullcontext("formulas")
     linear = cpu_linear.by_onednn(model) if config.matmul == "onednn" else nullcontext("default")
     with fused as norms, linear as matmul:
         (record,) = train_models(
@@ -397,24 +401,24 @@ def train_models(
     """
     steps = configs[0].steps
     origin = {"precision": configs[0].precision, **origin}
-    records = [Record([], steps, provenance=provenance(model) | origin) for model in models]
+    records = [Record([], steps, provenance=collect_provenance(model) | origin) for model in models]
     for model, group in zip(models, observers, strict=True):
         for observer in group:
             observer.start(model)
         model.train()
     sizes: list[list[int]] = []  # predictions of each batch that was drawn
-    batches = _drawn(streams, sizes)
+    batches = _draw_batches(streams, sizes)
     wall, cpu = time.perf_counter(), time.process_time()
     first = next(batches)
     for model, (inputs, _) in zip(models, first, strict=True):
-        prepare(model, inputs)
+        prepare_model(model, inputs)
     step = make(first)
     numbers = tqdm(range(steps), "train", disable=not progress, delay=3, leave=False)
     for _ in take_steps(step, numbers, chain([first], batches), observers):
         pass
-    losses = step.history()  # waits for a GPU
+    losses = step.list_losses()  # waits for a GPU
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    taken = [_finish(record, found) for record, found in zip(records, losses, strict=True)]
+    taken = [_finish_record(record, found) for record, found in zip(records, losses, strict=True)]
     for row, (record, model) in enumerate(zip(records, models, strict=True)):
         share = taken[row] / sum(taken)
         record.seconds = wall * share
@@ -429,7 +433,7 @@ def train_models(
     return records
 
 
-def _finish(record: Record, losses: list[float]) -> int:
+def _finish_record(record: Record, losses: list[float]) -> int:
     """Cut losses at the first that is not finite; give the steps that were taken, it included."""
     record.losses = list(takewhile(math.isfinite, losses))
     if len(record.losses) < record.steps:
@@ -437,14 +441,16 @@ def _finish(record: Record, losses: list[float]) -> int:
     return min(len(record.losses) + 1, record.steps)
 
 
-def _drawn(streams: Sequence[Iterable[Batch]], sizes: list[list[int]]) -> Iterator[list[Batch]]:
+def _draw_batches(
+    streams: Sequence[Iterable[Batch]], sizes: list[list[int]]
+) -> Iterator[list[Batch]]:
     """Draw a batch from every stream; note how many predictions each asks for."""
-    for batches in zip(*map(_checked, streams), strict=True):
+    for batches in zip(*map(_check_batches, streams), strict=True):
         sizes.append([targets.numel() for _, targets in batches])
         yield list(batches)
 
 
-def _checked(batches: Iterable[Batch]) -> Iterator[Batch]:
+def _check_batches(batches: Iterable[Batch]) -> Iterator[Batch]:
     """Refuse empty batches, and a stream that ends before the steps do."""
     step = -1
     for step, (inputs, targets) in enumerate(batches):

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def unknown(what: str, name: object, known: Iterable[str]) -> str:
+def explain_unknown(what: str, name: object, known: Iterable[str]) -> str:
     """Write the message of the error, as in "unknown norm 'rsm'; did you mean 'rms'? Else …"."""
     names = list(dict.fromkeys(known))
     near = get_close_matches(str(name), names, 1)

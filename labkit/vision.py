@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from labkit.norms import BatchNorm, GroupNorm
 from labkit.placements import Highway, Place, ResNetV1, ResNetV2, Step
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 # A norm for images: channels on axis 1, space after it. Over all channels and all of space,
 # LayerNorm is GroupNorm with one group, and InstanceNorm with as many groups as channels.
@@ -42,7 +42,7 @@ class _ImageConfig:
 
     def __post_init__(self) -> None:
         if self.norm not in CHANNEL_NORMS:
-            raise ValueError(unknown("norm", self.norm, CHANNEL_NORMS))
+            raise ValueError(explain_unknown("norm", self.norm, CHANNEL_NORMS))
         for field in ("width", "depth", "groups", "classes"):
             if getattr(self, field) < 1:
                 raise ValueError(f"{field} must be at least 1, got {getattr(self, field)}")
@@ -93,7 +93,7 @@ class CNNConfig(_ImageConfig):
         super().__post_init__()
         if self.residual not in (None, *RESIDUALS):
             raise ValueError(
-                unknown("residual design", self.residual, RESIDUALS)
+                explain_unknown("residual design", self.residual, RESIDUALS)
                 + ", or None for a plain network"
             )
 

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from labkit.context import Context, normalize
-from labkit.init import initialize
+from labkit.context import Context, apply_norm
+from labkit.init import initialize_model
 from labkit.model import ModelConfig
 from labkit.model.block import Block, norm_of
 
@@ -85,7 +85,7 @@ class ViT(nn.Module):
         self.blocks = nn.ModuleList(Block(stack, i) for i in range(config.depth))
         self.final_norm = norm_of(stack)
         self.output = nn.Linear(config.dim, config.classes)
-        initialize(self, stack.init_name, dim=config.dim, decoder=0, encoder=config.depth)
+        initialize_model(self, stack.init_name, dim=config.dim, decoder=0, encoder=config.depth)
 
     def embed(self, images: Float[Tensor, "batch 1 height width"]) -> Tensor:
         """Cut images into patches and place each in the stream: (batch, patches, dim)."""
@@ -103,4 +103,4 @@ class ViT(nn.Module):
         x, context = self.embed(images), Context()
         for block in self.blocks:
             x = block(x, context)
-        return self.output(normalize(self.final_norm, x, context).mean(dim=1))
+        return self.output(apply_norm(self.final_norm, x, context).mean(dim=1))

@@ -82,7 +82,7 @@ def main(path: Path) -> None:
     """Go through the scenarios."""
     import torch
 
-    from labkit.scale.start import train
+    from labkit.scale.start import train_run
 
     torch.set_num_threads(1)
     rank, results = int(os.environ["RANK"]), {}
@@ -94,7 +94,7 @@ def main(path: Path) -> None:
             kill_in_save(scenario["kill"])
         try:
             resume = scenario.get("resume", False)
-            ended = train(scenario["given"], resume, say=lambda text: None)
+            ended = train_run(scenario["given"], resume, say=lambda text: None)
             result = {"reason": ended.reason, "steps": ended.steps}
         except ValueError as error:
             result = {"error": str(error)}

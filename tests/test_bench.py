@@ -9,7 +9,7 @@ from press import cli
 
 
 def test_the_table_of_norms_has_a_line_for_each_norm(capsys):
-    bench.norms(turns=2, sizes=((64, 256),))
+    bench.benchmark_norms(turns=2, sizes=((64, 256),))
     printed = capsys.readouterr().out
     for name in NORMS:
         line = f"{name} (64, 256){' torch' if name in bench.TORCH else ''} "
@@ -24,11 +24,11 @@ def test_the_rival_of_a_norm_that_torch_lacks_is_its_own_formula(name):
     if name == "prep-batch":
         norm(x)  # then λ is a half
     # sums in another order
-    torch.testing.assert_close(bench.formula(name, norm)(x), norm(x), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(bench.build_formula(name, norm)(x), norm(x), rtol=1e-5, atol=1e-5)
 
 
 def test_the_table_of_training_has_a_line_for_each_model(capsys):
-    bench.training(turns=2, steps=1, widths=(16, 96), depth=1, batch=2, context=8)
+    bench.benchmark_training(turns=2, steps=1, widths=(16, 96), depth=1, batch=2, context=8)
     *_, names, narrow, wide = capsys.readouterr().out.splitlines()
     assert names.split()[:3] == ["labkit", "by", "hand"]
     columns = 2 + 1 + 3 * (len(names.split()) - 2)  # width, its number; ms; three ratios a loop

@@ -10,7 +10,7 @@ from torch import nn
 
 from labkit.convert import convert
 from labkit.convert.fill import ChannelsFirst
-from labkit.convert.read import read
+from labkit.convert.read import read_norm
 from labkit.norms import NORMS, make_norm
 from labkit.norms.layer_norm import LayerNorm
 from labkit.norms.rms_norm import RMSNorm
@@ -122,7 +122,7 @@ FOREIGN = {
 @pytest.mark.parametrize(("module", "name"), FOREIGN, ids=lambda part: part)
 def test_a_foreign_norm_is_known_by_what_it_computes(module, name):
     norm = draw(getattr(hf(module), name)(16))
-    found = read(norm)
+    found = read_norm(norm)
     assert (found.key, found.start) == FOREIGN[module, name]
     x = 0.01 * torch.randn(3, 5, 16)  # small, so that a wrong eps shows
     model = nn.Sequential(norm)
@@ -144,7 +144,7 @@ def test_the_norms_of_x_transformers_are_known_too():
 def test_reading_a_norm_leaves_it_and_the_random_state_alone():
     norm = draw(hf("gemma").GemmaRMSNorm(8))
     weight, state = norm.weight.clone(), torch.get_rng_state()
-    read(norm)
+    read_norm(norm)
     assert torch.equal(norm.weight, weight) and torch.equal(torch.get_rng_state(), state)
 
 
@@ -301,5 +301,5 @@ class HiddenEps(nn.Module):
 
 
 def test_an_eps_is_read_off_small_rows_where_it_has_no_known_name():
-    found = read(HiddenEps())
+    found = read_norm(HiddenEps())
     assert (found.key, found.gain, found.eps) == ("rms", "g", 1e-8)

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from labkit.corpora import CORPORA, Digits, Markov, Text
-from labkit.corpora.markov import entropy_rate, stationary, transition_table
-from labkit.corpora.text import VOCABULARY, _splits, decode, encode, split_of
+from labkit.corpora.markov import entropy_rate, find_stationary, transition_table
+from labkit.corpora.text import VOCABULARY, _load_splits, decode_tokens, encode_text, split_of
 
 SMALL = {
     "text": Text(batch=3, time=8),
@@ -48,31 +48,35 @@ def test_the_target_is_the_next_token(name):
 
 def test_text_goes_there_and_back():
     assert len(VOCABULARY) == 96
-    assert decode(encode("We, the\npeople: 1790")) == "We, the\npeople: 1790"
-    assert decode(encode("“don’t—stop” caf\u00e9 §")) == '"don\'t-stop" cafe '
+    assert decode_tokens(encode_text("We, the\npeople: 1790")) == "We, the\npeople: 1790"
+    assert decode_tokens(encode_text("“don’t—stop” caf\u00e9 §")) == '"don\'t-stop" cafe '
 
 
 def test_years_are_held_out_whole():
-    years = {split: {y for y in range(1790, 2030) if split_of(y) == split} for split in _splits()}
+    years = {
+        split: {y for y in range(1790, 2030) if split_of(y) == split} for split in _load_splits()
+    }
     assert not years["train"] & years["test"] and not years["validation"] & years["test"]
-    assert {split: len(tokens) > 10**6 for split, tokens in _splits().items()} == {
+    assert {split: len(tokens) > 10**6 for split, tokens in _load_splits().items()} == {
         "train": True,
         "validation": True,
         "test": True,
     }
     # Washington's first address, of 1790, is test; its opening words are not in the training text
-    opening = encode("I embrace with great satisfaction the opportunity which now presents itself")
-    assert _contains(_splits()["test"], opening)
-    assert not _contains(_splits()["train"], opening)
+    opening = encode_text(
+        "I embrace with great satisfaction the opportunity which now presents itself"
+    )
+    assert _contains(_load_splits()["test"], opening)
+    assert not _contains(_load_splits()["train"], opening)
 
 
 def _contains(text: torch.Tensor, part: torch.Tensor) -> bool:
-    return decode(part) in decode(text)
+    return decode_tokens(part) in decode_tokens(text)
 
 
 def test_neighbours_follow_one_another():
     inputs, _ = next(Text(batch=4, time=16, neighbours=True).load().train(3))
-    assert decode(inputs.flatten()) in decode(_splits()["train"])
+    assert decode_tokens(inputs.flatten()) in decode_tokens(_load_splits()["train"])
 
 
 def test_digits_are_split_once():
@@ -87,7 +91,7 @@ def test_digits_are_split_once():
 
 def test_the_stationary_distribution_stays():
     table = transition_table(5, 0.3, seed=1)
-    pairs = stationary(table)
+    pairs = find_stationary(table)
     assert pairs.sum().item() == pytest.approx(1, abs=1e-12)
     assert pairs.min() > 0
     after = torch.einsum("ab,abc->bc", pairs, table)

@@ -21,7 +21,7 @@ from labkit.experiments import Lab, courtesy
 from labkit.experiments.engines import make_engine, on_ray, processes, serial, task
 from labkit.experiments.replicates import Need, groups
 from labkit.experiments.store import Store
-from labkit.scale.parallel import processes as scale_processes
+from labkit.scale.parallel import join_processes as scale_processes
 from press.book import chapters, state
 from press.book.declared import list_excesses, sum_costs
 from press.book.job import Job
@@ -60,7 +60,7 @@ class Device:
 @pytest.fixture
 def device(monkeypatch):
     found = Device()
-    monkeypatch.setattr(share, "cuda", lambda: found)
+    monkeypatch.setattr(share, "find_cuda", lambda: found)
     return found
 
 
@@ -80,8 +80,8 @@ def give(monkeypatch, part: str) -> None:
 
 # -- the part ---------------------------------------------------------------------------------
 def test_without_a_word_nothing_is_limited(device):
-    assert share.fraction() is None and share.divided(4) is None
-    share.limit(share.fraction())
+    assert share.read_fraction() is None and share.divide_fraction(4) is None
+    share.limit_memory(share.read_fraction())
     assert device.limits == []
 
 
@@ -89,13 +89,13 @@ def test_without_a_word_nothing_is_limited(device):
 def test_a_part_that_is_none_is_refused_with_the_rule(monkeypatch, part):
     give(monkeypatch, part)
     with pytest.raises(ValueError, match="must be above 0 and at most 1; got"):
-        share.fraction()
+        share.read_fraction()
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4, 7])
 def test_all_processes_together_take_the_part_and_no_more(monkeypatch, workers):
     give(monkeypatch, "0.25")
-    each = share.divided(workers)
+    each = share.divide_fraction(workers)
     assert each is not None
     assert (workers + 1) * each == pytest.approx(0.25)  # the process over them is one more
 
@@ -103,18 +103,22 @@ def test_all_processes_together_take_the_part_and_no_more(monkeypatch, workers):
 def test_where_there_is_no_gpu_nothing_is_asked_of_one(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     give(monkeypatch, "0.5")
-    share.limit(share.fraction())
-    share.release()
-    assert share.cuda() is None and share.free() == 0.0 and share.held() == 0
+    share.limit_memory(share.read_fraction())
+    share.release_cache()
+    assert (
+        share.find_cuda() is None
+        and share.count_free_bytes() == 0.0
+        and share.count_held_bytes() == 0
+    )
 
 
 def test_a_gpu_that_nobody_used_is_not_woken(device):
     device.awake = False
-    share.release()
-    assert device.emptied == 0 and share.held() == 0
+    share.release_cache()
+    assert device.emptied == 0 and share.count_held_bytes() == 0
     device.awake = True
-    share.release()
-    assert device.emptied == 1 and share.held() == 3 * GIB
+    share.release_cache()
+    assert device.emptied == 1 and share.count_held_bytes() == 3 * GIB
 
 
 @pytest.mark.parametrize(
@@ -122,9 +126,9 @@ def test_a_gpu_that_nobody_used_is_not_woken(device):
 )
 def test_free_is_what_is_free_and_ours(device, monkeypatch, part, left, free):
     device.left = left * GIB
-    assert share.free() == left * GIB
+    assert share.count_free_bytes() == left * GIB
     give(monkeypatch, part)
-    assert share.free() == free * GIB
+    assert share.count_free_bytes() == free * GIB
 
 
 def test_as_many_runs_train_together_as_our_part_holds(device, monkeypatch):
@@ -283,7 +287,7 @@ def test_closing_a_lab_frees_and_says_what_is_left(device, monkeypatch, tmp_path
         print(bundle["text/plain"])
         facts.update(more)
 
-    monkeypatch.setattr("labkit.experiments.lab.publish", publish)
+    monkeypatch.setattr("labkit.experiments.lab.publish_bundle", publish)
     said = {"kernel": "1G", "run": "300M"}
     lab = Lab("x", size="book", seed=0, memory=said)
     lab.store.write_record(TINY, record(), peak_bytes=200 * 2**20)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from labkit.costs import CountOperations, cost_of
-from labkit.describe import describe, describe_norm
+from labkit.describe import describe_norm, describe_recipe
 from labkit.model import ModelConfig, Transformer
 from labkit.norms import NORMS, facts
 from labkit.placements import ALIASES, RECIPES
@@ -24,12 +24,12 @@ SMALL = ModelConfig(dim=16, depth=4, heads=2, context=8, vocab=11)
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_show_says_all_that_is_asked_of_it(name):
-    said = dict(describe(name, SMALL).rows)
+    said = dict(describe_recipe(name, SMALL).rows)
     for equation in RECIPES[name].equations:
         assert equation in said["equations"]
     assert said["final norm"] == ("yes" if RECIPES[name].final_norm else "no")
     assert "operations a token" in said["cost"] and "bytes a token" in said["cost"]
-    assert RECIPES[name].source in describe(name, SMALL).title
+    assert RECIPES[name].source in describe_recipe(name, SMALL).title
 
 
 def test_every_parameter_that_is_no_matrix_is_listed_once():
@@ -41,17 +41,17 @@ def test_every_parameter_that_is_no_matrix_is_listed_once():
             if isinstance(module, nn.Linear | nn.Embedding)
         }
         others = [path for path, _ in model.named_parameters() if path not in matrices]
-        listed = re.findall(r"^ *(\d+) × (\S+)", dict(describe(name, SMALL).rows)
+        listed = re.findall(r"^ *(\d+) × (\S+)", dict(describe_recipe(name, SMALL).rows)
                             .get("learnable", ""), re.M)  # fmt: skip
         assert sum(int(count) for count, _ in listed) == len(others), name
 
 
 def test_constants_and_stored_scales_are_shown_with_their_values():
     # (2 · 4)^(1/4) = 1.682; KEEL counts eight sublayers; nGPT stores 1/sqrt(16) for 0.05
-    assert "α = 1.682" in str(describe("deepnorm", SMALL))
-    assert "α = 1, 8" in str(describe("keel", SMALL))
-    assert "starts at 0.25 (used as 0.05)" in str(describe("ngpt", SMALL))
-    assert "ω = learned, starts at 1" in str(describe("admin", SMALL))
+    assert "α = 1.682" in str(describe_recipe("deepnorm", SMALL))
+    assert "α = 1, 8" in str(describe_recipe("keel", SMALL))
+    assert "starts at 0.25 (used as 0.05)" in str(describe_recipe("ngpt", SMALL))
+    assert "ω = learned, starts at 1" in str(describe_recipe("admin", SMALL))
 
 
 def test_operations_of_a_norm_are_those_of_its_formula():
@@ -115,8 +115,8 @@ def test_show_lists_and_refuses(capsys):
 
 
 def test_a_description_reads_well_in_a_notebook():
-    html = describe("hybrid*", SMALL)._repr_html_()
-    assert html.count("<tr>") == len(describe("hybrid*", SMALL).rows)
+    html = describe_recipe("hybrid*", SMALL)._repr_html_()
+    assert html.count("<tr>") == len(describe_recipe("hybrid*", SMALL).rows)
     assert "MHA_QKV" in html and "&" not in html.replace("&lt;", "").replace("&gt;", "").replace(
         "&amp;", ""
     ).replace("&#x27;", "")

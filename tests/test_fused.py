@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 import labkit.training
 from labkit.convert import convert
-from labkit.fused import fuse, fusing, norms, seam, unfuse
+from labkit.fused import fuse, fuse_temporarily, norms, seam, unfuse
 from labkit.model import ModelConfig
 from labkit.placements import RECIPES, PreNorm, recipe
 from labkit.training import TrainConfig, train
@@ -54,7 +54,7 @@ def calls(monkeypatch, *names: str) -> list[str]:
     """Write down which kernels are called, in their order."""
     seen: list[str] = []
     for name in names:
-        place = seam.kernels().add_norm if name == "sum_norm" else seam.kernels()
+        place = seam.get_kernels().add_norm if name == "sum_norm" else seam.get_kernels()
         real = getattr(place, name)
 
         def noted(*args, name=name, real=real, **kw):
@@ -219,7 +219,7 @@ def test_a_block_alone_is_linked_within():
 def test_fusing_for_a_while_leaves_what_was_fused_and_nothing_else():
     model = small("pre")
     fuse(model.final_norm)
-    with fusing(model):
+    with fuse_temporarily(model):
         assert isinstance(model.blocks[0].attention.norm, norms.FusedRMSNorm)
     assert isinstance(model.final_norm, norms.FusedRMSNorm)
     assert not isinstance(model.blocks[0].attention.norm, norms.FusedRMSNorm)
@@ -231,7 +231,7 @@ def test_a_fused_model_works_where_triton_is_missing(monkeypatch):
     y = model(t)
     fuse(model)
     monkeypatch.setattr(seam, "_package", None)
-    monkeypatch.setattr(seam, "missing", lambda: "Triton cannot be imported")
+    monkeypatch.setattr(seam, "explain_missing", lambda: "Triton cannot be imported")
     assert torch.equal(model(t), y)
 
 
@@ -327,7 +327,7 @@ def test_the_gradient_of_a_gradient_is_refused_with_the_way_out():
 
 
 def test_without_kernels_one_warning_says_why_and_formulas_work(monkeypatch):
-    monkeypatch.setattr(seam, "missing", lambda: "there is no CUDA device")
+    monkeypatch.setattr(seam, "explain_missing", lambda: "there is no CUDA device")
     model = small("pre")
     kinds = [type(m) for m in model.modules()]
     with pytest.warns(UserWarning, match="no CUDA device") as said:
@@ -371,6 +371,6 @@ def test_training_on_a_gpu_uses_the_kernels_and_the_record_says_so(monkeypatch):
 def test_a_model_fused_before_training_stays_fused():
     model = small("pre")
     fuse(model)
-    with fusing(model):
+    with fuse_temporarily(model):
         pass
     assert isinstance(model.final_norm, norms.FusedRMSNorm)

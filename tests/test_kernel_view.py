@@ -14,10 +14,10 @@ from labkit.kernel_view import (
     benches,
     compile_all,
     kernel_text,
-    program,
     recorded,
+    run_program,
     source_hash,
-    write,
+    write_record,
 )
 from tests.kernels.compiled import needs
 
@@ -61,7 +61,7 @@ def test_a_fresh_compile_agrees():
 @needs_triton
 def test_a_fresh_interpretation_counts_the_same_bytes():
     name = "layer_norm/64/4096/bf16"
-    (fresh,) = program("traffic", name, interpreted=True)
+    (fresh,) = run_program("traffic", name, interpreted=True)
     (kept,) = of(recorded()["interpreted"], "layer_norm/4096/bf16")
     assert [fresh[way] for way in ("forward", "backward")] == [
         kept[way] for way in ("forward", "backward")
@@ -80,15 +80,15 @@ def test_everything_recorded_is_found_again(monkeypatch):
 
     def faster(name: str, *words: str, **how) -> list[dict]:
         if name != "machine_code":
-            return program(name, *words, **how)
+            return run_program(name, *words, **how)
         capability, *settings = words
         jobs = [(int(capability), settings)]
         return [
             {k: v for k, v in row.items() if k != "capability"} for row in needs(jobs, "--recorded")
         ]
 
-    monkeypatch.setattr(kernel_view, "program", faster)
-    fresh = kernel_view.look()
+    monkeypatch.setattr(kernel_view, "run_program", faster)
+    fresh = kernel_view.measure_kernels()
     kept = recorded()
     assert fresh["compiled"] == kept["compiled"], AGAIN
     strip = [
@@ -116,7 +116,7 @@ def test_looking_needs_no_triton():
 
 def test_a_record_is_read_as_it_was_written(tmp_path):
     found = {"versions": {"triton": "1"}, "compiled": [{"n": 1}, {"n": 2}], "interpreted": []}
-    path = write(found, tmp_path / "kernels.json")
+    path = write_record(found, tmp_path / "kernels.json")
     assert recorded(path) == found
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from labkit.corpora import Digits, Markov, Text
-from labkit.corpora.ngrams import count, losses, ngram_loss, reference_lines
+from labkit.corpora.ngrams import compute_losses, count_ngrams, ngram_loss, reference_lines
 
 TEXT = "abracadabra banana cabana"
 WINDOWS = ("banabra", "cad nac", "zzzabra")  # z is no letter of the text
@@ -41,30 +41,32 @@ def rows(*texts):
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 def test_the_tables_follow_the_formula(order):
-    levels = count(rows(TEXT), order, 96)
-    assert losses(rows(*WINDOWS), levels)[-1] == pytest.approx(
+    levels = count_ngrams(rows(TEXT), order, 96)
+    assert compute_losses(rows(*WINDOWS), levels)[-1] == pytest.approx(
         by_hand(TEXT, WINDOWS, order, 96), rel=1e-12
     )
 
 
 def test_what_follows_a_context_has_probabilities_that_sum_to_one():
-    levels = count(rows(TEXT), 3, 96)
+    levels = count_ngrams(rows(TEXT), 3, 96)
     for context in ("ab", "nz", "zz"):
-        ends = [losses(rows(context + chr(32 + i)), levels)[-1] for i in range(96)]
-        first = losses(rows(context), levels)[-1]  # the loss of the context's own second letter
+        ends = [compute_losses(rows(context + chr(32 + i)), levels)[-1] for i in range(96)]
+        first = compute_losses(rows(context), levels)[
+            -1
+        ]  # the loss of the context's own second letter
         assert sum(math.exp(first - 2 * both) for both in ends) == pytest.approx(1, rel=1e-12)
 
 
 def test_a_text_that_is_read_in_parts_gives_the_same_counts(monkeypatch):
-    whole = count(rows(TEXT), 4, 96)
+    whole = count_ngrams(rows(TEXT), 4, 96)
     monkeypatch.setattr("labkit.corpora.ngrams._PART", 7)
-    for one, other in zip(whole, count(rows(TEXT), 4, 96), strict=True):
+    for one, other in zip(whole, count_ngrams(rows(TEXT), 4, 96), strict=True):
         assert np.array_equal(one.counts, other.counts)
         assert np.array_equal(one.longer, other.longer)
 
 
 def test_no_n_gram_reaches_from_one_window_into_the_next():
-    apart, joined = count(rows("ab", "cd"), 2, 96), count(rows("abcd"), 2, 96)
+    apart, joined = count_ngrams(rows("ab", "cd"), 2, 96), count_ngrams(rows("abcd"), 2, 96)
     assert apart[1].counts.sum() == 2 and joined[1].counts.sum() == 3
 
 

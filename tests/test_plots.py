@@ -19,11 +19,11 @@ from PIL import Image
 from labkit import plots
 from labkit.norms import NORMS
 from labkit.placements import RECIPES
-from labkit.plots.alt import number, trend
+from labkit.plots.alt import describe_trend, format_number
 from labkit.plots.looks import COLOURS, LOOKS, SPARE_MARKERS
 from labkit.plots.runs import running_mean
 from labkit.plots.series import mean_and_half
-from labkit.plots.style import HAIR, INK, QUIET, contrast
+from labkit.plots.style import HAIR, INK, QUIET, measure_contrast
 
 ACCURACY = {
     "batch": {2: [0.47, 0.5, 0.46], 8: [0.97, 0.98, 0.97], 128: [0.98, 0.98, 0.99]},
@@ -123,9 +123,9 @@ def test_every_function_that_draws_is_tried_here():
         "Slider",
         "Table",
         "explore",
-        "frames",
-        "look",
-        "looks",
+        "show_frames",
+        "choose_look",
+        "choose_looks",
         "table",
     }
     assert set(PICTURES) == set(plots.__all__) - others
@@ -235,7 +235,7 @@ def test_a_saved_figure_is_the_same_each_time(tmp_path, ending):
 
 def test_all_methods_have_looks_of_their_own():
     names = sorted({*NORMS, *RECIPES, *LOOKS, "my-norm", "her-norm"})
-    chosen = plots.looks(names)
+    chosen = plots.choose_looks(names)
     aliases = {"hybridnorm", "post-norm", "pre-norm", "qkv-post"}
     distinct = [chosen[name] for name in names if name not in aliases]
     assert len({(look.marker, look.dash) for look in distinct}) == len(distinct)
@@ -243,15 +243,18 @@ def test_all_methods_have_looks_of_their_own():
 
 
 def test_a_method_looks_the_same_in_every_figure():
-    alone, together = plots.look("rms"), plots.looks(["a", "layer", "rms", "b"])["rms"]
+    alone, together = (
+        plots.choose_look("rms"),
+        plots.choose_looks(["a", "layer", "rms", "b"])["rms"],
+    )
     assert alone == together
-    assert plots.look("my-norm") == plots.looks(["layer", "my-norm"])["my-norm"]
-    assert plots.look("my-norm").marker in SPARE_MARKERS
-    assert plots.look("LayerNorm") == plots.look("layer")
+    assert plots.choose_look("my-norm") == plots.choose_looks(["layer", "my-norm"])["my-norm"]
+    assert plots.choose_look("my-norm").marker in SPARE_MARKERS
+    assert plots.choose_look("LayerNorm") == plots.choose_look("layer")
 
 
 def test_variants_of_a_method_share_its_colour():
-    chosen = plots.looks(["post", "post, warm-up 100", "post (no warm-up)", "layer 3"])
+    chosen = plots.choose_looks(["post", "post, warm-up 100", "post (no warm-up)", "layer 3"])
     colours = [look.colour for look in chosen.values()]
     assert colours[0] == colours[1] == colours[2]
     assert len({(look.marker, look.dash) for look in chosen.values()}) == 4
@@ -259,8 +262,8 @@ def test_variants_of_a_method_share_its_colour():
 
 
 def test_colours_are_readable_on_white():
-    assert min(map(contrast, (*COLOURS.values(), INK, QUIET))) >= 4.5
-    assert contrast("black") == pytest.approx(21) and contrast(HAIR) < 2
+    assert min(map(measure_contrast, (*COLOURS.values(), INK, QUIET))) >= 4.5
+    assert measure_contrast("black") == pytest.approx(21) and measure_contrast(HAIR) < 2
 
 
 # What the eyes of 8 % of men make of a colour: Machado et al. 2009, severity 1, linear RGB.
@@ -381,9 +384,15 @@ def test_the_running_mean_looks_back_only():
 
 
 def test_sentences_say_first_last_and_extreme():
-    assert trend("pre", [1, 2, 3], [5, 1, 4]) == "pre falls from 5 at 1 to 4 at 3, lowest 1 at 2"
-    assert trend("pre", [1, 2], [1, 3], "at step") == "pre rises from 1 at step 1 to 3 at step 2"
-    assert [number(v) for v in (0.98234, 1234.5, 6.6e10, 3e-4, None)] == [
+    assert (
+        describe_trend("pre", [1, 2, 3], [5, 1, 4])
+        == "pre falls from 5 at 1 to 4 at 3, lowest 1 at 2"
+    )
+    assert (
+        describe_trend("pre", [1, 2], [1, 3], "at step")
+        == "pre rises from 1 at step 1 to 3 at step 2"
+    )
+    assert [format_number(v) for v in (0.98234, 1234.5, 6.6e10, 3e-4, None)] == [
         "0.982", "1230", "6.6e10", "0.0003", "diverged",
     ]  # fmt: skip
 
@@ -392,7 +401,7 @@ def slider(**more):
     parts = {}
     for i, key in enumerate(("a<b", "c")):
         parts[key] = plots.Figure(accuracy().fig, f'Frame "{key}", {i}.', "Look.", [i])
-    return plots.frames(parts, "norms", label="norm", **more)
+    return plots.show_frames(parts, "norms", label="norm", **more)
 
 
 def test_a_slider_shows_every_frame_without_a_kernel():
@@ -412,15 +421,15 @@ def test_a_slider_shows_every_frame_without_a_kernel():
 
 def test_a_slider_refuses_what_does_not_fit():
     with pytest.raises(ValueError, match="at least one figure"):
-        plots.frames({}, "a")
+        plots.show_frames({}, "a")
     with pytest.raises(ValueError, match="made of a-z"):
-        plots.frames({"a": accuracy()}, 'x" onload="')
+        plots.show_frames({"a": accuracy()}, 'x" onload="')
     noise = np.random.default_rng(0)
     fig = plt.figure(figsize=(6.4, 4))
     fig.figimage(noise.random((440, 704, 3)))
     big = plots.Figure(fig, "Noise, 1.", "c", [1])
     with pytest.raises(ValueError, match="at most 300 kB"):
-        plots.frames({"a": big, "b": big}, "noise")
+        plots.show_frames({"a": big, "b": big}, "noise")
 
 
 def test_what_can_be_explored_is_a_slider_on_the_site_and_a_widget_in_jupyterlab(monkeypatch):
@@ -484,7 +493,9 @@ def test_another_process_draws_the_same_bytes(tmp_path):
 
 
 def test_variants_of_one_method_differ_in_their_dashes():
-    chosen = plots.looks(["post", "post, warm-up", "pre", "pre, warm-up", "pre, no final norm"])
+    chosen = plots.choose_looks(
+        ["post", "post, warm-up", "pre", "pre, warm-up", "pre, no final norm"]
+    )
     assert chosen["post"].colour == chosen["post, warm-up"].colour
     for method in ("post", "pre"):
         dashes = [look.dash for name, look in chosen.items() if name.startswith(method)]

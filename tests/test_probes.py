@@ -12,9 +12,9 @@ from labkit.corpora import Digits, Text
 from labkit.probes import (
     PROBES,
     Evaluate,
-    leakage,
     make_probe,
     mean_fluctuation,
+    measure_leakage,
     removal_cost,
     residual_rms,
     residual_streams,
@@ -108,7 +108,7 @@ def test_leakage_is_zero_for_layer_norm_and_not_for_batch_norm():
         torch.manual_seed(0)
         model = Transformer(ModelConfig(dim=16, depth=2, heads=2, context=16, norm=norm))
         with torch.no_grad():
-            seen = leakage(model, BATCH)
+            seen = measure_leakage(model, BATCH)
         # the same arithmetic on the same rows; matrix products may differ in the last bits
         assert all((value > 1e-4) is leaks for value in seen.values())
 

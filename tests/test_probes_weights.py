@@ -5,7 +5,15 @@ import torch
 
 from labkit.corpora import Markov
 from labkit.model import ModelConfig, Transformer
-from labkit.probes import PROBES, condition, conditions, lengths, make_probe, sphere_scales, weights
+from labkit.probes import (
+    PROBES,
+    compute_condition,
+    compute_conditions,
+    lengths,
+    make_probe,
+    measure_weights,
+    sphere_scales,
+)
 from labkit.training import TrainConfig, train
 
 CORPUS = Markov(batch=2, time=8, symbols=11).load()
@@ -20,19 +28,19 @@ def make(recipe="ngpt"):
 
 def test_the_condition_of_known_matrices():
     turn = torch.linalg.qr(torch.randn(6, 6, dtype=torch.float64)).Q
-    assert condition(turn) == pytest.approx(1, abs=1e-12)
-    assert condition(turn @ torch.diag(torch.arange(1.0, 7.0).double())) == pytest.approx(6)
-    assert condition(torch.tensor([[3.0, 0.0, 0.0], [0.0, 1.0, 0.0]])) == pytest.approx(3)
-    assert condition(torch.ones(2, 2).double()) > 1e15
+    assert compute_condition(turn) == pytest.approx(1, abs=1e-12)
+    assert compute_condition(turn @ torch.diag(torch.arange(1.0, 7.0).double())) == pytest.approx(6)
+    assert compute_condition(torch.tensor([[3.0, 0.0, 0.0], [0.0, 1.0, 0.0]])) == pytest.approx(3)
+    assert compute_condition(torch.ones(2, 2).double()) > 1e15
 
 
 def test_conditions_come_by_kind_and_block():
-    found = conditions(make())
+    found = compute_conditions(make())
     assert set(found) == {"q", "k", "v", "out", "gate", "up", "down"}
     assert all(len(values) == 2 for values in found.values())
     model = make()
     weight = model.blocks[1].attention.sublayer.k.weight
-    assert found["k"][1] == pytest.approx(condition(weight))
+    assert found["k"][1] == pytest.approx(compute_condition(weight))
 
 
 def test_lengths_run_along_the_streams_axis():
@@ -47,7 +55,7 @@ def test_lengths_run_along_the_streams_axis():
 
 
 def test_weights_of_ngpt_have_length_one_and_others_scatter():
-    on, off = weights(make(), BATCH), weights(make("pre"), BATCH)
+    on, off = measure_weights(make(), BATCH), measure_weights(make("pre"), BATCH)
     assert on["off"] < 1e-6 and on["spread"]["blocks"] < 1e-6
     assert off["off"] > 0.1 and off["spread"]["embedding"] > 0.05
     assert on["embedding"] == sorted(on["embedding"]) and len(on["output"]) == 11

@@ -25,7 +25,7 @@ from labkit.experiments.records import FIRST, Records, compute_checksum, from_ro
 from labkit.experiments.replay import OPENING, WHOLE, Replay, replay_run, retrain_run
 from labkit.experiments.run import execute_run
 from labkit.model import ModelConfig
-from labkit.provenance import provenance
+from labkit.provenance import collect_provenance
 from labkit.training import TrainConfig
 from press.book import asked, build, chapters, replaying, replays
 from press.book.chapters import Chapter
@@ -356,7 +356,7 @@ def _get(value: Any, names: list[str]) -> Any:
 def here(row: Row) -> Row:
     """Give a row as this machine would write it: on another kind, digits differ anyway."""
     there = row["provenance"]
-    if all(there[name] == provenance()[name] for name in ("cpu", "torch")):
+    if all(there[name] == collect_provenance()[name] for name in ("cpu", "torch")):
         return row
     run = Run.from_dict(row["run"])
     return to_row(run, execute_run(run), row["at"])

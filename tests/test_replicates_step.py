@@ -66,10 +66,10 @@ def test_a_step_asks_no_tensor_what_it_holds_and_moves_none(model):
     step = step_of(model)
     before = places(step)
     for i in range(2):
-        step.put(i, batches(seed=i))
+        step.place_batches(i, batches(seed=i))
         with Asked():
-            step.look()
-            step.move()
+            step.compute_gradients()
+            step.update_models()
     assert places(step) == before
     assert step.losses.isfinite().all() and step.alive.all()
 
@@ -122,12 +122,12 @@ def masked_step():
 @pytest.mark.parametrize("name", SPOILT)
 def test_a_batch_of_other_parts_or_shapes_is_refused(masked_step, name):
     good = masked()
-    masked_step.put(0, good)
+    masked_step.place_batches(0, good)
     assert torch.equal(masked_step.inputs[2], torch.stack([x for (_, _, x), _ in good]))
     torn = [SPOILT[name](x, mask, y) for (x, _, mask), y in good]
     said = "have the same parts at every step, but one has"
     with pytest.raises(NotTogether, match=said):  # a later step, in every row
-        masked_step.put(1, torn)
+        masked_step.place_batches(1, torn)
     with pytest.raises(NotTogether, match=said):  # the first step, in one row
         Step(masked_step.stack, [TRAIN] * 3, [0.1] * 3, [good[0], torn[1], good[2]])
 
@@ -142,8 +142,8 @@ def test_training_ends_where_a_mask_does():
 
 def test_the_models_are_rows_of_the_stack():
     step = step_of(replace(MODEL, norm="batch", tie=True))
-    step.put(0, batches())
-    step.look()
+    step.place_batches(0, batches())
+    step.compute_gradients()
     for row, model in enumerate(step.stack.models):
         for name, parameter in model.named_parameters():
             assert torch.equal(parameter, step.stack.parameters[name][row])
@@ -154,7 +154,7 @@ def test_the_models_are_rows_of_the_stack():
         slopes = torch.autograd.grad(loss, list(alone.parameters()))
         for parameter, slope in zip(alone.parameters(), slopes, strict=True):
             torch.testing.assert_close(parameter.grad, slope, rtol=1e-4, atol=1e-6)
-    step.move()
+    step.update_models()
     moved = step.stack.models[1].get_parameter("output.weight")
     assert torch.equal(moved, step.stack.parameters["embedding.weight"][1])
 
@@ -331,9 +331,9 @@ def test_a_graph_trains_as_the_call_does(model):
     move = Captured(recorded.move, torch.device("cuda"))
     for i in range(TRAIN.steps):
         for step in (plain, recorded):
-            step.put(i, batches(seed=i))
-        plain.look()
-        plain.move()
+            step.place_batches(i, batches(seed=i))
+        plain.compute_gradients()
+        plain.update_models()
         look()
         move()
         torch.testing.assert_close(recorded.losses, plain.losses, rtol=1e-4, atol=1e-5)

@@ -24,10 +24,10 @@ from labkit.placements import RECIPES
 from labkit.scale import checkpoint, parallel, start
 from labkit.scale.config import FREE, ScaleConfig
 from labkit.scale.parallel import Group
-from labkit.scale.plan import estimate, settle
+from labkit.scale.plan import estimate_memory, settle_plan
 from labkit.scale.sampler import Sampler
 from labkit.scale.shards import open_shards
-from labkit.scale.sizes import SIZES, model_config, parameters, size
+from labkit.scale.sizes import SIZES, count_parameters, find_size, model_config
 from labkit.training import loss_of
 from press import cli
 
@@ -46,7 +46,7 @@ def big(tokens, tmp_path):
     def go(name: str = "run", resume: bool = False, **given):
         out = tmp_path / name
         settings = given if resume else {"data": str(tokens), **QUICK, **given}
-        go.outcome = start.train({"out": str(out), **settings}, resume, say=said.append)
+        go.outcome = start.train_run({"out": str(out), **settings}, resume, say=said.append)
         return out
 
     go.said = said = []
@@ -59,7 +59,7 @@ def big(tokens, tmp_path):
 
 @pytest.mark.parametrize("name", [name for name in SIZES if name != "tiny"])
 def test_a_size_is_what_its_name_says(name):
-    count = parameters(model_config(name, "hybrid*", "rms", size(name).vocab))
+    count = count_parameters(model_config(name, "hybrid*", "rms", find_size(name).vocab))
     promised = float(name[:-1]) * {"M": 1e6, "B": 1e9}[name[-1]]
     assert count == pytest.approx(promised, rel=0.02)
 
@@ -70,15 +70,15 @@ def test_the_smallest_model_of_the_paper_is_counted_by_hand():
     block = attention + 3 * d * hidden + d
     first = d  # Pre-Norm before the first attention
     config = model_config("151M", "hybrid*", "rms", vocab)
-    assert parameters(config) == vocab * d + blocks * block + first + d
+    assert count_parameters(config) == vocab * d + blocks * block + first + d
 
 
 @pytest.mark.slow
 def test_every_recipe_has_every_size_and_an_estimate():
     for recipe in RECIPES:
         config = replace(model_config("tiny", recipe, "rms", 257, 16), depth=2)
-        assert parameters(config) > 0
-        assert estimate(config, 1, 2, half=False).activations
+        assert count_parameters(config) > 0
+        assert estimate_memory(config, 1, 2, half=False).activations
 
 
 def test_the_estimate_of_activations_is_what_a_pass_keeps():
@@ -88,10 +88,10 @@ def test_the_estimate_of_activations_is_what_a_pass_keeps():
         model = config.build()
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
             kept = kept_bytes(partial(loss_of, model, tokens, tokens), model.parameters())
-        assert estimate(config, 0, 3, half).activations == kept
-    assert estimate(config, 600, 3, False, shards=2).states == 16 * 600 / 2
+        assert estimate_memory(config, 0, 3, half).activations == kept
+    assert estimate_memory(config, 600, 3, False, shards=2).states == 16 * 600 / 2
     power = model_config("tiny", "pre", "power", 64, 32)
-    assert "unknown" in str(estimate(power, 600, 3, False))
+    assert "unknown" in str(estimate_memory(power, 600, 3, False))
 
 
 def test_what_a_pass_keeps_is_counted_by_hand():
@@ -147,11 +147,11 @@ def test_settings_that_contradict_one_another_are_refused(big, monkeypatch, opti
 )
 def test_a_step_is_divided_without_rest(tokens, options, world, divided):
     config = ScaleConfig(data=str(tokens), out="x", precision="float32", **{**QUICK, **options})
-    plan = settle(config, Group(0, world, torch.device("cpu")), open_shards(tokens))
+    plan = settle_plan(config, Group(0, world, torch.device("cpu")), open_shards(tokens))
     assert (plan.micro_batch, plan.accumulate) == divided
     assert plan.tokens_per_step == 8 * 16 == world * plan.micro_batch * plan.accumulate * 16
     with pytest.raises(ValueError, match=r"--batch \(8 sequences\) must be a multiple of the 3"):
-        settle(config, Group(0, 3, torch.device("cpu")), open_shards(tokens))
+        settle_plan(config, Group(0, 3, torch.device("cpu")), open_shards(tokens))
 
 
 def test_the_command_says_what_is_missing_and_exits_with_2(capsys, tokens, tmp_path):
@@ -182,7 +182,7 @@ def test_a_big_run_is_the_training_of_the_chapters_on_the_same_batches(big, toke
     config = ScaleConfig(data=str(tokens), out="x", **{**QUICK, "steps": 6, "clip": 0.5})
     torch.manual_seed(0)
     sampler = Sampler(open_shards(tokens).splits["train"], 16, 0)
-    batches = (sampler.batch(step, 8) for step in itertools.count())
+    batches = (sampler.read_batch(step, 8) for step in itertools.count())
     record = train(config.model(32).build(), batches, config.training(), progress=False)
     assert losses(out) == record.losses
     assert losses(out)[-1] < losses(out)[0]
@@ -201,7 +201,7 @@ def test_the_log_and_the_plan_say_what_was_done(big):
     assert looked[1]["validation_loss"] < looked[0]["validation_loss"]
     assert looked[0]["residual_rms"] > 0.5
     plan = "\n".join(big.said)
-    count = parameters(model_config("tiny", "pre", "rms", 32, 16))
+    count = count_parameters(model_config("tiny", "pre", "rms", 32, 16))
     for words in (
         f"{count:,}",
         "128 tokens = 8 sequences × 16",
@@ -226,7 +226,7 @@ def test_bfloat16_computes_in_half_and_keeps_float32_weights(big):
     assert losses(out) != losses(wide)
     # three significant digits in each product
     assert losses(out) == pytest.approx(losses(wide), rel=0.02)
-    kept = load_file(checkpoint.steps(out / "checkpoints")[-1] / "model.safetensors")
+    kept = load_file(checkpoint.list_checkpoints(out / "checkpoints")[-1] / "model.safetensors")
     assert {value.dtype for value in kept.values()} == {torch.float32}
 
 
@@ -237,7 +237,7 @@ def test_a_loss_that_is_not_finite_is_a_result(big, save_every):
     at = big.outcome.diverged_at
     assert big.outcome.reason == "diverged" and 0 < at < 20 and "is not finite" in str(big.outcome)
     assert len(losses(out)) == at and read_log(out)[-1] == {"diverged_at": at}
-    state = checkpoint.read_state(checkpoint.steps(out / "checkpoints")[-1])
+    state = checkpoint.read_state(checkpoint.list_checkpoints(out / "checkpoints")[-1])
     assert (state["step"], state["diverged_at"]) == (at, at)
     assert big(resume=True) == out and big.outcome.diverged_at == at
 
@@ -247,7 +247,9 @@ def test_a_run_that_is_asked_to_stop_leaves_a_checkpoint_and_goes_on(big):
     signal_at(2, signal.SIGTERM)
     out = big("asked")
     assert (big.outcome.reason, big.outcome.steps) == ("asked", 3)
-    assert [path.name for path in checkpoint.steps(out / "checkpoints")] == ["step-00000003"]
+    assert [path.name for path in checkpoint.list_checkpoints(out / "checkpoints")] == [
+        "step-00000003"
+    ]
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     big("asked", resume=True)
     assert losses(out) == losses(whole)
@@ -267,7 +269,7 @@ def test_admin_is_profiled_on_the_same_sequences_however_a_step_is_divided(big):
         big("parts", recipe="admin", steps=2, micro_batch=2),
     )
     assert losses(parts) == pytest.approx(losses(whole), rel=1e-5)
-    kept = load_file(checkpoint.steps(whole / "checkpoints")[-1] / "model.safetensors")
+    kept = load_file(checkpoint.list_checkpoints(whole / "checkpoints")[-1] / "model.safetensors")
     assert kept["blocks.3.attention.omega"].mean() > 1.01  # Adam moves it by 0.006 at most
 
 
@@ -281,13 +283,13 @@ def test_every_block_is_compiled_where_each_has_a_number_of_its_own(big, monkeyp
         return graph.forward
 
     plain, compile = big("plain", recipe="lns", steps=2), torch.nn.Module.compile
-    monkeypatch.setattr("labkit.scale.plan._compiler", lambda device: True)
+    monkeypatch.setattr("labkit.scale.plan._has_compiler", lambda device: True)
     monkeypatch.setattr(torch.nn.Module, "compile", lambda self: compile(self, backend=counted))
     torch._dynamo.reset()
     with torch._dynamo.config.patch(recompile_limit=3):  # below the number of blocks
         out = big("compiled", recipe="lns", steps=2, compile=True)
     torch._dynamo.reset()
-    assert len(graphs) >= 2 * size("tiny").depth  # to train, and to evaluate
+    assert len(graphs) >= 2 * find_size("tiny").depth  # to train, and to evaluate
     assert losses(out) == pytest.approx(losses(plain), rel=1e-6)
 
 
@@ -297,7 +299,7 @@ def test_every_block_is_compiled_where_each_has_a_number_of_its_own(big, monkeyp
 def go_on_from(out, copy, step: int):
     """Copy a run as it stood after `step` steps, its log already further."""
     shutil.copytree(out, copy)
-    for path in checkpoint.steps(copy / "checkpoints"):
+    for path in checkpoint.list_checkpoints(copy / "checkpoints"):
         if path.name != f"step-{step:08d}":
             shutil.rmtree(path)
 
@@ -315,7 +317,7 @@ def test_a_resumed_run_has_the_same_losses_and_weights_bit_for_bit(big, tmp_path
     (killed / "model.safetensors").write_bytes(b"half")
     big("again", resume=True)
     assert losses(tmp_path / "again") == losses(out)
-    ends = [checkpoint.steps(o / "checkpoints")[-1] for o in (out, tmp_path / "again")]
+    ends = [checkpoint.list_checkpoints(o / "checkpoints")[-1] for o in (out, tmp_path / "again")]
     for name in ("model.safetensors", "optimizer.safetensors"):
         ours, theirs = (load_file(end / name) for end in ends)
         assert ours.keys() == theirs.keys()
@@ -332,7 +334,7 @@ def test_a_finished_run_is_left_as_it_is(big):
 
 def test_only_the_newest_checkpoints_stay(big):
     out = big(save_every=1, keep=3, eval_every=0)
-    names = [path.name for path in checkpoint.steps(out / "checkpoints")]
+    names = [path.name for path in checkpoint.list_checkpoints(out / "checkpoints")]
     assert names == [f"step-{step:08d}" for step in (6, 7, 8)]
     state = json.loads((out / "checkpoints" / names[-1] / "state.json").read_text())
     assert state["sequences"] == 64 and state["config"]["lr"] == 3e-3
@@ -349,7 +351,7 @@ def test_only_the_newest_checkpoints_stay(big):
 )
 def test_a_damaged_checkpoint_names_itself_and_the_way_out(big, file, said):
     out = big(steps=2)
-    path = checkpoint.steps(out / "checkpoints")[-1] / file
+    path = checkpoint.list_checkpoints(out / "checkpoints")[-1] / file
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0x80
     path.write_bytes(content)
@@ -421,9 +423,12 @@ def test_tensorboard_gets_the_numbers_of_the_log(big, monkeypatch):
 
 
 def test_two_trainings_never_share_a_folder(big, tmp_path):
-    from labkit.scale.folder import held
+    from labkit.scale.folder import hold_folder
 
-    with held(tmp_path / "run"), pytest.raises(ValueError, match="another process trains in"):
+    with (
+        hold_folder(tmp_path / "run"),
+        pytest.raises(ValueError, match="another process trains in"),
+    ):
         big(steps=2)
 
 
@@ -448,7 +453,7 @@ def test_the_log_is_on_the_disk_before_a_checkpoint_is(big, monkeypatch):
 
 def test_a_log_with_a_hole_is_refused_and_says_how_to_go_on(big):
     out = big()
-    shutil.rmtree(checkpoint.steps(out / "checkpoints")[-1])
+    shutil.rmtree(checkpoint.list_checkpoints(out / "checkpoints")[-1])
     whole, path = losses(out), out / "log.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:2] + lines[3:]))
@@ -459,14 +464,14 @@ def test_a_log_with_a_hole_is_refused_and_says_how_to_go_on(big):
     path.write_text("".join(lines[:2] + lines[1:]))
     with pytest.raises(ValueError, match="but step 2 is missing or out of order"):
         big(resume=True)
-    shutil.rmtree(checkpoint.steps(out / "checkpoints")[-1])  # the way out that it names
+    shutil.rmtree(checkpoint.list_checkpoints(out / "checkpoints")[-1])  # the way out that it names
     big(resume=True)
     assert losses(out) == whole
 
 
 def test_what_a_crash_damaged_in_the_log_is_cut_off(big):
     out = big()
-    shutil.rmtree(checkpoint.steps(out / "checkpoints")[-1])
+    shutil.rmtree(checkpoint.list_checkpoints(out / "checkpoints")[-1])
     whole, path = losses(out), out / "log.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:6]) + b"\0\0\xff\n")
@@ -482,7 +487,9 @@ def test_a_run_killed_while_it_saves_goes_on_bit_for_bit(big, tokens, tmp_path, 
     with pytest.raises(AssertionError):  # the process leaves no answer
         run(tmp_path / "ranks", [{"name": "k", "given": given, "kill": moment}], world=1)
     killed = tmp_path / "killed"
-    assert not checkpoint.steps(killed / "checkpoints"), "half a checkpoint stands under its name"
+    assert not checkpoint.list_checkpoints(killed / "checkpoints"), (
+        "half a checkpoint stands under its name"
+    )
     assert len(losses(killed)) == 2, "it was to die in its first save"
     big("killed", resume=True)
     assert losses(killed) == losses(whole)
@@ -502,7 +509,7 @@ def test_a_process_group_lives_on_after_its_run(monkeypatch):
     )
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setattr(parallel, "dist", stand_in)
-    with parallel.processes("cpu") as group:
+    with parallel.join_processes("cpu") as group:
         assert (group.rank, group.world) == (1, 2)
     gc.collect()
     assert alive() is not None, "its thread and this one would wait for each other"

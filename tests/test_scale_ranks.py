@@ -49,7 +49,7 @@ def alone(folder, tokens, name, resume=False, **given):
     """Train in this process; give the run's folder."""
     out = folder / name
     settings = given if resume else {"data": str(tokens), **QUICK, "recipe": "hybrid*", **given}
-    start.train({"out": str(out), **settings}, resume, say=lambda text: None)
+    start.train_run({"out": str(out), **settings}, resume, say=lambda text: None)
     return out
 
 
@@ -133,7 +133,7 @@ def test_every_process_refuses_a_log_that_only_the_first_has_read(pair):
 def test_a_signal_to_one_process_stops_all_after_the_same_step(pair):
     folder, _, said = pair
     assert [s["stopped"] for s in said] == [{"reason": "asked", "steps": 3}] * 2
-    names = [path.name for path in checkpoint.steps(folder / "stopped" / "checkpoints")]
+    names = [path.name for path in checkpoint.list_checkpoints(folder / "stopped" / "checkpoints")]
     assert names == ["step-00000003"]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scale_ranks import make_tokens
 
-from labkit.scale.prepare import prepare
+from labkit.scale.prepare import prepare_shards
 from labkit.scale.sampler import Sampler
 from labkit.scale.shards import open_shards, write_shards
 from labkit.scale.tokenizer import make_tokenizer
@@ -75,7 +75,7 @@ def test_a_vocabulary_on_the_disk_makes_wide_shards(tiktoken, tmp_path):
     made = make_tokenizer("near")
     assert "".join(map(chr, made.encode(TEXT))) == TEXT
     (tmp_path / "a.txt").write_text("ab\n" * 1000)
-    shards = prepare(tmp_path / "t", [tmp_path / "a.txt"], tokenizer="near")
+    shards = prepare_shards(tmp_path / "t", [tmp_path / "a.txt"], tokenizer="near")
     assert shards.splits["train"][0].dtype == np.uint32
     assert joined(shards, "train")[-1] == made.end
 
@@ -99,7 +99,7 @@ def test_files_come_back_with_their_ends_held_out(tmp_path, monkeypatch):
     files = [tmp_path / "a.txt", tmp_path / "b.txt"]
     for file, text in zip(files, texts, strict=True):
         file.write_text(text, encoding="utf-8")
-    shards = prepare(tmp_path / "t", files, held_out=0.1, shard_tokens=1000)
+    shards = prepare_shards(tmp_path / "t", files, held_out=0.1, shard_tokens=1000)
     read = {split: joined(shards, split) for split in ("train", "validation")}
     cut = {split: np.split(part, np.flatnonzero(part == 256) + 1) for split, part in read.items()}
     for i, text in enumerate(texts):
@@ -113,7 +113,7 @@ def test_files_come_back_with_their_ends_held_out(tmp_path, monkeypatch):
 def test_nothing_appears_where_writing_failed(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"fine\n" * 100 + b"\xff\n")
     with pytest.raises(ValueError, match="must be text in UTF-8"):
-        prepare(tmp_path / "t", [tmp_path / "a.txt"])
+        prepare_shards(tmp_path / "t", [tmp_path / "a.txt"])
     with pytest.raises(ValueError, match=r"tokens must be in 0 … 9, got 10"):
         write_shards(tmp_path / "t", [("train", np.array([10]))], TEN, {})
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
@@ -127,7 +127,7 @@ def test_a_second_writer_of_a_folder_is_refused_and_the_first_goes_on(tmp_path):
         yield "validation", np.arange(10)
 
     write_shards(tmp_path / "t", parts(), TEN, {})
-    assert open_shards(tmp_path / "t").tokens("validation") == 10
+    assert open_shards(tmp_path / "t").count_tokens("validation") == 10
 
 
 def truncate(folder):
@@ -189,16 +189,20 @@ def test_a_folder_that_exists_is_never_overwritten(tmp_path):
 )
 def test_what_cannot_be_prepared_is_refused(tmp_path, options, said):
     with pytest.raises(ValueError, match=said):
-        prepare(tmp_path / "t", [], **options)
+        prepare_shards(tmp_path / "t", [], **options)
 
 
 @pytest.mark.slow
 def test_the_built_in_corpora_become_shards(tmp_path):
-    text = prepare(tmp_path / "text", [], "text")
-    assert text.vocab == 257 and text.tokens("train") > 9e6 and text.tokens("validation") > 1e6
+    text = prepare_shards(tmp_path / "text", [], "text")
+    assert (
+        text.vocab == 257
+        and text.count_tokens("train") > 9e6
+        and text.count_tokens("validation") > 1e6
+    )
     assert "fellow" in text_of(joined(text, "train")[:2000]).lower()
-    markov = prepare(tmp_path / "markov", [], "markov")
-    assert markov.vocab == 16 and markov.tokens("train") == 2 * 64 * 8192
+    markov = prepare_shards(tmp_path / "markov", [], "markov")
+    assert markov.vocab == 16 and markov.count_tokens("train") == 2 * 64 * 8192
     floor = json.loads((markov.folder / "index.json").read_text())["source"]["floor"]
     assert 0 < floor < np.log(16)
 
@@ -218,23 +222,25 @@ def sampler(seed: int = 0, lengths: tuple[int, ...] = (41, 101, 8)) -> Sampler:
 def test_an_epoch_reads_every_window_once_in_an_order_of_its_own():
     one = sampler()
     assert one.windows == 4 + 10
-    epochs = [[int(p) for s in range(7) for p in one.places(7 * e + s, 2)] for e in range(2)]
+    epochs = [
+        [int(p) for s in range(7) for p in one.choose_windows(7 * e + s, 2)] for e in range(2)
+    ]
     assert [sorted(epoch) for epoch in epochs] == [list(range(14))] * 2
     assert epochs[0] != epochs[1] and epochs[0] != list(range(14))
-    assert list(sampler(1).places(0, 14)) != epochs[0] == list(one.places(0, 14))
+    assert list(sampler(1).choose_windows(0, 14)) != epochs[0] == list(one.choose_windows(0, 14))
 
 
 def test_windows_stay_inside_a_shard_and_targets_are_one_ahead():
-    inputs, targets = sampler().read(np.arange(14))
+    inputs, targets = sampler().read_windows(np.arange(14))
     assert (targets == inputs + 1).all()
     assert [int(row[0]) for row in inputs] == [*range(0, 40, 10), *range(41, 141, 10)]
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 6])
 def test_the_global_batch_is_the_same_for_any_number_of_processes(world):
-    whole = [sampler(5).places(step, 6) for step in range(9)]  # crosses three epochs
+    whole = [sampler(5).choose_windows(step, 6) for step in range(9)]  # crosses three epochs
     parts = [
-        np.concatenate([sampler(5).places(step, 6, rank, world) for rank in range(world)])
+        np.concatenate([sampler(5).choose_windows(step, 6, rank, world) for rank in range(world)])
         for step in range(9)
     ]
     np.testing.assert_array_equal(whole, parts)
@@ -243,8 +249,8 @@ def test_the_global_batch_is_the_same_for_any_number_of_processes(world):
 def test_a_step_is_read_without_the_steps_before_it():
     going, fresh = sampler(2), sampler(2)
     for step in range(40):
-        last = going.batch(step, 3)
-    for ours, theirs in zip(last, fresh.batch(39, 3), strict=True):
+        last = going.read_batch(step, 3)
+    for ours, theirs in zip(last, fresh.read_batch(39, 3), strict=True):
         assert (ours == theirs).all()
 
 

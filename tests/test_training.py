@@ -13,7 +13,7 @@ from torch import nn
 from labkit import ModelConfig, Record, TrainConfig, Transformer, train
 from labkit.corpora import Text
 from labkit.fused import cpu_linear
-from labkit.training import Observer, tf32
+from labkit.training import Observer, use_tf32
 
 SMALL = ModelConfig(dim=16, depth=2, heads=2, context=8)
 DATA = Text(batch=4, time=8)
@@ -242,12 +242,14 @@ def test_tf32_is_asked_for_while_a_step_looks_and_no_longer():
     said = []
     before = torch.get_float32_matmul_precision()
     for precision in ("float32", "tf32"):
-        with tf32(TrainConfig(precision=precision)):
+        with use_tf32(TrainConfig(precision=precision)):
             said.append(torch.get_float32_matmul_precision())
     assert said == [before, "high"] and torch.get_float32_matmul_precision() == before
 
 
-onednn = pytest.mark.skipif(bool(cpu_linear.missing()), reason=cpu_linear.missing() or "it is here")
+onednn = pytest.mark.skipif(
+    bool(cpu_linear.explain_missing()), reason=cpu_linear.explain_missing() or "it is here"
+)
 
 
 @onednn
@@ -274,7 +276,7 @@ def test_onednn_leaves_narrow_models_to_the_bit():
 def test_a_product_has_the_derivatives_of_torchs():
     a, b = torch.randn(5, 7, requires_grad=True), torch.randn(3, 7, requires_grad=True)
     found = []
-    for multiply in (cpu_linear.product, F.linear):
+    for multiply in (cpu_linear.multiply_transposed, F.linear):
         y = multiply(a, b)
         first = torch.autograd.grad(y.square().sum(), (a, b), create_graph=True)
         second = torch.autograd.grad(sum(part.square().sum() for part in first), (a, b))

@@ -18,7 +18,7 @@ import torch
 from labkit.corpora import Digits, Markov
 from labkit.model import ModelConfig
 from labkit.probes import make_probe
-from labkit.provenance import provenance
+from labkit.provenance import collect_provenance
 from labkit.stacks import StackConfig
 from labkit.training import TrainConfig, train
 
@@ -100,7 +100,7 @@ GOLDEN = {
 
 def here():
     """Name what decides the last digits."""
-    made = provenance()
+    made = collect_provenance()
     return made["cpu"], torch.backends.cpu.get_cpu_capability(), made["torch"]
 
 

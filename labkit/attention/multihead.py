@@ -29,8 +29,8 @@ from labkit.attention.logits import (
     soft_cap,
 )
 from labkit.attention.norms import AttentionNorms
-from labkit.attention.parts import heated, make_attention_norm, make_temperature
-from labkit.attention.rotary import rotated
+from labkit.attention.parts import apply_temperature, make_attention_norm, make_temperature
+from labkit.attention.rotary import rotate_in_context
 from labkit.context import Context
 
 # torch's fused attention on the CPU is slower for narrower heads than for heads of this width.
@@ -115,7 +115,7 @@ class Attention(nn.Module):
         """Attend over the whole sequence, over what came before when causal, or over a memory."""
         context = Context() if context is None else context
         q, k, v = self.project(x, context)
-        mixed = self._normalized("c", self.attend(q, k, v, context).transpose(1, 2))
+        mixed = self._apply_norm("c", self.attend(q, k, v, context).transpose(1, 2))
         if self.head_gain is not None:
             mixed = mixed * self.head_gain[:, None]
         return self.out(mixed.flatten(-2))
@@ -133,18 +133,18 @@ class Attention(nn.Module):
         )
         after = self.norms is not None and self.norms.after_rope
         if not after:
-            q, k = self._normalized("q", q), self._normalized("k", k)
-        q, k, v = (t.transpose(1, 2) for t in (q, k, self._normalized("v", v)))
+            q, k = self._apply_norm("q", q), self._apply_norm("k", k)
+        q, k, v = (t.transpose(1, 2) for t in (q, k, self._apply_norm("v", v)))
         if self.rotary and context.angles is not None:
-            q, k = rotated(q, context), rotated(k, context)
+            q, k = rotate_in_context(q, context), rotate_in_context(k, context)
         if after:
             q, k = (
-                self._normalized(name, t.transpose(1, 2)).transpose(1, 2)
+                self._apply_norm(name, t.transpose(1, 2)).transpose(1, 2)
                 for name, t in (("q", q), ("k", k))
             )
         if self.norms is not None and self.norms.times != 1.0:
             q, k = q * self.norms.times, k * self.norms.times
-        return heated(q, self.norms, self.temperature), k, v
+        return apply_temperature(q, self.norms, self.temperature), k, v
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, context: Context) -> Tensor:
         """Average the values by the softmax of the logits, to (batch, heads, time, head_dim).
@@ -160,7 +160,7 @@ class Attention(nn.Module):
         # A query that may see nothing is let see everything, then set to 0: no NaN either way.
         some = allowed.any(dim=-1, keepdim=True)
         if explicit:
-            logits = self._logits(explicit_logits(q, k, scale), allowed, context)
+            logits = self._adjust_logits(explicit_logits(q, k, scale), allowed, context)
             mixed = mix_values(logits, v, allowed | ~some)
         else:
             grouped = self.kv_heads != self.heads
@@ -169,7 +169,7 @@ class Attention(nn.Module):
             )
         return mixed.masked_fill(~some, 0)
 
-    def _logits(self, logits: Tensor, allowed: Tensor, context: Context) -> Tensor:
+    def _adjust_logits(self, logits: Tensor, allowed: Tensor, context: Context) -> Tensor:
         """Record the logits, add those of earlier layers, cap the sum: whatever is asked."""
         if self.clip:
             self.largest_logit = largest_logits(logits, allowed, context.padding)
@@ -204,7 +204,7 @@ class Attention(nn.Module):
         self.largest_logit = self.largest_logit * gamma
         return gamma
 
-    def _normalized(self, tensor: str, x: Tensor) -> Tensor:
+    def _apply_norm(self, tensor: str, x: Tensor) -> Tensor:
         """Apply the norm of q, k, v or c, if it has one, to (batch, time, heads, head_dim)."""
         norm = getattr(self, f"norm_{tensor}")
         if norm is None or self.norms is None:

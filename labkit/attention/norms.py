@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass, replace
 
 from labkit.norms import NORMS
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 SHARES = ("head", "own", "width")
 TEMPERATURES = ("module", "head")
@@ -57,10 +57,10 @@ class AttentionNorms:
                 f"one of {', '.join(fits)}"
             )
         if self.share not in SHARES:
-            raise ValueError(unknown("share", self.share, SHARES))
+            raise ValueError(explain_unknown("share", self.share, SHARES))
         if self.temperature not in (None, *TEMPERATURES):
             raise ValueError(
-                unknown("temperature", self.temperature, TEMPERATURES)
+                explain_unknown("temperature", self.temperature, TEMPERATURES)
                 + ", or leave it out for 1/sqrt(head_dim)"
             )
         if self.share == "own" and (self.shift or not self.gain):
@@ -155,26 +155,26 @@ def attention_norms(text: str | None, length: int | None = None) -> AttentionNor
     words = text.split()
     norms = AttentionNorms()
     if words and words[0] in QK_NORMS:
-        norms = _read(norms, QK_NORMS[words.pop(0)].words.split())
+        norms = _parse_words(norms, QK_NORMS[words.pop(0)].words.split())
     elif not words:
         raise ValueError(f"an empty text names no norms; {_ways_out()}")
-    norms = _read(norms, words)
+    norms = _parse_words(norms, words)
     if norms.temperature == "module" and norms.length is None:
         norms = replace(norms, length=length)
     return norms
 
 
-def _read(norms: AttentionNorms, words: list[str]) -> AttentionNorms:
+def _parse_words(norms: AttentionNorms, words: list[str]) -> AttentionNorms:
     changes: dict[str, object] = {}
     for word in words:
-        field, value = _meaning(word)
+        field, value = _parse_word(word)
         if field in changes:
             raise ValueError(f"{' '.join(words)!r} names its {field} twice; leave one out")
         changes[field] = value
     return replace(norms, **changes)  # pyright: ignore[reportArgumentType]
 
 
-def _meaning(word: str) -> tuple[str, object]:
+def _parse_word(word: str) -> tuple[str, object]:
     """Say which field of AttentionNorms a word sets, and to what."""
     if word in SHARES:
         return "share", word

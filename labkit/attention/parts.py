@@ -64,7 +64,7 @@ def make_temperature(norms: AttentionNorms | None, heads: int) -> nn.Parameter |
     return nn.Parameter(torch.tensor([math.log2(norms.length**2 - norms.length)]))
 
 
-def heated(
+def apply_temperature(
     q: Float[Tensor, "batch heads time head_dim"],
     norms: AttentionNorms | None,
     temperature: Float[Tensor, " one_or_heads"] | None,

@@ -42,8 +42,8 @@ def qk_norm_rope(
     A gain is (head_dim,), shared by all heads, or (heads, head_dim). `angles` are radians (time,
     pairs), or their (cos, sin); with 2·pairs < head_dim only the first 2·pairs channels turn.
     """
-    _check(q, k, q_weight, k_weight, norm, eps)
-    turns = None if angles is None else _turns(angles, q)
+    _check_inputs(q, k, q_weight, k_weight, norm, eps)
+    turns = None if angles is None else _compute_rotations(angles, q)
     options = norm, eps, after_rope, offset, scale
     return _one(q, q_weight, turns, *options), _one(k, k_weight, turns, *options)
 
@@ -81,7 +81,7 @@ def _turned(x: Tensor, turns: _Turns) -> Tensor:
     return torch.cat((first * cos - second * sin, first * sin + second * cos, rest), dim=-1)
 
 
-def _turns(angles: Tensor | _Turns, q: Tensor) -> _Turns:
+def _compute_rotations(angles: Tensor | _Turns, q: Tensor) -> _Turns:
     """Give cosines and sines in the precision of the angles, float32 at least."""
     if isinstance(angles, Tensor):
         wide = at_least_float32(angles)
@@ -98,7 +98,7 @@ def _turns(angles: Tensor | _Turns, q: Tensor) -> _Turns:
     return cos, sin
 
 
-def _check(
+def _check_inputs(
     q: Tensor,
     k: Tensor,
     q_weight: Tensor | None,

@@ -24,18 +24,18 @@ def rotate(
     x: Float[Tensor, "batch heads time head_dim"], angles: Float[Tensor, "time pairs"]
 ) -> Float[Tensor, "batch heads time head_dim"]:
     """Turn channel i together with channel i + head_dim/2 by the position's angle."""
-    return turn(x, *turns_of(angles, x.shape[1], x.dtype))
+    return apply_rotations(x, *turns_of(angles, x.shape[1], x.dtype))
 
 
 def turns_of(
     angles: Float[Tensor, "time pairs"], heads: int, dtype: torch.dtype
 ) -> tuple[Float[Tensor, "time channels"], Float[Tensor, "time channels"]]:
-    """Lay the cosines and signed sines of all channels of all heads side by side, for `turn`."""
+    """Lay cosines and signed sines of all channels of all heads side by side: `apply_rotations`."""
     cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
     return torch.cat((cos, cos), -1).repeat(1, heads), torch.cat((-sin, sin), -1).repeat(1, heads)
 
 
-def turn(
+def apply_rotations(
     x: Float[Tensor, "batch heads time head_dim"],
     cos: Float[Tensor, "time channels"],
     sin: Float[Tensor, "time channels"],
@@ -51,10 +51,10 @@ def turn(
     return turned.unflatten(-1, x.shape[-2:]).transpose(1, 2)
 
 
-def rotated(x: Float[Tensor, "batch heads time head_dim"], context: Context) -> Tensor:
+def rotate_in_context(x: Float[Tensor, "batch heads time head_dim"], context: Context) -> Tensor:
     """Rotate by the pass's own angles; what they turn by is laid out once for all blocks."""
     assert context.angles is not None
     key = x.shape[1], x.dtype
     if key not in context.rotations:
         context.rotations[key] = turns_of(context.angles, *key)
-    return turn(x, *context.rotations[key])
+    return apply_rotations(x, *context.rotations[key])

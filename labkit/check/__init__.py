@@ -24,7 +24,7 @@ from labkit.check.blocks.block import block
 from labkit.check.own import own
 from labkit.check.report import Law, Report
 from labkit.check.run import Implementation, hold
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 __all__ = [
     "CHECKS", "Law", "Report", "annotated_layer_norm", "answer", "batch_norm", "block",
@@ -59,7 +59,7 @@ def rms_norm(
     """
     spec = specs.RMS if variant is None else specs.RMS_VARIANTS.get(variant)
     if spec is None:
-        raise ValueError(unknown("variant", variant, specs.RMS_VARIANTS))
+        raise ValueError(explain_unknown("variant", variant, specs.RMS_VARIANTS))
     return hold(spec, given, {"eps": eps}, seed, variant)
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import nn
 
-from labkit.convert.find import inventory, is_norm
+from labkit.convert.find import is_norm, list_norms
 from labkit.norms import NORMS
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 Target = str | tuple[str, Mapping[str, Any]] | Callable[[nn.Module], nn.Module]
 Only = str | Iterable[str] | Callable[[str], bool] | None
@@ -48,7 +48,7 @@ def _with_arguments(target: Target, kw: Mapping[str, Any]) -> Target:
         raise TypeError(f"{_VALUES}, got {target!r}")
     key, arguments = pair[0], {**kw, **pair[1]}
     if key not in NORMS:
-        raise ValueError(unknown("norm", key, NORMS))
+        raise ValueError(explain_unknown("norm", key, NORMS))
     if taken := [name for name in ("dtype", "device") if name in arguments]:
         raise TypeError(
             f"the new norm has the old one's {' and '.join(taken)}; move the model with "
@@ -57,7 +57,7 @@ def _with_arguments(target: Target, kw: Mapping[str, Any]) -> Target:
     return key, arguments
 
 
-def selector(only: Only) -> Callable[[str], bool]:
+def build_selector(only: Only) -> Callable[[str], bool]:
     """Turn `only` into a predicate on qualified names."""
     if only is None:
         return lambda name: True
@@ -70,7 +70,7 @@ def selector(only: Only) -> Callable[[str], bool]:
     return lambda name: any(fnmatchcase(name, glob) for glob in globs)
 
 
-def choose(
+def choose_norms(
     model: nn.Module,
     places: dict[nn.Module, list[str]],
     rules: dict[Any, Target],
@@ -82,7 +82,7 @@ def choose(
     met: set[Any] = set()
     inner: set[nn.Module] = set()  # parts of a norm that will be swapped whole
     for module, names in places.items():
-        source = next((source for source in rules if _matches(module, source)), None)
+        source = next((source for source in rules if _matches_source(module, source)), None)
         met.add(source)
         if module in inner or (source is None and not is_norm(module)):
             continue
@@ -99,12 +99,12 @@ def choose(
     if missing := [source for source in rules if source not in met]:
         wanted = ", ".join(s.__name__ if isinstance(s, type) else str(s) for s in missing)
         raise ValueError(
-            f"{type(model).__name__} has no {wanted}; its norms are {inventory(model)}"
+            f"{type(model).__name__} has no {wanted}; its norms are {list_norms(model)}"
         )
     return chosen, left
 
 
-def _matches(norm: nn.Module, source: Any) -> bool:
+def _matches_source(norm: nn.Module, source: Any) -> bool:
     if isinstance(source, str):
         return fnmatchcase(type(norm).__name__, source)
     return type(norm) is source

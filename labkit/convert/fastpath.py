@@ -20,7 +20,7 @@ def switches_off(model: nn.Module, new: set[nn.Module]) -> tuple[list[Switch], l
         layer
         for layer in model.modules()
         if isinstance(layer, nn.TransformerEncoderLayer)
-        and any(child in new and not _fits(child) for child in layer.children())
+        and any(child in new and not _has_fast_path(child) for child in layer.children())
     ]
     encoders = [
         encoder
@@ -39,6 +39,6 @@ def switches_off(model: nn.Module, new: set[nn.Module]) -> tuple[list[Switch], l
     return switches, [note] if layers else []
 
 
-def _fits(norm: nn.Module) -> bool:
+def _has_fast_path(norm: nn.Module) -> bool:
     affine = getattr(norm, "weight", None) is not None and getattr(norm, "bias", None) is not None
     return type(norm) in (LayerNorm, nn.LayerNorm) and affine

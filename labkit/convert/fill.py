@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labkit.convert.read import Reading, plain, start_of
+from labkit.convert.read import Reading, make_plain_norm, start_of
 from labkit.norms import NORMS, facts, make_norm
 from labkit.norms._common import at_least_float32, laid_out_as
 from labkit.norms.prep_batch_norm import PRepBatchNorm
@@ -51,7 +51,7 @@ class Unfit(Exception):
     """The target cannot stand where the old norm stands; the message says why."""
 
 
-def build(
+def build_norm(
     key: str, kw: dict[str, Any], old: nn.Module, reading: Reading, model: nn.Module
 ) -> nn.Module:
     """Make the norm `key` for the place of `old`, with its eps, dtype, device and mode.
@@ -61,7 +61,7 @@ def build(
     kw, takes = dict(kw), facts(key).options
     if len(reading.shape) > 1 and key not in ("layer", "rms", "none"):
         raise Unfit(f"it normalizes {len(reading.shape)} axes at once; {key} knows one")
-    if "eps" in takes and "eps" not in kw and _place(key) == _place(reading.key):
+    if "eps" in takes and "eps" not in kw and _find_eps_place(key) == _find_eps_place(reading.key):
         kw |= {} if reading.eps is None else {"eps": reading.eps}
     if reading.gain is not None and "affine" in takes:
         kw.setdefault("affine", True)
@@ -69,7 +69,7 @@ def build(
     for name in ("num_groups", "momentum", "track_running_stats") if alike else ():
         if name not in kw and name in takes and hasattr(old, name):
             kw[name] = getattr(old, name)
-    new = _make(key, kw, reading.shape)
+    new = _make_norm(key, kw, reading.shape)
     if reading.axis == 1 and key != "none":
         pooled = [part for part in new.modules() if hasattr(part, "channel_axis")]
         for part in pooled:
@@ -80,22 +80,24 @@ def build(
     return new.to(like.device, like.dtype).train(old.training)
 
 
-def _make(key: str, kw: dict[str, Any], shape: tuple[int, ...]) -> nn.Module:
+def _make_norm(key: str, kw: dict[str, Any], shape: tuple[int, ...]) -> nn.Module:
     if len(shape) == 1 or key == "none":
         return make_norm(key, shape[0], **kw)
     return NORMS[key](shape, **kw)  # pyright: ignore[reportCallIssue]
 
 
-def _place(key: str) -> str:
+def _find_eps_place(key: str) -> str:
     return next((place for place, keys in _PLACES.items() if key in keys), "inside the root")
 
 
-def move(
+def move_contents(
     key: str, old: nn.Module, new: nn.Module, reading: Reading, shared: dict[tuple, nn.Parameter]
 ) -> Moved:
     """Copy gain, shift and statistics; `shared` keeps tied parameters tied."""
     moved = Moved()
-    inner, default = (_branch(norm, reading.key) for norm in (new, plain(key, reading.shape)))
+    inner, default = (
+        _choose_branch(norm, reading.key) for norm in (new, make_plain_norm(key, reading.shape))
+    )
     trained = [p.requires_grad for p in old.parameters()]
     for p in new.parameters():  # what is new trains, unless the old norm was frozen
         p.requires_grad_(any(trained) or not trained)
@@ -111,10 +113,10 @@ def move(
             moved.exact = False
             continue
         if target is None:
-            moved.dropped.append(f"{name} ({_size(source, start)})")
+            moved.dropped.append(f"{name} ({_describe_size(source, start)})")
             moved.exact &= bool((source == start).all())
             continue
-        value, loss = _restore(source.detach(), target, start, new_start)
+        value, loss = _convert_parameter(source.detach(), target, start, new_start)
         moved.exact &= not loss
         tie = (id(source), role, start, new_start, tuple(target.shape))
         if tie not in shared:
@@ -125,7 +127,7 @@ def move(
         (moved.dropped if loss else moved.kept).append(f"{said}: {loss}" if loss else said)
     _move_rest(old, inner, type(old) is type(inner), done, moved)
     taken = {id(p) for name, p in inner.named_parameters() if name in done}
-    if reading.eps is not None and _place(key) == _place(reading.key):
+    if reading.eps is not None and _find_eps_place(key) == _find_eps_place(reading.key):
         moved.kept += ["eps"] if getattr(inner, "eps", None) == reading.eps else []
     moved.fresh = [name for name, p in new.named_parameters() if id(p) not in taken]
     return moved
@@ -149,7 +151,9 @@ def _as_by_default(target: Tensor, default: Tensor | None) -> bool:
     return default is None or bool((target.cpu().float() == default.float()).all())
 
 
-def _restore(source: Tensor, target: Tensor, start: float, new_start: float) -> tuple[Tensor, str]:
+def _convert_parameter(
+    source: Tensor, target: Tensor, start: float, new_start: float
+) -> tuple[Tensor, str]:
     """Turn what the old norm stores into what the new one stores; say what was lost, if anything.
 
     A parameter that starts at 0 holds gain − 1; any other holds gain times its start.
@@ -169,20 +173,20 @@ def _restore(source: Tensor, target: Tensor, start: float, new_start: float) -> 
     return value.expand(target.shape).clone(), loss
 
 
-def _size(value: Tensor, start: float) -> str:
+def _describe_size(value: Tensor, start: float) -> str:
     if bool((value == start).all()):
         return f"all {start:g}"
     return f"largest {value.detach().abs().max().item():.3g}"
 
 
-def _branch(norm: nn.Module, key: str) -> nn.Module:
+def _choose_branch(norm: nn.Module, key: str) -> nn.Module:
     """Give the part that takes up the old norm's contents: of PRepBN, the branch of its kind."""
-    norm = unwrap(norm)
+    norm = unwrap_norm(norm)
     if not isinstance(norm, PRepBatchNorm) or key == "prep-batch":
         return norm
     return norm.rep if key in ("batch", "rep-batch") else norm.layer
 
 
-def unwrap(norm: nn.Module) -> nn.Module:
+def unwrap_norm(norm: nn.Module) -> nn.Module:
     """Give the norm itself where it stands inside ChannelsFirst."""
     return norm.norm if isinstance(norm, ChannelsFirst) else norm

@@ -41,7 +41,7 @@ def is_norm(module: nn.Module) -> bool:
     )
 
 
-def inventory(model: nn.Module) -> str:
+def list_norms(model: nn.Module) -> str:
     """List the norm classes of a model with their counts, most frequent first."""
     counts: dict[str, int] = {}
     for module in model.modules():
@@ -62,7 +62,7 @@ def seats_of(model: nn.Module, names: list[str]) -> Iterator[tuple[nn.Module, st
             yield parent, last
 
 
-def trouble(norm: nn.Module) -> str:
+def find_obstacle(norm: nn.Module) -> str:
     """Say why this module cannot be exchanged by its formula alone, or nothing."""
     tensors = [*norm.parameters(), *norm.buffers()]
     if any(nn.parameter.is_lazy(tensor) for tensor in tensors):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from torch import nn
 
-from labkit.convert.find import inventory, places_of, seats_of, tied_outside, trouble
+from labkit.convert.find import find_obstacle, list_norms, places_of, seats_of, tied_outside
 from labkit.convert.record import Conversion, Left, Seat, Swapped
 from labkit.norms.batch_norm import BatchNorm
 from labkit.norms.prep_batch_norm import PRepBatchNorm
@@ -35,16 +35,17 @@ def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
     """
     places = places_of(model)
     named = {name: module for module, names in places.items() for name in names}
-    wanted, left = (_named(pairs, named), {}) if pairs else _in_sequentials(model, places)
+    wanted, left = (_find_pairs(pairs, named), {}) if pairs else _in_sequentials(model, places)
     if not wanted:
         raise ValueError(
-            f"nothing to fold in {type(model).__name__}: {_nothing(model, places, left)}"
+            f"nothing to fold in {type(model).__name__}: "
+            f"{_explain_nothing_folded(model, places, left)}"
         )
     new: dict[nn.Module, nn.Module] = {}
     rows: list[Swapped] = []
     for norm, maps in wanted.items():
         for module in (norm, *maps):
-            if reason := _unfit(model, module, places, places[norm][0]):
+            if reason := _explain_unfit(model, module, places, places[norm][0]):
                 raise ValueError(reason)
         for linear in maps:
             if linear in new:
@@ -65,11 +66,11 @@ def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
     return Conversion(model, rows, rest, seats)
 
 
-def _nothing(
+def _explain_nothing_folded(
     model: nn.Module, places: dict[nn.Module, list[str]], left: dict[nn.Module, str]
 ) -> str:
     if not left:
-        return f"only {_RULE}; its norms are {inventory(model)}"
+        return f"only {_RULE}; its norms are {list_norms(model)}"
     norm, reason = next(iter(left.items()))
     more = f", nor any of {len(left) - 1} more" if len(left) > 1 else ""
     return (
@@ -78,7 +79,7 @@ def _nothing(
     )
 
 
-def _named(pairs: Pairs, named: dict[str, nn.Module]) -> dict[nn.Module, list[nn.Linear]]:
+def _find_pairs(pairs: Pairs, named: dict[str, nn.Module]) -> dict[nn.Module, list[nn.Linear]]:
     if not isinstance(pairs, Mapping):
         raise TypeError(
             'pairs is a mapping from a norm to its linear maps, like {"norm": ["q", "k"]}, '
@@ -122,7 +123,7 @@ def _in_sequentials(
     return wanted, left
 
 
-def _unfit(
+def _explain_unfit(
     model: nn.Module, module: nn.Module, places: dict[nn.Module, list[str]], norm: str
 ) -> str:
     """Say why a norm or a map cannot take part in a fold, or nothing."""
@@ -133,7 +134,7 @@ def _unfit(
         return "the model itself is a norm; there is nothing to fold it into"
     if places[module][1:]:
         return f"{name} is used in {len(places[module])} places; fold it by hand"
-    if reason := trouble(module):
+    if reason := find_obstacle(module):
         return f"{name} cannot be folded: {reason}"
     if other := tied_outside(model, {module}).get(module):
         return f"{name} cannot be folded for {norm}: its parameter is tied to {other}"

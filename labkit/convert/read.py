@@ -38,10 +38,10 @@ class Reading:
     eps: float | None = None
 
 
-def read(norm: nn.Module) -> Reading | str:
+def read_norm(norm: nn.Module) -> Reading | str:
     """Read a norm, or say why it cannot be read."""
     key = _TORCH.get(type(norm)) or key_of(norm)
-    return _probe(norm) if key is None else _by_class(norm, key)
+    return _probe_norm(norm) if key is None else _by_class(norm, key)
 
 
 def key_of(norm: nn.Module) -> str | None:
@@ -52,29 +52,29 @@ def key_of(norm: nn.Module) -> str | None:
 def _by_class(norm: nn.Module, key: str) -> Reading | str:
     if key == "none":
         return "an identity has no width"
-    size = _first(norm, "normalized_shape", "num_channels", "num_features", "dim")
+    size = _find_attribute(norm, "normalized_shape", "num_channels", "num_features", "dim")
     if size is None:
         return "it does not say its width; hand in a callable that makes the new norm"
     shape: tuple[int, ...] = (size,) if isinstance(size, int) else tuple(size)
     own = dict(norm.named_parameters(recurse=False))
     gain, shift = (name if name in own else None for name in ("weight", "bias"))
     channels_first = type(norm) in _TORCH and key in ("batch", "group", "instance")
-    axis = _first(norm, "channel_axis") or (1 if channels_first else -1)
+    axis = _find_attribute(norm, "channel_axis") or (1 if channels_first else -1)
     eps = getattr(norm, "eps", None)
     if key == "rms" and eps is None:  # torch's way to say: that of the computation
         dtypes = [parameter.dtype for parameter in norm.parameters()] or [torch.float32]
         eps = torch.finfo(torch.promote_types(dtypes[0], torch.float32)).eps
-    start = start_of(plain(key, shape)) if key_of(norm) else 1.0
+    start = start_of(make_plain_norm(key, shape)) if key_of(norm) else 1.0
     return Reading(key, axis, shape, gain, shift, start, eps)
 
 
-def _first(norm: nn.Module, *names: str) -> Any:
+def _find_attribute(norm: nn.Module, *names: str) -> Any:
     """Give the first of these attributes that the norm or a part of it has."""
     found = (getattr(part, name, None) for part in norm.modules() for name in names)
     return next((value for value in found if value is not None), None)
 
 
-def plain(key: str, shape: tuple[int, ...]) -> nn.Module:
+def make_plain_norm(key: str, shape: tuple[int, ...]) -> nn.Module:
     """Make a norm with no arguments of its own."""
     if shape[1:]:
         return NORMS[key](shape)  # pyright: ignore[reportCallIssue]
@@ -108,7 +108,7 @@ FORMULAS: dict[str, Callable[[Tensor, int, float], Tensor]] = {
 }
 
 
-def _probe(norm: nn.Module) -> Reading | str:
+def _probe_norm(norm: nn.Module) -> Reading | str:
     """Run a copy in float32 on drawn parameters and rows, and look for the formula that fits."""
     own = {name: tuple(p.shape) for name, p in norm.named_parameters()}
     shape = next(iter(own.values()), getattr(norm, "normalized_shape", None))
@@ -139,7 +139,7 @@ def _probe(norm: nn.Module) -> Reading | str:
             if not isinstance(y, Tensor) or y.shape != rows.shape:
                 reason = reason or "its output on a trial row has another shape than the row"
                 continue
-            found = _fit(rows.double(), y.cpu().double(), axis, drawn, _eps_of(norm))
+            found = _fit_formula(rows.double(), y.cpu().double(), axis, drawn, _eps_of(norm))
             if found is not None:
                 return found
             reason = "what it computes on trial rows is no formula known here"
@@ -151,7 +151,7 @@ def _eps_of(norm: nn.Module) -> tuple[float, ...]:
     return (*(eps for eps in named if isinstance(eps, float)), *_USUAL_EPS)
 
 
-def _fit(
+def _fit_formula(
     x: Tensor, y: Tensor, axis: int, drawn: dict[str, Tensor], eps_tried: Sequence[float]
 ) -> Reading | None:
     names: list[str | None] = [*drawn, None, None]

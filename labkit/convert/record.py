@@ -72,8 +72,8 @@ class Conversion:
         return self._given
 
     def __str__(self) -> str:
-        lines = [self._summary()]
-        for table in self._tables():
+        lines = [self._format_summary()]
+        for table in self._build_tables():
             widths = [max(map(len, column)) for column in zip(*table, strict=True)]
             lines += [
                 "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -84,8 +84,8 @@ class Conversion:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        parts = [f"<p><b>{html.escape(self._summary())}</b></p>"]
-        for head, *rows in self._tables():
+        parts = [f"<p><b>{html.escape(self._format_summary())}</b></p>"]
+        for head, *rows in self._build_tables():
             cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
             body = "".join(
                 f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>"
@@ -95,19 +95,19 @@ class Conversion:
         parts += [f"<p><small>{html.escape(note)}</small></p>" for note in self.notes]
         return f'<div class="labkit-conversion">{"".join(parts)}</div>'
 
-    def _summary(self) -> str:
+    def _format_summary(self) -> str:
         return f"{len(self.swapped)} swapped, {len(self.left)} left" + (
             " (undone)" if self._undone else ""
         )
 
-    def _tables(self) -> list[list[tuple[str, ...]]]:
+    def _build_tables(self) -> list[list[tuple[str, ...]]]:
         """List swapped and left norms; many rows that differ in numbers only are one."""
         tables = []
         if self.swapped:
             head = ("name", "old", "new", "kept", "dropped", "new values", "function")
-            tables.append([head, *_gather(self.swapped, _swapped_cells)])
+            tables.append([head, *_gather_rows(self.swapped, _swapped_cells)])
         if self.left:
-            tables.append([("left", "norm", "reason"), *_gather(self.left, _left_cells)])
+            tables.append([("left", "norm", "reason"), *_gather_rows(self.left, _left_cells)])
         return tables
 
 
@@ -120,7 +120,9 @@ def _left_cells(row: Left) -> tuple[str, ...]:
     return row.name, row.norm, row.reason
 
 
-def _gather(rows: Iterable[Any], cells: Callable[..., tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _gather_rows(
+    rows: Iterable[Any], cells: Callable[..., tuple[str, ...]]
+) -> list[tuple[str, ...]]:
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         pattern = _NUMBER.sub("*", row.name)
@@ -129,21 +131,21 @@ def _gather(rows: Iterable[Any], cells: Callable[..., tuple[str, ...]]) -> list[
         (shown, *rest)
         for (_, *rest), names in alike.items()
         for shown in (
-            [f"{_spanned(names)} ({len(names)})"]
+            [f"{_join_names(names)} ({len(names)})"]
             if names[3:]
             else [n or "(the model)" for n in names]
         )
     ]
 
 
-def _spanned(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """Write names that differ in numbers as one, with the numbers met: blocks.[0-11].norm."""
     columns = [{*map(int, each)} for each in zip(*map(_NUMBER.findall, names), strict=True)]
-    spans = iter([_span(sorted(column)) for column in columns])
+    spans = iter([_format_ranges(sorted(column)) for column in columns])
     return _NUMBER.sub(lambda _: next(spans), names[0])
 
 
-def _span(numbers: Sequence[int]) -> str:
+def _format_ranges(numbers: Sequence[int]) -> str:
     """Write sorted numbers as ranges: 3, [0-11], [1,4,7]; the middle of many ranges is left out."""
     runs: list[list[int]] = []
     for number in numbers:

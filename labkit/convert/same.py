@@ -2,20 +2,24 @@
 
 from torch import nn
 
-from labkit.convert.fill import Moved, unwrap
+from labkit.convert.fill import Moved, unwrap_norm
 from labkit.convert.read import Reading
 
 # One function up to where eps stands and what is rounded when, if their gains agree.
 _RMS = ("rms", "rms-llama", "rms-gemma", "rms-t5", "rms-outside", "scale", "l2")
 
 
-def sameness(reading: Reading, key: str, old: nn.Module, new: nn.Module, moved: Moved) -> str:
+def compare_functions(
+    reading: Reading, key: str, old: nn.Module, new: nn.Module, moved: Moved
+) -> str:
     """Say on which inputs the new norm computes the old one's function."""
     if not moved.exact:
         return "another function"
     if key == reading.key:
-        same, settings = "same", _settings(old)
-        if any(settings.get(k, value) != value for k, value in _settings(unwrap(new)).items()):
+        same, settings = "same", _read_settings(old)
+        if any(
+            settings.get(k, value) != value for k, value in _read_settings(unwrap_norm(new)).items()
+        ):
             return "another function"
     elif not {key, reading.key} <= {"layer", *_RMS}:
         return "another function"
@@ -26,7 +30,7 @@ def sameness(reading: Reading, key: str, old: nn.Module, new: nn.Module, moved: 
     return f"{same}, but for rounding" if same == "same" and key != reading.key else same
 
 
-def _settings(norm: nn.Module) -> dict[str, object]:
+def _read_settings(norm: nn.Module) -> dict[str, object]:
     """Give the numbers and switches that a norm's formula depends on, eps apart."""
     skipped = ("training", "eps", "elementwise_affine", "affine", "channel_axis")
     return {

@@ -6,13 +6,13 @@ from typing import Any
 
 from torch import nn
 
-from labkit.convert.choose import Only, Target, choose, rules_of, selector
+from labkit.convert.choose import Only, Target, build_selector, choose_norms, rules_of
 from labkit.convert.fastpath import switches_off
-from labkit.convert.fill import Unfit, build, move
-from labkit.convert.find import places_of, seats_of, tied_outside, trouble
-from labkit.convert.read import Reading, read
+from labkit.convert.fill import Unfit, build_norm, move_contents
+from labkit.convert.find import find_obstacle, places_of, seats_of, tied_outside
+from labkit.convert.read import Reading, read_norm
 from labkit.convert.record import Conversion, Left, Seat, Swapped
-from labkit.convert.same import sameness
+from labkit.convert.same import compare_functions
 from labkit.fused import fuse, is_fused, unfuse
 
 
@@ -41,14 +41,14 @@ def convert(
     if fused:
         unfuse(model)
     try:
-        return _convert(model, mapping, only, kw)
+        return _swap_norms(model, mapping, only, kw)
     except Exception:
         if fused:
             fuse(model)
         raise
 
 
-def _convert(
+def _swap_norms(
     model: nn.Module,
     mapping: Mapping[str | type[nn.Module], Target],
     only: Only,
@@ -56,10 +56,10 @@ def _convert(
 ) -> Conversion:
     rules = rules_of(mapping, kw)
     places = places_of(model)
-    chosen, left = choose(model, places, rules, selector(only))
+    chosen, left = choose_norms(model, places, rules, build_selector(only))
     plans: dict[nn.Module, _Plan] = {}
     for norm, target in chosen.items():
-        found = _plan(norm, target, model)
+        found = _plan_swap(norm, target, model)
         if isinstance(found, str):
             left[norm] = found
         else:
@@ -69,9 +69,9 @@ def _convert(
             del plans[norm]
             left[norm] = f"its parameter is tied to {other}, which is not swapped"
     if not plans:
-        raise ValueError(_nothing(places, left))
+        raise ValueError(_explain_nothing_swapped(places, left))
     shared: dict[tuple, nn.Parameter] = {}
-    rows = [plan.row(places[norm], norm, shared) for norm, plan in plans.items()]
+    rows = [plan.fill_row(places[norm], norm, shared) for norm, plan in plans.items()]
     seats: list[Seat] = [
         (parent, name, norm, plan.new)
         for norm, plan in plans.items()
@@ -84,7 +84,7 @@ def _convert(
         parent._modules[name] = new
     made = {plan.new for plan in plans.values()}
     switches, notes = switches_off(model, made)
-    conversion = Conversion(model, rows, rest, seats, switches, [*notes, *_pooling(made)])
+    conversion = Conversion(model, rows, rest, seats, switches, [*notes, *_warn_of_pooling(made)])
     if model in plans:
         conversion.model = plans[model].new
     return conversion
@@ -98,24 +98,26 @@ class _Plan:
     key: str = ""
     reading: Reading | None = None
 
-    def row(self, names: list[str], old: nn.Module, shared: dict[tuple, nn.Parameter]) -> Swapped:
+    def fill_row(
+        self, names: list[str], old: nn.Module, shared: dict[tuple, nn.Parameter]
+    ) -> Swapped:
         """Move the old norm's contents and write the row of the report."""
-        name, kinds = " = ".join(names), (type(old).__name__, _name(self.new))
+        name, kinds = " = ".join(names), (type(old).__name__, _format_kind(self.new))
         if self.reading is None:
             return Swapped(name, *kinds, same="as the callable made it")
-        moved = move(self.key, old, self.new, self.reading, shared)
-        same = sameness(self.reading, self.key, old, self.new, moved)
+        moved = move_contents(self.key, old, self.new, self.reading, shared)
+        same = compare_functions(self.reading, self.key, old, self.new, moved)
         lists = (tuple(entry) for entry in (moved.kept, moved.dropped, moved.fresh))
         return Swapped(name, *kinds, *lists, same=same)
 
 
-def _name(norm: nn.Module) -> str:
+def _format_kind(norm: nn.Module) -> str:
     inner = getattr(norm, "norm", None)
     kind = type(norm).__name__
     return f"{kind}({type(inner).__name__})" if isinstance(inner, nn.Module) else kind
 
 
-def _plan(norm: nn.Module, target: Target, model: nn.Module) -> _Plan | str:
+def _plan_swap(norm: nn.Module, target: Target, model: nn.Module) -> _Plan | str:
     """Build the new norm, or say why the old one stays."""
     if callable(target):
         new = target(norm)
@@ -125,19 +127,19 @@ def _plan(norm: nn.Module, target: Target, model: nn.Module) -> _Plan | str:
                 f"{type(norm).__name__}"
             )
         return "the callable returned it unchanged" if new is norm else _Plan(new)
-    if reason := trouble(norm):
+    if reason := find_obstacle(norm):
         return reason
-    reading = read(norm)
+    reading = read_norm(norm)
     if isinstance(reading, str):
         return reading
     key, arguments = target if isinstance(target, tuple) else (target, {})
     try:
-        return _Plan(build(key, dict(arguments), norm, reading, model), key, reading)
+        return _Plan(build_norm(key, dict(arguments), norm, reading, model), key, reading)
     except Unfit as error:
         return str(error)
 
 
-def _pooling(made: set[nn.Module]) -> list[str]:
+def _warn_of_pooling(made: set[nn.Module]) -> list[str]:
     """Warn of norms whose statistics run over tokens; labkit's own model hands them its mask."""
     pooling = {type(norm).__name__ for norm in made if getattr(norm, "takes_mask", False)}
     said = (
@@ -147,7 +149,7 @@ def _pooling(made: set[nn.Module]) -> list[str]:
     return [said] if pooling else []
 
 
-def _nothing(places: dict[nn.Module, list[str]], left: dict[nn.Module, str]) -> str:
+def _explain_nothing_swapped(places: dict[nn.Module, list[str]], left: dict[nn.Module, str]) -> str:
     """Say why no norm could be swapped: each reason once, with the norms that it holds for."""
     names: dict[str, list[str]] = {}
     for norm, reason in left.items():

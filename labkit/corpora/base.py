@@ -28,14 +28,14 @@ class Corpus:
     def to(self, device: str) -> "Corpus":
         """Hand out the same batches on another device; they are drawn where they were."""
 
-        def moved(batch: Batch) -> Batch:
+        def move_batch(batch: Batch) -> Batch:
             inputs, targets = batch
             return inputs.to(device), targets.to(device)
 
         return replace(
             self,
-            draw=lambda seed: map(moved, self.draw(seed)),
-            held_out={split: [*map(moved, part)] for split, part in self.held_out.items()},
+            draw=lambda seed: map(move_batch, self.draw(seed)),
+            held_out={split: [*map(move_batch, part)] for split, part in self.held_out.items()},
         )
 
 

@@ -17,7 +17,7 @@ _VALIDATION, _TEST = 200, 400
 
 
 @cache
-def _images() -> tuple[Tensor, Tensor]:
+def _load_images() -> tuple[Tensor, Tensor]:
     from sklearn.datasets import load_digits  # a second to import; only digits need it
 
     pixels, classes = load_digits(return_X_y=True)
@@ -43,13 +43,13 @@ class Digits:
 
     def load(self) -> Corpus:
         """Split the images; held-out batches have the training batch's size."""
-        images, labels = _images()
+        images, labels = _load_images()
         held = _VALIDATION + _TEST
         count = min(len(labels) - held, self.images or len(labels))
         if self.batch > count:
             raise ValueError(f"batch ({self.batch}) is larger than the {count} images")
 
-        def batches(seed: int) -> Iterator[Batch]:
+        def draw_batches(seed: int) -> Iterator[Batch]:
             generator = torch.Generator().manual_seed(seed)
             while True:
                 order = held + torch.randperm(count, generator=generator)
@@ -57,14 +57,14 @@ class Digits:
                     if len(rows) == self.batch:
                         yield images[rows], labels[rows]
 
-        def fixed(rows: slice) -> list[Batch]:
+        def cut_batches(rows: slice) -> list[Batch]:
             pairs = zip(images[rows].split(self.batch), labels[rows].split(self.batch), strict=True)
             return [pair for pair in pairs if len(pair[0]) == self.batch]
 
         return Corpus(
-            draw=batches,
+            draw=draw_batches,
             held_out={
-                "validation": fixed(slice(0, _VALIDATION)),
-                "test": fixed(slice(_VALIDATION, held)),
+                "validation": cut_batches(slice(0, _VALIDATION)),
+                "test": cut_batches(slice(_VALIDATION, held)),
             },
         )

@@ -28,7 +28,7 @@ def transition_table(
     return gamma / gamma.sum(dim=-1, keepdim=True)
 
 
-def stationary(table: Float[Tensor, "first second next"]) -> Float[Tensor, "first second"]:
+def find_stationary(table: Float[Tensor, "first second next"]) -> Float[Tensor, "first second"]:
     """Find the share of time the chain spends in each pair: π(b, c) = Σ_a π(a, b) p(c | a, b)."""
     symbols = table.shape[0]
     step = torch.zeros(symbols, symbols, symbols, symbols, dtype=torch.float64)
@@ -46,7 +46,7 @@ def stationary(table: Float[Tensor, "first second next"]) -> Float[Tensor, "firs
 def entropy_rate(table: Float[Tensor, "first second next"]) -> float:
     """Compute the chain's entropy rate H in nats per token."""
     inner = -(table * table.log()).sum(dim=-1)
-    return float((stationary(table) * inner).sum())
+    return float((find_stationary(table) * inner).sum())
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class Markov:
         """Draw the chain, and sequences from it."""
         table = transition_table(self.symbols, self.concentration, self.language)
         cumulative = table.cumsum(dim=-1)
-        start = stationary(table).clamp(min=0).flatten()
+        start = find_stationary(table).clamp(min=0).flatten()
 
-        def sequences(batch: int, seed: int) -> Iterator[Batch]:
+        def draw_sequences(batch: int, seed: int) -> Iterator[Batch]:
             generator = torch.Generator().manual_seed(seed)
             while True:
                 pair = torch.multinomial(start, batch, replacement=True, generator=generator)
@@ -88,13 +88,13 @@ class Markov:
                 sequence = torch.stack(tokens, dim=1)
                 yield sequence[:, :-1], sequence[:, 1:]
 
-        def fixed(seed: int) -> list[Batch]:
-            stream = sequences(128, seed)
+        def draw_held_out(seed: int) -> list[Batch]:
+            stream = draw_sequences(128, seed)
             return [next(stream) for _ in range(16)]
 
         # Training seeds are small; these two are out of their way.
         return Corpus(
-            draw=lambda seed: sequences(self.batch, seed),
-            held_out={"validation": fixed(2**40), "test": fixed(2**40 + 1)},
+            draw=lambda seed: draw_sequences(self.batch, seed),
+            held_out={"validation": draw_held_out(2**40), "test": draw_held_out(2**40 + 1)},
             floor=entropy_rate(table),
         )

@@ -25,7 +25,7 @@ from jaxtyping import Int
 from labkit.corpora.base import Batch
 from labkit.corpora.markov import Markov
 from labkit.corpora.text import VOCABULARY, Text, training_text
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 MOST = 5  # tables of longer contexts would not fit into a chapter's memory
 _NAMES = {2: "bigram counts", 3: "trigram counts"}
@@ -58,7 +58,7 @@ def ngram_loss(
         raise ValueError("a Markov chain has no end: say the steps of the run that reads it")
     if steps is None and isinstance(data, Text):
         data = replace(data, batch=1, neighbours=False)  # it is one text, however it is read
-    return _losses(data, max(order, max(_NAMES)), split, steps, seed)[order - 1]
+    return _measure_orders(data, max(order, max(_NAMES)), split, steps, seed)[order - 1]
 
 
 def reference_lines(
@@ -72,28 +72,28 @@ def reference_lines(
 
 
 @cache
-def _losses(
+def _measure_orders(
     data: Text | Markov, order: int, split: str, steps: int | None, seed: int
 ) -> tuple[float, ...]:
     """Give the losses of all orders up to one: they share their counts."""
     corpus = data.load()
     if split not in corpus.held_out:
-        raise ValueError(unknown("split", split, corpus.held_out))
+        raise ValueError(explain_unknown("split", split, corpus.held_out))
     symbols = data.symbols if isinstance(data, Markov) else len(VOCABULARY)
     if steps is None and isinstance(data, Text):
         text = training_text(data.characters).numpy()[None]
     else:
-        text = _windows(list(islice(corpus.train(seed), steps)))
-    levels = count(text, order, symbols)
-    return losses(_windows(corpus.held_out[split]), levels)
+        text = _join_windows(list(islice(corpus.train(seed), steps)))
+    levels = count_ngrams(text, order, symbols)
+    return compute_losses(_join_windows(corpus.held_out[split]), levels)
 
 
-def _windows(batches: Sequence[Batch]) -> Rows:
+def _join_windows(batches: Sequence[Batch]) -> Rows:
     """Put batches together again: inputs, and the last target behind them."""
     return torch.cat([torch.cat([x, y[:, -1:]], dim=1) for x, y in batches]).numpy()
 
 
-def count(rows: Rows, order: int, symbols: int) -> list[Level]:
+def count_ngrams(rows: Rows, order: int, symbols: int) -> list[Level]:
     """Count the n-grams of all orders up to one; none reaches from a row into the next."""
     levels: list[Level] = []
     for length in range(order):
@@ -101,7 +101,7 @@ def count(rows: Rows, order: int, symbols: int) -> list[Level]:
         counts = np.zeros(contexts * symbols, dtype=np.int64)
         for start in range(0, rows.shape[1] - length, _PART):
             part = rows[:, start : start + _PART + length]
-            grams = _contexts(part, levels) * symbols + part[:, length:]
+            grams = _number_contexts(part, levels) * symbols + part[:, length:]
             counts += np.bincount(grams.ravel(), minlength=counts.size)
         seen = counts > 0
         longer = np.where(seen, seen.cumsum() - 1, seen.sum())
@@ -109,12 +109,12 @@ def count(rows: Rows, order: int, symbols: int) -> list[Level]:
     return levels
 
 
-def losses(rows: Rows, levels: Sequence[Level]) -> tuple[float, ...]:
+def compute_losses(rows: Rows, levels: Sequence[Level]) -> tuple[float, ...]:
     """Give, for each order, the mean of −log p over all symbols but the first of each row."""
     found, p = [], np.full(rows[:, 1:].shape, 1 / levels[0].counts.shape[1])
     for length, level in enumerate(levels):
         first = max(length, 1)  # the first symbol of a row that is foretold with this context
-        here = _contexts(rows, levels[:length])[:, first - length :]
+        here = _number_contexts(rows, levels[:length])[:, first - length :]
         n, t = level.counts.sum(axis=1)[here], (level.counts > 0).sum(axis=1)[here]
         below = p[:, first - 1 :]
         mixed = (level.counts[here, rows[:, first:]] + t * below) / np.maximum(n + t, 1)
@@ -123,7 +123,7 @@ def losses(rows: Rows, levels: Sequence[Level]) -> tuple[float, ...]:
     return tuple(found)
 
 
-def _contexts(rows: Rows, levels: Sequence[Level]) -> Rows:
+def _number_contexts(rows: Rows, levels: Sequence[Level]) -> Rows:
     """Number the context of as many symbols as there are levels that stands before each symbol."""
     numbers = np.zeros_like(rows)
     for length, level in enumerate(levels):

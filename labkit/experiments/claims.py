@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from labkit.display import CLAIM, publish
+from labkit.display import CLAIM, publish_bundle
 from labkit.experiments.cards import KINDS, VERDICTS, Claim
 from labkit.experiments.promises import check_margin, estimate_of, means_of, numbers_of
 from labkit.statistics.criteria import Interval, parse_criterion
 from labkit.statistics.proportions import Gap, Proportion
 from labkit.statistics.verdicts import is_weak, judge_estimate
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 __all__ = ["KINDS", "VERDICTS", "Claim", "claim"]
 SHARE = 0.05  # of the mean, or half of the interval if that is wider: how far a later mean may lie
@@ -62,7 +62,7 @@ def claim(
     if not re.fullmatch(r"[a-z0-9][a-z0-9*.-]*", id):
         raise ValueError(f"a claim's id has lower-case letters, digits, - and .; got {id!r}")
     if kind not in KINDS:
-        raise ValueError(unknown("kind", kind, KINDS))
+        raise ValueError(explain_unknown("kind", kind, KINDS))
     rule, rungs = parse_criterion(criterion), {}
     if isinstance(values, Mapping):
         rungs = means_of(id, values)
@@ -123,4 +123,4 @@ def _show_claim(made: Claim) -> None:
     for collection in _collections:
         collection.append(made)
     bundle = {"text/plain": str(made), "text/html": made.to_html(), CLAIM: made.to_dict()}
-    publish(bundle, "claim", id=made.id)
+    publish_bundle(bundle, "claim", id=made.id)

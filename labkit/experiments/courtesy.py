@@ -76,7 +76,7 @@ def format_farewell(held: Mapping[str, int], declares: Mapping[str, int]) -> str
     if held["gpu_bytes"]:
         parts.append(f"of a GPU {in_words(held['gpu_bytes'])} in a run")
     now = [f"{in_words(count_resident_bytes())} here"]
-    if held_there := share.held():
+    if held_there := share.count_held_bytes():
         now.append(f"{in_words(held_there)} of the GPU")
     return (
         f"the workers have ended. Most memory: {', '.join(parts)}. "

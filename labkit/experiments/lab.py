@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from labkit import share
-from labkit.display import publish
+from labkit.display import publish_bundle
 from labkit.experiments import courtesy, ladder
 from labkit.experiments.engines import make_engine
 from labkit.experiments.experiment import Experiment, Results
@@ -21,9 +21,9 @@ from labkit.experiments.own import sources_of
 from labkit.experiments.run import CPU, Run, get_gpu_name
 from labkit.experiments.store import Store
 from labkit.pool import Pool
-from labkit.provenance import provenance
+from labkit.provenance import collect_provenance
 from labkit.training import Record
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 __all__ = ["SIZES", "Lab", "MissingRuns", "device_of", "project_root"]
 
@@ -64,7 +64,7 @@ class Lab:
         memory: Mapping[str, str] | None = None,
     ):
         if size not in SIZES:
-            raise ValueError(unknown("size", size, SIZES))
+            raise ValueError(explain_unknown("size", size, SIZES))
         self.chapter, self.size, self.seed = chapter, size, seed
         self._counted: set[str] = set()  # keys of the runs that were told
         self.memory = courtesy.read_declared_memory(memory)
@@ -157,7 +157,7 @@ class Lab:
     def provenance(self, *results: Results) -> dict[str, Any]:
         """Say where the numbers of a figure come from; without results, this process."""
         records = [record for part in results for _, record in part]
-        made = [record.provenance for record in records] or [provenance()]
+        made = [record.provenance for record in records] or [collect_provenance()]
         origin = {name: _summarize_values([each.get(name) for each in made]) for name in made[0]}
         origin.pop("seed", None)
         return {
@@ -175,7 +175,7 @@ class Lab:
         """
         self._engine.close()
         gc.collect()
-        share.release()
+        share.release_cache()
         held = {"kernel_bytes": peak_bytes()}
         held |= courtesy.find_peak_memory(self.store.folder, self._counted)
         fair = courtesy.is_comparable(self.size, self._engine.name)
@@ -232,4 +232,4 @@ def _summarize_values(values: Sequence[Any]) -> Any:
 
 def _publish_line(text: str, **facts: Any) -> None:
     """Show a line that no page or twin keeps, with facts for the build."""
-    publish({"text/plain": text}, "volatile", **facts)
+    publish_bundle({"text/plain": text}, "volatile", **facts)

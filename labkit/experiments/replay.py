@@ -16,7 +16,7 @@ import torch
 
 from labkit.experiments.records import FIRST, from_row, to_row
 from labkit.experiments.run import CPU, Run, execute_run
-from labkit.provenance import provenance
+from labkit.provenance import collect_provenance
 from labkit.training import Record, TrainConfig
 
 TIMED = ("pace", "folding")  # probes that time something differ every time
@@ -146,7 +146,7 @@ class _one_thread:
 
 
 def _same_machine(record: Record) -> bool:
-    here, there = provenance(), record.provenance
+    here, there = collect_provenance(), record.provenance
     alike = all(there.get(name) == here[name] for name in ("cpu", "torch"))
     return alike and there.get("threads") == 1 and there.get("together", 1) == 1
 

@@ -21,7 +21,7 @@ from labkit.placements import recipe
 from labkit.probes import PROBES, make_probe
 from labkit.stacks import StackConfig
 from labkit.training import Record, TrainConfig, train
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 from labkit.vision import CNNConfig, MLPConfig
 from labkit.vit import ViTConfig
 
@@ -50,7 +50,7 @@ class Run:
                 )
         for name in self.probes:
             if name not in PROBES:
-                raise ValueError(unknown("probe", name, PROBES))
+                raise ValueError(explain_unknown("probe", name, PROBES))
 
     def __str__(self) -> str:
         """Write what differs from the defaults."""

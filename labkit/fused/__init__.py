@@ -30,7 +30,7 @@ from labkit.model.block import Block
 from labkit.placements import recipe
 from labkit.placements.step import Step
 
-__all__ = ["Fused", "fuse", "fusing", "is_fused", "on_gpu", "unfuse"]
+__all__ = ["Fused", "fuse", "fuse_temporarily", "is_fused", "on_gpu", "unfuse"]
 
 _FUSED = {**norms.FUSED, **steps.FUSED, **attention.FUSED}
 _PLAIN = {fused: plain for plain, fused in _FUSED.items()}
@@ -56,7 +56,7 @@ def fuse(model: nn.Module) -> Fused:
 
     Without Triton or CUDA nothing changes, one warning says why, and everything works on formulas.
     """
-    reason = seam.missing()
+    reason = seam.explain_missing()
     if reason:
         warnings.warn(f"no kernels here: {reason}; formulas do the work", stacklevel=2)
         return Fused("formulas", {}, reason)
@@ -65,12 +65,12 @@ def fuse(model: nn.Module) -> Fused:
             module.__class__ = _FUSED[type(module)]
     for module in model.modules():
         if isinstance(module, Block):
-            steps.link([_steps(module)], None)
+            steps.link_steps([_list_steps(module)], None)
     for module in model.modules():
         if isinstance(module, Transformer):
-            _link(module)
+            _link_model(module)
     count = Counter(_PLAIN[type(module)].__name__ for module in model.modules() if _has_use(module))
-    return Fused(seam.described() if count else "formulas", dict(count))
+    return Fused(seam.describe_kernels() if count else "formulas", dict(count))
 
 
 def _has_use(module: nn.Module) -> bool:
@@ -85,7 +85,7 @@ def _has_use(module: nn.Module) -> bool:
 def unfuse(model: nn.Module) -> None:
     """Put the formulas back, in place; a model that was never fused stays as it is."""
     for module in model.modules():
-        _unfuse(module)
+        _unfuse_module(module)
 
 
 def is_fused(model: nn.Module) -> bool:
@@ -93,14 +93,14 @@ def is_fused(model: nn.Module) -> bool:
     return any(type(module) in _PLAIN for module in model.modules())
 
 
-def _unfuse(module: nn.Module) -> None:
+def _unfuse_module(module: nn.Module) -> None:
     if type(module) in _PLAIN:
         module.__dict__.pop("follower", None)
         module.__class__ = _PLAIN[type(module)]
 
 
 @contextmanager
-def fusing(model: nn.Module) -> Iterator[Fused]:
+def fuse_temporarily(model: nn.Module) -> Iterator[Fused]:
     """Fuse a model for a while; what was fused before stays so afterwards."""
     before = {module for module in model.modules() if type(module) in _PLAIN}
     done = fuse(model)
@@ -109,7 +109,7 @@ def fusing(model: nn.Module) -> Iterator[Fused]:
     finally:
         for module in model.modules():
             if module not in before:
-                _unfuse(module)
+                _unfuse_module(module)
 
 
 def on_gpu(model: nn.Module) -> bool:
@@ -117,15 +117,17 @@ def on_gpu(model: nn.Module) -> bool:
     return any(parameter.is_cuda for parameter in model.parameters())
 
 
-def _link(model: Transformer) -> None:
+def _link_model(model: Transformer) -> None:
     second = recipe(model.config.recipe).second_stream
-    steps.link([_steps(block) for block in model.blocks], None if second else (model, "final_norm"))
+    steps.link_steps(
+        [_list_steps(block) for block in model.blocks], None if second else (model, "final_norm")
+    )
     if hasattr(model, "encoder"):
-        blocks = [_steps(block) for block in model.encoder]
-        steps.link(blocks, None if second else (model, "encoder_norm"))
+        blocks = [_list_steps(block) for block in model.encoder]
+        steps.link_steps(blocks, None if second else (model, "encoder_norm"))
 
 
-def _steps(block: nn.Module) -> list[Step]:
+def _list_steps(block: nn.Module) -> list[Step]:
     kinds = ("attention", "cross_attention", "feed_forward")
     found = [getattr(block, kind, None) for kind in kinds]
     return [step for step in found if isinstance(step, Step)]

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from labkit import norms
 from labkit.attention import Attention
-from labkit.attention.parts import OwnGains, heated
+from labkit.attention.parts import OwnGains, apply_temperature
 from labkit.context import Context
 from labkit.fused.norms import FusedGemmaRMSNorm, FusedRMSNorm, is_plain
-from labkit.fused.seam import kernels, takes
+from labkit.fused.seam import accepts_tensors, get_kernels
 from labkit.placements.sphere import SphereAttention
 
 
@@ -29,20 +29,20 @@ class FusedAttention(Attention):
         asked = self._norm_of_both()
         turned = self.rotary and context.angles is not None
         # The dtype of the projections: autocast, if it is on, decides it.
-        if asked is None or self.cross or not (asked["norm"] or turned) or not takes(x):
+        if asked is None or self.cross or not (asked["norm"] or turned) or not accepts_tensors(x):
             return super().project(x, context)
         q, k, v = (
             layer(x).unflatten(-1, (-1, self.head_dim)) for layer in (self.q, self.k, self.v)
         )
-        if not (takes(q, k) and self.head_dim <= kernels().heads.MAX_HEAD_DIM):
+        if not (accepts_tensors(q, k) and self.head_dim <= get_kernels().heads.MAX_HEAD_DIM):
             return super().project(x, context)
         if self.norms is not None and asked["norm"] is None:
-            q, k = self._normalized("q", q), self._normalized("k", k)
+            q, k = self._apply_norm("q", q), self._apply_norm("k", k)
         scale = 1.0 if self.norms is None else self.norms.times
-        turns = _turns(context) if turned else None
-        q, k = kernels().qk_norm_rope(q, k, angles=turns, scale=scale, **asked)
-        q, k, v = (t.transpose(1, 2) for t in (q, k, self._normalized("v", v)))
-        return heated(q, self.norms, self.temperature), k, v
+        turns = _cache_rotations(context) if turned else None
+        q, k = get_kernels().qk_norm_rope(q, k, angles=turns, scale=scale, **asked)
+        q, k, v = (t.transpose(1, 2) for t in (q, k, self._apply_norm("v", v)))
+        return apply_temperature(q, self.norms, self.temperature), k, v
 
     def _norm_of_both(self) -> dict[str, Any] | None:
         """Say what the kernel does to q and k: its keyword arguments; None: leave it all alone."""
@@ -50,7 +50,7 @@ class FusedAttention(Attention):
             return {"norm": None}
         if "k" not in self.norms.tensors:
             return None
-        q, k = (_told(self.get_submodule(f"norm_{name}")) for name in "qk")
+        q, k = (_read_norm_options(self.get_submodule(f"norm_{name}")) for name in "qk")
         if self.norms.share != "width" and q and k and q[1] == k[1]:
             both = {"q_weight": q[0], "k_weight": k[0], **q[1]}
             return {**both, "after_rope": self.norms.after_rope}
@@ -68,18 +68,18 @@ class FusedSphereAttention(SphereAttention):
         scale = self.s_qk().view(self.heads, self.head_dim)
         if not (
             is_plain(self.unit)
-            and takes(q, k, scale)
-            and self.head_dim <= kernels().heads.MAX_HEAD_DIM
+            and accepts_tensors(q, k, scale)
+            and self.head_dim <= get_kernels().heads.MAX_HEAD_DIM
         ):
             return super().project(x, context)
-        turns = _turns(context) if self.rotary and context.angles is not None else None
-        q, k = kernels().qk_norm_rope(
+        turns = _cache_rotations(context) if self.rotary and context.angles is not None else None
+        q, k = get_kernels().qk_norm_rope(
             q, k, self.head_dim * scale, scale, turns, norm="l2", eps=0.0, after_rope=True
         )
         return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
 
 
-def _turns(context: Context) -> tuple[Tensor, Tensor]:
+def _cache_rotations(context: Context) -> tuple[Tensor, Tensor]:
     """Give cos and sin of all angles: made once in a forward pass, by the layer that is first."""
     if context.turns is None:
         assert context.angles is not None
@@ -87,7 +87,7 @@ def _turns(context: Context) -> tuple[Tensor, Tensor]:
     return context.turns
 
 
-def _told(norm: Any) -> tuple[Tensor | None, dict[str, Any]] | None:
+def _read_norm_options(norm: Any) -> tuple[Tensor | None, dict[str, Any]] | None:
     """Read the gain and the options of a norm on q or k that the kernel has; None: another one."""
     if not all(is_plain(module) for module in norm.modules()):
         return None

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 NARROWEST = 64  # inputs and outputs of a layer for which it pays; measured: `labkit bench training`
 
 
-def missing() -> str:
+def explain_missing() -> str:
     """Say why oneDNN cannot multiply matrices here; empty where it can."""
     if not torch.backends.mkldnn.is_available():
         return "this torch has no oneDNN"
@@ -41,10 +41,12 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None]:
         (g,), (a, b) = gradients, ctx.saved_tensors
         first, second = ctx.needs_input_grad
-        return product(g, b.T) if first else None, product(g.T, a.T) if second else None
+        return multiply_transposed(g, b.T) if first else None, multiply_transposed(
+            g.T, a.T
+        ) if second else None
 
 
-def product(a: Tensor, b: Tensor) -> Tensor:
+def multiply_transposed(a: Tensor, b: Tensor) -> Tensor:
     """Multiply (n, k) by the transpose of (m, k)."""
     result = _Product.apply(a, b)
     assert isinstance(result, Tensor)
@@ -59,7 +61,7 @@ class OneDNNLinear(nn.Linear):
         wide = input.dtype == self.weight.dtype == torch.float32 and input.is_cpu
         if not wide or input.numel() == 0 or torch.is_autocast_enabled("cpu"):
             return super().forward(input)
-        y = product(input.reshape(-1, self.in_features), self.weight)
+        y = multiply_transposed(input.reshape(-1, self.in_features), self.weight)
         y = y if self.bias is None else y + self.bias
         return y.view(*input.shape[:-1], self.out_features)
 

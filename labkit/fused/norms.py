@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
 from labkit import norms
-from labkit.fused.seam import kernels, takes
+from labkit.fused.seam import accepts_tensors, get_kernels
 
 
 class FusedRMSNorm(norms.RMSNorm):
@@ -20,10 +20,10 @@ class FusedRMSNorm(norms.RMSNorm):
     def forward(self, x: Tensor) -> Tensor:
         """Normalize the trailing axes that `normalized_shape` names."""
         shape, weight = self.normalized_shape, self.weight
-        if x.shape[-len(shape) :] != shape or not takes(x.flatten(-len(shape)), weight):
+        if x.shape[-len(shape) :] != shape or not accepts_tensors(x.flatten(-len(shape)), weight):
             return super().forward(x)
         weight = None if weight is None else weight.flatten()
-        return kernels().rms_norm(x.flatten(-len(shape)), weight, self.eps).view(x.shape)
+        return get_kernels().rms_norm(x.flatten(-len(shape)), weight, self.eps).view(x.shape)
 
 
 class FusedLayerNorm(norms.LayerNorm):
@@ -50,18 +50,22 @@ class FusedTorchRMSNorm(nn.RMSNorm):
     def forward(self, x: Tensor) -> Tensor:
         """Normalize the last axis; norms over several axes stay torch's."""
         several = len(self.normalized_shape) != 1 or x.shape[-1:] != self.normalized_shape
-        if several or torch.is_autocast_enabled(x.device.type) or not takes(x, self.weight):
+        if (
+            several
+            or torch.is_autocast_enabled(x.device.type)
+            or not accepts_tensors(x, self.weight)
+        ):
             return super().forward(x)
-        return kernels().rms_norm(x, self.weight, self.eps)
+        return get_kernels().rms_norm(x, self.weight, self.eps)
 
 
 def _layer_norm(module: nn.LayerNorm, x: Tensor, formula: Any) -> Tensor:
     shape, weight, bias = tuple(module.normalized_shape), module.weight, module.bias
     fits = x.shape[-len(shape) :] == shape and module.eps >= 0
-    if not fits or not takes(x.flatten(-len(shape)), weight, bias):
+    if not fits or not accepts_tensors(x.flatten(-len(shape)), weight, bias):
         return formula(x)
     weight, bias = (p if p is None else p.flatten() for p in (weight, bias))
-    return kernels().layer_norm(x.flatten(-len(shape)), weight, bias, module.eps).view(x.shape)
+    return get_kernels().layer_norm(x.flatten(-len(shape)), weight, bias, module.eps).view(x.shape)
 
 
 class FusedLlamaRMSNorm(norms.LlamaRMSNorm):
@@ -69,10 +73,10 @@ class FusedLlamaRMSNorm(norms.LlamaRMSNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize each vector on the last axis."""
-        if not takes(x, self.weight):
+        if not accepts_tensors(x, self.weight):
             return super().forward(x)
         self.check_width(x)
-        return kernels().rms_norm_llama(x, self.weight, self.eps)
+        return get_kernels().rms_norm_llama(x, self.weight, self.eps)
 
 
 class FusedGemmaRMSNorm(norms.GemmaRMSNorm):
@@ -80,10 +84,10 @@ class FusedGemmaRMSNorm(norms.GemmaRMSNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize each vector on the last axis."""
-        if not takes(x, self.weight):
+        if not accepts_tensors(x, self.weight):
             return super().forward(x)
         self.check_width(x)
-        return kernels().rms_norm_gemma(x, self.weight, self.eps)
+        return get_kernels().rms_norm_gemma(x, self.weight, self.eps)
 
 
 class FusedDynamicTanh(norms.DynamicTanh):
@@ -91,10 +95,10 @@ class FusedDynamicTanh(norms.DynamicTanh):
 
     def forward(self, x: Tensor) -> Tensor:
         """Squash each value."""
-        if not takes(x, self.alpha, self.weight, self.bias):
+        if not accepts_tensors(x, self.alpha, self.weight, self.bias):
             return super().forward(x)
         self.check_width(x)
-        return kernels().dynamic_tanh(x, self.alpha, self.weight, self.bias)
+        return get_kernels().dynamic_tanh(x, self.alpha, self.weight, self.bias)
 
 
 class FusedDynamicErf(norms.DynamicErf):
@@ -102,10 +106,10 @@ class FusedDynamicErf(norms.DynamicErf):
 
     def forward(self, x: Tensor) -> Tensor:
         """Squash each value."""
-        if not takes(x, self.alpha, self.shift, self.weight, self.bias):
+        if not accepts_tensors(x, self.alpha, self.shift, self.weight, self.bias):
             return super().forward(x)
         self.check_width(x)
-        return kernels().dynamic_erf(x, self.alpha, self.shift, self.weight, self.bias)
+        return get_kernels().dynamic_erf(x, self.alpha, self.shift, self.weight, self.bias)
 
 
 FUSED: dict[type[nn.Module], type[nn.Module]] = {
@@ -139,9 +143,11 @@ def sum_norm(norm: nn.Module, write: Tensor, stream: Tensor) -> tuple[Tensor, Te
     shape, dim = norm.normalized_shape, write.shape[-1:]  # pyright: ignore
     freed = weight is not None and weight.shape != dim  # as sharded training does between steps
     fits = tuple(shape) == dim and write.shape == stream.shape and not freed
-    if not fits or not takes(write, stream, weight, bias):
+    if not fits or not accepts_tensors(write, stream, weight, bias):
         return None
     eps = torch.finfo(torch.float32).eps if norm.eps is None else norm.eps  # pyright: ignore
     # The last three: is it LayerNorm; round the sum first; a result as wide as the sum, as autocast
     # has it, whose writes are narrower than the stream.
-    return kernels().add_norm.sum_norm(write, stream, weight, bias, eps, 1.0, centred, True, True)
+    return get_kernels().add_norm.sum_norm(
+        write, stream, weight, bias, eps, 1.0, centred, True, True
+    )

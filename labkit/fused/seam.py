@@ -2,7 +2,7 @@
 
 Nothing else in labkit imports `normkernels`, and this module only when it is asked to. The import
 is by name, so that a stored run on the CPU does not depend on code that only a GPU runs; on CUDA
-`described` tells the record which kernels ran.
+`describe_kernels` tells the record which kernels ran.
 """
 
 import hashlib
@@ -20,30 +20,30 @@ _limits: tuple[frozenset[str], frozenset[torch.dtype], int] = (frozenset(), froz
 
 
 @cache
-def missing() -> str:
+def explain_missing() -> str:
     """Say why there are no kernels on this machine; empty when there are."""
     try:
-        devices = _load()
+        devices = _import_kernels()
     except ImportError as error:
         return f"Triton cannot be imported ({error})"
     return "" if torch.cuda.is_available() or "cpu" in devices else "there is no CUDA device"
 
 
-def kernels() -> ModuleType:
-    """Give the package of kernels; ask `missing` first."""
+def get_kernels() -> ModuleType:
+    """Give the package of kernels; ask `explain_missing` first."""
     if _package is None:
-        _load()
+        _import_kernels()
     assert _package is not None
     return _package
 
 
-def takes(x: Tensor, *others: Tensor | None) -> bool:
+def accepts_tensors(x: Tensor, *others: Tensor | None) -> bool:
     """Say whether the kernels take these tensors; where they do not, the formula does the work.
 
     They take plain tensors, all on their device, not float64, rows not too long; none that is
     distributed, and nothing where Triton is missing.
     """
-    if _package is None and missing():
+    if _package is None and explain_missing():
         return False
     devices, dtypes, longest = _limits
     return x.shape[-1] <= longest and all(
@@ -54,7 +54,7 @@ def takes(x: Tensor, *others: Tensor | None) -> bool:
     )  # fmt: skip
 
 
-def _load() -> frozenset[str]:
+def _import_kernels() -> frozenset[str]:
     """Import the kernels, once: plain globals, since torch.compile looks through any cache."""
     global _package, _limits
     launch, checks, rows = (
@@ -66,9 +66,9 @@ def _load() -> frozenset[str]:
 
 
 @cache
-def described() -> str:
+def describe_kernels() -> str:
     """Name the kernels for a record: their versions, and a hash of their sources."""
-    folder = Path(str(kernels().__file__)).parent
+    folder = Path(str(get_kernels().__file__)).parent
     code = hashlib.sha256()
     for file in sorted(folder.glob("*.py")):
         code.update(file.read_bytes())

@@ -20,9 +20,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from labkit import placements
-from labkit.context import Context, Ready, normalize, version_of
+from labkit.context import Context, Ready, apply_norm, version_of
 from labkit.fused.norms import FusedLayerNorm, is_plain, sum_norm
-from labkit.fused.seam import kernels, takes
+from labkit.fused.seam import accepts_tensors, get_kernels
 from labkit.model import Transformer
 from labkit.placements.sphere import SphereStep, unit_rows_
 from labkit.placements.step import Map, Step
@@ -36,13 +36,13 @@ class _Adding(Step):
     """
 
     follower: tuple[nn.Module, str, bool] | None = None
-    parts: Callable[..., tuple[Tensor, Tensor]]  # the two summands; called as `step` is
+    compute_terms: Callable[..., tuple[Tensor, Tensor]]  # the two summands; called as `step` is
 
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
         """Move the stream through the sublayer."""
         f = self.sublayer if context is None else partial(self.sublayer, context=context)
-        norms = [partial(normalize, getattr(self, name), context=context) for name in self.norms]
-        stream, write = self.parts(x, f, *norms)
+        norms = [partial(apply_norm, getattr(self, name), context=context) for name in self.norms]
+        stream, write = self.compute_terms(x, f, *norms)
         if self.follower is None or context is None or not is_plain(self):
             return stream + write
         owner, name, elsewhere = self.follower
@@ -58,7 +58,7 @@ class _Adding(Step):
 class FusedNoNorm(_Adding, placements.NoNorm):
     """x + f(x)."""
 
-    def parts(self, x: Tensor, f: Map) -> tuple[Tensor, Tensor]:
+    def compute_terms(self, x: Tensor, f: Map) -> tuple[Tensor, Tensor]:
         """Give the stream and the write."""
         return x, f(x)
 
@@ -66,7 +66,7 @@ class FusedNoNorm(_Adding, placements.NoNorm):
 class FusedPreNorm(_Adding, placements.PreNorm):
     """x + f(N(x))."""
 
-    def parts(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
+    def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
         """Give the stream and the write."""
         return x, f(N(x))
 
@@ -74,7 +74,7 @@ class FusedPreNorm(_Adding, placements.PreNorm):
 class FusedOutputNorm(_Adding, placements.OutputNorm):
     """x + N(f(x))."""
 
-    def parts(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
+    def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
         """Give the stream and the normalized write."""
         return x, N(f(x))
 
@@ -82,7 +82,7 @@ class FusedOutputNorm(_Adding, placements.OutputNorm):
 class FusedSandwichNorm(_Adding, placements.SandwichNorm):
     """x + M(f(N(x)))."""
 
-    def parts(self, x: Tensor, f: Map, N: Map, M: Map) -> tuple[Tensor, Tensor]:
+    def compute_terms(self, x: Tensor, f: Map, N: Map, M: Map) -> tuple[Tensor, Tensor]:
         """Give the stream and the normalized write."""
         return x, M(f(N(x)))
 
@@ -90,7 +90,7 @@ class FusedSandwichNorm(_Adding, placements.SandwichNorm):
 class FusedStreamNorm(_Adding, placements.StreamNorm):
     """N(x) + f(N(x))."""
 
-    def parts(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
+    def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
         """Give the normalized stream and the write."""
         z = N(x)
         return z, f(z)
@@ -99,7 +99,7 @@ class FusedStreamNorm(_Adding, placements.StreamNorm):
 class FusedLayerNormScaling(_Adding, placements.LayerNormScaling):
     """x + f(N(x) / √ℓ)."""
 
-    def parts(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
+    def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
         """Give the stream and the write."""
         return x, f(N(x) / self.number**0.5)
 
@@ -112,7 +112,7 @@ class FusedPostNorm(placements.PostNorm):
         write = self.sublayer(x) if context is None else self.sublayer(x, context=context)
         norm = self.get_submodule("norm")
         both = sum_norm(norm, write, x)
-        return normalize(norm, x + write, context) if both is None else both[0]
+        return apply_norm(norm, x + write, context) if both is None else both[0]
 
 
 class FusedDeepNorm(placements.DeepNorm):
@@ -123,9 +123,9 @@ class FusedDeepNorm(placements.DeepNorm):
         write = self.sublayer(x) if context is None else self.sublayer(x, context=context)
         norm: Any = self.get_submodule("norm")
         whole = type(norm) is FusedLayerNorm and norm.normalized_shape == x.shape[-1:]
-        if not (whole and is_plain(norm) and takes(x, write, norm.weight, norm.bias)):
-            return normalize(norm, self.alpha * x + write, context)
-        return kernels().deep_norm(x, write, self.alpha, norm.weight, norm.bias, norm.eps)
+        if not (whole and is_plain(norm) and accepts_tensors(x, write, norm.weight, norm.bias)):
+            return apply_norm(norm, self.alpha * x + write, context)
+        return get_kernels().deep_norm(x, write, self.alpha, norm.weight, norm.bias, norm.eps)
 
 
 class FusedSphereStep(SphereStep):
@@ -134,9 +134,9 @@ class FusedSphereStep(SphereStep):
     def step(self, x: Tensor, f: Map) -> Tensor:
         """Turn the stream towards what the sublayer proposes."""
         write, alpha = f(x), self.alpha()
-        if not (is_plain(self.unit) and takes(x, write, alpha)):
+        if not (is_plain(self.unit) and accepts_tensors(x, write, alpha)):
             return super().step(x, lambda _: write)
-        return kernels().ngpt_update(x, write, alpha)
+        return get_kernels().ngpt_update(x, write, alpha)
 
 
 class FusedTransformer(Transformer):
@@ -145,7 +145,11 @@ class FusedTransformer(Transformer):
     @staticmethod
     def unit_rows_(weight: Tensor, dim: int) -> Tensor:
         """Give every vector of a matrix length 1, in place."""
-        return kernels().unit_rows_(weight, dim) if takes(weight) else unit_rows_(weight, dim)
+        return (
+            get_kernels().unit_rows_(weight, dim)
+            if accepts_tensors(weight)
+            else unit_rows_(weight, dim)
+        )
 
 
 FUSED: dict[type[nn.Module], type[nn.Module]] = {
@@ -173,7 +177,7 @@ _READERS = (
 )
 
 
-def link(blocks: list[list[Step]], end: tuple[nn.Module, str] | None) -> None:
+def link_steps(blocks: list[list[Step]], end: tuple[nn.Module, str] | None) -> None:
     """Tell each step of a stack, block by block, which norm comes next; `end` owns the last."""
     steps = [(number, step) for number, block in enumerate(blocks) for step in block]
     for i, (number, step) in enumerate(steps):

@@ -16,7 +16,7 @@ from typing import Any
 from labkit.experiments.own import own_norm, strip_hash
 from labkit.norms import NORMS
 from labkit.placements import ALIASES, recipe
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 WARMUP = 0.1  # share of the steps
 # Warm-up is part of these methods: Post-Norm lives by it (chapter 02), nGPT has none (chapter 08).
@@ -53,7 +53,8 @@ def entry(text: str) -> Entry:
         key = own_norm(norm) if norm.endswith(".py") else norm
         if key not in NORMS:
             raise ValueError(
-                f"{unknown('norm', norm, NORMS)}, or, as in pre+my_norm.py, a file of your own"
+                f"{explain_unknown('norm', norm, NORMS)}, or, as in pre+my_norm.py, a file of your "
+                "own"
             )
         name, model = f"{name}+{strip_hash(key)}", {**model, "norm": key}
     return Entry(name, model, WARMUPS.get(ALIASES.get(first, first), WARMUP))

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
-from labkit.display import publish
+from labkit.display import publish_bundle
 from labkit.experiments import Results, minus
 from labkit.leaderboard.contest import Contest, best_rates
 from labkit.leaderboard.entries import Entry
@@ -119,7 +119,7 @@ class Standings:
         )
 
     def _ipython_display_(self) -> None:
-        publish({"text/html": self.to_html(), "text/plain": str(self)}, "standings")
+        publish_bundle({"text/html": self.to_html(), "text/plain": str(self)}, "standings")
 
 
 def standings(

@@ -23,7 +23,7 @@ def norm_of(config: ModelConfig, kind: str = "") -> nn.Module:
     return norm if config.norm_arithmetic is None else set_arithmetic(norm, config.norm_arithmetic)
 
 
-def _attention(config: ModelConfig, place: Place, heads: str | None) -> nn.Module:
+def _build_attention(config: ModelConfig, place: Place, heads: str | None) -> nn.Module:
     asked, cross = recipe(config.recipe), place.kind == "cross-attention"
     causal = place.stack == "decoder" and not cross
     if asked.sphere:
@@ -84,7 +84,10 @@ class Block(nn.Module):
             if kind == "feed-forward":
                 step, sublayer = placement.feed_forward, _feed_forward(config)
             else:
-                step, sublayer = placement.attention, _attention(config, place, placement.heads)
+                step, sublayer = (
+                    placement.attention,
+                    _build_attention(config, place, placement.heads),
+                )
             make = partial(norm_of, config, "attention" if "attention" in kind else "")
             setattr(self, kind.replace("-", "_"), step(make, sublayer, place))
         self.crossed = crossed

@@ -33,7 +33,7 @@ from labkit.placements.sphere import (
     unit_rows_,
 )
 from labkit.placements.step import Map
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Departure(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.differs is not None and self.differs not in DEPARTURES:
-            raise ValueError(unknown("difference", self.differs, DEPARTURES))
+            raise ValueError(explain_unknown("difference", self.differs, DEPARTURES))
         sphere = recipe(self.recipe).sphere
         if not min(self.s_z, self.share) > 0:
             raise ValueError(f"s_z and share must be above 0, got {self.s_z} and {self.share}")
@@ -83,7 +83,7 @@ class DepartedTransformer(Transformer):
         """Restore unit lengths, then round."""
         super().after_step()
         if self.rounded:
-            _round(self)
+            _round_weights(self)
 
 
 class WrongBranch(SphereStep):
@@ -125,7 +125,7 @@ class NoAttention(Attention):
         return torch.zeros_like(x)
 
 
-def _retype(model: nn.Module, old: type[nn.Module], new: type[nn.Module]) -> None:
+def _change_class(model: nn.Module, old: type[nn.Module], new: type[nn.Module]) -> None:
     for module in model.modules():
         if type(module) is old:
             module.__class__ = new
@@ -157,7 +157,7 @@ def _plain_storage(model: Transformer) -> None:
 
 
 @torch.no_grad()
-def _round(model: nn.Module) -> None:
+def _round_weights(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, nn.Linear):
             module.weight.copy_(module.weight.bfloat16())
@@ -166,7 +166,7 @@ def _round(model: nn.Module) -> None:
 def _rounded_weights(model: Transformer) -> None:
     assert isinstance(model, DepartedTransformer)
     model.rounded = True
-    _round(model)
+    _round_weights(model)
 
 
 def _no_attention(model: Transformer) -> None:
@@ -183,9 +183,9 @@ def _no_attention(model: Transformer) -> None:
 _FOR_ANY = ("rounded weights", "no attention")
 DEPARTURES = {
     "wrong axis": _wrong_axis,
-    "wrong branch": lambda model: _retype(model, SphereStep, WrongBranch),
-    "early gain": lambda model: _retype(model, SphereAttention, EarlyGain),
-    "no outer norm": lambda model: _retype(model, SphereStep, NoOuterNorm),
+    "wrong branch": lambda model: _change_class(model, SphereStep, WrongBranch),
+    "early gain": lambda model: _change_class(model, SphereAttention, EarlyGain),
+    "no outer norm": lambda model: _change_class(model, SphereStep, NoOuterNorm),
     "never again": _never_again,
     "plain storage": _plain_storage,
     "rounded weights": _rounded_weights,

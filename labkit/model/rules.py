@@ -11,7 +11,7 @@ from labkit.init import INITS
 from labkit.norms import NORMS, make_norm
 from labkit.norms.arithmetic import set_arithmetic
 from labkit.placements import recipe
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 if TYPE_CHECKING:
     from labkit.model.config import ModelConfig
@@ -65,7 +65,7 @@ def _check_names(config: ModelConfig) -> None:
         ("activation", config.activation, ("swiglu", *ACTIVATIONS)),
     ):
         if name not in table:
-            raise ValueError(unknown(what, name, table))
+            raise ValueError(explain_unknown(what, name, table))
 
 
 def _check_counts(config: ModelConfig) -> None:

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from labkit.attention import Attention, rotary_angles
 from labkit.attention.logits import soft_cap
-from labkit.context import Context, normalize
+from labkit.context import Context, apply_norm
 from labkit.feed_forward import MixtureOfExperts
-from labkit.init import initialize
+from labkit.init import initialize_model
 from labkit.model.block import Block, norm_of
 from labkit.model.config import ModelConfig
 from labkit.placements import Admin, recipe
-from labkit.placements.scaled import profile
+from labkit.placements.scaled import profile_writes
 from labkit.placements.sphere import Scale, normalize_weights, unit, unit_rows_
 
 
@@ -53,7 +53,7 @@ class Transformer(nn.Module):
             self.s_z = Scale(config.vocab, 1.0, config.dim**-0.5)
         angles = rotary_angles(config.context, config.dim // config.heads)
         self.register_buffer("angles", angles, persistent=False)
-        initialize(self, config.init_name, dim=config.dim, encoder=encoder, decoder=decoder)
+        initialize_model(self, config.init_name, dim=config.dim, encoder=encoder, decoder=decoder)
         if config.tie:
             self.output.weight = self.embedding.weight
         if asked.sphere:
@@ -104,15 +104,15 @@ class Transformer(nn.Module):
         self._check_source(source, source_padding)
         memory = None
         if source is not None:
-            memory = self._run(self.encoder, self.encoder_norm, source, source_padding)
-        x = self._run(self.blocks, self.final_norm, tokens, padding, memory, source_padding)
+            memory = self._run_stack(self.encoder, self.encoder_norm, source, source_padding)
+        x = self._run_stack(self.blocks, self.final_norm, tokens, padding, memory, source_padding)
         logits = self.output(x)
         if recipe(self.config.recipe).sphere:
             logits = logits * self.s_z()
         cap = self.config.output_cap
         return logits if cap is None else soft_cap(logits, cap)
 
-    def _run(
+    def _run_stack(
         self,
         blocks: nn.ModuleList,
         final_norm: nn.Module,
@@ -133,14 +133,14 @@ class Transformer(nn.Module):
         wide = torch.promote_types(x.dtype, torch.float32)
         angles = self.get_buffer("angles")[: tokens.shape[1]].to(wide)
         context = Context(angles, padding, memory, memory_padding)
-        x = normalize(self.embedding_norm, x, context)
+        x = apply_norm(self.embedding_norm, x, context)
         second = recipe(self.config.recipe).second_stream
         context.total = x if second else None
         for block in blocks:
             x = block(x, context)
         if second and context.total is not None:
-            return x + normalize(final_norm, context.total, context)
-        return normalize(final_norm, x, context)
+            return x + apply_norm(final_norm, context.total, context)
+        return apply_norm(final_norm, x, context)
 
     def _check_source(self, source: Tensor | None, source_padding: Tensor | None) -> None:
         both = self.config.kind == "encoder-decoder"
@@ -162,7 +162,7 @@ class Transformer(nn.Module):
             return
         stacks = [getattr(self, name) for name in ("encoder", "blocks") if hasattr(self, name)]
         steps = [[m for m in stack.modules() if isinstance(m, Admin)] for stack in stacks]
-        profile(steps, lambda: self(*inputs))
+        profile_writes(steps, lambda: self(*inputs))
 
     def after_step(self) -> None:
         """Restore what an optimizer step may break: nGPT's unit weights, QK-Clip's bound."""

@@ -43,7 +43,7 @@ from labkit.norms.rms_variants import (
     rms_norm_t5,
 )
 from labkit.norms.scale_norm import ScaleNorm, scale_norm
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 NORMS: dict[str, type[nn.Module]] = {
     "batch": BatchNorm,
@@ -116,7 +116,7 @@ def _look_up(name: str) -> type[nn.Module]:
             f"the name of a norm is a string, got {name!r}; choose one of {', '.join(NORMS)}"
         )
     if name not in NORMS:
-        raise ValueError(unknown("norm", name, NORMS))
+        raise ValueError(explain_unknown("norm", name, NORMS))
     return NORMS[name]
 
 

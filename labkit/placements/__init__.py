@@ -20,7 +20,7 @@ from labkit.placements.sphere import SphereStep
 from labkit.placements.step import Place, Step
 from labkit.placements.streams import BottomToTop, ResiDual
 from labkit.placements.sums import add_layer_norm, add_rms_norm, deep_norm
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 __all__ = [
     "ALIASES",
@@ -176,5 +176,5 @@ ALIASES = {
 def recipe(name: str) -> Recipe:
     """Look a recipe up by its name or alias."""
     if (found := RECIPES.get(ALIASES.get(name, name))) is None:
-        raise ValueError(unknown("recipe", name, [*RECIPES, *ALIASES]))
+        raise ValueError(explain_unknown("recipe", name, [*RECIPES, *ALIASES]))
     return found

@@ -27,12 +27,12 @@ class Placement:
         tensors = named.get(first, first.upper())
         mha = f"MHA_{tensors}" if tensors else "MHA"
         return (
-            f"Y = {_said(self.attention.equation, 'X', mha)}",
-            f"X′ = {_said(self.feed_forward.equation, 'Y', 'FFN')}",
+            f"Y = {_format_equation(self.attention.equation, 'X', mha)}",
+            f"X′ = {_format_equation(self.feed_forward.equation, 'Y', 'FFN')}",
         )
 
 
-def _said(equation: str, x: str, f: str) -> str:
+def _format_equation(equation: str, x: str, f: str) -> str:
     equation = re.sub(r"\be\b", "X", re.sub(r"\bf\b", f, re.sub(r"\bx\b", x, equation)))
     return equation.replace(" * ", "·").replace("ℓ**0.5", "√ℓ")
 

@@ -81,7 +81,7 @@ class Keel(Step):
 class Admin(Step):
     """x ← N(ω ⊙ x + f(x)): one learned factor per channel on the skip.
 
-    ω starts at sqrt(1 + Σ_{j<i} Var f_j), measured at initialization by `profile`; before
+    ω starts at sqrt(1 + Σ_{j<i} Var f_j), measured at initialization by `profile_writes`; before
     that it is 1. Source: Liu et al. 2020, arXiv 2004.08249.
     """
 
@@ -97,7 +97,7 @@ class Admin(Step):
 
 
 @torch.no_grad()
-def profile(stacks: list[list[Admin]], run: Callable[[], object]) -> None:
+def profile_writes(stacks: list[list[Admin]], run: Callable[[], object]) -> None:
     """Set ω of each stack's steps, in their order, from the writes of one forward pass `run()`.
 
     The pass sees ω = 1 in all stacks, as the paper's does; Var f is over all entries of a write.
@@ -105,12 +105,12 @@ def profile(stacks: list[list[Admin]], run: Callable[[], object]) -> None:
     variances: dict[Admin, float] = {}
     steps = [step for stack in stacks for step in stack]
 
-    def record(one: Admin, module: nn.Module, args: tuple, output: Tensor) -> None:
+    def record_variance(one: Admin, module: nn.Module, args: tuple, output: Tensor) -> None:
         variances[one] = output.double().var(correction=0).item()
 
     for one in steps:
         one.omega.fill_(1.0)
-    hooks = [one.sublayer.register_forward_hook(partial(record, one)) for one in steps]
+    hooks = [one.sublayer.register_forward_hook(partial(record_variance, one)) for one in steps]
     try:
         run()
     finally:

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from labkit.context import Context, normalize
+from labkit.context import Context, apply_norm
 
 
 @dataclass(frozen=True)
@@ -62,5 +62,5 @@ class Step(nn.Module):
     def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
         """Move the stream through the sublayer."""
         f = self.sublayer if context is None else partial(self.sublayer, context=context)
-        norms = [partial(normalize, getattr(self, name), context=context) for name in self.norms]
+        norms = [partial(apply_norm, getattr(self, name), context=context) for name in self.norms]
         return self.step(x, f, *norms)

@@ -6,7 +6,7 @@ ResiDual     x ← N(x + f(x)),  r ← r + f(x)       r = a second stream that i
 
 from torch import Tensor
 
-from labkit.context import Context, normalize
+from labkit.context import Context, apply_norm
 from labkit.placements.step import Step
 
 
@@ -27,7 +27,7 @@ class BottomToTop(Step):
                 "step, or pass Context(entry=…)"
             )
         write = self.sublayer(x, context)
-        return normalize(self.get_submodule("norm"), context.entry + x + write, context)
+        return apply_norm(self.get_submodule("norm"), context.entry + x + write, context)
 
 
 class ResiDual(Step):
@@ -44,4 +44,4 @@ class ResiDual(Step):
         context = Context(total=x) if context is None else context
         write = self.sublayer(x, context)
         context.total = write + (x if context.total is None else context.total)
-        return normalize(self.get_submodule("norm"), x + write, context)
+        return apply_norm(self.get_submodule("norm"), x + write, context)

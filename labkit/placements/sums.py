@@ -28,7 +28,7 @@ def add_rms_norm(
 
     The norm reads h as it is stored; with `round_sum=False`, the sum in at least float32.
     """
-    h, read = _sum("add_rms_norm", x, residual, 1.0, eps)
+    h, read = _add_residual("add_rms_norm", x, residual, 1.0, eps)
     return rms_norm(at_least_float32(h) if round_sum else read, weight, eps).to(x.dtype), h
 
 
@@ -44,7 +44,7 @@ def add_layer_norm(
 
     The norm reads h as it is stored; with `round_sum=False`, the sum in at least float32.
     """
-    h, read = _sum("add_layer_norm", x, residual, 1.0, eps)
+    h, read = _add_residual("add_layer_norm", x, residual, 1.0, eps)
     return layer_norm(at_least_float32(h) if round_sum else read, weight, bias, eps).to(x.dtype), h
 
 
@@ -61,10 +61,12 @@ def deep_norm(
     Sum and result are rounded once each, to the wider dtype of the two. `deepnorm_constants`
     gives alpha for the depth of the stack.
     """
-    return layer_norm(_sum("deep_norm", branch, x, alpha, eps)[0], weight, bias, eps)
+    return layer_norm(_add_residual("deep_norm", branch, x, alpha, eps)[0], weight, bias, eps)
 
 
-def _sum(name: str, x: Tensor, residual: Tensor, alpha: float, eps: float) -> tuple[Tensor, Tensor]:
+def _add_residual(
+    name: str, x: Tensor, residual: Tensor, alpha: float, eps: float
+) -> tuple[Tensor, Tensor]:
     """Give alpha · residual + x twice: rounded to the wider dtype of the two, and not rounded."""
     check_input(name, x, eps)
     check_input(name, residual, eps)

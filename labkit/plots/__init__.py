@@ -4,7 +4,7 @@ from .bars import share_bars
 from .cube import axes_cube
 from .figure import Figure
 from .lines import curves
-from .looks import look, looks
+from .looks import choose_look, choose_looks
 from .maps import grid_map
 from .norm_curves import norm_curves
 from .pairs import paired
@@ -13,7 +13,7 @@ from .points import dots
 from .ranking import ranking
 from .roof import roof
 from .runs import by_depth, loss_curves
-from .slider import Slider, explore, frames
+from .slider import Slider, explore, show_frames
 from .spheres import sphere_paths, sphere_projection
 from .table import Table, table
 from .xor import xor_points
@@ -24,13 +24,12 @@ __all__ = [
     "Table",
     "axes_cube",
     "by_depth",
+    "choose_look",
+    "choose_looks",
     "curves",
     "dots",
     "explore",
-    "frames",
     "grid_map",
-    "look",
-    "looks",
     "loss_curves",
     "norm_curves",
     "paired",
@@ -38,6 +37,7 @@ __all__ = [
     "ranking",
     "roof",
     "share_bars",
+    "show_frames",
     "sphere_paths",
     "sphere_projection",
     "table",

@@ -4,49 +4,51 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Write a number as a person would say it: three significant digits."""
     if value is None or not isfinite(value):
         return "diverged"
     rounded = f"{value:.3g}"
     if "e" in rounded and 1e-4 <= abs(value) < 1e7:
         rounded = f"{float(rounded):.0f}" if abs(value) >= 1 else f"{float(rounded):g}"
-    return short(rounded)
+    return shorten_power(rounded)
 
 
-def short(figures: str) -> str:
+def shorten_power(figures: str) -> str:
     """Write a power of ten as briefly as it can be: 1e+07 is 1e7."""
     return figures.replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
 
 
-def trend(name: str, xs: Sequence[float | str], ys: Sequence[float], link: str = "at") -> str:
+def describe_trend(
+    name: str, xs: Sequence[float | str], ys: Sequence[float], link: str = "at"
+) -> str:
     """Say where a series starts and ends, and its extreme when that lies in between."""
     points = [(x, y) for x, y in zip(xs, ys, strict=True) if isfinite(y)]
     if not points:
         return f"{name} diverges everywhere"
-    places = [x if isinstance(x, str) else number(x) for x, _ in points]
+    places = [x if isinstance(x, str) else format_number(x) for x, _ in points]
     values = [y for _, y in points]
     first, last = values[0], values[-1]
     if len(values) == 1:
-        return f"{name} is {number(first)} {link} {places[0]}"
-    if number(first) == number(last):
-        text = f"{name} is {number(first)} {link} {places[0]} and {link} {places[-1]}"
+        return f"{name} is {format_number(first)} {link} {places[0]}"
+    if format_number(first) == format_number(last):
+        text = f"{name} is {format_number(first)} {link} {places[0]} and {link} {places[-1]}"
     else:
         verb = "falls" if last < first else "rises"
         text = (
-            f"{name} {verb} from {number(first)} {link} {places[0]} "
-            f"to {number(last)} {link} {places[-1]}"
+            f"{name} {verb} from {format_number(first)} {link} {places[0]} "
+            f"to {format_number(last)} {link} {places[-1]}"
         )
     low, high = min(values), max(values)
     below, above = min(first, last) - low, high - max(first, last)
     if max(below, above) > 0.05 * (high - low):
         word, extreme = ("lowest", low) if below >= above else ("highest", high)
-        if number(extreme) not in (number(first), number(last)):
-            text += f", {word} {number(extreme)} {link} {places[values.index(extreme)]}"
+        if format_number(extreme) not in (format_number(first), format_number(last)):
+            text += f", {word} {format_number(extreme)} {link} {places[values.index(extreme)]}"
     return text
 
 
-def spread(name: str, values: Sequence[float]) -> str:
+def describe_spread(name: str, values: Sequence[float]) -> str:
     """Say the mean and the range of a group of values."""
     kept = [v for v in values if isfinite(v)]
     lost = (
@@ -54,32 +56,34 @@ def spread(name: str, values: Sequence[float]) -> str:
     )
     if not kept:
         return f"{name} diverged in all {len(values)} runs"
-    text = f"{name} {number(sum(kept) / len(kept))}"
+    text = f"{name} {format_number(sum(kept) / len(kept))}"
     if len(kept) > 1:
-        text += f" (from {number(min(kept))} to {number(max(kept))})"
+        text += f" (from {format_number(min(kept))} to {format_number(max(kept))})"
     return text + lost
 
 
-def sentences(head: str, parts: Sequence[str], notes: Mapping[str, float] | None = None) -> str:
+def join_sentences(
+    head: str, parts: Sequence[str], notes: Mapping[str, float] | None = None
+) -> str:
     """Join a heading, one part per series and marked values into an alternative text."""
     text = f"{head}: {'; '.join(parts)}."
     if notes:
-        marked = ", ".join(f"{name} at {number(value)}" for name, value in notes.items())
+        marked = ", ".join(f"{name} at {format_number(value)}" for name, value in notes.items())
         text += f" Marked: {marked}."
     return text
 
 
-def diverged(points: Mapping[float | str, Sequence[float]]) -> str:
+def describe_divergence(points: Mapping[float | str, Sequence[float]]) -> str:
     """Say at which settings runs diverged, and how many."""
     parts = [
-        f"{lost} of {len(ys)} runs diverged at {x if isinstance(x, str) else number(x)}"
+        f"{lost} of {len(ys)} runs diverged at {x if isinstance(x, str) else format_number(x)}"
         for x, ys in points.items()
         if (lost := sum(not isfinite(y) for y in ys))
     ]
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def count(n: int, thing: str) -> str:
+def format_count(n: int, thing: str) -> str:
     """Write a count with its noun: "one panel", "three panels"."""
     words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
     plural = thing if n == 1 or thing.endswith("s") else thing + "s"

@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .alt import number, sentences
+from .alt import format_number, join_sentences
 from .figure import Figure
 from .looks import COLOURS
 from .series import start_axes
-from .style import HAIR, book, dress, name_rows, write_beside_row
+from .style import HAIR, label_axes, name_rows, use_book_style, write_beside_row
 
 # Shade and hatch of the first, second … part; the last part is the one to look at.
 _QUIET = (("#cfd8e3", ""), ("#e9e2cf", ""), ("#dfe9dc", ""), ("#e6dbe6", ""), ("#eeeeee", ""))
 _LOUD = (COLOURS["vermillion"], "//")
 
 
-@book()
+@use_book_style()
 def share_bars(
     wholes: Mapping[str, Mapping[str, float]],
     *,
@@ -42,16 +42,18 @@ def share_bars(
             share = 100 * size / total
             ax.barh(row, share, left=left, color=colour, hatch=hatch, **edge)
             left += share
-        write_beside_row(ax, row, f"{number(share)} %" + (f", {notes[whole]}" if notes else ""))
-        parts.append(f"{whole} {number(share)} %")
+        write_beside_row(
+            ax, row, f"{format_number(share)} %" + (f", {notes[whole]}" if notes else "")
+        )
+        parts.append(f"{whole} {format_number(share)} %")
     name_rows(ax, wholes)
     ax.set_xlim(0, 100)
     ax.grid(False)
     ax.spines["left"].set_color(HAIR)
-    dress(ax, xlabel, "", title)
+    label_axes(ax, xlabel, "", title)
     handles = ax.patches[: len(names)]
     where: dict[str, Any] = {"loc": "outside upper left", "ncols": len(names)}
     ax.figure.legend(handles, names, handlelength=1.4, **where)
     head = f"Bars of the share of {names[-1]} among {', '.join(names)}"
     data = [list(sizes.values()) for sizes in wholes.values()]
-    return Figure(ax.figure, alt or sentences(head, parts), caption, data, provenance)
+    return Figure(ax.figure, alt or join_sentences(head, parts), caption, data, provenance)

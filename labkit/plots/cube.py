@@ -9,10 +9,10 @@ import numpy as np
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 
-from .alt import count
+from .alt import format_count
 from .figure import Figure
-from .looks import look
-from .style import QUIET, book, canvas, write
+from .looks import choose_look
+from .style import QUIET, make_canvas, use_book_style, write_text
 
 SIZES = EXAMPLES, CHANNELS, POSITIONS = 4, 6, 4
 LIGHT = {0: 0.9, 1: 1.1, 2: 1.32}  # on the face across examples, channels, positions
@@ -38,7 +38,7 @@ SHARES: dict[str, Share] = {
 }
 
 
-@book()
+@use_book_style()
 def axes_cube(
     norms: Sequence[str] = ("batch", "layer", "instance", "group"),
     *,
@@ -51,18 +51,18 @@ def axes_cube(
 
     "group-3" is GroupNorm with three groups, "group" the one with two.
     """
-    shares = [_share(norm) for norm in norms]
+    shares = [_find_share(norm) for norm in norms]
     if not norms:
         raise ValueError(f"axes_cube needs at least one norm out of {', '.join(SHARES)}")
-    picture = canvas(height=2.35)
+    picture = make_canvas(height=2.35)
     picture.set_layout_engine("none")
     sizes, parts = [], []
     wide = 1 / len(norms)
     for i, (norm, (title, words, inside)) in enumerate(zip(norms, shares, strict=True)):
         ax = picture.add_axes((i * wide + 0.03, 0.27, wide - 0.04, 0.6))
-        colour = look("layer" if norm == "token" else norm.partition("-")[0]).colour
-        _voxels(ax, inside, colour)
-        _edges(ax)
+        colour = choose_look("layer" if norm == "token" else norm.partition("-")[0]).colour
+        _draw_voxels(ax, inside, colour)
+        _label_edges(ax)
         middle = (i + 0.5) * wide
         size = 10 if len(norms) <= 4 else 9
         picture.text(middle, 0.9, title, ha="center", color=colour, size=size, weight="bold")
@@ -72,7 +72,7 @@ def axes_cube(
         parts.append(f"{title}: {sizes[-1]} cells, one mean per {words}")
     picture.text(0.5, 0.03, KEY, ha="center", color=QUIET, size=8.5)
     head = (
-        f"{count(len(norms), 'cube')} of {EXAMPLES} examples, {CHANNELS} channels and "
+        f"{format_count(len(norms), 'cube')} of {EXAMPLES} examples, {CHANNELS} channels and "
         f"{POSITIONS} positions, {np.prod(SIZES)} cells; coloured are the cells that share one "
         "mean. "
     )
@@ -80,7 +80,7 @@ def axes_cube(
     return Figure(picture, alt or text, caption, sizes, provenance)
 
 
-def _share(norm: str) -> Share:
+def _find_share(norm: str) -> Share:
     """Find what a norm pools."""
     if norm in SHARES:
         return SHARES[norm]
@@ -95,13 +95,13 @@ def _share(norm: str) -> Share:
     return Share(title, "example and group", lambda n, c, p: n == N and c // size == C // size)
 
 
-def _screen(n: float, c: float, p: float) -> tuple[float, float]:
+def _project_corner(n: float, c: float, p: float) -> tuple[float, float]:
     """Project a corner: examples run to the lower right, channels to the lower left."""
     slope = radians(30)
     return (n - c) * cos(slope), p - (n + c) * sin(slope)
 
 
-def _voxels(ax: Any, inside: Callable[[int, int, int], bool], colour: str) -> None:
+def _draw_voxels(ax: Any, inside: Callable[[int, int, int], bool], colour: str) -> None:
     """Draw the three faces that the eye sees, cell by cell, each face in its own light."""
     seen = [
         (cell, side)
@@ -114,8 +114,8 @@ def _voxels(ax: Any, inside: Callable[[int, int, int], bool], colour: str) -> No
     for cell, side in seen:
         u, v = np.delete(np.eye(3), side, axis=0)
         corner = np.add(cell, np.eye(3)[side])
-        faces.append([_screen(*(corner + step)) for step in (0 * u, u, u + v, v)])
-        shades.append(_lit(colour if inside(*cell) else OUTSIDE, LIGHT[side]))
+        faces.append([_project_corner(*(corner + step)) for step in (0 * u, u, u + v, v)])
+        shades.append(_shade_colour(colour if inside(*cell) else OUTSIDE, LIGHT[side]))
     ax.add_collection(
         PolyCollection(faces, facecolors=shades, edgecolors="#8a8a8a", linewidths=0.6)
     )
@@ -125,18 +125,18 @@ def _voxels(ax: Any, inside: Callable[[int, int, int], bool], colour: str) -> No
     ax.set_axis_off()
 
 
-def _lit(colour: Any, light: float) -> np.ndarray:
+def _shade_colour(colour: Any, light: float) -> np.ndarray:
     """Mix a colour with white in a light above 1, with black below."""
     return np.array(to_rgb(colour)) * (1 - abs(light - 1)) + max(0, light - 1)
 
 
-def _edges(ax: Any) -> None:
+def _label_edges(ax: Any) -> None:
     """Name the three edges by the letters of the key."""
     spots = {
-        "N": (_screen(EXAMPLES / 2, CHANNELS, 0), (-7, -8)),
-        "C": (_screen(EXAMPLES, CHANNELS / 2, 0), (7, -8)),
-        "L": (_screen(0, CHANNELS, POSITIONS / 2), (-8, 0)),
+        "N": (_project_corner(EXAMPLES / 2, CHANNELS, 0), (-7, -8)),
+        "C": (_project_corner(EXAMPLES, CHANNELS / 2, 0), (7, -8)),
+        "L": (_project_corner(0, CHANNELS, POSITIONS / 2), (-8, 0)),
     }
     middle: dict[str, Any] = {"ha": "center", "va": "center", "annotation_clip": False}
     for name, (spot, aside) in spots.items():
-        write(ax, name, spot, aside, fontstyle="italic", **middle)
+        write_text(ax, name, spot, aside, fontstyle="italic", **middle)

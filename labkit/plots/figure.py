@@ -16,9 +16,9 @@ import numpy as np
 from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
-from labkit.display import publish
+from labkit.display import publish_bundle
 
-from .style import DPI, book
+from .style import DPI, use_book_style
 
 MOST_NUMBERS = 400
 
@@ -42,7 +42,7 @@ class Shown:
         return {key: getattr(self, key) for key in keys}
 
     def _ipython_display_(self) -> None:
-        publish(self.pages(), self.kind, **self.metadata())
+        publish_bundle(self.pages(), self.kind, **self.metadata())
         publish_caption(self.caption)
 
     def __repr__(self) -> str:
@@ -69,7 +69,7 @@ class Figure(Shown):
                 )
         self.fig, self.alt = fig, alt.strip()
         self.caption = " ".join(filter(None, (caption.strip(), note.strip())))
-        self.data = thin(data)
+        self.data = thin_numbers(data)
         self.provenance = dict(provenance) if provenance is not None else None
         self._png: bytes | None = None
 
@@ -77,13 +77,13 @@ class Figure(Shown):
         """Draw once, in a small palette, with no date and no program name inside."""
         if self._png is None:
             raw, small = io.BytesIO(), io.BytesIO()
-            with book():
+            with use_book_style():
                 self.fig.savefig(raw, format="png", dpi=DPI, metadata={"Software": None})
             picture = Image.open(raw).convert("RGB")
             colours = picture.quantize(128, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
             colours.save(small, format="PNG", optimize=True)
             self._png = small.getvalue()
-            _close(self.fig)
+            _close_picture(self.fig)
         return self._png
 
     def save(self, path: str | Path) -> Path:
@@ -94,11 +94,11 @@ class Figure(Shown):
         elif path.suffix in (".svg", ".pdf"):
             # Without a date equal figures are equal files.
             svg = {"Date": None, "Description": self.alt}
-            with book():
+            with use_book_style():
                 self.fig.savefig(
                     path, metadata=svg if path.suffix == ".svg" else {"CreationDate": None}
                 )
-            _close(self.fig)
+            _close_picture(self.fig)
         else:
             raise ValueError(f"a figure is saved as .png, .svg or .pdf, got {path.name!r}")
         return path
@@ -114,19 +114,19 @@ class Figure(Shown):
 
 def publish_caption(caption: str) -> None:
     """Publish a caption as an output of its own."""
-    publish({"text/markdown": caption, "text/plain": caption}, "caption")
+    publish_bundle({"text/markdown": caption, "text/plain": caption}, "caption")
 
 
-def thin(data: Any) -> list[float | None]:
+def thin_numbers(data: Any) -> list[float | None]:
     """Flatten to at most 400 numbers of six significant digits; None is a diverged value."""
-    numbers = [float(f"{v:.6g}") if isfinite(v) else None for v in _flat(data)]
+    numbers = [float(f"{v:.6g}") if isfinite(v) else None for v in _flatten_numbers(data)]
     if len(numbers) > MOST_NUMBERS:
         chosen = np.linspace(0, len(numbers) - 1, MOST_NUMBERS).round().astype(int)
         numbers = [numbers[i] for i in chosen]
     return numbers
 
 
-def _flat(data: Any) -> Iterable[float]:
+def _flatten_numbers(data: Any) -> Iterable[float]:
     if isinstance(data, Mapping):
         data = list(data.values())
     if data is None:
@@ -135,12 +135,12 @@ def _flat(data: Any) -> Iterable[float]:
         yield from data.astype(float).ravel().tolist()
     elif isinstance(data, list | tuple):
         for part in data:
-            yield from _flat(part)
+            yield from _flatten_numbers(part)
     elif not isinstance(data, str):
         yield float(data)
 
 
-def _close(fig: Canvas) -> None:
+def _close_picture(fig: Canvas) -> None:
     """Let go of a picture that pyplot holds open."""
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         pyplot.close(fig)

@@ -13,11 +13,11 @@ from typing import Any
 
 from labkit.kernel_view import find_package
 
-from .alt import number, trend
+from .alt import describe_trend, format_number
 from .figure import Figure
 from .labels import DOTS, make_handle
-from .looks import Look, looks
-from .style import QUIET, WIDTH, book, canvas, dress
+from .looks import Look, choose_looks
+from .style import QUIET, WIDTH, label_axes, make_canvas, use_book_style
 from .ticks import place_ticks
 
 WAYS = ("forward", "backward")
@@ -26,7 +26,7 @@ OURS = "normkernels"
 Shares = dict[str, dict[str, dict[int, float]]]  # direction, provider, row length: per cent
 
 
-def publish(file: Path) -> str:
+def publish_report(file: Path) -> str:
     """Write table and figure of a recorded file beside it; give the table's text."""
     # By its path, and not as an import: the report needs neither Triton nor its package.
     report = find_package() / "bench" / "report.py"
@@ -41,28 +41,28 @@ def publish(file: Path) -> str:
     return f"{done.stdout}\n{picture}: {figure.caption}"
 
 
-@book()
+@use_book_style()
 def kernel_shares(recorded: Mapping[str, Any]) -> Figure:
     """Draw share against row length, a row of panels for each kernel, a line for each provider."""
-    kernels = _read(recorded)
+    kernels = _read_shares(recorded)
     if not kernels:
         raise ValueError(
             "nothing to draw: no large bf16 size in this file; measure `targets` first"
         )
     device = recorded["provenance"]["device"]
     names = {name for shares in kernels.values() for lines in shares.values() for name in lines}
-    styles = looks(sorted(names, key=lambda name: (name != OURS, name)))
-    picture = canvas(0.9 + 1.65 * len(kernels), WIDTH * 1.25)
+    styles = choose_looks(sorted(names, key=lambda name: (name != OURS, name)))
+    picture = make_canvas(0.9 + 1.65 * len(kernels), WIDTH * 1.25)
     axes = picture.subplots(len(kernels), 2, squeeze=False)
     for row, (kernel, shares) in zip(axes, kernels.items(), strict=True):
         for ax, way in zip(row, WAYS, strict=True):
             if not shares[way]:
                 ax.set_axis_off()
                 continue
-            _draw(ax, shares[way], styles)
+            _draw_shares(ax, shares[way], styles)
             ax.axhline(TARGETS[way], color=QUIET, linewidth=0.9, linestyle=DOTS, zorder=1)
             length = "values of a head" if kernel == "qk_norm_rope" else "values of a row"
-            dress(ax, length, "% of copy's bandwidth", f"{kernel}, {way}")
+            label_axes(ax, length, "% of copy's bandwidth", f"{kernel}, {way}")
     handles = [make_handle(*named) for named in styles.items()]
     dry = bool(recorded["dry_run"])
     title = "DRY RUN: these are no measurements" if dry else None
@@ -79,7 +79,7 @@ def kernel_shares(recorded: Mapping[str, Any]) -> Figure:
     return Figure(
         picture,
         f"{warning}Line plots of the share of copy's bandwidth, in per cent, against row length on "
-        f"{device}, bf16. {'. '.join(_sentences(kernels))}.",
+        f"{device}, bf16. {'. '.join(_describe_shares(kernels))}.",
         f"{warning}Bytes that must move, over time, over copy's bandwidth for the same bytes "
         f"({device}, bf16, 64 MiB and more). Dotted: the target. Who was wrong is not drawn.",
         data,
@@ -87,7 +87,7 @@ def kernel_shares(recorded: Mapping[str, Any]) -> Figure:
     )
 
 
-def _read(recorded: Mapping[str, Any]) -> dict[str, Shares]:
+def _read_shares(recorded: Mapping[str, Any]) -> dict[str, Shares]:
     """Sort the large bf16 sizes by kernel, direction, provider and length."""
     entries = [e for e in recorded["results"].values() if e["large"] and e["dtype"] == "bf16"]
     kernels: dict[str, Shares] = {e["kernel"]: {way: {} for way in WAYS} for e in entries}
@@ -102,7 +102,7 @@ def _read(recorded: Mapping[str, Any]) -> dict[str, Shares]:
     return {kernel: shares for kernel, shares in kernels.items() if shares["forward"]}
 
 
-def _draw(ax: Any, lines: dict[str, dict[int, float]], styles: dict[str, Look]) -> None:
+def _draw_shares(ax: Any, lines: dict[str, dict[int, float]], styles: dict[str, Look]) -> None:
     ax.set_xscale("log", base=2)
     for name, look in styles.items():
         points = lines.get(name, {})
@@ -114,18 +114,20 @@ def _draw(ax: Any, lines: dict[str, dict[int, float]], styles: dict[str, Look]) 
     place_ticks(ax, sorted({n for points in lines.values() for n in points}), log=True)
 
 
-def _sentences(kernels: dict[str, Shares]) -> list[str]:
+def _describe_shares(kernels: dict[str, Shares]) -> list[str]:
     """Say where our line runs, and who is the best of the others in the mean."""
     said = []
     for kernel, shares in kernels.items():
         for way, lines in shares.items():
             parts = []
             if points := lines.get(OURS):
-                parts.append(trend(OURS, [*map(str, points)], [*points.values()]))
+                parts.append(describe_trend(OURS, [*map(str, points)], [*points.values()]))
             others = {n: fmean(p.values()) for n, p in lines.items() if n != OURS}
             if others:
                 best = max(others, key=lambda name: others[name])
-                parts.append(f"best of the others is {best}, {number(others[best])} in the mean")
+                parts.append(
+                    f"best of the others is {best}, {format_number(others[best])} in the mean"
+                )
             if parts:
                 said.append(f"{kernel} {way}: {'; '.join(parts)}")
     return said

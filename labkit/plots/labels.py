@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from scipy.optimize import isotonic_regression
 
 from .looks import Look
-from .style import QUIET, write
+from .style import QUIET, write_text
 
 DOTS: Any = (0, (2, 2))
 
@@ -28,13 +28,13 @@ def name_lines(ax: Any, ends: Sequence[End], markers: bool = True) -> None:
     box = ax.get_window_extent()
     wanted = ax.transData.transform([(0.0, end.height) for end in ends])[:, 1]
     line = 11.5 * ax.figure.dpi / 72
-    placed = _apart(wanted, line)
+    placed = _spread_heights(wanted, line)
     room = len(ends) <= 9 and np.abs(placed - wanted).max() <= 1.5 * line
     if room and all(end.reaches for end in ends) and np.isfinite(wanted).all():
         for end, y in zip(ends, placed, strict=True):
             ink = {"color": end.look.colour, "weight": "bold"} if end.look else {"color": QUIET}
             spot = (1, (y - box.y0) / box.height)
-            write(ax, end.name, spot, (7, 0), xycoords="axes fraction", va="center", **ink)
+            write_text(ax, end.name, spot, (7, 0), xycoords="axes fraction", va="center", **ink)
         return
     handles = [make_handle(end.name, end.look, markers) for end in ends]
     ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
@@ -48,7 +48,7 @@ def make_handle(name: str, look: Look | None, markers: bool = True) -> Line2D:
     return Line2D([], [], color=look.colour, marker=marker, linestyle=look.line, label=name)
 
 
-def _apart(wanted: np.ndarray, gap: float) -> np.ndarray:
+def _spread_heights(wanted: np.ndarray, gap: float) -> np.ndarray:
     """Move heights as little as needed until neighbours are a line apart."""
     order = np.argsort(wanted, kind="stable")
     steps = gap * np.arange(len(wanted))

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from matplotlib.transforms import ScaledTranslation
 
-from .alt import count, diverged, sentences, trend
+from .alt import describe_divergence, describe_trend, format_count, join_sentences
 from .figure import Figure
 from .labels import End
-from .looks import Look, looks
+from .looks import Look, choose_looks
 from .series import (
     check_series,
     finish_axes,
@@ -19,13 +19,13 @@ from .series import (
     say_seeds,
     start_axes,
 )
-from .style import book, dress
+from .style import label_axes, use_book_style
 from .ticks import place_ticks
 
 Points = dict[Any, list[float]]  # setting -> one value per seed
 
 
-@book()
+@use_book_style()
 def curves(
     series: Mapping[str, Mapping[Any, Any]],
     *,
@@ -45,22 +45,24 @@ def curves(
 
     What is `counted` or computed has no seeds, and the caption does not speak of any.
     """
-    table, xs = _read(series, logx)
+    table, xs = _read_series(series, logx)
     lost = any(not isfinite(y) for arm in table.values() for ys in arm.values() for y in ys)
     place = {x: float(i) if isinstance(x, str) else float(x) for i, x in enumerate(xs)}
     ax = start_axes(logx, logy)
     ends, parts = [], []
-    for i, (name, style) in enumerate(looks(table).items()):
+    for i, (name, style) in enumerate(choose_looks(table).items()):
         points = {place[x]: ys for x, ys in table[name].items()}
         dodge = (i - (len(table) - 1) / 2) * 2.2
-        means = _draw(ax, points, style, dodge)
+        means = _draw_series(ax, points, style, dodge)
         _cross_diverged(ax, points, style, dodge * 1.5)
         alive = {x: mean for x, mean in zip(points, means, strict=True) if isfinite(mean)}
         height = list(alive.values())[-1] if alive else nan
         ends.append(End(name, height, style, reaches=place[xs[-1]] in alive))
-        parts.append(trend(name, list(table[name]), means) + diverged(table[name]))
+        parts.append(
+            describe_trend(name, list(table[name]), means) + describe_divergence(table[name])
+        )
     place_ticks(ax, xs, logx)
-    dress(ax, xlabel, ylabel, title)
+    label_axes(ax, xlabel, ylabel, title)
     marks = finish_axes(ax, ends, reference, ylim, crossed=lost)
 
     counts = [len(ys) for points in table.values() for ys in points.values()]
@@ -69,14 +71,16 @@ def curves(
         note = "One seed."
     if lost:
         note += " Crosses: diverged runs."
-    head = f"Line plot of {ylabel} against {xlabel} for {count(len(table), 'series')}"
+    head = f"Line plot of {ylabel} against {xlabel} for {format_count(len(table), 'series')}"
     data = [[place[x], *ys] for points in table.values() for x, ys in points.items()]
-    text = sentences(head, parts, marks.drawn) + marks.note
+    text = join_sentences(head, parts, marks.drawn) + marks.note
     note = "" if counted else note
     return Figure(ax.figure, alt or text, caption, data, provenance, note + marks.note)
 
 
-def _read(series: Mapping[str, Mapping[Any, Any]], logx: bool) -> tuple[dict[str, Points], list]:
+def _read_series(
+    series: Mapping[str, Mapping[Any, Any]], logx: bool
+) -> tuple[dict[str, Points], list]:
     """Put every series in the order of its settings; refuse what cannot be drawn."""
     check_series(series, "curves")
     for name, points in series.items():
@@ -102,7 +106,7 @@ def _read(series: Mapping[str, Mapping[Any, Any]], logx: bool) -> tuple[dict[str
     return table, xs
 
 
-def _draw(ax: Any, points: Points, style: Look, dodge: float) -> list[float]:
+def _draw_series(ax: Any, points: Points, style: Look, dodge: float) -> list[float]:
     """Draw one series a few pixels aside, so that no interval hides another's; give its means."""
     to = ax.transData + ScaledTranslation(dodge / 72, 0, ax.figure.dpi_scale_trans)
     xs = list(points)

@@ -130,12 +130,12 @@ def method_of(name: str) -> str | None:
     return word if word in LOOKS and not counts else None
 
 
-def look(name: str) -> Look:
+def choose_look(name: str) -> Look:
     """Return the look of one method; an unknown name gets a fixed one of its own."""
-    return looks([name])[name]
+    return choose_looks([name])[name]
 
 
-def looks(names: Iterable[str]) -> dict[str, Look]:
+def choose_looks(names: Iterable[str]) -> dict[str, Look]:
     """Return every name in one figure a look of its own; known methods keep theirs."""
     names = list(names)
     chosen = {name: LOOKS[name] for name in names if name in LOOKS}
@@ -143,14 +143,14 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
         if name in chosen:
             continue
         method = method_of(name)
-        options = _spare(name, LOOKS[method].colour if method else None)
+        options = _list_spare_looks(name, LOOKS[method].colour if method else None)
         if method:
             options = [LOOKS[method], *options]
-        chosen[name] = min(options, key=lambda option: _clashes(option, chosen.values()))
+        chosen[name] = min(options, key=lambda option: _find_clashes(option, chosen.values()))
     return {name: chosen[name] for name in names}
 
 
-def _clashes(option: Look, others: Iterable[Look]) -> tuple[bool, bool]:
+def _find_clashes(option: Look, others: Iterable[Look]) -> tuple[bool, bool]:
     """Say whether another has its marker and dash, and whether another has its colour and dash."""
     # Lines without markers must differ too: another dash where the colour is the same.
     marked = {(other.marker, other.dash) for other in others}
@@ -158,7 +158,7 @@ def _clashes(option: Look, others: Iterable[Look]) -> tuple[bool, bool]:
     return (option.marker, option.dash) in marked, (option.colour, option.dash) in bare
 
 
-def _spare(name: str, colour: str | None) -> list[Look]:
+def _list_spare_looks(name: str, colour: str | None) -> list[Look]:
     """List the looks that no method owns, in an order that depends on the name alone."""
     colours = [colour] if colour else list(COLOURS.values())
     spare = [Look(c, m, dash) for dash, m, c in product(DASHES, SPARE_MARKERS, colours)]

@@ -11,17 +11,17 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.patches import Rectangle
 
-from .alt import count, number, sentences, short
+from .alt import format_count, format_number, join_sentences, shorten_power
 from .figure import Figure
-from .style import INK, QUIET, book, canvas, contrast
-from .ticks import plain
+from .style import INK, QUIET, make_canvas, measure_contrast, use_book_style
+from .ticks import format_plain
 
 PALE = "#f2f2f2"  # the ground of a run that diverged
 Cells = Mapping[tuple[Any, Any], float | None]
 Numbers = dict[tuple[Any, Any], float]  # NaN is a run that diverged
 
 
-@book()
+@use_book_style()
 def grid_map(
     values: Cells | None = None,
     *,
@@ -38,14 +38,16 @@ def grid_map(
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw a number per cell; several panels share one colour scale."""
-    grids = _read(values, panels)
-    rows, cols = (_sides(grids, side) for side in (0, 1))
-    shades = _shades(grids, log, limits)
+    grids = _read_panels(values, panels)
+    rows, cols = (_list_sides(grids, side) for side in (0, 1))
+    shades = _build_shades(grids, log, limits)
     most = 1 if len(cols) > 7 else 2 if len(cols) > 4 or len(grids) == 4 else 3
     across = min(len(grids), most)
     down = -(-len(grids) // across)
     named = len(grids) > 1 or "" not in grids
-    picture = canvas(height=0.8 + 0.25 * bool(title) + down * (0.32 * named + 0.36 * len(rows)))
+    picture = make_canvas(
+        height=0.8 + 0.25 * bool(title) + down * (0.32 * named + 0.36 * len(rows))
+    )
     axes = picture.subplots(down, across, squeeze=False, sharex=True, sharey=True)
     for ax in axes.flat[len(grids) :]:
         ax.set_visible(False)
@@ -54,9 +56,9 @@ def grid_map(
             here = [cells.get((row, col)) for col in cols]
             for j, value in enumerate(here):
                 if value is not None and isfinite(value):
-                    _cell(ax, i, j, value, shades, digits)
-            _hatch(ax, i, [v is not None and not isfinite(v) for v in here], across)
-        _frame(ax, rows, cols, name)
+                    _draw_cell(ax, i, j, value, shades, digits)
+            _hatch_diverged(ax, i, [v is not None and not isfinite(v) for v in here], across)
+        _draw_frame(ax, rows, cols, name)
     picture.supxlabel(col_label, fontsize=9.5)
     picture.supylabel(row_label, fontsize=9.5)
     text, heading = value_label, {"fontsize": 9.5, "color": QUIET}
@@ -65,13 +67,13 @@ def grid_map(
     picture.suptitle(text, x=0.01, ha="left", **heading)
     head = f"Heat map of {value_label} by {row_label} and {col_label}"
     if len(grids) > 1:
-        head += f", {count(len(grids), 'panel')}"
-    parts = [_sentence(name, cells, row_label, col_label) for name, cells in grids.items()]
+        head += f", {format_count(len(grids), 'panel')}"
+    parts = [_describe_panel(name, cells, row_label, col_label) for name, cells in grids.items()]
     data = [list(cells.values()) for cells in grids.values()]
-    return Figure(picture, alt or sentences(head, parts), caption, data, provenance)
+    return Figure(picture, alt or join_sentences(head, parts), caption, data, provenance)
 
 
-def _read(values: Cells | None, panels: Mapping[str, Cells] | None) -> dict[str, Numbers]:
+def _read_panels(values: Cells | None, panels: Mapping[str, Cells] | None) -> dict[str, Numbers]:
     if (values is None) == (panels is None):
         raise ValueError("grid_map takes either values or panels={name: values}, exactly one")
     grids = dict(panels) if panels is not None else {"": values or {}}
@@ -86,13 +88,13 @@ def _read(values: Cells | None, panels: Mapping[str, Cells] | None) -> dict[str,
     }
 
 
-def _sides(grids: Mapping[str, Numbers], side: int) -> list[Any]:
+def _list_sides(grids: Mapping[str, Numbers], side: int) -> list[Any]:
     """List rows or columns: numbers in order, names as they came."""
     keys = list(dict.fromkeys(key[side] for cells in grids.values() for key in cells))
     return keys if any(isinstance(key, str) for key in keys) else sorted(keys)
 
 
-def _shades(grids: Mapping[str, Numbers], log: bool, limits: Any) -> ScalarMappable:
+def _build_shades(grids: Mapping[str, Numbers], log: bool, limits: Any) -> ScalarMappable:
     numbers = [v for cells in grids.values() for v in cells.values() if isfinite(v)] or [1.0]
     low, high = limits or (min(numbers), max(numbers))
     if log and low <= 0:
@@ -102,16 +104,16 @@ def _shades(grids: Mapping[str, Numbers], log: bool, limits: Any) -> ScalarMappa
     return ScalarMappable(norm, LinearSegmentedColormap.from_list("pale", colours))
 
 
-def _cell(ax: Any, i: int, j: int, value: float, shades: ScalarMappable, digits: int) -> None:
+def _draw_cell(ax: Any, i: int, j: int, value: float, shades: ScalarMappable, digits: int) -> None:
     """Fill one cell and write its number in whichever ink reads better on it."""
     shade = shades.to_rgba(np.array([value]))[0][:3]
-    ink = max((INK, "white"), key=lambda colour: contrast(colour, shade))
+    ink = max((INK, "white"), key=lambda colour: measure_contrast(colour, shade))
     ax.add_patch(Rectangle((j, i), 1, 1, facecolor=shade, edgecolor="white", linewidth=1.5))
-    text = _write(value, digits)
+    text = _format_value(value, digits)
     ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", color=ink, fontsize=9)
 
 
-def _hatch(ax: Any, i: int, lost: list[bool], across: int) -> None:
+def _hatch_diverged(ax: Any, i: int, lost: list[bool], across: int) -> None:
     """Hatch the diverged cells of a row; neighbours share one word, which then fits."""
     hatched: dict[str, Any] = {"hatch": "////", "edgecolor": "#bdbdbd", "linewidth": 0}
     for dead, run in groupby(range(len(lost)), key=lost.__getitem__):
@@ -127,35 +129,35 @@ def _hatch(ax: Any, i: int, lost: list[bool], across: int) -> None:
         ax.text(middle, i + 0.5, word, ha="center", va="center", fontsize=8, bbox=box)
 
 
-def _write(value: float, digits: int) -> str:
+def _format_value(value: float, digits: int) -> str:
     if value and not 1e-3 <= abs(value) < 1e4:
-        return short(f"{value:.{max(0, digits - 2)}e}")
+        return shorten_power(f"{value:.{max(0, digits - 2)}e}")
     return f"{value:#.{digits}g}".rstrip(".")
 
 
-def _frame(ax: Any, rows: Sequence[Any], cols: Sequence[Any], name: str) -> None:
+def _draw_frame(ax: Any, rows: Sequence[Any], cols: Sequence[Any], name: str) -> None:
     ax.set_xlim(0, len(cols))
     ax.set_ylim(len(rows), 0)
-    ax.set_xticks(np.arange(len(cols)) + 0.5, map(_say, cols))
-    ax.set_yticks(np.arange(len(rows)) + 0.5, map(_say, rows))
+    ax.set_xticks(np.arange(len(cols)) + 0.5, map(_format_side, cols))
+    ax.set_yticks(np.arange(len(rows)) + 0.5, map(_format_side, rows))
     ax.tick_params(length=0)
     ax.grid(False)
     ax.spines[:].set_visible(False)
     ax.set_title(name, loc="left", fontsize=9.5, fontweight="bold")
 
 
-def _sentence(name: str, cells: Numbers, row_label: str, col_label: str) -> str:
+def _describe_panel(name: str, cells: Numbers, row_label: str, col_label: str) -> str:
     """Name the lowest and the highest cell, and how many diverged."""
     alive = {key: v for key, v in cells.items() if isfinite(v)}
     parts = []
     for word, best in (("lowest", min), ("highest", max)) if alive else ():
         row, col = key = best(alive, key=lambda k: alive[k])
-        where = f"{row_label} {_say(row)}, {col_label} {_say(col)}"
-        parts.append(f"{word} {number(alive[key])} at {where}")
+        where = f"{row_label} {_format_side(row)}, {col_label} {_format_side(col)}"
+        parts.append(f"{word} {format_number(alive[key])} at {where}")
     if lost := len(cells) - len(alive):
         parts.append(f"{lost} of {len(cells)} cells diverged")
     return f"{name}: {', '.join(parts)}" if name else ", ".join(parts)
 
 
-def _say(side: Any) -> str:
-    return side if isinstance(side, str) else plain(side)
+def _format_side(side: Any) -> str:
+    return side if isinstance(side, str) else format_plain(side)

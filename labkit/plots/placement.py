@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 from matplotlib.patches import Circle, FancyBboxPatch
 
-from .alt import count
+from .alt import format_count
 from .figure import Figure
-from .looks import look
-from .style import INK, WIDTH, book, canvas
+from .looks import choose_look
+from .style import INK, WIDTH, make_canvas, use_book_style
 
 
 class Place(NamedTuple):
@@ -55,7 +55,7 @@ NEXT = r"$x_{\ell+1}$"
 MOST = 3  # more do not fit on a page
 
 
-@book()
+@use_book_style()
 def placement_diagram(
     *recipes: str,
     caption: str = "One block, from below to above. The thick line is the residual stream: what "
@@ -72,11 +72,11 @@ def placement_diagram(
             f"one picture holds 1 to {MOST} recipes, got {len(recipes)}; "
             f"choose among {', '.join(PLACES)} or make two pictures"
         )
-    picture = canvas(width=WIDTH if len(recipes) > 1 else WIDTH / 2)
+    picture = make_canvas(width=WIDTH if len(recipes) > 1 else WIDTH / 2)
     axes = picture.subplots(1, len(recipes), squeeze=False)[0]
     places = [PLACES[recipe] for recipe in recipes]
-    colours = [look(recipe).colour for recipe in recipes]
-    top = max(map(_block, axes, places, colours))
+    colours = [choose_look(recipe).colour for recipe in recipes]
+    top = max(map(_draw_block, axes, places, colours))
     # about 48 pixels a unit, so that words fit their boxes
     picture.set_figheight(0.6 + 0.44 * (top + 1.65))
     for ax, place, colour in zip(axes, places, colours, strict=True):
@@ -87,31 +87,33 @@ def placement_diagram(
         ax.set_title(place.title, fontsize=11, fontweight="bold", color=colour)
         ax.text(0.5, -0.01, place.equation, transform=ax.transAxes, ha="center", va="top")
     data = [[place.before + place.after, place.stream > 0, place.final] for place in places]
-    text = " ".join([f"Block diagrams of {count(len(places), 'recipe')}.", *map(_say, places)])
+    text = " ".join(
+        [f"Block diagrams of {format_count(len(places), 'recipe')}.", *map(_describe_place, places)]
+    )
     return Figure(picture, alt or text, caption, data, provenance)
 
 
-def _block(ax: Any, place: Place, colour: str) -> float:
+def _draw_block(ax: Any, place: Place, colour: str) -> float:
     """Draw attention, then the feed-forward layer, each around the stream; give the top."""
     y, start = 0.0, -0.75
     ax.text(STREAM, start - 0.08, r"$x_\ell$", ha="center", va="top", fontsize=10.5)
     for i, sublayer in enumerate(("attention", "feed-forward")):
         below = y
-        _line(ax, (STREAM, y), (BRANCH, y))
+        _draw_line(ax, (STREAM, y), (BRANCH, y))
         y += 0.12
         for part in ["norm"] * place.before + [sublayer] + ["norm"] * place.after:
             y += STEP
-            _arrow(ax, (BRANCH, below), (BRANCH, y - TALL / 2))
-            _box(ax, BRANCH, y, part, colour)
+            _draw_arrow(ax, (BRANCH, below), (BRANCH, y - TALL / 2))
+            _draw_box(ax, BRANCH, y, part, colour)
             below = y + TALL / 2
             if part == "attention":
                 words = {"fontsize": 7.5, "color": colour, "va": "bottom"}
                 ax.text(BRANCH + 0.1, below + 0.04, place.inside, **words)
         y += STEP * 0.8
-        _line(ax, (BRANCH, below), (BRANCH, y))
-        _arrow(ax, (BRANCH, y), (STREAM + PLUS, y))
-        _stream(ax, start, y - PLUS)
-        start = _plus(ax, y)
+        _draw_line(ax, (BRANCH, below), (BRANCH, y))
+        _draw_arrow(ax, (BRANCH, y), (STREAM + PLUS, y))
+        _draw_stream(ax, start, y - PLUS)
+        start = _draw_plus(ax, y)
         if i < place.stream:
             y += STEP
             start = _on_stream(ax, start, y, colour)
@@ -119,20 +121,20 @@ def _block(ax: Any, place: Place, colour: str) -> float:
     if place.final:
         aside = {"fontsize": 8.5, "ha": "right", "va": "center"}
         ax.text(STREAM - 0.28, y + 0.16, "after the\nlast block", **aside)
-        _stream(ax, start, y - 0.05, head=False)
+        _draw_stream(ax, start, y - 0.05, head=False)
         ax.plot([STREAM] * 3, [y + 0.06, y + 0.16, y + 0.26], "o", color=INK, markersize=1.8)
         ax.text(STREAM + 0.28, y + 0.16, NEXT, va="center", fontsize=10.5)
         y += 0.95
         start = _on_stream(ax, y - 0.6, y, colour)
         y += 0.4
     y += 0.35
-    _stream(ax, start, y)
+    _draw_stream(ax, start, y)
     if not place.final:
         ax.text(STREAM, y + 0.08, NEXT, ha="center", va="bottom", fontsize=10.5)
     return y + 0.2
 
 
-def _plus(ax: Any, y: float) -> float:
+def _draw_plus(ax: Any, y: float) -> float:
     """Draw where a branch is added to the stream; give the top."""
     circle = {"facecolor": "white", "edgecolor": INK, "linewidth": 1.2, "zorder": 4}
     ax.add_patch(Circle((STREAM, y), PLUS, **circle))
@@ -141,12 +143,12 @@ def _plus(ax: Any, y: float) -> float:
 
 
 def _on_stream(ax: Any, start: float, y: float, colour: str) -> float:
-    _stream(ax, start, y - TALL / 2)
-    _box(ax, STREAM, y, "norm", colour)
+    _draw_stream(ax, start, y - TALL / 2)
+    _draw_box(ax, STREAM, y, "norm", colour)
     return y + TALL / 2
 
 
-def _box(ax: Any, x: float, y: float, text: str, colour: str) -> None:
+def _draw_box(ax: Any, x: float, y: float, text: str, colour: str) -> None:
     norm = text == "norm"
     wide = 1.2 if norm else WIDE
     face, edge, ink = (colour, colour, "white") if norm else ("#eeeeee", "#7a7a7a", INK)
@@ -157,21 +159,21 @@ def _box(ax: Any, x: float, y: float, text: str, colour: str) -> None:
     ax.text(x, y, text, ha="center", va="center", fontsize=9, color=ink, zorder=4)
 
 
-def _stream(ax: Any, low: float, high: float, head: bool = True) -> None:
+def _draw_stream(ax: Any, low: float, high: float, head: bool = True) -> None:
     style = "-|>,head_width=0.28,head_length=0.55" if head else "-"
-    _arrow(ax, (STREAM, low), (STREAM, high), 2.6, style)
+    _draw_arrow(ax, (STREAM, low), (STREAM, high), 2.6, style)
 
 
-def _arrow(ax: Any, start: tuple, end: tuple, width: float = 1.2, style: str = "-|>") -> None:
+def _draw_arrow(ax: Any, start: tuple, end: tuple, width: float = 1.2, style: str = "-|>") -> None:
     arrow = {"arrowstyle": style, "color": INK, "linewidth": width, "shrinkA": 0, "shrinkB": 0}
     ax.annotate("", end, start, arrowprops=arrow)
 
 
-def _line(ax: Any, start: tuple, end: tuple) -> None:
+def _draw_line(ax: Any, start: tuple, end: tuple) -> None:
     ax.plot(*zip(start, end, strict=True), color=INK, linewidth=1.2, solid_capstyle="butt")
 
 
-def _say(place: Place) -> str:
+def _describe_place(place: Place) -> str:
     additions = "the first of 2 additions" if place.stream == 1 else "each of 2 additions"
     spots = {
         "before each sublayer": place.before,

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from math import inf, isfinite
 from typing import Any
 
-from .alt import count, number
+from .alt import format_count, format_number
 from .figure import Figure
-from .looks import Look, looks
+from .looks import Look, choose_looks
 from .series import read_values
-from .style import QUIET, book, canvas, write
+from .style import QUIET, make_canvas, use_book_style, write_text
 
 Column = dict[str, float]  # a number for each name
 
 
-@book()
+@use_book_style()
 def ranking(
     columns: Mapping[str, Mapping[str, float | None]],
     *,
@@ -29,18 +29,18 @@ def ranking(
     `columns` maps a heading to {name: number}. Names in `marked` are drawn strongly, the others
     are quiet.
     """
-    table = _read(columns)
+    table = _read_columns(columns)
     values = list(table.values())
     names = list(values[0])
-    orders = [_order(column) for column in values]
-    picture = canvas(height=1.0 + 0.24 * len(names) + 0.2 * bool(title))
+    orders = [_rank_names(column) for column in values]
+    picture = make_canvas(height=1.0 + 0.24 * len(names) + 0.2 * bool(title))
     ax = picture.add_subplot()
-    for name, style in looks(names).items():
+    for name, style in choose_looks(names).items():
         ys = [order.index(name) + 1 for order in orders]
-        ink = _draw(ax, ys, style, name in marked)
-        first, last = (_write(column[name], digits) for column in (values[0], values[-1]))
-        write(ax, f"{name}  {first}", (0, ys[0]), (-10, 0), ha="right", **ink)
-        write(ax, f"{last}  {name}", (len(ys) - 1, ys[-1]), (10, 0), ha="left", **ink)
+        ink = _draw_places(ax, ys, style, name in marked)
+        first, last = (_format_value(column[name], digits) for column in (values[0], values[-1]))
+        write_text(ax, f"{name}  {first}", (0, ys[0]), (-10, 0), ha="right", **ink)
+        write_text(ax, f"{last}  {name}", (len(ys) - 1, ys[-1]), (10, 0), ha="left", **ink)
     for i, column in enumerate(values):
         if lost := sum(not isfinite(value) for value in column.values()):
             ax.hlines(len(names) - lost + 0.5, i - 0.12, i + 0.12, color=QUIET, linewidth=1)
@@ -54,10 +54,10 @@ def ranking(
     if title:
         ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
     data = [list(column.values()) for column in values]
-    return Figure(picture, alt or _sentences(table), caption, data, provenance)
+    return Figure(picture, alt or _describe_columns(table), caption, data, provenance)
 
 
-def _read(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Column]:
+def _read_columns(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Column]:
     """Read the same names in the same order from every column; None becomes NaN."""
     if len(columns) < 2:
         raise ValueError(f"a comparison of rankings needs two columns or more, got {len(columns)}")
@@ -71,12 +71,12 @@ def _read(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Column]:
     return table
 
 
-def _order(column: Column) -> list[str]:
+def _rank_names(column: Column) -> list[str]:
     """Put the smallest first, and what has no number last."""
     return sorted(column, key=lambda name: column[name] if isfinite(column[name]) else inf)
 
 
-def _draw(ax: Any, ys: list[int], style: Look, strong: bool) -> dict[str, Any]:
+def _draw_places(ax: Any, ys: list[int], style: Look, strong: bool) -> dict[str, Any]:
     """Draw a thing's places; give how its name is written."""
     words: dict[str, Any] = {"fontsize": 8.5, "va": "center"}
     if strong:
@@ -87,14 +87,14 @@ def _draw(ax: Any, ys: list[int], style: Look, strong: bool) -> dict[str, Any]:
     return {**words, "color": QUIET}
 
 
-def _write(value: float, digits: int) -> str:
+def _format_value(value: float, digits: int) -> str:
     return f"{value:#.{digits}g}" if isfinite(value) else "diverged"
 
 
-def _sentences(table: Mapping[str, Column]) -> str:
+def _describe_columns(table: Mapping[str, Column]) -> str:
     parts = []
     for title, column in table.items():
-        numbers = [f"{name} {number(column[name])}" for name in _order(column)]
+        numbers = [f"{name} {format_number(column[name])}" for name in _rank_names(column)]
         parts.append(f"{title}: {', '.join(numbers)}")
-    things = count(len(next(iter(table.values()))), "thing")
+    things = format_count(len(next(iter(table.values()))), "thing")
     return f"{things} ranked {len(table)} times, best first. {'. '.join(parts)}."

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .alt import number
+from .alt import format_number
 from .labels import DOTS, End
 from .style import QUIET
 
@@ -30,11 +30,11 @@ class Marks(NamedTuple):
     @property
     def note(self) -> str:
         """Say what is not drawn, as a sentence that follows another."""
-        far = ", ".join(f"{name} at {number(value)}" for name, value in self.beyond.items())
+        far = ", ".join(f"{name} at {format_number(value)}" for name, value in self.beyond.items())
         return f" Beyond the axis: {far}." if far else ""
 
 
-def mark(
+def draw_references(
     ax: Any,
     reference: Mapping[str, float] | None,
     limits: tuple[float, float] | None = None,

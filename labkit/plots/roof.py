@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from .alt import number, sentences
+from .alt import format_number, join_sentences
 from .figure import Figure
 from .looks import COLOURS
 from .series import start_axes
-from .style import INK, QUIET, book, dress, write
+from .style import INK, QUIET, label_axes, use_book_style, write_text
 from .ticks import log_ticks
 
 
-@book()
+@use_book_style()
 def roof(
     bandwidth: float,
     peaks: Mapping[str, float],
@@ -39,8 +39,8 @@ def roof(
     for name, peak in peaks.items():
         start, y = peak / bandwidth, peak / 1e12
         ax.plot([start, high], [y, y], color=INK if peak == top else QUIET, linewidth=1)
-        text = f"{name}: {number(y)}, ridge at {number(start)}"
-        write(ax, text, (high, y), (0, 4), ha="right", va="bottom")
+        text = f"{name}: {format_number(y)}, ridge at {format_number(start)}"
+        write_text(ax, text, (high, y), (0, 4), ha="right", va="bottom")
     ordered = sorted(points.items(), key=lambda point: point[1])
     above = [at for _, at in ordered[1:]] + [np.inf]
     for i, (name, intensity) in enumerate(ordered):
@@ -50,17 +50,18 @@ def roof(
         aside, side = (9, -9 if above[i] < 2 * intensity else -2), "left"
         if intensity >= top / bandwidth:  # the roof is flat: below it
             aside, side = (26, -13), "right"
-        write(ax, name, spot, aside, ha=side, va="top", color=colour, fontweight="bold")
+        write_text(ax, name, spot, aside, ha=side, va="top", color=colour, fontweight="bold")
     ax.set_xlim(low, high)
     ax.set_ylim(bandwidth * low / 1e12, 3 * top / 1e12)
     log_ticks(ax, "x")
     log_ticks(ax, "y")
-    dress(ax, "operations for each byte", "10¹² operations a second, at most", title)
+    label_axes(ax, "operations for each byte", "10¹² operations a second, at most", title)
     parts = [
-        f"{name} has {number(at)} and may reach {number(min(bandwidth * at, top) / 1e12)}"
+        f"{name} has {format_number(at)} and may reach "
+        f"{format_number(min(bandwidth * at, top) / 1e12)}"
         for name, at in points.items()
     ]
     head = "Roofline: attainable 10¹² operations a second against operations for each byte"
     ridges = {f"ridge of {name}": peak / bandwidth for name, peak in peaks.items()}
     data = [bandwidth, list(peaks.values()), list(points.values())]
-    return Figure(ax.figure, alt or sentences(head, parts, ridges), caption, data, provenance)
+    return Figure(ax.figure, alt or join_sentences(head, parts, ridges), caption, data, provenance)

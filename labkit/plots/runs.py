@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from .alt import count, sentences, trend
+from .alt import describe_trend, format_count, join_sentences
 from .figure import MOST_NUMBERS, Figure
 from .labels import End
-from .looks import Look, looks
+from .looks import Look, choose_looks
 from .series import (
     Rows,
     finish_axes,
@@ -19,13 +19,13 @@ from .series import (
     say_seeds,
     start_axes,
 )
-from .style import book, dress
+from .style import label_axes, use_book_style
 from .ticks import log_ticks
 
 Stops = list[int | None]  # the step at which each run diverged
 
 
-@book()
+@use_book_style()
 def loss_curves(
     series: Mapping[str, Sequence[Any]],
     *,
@@ -46,7 +46,7 @@ def loss_curves(
     arms = read_runs(series, "loss_curves")
     longest = max(len(row) for arm in arms.values() for row in arm)
     window = smooth or max(1, longest // 40)
-    stops = {name: _stops(name, rows, diverged, longest) for name, rows in arms.items()}
+    stops = {name: _find_stops(name, rows, diverged, longest) for name, rows in arms.items()}
     drawn = {
         name: [running_mean(row[:end], window) for row, end in zip(rows, stops[name], strict=True)]
         for name, rows in arms.items()
@@ -54,16 +54,16 @@ def loss_curves(
     far = max(len(row) for rows in drawn.values() for row in rows)
     ax = start_axes(logx, logy)
     ends, parts = [], []
-    for name, style in looks(drawn).items():
+    for name, style in choose_looks(drawn).items():
         rows = drawn[name]
-        ends.append(_draw(ax, name, style, range(1, far + 1), rows))
+        ends.append(_draw_arm(ax, name, style, range(1, far + 1), rows))
         _cross_ends(ax, style, rows, stops[name])
         mean = mean_run(rows)
         steps = range(1, len(mean) + 1)
-        parts.append(trend(name, steps, mean, link="at step") + _say_stops(stops[name]))
+        parts.append(describe_trend(name, steps, mean, link="at step") + _say_stops(stops[name]))
     if logx:
         log_ticks(ax, "x")
-    dress(ax, xlabel, ylabel, title)
+    label_axes(ax, xlabel, ylabel, title)
     marks = finish_axes(ax, ends, reference, ylim, markers=False)
 
     seeds = say_seeds(map(len, arms.values()))
@@ -73,12 +73,14 @@ def loss_curves(
     if any(stop is not None for arm in stops.values() for stop in arm):
         note += " A cross ends a run that diverged."
     share = max(1, MOST_NUMBERS // sum(map(len, arms.values())))
-    data = [_some(row, share) for rows in drawn.values() for row in rows]
-    text = sentences(f"Line plot of {ylabel} against {xlabel}", parts, marks.drawn) + marks.note
+    data = [_thin_row(row, share) for rows in drawn.values() for row in rows]
+    text = (
+        join_sentences(f"Line plot of {ylabel} against {xlabel}", parts, marks.drawn) + marks.note
+    )
     return Figure(ax.figure, alt or text, caption, data, provenance, note + marks.note)
 
 
-@book()
+@use_book_style()
 def by_depth(
     series: Mapping[str, Sequence[Any]],
     *,
@@ -99,25 +101,25 @@ def by_depth(
     ax = start_axes(logy=logy)
     ends, parts = [], []
     longest = max(len(row) for arm in arms.values() for row in arm)
-    for name, style in looks(arms).items():
+    for name, style in choose_looks(arms).items():
         rows = arms[name]
         deep = max(map(len, rows))
         xs = np.linspace(0, 1, deep).tolist() if relative else range(start, start + longest)
-        ends.append(_draw(ax, name, style, xs, rows, by_layer=True))
+        ends.append(_draw_arm(ax, name, style, xs, rows, by_layer=True))
         mean = mean_run(rows)
-        parts.append(trend(name, range(start, start + len(mean)), mean, link="at layer"))
+        parts.append(describe_trend(name, range(start, start + len(mean)), mean, link="at layer"))
     if not relative:
         ax.xaxis.set_major_locator(MaxNLocator(12, integer=True))
     place = "relative depth: first layer 0, last layer 1" if relative else "layer"
-    dress(ax, xlabel or place, ylabel, title)
+    label_axes(ax, xlabel or place, ylabel, title)
     marks = finish_axes(ax, ends, reference, ylim)
 
     seeds = say_seeds(map(len, arms.values()))
     note = f"Thin lines: {seeds}; thick: their mean; band: its 95 % t interval."
     if seeds == "one seed":
         note = "One seed."
-    head = f"Line plot of {ylabel} by layer for {count(len(arms), 'series')}"
-    text = sentences(head, parts, marks.drawn) + marks.note
+    head = f"Line plot of {ylabel} by layer for {format_count(len(arms), 'series')}"
+    text = join_sentences(head, parts, marks.drawn) + marks.note
     data = list(arms.values())
     return Figure(ax.figure, alt or text, caption, data, provenance, note + marks.note)
 
@@ -136,7 +138,7 @@ def running_mean(losses: Sequence[float], window: int) -> list[float]:
     return ((total[end] - total[start]) / (end - start)).tolist()
 
 
-def _draw(
+def _draw_arm(
     ax: Any, name: str, style: Look, places: Sequence[float], rows: Rows, by_layer: bool = False
 ) -> End:
     """Draw one arm; give where its line ends. Layers get markers and an interval's band.
@@ -167,7 +169,7 @@ def _cross_ends(ax: Any, style: Look, rows: Rows, stops: Stops) -> None:
             ax.plot(*spot, "x", color=style.colour, markersize=8, markeredgewidth=2, zorder=5)
 
 
-def _stops(name: str, rows: Rows, diverged: Any, longest: int) -> Stops:
+def _find_stops(name: str, rows: Rows, diverged: Any, longest: int) -> Stops:
     """Find each run's divergence: as told, or where its losses end early or stop being numbers."""
     if diverged is None:
         told = [len(row) if len(row) < longest else None for row in rows]
@@ -191,7 +193,7 @@ def _say_stops(stops: Stops) -> str:
     return f" ({len(lost)} of {len(stops)} runs diverged, the first at step {min(lost)})"
 
 
-def _some(row: list[float], share: int) -> list[float]:
+def _thin_row(row: list[float], share: int) -> list[float]:
     """Take a fair share of a run's values, the last one always among them."""
     if len(row) <= share:
         return row

@@ -14,8 +14,8 @@ import numpy as np
 from labkit.statistics.seeds import t_interval
 
 from .labels import End, name_lines
-from .reference import Marks, mark
-from .style import canvas
+from .reference import Marks, draw_references
+from .style import make_canvas
 from .ticks import log_ticks, make_headroom
 
 Rows = list[list[float]]  # one list of values per seed
@@ -78,7 +78,7 @@ def say_seeds(counts: Iterable[int]) -> str:
 
 def start_axes(logx: bool = False, logy: bool = False, height: float = 3.6) -> Any:
     """Return the axes of a new picture, their scales set."""
-    ax = canvas(height).add_subplot()
+    ax = make_canvas(height).add_subplot()
     if logx:
         ax.set_xscale("log")
     if logy:
@@ -99,7 +99,7 @@ def finish_axes(
 
     `crossed` axes have crosses along their top; `markers` stand in a legend.
     """
-    marks = mark(ax, reference, ylim)
+    marks = draw_references(ax, reference, ylim)
     if ylim:
         ax.set_ylim(*ylim)
     elif crossed:

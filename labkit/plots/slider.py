@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from .figure import Figure, Shown, publish_caption, thin
+from .figure import Figure, Shown, publish_caption, thin_numbers
 
 MOST_BYTES = 300_000
 
@@ -44,7 +44,7 @@ class Slider(Shown):
     def __init__(self, figures: Mapping[str, Figure], name: str, label: str, caption: str) -> None:
         self.figures, self.label, self.caption = dict(figures), label, caption
         first = next(iter(self.figures.values()))
-        self.html = _page(self.figures, f"labkit-slider-{name}", label)
+        self.html = _build_page(self.figures, f"labkit-slider-{name}", label)
         self.png = first.base64()
         size = len(self.html.encode()) + len(self.png)
         if size > MOST_BYTES:
@@ -56,7 +56,7 @@ class Slider(Shown):
             f"Slider over {label} with {len(self.figures)} pictures, "
             f"{', '.join(self.figures)}. First: {first.alt}"
         )
-        self.data = thin([figure.data for figure in self.figures.values()])
+        self.data = thin_numbers([figure.data for figure in self.figures.values()])
         self.provenance = first.provenance
 
     def pages(self) -> dict[str, str]:
@@ -81,12 +81,12 @@ class Slider(Shown):
         )
         picture, words = Image(format="png", width=720), HTML()
 
-        def draw(name: str) -> None:
+        def show_picture(name: str) -> None:
             figure = self.figures[name]
             picture.value, words.value = figure.png(), escape(figure.alt)
 
-        choice.observe(lambda change: draw(change["new"]), names="value")
-        draw(choice.value)
+        choice.observe(lambda change: show_picture(change["new"]), names="value")
+        show_picture(choice.value)
         display(VBox([choice, picture, words]))
         publish_caption(self.caption)
 
@@ -115,10 +115,10 @@ def explore(
     if len(values) < 2 or len(set(map(str, values))) < len(values):
         raise ValueError(f"there must be at least two values, all different, got {list(values)}")
     pictures = {str(value): draw(value) for value in values}
-    return frames(pictures, name, label=label, caption=caption)
+    return show_frames(pictures, name, label=label, caption=caption)
 
 
-def frames(
+def show_frames(
     figures: Mapping[str, Figure], name: str, *, label: str = "frame", caption: str | None = None
 ) -> Slider:
     """Put figures behind one slider; `name` is unique on its page, `label` names what moves."""
@@ -130,7 +130,7 @@ def frames(
     return Slider(figures, name, label, caption or next(iter(figures.values())).caption)
 
 
-def _page(figures: Mapping[str, Figure], name: str, label: str) -> str:
+def _build_page(figures: Mapping[str, Figure], name: str, label: str) -> str:
     images = [
         IMAGE.format(
             png=figure.base64(),

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from .alt import count, number
+from .alt import format_count, format_number
 from .figure import Figure
-from .looks import COLOURS, looks
-from .style import INK, QUIET, book, canvas, write
+from .looks import COLOURS, choose_looks
+from .style import INK, QUIET, make_canvas, use_book_style, write_text
 
 _AROUND = np.linspace(0, 2 * np.pi, 181)
 CIRCLE = np.stack([np.cos(_AROUND), np.sin(_AROUND)], axis=1)
@@ -21,7 +21,7 @@ FLAT = np.array([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2.0], [6.0]])
 NORMAL = np.ones(3) / sqrt(3)
 
 
-def _view(turn: float, tilt: float) -> np.ndarray:
+def _build_view(turn: float, tilt: float) -> np.ndarray:
     """Return three columns, seen from `tilt` degrees above: to the right, up, to the eye."""
     turn, tilt = np.radians([turn, tilt])
     right = np.array([-np.sin(turn), np.cos(turn), 0])
@@ -29,11 +29,11 @@ def _view(turn: float, tilt: float) -> np.ndarray:
     return np.stack([right, np.cross(eye, right), eye], axis=1)
 
 
-BALL = _view(35, 22)
+BALL = _build_view(35, 22)
 SCREEN, EYE = BALL[:, :2], BALL[:, 2]
 
 
-@book()
+@use_book_style()
 def sphere_projection(
     points_before: Any,
     points_after: Any,
@@ -45,29 +45,31 @@ def sphere_projection(
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw LayerNorm of three channels: a projection onto a plane, then onto a circle."""
-    before = _triples(points_before, "points_before")
-    after = _triples(points_after, "points_after")
+    before = _read_points(points_before, "points_before")
+    after = _read_points(points_after, "points_after")
     if before.shape != after.shape:
         raise ValueError(
             f"each point needs one before and one after, got {len(before)} and {len(after)}"
         )
     flat = before - before.mean(axis=1, keepdims=True)
-    picture = canvas(height=3.5)
+    picture = make_canvas(height=3.5)
     picture.set_layout_engine("none")
-    _solid(picture.add_axes((0, 0, 0.54, 0.92)), before, flat)
-    _plane(picture.add_axes((0.54, 0, 0.46, 0.92)), flat @ FLAT.T, after @ FLAT.T)
+    _draw_solid(picture.add_axes((0, 0, 0.54, 0.92)), before, flat)
+    _draw_plane(picture.add_axes((0.54, 0, 0.46, 0.92)), flat @ FLAT.T, after @ FLAT.T)
     for x, step in ((0.02, "1  subtract the mean"), (0.56, "2  divide by the standard deviation")):
         picture.text(x, 0.94, step, fontsize=10, fontweight="bold")
     text = (
-        f"{count(len(before), 'point')} in three dimensions. Left: each falls along (1, 1, 1) "
-        f"onto the plane of zero mean, from distances of {_lengths(before - flat)}. "
+        f"{format_count(len(before), 'point')} in three dimensions. Left: each falls along "
+        "(1, 1, 1) onto the plane of zero mean, from distances of "
+        f"{_describe_lengths(before - flat)}. "
         f"Right: in that plane each moves along its ray to the circle of radius √3 = "
-        f"{number(RADIUS)}; lengths before {_lengths(flat)}, after {_lengths(after)}."
+        f"{format_number(RADIUS)}; lengths before {_describe_lengths(flat)}, "
+        f"after {_describe_lengths(after)}."
     )
     return Figure(picture, alt or text[0].upper() + text[1:], caption, [before, after], provenance)
 
 
-@book()
+@use_book_style()
 def sphere_paths(
     paths: Mapping[str, Sequence[Sequence[float]]],
     *,
@@ -81,60 +83,61 @@ def sphere_paths(
 
     What lies behind the ball's rim is drawn paler.
     """
-    table = {name: _triples(path, repr(name)) for name, path in paths.items()}
+    table = {name: _read_points(path, repr(name)) for name, path in paths.items()}
     if not table:
         raise ValueError("a sphere needs at least one path, got none")
-    picture = canvas(height=3.1)
+    picture = make_canvas(height=3.1)
     ax = picture.add_subplot()
-    _globe(ax)
+    _draw_globe(ax)
     parts = []
-    for name, style in looks(table).items():
+    for name, style in choose_looks(table).items():
         path = table[name]
         screen, behind = path @ SCREEN, path @ EYE < -0.02
         ax.plot(*screen.T, color=style.colour, linestyle=style.line, label=name, zorder=3)
         for seen, alpha in ((~behind, 1), (behind, 0.3)):
             point: dict[str, Any] = {"color": style.colour, "alpha": alpha, "markersize": 5}
             ax.plot(*screen[seen].T, style.marker, zorder=4, **point)
-        end = ", ".join(map(number, path[-1]))
+        end = ", ".join(map(format_number, path[-1]))
         parts.append(
-            f"{name} has {count(len(path), 'point')}, lengths {_lengths(path)}, and ends at ({end})"
+            f"{name} has {format_count(len(path), 'point')}, lengths {_describe_lengths(path)}, "
+            f"and ends at ({end})"
         )
     for name, spot in (marks or {}).items():
-        at = (_triples([spot], repr(name)) @ SCREEN)[0]
+        at = (_read_points([spot], repr(name)) @ SCREEN)[0]
         aside = (6, 5) if at[0] > 0 else (-12, -10)  # away from the middle, where the paths are
         ax.plot(*at, "o", color=INK, markersize=5, zorder=5)
-        write(ax, name, at, aside, color=INK, zorder=6)
+        write_text(ax, name, at, aside, color=INK, zorder=6)
     ax.set_aspect("equal")
     ax.set_axis_off()
     ax.set_xlim(-1.15, 2.35)
     ax.set_ylim(-1.12, 1.18)
     ax.legend(loc="center left", bbox_to_anchor=(0.66, 0.5))
     ax.set_title(title or "", loc="left", fontsize=10.5, fontweight="bold")
-    text = f"A unit sphere with {count(len(table), 'path')}: {'; '.join(parts)}."
+    text = f"A unit sphere with {format_count(len(table), 'path')}: {'; '.join(parts)}."
     return Figure(picture, alt or text, caption, list(table.values()), provenance)
 
 
-def _triples(points: Any, name: str) -> np.ndarray:
+def _read_points(points: Any, name: str) -> np.ndarray:
     array = np.asarray(points, dtype=float)
     if array.ndim != 2 or array.shape[1] != 3 or not len(array):
         raise ValueError(f"{name} must be points × 3 numbers, got shape {array.shape}")
     return array
 
 
-def _lengths(vectors: np.ndarray) -> str:
+def _describe_lengths(vectors: np.ndarray) -> str:
     """Say how long vectors are: "1 to 2.5"."""
     lengths = np.linalg.norm(vectors, axis=1)
-    return f"{number(lengths.min())} to {number(lengths.max())}"
+    return f"{format_number(lengths.min())} to {format_number(lengths.max())}"
 
 
-def _segments(ax: Any, starts: np.ndarray, ends: np.ndarray, **how: Any) -> None:
+def _draw_segments(ax: Any, starts: np.ndarray, ends: np.ndarray, **how: Any) -> None:
     """Draw a line from each start to its end."""
     ax.plot(*np.stack([starts, ends]).transpose(2, 0, 1), **how)
 
 
-def _solid(ax: Any, before: np.ndarray, flat: np.ndarray) -> None:
+def _draw_solid(ax: Any, before: np.ndarray, flat: np.ndarray) -> None:
     """Draw space by a parallel projection in which the plane is seen from a little above."""
-    to = np.stack([*FLAT, NORMAL]).T @ _view(-76, 32)[:, :2]
+    to = np.stack([*FLAT, NORMAL]).T @ _build_view(-76, 32)[:, :2]
     reach = 1.05 * max(RADIUS, np.abs(flat @ FLAT.T).max())
     corners = reach * np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])
     ax.fill(*(corners @ FLAT @ to).T, facecolor="#eaf1f8", edgecolor="#aebfd0")
@@ -146,36 +149,36 @@ def _solid(ax: Any, before: np.ndarray, flat: np.ndarray) -> None:
     ax.plot(*(RADIUS * CIRCLE @ FLAT @ to).T, color=blue, linewidth=1, linestyle=BROKEN)
     tip = 1.2 * max(1.8, np.abs(before @ NORMAL).max()) * NORMAL @ to
     ax.annotate("", tip, (0, 0), arrowprops={"arrowstyle": "->", "color": QUIET, "linewidth": 1})
-    write(ax, "(1, 1, 1)", tip, (5, -2), color=QUIET)
+    write_text(ax, "(1, 1, 1)", tip, (5, -2), color=QUIET)
     for i, axis in enumerate(to):
         ax.plot(*np.stack([0 * axis, 1.9 * axis]).T, color="#9a9a9a", linewidth=0.9)
         ax.annotate(f"$x_{i + 1}$", 2.1 * axis, ha="center", va="center", color=QUIET)
-    _segments(ax, before @ to, flat @ to, color=red, linewidth=0.8, alpha=0.6)
+    _draw_segments(ax, before @ to, flat @ to, color=red, linewidth=0.8, alpha=0.6)
     ax.plot(*(flat @ to).T, "o", color=blue, markerfacecolor="white", markersize=4.5)
     ax.plot(*(before @ to).T, "o", color=red, markersize=5)
-    _frame(ax)
+    _set_frame(ax)
 
 
-def _plane(ax: Any, feet: np.ndarray, ends: np.ndarray) -> None:
+def _draw_plane(ax: Any, feet: np.ndarray, ends: np.ndarray) -> None:
     """Draw the plane as seen along (1, 1, 1): rays from the foot of each point to the circle."""
     blue = COLOURS["blue"]
     ax.plot(*(RADIUS * CIRCLE).T, color=blue, linewidth=1, linestyle=BROKEN)
     ax.plot(0, 0, "+", color=QUIET, markersize=8)
-    _segments(ax, feet, ends, color=blue, linewidth=0.8, alpha=0.6)
+    _draw_segments(ax, feet, ends, color=blue, linewidth=0.8, alpha=0.6)
     ax.plot(*feet.T, "o", color=blue, markerfacecolor="white", markersize=4.5)
     ax.plot(*ends.T, "s", color=blue, markersize=5)
-    write(ax, "radius √3", (0, -RADIUS), (0, -5), ha="center", va="top", color=blue)
-    _frame(ax)
+    write_text(ax, "radius √3", (0, -RADIUS), (0, -5), ha="center", va="top", color=blue)
+    _set_frame(ax)
 
 
-def _frame(ax: Any) -> None:
+def _set_frame(ax: Any) -> None:
     """Show what is drawn in its true proportions, without axes, with a margin around it."""
     ax.set_aspect("equal", adjustable="datalim")
     ax.margins(0.08)
     ax.set_axis_off()
 
 
-def _globe(ax: Any) -> None:
+def _draw_globe(ax: Any) -> None:
     """Draw the rim, the equator and two meridians, their far halves dotted."""
     ax.fill(*CIRCLE.T, facecolor="#f1f5fa", edgecolor=QUIET, linewidth=1, zorder=0)
     ring = np.pad(CIRCLE, ((0, 0), (0, 1)))

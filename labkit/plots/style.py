@@ -18,7 +18,7 @@ DPI = 110
 
 
 @contextmanager
-def book() -> Iterator[None]:
+def use_book_style() -> Iterator[None]:
     """Draw with the book's settings, whatever the reader's matplotlib is set to."""
     settings = {
         "font.family": "DejaVu Sans",
@@ -54,7 +54,7 @@ def book() -> Iterator[None]:
         yield
 
 
-def canvas(height: float = 3.6, width: float = WIDTH) -> Canvas:
+def make_canvas(height: float = 3.6, width: float = WIDTH) -> Canvas:
     """Make an empty picture that pyplot does not know, so that none stays open."""
     picture = Canvas(figsize=(width, height), dpi=DPI, layout="constrained")
     picture.get_layout_engine().set(w_pad=0.07, h_pad=0.07)  # type: ignore[union-attr]
@@ -62,15 +62,15 @@ def canvas(height: float = 3.6, width: float = WIDTH) -> Canvas:
     return picture
 
 
-def dress(ax: Any, xlabel: str, ylabel: str, title: str | None = None) -> None:
+def label_axes(ax: Any, xlabel: str, ylabel: str, title: str | None = None) -> None:
     """Name the axes: the quantity stands above its axis, where it reads without turning."""
     ax.set_xlabel(xlabel)
     ax.set_title(f"{title}\n" if title else "", loc="left", fontsize=10.5, fontweight="bold")
     above: dict[str, Any] = {"color": QUIET, "fontsize": 9.5, "ha": "left", "va": "bottom"}
-    write(ax, ylabel, (0, 1), (0, 6), xycoords="axes fraction", **above)
+    write_text(ax, ylabel, (0, 1), (0, 6), xycoords="axes fraction", **above)
 
 
-def write(ax: Any, text: str, at: Any, aside: tuple[float, float], **how: Any) -> None:
+def write_text(ax: Any, text: str, at: Any, aside: tuple[float, float], **how: Any) -> None:
     """Write words `aside` points from a place."""
     ax.annotate(text, at, xytext=aside, textcoords="offset points", **{"fontsize": 9, **how})
 
@@ -85,16 +85,16 @@ def name_rows(ax: Any, names: Iterable[str]) -> None:
 
 def write_beside_row(ax: Any, row: int, text: str) -> None:
     """Write words at the right end of a row."""
-    write(ax, text, (1, row), (8, 0), xycoords=("axes fraction", "data"), va="center")
+    write_text(ax, text, (1, row), (8, 0), xycoords=("axes fraction", "data"), va="center")
 
 
-def contrast(colour: Any, ground: Any = "white") -> float:
+def measure_contrast(colour: Any, ground: Any = "white") -> float:
     """Measure the contrast of two colours as WCAG does: 1 is none, 21 is black on white."""
-    light, dark = sorted((_luminance(colour), _luminance(ground)), reverse=True)
+    light, dark = sorted((_compute_luminance(colour), _compute_luminance(ground)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
-def _luminance(colour: Any) -> float:
+def _compute_luminance(colour: Any) -> float:
     rgb = np.array(to_rgb(colour))
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     return float(linear @ (0.2126, 0.7152, 0.0722))

@@ -17,7 +17,7 @@ class Table:
                     f"every row of a table has the same columns, {self.columns}; "
                     f"row {i} has {list(row)}"
                 )
-        self.rows = [[_write(row[column], digits) for column in self.columns] for row in rows]
+        self.rows = [[_format_cell(row[column], digits) for column in self.columns] for row in rows]
 
     def _repr_markdown_(self) -> str:
         cells = [self.columns, ["---"] * len(self.columns), *self.rows]
@@ -31,7 +31,7 @@ def table(rows: Sequence[Mapping[str, Any]], *, digits: int = 3) -> Table:
     return Table(rows, digits)
 
 
-def _write(value: Any, digits: int) -> str:
+def _format_cell(value: Any, digits: int) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 
-def plain(value: float, _: Any = None) -> str:
+def format_plain(value: float, _: Any = None) -> str:
     """Write 128, 0.03 or 3e-4, never 10 to a power in small print."""
     if value and not 1e-3 <= abs(value) < 1e5:
         power = floor(log10(abs(value)) + 1e-9)
@@ -26,7 +26,7 @@ def place_ticks(ax: Any, xs: Sequence[Any], log: bool) -> None:
     reach = sum(gaps)
     if len(xs) <= 12 and (not gaps or min(gaps) > 0.055 * reach):
         ax.xaxis.set_major_locator(FixedLocator(list(xs)))
-        ax.xaxis.set_major_formatter(FuncFormatter(plain))
+        ax.xaxis.set_major_formatter(FuncFormatter(format_plain))
         ax.xaxis.set_minor_locator(NullLocator())
     elif log:
         log_ticks(ax, "x")
@@ -42,7 +42,7 @@ def log_ticks(ax: Any, which: str = "y") -> None:
     steps = (1, 2, 3, 5) if decades < 1.3 else (1, 2, 5) if decades < 2.2 else (1,)
     short = decades < 0.7  # so short that even steps read better
     axis.set_major_locator(MaxNLocator(6) if short else LogLocator(subs=steps, numticks=8))
-    axis.set_major_formatter(FuncFormatter(plain))
+    axis.set_major_formatter(FuncFormatter(format_plain))
     axis.set_minor_locator(NullLocator())
 
 

@@ -46,14 +46,20 @@ from labkit.probes.trained import (
     TRAINED,
     OnTrained,
     layer_cosine,
-    leakage,
+    measure_leakage,
     removal_cost,
     residual_rms,
 )
 from labkit.probes.updates import Drift, StepResponse, final_stream, step_response
-from labkit.probes.weights import condition, conditions, lengths, sphere_scales, weights
+from labkit.probes.weights import (
+    compute_condition,
+    compute_conditions,
+    lengths,
+    measure_weights,
+    sphere_scales,
+)
 from labkit.training import Observer
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 PROBES: dict[str, Callable[[Corpus], Observer]] = {
     "validation": lambda corpus: Evaluate("validation", corpus.held_out["validation"]),
@@ -69,7 +75,7 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
         "drift", corpus.held_out["validation"][0], (1, 2, 4, 8, 16, 32, 64, 128)
     ),
     **{
-        kind.name: lambda corpus, kind=kind: kind(_whole(corpus.held_out["validation"]))
+        kind.name: lambda corpus, kind=kind: kind(_join_batches(corpus.held_out["validation"]))
         for kind in (Landscape, GradientShift, InputShift)
     },
     **{
@@ -80,8 +86,8 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
     },
     "mean-share": lambda corpus: OnTrained("mean-share", corpus.held_out["test"][0], mean_share),
     "norm-maps": lambda corpus: NormMaps(corpus.held_out["test"][0]),
-    "folding": lambda corpus: Folding(_whole(corpus.held_out["test"])),
-    "weights": lambda corpus: OnTrained("weights", corpus.held_out["test"][0], weights),
+    "folding": lambda corpus: Folding(_join_batches(corpus.held_out["test"])),
+    "weights": lambda corpus: OnTrained("weights", corpus.held_out["test"][0], measure_weights),
     "sphere-scales": lambda corpus: OnTrained(
         "sphere-scales", corpus.held_out["test"][0], sphere_scales
     ),
@@ -90,14 +96,14 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
 }
 
 
-def _whole(batches: list[Batch]) -> Batch:
+def _join_batches(batches: list[Batch]) -> Batch:
     return torch.cat([x for x, _ in batches]), torch.cat([y for _, y in batches])
 
 
 def make_probe(name: str, corpus: Corpus) -> Observer:
     """Make the observer called `name` for a corpus."""
     if name not in PROBES:
-        raise ValueError(unknown("probe", name, PROBES))
+        raise ValueError(explain_unknown("probe", name, PROBES))
     return PROBES[name](corpus)
 
 
@@ -119,16 +125,17 @@ __all__ = [
     "StepResponse",
     "attention_logits",
     "attention_sharpness",
-    "condition",
-    "conditions",
+    "compute_condition",
+    "compute_conditions",
     "final_stream",
     "fold_prenorms",
     "layer_cosine",
-    "leakage",
     "lengths",
     "make_probe",
     "mean_fluctuation",
     "mean_share",
+    "measure_leakage",
+    "measure_weights",
     "norm_maps",
     "outputs_of",
     "removal_cost",
@@ -138,5 +145,4 @@ __all__ = [
     "sphere_scales",
     "step_response",
     "untouched",
-    "weights",
 ]

@@ -30,7 +30,7 @@ def attention_logits(model: nn.Module, tokens: Tensor) -> list[Seen]:
     """Run the model once and recompute each self-attention's logits, first layer first."""
     seen: list[Seen] = []
 
-    def keep(layer: nn.Module, args: tuple, named: dict[str, Any], output: Tensor) -> None:
+    def keep_logits(layer: nn.Module, args: tuple, named: dict[str, Any], output: Tensor) -> None:
         assert isinstance(layer, Attention)
         given = (*args[1:], named.get("context"))[0]
         context = Context() if given is None else given
@@ -43,7 +43,7 @@ def attention_logits(model: nn.Module, tokens: Tensor) -> list[Seen]:
         seen.append((logits, allowed_pairs(q, k, layer.causal, context.padding)))
 
     layers = [m for m in model.modules() if isinstance(m, Attention) and not m.cross]
-    hooks = [layer.register_forward_hook(keep, with_kwargs=True) for layer in layers]
+    hooks = [layer.register_forward_hook(keep_logits, with_kwargs=True) for layer in layers]
     try:
         model(tokens)
     finally:
@@ -97,14 +97,14 @@ class SharpnessBySteps(Observer):
         """Look before the update of step `step`: at the model that `step` updates have made."""
         self.last = step
         if step % self.every == 0:
-            self._look(step, model)
+            self._measure_step(step, model)
 
     def result(self, model: nn.Module) -> dict[str, Any]:
         """Look once more."""
-        self._look(getattr(self, "last", -1) + 1, model)
+        self._measure_step(getattr(self, "last", -1) + 1, model)
         return self.seen
 
-    def _look(self, step: int, model: nn.Module) -> None:
+    def _measure_step(self, step: int, model: nn.Module) -> None:
         if not isinstance(model, Transformer):
             raise TypeError(f"probe {self.name!r} needs a Transformer, got {type(model).__name__}")
         with untouched(model, training=False):

@@ -95,23 +95,23 @@ class Diagnosis:
     __repr__ = __str__
 
 
-def _of(*path: str) -> Callable[[Record], Any]:
+def _read_probe(*path: str) -> Callable[[Record], Any]:
     """Read a probe's result by its path; None where the probe was not run."""
 
-    def read(record: Record) -> Any:
+    def read_result(record: Record) -> Any:
         value: Any = record.probes
         for part in path:
             value = value.get(part) if isinstance(value, Mapping) else None
         return value
 
-    return read
+    return read_result
 
 
-def _diverged(record: Record, unigram: float | None) -> float | None:
+def _measure_divergence(record: Record, unigram: float | None) -> float | None:
     return None if not record.steps else float(record.diverged_at is not None)
 
 
-def _stuck(record: Record, unigram: float | None) -> float | None:
+def _measure_gap(record: Record, unigram: float | None) -> float | None:
     if unigram is None or len(record.losses) < 30 or record.diverged_at is not None:
         return None
     tail = record.losses[-max(5, len(record.losses) // 10) :]
@@ -119,41 +119,41 @@ def _stuck(record: Record, unigram: float | None) -> float | None:
 
 
 def _evaluation_gap(record: Record, unigram: float | None) -> float | None:
-    plain = _of("test", "loss")(record)
-    batch = _of("test-batch-statistics", "loss")(record)
+    plain = _read_probe("test", "loss")(record)
+    batch = _read_probe("test-batch-statistics", "loss")(record)
     return None if plain is None or batch is None else plain - batch
 
 
-def _leak(record: Record, unigram: float | None) -> float | None:
-    found = _of("leakage")(record)
+def _measure_leak(record: Record, unigram: float | None) -> float | None:
+    found = _read_probe("leakage")(record)
     return None if found is None else max(found["earlier"], found["others"])
 
 
 def _largest_logit(record: Record, unigram: float | None) -> float | None:
-    found = _of("attention", "largest")(record)
-    return None if found is None else max(map(_number, found))
+    found = _read_probe("attention", "largest")(record)
+    return None if found is None else max(map(_parse_number, found))
 
 
-def _growth(record: Record, unigram: float | None) -> float | None:
-    found = _of("residual-rms")(record)
-    return None if found is None else _number(found[-1]) / max(_number(found[0]), 1e-30)
+def _measure_growth(record: Record, unigram: float | None) -> float | None:
+    found = _read_probe("residual-rms")(record)
+    return None if found is None else _parse_number(found[-1]) / max(_parse_number(found[0]), 1e-30)
 
 
-def _uneven(record: Record, unigram: float | None) -> float | None:
-    found = _of("gradient-at-start", "0")(record)
+def _measure_unevenness(record: Record, unigram: float | None) -> float | None:
+    found = _read_probe("gradient-at-start", "0")(record)
     if not found:
         return None
-    first, last = _number(found[0]), _number(found[-1])
+    first, last = _parse_number(found[0]), _parse_number(found[-1])
     low = min(first, last)
     return max(first, last) / low if low > 0 else math.inf
 
 
-def _offset(record: Record, unigram: float | None) -> float | None:
-    found = _of("mean-share")(record)
-    return None if found is None else max(map(_number, found))
+def _measure_offset(record: Record, unigram: float | None) -> float | None:
+    found = _read_probe("mean-share")(record)
+    return None if found is None else max(map(_parse_number, found))
 
 
-def _number(value: float | None) -> float:
+def _parse_number(value: float | None) -> float:
     """A record writes what is not finite as null."""
     return math.nan if value is None else float(value)
 
@@ -162,11 +162,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom("divergence", "the loss becomes NaN or infinite",
             "diverged_at", "steps lost to NaN", 0.5,
             "nothing bounds the stream, or the rate is too high for the depth",
-            "a norm on every branch; a lower rate or smaller branches", "00", _diverged, True),
+            "a norm on every branch; a lower rate or smaller branches", "00",
+            _measure_divergence, True),
     Symptom("stuck", "the loss stops at that of letter frequencies",
             "losses, with the unigram loss", "nats above letter frequencies", -0.1,
             "large branches in front of a norm: the first steps make the model ignore its input",
-            "warm-up, or weights with small branches; Pre-Norm", "02", _stuck),
+            "warm-up, or weights with small branches; Pre-Norm", "02", _measure_gap),
     Symptom("evaluation gap", "good in training, bad in evaluation",
             "test, test-batch-statistics", "nats between running and batch statistics", 0.05,
             "the norm uses one set of statistics to train and another to evaluate",
@@ -174,7 +175,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom("leak", "a causal model is better than it can be",
             "leakage", "change of a logit that must not change", 1e-4,
             "the statistics pool over positions or examples",
-            "a norm over the last axis only", "01", _leak),
+            "a norm over the last axis only", "01", _measure_leak),
     Symptom("sharp attention", "a plateau that rises with the rate",
             "attention", "largest attention logit", 100.0,
             "queries and keys have grown: the softmax is one-hot and passes no gradient",
@@ -183,15 +184,15 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "residual-rms", "size of the stream, last over first", 30.0,
             "every block adds to a stream that nothing divides again",
             "a lower rate, smaller output weights, or a placement that divides the stream again",
-            "02", _growth),
+            "02", _measure_growth),
     Symptom("uneven gradients", "some blocks learn, others wait",
             "gradient-at-start", "largest over smallest end of the stack", 30.0,
             "the sublayers' Jacobians multiply up along the stack",
-            "a norm in each branch; DeepNorm's constants", "05", _uneven, True),
+            "a norm in each branch; DeepNorm's constants", "05", _measure_unevenness, True),
     Symptom("offset", "float32 trains, bfloat16 does not",
             "mean-share", "share of a token that is its mean", 0.9,
             "a large common offset: a one-pass variance cancels in half precision",
-            "take the offset away; two passes or float32 statistics", "03", _offset),
+            "take the offset away; two passes or float32 statistics", "03", _measure_offset),
 )  # fmt: skip
 
 
@@ -214,7 +215,7 @@ def diagnose(
             "a model is looked at on data, and none came: diagnose(model, Text(batch=8).load())"
         )
     else:
-        record = _look(subject, corpus)
+        record = _observe_copy(subject, corpus)
     lost = record.diverged_at is not None  # what was measured on such a model says nothing
     return Diagnosis(
         tuple(
@@ -224,7 +225,7 @@ def diagnose(
     )
 
 
-def _look(model: Transformer, corpus: Corpus) -> Record:
+def _observe_copy(model: Transformer, corpus: Corpus) -> Record:
     """Run the probes that need no training, on a copy."""
     copy = deepcopy(model)
     observers = [make_probe(name, corpus) for name in OF_A_MODEL]

@@ -21,7 +21,7 @@ class Evaluate(Observer):
 
     def __init__(self, name: str, batches: list[Batch], batch_statistics: bool = False):
         self.name, self.batch_statistics = name, batch_statistics
-        self.batches = batches if batch_statistics else _joined(batches)
+        self.batches = batches if batch_statistics else _join_batches(batches)
 
     def result(self, model: nn.Module) -> dict[str, float]:
         """Average over all predictions of all batches."""
@@ -36,7 +36,7 @@ class Evaluate(Observer):
         return {"loss": loss / count, "accuracy": right / count}
 
 
-def _joined(batches: list[Batch]) -> list[Batch]:
+def _join_batches(batches: list[Batch]) -> list[Batch]:
     """Join batches of one shape: what is summed over all of them does not depend on their size."""
     if len({(inputs.shape[1:], targets.shape[1:]) for inputs, targets in batches}) != 1:
         return batches

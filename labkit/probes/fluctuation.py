@@ -38,19 +38,19 @@ class Fluctuation(Observer):
 
     def start(self, model: nn.Module) -> None:
         """Measure at initialization."""
-        self.seen["start"] = self._measure(model)
+        self.seen["start"] = self._measure_layers(model)
 
     def result(self, model: nn.Module) -> dict[str, list[float]]:
         """Measure again once trained."""
-        return {**self.seen, "end": self._measure(model)}
+        return {**self.seen, "end": self._measure_layers(model)}
 
-    def _measure(self, model: nn.Module) -> list[float]:
+    def _measure_layers(self, model: nn.Module) -> list[float]:
         with untouched(model, training=False):
-            by_batch = [_activations(model, inputs) for inputs in self.inputs]
+            by_batch = [_collect_activations(model, inputs) for inputs in self.inputs]
         return [mean_fluctuation(list(layer)) for layer in zip(*by_batch, strict=True)]
 
 
-def _activations(model: nn.Module, inputs: Tensor) -> list[Tensor]:
+def _collect_activations(model: nn.Module, inputs: Tensor) -> list[Tensor]:
     if isinstance(model, Transformer):
         return [x.flatten(0, -2) for x in residual_streams(model, inputs)]
     layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)][:-1]

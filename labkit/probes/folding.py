@@ -67,7 +67,7 @@ class Folding(Observer):
                 return {"refused": str(error)}
             ratios = []
             for _ in range(TURNS):
-                whole, merged = _seconds(model, inputs), _seconds(folded, inputs)
+                whole, merged = _time_forward(model, inputs), _time_forward(folded, inputs)
                 ratios.append(merged / whole)
             return {
                 "difference": (model(inputs) - folded(inputs)).abs().max().item(),
@@ -76,7 +76,7 @@ class Folding(Observer):
             }
 
 
-def _seconds(model: nn.Module, inputs: torch.Tensor) -> float:
+def _time_forward(model: nn.Module, inputs: torch.Tensor) -> float:
     began = time.perf_counter()
     model(inputs)
     return time.perf_counter() - began

@@ -24,7 +24,7 @@ STEPS = tuple(range(20, 400, 40))  # where a run is looked at
 RATES = tuple(0.025 * 2**i for i in range(6))  # how far down the gradient: 0.025 … 0.8
 
 
-def gradient(model: nn.Module, weights: Weights, batch: Batch) -> tuple[float, Weights]:
+def compute_gradient(model: nn.Module, weights: Weights, batch: Batch) -> tuple[float, Weights]:
     """Give loss and gradient at other weights than the model's own, which stay as they are."""
     at = {name: value.detach().clone().requires_grad_() for name, value in weights.items()}
     buffers = {name: value.clone() for name, value in model.named_buffers()}
@@ -36,17 +36,17 @@ def gradient(model: nn.Module, weights: Weights, batch: Batch) -> tuple[float, W
     return loss.item(), dict(zip(at, found, strict=True))
 
 
-def length(parts: Weights) -> float:
+def measure_length(parts: Weights) -> float:
     """Give the length of a gradient whose parts are tensors."""
     return sum(part.double().square().sum().item() for part in parts.values()) ** 0.5
 
 
-def apart(a: Weights, b: Weights) -> float:
+def measure_distance(a: Weights, b: Weights) -> float:
     """Give the length of a − b."""
-    return length({name: a[name] - b[name] for name in a})
+    return measure_length({name: a[name] - b[name] for name in a})
 
 
-def own(model: nn.Module) -> Weights:
+def copy_weights(model: nn.Module) -> Weights:
     """Copy the model's weights."""
     return {name: value.detach().clone() for name, value in model.named_parameters()}
 
@@ -66,16 +66,17 @@ class Landscape(Observer):
         """Walk down the gradient from where training stands."""
         if step not in self.steps:
             return
-        here = own(model)
-        loss, g = gradient(model, here, self.batch)
+        here = copy_weights(model)
+        loss, g = compute_gradient(model, here, self.batch)
         losses, changes = [loss], []
         for rate in self.rates:
             there = {name: value - rate * g[name] for name, value in here.items()}
-            loss, moved = gradient(model, there, self.batch)
+            loss, moved = compute_gradient(model, there, self.batch)
             losses.append(loss)
-            changes.append(apart(moved, g) / max(length(g), 1e-30))
+            changes.append(measure_distance(moved, g) / max(measure_length(g), 1e-30))
         self.seen[str(step)] = {
-            "rates": [0.0, *self.rates], "loss": losses, "change": changes, "length": length(g),
+            "rates": [0.0, *self.rates], "loss": losses, "change": changes,
+            "length": measure_length(g),
         }  # fmt: skip
 
     def result(self, model: nn.Module) -> dict[str, dict[str, Any]]:
@@ -96,16 +97,16 @@ class GradientShift(Observer):
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Keep the weights before a chosen step, and compare after it."""
         if step - 1 in self.steps:
-            self.seen[str(step - 1)] = self._compare(model, own(model))
+            self.seen[str(step - 1)] = self._compare_gradients(model, copy_weights(model))
         if step in self.steps:
-            self.before = own(model)
+            self.before = copy_weights(model)
 
-    def _compare(self, model: nn.Module, after: Weights) -> list[float]:
-        g = gradient(model, self.before, self.batch)[1]
+    def _compare_gradients(self, model: nn.Module, after: Weights) -> list[float]:
+        g = compute_gradient(model, self.before, self.batch)[1]
         mixed, shifts = dict(self.before), []
         for i, name in enumerate(self.before):
             if i and g[name].ndim == 2:  # nothing lies before the first matrix
-                moved = gradient(model, mixed, self.batch)[1][name]
+                moved = compute_gradient(model, mixed, self.batch)[1][name]
                 shifts.append(((moved - g[name]).norm() / g[name].norm().clamp(min=1e-30)).item())
             mixed[name] = after[name]
         return shifts
@@ -127,7 +128,7 @@ class InputShift(Observer):
 
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Measure the distributions at a chosen step and at the next."""
-        now = self._distributions(model, step) if {step, step - 1} & set(self.steps) else []
+        now = self._collect_distributions(model, step) if {step, step - 1} & set(self.steps) else []
         if step - 1 in self.steps:
             self.seen[str(step - 1)] = [
                 (((m - m0) ** 2 + (s - s0) ** 2) / s0.clamp(min=1e-6) ** 2).mean().sqrt().item()
@@ -136,14 +137,14 @@ class InputShift(Observer):
         if step in self.steps:
             self.before = now
 
-    def _distributions(self, model: nn.Module, step: int) -> list[tuple[Tensor, Tensor]]:
+    def _collect_distributions(self, model: nn.Module, step: int) -> list[tuple[Tensor, Tensor]]:
         seen: list[tuple[Tensor, Tensor]] = []
 
-        def keep(layer: nn.Module, args: tuple[Tensor, ...]) -> None:
+        def keep_moments(layer: nn.Module, args: tuple[Tensor, ...]) -> None:
             seen.append((args[0].mean(dim=0), args[0].std(dim=0)))
 
         rectifiers = [part for part in model.modules() if isinstance(part, nn.ReLU)]
-        hooks = [layer.register_forward_pre_hook(keep) for layer in rectifiers]
+        hooks = [layer.register_forward_pre_hook(keep_moments) for layer in rectifiers]
         buffers = {name: value.clone() for name, value in model.named_buffers()}
         weights = dict(model.named_parameters())
         with torch.no_grad(), torch.random.fork_rng(devices=[]):

@@ -39,10 +39,10 @@ def outputs_of(layers: Sequence[nn.Module], model: nn.Module, inputs: Tensor) ->
     """Run the model once and keep what each of these layers of it puts out."""
     seen: list[Tensor] = []
 
-    def keep(layer: nn.Module, args: tuple, output: Tensor) -> None:
+    def keep_output(layer: nn.Module, args: tuple, output: Tensor) -> None:
         seen.append(output)
 
-    hooks = [layer.register_forward_hook(keep) for layer in layers]
+    hooks = [layer.register_forward_hook(keep_output) for layer in layers]
     try:
         model(inputs)
     finally:

@@ -32,10 +32,10 @@ def norm_maps(model: nn.Module, inputs: Tensor) -> list[dict[str, Any]]:
     for name, module in model.named_modules():
         if isinstance(module, KINDS):
 
-            def keep(module: nn.Module, args: tuple, name: str = name) -> None:
+            def keep_input(module: nn.Module, args: tuple, name: str = name) -> None:
                 seen[name] = (module, args[0].detach())
 
-            hooks.append(module.register_forward_pre_hook(keep))
+            hooks.append(module.register_forward_pre_hook(keep_input))
     try:
         with untouched(model, training=False):
             model(inputs)
@@ -61,8 +61,8 @@ def describe(name: str, norm: nn.Module, x: Tensor) -> dict[str, Any]:
         "rms": rms.item(),
         "flat": (y.abs() > 0.95).float().mean().item() if alpha is not None else None,
         "alpha": None if alpha is None else alpha.item(),
-        "points": _sample(x.flatten(), y.flatten()),
-        "lines": _lines(tokens, y.flatten(0, -2)),
+        "points": _sample_entries(x.flatten(), y.flatten()),
+        "lines": _list_lines(tokens, y.flatten(0, -2)),
     }
 
 
@@ -75,7 +75,7 @@ def bend(x: Tensor, y: Tensor) -> float:
     return slopes[0] / slopes[1] if slopes[1] else float("nan")
 
 
-def _sample(x: Tensor, y: Tensor) -> list[list[float]]:
+def _sample_entries(x: Tensor, y: Tensor) -> list[list[float]]:
     """Keep entries at equal steps of rank in x, the extremes among them."""
     order = x.argsort()
     half = torch.linspace(0, len(x) - 1, POINTS // 2).round().long()
@@ -84,7 +84,7 @@ def _sample(x: Tensor, y: Tensor) -> list[list[float]]:
     return [[round(v, 4) for v in values[chosen].tolist()] for values in (x, y)]
 
 
-def _lines(tokens: Tensor, y: Tensor) -> list[list[float]]:
+def _list_lines(tokens: Tensor, y: Tensor) -> list[list[float]]:
     """Give the ends (x₀, y₀, x₁, y₁) of three tokens' maps: of small, middle and large spread."""
     order = tokens.std(dim=-1).argsort()
     chosen = [order[0], order[len(order) // 2], order[-1]]

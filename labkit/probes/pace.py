@@ -31,10 +31,10 @@ class Pace(Observer):
             raise TypeError(f"probe {self.name!r} needs a Transformer, got {type(model).__name__}")
         with torch.random.fork_rng(devices=[]):
             pair = [model.config.build(), replace(model.config, recipe=self.other).build()]
-        took = [[self._took(each) for each in pair] for _ in range(self.rounds + 1)][1:]
+        took = [[self._time_training(each) for each in pair] for _ in range(self.rounds + 1)][1:]
         return {"ratios": [ours / theirs for ours, theirs in took]}
 
-    def _took(self, model: nn.Module) -> float:
+    def _time_training(self, model: nn.Module) -> float:
         config = TrainConfig(steps=self.steps, lr=1e-5)
         began = time.process_time()
         train(model, repeat(self.batch), config, progress=False)

@@ -69,7 +69,7 @@ def early_answers(model: Transformer, batch: Batch) -> dict[str, list[float]]:
     }
 
 
-def leakage(model: Transformer, batch: Batch) -> dict[str, float]:
+def measure_leakage(model: Transformer, batch: Batch) -> dict[str, float]:
     """How far information flows that must not, in training mode: change one thing, watch logits.
 
     `earlier`: largest change of a logit before the last token when only last tokens change.
@@ -93,5 +93,5 @@ TRAINED: dict[str, Callable[[Transformer, Batch], Any]] = {
     "removal-cost": removal_cost,
     "activation-extremes": activation_extremes,
     "early-answers": early_answers,
-    "leakage": leakage,
+    "leakage": measure_leakage,
 }

@@ -53,7 +53,7 @@ def step_response(
             for parameter, gradient in zip(moved, gradients, strict=True):
                 if parameter.ndim > 1 or move == "sgd-all":
                     parameter += rate * MOVES[move](gradient)
-            found[move] = _length(final_stream(copy, batch[0]) - start) / rate
+            found[move] = _measure_length(final_stream(copy, batch[0]) - start) / rate
             for parameter, value in zip(moved, before, strict=True):
                 parameter.copy_(value)
     return found
@@ -71,7 +71,7 @@ def final_stream(model: Transformer, inputs: Inputs) -> Tensor:
     return seen[0]
 
 
-def _length(change: Tensor) -> float:
+def _measure_length(change: Tensor) -> float:
     return change.square().sum(dim=-1).mean().sqrt().item()
 
 
@@ -110,7 +110,7 @@ class Drift(Observer):
         if self.first is None:
             self.first = now
         else:
-            self.seen[str(step)] = _length(now - self.first) / _length(self.first)
+            self.seen[str(step)] = _measure_length(now - self.first) / _measure_length(self.first)
 
     def result(self, model: nn.Module) -> dict[str, float]:
         """Return what was measured."""

@@ -20,7 +20,7 @@ WRITERS = ("out", "down")
 KINDS = ("q", "k", "v", "out", "gate", "up", "down")
 
 
-def condition(weight: Tensor) -> float:
+def compute_condition(weight: Tensor) -> float:
     """Divide the largest singular value by the smallest, in float64; inf where that is 0."""
     values = torch.linalg.svdvals(weight.double())
     return (values[0] / values[-1]).item()
@@ -35,16 +35,16 @@ def lengths(model: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def conditions(model: Transformer) -> dict[str, list[float]]:
+def compute_conditions(model: Transformer) -> dict[str, list[float]]:
     """Give the condition number of each kind of matrix, block by block."""
     found: dict[str, list[float]] = {}
     for path, module in model.blocks.named_modules():
         if isinstance(module, nn.Linear) and (kind := path.split(".")[-1]) in KINDS:
-            found.setdefault(kind, []).append(condition(module.weight))
+            found.setdefault(kind, []).append(compute_condition(module.weight))
     return found
 
 
-def weights(model: Transformer, batch: Batch) -> dict[str, Any]:
+def measure_weights(model: Transformer, batch: Batch) -> dict[str, Any]:
     """Look at the trained weights; the batch is not used.
 
     `condition`: by kind of matrix, one number a block. `spread`: standard deviation over mean of
@@ -55,7 +55,7 @@ def weights(model: Transformer, batch: Batch) -> dict[str, Any]:
     blocks = torch.cat([one for path, one in found.items() if path.startswith("blocks.")])
     parts = {"embedding": found["embedding"], "output": found["output"], "blocks": blocks}
     return {
-        "condition": conditions(model),
+        "condition": compute_conditions(model),
         "spread": {name: (part.std() / part.mean()).item() for name, part in parts.items()},
         "off": max((one - 1).abs().max().item() for one in found.values()),
         **{

@@ -29,7 +29,7 @@ from torch.distributed.checkpoint.state_dict import (
     set_optimizer_state_dict,
 )
 
-from labkit.scale.files import filling, read_json, sha256_of, sync, write_json
+from labkit.scale.files import fill_folder, read_json, sha256_of, sync_path, write_json
 
 SCHEMA = 1
 _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
@@ -37,7 +37,7 @@ _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
 _READ = StateDictOptions(full_state_dict=True, strict=False)
 
 
-def save(
+def save_checkpoint(
     folder: Path,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
@@ -50,7 +50,7 @@ def save(
 
     Then only the `keep` newest stay.
     """
-    tensors = _own(model, get_model_state_dict(model, options=_WHOLE))
+    tensors = _drop_aliases(model, get_model_state_dict(model, options=_WHOLE))
     whole: dict[str, Any] = get_optimizer_state_dict(model, optimizer, options=_WHOLE)
     if not writes:
         return
@@ -63,25 +63,27 @@ def save(
     moments = {
         f"{name}/{key}": value for name, own in whole["state"].items() for key, value in own.items()
     }
-    with filling(path):
-        _write(path / "model.safetensors", tensors)
-        _write(path / "optimizer.safetensors", moments)
+    with fill_folder(path):
+        _write_tensors(path / "model.safetensors", tensors)
+        _write_tensors(path / "optimizer.safetensors", moments)
         hashes = {file.name: sha256_of(file) for file in path.iterdir()}
         write_json(path / "state.json", {"schema": SCHEMA, "files": hashes, **state})
-    sync(folder)
-    for old in steps(folder)[:-keep]:
+    sync_path(folder)
+    for old in list_checkpoints(folder)[:-keep]:
         (old / "state.json").unlink()
         shutil.rmtree(old)
 
 
-def load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+def load_checkpoint(
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> dict[str, Any]:
     """Put a checkpoint into a model and its optimizer, sharded or not; give its state.
 
     ValueError where it is damaged or belongs to another model.
     """
     state = read_state(path)
-    tensors, moments = (_read(path, name, state) for name in ("model", "optimizer"))
-    due = _own(model, model.state_dict())
+    tensors, moments = (_read_tensors(path, name, state) for name in ("model", "optimizer"))
+    due = _drop_aliases(model, model.state_dict())
     if {name: value.shape for name, value in tensors.items()} != {
         name: value.shape for name, value in due.items()
     }:
@@ -102,23 +104,23 @@ def read_state(path: Path) -> dict[str, Any]:
     return read_json(path / "state.json", SCHEMA, _way_out(path))
 
 
-def steps(folder: Path) -> list[Path]:
+def list_checkpoints(folder: Path) -> list[Path]:
     """List the whole checkpoints below a folder, the oldest first."""
     return sorted(file.parent for file in folder.glob("step-*/state.json"))
 
 
-def clean(folder: Path) -> None:
+def remove_partial(folder: Path) -> None:
     """Remove what a killed run was writing or removing."""
-    for path in set(folder.glob("step-*")) - set(steps(folder)):
+    for path in set(folder.glob("step-*")) - set(list_checkpoints(folder)):
         shutil.rmtree(path)
 
 
-def _write(file: Path, tensors: dict[str, Tensor]) -> None:
+def _write_tensors(file: Path, tensors: dict[str, Tensor]) -> None:
     save_file({key: value.contiguous() for key, value in tensors.items()}, file)
-    sync(file)
+    sync_path(file)
 
 
-def _read(path: Path, name: str, state: dict[str, Any]) -> dict[str, Any]:
+def _read_tensors(path: Path, name: str, state: dict[str, Any]) -> dict[str, Any]:
     file = path / f"{name}.safetensors"
     if not file.is_file() or sha256_of(file) != state["files"].get(file.name):
         raise ValueError(f"{file} is damaged: its sha256 is not the one saved; {_way_out(path)}")
@@ -129,7 +131,7 @@ def _way_out(path: Path) -> str:
     return f"remove the folder {path.name}, and --resume takes the checkpoint before it"
 
 
-def _own(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
+def _drop_aliases(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
     """Keep one name of each tensor: a tied matrix is the same under its others."""
     first = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
     return {name: value for name, value in tensors.items() if name in first}

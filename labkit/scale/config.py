@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from labkit.scale.sizes import SIZES, model_config, size
-from labkit.unknown import unknown
+from labkit.scale.sizes import SIZES, find_size, model_config
+from labkit.unknown import explain_unknown
 
 if TYPE_CHECKING:
     from labkit.model import ModelConfig
@@ -20,7 +20,7 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 DEVICES = ("auto", "cpu", "cuda")
 
 
-def _option(default: Any, group: str, help: str, choices: tuple[str, ...] = ()) -> Any:
+def _define_option(default: Any, group: str, help: str, choices: tuple[str, ...] = ()) -> Any:
     return field(default=default, metadata={"group": group, "help": help, "choices": choices})
 
 
@@ -28,48 +28,56 @@ def _option(default: Any, group: str, help: str, choices: tuple[str, ...] = ()) 
 class ScaleConfig:
     """What to train, on what, how, and where it is written. Refuses nonsense when it is made."""
 
-    data: str = _option("", "data", "folder of token shards (labkit tokens)")
-    out: str = _option("", "run", "folder of the run: log, checkpoints")
-    recipe: str = _option("pre", "model", "where the norms sit: a name of `labkit show`")
-    norm: str = _option("rms", "model", "which norm, where the recipe leaves it open")
-    size: str = _option("tiny", "model", f"{', '.join(SIZES)}")
-    context: int | None = _option(None, "model", "tokens in a sequence; else the size's")
-    init: str | None = _option(None, "model", "initialization; else the recipe's own, or megatron")
-    seed: int = _option(0, "data", "of weights and of the order of the data")
-    batch: int = _option(32, "data", "sequences a step, over all processes")
-    micro_batch: int | None = _option(
+    data: str = _define_option("", "data", "folder of token shards (labkit tokens)")
+    out: str = _define_option("", "run", "folder of the run: log, checkpoints")
+    recipe: str = _define_option("pre", "model", "where the norms sit: a name of `labkit show`")
+    norm: str = _define_option("rms", "model", "which norm, where the recipe leaves it open")
+    size: str = _define_option("tiny", "model", f"{', '.join(SIZES)}")
+    context: int | None = _define_option(None, "model", "tokens in a sequence; else the size's")
+    init: str | None = _define_option(
+        None, "model", "initialization; else the recipe's own, or megatron"
+    )
+    seed: int = _define_option(0, "data", "of weights and of the order of the data")
+    batch: int = _define_option(32, "data", "sequences a step, over all processes")
+    micro_batch: int | None = _define_option(
         None, "data", "sequences at once in one process, else its share; less accumulates gradients"
     )
-    steps: int = _option(1000, "training", "length of the schedule")
-    optimizer: str = _option("adamw", "training", "adamw or sgd")
-    lr: float = _option(3e-4, "training", "peak learning rate")
-    warmup: int | None = _option(
+    steps: int = _define_option(1000, "training", "length of the schedule")
+    optimizer: str = _define_option("adamw", "training", "adamw or sgd")
+    lr: float = _define_option(3e-4, "training", "peak learning rate")
+    warmup: int | None = _define_option(
         None, "training", "steps of warm-up; else a tenth of all, at most 2,000, and none for nGPT"
     )
-    schedule: str = _option("cosine", "training", "constant, linear or cosine")
-    final_lr: float = _option(0.1, "training", "last learning rate, as a share of the peak")
-    weight_decay: float = _option(0.1, "training", "acts on every parameter")
-    beta1: float = _option(0.9, "training", "adamw")
-    beta2: float = _option(0.95, "training", "adamw")
-    clip: float = _option(1.0, "training", "largest norm of the gradient; 0: any")
-    device: str = _option("auto", "machine", "where to train", DEVICES)
-    precision: str = _option(
+    schedule: str = _define_option("cosine", "training", "constant, linear or cosine")
+    final_lr: float = _define_option(0.1, "training", "last learning rate, as a share of the peak")
+    weight_decay: float = _define_option(0.1, "training", "acts on every parameter")
+    beta1: float = _define_option(0.9, "training", "adamw")
+    beta2: float = _define_option(0.95, "training", "adamw")
+    clip: float = _define_option(1.0, "training", "largest norm of the gradient; 0: any")
+    device: str = _define_option("auto", "machine", "where to train", DEVICES)
+    precision: str = _define_option(
         "auto", "machine", "of matrix products (weights are float32); auto: by device", PRECISIONS
     )
-    parallel: str = _option("auto", "machine", "auto: ddp under torchrun, else none", PARALLEL)
-    compile: bool = _option(False, "machine", "compile the blocks (needs a compiler)")
-    formulas: bool = _option(False, "machine", "on CUDA: formulas instead of fused kernels")
-    deterministic: bool = _option(False, "machine", "on CUDA: the same bits each time, slower")
-    minutes: float | None = _option(None, "run", "then stop with a checkpoint; --resume goes on")
-    eval_every: int = _option(100, "run", "steps between evaluations; 0: only at the end")
-    eval_sequences: int = _option(64, "run", "held-out sequences of an evaluation")
-    save_every: int = _option(500, "run", "steps between checkpoints; 0: only at the end")
-    keep: int = _option(2, "run", "newest checkpoints to keep")
-    residual: bool = _option(False, "run", "evaluations log the stream's largest RMS")
-    tensorboard: str | None = _option(None, "run", "folder for TensorBoard's files too")
+    parallel: str = _define_option(
+        "auto", "machine", "auto: ddp under torchrun, else none", PARALLEL
+    )
+    compile: bool = _define_option(False, "machine", "compile the blocks (needs a compiler)")
+    formulas: bool = _define_option(False, "machine", "on CUDA: formulas instead of fused kernels")
+    deterministic: bool = _define_option(
+        False, "machine", "on CUDA: the same bits each time, slower"
+    )
+    minutes: float | None = _define_option(
+        None, "run", "then stop with a checkpoint; --resume goes on"
+    )
+    eval_every: int = _define_option(100, "run", "steps between evaluations; 0: only at the end")
+    eval_sequences: int = _define_option(64, "run", "held-out sequences of an evaluation")
+    save_every: int = _define_option(500, "run", "steps between checkpoints; 0: only at the end")
+    keep: int = _define_option(2, "run", "newest checkpoints to keep")
+    residual: bool = _define_option(False, "run", "evaluations log the stream's largest RMS")
+    tensorboard: str | None = _define_option(None, "run", "folder for TensorBoard's files too")
 
     def __post_init__(self) -> None:
-        size(self.size)
+        find_size(self.size)
         for name in ("data", "out"):
             if not getattr(self, name):
                 raise ValueError(f"--{name} must name a folder, got nothing")
@@ -79,7 +87,9 @@ class ScaleConfig:
         ):  # fmt: skip
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < low):
-                raise ValueError(f"{option(name)} must be a number from {low} on, got {value!r}")
+                raise ValueError(
+                    f"{format_option(name)} must be a number from {low} on, got {value!r}"
+                )
         if self.seed >= 2**32:
             raise ValueError(f"--seed must be below 2**32, got {self.seed}")
         if self.clip < 0:
@@ -94,7 +104,9 @@ class ScaleConfig:
             )
         for item in fields(self):
             if (known := item.metadata["choices"]) and getattr(self, item.name) not in known:
-                raise ValueError(unknown(option(item.name), getattr(self, item.name), known))
+                raise ValueError(
+                    explain_unknown(format_option(item.name), getattr(self, item.name), known)
+                )
 
     def model(self, vocab: int) -> ModelConfig:
         """Describe the model for a vocabulary."""
@@ -129,17 +141,17 @@ FREE = (
 )  # fmt: skip
 
 
-def option(name: str) -> str:
+def format_option(name: str) -> str:
     """Write a field as the option that sets it."""
     return "--" + name.replace("_", "-")
 
 
-def continued(saved: dict[str, Any], given: dict[str, Any]) -> ScaleConfig:
+def resume_config(saved: dict[str, Any], given: dict[str, Any]) -> ScaleConfig:
     """Take a run up again: its own settings, and what is given now where that may change."""
     for name, value in given.items():
         if name not in FREE and value != saved[name]:
             raise ValueError(
-                f"a run that goes on keeps {option(name)} {saved[name]}, got {value}; leave the "
-                "option out, or start a new run in another --out"
+                f"a run that goes on keeps {format_option(name)} {saved[name]}, got {value}; leave "
+                "the option out, or start a new run in another --out"
             )
     return ScaleConfig(**{**saved, **given})

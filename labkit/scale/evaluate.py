@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from labkit.probes.look import untouched
-from labkit.scale.parallel import Group, bare
+from labkit.scale.parallel import Group, unwrap_model
 from labkit.scale.sampler import Sampler
 
 
@@ -27,27 +27,27 @@ class Evaluation:
         # FSDP2's processes must run equally many forward passes.
         self._passes = -(-len(shares[0]) // micro_batch)
 
-    def measure(self, model: nn.Module, residual: bool = False) -> dict[str, float]:
+    def measure_loss(self, model: nn.Module, residual: bool = False) -> dict[str, float]:
         """Give the mean loss in nats per token, and the largest block's RMS of the stream."""
         total = torch.zeros((), dtype=torch.float64, device=self.group.device)
-        with untouched(model, training=False), _watching(model, residual) as squares:
+        with untouched(model, training=False), _watch_blocks(model, residual) as squares:
             for number in range(self._passes):
                 places = self._mine[number * self.micro_batch :][: self.micro_batch]
                 if len(places):
-                    total += self._loss(model, *self.sampler.read(places))
+                    total += self._sum_losses(model, *self.sampler.read_windows(places))
                 else:  # only to keep step with the others
                     before = squares.clone()
-                    self._loss(model, *self.sampler.read(np.array([0])))
+                    self._sum_losses(model, *self.sampler.read_windows(np.array([0])))
                     squares.copy_(before)
-        loss, *sums = self.group.sum(total, *squares)
+        loss, *sums = self.group.sum_values(total, *squares)
         tokens = self.sequences * self.sampler.time
         measured = {"validation_loss": loss / tokens}
         if residual:
-            dim = bare(model).config.dim
+            dim = unwrap_model(model).config.dim
             measured["residual_rms"] = (max(sums) / (tokens * dim)) ** 0.5
         return measured
 
-    def _loss(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    def _sum_losses(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
         device = self.group.device
         with torch.autocast(device.type, torch.bfloat16, enabled=self.half):
             logits = model(inputs.to(device)).flatten(0, -2)
@@ -56,19 +56,19 @@ class Evaluation:
 
 
 @contextmanager
-def _watching(model: nn.Module, residual: bool) -> Iterator[Tensor]:
+def _watch_blocks(model: nn.Module, residual: bool) -> Iterator[Tensor]:
     """Add up the squares of what each block puts out; nothing where `residual` is off."""
-    blocks = list(bare(model).blocks) if residual else []
+    blocks = list(unwrap_model(model).blocks) if residual else []
     device = next(model.parameters()).device
     squares = torch.zeros(len(blocks), dtype=torch.float64, device=device)
 
-    def adder(number: int):
-        def add(block: nn.Module, args: tuple, output: Tensor) -> None:
+    def make_adder(number: int):
+        def add_squares(block: nn.Module, args: tuple, output: Tensor) -> None:
             squares[number].add_(output.double().square().sum())
 
-        return add
+        return add_squares
 
-    hooks = [block.register_forward_hook(adder(i)) for i, block in enumerate(blocks)]
+    hooks = [block.register_forward_hook(make_adder(i)) for i, block in enumerate(blocks)]
     try:
         yield squares
     finally:

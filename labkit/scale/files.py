@@ -17,7 +17,7 @@ from labkit.files import write_whole
 
 
 @contextmanager
-def filling(folder: Path) -> Iterator[None]:
+def fill_folder(folder: Path) -> Iterator[None]:
     """Make a folder for the block to fill, and remove it where the block fails.
 
     ValueError where it exists: another process may be writing it.
@@ -39,7 +39,7 @@ def filling(folder: Path) -> Iterator[None]:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON so that a reader, or a kill, at any moment sees the old file or the new one."""
     write_whole(path, json.dumps(value, indent=1, allow_nan=False))
-    sync(path.parent)
+    sync_path(path.parent)
 
 
 def read_json(path: Path, schema: int, way_out: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def read_json(path: Path, schema: int, way_out: str) -> dict[str, Any]:
     return value
 
 
-def sync(path: Path) -> None:
+def sync_path(path: Path) -> None:
     """Wait until a file or folder is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:

@@ -12,15 +12,15 @@ from typing import Any, NoReturn
 
 import torch
 
-from labkit.files import locked
-from labkit.provenance import provenance
-from labkit.scale.config import ScaleConfig, continued
+from labkit.files import hold_lock
+from labkit.provenance import collect_provenance
+from labkit.scale.config import ScaleConfig, resume_config
 from labkit.scale.files import read_json, write_json
 
 SCHEMA = 1
 
 
-def settings(given: dict[str, Any], resume: bool) -> ScaleConfig:
+def choose_settings(given: dict[str, Any], resume: bool) -> ScaleConfig:
     """Make a run's settings of what was given, and of what its folder holds if it goes on."""
     out = Path(given.get("out", ""))
     exists = (out / "run.json").is_file()
@@ -33,7 +33,7 @@ def settings(given: dict[str, Any], resume: bool) -> ScaleConfig:
             f"--resume needs a run in {out or '--out'}, found none; leave --resume out"
         )
     if resume:
-        config = continued(_read(out)["config"], {"device": "auto", **given})
+        config = resume_config(_read_run(out)["config"], {"device": "auto", **given})
     else:
         config = ScaleConfig(**given)
     if config.precision == "auto":
@@ -42,19 +42,19 @@ def settings(given: dict[str, Any], resume: bool) -> ScaleConfig:
     return config
 
 
-def held(out: Path) -> AbstractContextManager[None]:
+def hold_folder(out: Path) -> AbstractContextManager[None]:
     """Hold a run's folder; ValueError where another process trains in it."""
 
-    def refuse() -> NoReturn:
+    def refuse_second() -> NoReturn:
         raise ValueError(f"another process trains in {out}; wait for it, or name another --out")
 
-    return locked(out / ".lock", on_wait=refuse)
+    return hold_lock(out / ".lock", on_wait=refuse_second)
 
 
-def describe(config: ScaleConfig, parameters: int, data: str) -> None:
+def write_run(config: ScaleConfig, parameters: int, data: str) -> None:
     """Write what the run is; ValueError where it was made of other data."""
     out = Path(config.out)
-    if (out / "run.json").exists() and _read(out)["data"] != data:
+    if (out / "run.json").exists() and _read_run(out)["data"] != data:
         raise ValueError(
             f"the run in {out} was trained on other tokens than those in {config.data}; name its "
             "own --data"
@@ -64,10 +64,10 @@ def describe(config: ScaleConfig, parameters: int, data: str) -> None:
         "config": asdict(config),
         "parameters": parameters,
         "data": data,
-        "versions": provenance(),
+        "versions": collect_provenance(),
     }
     write_json(out / "run.json", run)
 
 
-def _read(out: Path) -> dict[str, Any]:
+def _read_run(out: Path) -> dict[str, Any]:
     return read_json(out / "run.json", SCHEMA, "start the run anew in another --out")

@@ -31,14 +31,14 @@ class Log:
         if not writes:
             return
         path = folder / "log.jsonl"
-        _rewind(path, done)
+        _rewind_lines(path, done)
         self._file = path.open("a", encoding="utf-8")
         if tensorboard is not None:
             from torch.utils.tensorboard import SummaryWriter  # optional, and slow to import
 
             self._board = SummaryWriter(tensorboard, purge_step=done)
 
-    def write(self, **values: Any) -> None:
+    def write_line(self, **values: Any) -> None:
         """Write one line; a number that is not finite becomes null."""
         if self._file is None:
             return
@@ -54,20 +54,20 @@ class Log:
                 if value is not None and key not in ("step", "after"):
                     self._board.add_scalar(key, value, at)
 
-    def sync(self) -> None:
+    def sync_lines(self) -> None:
         """Wait until all lines are on the disk."""
         if self._file is not None:
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Write what is left to the disk."""
-        self.sync()
+        self.sync_lines()
         for one in (self._file, self._board):
             if one is not None:
                 one.close()
 
 
-def _rewind(path: Path, done: int) -> None:
+def _rewind_lines(path: Path, done: int) -> None:
     """Drop the lines of steps that will be trained again; ValueError where one is missing."""
     kept, due = [], 0
     for text in path.read_text("utf-8", "replace").split("\n") if path.is_file() else []:

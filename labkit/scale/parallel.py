@@ -20,10 +20,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from labkit.context import Context
 from labkit.model import Transformer
-from labkit.share import fraction, limit
+from labkit.share import limit_memory, read_fraction
 
 T = TypeVar("T")
-_GROUPS: list[Any] = []  # kept, see `processes`
+_GROUPS: list[Any] = []  # kept, see `join_processes`
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Group:
         """Say whether this process is the one that writes."""
         return self.rank == 0
 
-    def sum(self, *values: float | Tensor) -> list[float]:
+    def sum_values(self, *values: float | Tensor) -> list[float]:
         """Add numbers up over all processes, in float64."""
         stacked = torch.stack(
             [torch.as_tensor(v, dtype=torch.float64, device=self.device) for v in values]
@@ -48,14 +48,14 @@ class Group:
             dist.all_reduce(stacked)
         return stacked.tolist()
 
-    def together(self, work: Callable[[], T]) -> T:
+    def run_together(self, work: Callable[[], T]) -> T:
         """Do something in every process; where one of them refuses, all end with ValueError."""
         error = result = None
         try:
             result = work()
         except ValueError as refusal:
             error = refusal
-        (failed,) = self.sum(float(error is not None))
+        (failed,) = self.sum_values(float(error is not None))
         if error is not None:
             raise error
         if failed:
@@ -64,7 +64,7 @@ class Group:
 
 
 @contextmanager
-def processes(device: str = "auto") -> Iterator[Group]:
+def join_processes(device: str = "auto") -> Iterator[Group]:
     """Join the processes that torchrun started; without it, be alone."""
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("--device cuda needs a GPU that torch sees, got none; leave it out")
@@ -74,7 +74,7 @@ def processes(device: str = "auto") -> Iterator[Group]:
     if kind == "cuda":
         here = torch.device(kind, int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(here)
-        limit(fraction())  # torchrun gives each of its processes a GPU of its own
+        limit_memory(read_fraction())  # torchrun gives each of its processes a GPU of its own
     if world == 1:
         yield Group(0, 1, here)
         return
@@ -90,7 +90,7 @@ def processes(device: str = "auto") -> Iterator[Group]:
         dist.destroy_process_group()
 
 
-def choose(parallel: str, world: int) -> str:
+def choose_parallel(parallel: str, world: int) -> str:
     """Settle how the processes train together: none, ddp or fsdp2."""
     if parallel == "auto":
         return "none" if world == 1 else "ddp"
@@ -104,8 +104,8 @@ def choose(parallel: str, world: int) -> str:
     return parallel
 
 
-def wrap(model: Transformer, how: str, group: Group, half: bool = False) -> nn.Module:
-    """Make a model train over the processes, as `choose` settled.
+def wrap_model(model: Transformer, how: str, group: Group, half: bool = False) -> nn.Module:
+    """Make a model train over the processes, as `choose_parallel` settled.
 
     Under FSDP2 with `half`, the blocks' weights travel in bfloat16; gradients are added in float32.
     """
@@ -135,18 +135,18 @@ def _share_context(block: nn.Module) -> None:
     """Bring back what a block writes into its context: FSDP2 hands it a copy of the dataclass."""
     given: list[Context] = []
 
-    def before(block: nn.Module, args: tuple) -> None:
+    def keep_context(block: nn.Module, args: tuple) -> None:
         given.append(args[1])
 
-    def after(block: nn.Module, args: tuple, output: Tensor) -> None:
+    def update_context(block: nn.Module, args: tuple, output: Tensor) -> None:
         vars(given.pop()).update(vars(args[1]))
 
-    block.register_forward_pre_hook(before, prepend=True)
-    block.register_forward_hook(after)
+    block.register_forward_pre_hook(keep_context, prepend=True)
+    block.register_forward_hook(update_context)
 
 
 @contextmanager
-def gradients(model: nn.Module, last: bool) -> Iterator[None]:
+def exchange_gradients(model: nn.Module, last: bool) -> Iterator[None]:
     """Run one forward and backward pass; processes exchange gradients in the `last` of a step."""
     if isinstance(model, FSDPModule):
         model.set_requires_gradient_sync(last)
@@ -155,7 +155,7 @@ def gradients(model: nn.Module, last: bool) -> Iterator[None]:
         yield
 
 
-def clip(model: nn.Module, largest: float | None) -> float:
+def clip_gradients(model: nn.Module, largest: float | None) -> float:
     """Measure the norm of the whole gradient over all shards; scale it down where it is larger."""
     found = [p.grad for p in model.parameters() if p.grad is not None]
     norm = nn.utils.get_total_norm(found)
@@ -166,6 +166,6 @@ def clip(model: nn.Module, largest: float | None) -> float:
     return float(norm)
 
 
-def bare(model: nn.Module) -> Transformer:
+def unwrap_model(model: nn.Module) -> Transformer:
     """Take DDP's wrapper off; the parameters stay the same."""
     return cast(Transformer, model.module if isinstance(model, DistributedDataParallel) else model)

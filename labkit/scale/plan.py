@@ -20,9 +20,9 @@ from labkit.costs import kept_bytes
 from labkit.model import ModelConfig
 from labkit.norms import NORMS
 from labkit.scale.config import ScaleConfig
-from labkit.scale.parallel import Group, choose
+from labkit.scale.parallel import Group, choose_parallel
 from labkit.scale.shards import Shards
-from labkit.scale.sizes import parameters
+from labkit.scale.sizes import count_parameters
 from labkit.training import TrainConfig, loss_of
 from labkit.units import in_words
 
@@ -88,11 +88,11 @@ class Plan:
         return "\n".join(f"{name:<11} {text}" for name, text in rows.items())
 
 
-def settle(config: ScaleConfig, group: Group, shards: Shards) -> Plan:
+def settle_plan(config: ScaleConfig, group: Group, shards: Shards) -> Plan:
     """Divide a step among the processes; ValueError says which settings contradict one another."""
-    parallel, training = choose(config.parallel, group.world), config.training()
+    parallel, training = choose_parallel(config.parallel, group.world), config.training()
     model = config.model(shards.vocab)
-    micro, accumulate = _divided(config, group.world)
+    micro, accumulate = _divide_batch(config, group.world)
     batch_norm = getattr(NORMS[model.norm_name], "takes_mask", False)
     if batch_norm and group.world * accumulate > 1:
         raise ValueError(
@@ -104,12 +104,12 @@ def settle(config: ScaleConfig, group: Group, shards: Shards) -> Plan:
         raise ValueError("--deterministic is for CUDA; on the CPU every run is; leave it out")
     if config.formulas and group.device.type != "cuda":
         raise ValueError("--formulas is for CUDA; on the CPU there are no kernels; leave it out")
-    if config.compile and not _compiler(group.device.type):
+    if config.compile and not _has_compiler(group.device.type):
         raise ValueError(
             "--compile needs a C++ compiler (CXX, g++ or clang++) on the CPU, found none; leave "
             "it out: nothing depends on it"
         )
-    count = parameters(model)
+    count = count_parameters(model)
     return Plan(
         config,
         model,
@@ -119,7 +119,7 @@ def settle(config: ScaleConfig, group: Group, shards: Shards) -> Plan:
         micro,
         accumulate,
         count,
-        estimate(
+        estimate_memory(
             model,
             count,
             micro,
@@ -127,11 +127,11 @@ def settle(config: ScaleConfig, group: Group, shards: Shards) -> Plan:
             group.world if parallel == "fsdp2" else 1,
             moments=2 if config.optimizer == "adamw" else 1,
         ),
-        shards.tokens("train"),
+        shards.count_tokens("train"),
     )
 
 
-def estimate(
+def estimate_memory(
     config: ModelConfig,
     count: int,
     micro_batch: int,
@@ -158,7 +158,7 @@ def estimate(
     return Memory(4 * (2 + moments) * count // shards, kept)
 
 
-def _divided(config: ScaleConfig, world: int) -> tuple[int, int]:
+def _divide_batch(config: ScaleConfig, world: int) -> tuple[int, int]:
     """Give the sequences of one pass, and the passes of one step."""
     if config.batch % world:
         raise ValueError(
@@ -176,6 +176,6 @@ def _divided(config: ScaleConfig, world: int) -> tuple[int, int]:
     return micro, share // micro
 
 
-def _compiler(device: str) -> bool:
+def _has_compiler(device: str) -> bool:
     names = (os.environ.get("CXX", ""), "g++", "clang++")
     return device == "cuda" or any(name and shutil.which(name) for name in names)

@@ -12,14 +12,14 @@ from tqdm.auto import tqdm
 
 from labkit.scale.shards import Shards, open_shards, write_shards
 from labkit.scale.tokenizer import Tokenizer, make_tokenizer
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 CORPORA = ("text", "markov")
 _CHUNK = 2**22  # bytes that are encoded at once
 Documents = Iterable[tuple[str, Iterable[str]]]  # split, pieces of text
 
 
-def prepare(
+def prepare_shards(
     folder: Path,
     files: list[Path],
     corpus: str | None = None,
@@ -31,7 +31,7 @@ def prepare(
     if bool(files) == (corpus is not None):
         raise ValueError("tokens are made of text files or of one --corpus, not of both or neither")
     if corpus is not None and corpus not in CORPORA:
-        raise ValueError(unknown("corpus", corpus, CORPORA))
+        raise ValueError(explain_unknown("corpus", corpus, CORPORA))
     if not 0 < held_out < 1:
         raise ValueError(f"--held-out must be a share between 0 and 1, got {held_out}")
     for file in files:
@@ -44,11 +44,15 @@ def prepare(
         documents = _read_files(files, held_out) if files else _read_addresses()
         names = [file.name for file in files]
         source = {"files": names, "held_out": held_out} if files else {"corpus": corpus}
-        write_shards(folder, _encode(made, documents), made.describe(), source, shard_tokens)
+        write_shards(
+            folder, _encode_documents(made, documents), made.describe_origin(), source, shard_tokens
+        )
     return open_shards(folder)
 
 
-def _encode(tokenizer: Tokenizer, documents: Documents) -> Iterator[tuple[str, np.ndarray]]:
+def _encode_documents(
+    tokenizer: Tokenizer, documents: Documents
+) -> Iterator[tuple[str, np.ndarray]]:
     for split, pieces in documents:
         some = False
         for text in pieces:

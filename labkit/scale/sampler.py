@@ -26,9 +26,9 @@ class Sampler:
                 f"a sequence takes {time + 1} tokens of one shard, but the longest has "
                 f"{max(map(len, shards), default=0)}; give more text or a smaller --context"
             )
-        self._order = lru_cache(maxsize=2)(self._draw)
+        self._order = lru_cache(maxsize=2)(self._draw_order)
 
-    def places(self, step: int, batch: int, rank: int = 0, world: int = 1) -> np.ndarray:
+    def choose_windows(self, step: int, batch: int, rank: int = 0, world: int = 1) -> np.ndarray:
         """Name the windows that process `rank` of `world` reads at a step."""
         share = batch // world
         first = step * batch + rank * share
@@ -41,20 +41,22 @@ class Sampler:
             ]
         )
 
-    def batch(self, step: int, batch: int, rank: int = 0, world: int = 1) -> tuple[Tensor, Tensor]:
+    def read_batch(
+        self, step: int, batch: int, rank: int = 0, world: int = 1
+    ) -> tuple[Tensor, Tensor]:
         """Read the inputs and targets of a process at a step, int64 (sequences, time)."""
-        return self.read(self.places(step, batch, rank, world))
+        return self.read_windows(self.choose_windows(step, batch, rank, world))
 
-    def read(self, places: np.ndarray) -> tuple[Tensor, Tensor]:
+    def read_windows(self, places: np.ndarray) -> tuple[Tensor, Tensor]:
         """Read windows by number, without shuffling."""
-        rows = torch.from_numpy(np.stack([self._window(int(place)) for place in places]))
+        rows = torch.from_numpy(np.stack([self._read_window(int(place)) for place in places]))
         return rows[:, :-1], rows[:, 1:]
 
-    def _window(self, place: int) -> np.ndarray:
+    def _read_window(self, place: int) -> np.ndarray:
         shard = int(np.searchsorted(self._ends, place, side="right"))
         start = (place - (int(self._ends[shard - 1]) if shard else 0)) * self.time
         return self.shards[shard][start : start + self.time + 1].astype(np.int64)
 
-    def _draw(self, epoch: int) -> np.ndarray:
+    def _draw_order(self, epoch: int) -> np.ndarray:
         # RandomState's stream never changes between versions of NumPy; a Generator's may.
         return np.random.RandomState([self.seed, epoch]).permutation(self.windows)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from labkit.scale.files import filling, read_json, sha256_of, sync, write_json
+from labkit.scale.files import fill_folder, read_json, sha256_of, sync_path, write_json
 
 SCHEMA = 1
 _DTYPES = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
@@ -32,7 +32,7 @@ class Shards:
     splits: dict[str, list[np.ndarray]]
     digest: str  # of the index, and so of every token
 
-    def tokens(self, split: str) -> int:
+    def count_tokens(self, split: str) -> int:
         """Count the tokens of a split."""
         return sum(len(part) for part in self.splits.get(split, []))
 
@@ -53,7 +53,7 @@ def write_shards(
     vocab = tokenizer["vocab"]
     dtype = "uint16" if vocab <= 2**16 else "uint32"
     files: dict[str, list[dict[str, Any]]] = {}
-    with filling(folder):
+    with fill_folder(folder):
         for split, tokens in parts:
             if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab:
                 raise ValueError(
@@ -70,7 +70,7 @@ def write_shards(
                 entries[-1]["tokens"] += len(now)
         listed = [entry for entries in files.values() for entry in entries]
         for entry in listed:
-            sync(folder / entry["file"])
+            sync_path(folder / entry["file"])
             entry["sha256"] = sha256_of(folder / entry["file"])
         index = {
             "schema": SCHEMA,
@@ -80,7 +80,7 @@ def write_shards(
             "files": listed,
             "source": source,
         }
-        write_json(folder / "index.json", {"checksum": _digest(index), **index})
+        write_json(folder / "index.json", {"checksum": _compute_digest(index), **index})
 
 
 def open_shards(folder: Path, verify: bool = True) -> Shards:
@@ -95,16 +95,16 @@ def open_shards(folder: Path, verify: bool = True) -> Shards:
         )
     index = read_json(folder / "index.json", SCHEMA, _AGAIN)
     checksum = index.pop("checksum", None)
-    if checksum != _digest(index):
+    if checksum != _compute_digest(index):
         raise ValueError(f"{folder}/index.json was edited: its checksum differs; {_AGAIN}")
     splits: dict[str, list[np.ndarray]] = {}
     for entry in index["files"]:
-        part = _map(folder / entry["file"], entry, _DTYPES[index["dtype"]], verify)
+        part = _map_file(folder / entry["file"], entry, _DTYPES[index["dtype"]], verify)
         splits.setdefault(entry["split"], []).append(part)
     return Shards(folder, index["vocab"], index["tokenizer"], splits, checksum)
 
 
-def _map(path: Path, entry: dict[str, Any], dtype: np.dtype, verify: bool) -> np.ndarray:
+def _map_file(path: Path, entry: dict[str, Any], dtype: np.dtype, verify: bool) -> np.ndarray:
     if not path.is_file():
         raise ValueError(f"the index lists {path}, but there is no such file; {_AGAIN}")
     due, size = entry["tokens"] * dtype.itemsize, path.stat().st_size
@@ -115,5 +115,5 @@ def _map(path: Path, entry: dict[str, Any], dtype: np.dtype, verify: bool) -> np
     return np.memmap(path, dtype=dtype, mode="r")
 
 
-def _digest(index: dict[str, Any]) -> str:
+def _compute_digest(index: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(index, sort_keys=True).encode()).hexdigest()

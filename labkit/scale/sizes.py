@@ -1,7 +1,8 @@
 """Sizes by name: the HybridNorm paper's, and smaller ones for trying things out.
 
 A name counts the parameters at the vocabulary it was made for: 100,278 tokens in the paper, 257
-for the small ones (bytes). With another vocabulary the embedding changes; `parameters` counts.
+for the small ones (bytes). With another vocabulary the embedding changes; `count_parameters`
+counts.
 
 Source: Zhuo et al. 2025, arXiv 2503.04598, Table 6: embeddings tied, SwiGLU, grouped key-value
 heads. Its feed-forward width of 9,192 at 1.2B is 8,192 in the authors' configuration; their norms
@@ -13,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 if TYPE_CHECKING:
     from labkit.model import ModelConfig
@@ -47,11 +48,11 @@ SIZES: dict[str, Size] = {
 ALIASES = {"1B": "1.2B"}
 
 
-def size(name: str) -> Size:
+def find_size(name: str) -> Size:
     """Look a size up; ValueError lists those that exist."""
     found = SIZES.get(ALIASES.get(name, name))
     if found is None:
-        raise ValueError(unknown("size", name, [*SIZES, *ALIASES]))
+        raise ValueError(explain_unknown("size", name, [*SIZES, *ALIASES]))
     return found
 
 
@@ -71,7 +72,7 @@ def model_config(
     from labkit.model import ModelConfig
     from labkit.placements import recipe as row
 
-    found, asked = size(name), row(recipe)
+    found, asked = find_size(name), row(recipe)
     return ModelConfig(
         recipe=recipe,
         norm=norm,
@@ -88,7 +89,7 @@ def model_config(
     )
 
 
-def parameters(config: ModelConfig) -> int:
+def count_parameters(config: ModelConfig) -> int:
     """Count a model's parameters exactly, without allocating them; a tied matrix counts once."""
     import torch
 

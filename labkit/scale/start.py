@@ -15,16 +15,16 @@ from labkit.scale import checkpoint, folder
 from labkit.scale.evaluate import Evaluation
 from labkit.scale.log import Log, check_tensorboard
 from labkit.scale.loop import Outcome, Training
-from labkit.scale.parallel import Group, bare, processes, wrap
-from labkit.scale.plan import Plan, settle
+from labkit.scale.parallel import Group, join_processes, unwrap_model, wrap_model
+from labkit.scale.plan import Plan, settle_plan
 from labkit.scale.sampler import Sampler
 from labkit.scale.shards import open_shards
-from labkit.training import make_optimizer, prepare
+from labkit.training import make_optimizer, prepare_model
 
 _PROFILED = 32  # sequences that Admin sees before training, whatever the number of processes
 
 
-def train(
+def train_run(
     given: dict[str, Any], resume: bool = False, say: Callable[[str], object] = print
 ) -> Outcome:
     """Train a run, in all processes that torchrun started; `given` are fields of ScaleConfig.
@@ -32,30 +32,32 @@ def train(
     With `resume`, what is not given is as the run's folder has it. ValueError where settings,
     tokens or the folder do not fit.
     """
-    with processes(given.get("device", "auto")) as group, ExitStack() as stack:
-        plan, data, sampler, held_out = group.together(lambda: _settle(given, resume, group))
+    with join_processes(given.get("device", "auto")) as group, ExitStack() as stack:
+        plan, data, sampler, held_out = group.run_together(
+            lambda: _settle_run(given, resume, group)
+        )
         quiet = say if group.first else lambda text: None
 
-        def claim() -> None:
+        def claim_folder() -> None:
             if group.first:
                 out = Path(plan.config.out)
-                stack.enter_context(folder.held(out))
-                folder.describe(plan.config, plan.parameters, data)
-                checkpoint.clean(out / "checkpoints")
+                stack.enter_context(folder.hold_folder(out))
+                folder.write_run(plan.config, plan.parameters, data)
+                checkpoint.remove_partial(out / "checkpoints")
 
-        group.together(claim)
-        return _train(plan, group, data, sampler, held_out, quiet)
+        group.run_together(claim_folder)
+        return _resume_and_train(plan, group, data, sampler, held_out, quiet)
 
 
-def _settle(
+def _settle_run(
     given: dict[str, Any], resume: bool, group: Group
 ) -> tuple[Plan, str, Sampler, Sampler]:
     """Read and check everything, write nothing: the plan, the data's digest, what is read."""
-    config = folder.settings(given, resume)
+    config = folder.choose_settings(given, resume)
     check_tensorboard(config.tensorboard)
     # The first process reads and hashes every file; that is once a run.
     shards = open_shards(Path(config.data), verify=group.first)
-    plan = settle(config, group, shards)
+    plan = settle_plan(config, group, shards)
     for split in ("train", "validation"):
         if split not in shards.splits:
             raise ValueError(f"{shards.folder} has no split {split!r}; write it again, with more")
@@ -66,7 +68,7 @@ def _settle(
     return plan, shards.digest, train, held_out
 
 
-def _train(
+def _resume_and_train(
     plan: Plan,
     group: Group,
     data: str,
@@ -79,19 +81,21 @@ def _train(
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
     say(str(plan))
-    found = checkpoint.steps(out / "checkpoints")
-    model = group.together(lambda: _model(plan, group, sampler, fresh=not found, say=say))
-    optimizer = make_optimizer(bare(model), plan.training)
+    found = checkpoint.list_checkpoints(out / "checkpoints")
+    model = group.run_together(lambda: _build_model(plan, group, sampler, fresh=not found, say=say))
+    optimizer = make_optimizer(unwrap_model(model), plan.training)
     done = 0
     if found:
-        state = group.together(lambda: checkpoint.load(found[-1], bare(model), optimizer))
+        state = group.run_together(
+            lambda: checkpoint.load_checkpoint(found[-1], unwrap_model(model), optimizer)
+        )
         done = state["step"]
         if state["diverged_at"] is not None:
             return Outcome("diverged", done, state["diverged_at"])
         if done == config.steps:
             return Outcome("finished", done)
         say(f"{'from':<11} {found[-1].name}: {done} steps are done")
-    log = group.together(lambda: Log(out, config.tensorboard, group.first, done))
+    log = group.run_together(lambda: Log(out, config.tensorboard, group.first, done))
     evaluation = Evaluation(held_out, config.eval_sequences, plan.micro_batch, group, plan.half)
     try:
         return Training(plan, group, model, optimizer, sampler, evaluation, log, data, done).run()
@@ -99,7 +103,7 @@ def _train(
         log.close()
 
 
-def _model(
+def _build_model(
     plan: Plan, group: Group, sampler: Sampler, fresh: bool, say: Callable[[str], object]
 ) -> nn.Module:
     """Draw the weights on the CPU, where a seed means the same everywhere; then spread them."""
@@ -109,8 +113,8 @@ def _model(
     if group.device.type == "cuda" and not config.formulas:
         say(f"{'kernels':<11} {fuse(model)}")
     if fresh:
-        inputs, _ = sampler.read(sampler.places(0, config.batch)[:_PROFILED])
-        prepare(model, inputs)
+        inputs, _ = sampler.read_windows(sampler.choose_windows(0, config.batch)[:_PROFILED])
+        prepare_model(model, inputs)
     if config.compile:
         import torch._dynamo as dynamo  # slow to import
 
@@ -119,4 +123,4 @@ def _model(
         dynamo.config.recompile_limit = max(dynamo.config.recompile_limit, 4 * len(model.blocks))
         for block in model.blocks:
             block.compile()
-    return wrap(model.train(), plan.parallel, group, plan.half)
+    return wrap_model(model.train(), plan.parallel, group, plan.half)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 
 @dataclass(frozen=True)
@@ -21,21 +21,21 @@ class Tokenizer:
     encode: Callable[[str], np.ndarray]
     origin: dict[str, str] = field(default_factory=dict)  # what says which version it is
 
-    def describe(self) -> dict[str, Any]:
+    def describe_origin(self) -> dict[str, Any]:
         """Say what it is, for the index of what it made."""
         return {"name": self.name, "vocab": self.vocab, "end": self.end, **self.origin}
 
 
 def make_tokenizer(name: str) -> Tokenizer:
     """Make a tokenizer by name: `byte`, or a vocabulary of tiktoken's."""
-    return Tokenizer("byte", 257, 256, _bytes) if name == "byte" else _tiktoken(name)
+    return Tokenizer("byte", 257, 256, _encode_bytes) if name == "byte" else _load_tiktoken(name)
 
 
-def _bytes(text: str) -> np.ndarray:
+def _encode_bytes(text: str) -> np.ndarray:
     return np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
 
 
-def _tiktoken(name: str) -> Tokenizer:
+def _load_tiktoken(name: str) -> Tokenizer:
     """Make one of tiktoken's, such as cl100k_base; it is never downloaded."""
     try:
         tiktoken: Any = importlib.import_module("tiktoken")  # optional
@@ -46,11 +46,11 @@ def _tiktoken(name: str) -> Tokenizer:
             "install labkit's extra `tokens`, or take --tokenizer byte"
         ) from error
 
-    def refuse(path: str) -> bytes:
+    def refuse_download(path: str) -> bytes:
         raise FileNotFoundError(path)
 
     # tiktoken reads this way only what its cache on the disk lacks: from the network.
-    read, loading.read_file = loading.read_file, refuse
+    read, loading.read_file = loading.read_file, refuse_download
     try:
         encoding = tiktoken.get_encoding(name)
     except FileNotFoundError as error:
@@ -61,15 +61,15 @@ def _tiktoken(name: str) -> Tokenizer:
         ) from error
     except ValueError as error:
         names = ["byte", *tiktoken.list_encoding_names()]
-        raise ValueError(unknown("tokenizer", name, names)) from error
+        raise ValueError(explain_unknown("tokenizer", name, names)) from error
     finally:
         loading.read_file = read
 
-    def encode(text: str) -> np.ndarray:
+    def encode_text(text: str) -> np.ndarray:
         # what looks like a special token is text too
         return np.array(encoding.encode_ordinary(text), dtype=np.uint32)
 
-    sample = encode("Norms, 1790–2026: naïve x̂ = (x − μ)/σ\n\tdef f(x): return x")
+    sample = encode_text("Norms, 1790–2026: naïve x̂ = (x − μ)/σ\n\tdef f(x): return x")
     digest = hashlib.sha256(sample.astype("<u4").tobytes()).hexdigest()[:16]
     origin = {"tiktoken": tiktoken.__version__, "sample": digest}
-    return Tokenizer(name, encoding.n_vocab, encoding.eot_token, encode, origin)
+    return Tokenizer(name, encoding.n_vocab, encoding.eot_token, encode_text, origin)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from labkit.files import locked
+from labkit.files import hold_lock
 from labkit.pool import Pool
 from press.book import asked, chapters, ledger, replays, state
 from press.book.chapters import Chapter
@@ -87,7 +87,7 @@ def _check_claims(
 ) -> bool:
     """Gather the claims of all executed chapters and hold them against the ledger."""
     try:
-        with locked(root / ".labkit" / f"claims-{size}.lock"):
+        with hold_lock(root / ".labkit" / f"claims-{size}.lock"):
             states = {c.name: state.read_state(root, size, c.name) for c in everything}
             claims = ledger.join_claims(
                 claim for known in states.values() if known for claim in known["claims"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labkit.files import locked
+from labkit.files import hold_lock
 from press.book import ledger, state
 from press.book.asked import mark_whole, path_of, prepare_environment
 from press.book.chapters import CODE, Chapter
@@ -60,7 +60,7 @@ class Job:
         """Bring the chapter up to date, one build at a time."""
         lock = self.root / ".labkit" / f"build-{self.size}-{self.name}.lock"
         try:
-            with locked(lock, on_wait=lambda: self.print_lines("waits for another build of it")):
+            with hold_lock(lock, on_wait=lambda: self.print_lines("waits for another build of it")):
                 reasons = self.list_reasons()
                 if reasons == ["its prose"]:
                     self.update_prose()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.display import CLAIM
-from labkit.files import locked, write_whole
+from labkit.files import hold_lock, write_whole
 from press.book import state
 from press.book.compare import Finding, compare_claims, same_machine, side_by_side
 from press.book.files import Red, read_json
@@ -163,7 +163,7 @@ def accept_claims(root: Path, size: str, ids: Sequence[str] | None, why: str) ->
     """
     if not why.strip():
         raise ValueError('a change of the ledger needs a reason, but none came; add --why "…"')
-    with locked(root / ".labkit" / f"ledger-{size}.lock"):
+    with hold_lock(root / ".labkit" / f"ledger-{size}.lock"):
         stale = state.list_stale(root, size)
         found, recorded, built = list_findings(root, size, stale)
         differing = {finding.name for finding in found}

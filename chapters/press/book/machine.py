@@ -4,7 +4,7 @@ import platform
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
-from labkit.processor import processor
+from labkit.processor import name_processor
 
 
 @cache
@@ -12,7 +12,7 @@ def read_provenance(size: str = "book") -> dict[str, str]:
     """Name the device, the CPU model and the versions that a ledger's values came from."""
     return {
         "device": name_device(size),
-        "cpu": processor(),
+        "cpu": name_processor(),
         "python": platform.python_version(),
         "torch": read_torch_version(),
     }

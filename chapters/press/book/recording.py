@@ -12,7 +12,7 @@ from labkit.experiments import Run, ladder
 from labkit.experiments.lab import device_of
 from labkit.experiments.records import LADDER, Row
 from labkit.experiments.store import Store
-from labkit.files import locked
+from labkit.files import hold_lock
 from labkit.training import Record
 from press.book import asked, chapters
 from press.book.chapters import Chapter
@@ -38,7 +38,7 @@ class Recorded:
 def update_records(root: Path, chosen: Sequence[Chapter], size: str) -> list[Recorded]:
     """Bring the files of the ladder and of these chapters up to date with the store."""
     store = Store(root, device_of(size))
-    with locked(root / ".labkit" / "record.lock"):
+    with hold_lock(root / ".labkit" / "record.lock"):
         on_ladder = {run.key(): run for run in ladder_runs(store)}
         done = [_write_records(store, LADDER, on_ladder, store.records.load_rows(LADDER).keys())]
         taken, wanted = set(on_ladder), wanted_anywhere(root, size)

@@ -24,8 +24,8 @@ from labkit.experiments.records import FIRST, LADDER, from_row
 from labkit.experiments.replay import TIMED, Replay, replay_run, retrain_run
 from labkit.experiments.run import CPU
 from labkit.experiments.store import Store
-from labkit.pool import cores
-from labkit.provenance import provenance
+from labkit.pool import count_cores
+from labkit.provenance import collect_provenance
 from press.book import asked, replays
 from press.book.chapters import Chapter
 
@@ -60,7 +60,7 @@ def replay_runs(
     groups: dict[Any, list[str]] = {}
     for key in sorted(rows):
         groups.setdefault(name(runs[key]), []).append(key)
-    commit = commit or provenance()["commit"]
+    commit = commit or collect_provenance()["commit"]
     drawn = [min(keys, key=lambda key: _hash_key(commit, key)) for keys in groups.values()]
     tasks = [("opening", key) for key in drawn]
     tasks += [("whole", key) for key in _choose_cheapest(runs, rows)]
@@ -85,7 +85,7 @@ def replay_runs(
         "seconds": round(time.monotonic() - began, 1),
         "stale": stale,
         "ladder": sum(key in on_ladder for key in stale),
-        "cost": round(sum(rows[key]["cpu_seconds"] for key in stale) / cores(), 1),
+        "cost": round(sum(rows[key]["cpu_seconds"] for key in stale) / count_cores(), 1),
     }
     replays.keep_verdict(root, chosen, size, of, verdict, runs.keys())
     return verdict
@@ -144,7 +144,7 @@ def _run_replays(tasks: list[Task]) -> list[Replay]:
     """Carry out replays on every core, one thread each."""
     if not tasks:
         return []
-    workers = 1 if tasks[0][4] != CPU else min(cores(), len(tasks))
+    workers = 1 if tasks[0][4] != CPU else min(count_cores(), len(tasks))
     os.environ.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE")  # of the processes below
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         return list(pool.map(_run_replay, tasks, chunksize=4))

@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from labkit.files import code_hash, locked, write_whole
-from labkit.processor import processor
+from labkit.files import code_hash, hold_lock, write_whole
+from labkit.processor import name_processor
 from press.book import asked
 from press.book.chapters import Chapter
 
@@ -26,7 +26,7 @@ def compute_digest(root: Path, chosen: Sequence[Chapter], size: str, every: bool
     runs = sorted({key for c in chosen for key in asked.read_run_keys(root, size, c.name)})
     here = [
         code_hash(),
-        processor(),
+        name_processor(),
         version("torch"),
         platform.python_version(),
         size,
@@ -63,7 +63,7 @@ def keep_verdict(
 
     What is known of runs that were not replayed stays as it is.
     """
-    with locked(root / ".labkit" / "replays.lock"):
+    with hold_lock(root / ".labkit" / "replays.lock"):
         kept, at = _read_verdicts(root, size), datetime.now(UTC).isoformat(timespec="seconds")
         kept["verdicts"][_join_names(chosen)] = {"digest": of, "verdict": verdict}
         others = {key: one for key, one in kept["stale"].items() if key not in replayed}

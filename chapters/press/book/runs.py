@@ -24,7 +24,7 @@ from labkit.experiments.engines import make_engine
 from labkit.experiments.lab import device_of
 from labkit.experiments.records import LADDER
 from labkit.experiments.store import Store
-from labkit.pool import cores
+from labkit.pool import count_cores
 from press.book import asked, replays, state
 from press.book.chapters import Chapter
 from press.book.keys import key_of, parts_of
@@ -138,7 +138,7 @@ def find_wanted(
             faults.pop(chapter.name, None)
         return list(found.runs)
 
-    with ThreadPoolExecutor(cores()) as pool:
+    with ThreadPoolExecutor(count_cores()) as pool:
         lists = list(pool.map(find_runs, chosen))
     wanted = {chapter.name: runs for chapter, runs in zip(chosen, lists, strict=True)}
     for rung in rungs:
@@ -157,9 +157,9 @@ def describe_plan(wanted: Wanted, missing: Wanted, store: Store, todo: Sequence[
         return "\n".join(lines)
     cost = build_estimate([run for runs in wanted.values() for run in runs], store)
     known = [seconds for run in todo if (seconds := cost(run)) is not None]
-    total = sum(known) * len(todo) / len(known) / cores() if known else None
+    total = sum(known) * len(todo) / len(known) / count_cores() if known else None
     about = "nothing like them is known" if total is None else f"about {format_duration(total)}"
-    return "\n".join([*lines, f"runs: {len(todo)} to train on {cores()} cores: {about}"])
+    return "\n".join([*lines, f"runs: {len(todo)} to train on {count_cores()} cores: {about}"])
 
 
 def build_estimate(runs: Sequence[Run], store: Store) -> Callable[[Run], float | None]:

@@ -36,7 +36,7 @@ def time_norms(
     from labkit import bench
 
     _be_alike()
-    bench.norms(large, turns)
+    bench.benchmark_norms(large, turns)
 
 
 @app.command("training", cls=Several)
@@ -49,7 +49,7 @@ def time_training(
     from labkit import bench
 
     _be_alike()
-    bench.training(turns, steps, widths)
+    bench.benchmark_training(turns, steps, widths)
 
 
 def _be_alike() -> None:
@@ -65,14 +65,14 @@ def show_kernels(
     files: Annotated[list[Path] | None, Argument(help="default: all of data/bench")] = None,
 ) -> None:
     """Show table and figure of recorded kernel benchmarks."""
-    from labkit.plots.kernels import publish
+    from labkit.plots.kernels import publish_report
     from press.book.chapters import find_root
 
     files = files or sorted((find_root() / "data/bench").glob("*.json"))
     if not files:
         raise ValueError("nothing is recorded in data/bench; on a GPU: `make bench-kernels`")
     for file in files:
-        print(publish(file))
+        print(publish_report(file))
 
 
 @app.command("engines")

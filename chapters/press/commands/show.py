@@ -20,20 +20,22 @@ def show_recipe(
     kind: Annotated[str, Option(help="decoder, encoder or encoder-decoder")] = "decoder",
 ) -> None:
     """Print a recipe or a norm: equations, parameters, costs, source."""
-    from labkit.describe import describe, describe_norm  # needs torch
+    from labkit.describe import describe_norm, describe_recipe  # needs torch
     from labkit.model import ModelConfig
     from labkit.norms import NORMS
     from labkit.placements import ALIASES, RECIPES
-    from labkit.unknown import unknown
+    from labkit.unknown import explain_unknown
 
     if recipe is not None:
         if recipe not in (known := {*RECIPES, *ALIASES}) and recipe in NORMS:
             print(describe_norm(recipe, dim))
             return
         if recipe not in known:
-            raise ValueError(unknown("recipe or norm", recipe, [*RECIPES, *ALIASES, *NORMS]))
+            raise ValueError(
+                explain_unknown("recipe or norm", recipe, [*RECIPES, *ALIASES, *NORMS])
+            )
         config = ModelConfig(recipe, norm, dim, depth, heads, context=context, kind=kind)
-        print(describe(recipe, config))
+        print(describe_recipe(recipe, config))
         return
     wide = max(map(len, RECIPES))
     for name, found in RECIPES.items():

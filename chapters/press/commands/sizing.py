@@ -26,7 +26,7 @@ def size_server(
     from press.site.sizing import Server, format_table, read_needs
 
     server = Server(
-        pool.cores() if cores is None else cores,
+        pool.count_cores() if cores is None else cores,
         _measure_memory() if memory is None else parse_bytes(memory),
         None if gpu_memory is None else parse_bytes(gpu_memory),
         workers,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_type_hints
 from typer import Argument, Option, Typer
 from typer.core import TyperCommand
 
-from labkit.scale.config import ScaleConfig, option
+from labkit.scale.config import ScaleConfig, format_option
 from press.commands.options import Several
 
 app = Typer()
@@ -45,7 +45,7 @@ def _take_settings(command: Any) -> Any:
     for item in fields(ScaleConfig):
         told = item.default is not None and item.default is not False and item.default != ""
         asked = Option(
-            option(item.name),
+            format_option(item.name),
             metavar="|".join(item.metadata["choices"]) or None,
             help=item.metadata["help"] + (f" (default: {item.default})" if told else ""),
             rich_help_panel=item.metadata["group"],
@@ -72,12 +72,12 @@ def train_model(
     missing = [name for name in ("data", "out") if name not in given]
     if "out" in missing or (missing and not resume):
         raise ValueError(
-            f"labkit train needs {' and '.join(map(option, missing))}; tokens come from: "
+            f"labkit train needs {' and '.join(map(format_option, missing))}; tokens come from: "
             "labkit tokens DIR --corpus text"
         )
-    from labkit.scale.start import train  # needs torch
+    from labkit.scale.start import train_run  # needs torch
 
-    ended = train(given, resume)
+    ended = train_run(given, resume)
     if os.environ.get("RANK", "0") == "0":
         print(ended)
 
@@ -92,8 +92,8 @@ def prepare_tokens(
     shard_tokens: Annotated[int, Option(help="tokens in a file")] = 2**27,
 ) -> None:
     """Turn text into token shards for labkit train."""
-    from labkit.scale.prepare import prepare
+    from labkit.scale.prepare import prepare_shards
 
-    made = prepare(folder, text or [], corpus, tokenizer, held_out, shard_tokens)
-    counts = ", ".join(f"{made.tokens(split):,} {split}" for split in made.splits)
+    made = prepare_shards(folder, text or [], corpus, tokenizer, held_out, shard_tokens)
+    counts = ", ".join(f"{made.count_tokens(split):,} {split}" for split in made.splits)
     print(f"{made.folder}: {counts} tokens, vocabulary {made.vocab:,} ({made.tokenizer['name']})")

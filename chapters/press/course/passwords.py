@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-from labkit.files import locked, write_whole
+from labkit.files import hold_lock, write_whole
 from press.book.files import read_json
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
@@ -66,7 +66,7 @@ def give_passwords(
     if strange := [name for name in again if name not in names]:
         raise ValueError(f"--again takes names of the roster, and {strange[0]!r} is not in it")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with locked(path.with_suffix(".lock")):
+    with hold_lock(path.with_suffix(".lock")):
         kept = load_hashes(path)
         new = {name: draw_password() for name in names if name not in kept or name in again}
         kept |= {name: hash_password(password) for name, password in new.items()}
@@ -76,7 +76,7 @@ def give_passwords(
 
 def remove_users(path: Path, names: Iterable[str]) -> None:
     """Take users out: they cannot log in any more, and their files stay."""
-    with locked(path.with_suffix(".lock")):
+    with hold_lock(path.with_suffix(".lock")):
         kept = load_hashes(path)
         for name in names:
             if kept.pop(name, None) is None:

@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from labkit.files import locked, write_whole
+from labkit.files import hold_lock, write_whole
 from press.book.files import read_json
 from press.course.passwords import check_name
 
@@ -34,7 +34,7 @@ class People:
     def find_person(self, name: str) -> Person:
         """Find a user, with a new number on first sight."""
         check_name(name)
-        with locked(self.file.with_suffix(".lock")):
+        with hold_lock(self.file.with_suffix(".lock")):
             numbers = self.read_numbers()
             if name not in numbers:
                 # Above every number ever given: the files of one who left stay theirs.

@@ -14,7 +14,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from labkit.files import locked
+from labkit.files import hold_lock
 from press.book.files import Red, sha256_of
 from press.site.sphinx_sources import (
     PACKAGES,
@@ -43,7 +43,7 @@ def build_site(root: Path, size: str = "book") -> Path:
     """Build build/site from the executed notebooks and return it."""
     root = Path(root)
     site, source = root / "build" / "site", root / "build" / "site-src"
-    with locked(root / "build" / "site.lock"):
+    with hold_lock(root / "build" / "site.lock"):
         key = content_key(root, size)
         key_file = source / ".key"
         done = key_file.is_file()

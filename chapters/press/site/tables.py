@@ -57,12 +57,12 @@ def norms_table() -> str:
 
 def recipes_table() -> str:
     """Write RECIPES as a Markdown table: equations, half below half."""
-    from labkit.describe import around
+    from labkit.describe import list_extras
     from labkit.placements import RECIPES
 
     rows = ["| name | attention, feed-forward | besides | source |", "| --- | --- | --- | --- |"]
     for key, found in RECIPES.items():
-        besides = [line for line in around(found).split("\n") if line]
+        besides = [line for line in list_extras(found).split("\n") if line]
         if found.first is not None:
             which = "first block" if found.first_blocks == 1 else f"first {found.first_blocks:.0%}"
             besides.insert(0, f"{which}: {', '.join(found.first.equations)}")

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from labkit.experiments.engines.limits import run_timeout
 from labkit.experiments.run import CPU, Run
-from labkit.unknown import unknown
+from labkit.unknown import explain_unknown
 
 # Runs that train together, as one batched model where they are more than one.
 Task = tuple[Run, ...]
@@ -89,7 +89,7 @@ def check_engine(name: str | None = None, address: str | None = None) -> str:
     """Say which engine is meant; ValueError where there is none, or none with an address."""
     name = name or os.environ.get("LABKIT_ENGINE") or "processes"
     if name not in ENGINES:
-        raise ValueError(unknown("engine", name, ENGINES))
+        raise ValueError(explain_unknown("engine", name, ENGINES))
     if address and name in LOCAL:
         raise ValueError(
             f"an address goes with an engine that knows one; {name!r} trains on this machine, "

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from labkit.bench import spread
+from labkit.bench import compute_quartiles
 from labkit.corpora import Markov
 from labkit.experiments.engines.base import make_engine
 from labkit.experiments.engines.locks import lock_runs
@@ -23,7 +23,7 @@ from labkit.experiments.lab import project_root
 from labkit.experiments.run import Run, execute_run
 from labkit.experiments.store import Store
 from labkit.model import ModelConfig
-from labkit.pool import cores
+from labkit.pool import count_cores
 from labkit.training import TrainConfig
 
 BASE = Run(ModelConfig(dim=64, depth=4), Markov(batch=16, time=64), TrainConfig(steps=100))
@@ -51,9 +51,9 @@ def print_sweep_times(names: Sequence[str], runs: Sequence[Run], turns: int, pla
         print(f"turn {turn + 1}: {summary}", flush=True)
     print(f"sweep of {len(runs)} runs: seconds, median (quartiles) of {turns} turns")
     for name, took in seconds.items():
-        low, middle, high = spread(took)
+        low, middle, high = compute_quartiles(took)
         pairs = zip(seconds["serial"], took, strict=True)
-        least, ratio, most = spread([serial / each for serial, each in pairs])
+        least, ratio, most = compute_quartiles([serial / each for serial, each in pairs])
         cell = f"{middle:.1f} ({low:.1f}–{high:.1f})"
         print(f"{name:<28} {cell:>24}   {ratio:5.2f} ({least:.2f}–{most:.2f})", flush=True)
 
@@ -94,7 +94,7 @@ def bench_engines(names: Sequence[str], runs: int = 16, steps: int = 100, turns:
     torch.set_num_threads(1)
     place = project_root() / ".labkit"
     place.mkdir(exist_ok=True)
-    print(f"engines: {cores()} slots; {_format_load()}")
+    print(f"engines: {count_cores()} slots; {_format_load()}")
     grid = [replace(BASE, train=TrainConfig(steps=steps), seed=seed) for seed in range(runs)]
     print_sweep_times(list(dict.fromkeys(["serial", *names])), grid, turns, place)
     print(f"store: {store_milliseconds(place):.2f} ms a run")

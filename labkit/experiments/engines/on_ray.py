@@ -24,7 +24,7 @@ from labkit.experiments.engines.task import Trained, train_in_worker
 from labkit.experiments.own import sources_of
 from labkit.experiments.run import CPU
 from labkit.experiments.store import CODE
-from labkit.share import fraction, limit
+from labkit.share import limit_memory, read_fraction
 from labkit.units import in_words
 
 # One thread a run: then its numbers are the same to the last bit wherever it trains.
@@ -54,11 +54,11 @@ class OnRay(Places):
     def __init__(self, root: Path, device: str = CPU, address: str | None = None):
         super().__init__(root, device)
         self.ray, self.address = import_ray(address), address
-        self.memory, self.share = run_memory(), fraction() or 0.25
+        self.memory, self.share = run_memory(), read_fraction() or 0.25
         self.needs: dict[str, float] = {"CPU": 1}  # in Ray's words for resources
         if device != CPU:
             # In a Ray of our own one run at a time has all of our part.
-            self.needs["GPU"] = 1 if address is None and fraction() is not None else self.share
+            self.needs["GPU"] = 1 if address is None and read_fraction() is not None else self.share
         if self.memory:
             self.needs["memory"] = self.memory
         self._connected = False
@@ -145,7 +145,7 @@ def train_on_node(wanted: str, share: float | None, *given: Any) -> Trained:
             "a node differs",
         )
     if share:
-        limit(share)  # the neighbours have the rest
+        limit_memory(share)  # the neighbours have the rest
     return train_in_worker(*given)
 
 

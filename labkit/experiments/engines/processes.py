@@ -18,7 +18,7 @@ from labkit.experiments.engines.places import Interrupted, Places
 from labkit.experiments.engines.task import Trained, train_in_worker
 from labkit.experiments.own import sources_of
 from labkit.experiments.run import CPU
-from labkit.share import NAME, divided, fraction, limit
+from labkit.share import NAME, divide_fraction, limit_memory, read_fraction
 
 ON_A_GPU = 4  # processes that train on it at once
 IDLE = 120.0  # seconds without work after which workers end: importing torch again takes a few
@@ -101,7 +101,7 @@ class Processes(Places):
         if self.store.device != CPU and "CUDA_VISIBLE_DEVICES" not in os.environ:
             alone["CUDA_VISIBLE_DEVICES"] = str(place % max(1, torch.cuda.device_count()))
         if self._part is not None:
-            limit(self._part)  # this process counts as one of them
+            limit_memory(self._part)  # this process counts as one of them
             alone[NAME] = str(self._part)
         return alone
 
@@ -118,7 +118,7 @@ class Processes(Places):
 def part_of_gpu(workers: int) -> float | None:
     """Say which part of a GPU is for each of the processes on it, and for this one over them."""
     spread = 1 if "CUDA_VISIBLE_DEVICES" in os.environ else max(1, torch.cuda.device_count())
-    return divided(math.ceil(workers / spread))
+    return divide_fraction(math.ceil(workers / spread))
 
 
 def initialize_worker(parent: int, device: str) -> None:
@@ -131,7 +131,7 @@ def initialize_worker(parent: int, device: str) -> None:
         with contextlib.suppress(OSError):
             Path("/proc/self/autogroup").write_text(nice)
     if device != CPU:
-        limit(fraction())  # what its engine left to it of our part
+        limit_memory(read_fraction())  # what its engine left to it of our part
 
 
 def _end_with(parent: int) -> None:

@@ -11,7 +11,7 @@ from labkit.experiments.engines.waiting import Waiting
 from labkit.experiments.run import CPU
 from labkit.experiments.store import Store
 from labkit.pool import Pool
-from labkit.share import fraction, limit
+from labkit.share import limit_memory, read_fraction
 
 
 class Serial:
@@ -35,7 +35,7 @@ class Serial:
         """Train every run that the store lacks; see Engine.train_tasks."""
         waiting = Waiting(tasks, until)
         if self.store.device != CPU:
-            limit(fraction())
+            limit_memory(read_fraction())
         for task in waiting:
             train = partial(complete_task, task, self.store, self._pool.slot, engine=self.name)
             waiting.attempt_task(task, train)

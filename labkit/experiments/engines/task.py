@@ -15,7 +15,7 @@ from labkit.experiments.own import register_sources
 from labkit.experiments.replicates import execute_together
 from labkit.experiments.run import execute_run
 from labkit.experiments.store import Store
-from labkit.share import release
+from labkit.share import release_cache
 from labkit.training import Record
 
 # The records of a task, and what it took: see labkit.experiments.memory.
@@ -35,7 +35,7 @@ def train_here(task: Task, device: str) -> Trained:
         with measure_usage(device) as taken:
             records = train_runs(task, device)
     finally:
-        release()
+        release_cache()
     return records, taken
 
 

@@ -11,7 +11,7 @@ from labkit.experiments.replay import Replay, retrain_run
 from labkit.experiments.run import CPU, Run
 from labkit.experiments.store import Store, read_entry
 from labkit.files import code_hash
-from labkit.provenance import provenance
+from labkit.provenance import collect_provenance
 
 
 def reproduce_record(root: Path, key: str) -> tuple[Replay, list[str]]:
@@ -33,7 +33,7 @@ def reproduce_record(root: Path, key: str) -> tuple[Replay, list[str]]:
 
 
 def _list_changes(then: dict[str, Any]) -> list[str]:
-    now = {**provenance(), "threads": 1, "code": code_hash(), "together": 1}
+    now = {**collect_provenance(), "threads": 1, "code": code_hash(), "together": 1}
     return [
         f"{name} {then[name]}, now {now[name]}"
         for name in ("code", "commit", "cpu", "torch", "python", "threads", "together")

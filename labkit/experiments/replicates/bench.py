@@ -18,14 +18,14 @@ from itertools import islice
 
 import torch
 
-from labkit.bench import spread
+from labkit.bench import compute_quartiles
 from labkit.corpora import Text
 from labkit.experiments.replicates.groups import estimate_need
 from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.replicates.step import Recorded, Step
 from labkit.experiments.run import CPU, Run
 from labkit.model import ModelConfig
-from labkit.share import fraction, limit
+from labkit.share import limit_memory, read_fraction
 from labkit.training import TrainConfig, train
 
 # Widths, depths and windows that chapters train, the smallest to the largest of profile cpu.
@@ -45,7 +45,7 @@ def print_table(
     """Print the table in Markdown, a line as soon as it is measured."""
     torch.set_num_threads(1)
     if device != CPU:
-        limit(fraction())
+        limit_memory(read_fraction())
     steps = steps or (STEPS if device == CPU else STEPS_ON_A_GPU)
     clock = "processor time" if device == CPU else "wall time"
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
@@ -84,9 +84,9 @@ def _time_pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[floa
 
     def step_together() -> None:
         for i, batches in enumerate(rows):
-            step.put(i, batches)
-            step.look()
-            step.move()
+            step.place_batches(i, batches)
+            step.compute_gradients()
+            step.update_models()
 
     def one_after_another() -> None:
         for model, own in zip(models[:few], drawn, strict=False):
@@ -118,5 +118,5 @@ def _time_call(call: Callable[[], None], device: str) -> float:
 
 
 def _format_cell(values: Sequence[float]) -> str:
-    low, _, high = spread(values)
+    low, _, high = compute_quartiles(values)
     return f"{statistics.median(values):.2f} ({low:.2f}–{high:.2f})"

@@ -25,7 +25,7 @@ from labkit.experiments.replicates.alike import NotTogether, describe_structure
 from labkit.experiments.replicates.optimizer import explain_refusal
 from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.run import CPU, Run
-from labkit.share import free as free_of_a_gpu
+from labkit.share import count_free_bytes as free_of_a_gpu
 
 ON_A_GPU = 64  # at most, unless more are asked for
 COPIES, BESIDE = 6, 1.5

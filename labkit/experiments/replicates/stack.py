@@ -31,7 +31,7 @@ from labkit.attention import Attention
 from labkit.context import Context
 from labkit.experiments.replicates.alike import NotTogether, refuse_differences
 from labkit.norms import GemmaRMSNorm, LlamaRMSNorm, RMSNorm, T5RMSNorm, rms_norm
-from labkit.training import Inputs, objective
+from labkit.training import Inputs, compute_objective
 
 Named = dict[str, Tensor]
 
@@ -113,7 +113,7 @@ class Stack:
         def compute_row_loss(parameters: Named, buffers: Named, inputs: Inputs, targets: Tensor):
             held = {**parameters, **buffers}
             (loss, total), made = self.template.run_model(
-                lambda m: objective(m, inputs, targets), held
+                lambda m: compute_objective(m, inputs, targets), held
             )
             return loss, total, made
 

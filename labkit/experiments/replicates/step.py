@@ -22,7 +22,7 @@ from torch import Tensor
 from labkit.experiments.replicates.alike import NotTogether
 from labkit.experiments.replicates.optimizer import Optimizer, numbers_of
 from labkit.experiments.replicates.stack import Stack
-from labkit.training import Batch, Inputs, Steps, TrainConfig, autocast
+from labkit.training import Batch, Inputs, Steps, TrainConfig, use_autocast
 
 LOOK_EVERY = 50  # steps between two looks whether any row goes on; a look waits for the GPU
 WARM = 3  # calls before one is captured
@@ -46,7 +46,7 @@ class Step(Steps):
         self.stack, self.models, weights = stack, stack.models, stack.weights
         self.layout = _describe_layout(batches[0])
         self.inputs, self.targets = self._stack_batches(batches, weights.device)
-        with autocast(self.config, weights.device):
+        with use_autocast(self.config, weights.device):
             stack.rehearse_step(self.inputs, self.targets)
         self.optimizer = Optimizer(weights, stack.gradients, configs)
         self.table = numbers_of(configs, decays).to(weights)
@@ -57,7 +57,7 @@ class Step(Steps):
         self._weights = _Kept([weights])
         self._buffers = _Kept(list(stack.buffers.values()))
 
-    def put(self, number: int, batches: Sequence[Batch]) -> None:
+    def place_batches(self, number: int, batches: Sequence[Batch]) -> None:
         """Bring the batches and the numbers of a step to their places."""
         new = self._stack_batches(batches, self.targets.device)
         for place, part in zip(
@@ -67,11 +67,11 @@ class Step(Steps):
                 place.copy_(part)
         self.numbers.copy_(self.table[number])
 
-    def look(self) -> None:
+    def compute_gradients(self) -> None:
         """Compute losses and gradients; note which rows go on."""
         stack = self.stack
         self._buffers.copy_tensors()
-        with autocast(self.config, stack.weights.device):
+        with use_autocast(self.config, stack.weights.device):
             losses, totals, made = stack.compute_losses(self.inputs, self.targets)
         slopes = torch.autograd.grad(totals.sum(), list(stack.parameters.values()))
         with torch.no_grad():
@@ -83,7 +83,7 @@ class Step(Steps):
             self.losses.copy_(losses)
             self.alive.logical_and_(losses.isfinite())
 
-    def going(self, number: int, watched: bool) -> Sequence[int]:
+    def note_losses(self, number: int, watched: bool) -> Sequence[int]:
         """Note the losses; say which rows go on, all of them where nobody needs to know."""
         self.past[number] = self.losses
         if watched or number % LOOK_EVERY == 0:
@@ -91,7 +91,7 @@ class Step(Steps):
         return range(len(self.models))
 
     @torch.no_grad()
-    def move(self) -> None:
+    def update_models(self) -> None:
         """Update the rows that go on."""
         self._weights.copy_tensors()
         self._buffers.copy_tensors()
@@ -100,7 +100,7 @@ class Step(Steps):
         self._weights.put_back(self.alive)
         self._buffers.put_back(self.alive)
 
-    def history(self) -> list[list[float]]:
+    def list_losses(self) -> list[list[float]]:
         """Give every row's losses, those after it stopped among them; waits for the GPU."""
         return self.past.T.tolist()
 
@@ -217,13 +217,16 @@ class Captured:
 
 
 class Recorded(Steps):
-    """A step whose `look` and `move` become graphs. Nothing of the step refers back to it."""
+    """`compute_gradients` and `update_models` become graphs. Nothing of the step refers back."""
 
     def __init__(self, step: Step):
-        self.models, self.config, self.put = step.models, step.config, step.put
-        self.going, self.history = step.going, step.history
-        self.graphs = [Captured(call, step.losses.device) for call in (step.look, step.move)]
-        self.look, self.move = self.graphs
+        self.models, self.config, self.place_batches = step.models, step.config, step.place_batches
+        self.note_losses, self.list_losses = step.note_losses, step.list_losses
+        self.graphs = [
+            Captured(call, step.losses.device)
+            for call in (step.compute_gradients, step.update_models)
+        ]
+        self.compute_gradients, self.update_models = self.graphs
 
     def __str__(self) -> str:
         """Say what became of the graphs: of the one that failed, if one did."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labkit.files import locked
+from labkit.files import hold_lock
 from press.book.files import Red
 from press.homework.grading import pool, results
 from press.homework.grading.changes import Change, changes
@@ -115,7 +115,7 @@ def run(
     kept: list[str] = []
     moved: list[Change] = []
     faults: dict[str, dict[str, str]] = {}
-    with locked(results.own_folder(out) / f".{private.homework}.lock"):
+    with hold_lock(results.own_folder(out) / f".{private.homework}.lock"):
         before = {student: results.load(folder / f"{student}.json") for student in files}
         chosen = [student for student in files if not only or student in only]
         for student, result, fresh in _grade(chosen, files, private_path, private, how, before):

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
-from labkit.files import locked, write_whole
+from labkit.files import hold_lock, write_whole
 from press.homework.grading.inbox import Found, Refused, look
 from press.homework.grading.results import own_folder
 from press.homework.grading.submission import ENDINGS
@@ -54,7 +54,7 @@ def collect(inbox: Path, homework: str, out: Path, students: Class | None = None
     if out.resolve() == inbox.resolve() or inbox.resolve() in out.resolve().parents:
         raise ValueError(f"--out must lie outside the inbox, got {out} in {inbox}; name another")
     found, refused = _sorted_out(look(inbox), students, homework)
-    with locked(own_folder(out) / f".{homework}.lock"):
+    with hold_lock(own_folder(out) / f".{homework}.lock"):
         folder.mkdir(parents=True, exist_ok=True)
         tried = [_take(student, files, folder) for student, files in sorted(found.items())]
         taken = [each for each in tried if isinstance(each, Taken)]
