@@ -106,15 +106,15 @@ def signal_at(step: int, number: int) -> None:
     """Send this process a signal when it reads the batch of a step."""
     from labkit.scale.sampler import Sampler
 
-    batch = Sampler.batch
+    batch = Sampler.read_batch
 
     def sending(self, at, *rest):
         if at == step:
-            Sampler.batch = batch
+            Sampler.read_batch = batch
             os.kill(os.getpid(), number)
         return batch(self, at, *rest)
 
-    Sampler.batch = sending
+    Sampler.read_batch = sending
 
 
 def kill_in_save(where: str) -> None:

@@ -36,9 +36,9 @@ MUTATIONS = {
     "rms, d − 1": (
         "rms", "rms_norm", "wide.square().mean(dim=-1, keepdim=True)",
         "wide.square().sum(dim=-1, keepdim=True) / (x.shape[-1] - 1)"),
-    "rms module, backward sign": ("rms", "RMSNorm", "dx.add_(", "dx.sub_("),
+    "rms module, backward sign": ("rms", "RMSNorm", "native:dx.add_(", "dx.sub_("),
     "rms module, eps outside": (
-        "rms", "RMSNorm", "rstd = torch.rsqrt(length.square() / x.shape[-1] + eps)",
+        "rms", "RMSNorm", "native:rstd = torch.rsqrt(length.square() / x.shape[-1] + eps)",
         "rstd = 1 / (length / x.shape[-1] ** 0.5 + eps)"),
     "batch, unbiased": (
         "batch", "batch_norm", "variance = centred.square().mean(dim=0)",
@@ -111,7 +111,8 @@ def test_one_changed_line_of_a_norm_turns_a_law_red(name, tmp_path, forget, monk
     norm, attribute, old, new = MUTATIONS[name]
     package = "mutated_" + re.sub(r"\W", "_", name)
     folder = copy_of_norms(tmp_path, package)
-    stem, _, old = old.rpartition(":") if old.startswith("_common:") else (f"{norm}_norm", "", old)
+    elsewhere = old.startswith(("_common:", "native:"))
+    stem, _, old = old.partition(":") if elsewhere else (f"{norm}_norm", "", old)
     path = folder / f"{stem}.py"
     text = path.read_text()
     assert old in text, "the source has changed: say the mutation anew"

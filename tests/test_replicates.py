@@ -511,7 +511,11 @@ def test_one_run_that_does_not_fit_is_an_error(monkeypatch):
 
 @pytest.mark.parametrize(
     "refused, said",
-    [("look", "not captured: look"), ("move", "not captured: move"), (None, "captured")],
+    [
+        ("compute_gradients", "not captured: compute_gradients"),
+        ("update_models", "not captured: update_models"),
+        (None, "captured"),
+    ],
 )
 def test_a_record_says_why_a_step_is_no_graph(monkeypatch, refused, said):
     class Refused(Captured):
