@@ -7,6 +7,7 @@ order to say, without looking at pixels, whether a figure has changed.
 import base64
 import io
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from pathlib import Path
@@ -23,7 +24,7 @@ from .style import DPI, use_book_style
 MOST_NUMBERS = 400
 
 
-class Shown:
+class Shown(ABC):
     """What a notebook shows with a caption below it, and what a build reads of it."""
 
     kind = "figure"
@@ -32,9 +33,9 @@ class Shown:
     data: list[float | None]
     provenance: Mapping[str, Any] | None
 
+    @abstractmethod
     def pages(self) -> dict[str, str]:
         """Return what is shown, by its type."""
-        raise NotImplementedError
 
     def metadata(self) -> dict[str, Any]:
         """Return what a build reads: alt text, caption, numbers and where they came from."""
