@@ -102,6 +102,7 @@ def test_show_prints_a_norm(capsys):
     assert main(["show", "rms", "--dim", "32"]) == 0
     told = capsys.readouterr().out
     assert "1910.07467" in told and "eps=None" in told and "weight (32)" in told
+    assert "device" not in told, "what every module of torch takes"
     assert main(["show", "groop"]) == 2
     assert "recipe or norm 'groop'; did you mean 'group'?" in capsys.readouterr().err
 
