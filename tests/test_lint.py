@@ -180,6 +180,8 @@ def copied(tmp_path_factory) -> Path:
     "rule, path, old, new, said",
     [
         (pages.follow_threads, "data/crossrefs.csv", "00", "99", "there is no chapter 99"),
+        (pages.follow_threads, "data/crossrefs.csv", "00", "99", "leads backwards"),
+        (pages.follow_threads, "data/crossrefs.csv", "00", "99", "ties 00 to 0 others"),
         (pages.fill_pages, "chapters/paths.md", "[[02]]", "[[02#Gone]]", "no heading 'Gone'"),
         (pages.fill_pages, "chapters/index.md", "\nrunning\n", "\n", "index.md: lists no running"),
         (pages.fill_pages, "chapters/paths.md", "<!-- sizes -->", "[[no place]]", "a place is"),
