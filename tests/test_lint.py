@@ -46,7 +46,6 @@ SOURCE = ROOT / "chapters" / "03_rmsnorm.py"
 def faults(rule, old: str, new: str, tmp_path: Path, twin: str = "") -> list[str]:
     """Edit a copy of a chapter, or of its twin, and ask one rule."""
     one = chapters.Chapter(SOURCE.stem, tmp_path / SOURCE.name, SOURCE.with_suffix(".ipynb"))
-    shutil.copy(ROOT / "chapters" / "references.bib", tmp_path)
     source = SOURCE.read_text(encoding="utf-8")
     assert old in source
     one.source.write_text(source.replace(old, new), encoding="utf-8")
@@ -77,7 +76,6 @@ MEDIUM = ("# %%\n" + "x = 1\n" * 20) * 60
         (chapter.count_claims_and_exercises, "plots.explore(", "plots.exp(", "has nothing to move"),
         (chapter.count_claims_and_exercises, '    "03-', '    "04-', "begins with 03-, got 04-"),
         (chapter.save_in_jupyterlab, "# %% [markdown]", "# %%  [markdown]", "would change it"),
-        (chapter.look_up_citations, "{cite:p}`", "{cite:p}`nobody2030, ", "cites nobody2030"),
     ],
 )  # fmt: skip
 def test_a_fault_of_a_chapter_is_found(rule, old, new, said, tmp_path):

@@ -32,7 +32,6 @@ BONES = (
 )
 PROOF = re.compile(r"\b(prove|proof|show that)\b", re.I)
 SLIDER = re.compile(r"\bplots\.(explore|frames)\(")
-CITED = re.compile(r"\{cite:[pt]\}`([^`]+)`")
 
 
 @dataclass(frozen=True)
@@ -178,14 +177,6 @@ def save_in_jupyterlab(text: Text) -> Iterator[str]:
         yield "saving it in JupyterLab would change it; save it there once"
 
 
-def look_up_citations(text: Text) -> Iterator[str]:
-    """Every work that is cited stands in the bibliography."""
-    path = text.chapter.source.parent / "references.bib"
-    keys = set(re.findall(r"(?m)^@\w+\{([^,]+),", path.read_text(encoding="utf-8")))
-    cited = {key.strip() for group in CITED.findall(text.source) for key in group.split(",")}
-    yield from (f"cites {key}, which references.bib lacks" for key in sorted(cited - keys))
-
-
 CHAPTER: tuple[Callable[[Text], Iterator[str]], ...] = (
     find_typed_numbers,
     find_repeated_values,
@@ -197,5 +188,4 @@ CHAPTER: tuple[Callable[[Text], Iterator[str]], ...] = (
     count_claims_and_exercises,
     find_wordless_figures,
     save_in_jupyterlab,
-    look_up_citations,
 )
