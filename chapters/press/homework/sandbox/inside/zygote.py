@@ -8,7 +8,6 @@ It is started by the grader with one socket. First comes the plan, then orders, 
 It ends when the grader does: the socket then reads as closed.
 """
 
-import gc
 import importlib
 import json
 import os
@@ -36,8 +35,6 @@ def main(descriptor: int) -> None:
         importlib.import_module(name)
     serve.warm_up()
     zygote = Zygote(grader, plan, statm, own_pids)
-    gc.collect()
-    gc.freeze()  # what is not looked at again is not copied by the forks
     grader.send(json.dumps({"ready": True}).encode())
     zygote.run()
 
