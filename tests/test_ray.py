@@ -183,7 +183,7 @@ def test_what_no_node_has_is_said_at_once_and_a_local_ray_ends_with_its_engine(
     monkeypatch.setitem(local.needs, "memory", 100 * 2**40)
     began = time.monotonic()
     with pytest.raises(RuntimeError, match=r"needs 1 CPU and 102400.0 GiB of memory on one node"):
-        local.train([(TINY,)])
+        local.train_tasks([(TINY,)])
     assert time.monotonic() - began < 20
     local.close()
     _, alive = psutil.wait_procs(children, timeout=60)

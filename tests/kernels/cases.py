@@ -364,6 +364,7 @@ CASES = [
         ngpt_update,
         rows=("x", "branch"),
         parameters=("alpha",),
+        lengths=LENGTHS[1:],  # a row of one value, of length one, has no direction to change
         total=moved,
         rounds_total=False,
     ),
