@@ -59,7 +59,7 @@ def paired(
 
 
 def compute_quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """Give the lower quartile, the median and the upper quartile."""
+    """Return the lower quartile, the median and the upper quartile."""
     if len(values) < 2:
         return values[0], values[0], values[0]
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
@@ -79,7 +79,7 @@ def format_row(
 
 
 def build_formula(name: str, norm: Any) -> Callable[[Tensor], Tensor]:
-    """Give a module's formula as a function of its input, with the module's own parameters."""
+    """Return a module's formula as a function of its input, with the module's own parameters."""
     if name == "power":
         return lambda x: _power_steps(norm, x)
     if name == "prep-batch":

@@ -150,7 +150,7 @@ def _describe_norm(found: Recipe, config: ModelConfig, cost: Cost) -> str:
 
 
 def list_extras(found: Recipe) -> str:
-    """Say what a recipe has besides its two steps, a line each."""
+    """Return what a recipe has besides its two steps, a line each."""
     parts = [
         (found.embedding_norm, "a norm on the embedding"),
         (found.embedding_scale, "a learned factor on the embedding"),

@@ -122,7 +122,7 @@ class MixtureOfExperts(nn.Module):
         return mixed.view(x.shape)
 
     def route_tokens(self, tokens: Float[Tensor, "token dim"]) -> tuple[Tensor, Tensor]:
-        """Give each token its experts' weights (they sum to 1) and numbers; note the losses."""
+        """Assign each token its experts' weights (they sum to 1) and numbers; note the losses."""
         logits = self.router(tokens)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         probabilities = logits.softmax(dim=-1)
@@ -131,7 +131,7 @@ class MixtureOfExperts(nn.Module):
         return top / top.sum(dim=-1, keepdim=True), indices
 
     def auxiliary_loss(self) -> AuxiliaryLoss:
-        """Give (balance, z) of the last forward pass, unweighted, with their gradients.
+        """Return (balance, z) of the last forward pass, unweighted, with their gradients.
 
         They share the pass's graph: add them to the model's loss before its backward pass.
         balance = experts · Σ_e fraction_e · mean probability_e, where the fractions of the

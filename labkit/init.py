@@ -54,7 +54,7 @@ class Matrix:
 
     @property
     def is_output(self) -> bool:
-        """Say whether it writes to the stream."""
+        """Return whether it writes to the stream."""
         return self.name in OUTPUTS
 
 
@@ -106,7 +106,7 @@ def _draw_deepnorm(weight: Tensor, matrix: Matrix) -> None:
 
 
 def magneto_gain(stack: str, encoder: int, decoder: int) -> float:
-    """Give Sub-LN's gain for a stack of a model with that many blocks in each.
+    """Return Sub-LN's gain for a stack of a model with that many blocks in each.
 
     One stack of N: sqrt(ln 2N). Both: encoder sqrt(ln(3M) · ln(2N) / 3), decoder sqrt(ln 3M).
     """

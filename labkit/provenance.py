@@ -13,7 +13,7 @@ from labkit.processor import name_processor
 
 
 def collect_provenance(model: nn.Module | None = None) -> dict[str, Any]:
-    """Say where and with what a number is made: device, processor, versions, commit."""
+    """Return where and with what a number is made: device, processor, versions, commit."""
     device = next(model.parameters()).device.type if model is not None else "cpu"
     if device == "cuda":
         device = torch.cuda.get_device_name()

@@ -115,7 +115,7 @@ class Assumptions:
 def kernel_time(
     bytes: float, operations: float, device: Device, given: Assumptions, matrix: bool = True
 ) -> float:
-    """Give the seconds of one kernel."""
+    """Return the seconds of one kernel."""
     peak = device.matrix * given.of_matrix if matrix else device.vector
     return max(bytes / (device.bandwidth * given.of_bandwidth), operations / peak, given.shortest)
 
@@ -150,7 +150,7 @@ def step(
 
 
 def norm_share(size: LanguageModel, device: Device, **how: object) -> float:
-    """Give the share of a step's time that norms and sums take; arguments as for `step`."""
+    """Return the share of a step's time that norms and sums take; arguments as for `step`."""
     parts = step(size, device, **how)  # type: ignore[arg-type]
     return parts["norms and sums"] / sum(parts.values())
 

@@ -18,7 +18,7 @@ NAME = "LABKIT_GPU_FRACTION"
 
 
 def find_cuda() -> Any:
-    """Give torch's CUDA module where it sees a GPU, else None."""
+    """Return torch's CUDA module where it sees a GPU, else None."""
     return torch.cuda if torch.cuda.is_available() else None
 
 
@@ -37,7 +37,7 @@ def read_fraction() -> float | None:
 
 
 def divide_fraction(workers: int) -> float | None:
-    """Say what is left of our part for each of so many workers and the process over them."""
+    """Return what is left of our part for each of so many workers and the process over them."""
     part = read_fraction()
     return None if part is None else part / (workers + 1)
 

@@ -91,7 +91,7 @@ class TrainConfig:
             raise ValueError(f"clip must be above 0 (or None), got {self.clip}")
 
     def lr_at(self, step: int) -> float:
-        """Give the learning rate of step `step` (from 0)."""
+        """Return the learning rate of step `step` (from 0)."""
         if step < self.warmup:
             return self.lr * (step + 1) / self.warmup
         progress = (step - self.warmup) / max(1, self.steps - self.warmup)
@@ -159,7 +159,7 @@ def loss_of(model: nn.Module, inputs: Inputs, targets: Tensor) -> Tensor:
 
 
 def compute_objective(model: nn.Module, inputs: Inputs, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Give the loss, which is recorded, and what is minimized: with an `auxiliary_loss`, if any."""
+    """Return the loss to record and the one to minimize: with an `auxiliary_loss`, if any."""
     loss = loss_of(model, inputs, targets)
     auxiliary = getattr(model, "auxiliary_loss", None)
     extra = None if auxiliary is None else auxiliary()
@@ -216,7 +216,7 @@ def use_tf32(config: TrainConfig) -> Iterator[None]:
 
 
 def weight_decay_of(model: nn.Module, config: TrainConfig) -> float:
-    """Give the weight decay; none where `weight_decay_allowed` says no, as nGPT's spheres do."""
+    """Return the weight decay; none where `weight_decay_allowed` says no, as nGPT's spheres do."""
     allowed = getattr(model, "weight_decay_allowed", None)
     return config.weight_decay if allowed is None or allowed() else 0.0
 
@@ -253,7 +253,7 @@ class Steps(Protocol):
         """Clip and update the models that go on, and run their own `after_step`."""
 
     def list_losses(self) -> list[list[float]]:
-        """Give each model's losses; what follows one that is not finite means nothing."""
+        """Return each model's losses; what follows one that is not finite means nothing."""
         ...
 
 
@@ -306,7 +306,7 @@ class Step(Steps):
         return use_autocast(self.config, next(self.models[0].parameters()).device)
 
     def list_losses(self) -> list[list[float]]:
-        """Give the losses of the one model."""
+        """Return the losses of the one model."""
         return [self.losses]
 
 

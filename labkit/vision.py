@@ -135,7 +135,7 @@ class _ImageHighway(Highway):
     """A highway whose gate reads the channels at each point: a 1×1 convolution."""
 
     def transform(self, x: Tensor) -> Tensor:
-        """Say how much of each channel is replaced at each point."""
+        """Return how much of each channel is replaced at each point."""
         return torch.sigmoid(F.conv2d(x, self.weight[..., None, None], self.bias))
 
 

@@ -99,7 +99,7 @@ class ViT(nn.Module):
     def forward(
         self, images: Float[Tensor, "batch 1 height width"]
     ) -> Float[Tensor, "batch classes"]:
-        """Give a logit to each class."""
+        """Return a logit to each class."""
         x, context = self.embed(images), Context()
         for block in self.blocks:
             x = block(x, context)

@@ -68,7 +68,7 @@ def normalized(module, tensor: str, heads: list[Tensor]) -> list[Tensor]:
 
 
 def logits_of(module, x: Tensor, source: Tensor, rotated: bool) -> list[Tensor]:
-    """Give each head's logits of one sequence, scaled, before caps, sums and masks."""
+    """Return each head's logits of one sequence, scaled, before caps, sums and masks."""
     spec, size = module.norms, module.head_dim
 
     def project(name: str, tokens: Tensor) -> list[Tensor]:
@@ -100,7 +100,7 @@ def logits_of(module, x: Tensor, source: Tensor, rotated: bool) -> list[Tensor]:
 def attention(
     module, x, rotated=False, padding=None, memory=None, memory_padding=None, earlier=None
 ) -> tuple[Tensor, Tensor]:
-    """Give (output, logits as the chain stores them), one sequence and one head at a time."""
+    """Return (output, logits as the chain stores them), one sequence and one head at a time."""
     outputs, stored = [], []
     causal = module.causal and memory is None
     for b in range(x.shape[0]):

@@ -48,17 +48,17 @@ class Case:
 
     @property
     def axis(self) -> int:
-        """Say where the features are."""
+        """Return where the features are."""
         return -1 if self.shapes is ROWS else 1
 
     @property
     def centred(self) -> bool:
-        """Say whether a mean is subtracted somewhere."""
+        """Return whether a mean is subtracted somewhere."""
         return "shift" in self.blind_to or self.norm.endswith("batch")
 
     @property
     def pools_batch(self) -> bool:
-        """Say whether samples share statistics."""
+        """Return whether samples share statistics."""
         return getattr(NORMS[self.norm], "takes_mask", False)
 
     def call(self, x: Tensor, p: P, eps: float) -> Tensor:
@@ -226,7 +226,7 @@ CASES = {
 
 
 def truth(case: Case, x: Tensor, p: P, eps: float, *, module: bool = False) -> Tensor:
-    """Give the formula's result in float64; the module's, where that does more."""
+    """Return the formula's result in float64; the module's, where that does more."""
     formula = case.module_formula if module and case.module_formula else case.formula
     return formula(x.double(), {name: value.double() for name, value in p.items()}, eps)
 

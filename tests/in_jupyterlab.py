@@ -92,7 +92,7 @@ def saved(page: Page, path: Path) -> dict | None:
 
 
 def ended(page: Page, notebook: dict) -> bool:
-    """Tell whether every cell ran, or an error ended it."""
+    """Return whether every cell ran, or an error ended it."""
     done = all(cell["execution_count"] for cell in code_cells(notebook))
     return bool(errors(notebook)) or (done and idle(page).count() > 0)
 

@@ -30,7 +30,7 @@ def version(package: str) -> str:
 
 
 def distance(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Give the largest difference, as a share of the largest value of `b`."""
+    """Return the largest difference, as a share of the largest value of `b`."""
     a, b = a.detach().double(), b.detach().double()
     return float((a - b).abs().max() / b.abs().max().clamp_min(1e-300))
 

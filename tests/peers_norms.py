@@ -90,7 +90,7 @@ def measure(row: Row, dtype: torch.dtype, size: float = 1.0) -> Measured:
 
 
 def _results(norm: nn.Module, x: torch.Tensor, probe: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Give output, gradients and, after the step, running statistics."""
+    """Return output, gradients and, after the step, running statistics."""
     y = norm(x := x.detach().requires_grad_())
     (y * probe).to(torch.promote_types(y.dtype, torch.float32)).sum().backward()
     running = {name: b for name, b in norm.named_buffers() if "running" in name}
@@ -131,7 +131,7 @@ def patchtst() -> nn.Module:
 
 
 def on_tokens(norm: nn.Module) -> nn.Module:
-    """Give torch's channels-first norm the tokens' layout (batch, time, dim)."""
+    """Return torch's channels-first norm the tokens' layout (batch, time, dim)."""
 
     class Turned(nn.Module):
         def __init__(self):
@@ -308,7 +308,7 @@ HEAD = ("norm", "peer", "version", "dtype", "forward", "gradient", "our error", 
 
 
 def table() -> list[tuple[str, ...]]:
-    """Give the parity table: largest differences and errors, as shares of the largest value."""
+    """Return the parity table: largest differences and errors, as shares of the largest value."""
     rows = [HEAD]
     for row in PARITY:
         for name, dtype in DTYPES.items():

@@ -74,7 +74,7 @@ class Twin:
         return ours.eval(), theirs.eval()
 
     def pairs(self, ours: Transformer, other: dict[str, Tensor]) -> Iterator[tuple]:
-        """Give our parameters, their names without numbers, and the peer's names."""
+        """Yield our parameters, their names without numbers, and the peer's names."""
         for name, parameter in ours.named_parameters():
             block = re.search(r"(?<=\.)\d+(?=\.)", name)
             pattern = name if block is None else name.replace(f".{block[0]}.", ".{}.", 1)
@@ -89,7 +89,7 @@ class Twin:
         return self.change.get(name, lambda value: value)
 
     def compare(self) -> tuple[float, float]:
-        """Give the largest differences of outputs and of gradients, each as a share."""
+        """Return the largest differences of outputs and of gradients, each as a share."""
         ours, theirs = self.models()
         mine, other = self.run(ours, theirs)
         probe = torch.randn(mine.shape, generator=torch.Generator().manual_seed(3)).to(mine.dtype)
@@ -107,7 +107,7 @@ class Twin:
 def views(
     model: nn.Module, of: Callable[[nn.Parameter], Tensor | None] = lambda parameter: parameter.data
 ) -> dict[str, Tensor]:
-    """Give a peer's weights (or gradients) with q, k and v apart and outputs on axis 0, as ours."""
+    """Return a peer's weights (or gradients) with q, k, v apart and outputs on axis 0, as ours."""
     found: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():
         value = of(parameter)
@@ -462,7 +462,7 @@ HEAD = ("recipe", "peer", "version", "forward", "gradient", "verdict")
 
 
 def table() -> list[tuple[str, ...]]:
-    """Give the parity table of recipes: largest differences as shares of the largest value."""
+    """Return the parity table of recipes: largest differences as shares of the largest value."""
     rows = [HEAD]
     for twin in TWINS:
         forward, gradient = (f"{value:.1e}" for value in twin.compare())

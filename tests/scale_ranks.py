@@ -39,7 +39,7 @@ def read_log(out: Path) -> list[dict]:
 
 
 def losses(out: Path) -> list[float]:
-    """Give a run's loss curve."""
+    """Return a run's loss curve."""
     return [line["loss"] for line in read_log(out) if "step" in line]
 
 

@@ -74,7 +74,7 @@ def broken(one: Break, folder: Path) -> Path:
 
 
 def claim_notices(chapter: Chapter, claim: str, verdict: str, code: Path) -> bool:
-    """Tell whether a claim turns red: another verdict, or a cell that fails at its work."""
+    """Return whether a claim turns red: another verdict, or a cell that fails at its work."""
     cell = claim_cells(chapter)[claim]
     outcome, _ = run_chapter(chapter, until=cell.index, code=code, size="book", seed=0)
     if claim in outcome.claims:
@@ -84,7 +84,7 @@ def claim_notices(chapter: Chapter, claim: str, verdict: str, code: Path) -> boo
 
 
 def failed_at_its_work(outcome: Outcome) -> bool:
-    """Tell whether the first error says that something is wrong, not that it has no meaning."""
+    """Return whether the first error says that something is wrong, not that it has no meaning."""
     error = min(outcome.errors.items())[1]
     meaningless = error.startswith(("SyntaxError", "ImportError", "NameError"))
     assert not meaningless, f"a break is wrong, not meaningless: {error}"
@@ -92,7 +92,7 @@ def failed_at_its_work(outcome: Outcome) -> bool:
 
 
 def replay_notices(run: Run, code: Path) -> bool:
-    """Tell whether a run, begun again with another labkit, has other losses."""
+    """Return whether a run, begun again with another labkit, has other losses."""
     done = subprocess.run(
         [sys.executable, "-c", REPLAY],
         input=json.dumps(run.to_dict()),

@@ -12,7 +12,7 @@ from labkit.model import ModelConfig
 
 
 def trained(norm: nn.Module) -> nn.Module:
-    """Give a norm of running statistics some, by training calls, and its own gain and shift."""
+    """Return a norm of running statistics some, by training calls, and its own gain and shift."""
     draw(norm)
     for _ in range(3):
         norm(3 * torch.randn(4, 5, norm.dim if hasattr(norm, "dim") else 8) + 1)

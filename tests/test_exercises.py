@@ -50,7 +50,7 @@ def trials_of(place: Place, row: Exercise) -> dict[str, Trial]:
 
 
 def faults(row: Exercise, name: str, trial: Trial, outcome: Outcome) -> list[str]:
-    """Say what is not as it must be."""
+    """Return what is not as it must be."""
     ok, text = outcome.reports.get(trial.last, (None, ""))
     said = " ".join([text, *outcome.errors.values()])
     failed = bool(outcome.errors) or ok is False

@@ -72,7 +72,7 @@ def kill(book: Path, moment: float, everything: bool, *words: str) -> None:
 
 
 def alive(process: psutil.Process) -> bool:
-    """Tell whether a process runs; one that only waits to be counted does not."""
+    """Return whether a process runs; one that only waits to be counted does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

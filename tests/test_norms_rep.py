@@ -12,7 +12,7 @@ DIM = 12
 
 
 def trained(norm: nn.Module) -> nn.Module:
-    """Give random parameters and running statistics, and put it in evaluation mode."""
+    """Return random parameters and running statistics, and put it in evaluation mode."""
     with torch.no_grad():
         for parameter in norm.parameters():
             parameter.normal_()

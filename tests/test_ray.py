@@ -34,7 +34,7 @@ QUIET = pytest.mark.filterwarnings(
 
 
 def same(store: Store, run: Run) -> bool:
-    """Tell whether a stored record is what training here gives, to the last bit."""
+    """Return whether a stored record is what training here gives, to the last bit."""
     record = store.read_record(run)
     return record is not None and record.losses == execute_run(run).losses
 

@@ -29,7 +29,7 @@ def assert_same(actual: torch.Tensor, expected: torch.Tensor) -> None:
 
 
 def change_from(model: Transformer, position: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Give the logits before and after every token from `position` on is replaced."""
+    """Return the logits before and after every token from `position` on is replaced."""
     changed = TOKENS.clone()
     changed[:, position:] = (changed[:, position:] + 1 + torch.randint(9, (1,))) % 11
     return model(TOKENS), model(changed)
@@ -71,7 +71,7 @@ SIDES = {"decoder": ("right", "left"), "encoder": ("right", "left")}
 
 
 def padded(rows: torch.Tensor, lengths: tuple[int, ...], side: str) -> tuple[torch.Tensor, ...]:
-    """Give tokens and their mask: the first `length` tokens of each row, then (or before) junk."""
+    """Return tokens and their mask: the first `length` of each row, then (or before) junk."""
     time = rows.shape[1]
     tokens, real = torch.randint(11, rows.shape), torch.zeros(rows.shape, dtype=torch.bool)
     for i, length in enumerate(lengths):

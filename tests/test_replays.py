@@ -83,7 +83,7 @@ class Toy:
         return replaying.replay_runs(self.root, self.chosen, "book", commit="a commit", **options)
 
     def keys(self, like: Run) -> set[str]:
-        """Give the keys of all seeds of a run's configuration."""
+        """Return the keys of all seeds of a run's configuration."""
         return {run.key() for run in TOYS if run.hash_configuration() == like.hash_configuration()}
 
 
@@ -343,7 +343,7 @@ def book(name: str) -> dict[str, Row]:
 
 
 def has(row: Row, fields: dict[str, Any]) -> bool:
-    """Tell whether a row's run has these values, by dotted names."""
+    """Return whether a row's run has these values, by dotted names."""
     return all(_get(row["run"], name.split(".")) == value for name, value in fields.items())
 
 
@@ -354,7 +354,7 @@ def _get(value: Any, names: list[str]) -> Any:
 
 
 def here(row: Row) -> Row:
-    """Give a row as this machine would write it: on another kind, digits differ anyway."""
+    """Return a row as this machine would write it: on another kind, digits differ anyway."""
     there = row["provenance"]
     if all(there[name] == collect_provenance()[name] for name in ("cpu", "torch")):
         return row

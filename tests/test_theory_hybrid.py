@@ -48,7 +48,7 @@ def unit_rms(z: Tensor) -> Tensor:
 
 
 def norm_jacobian(z: Tensor) -> Tensor:
-    """Give ∂ Norm(Z) / ∂Z: a block sqrt(d) / |z_i| (I − z_i z_iᵀ / |z_i|²) for each row."""
+    """Return ∂ Norm(Z) / ∂Z: a block sqrt(d) / |z_i| (I − z_i z_iᵀ / |z_i|²) for each row."""
     size = z.shape[-1]
     blocks = [
         math.sqrt(size) / r.norm() * (torch.eye(size).double() - torch.outer(r, r) / (r @ r))
@@ -62,7 +62,7 @@ def softmax_jacobian(a: Tensor) -> Tensor:
 
 
 def transposition(rows: int, columns: int) -> Tensor:
-    """Give the matrix that turns the rows of Z, one after another, into the rows of Zᵀ."""
+    """Return the matrix that turns the rows of Z, one after another, into the rows of Zᵀ."""
     order = torch.arange(rows * columns).view(rows, columns).T.flatten()
     return torch.eye(rows * columns, dtype=torch.float64)[order]
 

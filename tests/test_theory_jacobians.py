@@ -31,7 +31,7 @@ I = torch.eye(D, dtype=torch.float64)  # noqa: E741
 
 
 def norm_jacobian(name: str, x: Tensor, weight: Tensor) -> Tensor:
-    """Give diag(w) (P − x̂ x̂ᵀ/d) / r at one vector: P = I (RMSNorm) or I − 11ᵀ/d (LayerNorm)."""
+    """Return diag(w) (P − x̂ x̂ᵀ/d) / r at one vector: P = I (RMSNorm) or I − 11ᵀ/d (LayerNorm)."""
     centre = I - 1 / D if name == "layer" else I
     eps = 1e-5 if name == "layer" else 2.0**-52
     r = ((centre @ x).square().mean() + eps).sqrt()
@@ -123,7 +123,7 @@ def test_batch_norms_gradient_is_shortened_exactly_as_santurkar_has_it(gain):
 
 
 def largest_logit(words: str, head_dim: int = 64) -> float:
-    """Give every query its own key and huge weights: the largest logit that the norms let pass."""
+    """Return the largest logit that the norms let pass: every query its own key, huge weights."""
     norms = attention_norms(words, length=64)
     layer = Attention(head_dim, 1, 1, norms=norms, rotary=False, eps=0.0).double()
     with torch.no_grad():

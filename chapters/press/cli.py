@@ -62,7 +62,7 @@ def _fail(code: int, why: object) -> int:
 
 
 def _explain(error: TyperException) -> str:
-    """Say in one line what the rule is, what came, and where what exists is listed."""
+    """Describe in one line what the rule is, what came, and where what exists is listed."""
     message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     errors = getattr(error.__cause__, "errors", None)  # of pydantic, which tells the rule alone
     if errors and repr(came := errors()[0]["input"]) not in message:

@@ -77,7 +77,7 @@ def _forward(
 def _sum(
     x_ptr, residual_ptr, h_ptr, alpha, start, here, ROUND: tl.constexpr, STORE: tl.constexpr
 ):  # fmt: skip
-    """Give the sum as it counts for the norm, and write it down the first time."""
+    """Return the sum as it counts for the norm, and write it down the first time."""
     h = tl.load(residual_ptr + start, mask=here, other=0).to(tl.float32) * alpha
     h += tl.load(x_ptr + start, mask=here, other=0).to(tl.float32)
     rounded = h.to(h_ptr.dtype.element_ty)
@@ -159,7 +159,7 @@ def add_rms_norm(
     eps: float = 1e-6,
     round_sum: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Give (y, h): the normalized stream for the next sublayer, and the stream. Shapes (…, N)."""
+    """Return (y, h): the normalized stream for the next sublayer, and the stream. Shapes (…, N)."""
     check_rows("add_rms_norm", x, eps, residual=residual)
     check_parameters("add_rms_norm", x, x.shape[-1], weight=weight)
     return sum_norm(x, residual, weight, None, eps, 1.0, False, round_sum, False)
@@ -173,7 +173,7 @@ def add_layer_norm(
     eps: float = 1e-5,
     round_sum: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Give (y, h): the normalized stream for the next sublayer, and the stream. Shapes (…, N)."""
+    """Return (y, h): the normalized stream for the next sublayer, and the stream. Shapes (…, N)."""
     check_rows("add_layer_norm", x, eps, residual=residual)
     check_parameters("add_layer_norm", x, x.shape[-1], weight=weight, bias=bias)
     return sum_norm(x, residual, weight, bias, eps, 1.0, True, round_sum, False)

@@ -11,7 +11,7 @@ import triton.language as tl
 
 @triton.jit
 def curve(z, ERF: tl.constexpr):
-    """Give f(z), within 1e-6 of itself for every z, and f'(z), within 1e-5 while it is above 1e-30.
+    """Return f(z), within 1e-6 for every z, and f'(z), within 1e-5 while it is above 1e-30.
 
     Polynomials are minimax. Near 0, where a difference cancels, one in z² gives f(z) / z.
     """

@@ -65,7 +65,7 @@ def strided(x: Tensor) -> tuple[Tensor, tuple[int, ...]]:
 def constants(
     q: Tensor, k: Tensor, q_weight: Tensor | None, k_weight: Tensor | None, cos: Tensor | None
 ) -> dict[str, Any]:
-    """Give what kernels over heads are compiled for, but for the kind of norm."""
+    """Return what kernels over heads are compiled for, but for the kind of norm."""
     n, q_heads, k_heads = q.shape[-1], q.shape[-2], k.shape[-2]
     tile = head_tile(n, q_heads, k_heads)
     return {
@@ -85,14 +85,14 @@ def constants(
 
 @triton.jit
 def rows_of(tile, group, HEADS: tl.constexpr, ROWS: tl.constexpr):
-    """Give token and head of each row of a tile, (ROWS, 1)."""
+    """Return token and head of each row of a tile, (ROWS, 1)."""
     row = tl.arange(0, ROWS)[:, None]
     return tile * (ROWS // HEADS) + row // HEADS, group * HEADS + row % HEADS
 
 
 @triton.jit
 def halves(N: tl.constexpr, PAIRS: tl.constexpr, BLOCK: tl.constexpr):
-    """Give the channels of both halves, (1, BLOCK), where there are any, and whether they turn."""
+    """Return the channels of both halves, (1, BLOCK), where there are any, and if they turn."""
     WIDTH: tl.constexpr = (N + 1) // 2
     column = tl.arange(0, BLOCK)[None, :]
     turning = column < PAIRS
@@ -136,7 +136,7 @@ def turned(first, second, cos, sin, turning, N: tl.constexpr, PAIRS: tl.constexp
 
 @triton.jit
 def inverse_length(first, second, eps, N: tl.constexpr, NORM: tl.constexpr):
-    """Give the factor that normalizes each row, and whether it depends on the row, (ROWS, 1)."""
+    """Return the factor that normalizes each row, and whether it depends on the row, (ROWS, 1)."""
     squares = tl.sum(first * first + second * second, axis=1, keep_dims=True)
     if NORM == "rms":
         return tl.rsqrt(squares / N + eps), squares >= 0

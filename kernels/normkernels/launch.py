@@ -30,12 +30,12 @@ def processors(device: torch.device) -> int:
 
 
 def is_fake(x: Tensor) -> bool:
-    """Say whether `x` only has a shape, as under torch.compile: nothing is to be started."""
+    """Return whether `x` only has a shape, as under torch.compile: nothing is to be started."""
     return isinstance(x, FakeTensor) or x.is_meta
 
 
 def _kind(value: Any) -> Any:
-    """Give what Triton specializes a variant on: dtype and alignment, or a number's size."""
+    """Return what Triton specializes a variant on: dtype and alignment, or a number's size."""
     if isinstance(value, Tensor):
         return value.dtype, value.data_ptr() % 16 == 0
     if isinstance(value, int):

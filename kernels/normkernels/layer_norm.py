@@ -63,7 +63,7 @@ def _forward(
 
 @triton.jit
 def finish(squares, missed, eps, N):
-    """Give rstd from the sum of squares about a number that missed the mean by that much."""
+    """Return rstd from the sum of squares about a number that missed the mean by that much."""
     return tl.rsqrt(tl.maximum(squares / N - missed * missed, 0) + eps)
 
 

@@ -158,7 +158,7 @@ def compile_one(kernel: str, n: int, dtype: str, warps: int | None = None) -> No
 
 
 def main(capability: str, *settings: str) -> Iterator[dict[str, Any]]:
-    """Give the needs of every kernel of every setting, NAME/N/DTYPE or NAME/N/DTYPE/WARPS."""
+    """Yield the needs of every kernel of every setting, NAME/N/DTYPE or NAME/N/DTYPE/WARPS."""
     import normkernels  # noqa: F401  # before `pretend`, which changes its modules
 
     seen = pretend(int(capability))

@@ -113,7 +113,7 @@ def _backward_tile(n: int) -> Tile:
 def ngpt_backward(
     dh: Tensor, x: Tensor, branch: Tensor, alpha: Tensor, lengths: Tensor, learns: bool
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Give dx, dbranch and, if α `learns`, dalpha; else that is empty."""
+    """Return dx, dbranch and, if α `learns`, dalpha; else that is empty."""
     n = x.shape[-1]
     dx, dbranch = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (x, branch))
     dalpha = torch.empty_like(alpha) if learns else x.new_empty(0)

@@ -27,7 +27,7 @@ from normkernels.rows import all_columns, as_rows, backward_tile, is_long, packe
 
 @triton.jit
 def _standard(z, rstd, statistics_ptr, valid, CENTRED: tl.constexpr):
-    """Give x̂. LayerNorm keeps three numbers of a row: rstd, a mean, and what this mean missed.
+    """Return x̂. LayerNorm keeps three numbers of a row: rstd, a mean, and what this mean missed.
 
     In columns beyond N, x̂ is not 0; what it is multiplied by is.
     """
@@ -142,7 +142,7 @@ def norm_backward(
     offset: float = 0.0,
     round_first: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Give dz (in `dtype`), dskip (in `skip_dtype`, where asked), dweight, dbias; else empty.
+    """Return dz (in `dtype`), dskip (in `skip_dtype`, where asked), dweight, dbias; else empty.
 
     `statistics` are (…,) for RMSNorm, (…, 3) for LayerNorm (`centred`): see `_standard`. The
     parameter gradients come when they are asked for (`learns`).

@@ -108,7 +108,7 @@ def differentiable(
 
 
 def is_watched() -> bool:
-    """Say whether a compiler or a dispatch mode looks on."""
+    """Return whether a compiler or a dispatch mode looks on."""
     return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
 
 

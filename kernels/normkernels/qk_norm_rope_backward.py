@@ -145,7 +145,7 @@ def qk_norm_rope_backward(
     norm: str | None, eps: float, after_rope: bool, offset: float, scale: float,
     learns_q: bool, learns_k: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Give dq, dk and the gradients of the gains that learn; an empty tensor for the others."""
+    """Return dq, dk and the gradients of the gains that learn; an empty tensor for the others."""
     dq, dk = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (q, k))
     dq_weight, dk_weight = (
         w.new_empty(w.shape) if learns and w is not None else q.new_empty(0)

@@ -49,7 +49,7 @@ def check(
 def cos_sin(
     q: Tensor, angles: Tensor | tuple[Tensor, Tensor] | None
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Give cosines and sines in float32, rounded from the precision of the angles."""
+    """Return cosines and sines in float32, rounded from the precision of the angles."""
     if angles is None:
         return None, None
     if isinstance(angles, Tensor):

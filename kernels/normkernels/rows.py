@@ -62,7 +62,7 @@ def backward_tile(n: int) -> Tile:
 
 
 def is_long(n: int) -> bool:
-    """Say whether a row is too long for one program to keep its parameter gradients."""
+    """Return whether a row is too long for one program to keep its parameter gradients."""
     return n > _SUMMED
 
 
@@ -81,7 +81,7 @@ def as_rows(x: Tensor) -> tuple[Tensor, int, int]:
 
 
 def packed(parameter: Tensor | None) -> Tensor | None:
-    """Give a gain or shift whose values lie side by side."""
+    """Return a gain or shift whose values lie side by side."""
     return parameter if parameter is None else parameter.contiguous()
 
 
@@ -107,7 +107,7 @@ def all_columns(ROWS: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def within(columns, N: tl.constexpr, BLOCK: tl.constexpr):
-    """Say which columns are in the row; where all are, the compiler is told so."""
+    """Return which columns are in the row; where all are, the compiler is told so."""
     inside = columns < N
     if N % BLOCK == 0:
         inside = tl.full(columns.shape, True, tl.int1)

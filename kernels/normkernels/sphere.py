@@ -18,5 +18,5 @@ def share_of(alpha_ptr, columns, N):
 
 @triton.jit
 def inverse_of(length):
-    """Give 1 / length; 1 where there is none, so that zeros stay zeros."""
+    """Return 1 / length; 1 where there is none, so that zeros stay zeros."""
     return 1 / tl.where(length == 0, 1.0, length)

@@ -93,7 +93,7 @@ def squash_backward(
     steers: bool,
     erf: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Give dx, dweight, dbias (if `learns`), dalpha, dshift (if `steers`); else empty."""
+    """Return dx, dweight, dbias (if `learns`), dalpha, dshift (if `steers`); else empty."""
     n, shifts = x.shape[-1], bias is not None
     dx = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     dweight, dbias = (_like(p, learns, x) for p in (weight, bias))

@@ -107,7 +107,7 @@ def _sum(moved: dict[str, int]) -> int:
 
 
 def _error(came: torch.Tensor, wanted: torch.Tensor) -> float:
-    """Give the largest error, as a share of the tensor's largest value."""
+    """Return the largest error, as a share of the tensor's largest value."""
     return float(f"{((came.double() - wanted).abs().max() / wanted.abs().max()).item():.3g}")
 
 

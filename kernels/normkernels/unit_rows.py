@@ -113,7 +113,7 @@ _operator.register_fake(_launch)
 
 
 def unit_rows_(weight: Tensor, dim: int = -1) -> Tensor:
-    """Give every vector along `dim` length 1, in place, with one rounding; 0 stays 0.
+    """Return every vector along `dim` length 1, in place, with one rounding; 0 stays 0.
 
     Takes a matrix of any layout, and has no gradient: call it under `torch.no_grad()`.
     """

@@ -25,7 +25,7 @@ MATRICES = ("q", "k", "v", "out")
 
 
 def rms_jacobian(z: Float[Tensor, "row size"]) -> Float[Tensor, "entry entry"]:
-    """Give ∂N(Z)/∂Z: for each row a block sqrt(d) / |z| (I − z zᵀ / |z|²); no row may be zero."""
+    """Return ∂N(Z)/∂Z: for each row a block sqrt(d) / |z| (I − z zᵀ / |z|²); no row may be zero."""
     size = z.shape[-1]
     eye = torch.eye(size, dtype=z.dtype)
     blocks = [math.sqrt(size) / r.norm() * (eye - torch.outer(r, r) / (r @ r)) for r in z]
@@ -33,12 +33,12 @@ def rms_jacobian(z: Float[Tensor, "row size"]) -> Float[Tensor, "entry entry"]:
 
 
 def softmax_jacobian(a: Float[Tensor, "row key"]) -> Float[Tensor, "entry entry"]:
-    """Give ∂A/∂M of a softmax by rows, from its result: for each row diag(a) − a aᵀ."""
+    """Return ∂A/∂M of a softmax by rows, from its result: for each row diag(a) − a aᵀ."""
     return torch.block_diag(*[torch.diag(r) - torch.outer(r, r) for r in a])
 
 
 def transposition(rows: int, columns: int) -> Float[Tensor, "entry entry"]:
-    """Give the matrix T that turns the rows of Z, one after another, into the rows of Zᵀ."""
+    """Return the matrix T that turns the rows of Z, one after another, into the rows of Zᵀ."""
     order = torch.arange(rows * columns).view(rows, columns).T.flatten()
     return torch.eye(rows * columns)[order]
 

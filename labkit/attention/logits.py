@@ -28,7 +28,7 @@ def allowed_pairs(
     causal: bool,
     padding: Bool[Tensor, "batch key"] | None,
 ) -> Bool[Tensor, "#batch #heads query key"]:
-    """Say which key each query may see: no later one when causal, and no padding."""
+    """Return which key each query may see: no later one when causal, and no padding."""
     queries, keys = q.shape[2], k.shape[2]
     allowed = torch.ones(1, 1, queries, keys, dtype=torch.bool, device=q.device)
     if causal:
@@ -79,7 +79,7 @@ def largest_logits(
 def clip_factors(
     largest: Float[Tensor, " heads"], threshold: float, kv_heads: int
 ) -> tuple[Float[Tensor, " heads"], Float[Tensor, " kv_heads"]]:
-    """Give the factors of W_q and W_k by head: their product is γ_h = min(1, τ / S_h).
+    """Return the factors of W_q and W_k by head: their product is γ_h = min(1, τ / S_h).
 
     Without groups both are sqrt(γ_h). A key head that a group of query heads shares can take only
     one factor: sqrt of the smallest γ in its group. Each query head takes the rest, γ_h over that,

@@ -175,7 +175,7 @@ def _parse_words(norms: AttentionNorms, words: list[str]) -> AttentionNorms:
 
 
 def _parse_word(word: str) -> tuple[str, object]:
-    """Say which field of AttentionNorms a word sets, and to what."""
+    """Return which field of AttentionNorms a word sets, and to what."""
     if word in SHARES:
         return "share", word
     if word in _FLAGS:

@@ -82,7 +82,7 @@ def _turned(x: Tensor, turns: _Turns) -> Tensor:
 
 
 def _compute_rotations(angles: Tensor | _Turns, q: Tensor) -> _Turns:
-    """Give cosines and sines in the precision of the angles, float32 at least."""
+    """Return cosines and sines in the precision of the angles, float32 at least."""
     if isinstance(angles, Tensor):
         wide = at_least_float32(angles)
         angles = wide.cos(), wide.sin()

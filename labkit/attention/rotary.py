@@ -15,7 +15,7 @@ from labkit.context import Context
 
 
 def rotary_angles(time: int, head_dim: int, base: float = 10_000.0) -> Float[Tensor, "time pairs"]:
-    """Give each position one angle (radians) per pair of channels: t · base^(−2i/head_dim)."""
+    """Compute one angle (radians) per position and pair of channels: t · base^(−2i/head_dim)."""
     frequency = base ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
     return torch.arange(time, dtype=torch.float64)[:, None] * frequency
 

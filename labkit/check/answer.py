@@ -40,7 +40,7 @@ def _unanswered(yours: Any) -> bool:
 
 
 def _fault(yours: Any, truth: Any, rtol: float) -> str:
-    """Say what is wrong, or nothing."""
+    """Return what is wrong, or nothing."""
     if isinstance(truth, str):
         if not isinstance(yours, str):
             return f"a word or a sentence is wanted, got {type(yours).__name__}"

@@ -46,7 +46,7 @@ def same_layout_copy(x: Tensor) -> Tensor:
 
 
 def describe(case: Case, came: Tensor, expected: Tensor, what: str = "") -> str:
-    """Say which input, what came and what was expected, at the entry that is furthest off."""
+    """Return which input, what came and what was expected, at the entry that is furthest off."""
     where = largest_difference(came.detach(), expected.detach())
     place = f"position {where}" if where else "the only position"
     return (

@@ -28,7 +28,7 @@ class Exam(Inputs):
         self._raised: dict[str, str] = {}  # what the code raised -> what was said then
 
     def expected(self, role: str, case: Case | None = None, dtype=torch.float32) -> Any:
-        """Say which eps (p, …) an outcome must show."""
+        """Return which eps (p, …) an outcome must show."""
         asked = self.usual.get(role) if case is None else case.given.get(role)
         return self.subject.expected(role, asked, dtype if case is None else case.x.dtype)
 
@@ -128,7 +128,7 @@ class Exam(Inputs):
             raise Broken(describe(case, y, expected), found or self.stock(cause, case))
 
     def stock(self, cause: str, case: Case) -> str:
-        """Give a law's own cause, where nothing more basic than that law is broken already."""
+        """Return a law's own cause, where nothing more basic than that law is broken already."""
         laws = {self.spec.learned[r].law for r in self.learned if r in case.given}
         basic = {"value", *self.spec.settings, *laws}
         return "" if basic & self.failed else cause
@@ -155,7 +155,7 @@ class Exam(Inputs):
         return listed
 
     def close(self, case: Case, y: Tensor, expected: Tensor, rtol: float, atol: float) -> bool:
-        """Say whether an outcome is the expected one, with room for rounding."""
+        """Return whether an outcome is the expected one, with room for rounding."""
         # The result is no larger than its parts: what is this close needs no further room.
         least = rtol * expected.abs() + atol * expected.abs().max()
         if self._within(case, y, expected, least):

@@ -35,7 +35,7 @@ class Formula:
         return self.affine(self.standard(x.double(), given), given)
 
     def standard(self, x: Tensor, given: Given) -> Tensor:
-        """Give what gain and shift are applied to."""
+        """Return what gain and shift are applied to."""
         return x
 
     def sensitivity(self, x: Tensor, given: Given) -> Tensor:

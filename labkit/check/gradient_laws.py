@@ -80,7 +80,7 @@ def _cases(exam: Exam, draw: torch.Generator, roles: tuple[str, ...]) -> list[Ca
 
 
 def _well_posed(exam: Exam, case: Case) -> bool:
-    """Say whether no unit is tiny or nearly constant, which would leave float32 few digits."""
+    """Return whether no unit is tiny or nearly constant, which would leave float32 few digits."""
     if exam.spec.standardizes is None:
         return True
     if int(exam.spec.unit(case.x, exam.groups).sum()) < 4:

@@ -11,12 +11,12 @@ _INPUTS = ("x", "input", "inputs", "hidden_states", "h", "tensor", "xs")
 
 
 def is_module(handed: Any, kind: type[nn.Module] = nn.Module) -> bool:
-    """Say whether a module or a module's class was handed in."""
+    """Return whether a module or a module's class was handed in."""
     return isinstance(handed, kind) or (isinstance(handed, type) and issubclass(handed, kind))
 
 
 def factory(handed: Any, dim: int) -> bool:
-    """Say whether a function makes a module of a size, instead of normalizing."""
+    """Return whether a function makes a module of a size, instead of normalizing."""
     if is_module(handed):
         return False
     try:
@@ -27,7 +27,7 @@ def factory(handed: Any, dim: int) -> bool:
 
 
 def tracks(handed: Any, spec: Spec) -> bool:
-    """Say whether an instance norm keeps running statistics."""
+    """Return whether an instance norm keeps running statistics."""
     return spec.name == "instance_norm" and getattr(handed, "track_running_stats", None) is True
 
 

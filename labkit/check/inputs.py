@@ -84,5 +84,5 @@ class Inputs:
             self.mixed = before
 
     def parameter_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        """Say which dtype parameters and running statistics have beside an input."""
+        """Return which dtype parameters and running statistics have beside an input."""
         return torch.promote_types(dtype, torch.float32) if self.mixed else dtype

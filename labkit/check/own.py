@@ -205,7 +205,7 @@ def _formula(formula: Formula, make: Callable[[int], nn.Module], generator: torc
 
 
 def _properties(make: Callable[[int], nn.Module]) -> tuple[str, ...]:
-    """Say what the norm is blind to, and how far its values reach."""
+    """Return what the norm is blind to, and how far its values reach."""
     generator = torch.Generator().manual_seed(1)
     norm, x = make(DIM), _rows(generator, 64, DIM)
     with torch.no_grad():

@@ -78,7 +78,7 @@ class Power:
     def train(
         self, x: Tensor, weight: Tensor, bias: Tensor, top: Tensor, mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Give y and the gradients of x, weight and bias; move φ and the error."""
+        """Return y and the gradients of x, weight and bias; move φ and the error."""
         rule, tokens = self.rule, tuple(range(x.ndim - 1))
         self.calls += 1
         x = x.double().requires_grad_()
@@ -108,7 +108,7 @@ class Power:
         return y, torch.autograd.grad(scaled, x, g / divides)[0], *gradients
 
     def evaluate(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """Give y in evaluation."""
+        """Return y in evaluation."""
         scaled = self._scaled(x.double())
         square = self.phi if self.rule.evaluation == "phi" else self._square(scaled, None)
         return scaled / self._root(square) * weight.double() + bias.double()

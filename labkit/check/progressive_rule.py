@@ -23,7 +23,7 @@ class Blend:
     layer: str = "last"  # the axis of layer norm's statistics | batch
 
     def at(self, call: int) -> float:
-        """Give λ at a training call, counted from 0."""
+        """Return λ at a training call, counted from 0."""
         done = max(0, call - self.warm + {"late": -1, "early": 1}.get(self.share, 0))
         left = max(0.0, 1.0 - done / self.steps)
         shares = {"rises": 1.0 - left, "constant": 1.0, "half": 0.5, "squared": left**2}
@@ -58,7 +58,7 @@ def standard(rows: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
 
 
 def neutral(dim: int) -> dict[str, Tensor]:
-    """Give the parameters that a module starts with."""
+    """Return the parameters that a module starts with."""
     one, zero = torch.ones(dim).double(), torch.zeros(dim).double()
     return {"layer weight": one, "layer bias": zero, "weight": one, "bias": zero,
             "eta": torch.ones(()).double()}  # fmt: skip

@@ -37,7 +37,7 @@ def public(question: str, *checks: Any) -> None:
 
 
 def _ask(given: Any, name: str) -> str:
-    """Say what is wrong, "" for nothing."""
+    """Return what is wrong, "" for nothing."""
     if callable(given):
         try:
             given = given()
@@ -98,7 +98,7 @@ def _unwritten(said: str) -> str:
 
 
 def _told(error: Exception) -> str:
-    """Tell an error in a line, with the student's own line in which it arose."""
+    """Describe an error in a line, with the student's own line in which it arose."""
     said = f"{type(error).__name__}: {error}".rstrip(": ")
     frames = [f for f in traceback.extract_tb(error.__traceback__) if _of_a_notebook(f.filename)]
     if not frames:
@@ -113,12 +113,12 @@ def _of_a_notebook(filename: str) -> bool:
 
 
 def checks_passed(printed: str, question: str) -> bool:
-    """Tell from what a test cell printed whether its public checks passed."""
+    """Read from what a test cell printed whether its public checks passed."""
     return f"{question}: public checks passed" in printed.splitlines()
 
 
 def out_of_time(printed: str) -> bool:
-    """Tell from what a test cell printed whether nothing failed but laws that ran out of time.
+    """Read from what a test cell printed whether nothing failed but laws that ran out of time.
 
     A check of labkit has seconds, and a busy machine may need more.
     """

@@ -28,7 +28,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Say whether every law holds."""
+        """Return whether every law holds."""
         return bool(self.laws) and all(law.ok for law in self.laws)
 
     @property
@@ -38,7 +38,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """Say in one line how many laws hold."""
+        """Describe in one line how many laws hold."""
         if len(self.laws) == 1:
             return f"{self.title}: {'right' if self.ok else 'not yet'}"
         held = len(self.laws) - len(self.failed)

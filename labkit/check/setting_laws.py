@@ -80,7 +80,7 @@ def default(role: str) -> Callable[[Exam], None]:
 
 
 def _eps_on_root(exam: Exam) -> bool:
-    """Say whether eps is compared with the root, not with the square under it."""
+    """Return whether eps is compared with the root, not with the square under it."""
     formula = exam.spec.standardizes
     return formula is not None and formula.eps_at in ("outside", "floor of the root")
 

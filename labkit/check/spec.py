@@ -48,23 +48,23 @@ class Spec:
 
     @property
     def standardizes(self) -> Standardize | None:
-        """Give the formula if it is one with statistics."""
+        """Return the formula if it is one with statistics."""
         return self.formula if isinstance(self.formula, Standardize) else None
 
     @property
     def centred(self) -> bool:
-        """Say whether the mean is subtracted."""
+        """Return whether the mean is subtracted."""
         return self.standardizes is not None and self.standardizes.centre == "mean"
 
     @property
     def pools_batch(self) -> bool:
-        """Say whether samples share statistics."""
+        """Return whether samples share statistics."""
         formula = self.standardizes
         return formula is not None and formula.pool in ("all but the channel", "all but the last")
 
     @property
     def runs(self) -> bool:
-        """Say whether running statistics are kept: the batch norms."""
+        """Return whether running statistics are kept: the batch norms."""
         return "running_mean" in self.roles
 
 

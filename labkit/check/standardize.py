@@ -71,7 +71,7 @@ class Standardize(Formula):
         return x, POOLS[self.pool](x.ndim)
 
     def statistics(self, x: Tensor, axes: tuple[int, ...], given: Given) -> tuple[Tensor, Tensor]:
-        """Give the mean, and what divides: the running ones where they count."""
+        """Return the mean, and what divides: the running ones where they count."""
         stored = given.get("running")
         if stored is not None and self.evaluation == "running":
             mean, moment = (self.spread(s, x) for s in stored)

@@ -72,11 +72,11 @@ class Subject(ABC):
     unknown: tuple[str, ...] = ()  # parameters whose part is not known
 
     def ranks(self, dim: int) -> Callable[[Shape], bool]:
-        """Say which shapes it takes."""
+        """Return which shapes it takes."""
         return lambda shape: True
 
     def expected(self, role: str, asked: Any, dtype: torch.dtype) -> Any:
-        """Say which eps (p, …) its outcome must show when `asked` was passed (None: not passed)."""
+        """Return which eps (p, …) its outcome must show when `asked` was passed (or not)."""
         if asked is not None and role in self.sets:
             return asked
         return self.given.get(role, self.spec.settings[role][0])

@@ -180,7 +180,7 @@ def _describe_size(value: Tensor, start: float) -> str:
 
 
 def _choose_branch(norm: nn.Module, key: str) -> nn.Module:
-    """Give the part that takes up the old norm's contents: of PRepBN, the branch of its kind."""
+    """Return the part that takes up the old norm's contents: of PRepBN, the branch of its kind."""
     norm = unwrap_norm(norm)
     if not isinstance(norm, PRepBatchNorm) or key == "prep-batch":
         return norm
@@ -188,5 +188,5 @@ def _choose_branch(norm: nn.Module, key: str) -> nn.Module:
 
 
 def unwrap_norm(norm: nn.Module) -> nn.Module:
-    """Give the norm itself where it stands inside ChannelsFirst."""
+    """Return the norm itself where it stands inside ChannelsFirst."""
     return norm.norm if isinstance(norm, ChannelsFirst) else norm

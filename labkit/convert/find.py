@@ -21,7 +21,7 @@ _HOOKS = (
 
 
 def places_of(model: nn.Module) -> dict[nn.Module, list[str]]:
-    """Give every module all of its qualified names: more than one where it is shared."""
+    """Return every module all of its qualified names: more than one where it is shared."""
     if not isinstance(model, nn.Module) or isinstance(model, type):
         got = f"the class {model.__name__}" if isinstance(model, type) else repr(model)
         raise TypeError(f"norms are looked for in a model, an nn.Module, got {got}; hand one in")
@@ -32,7 +32,7 @@ def places_of(model: nn.Module) -> dict[nn.Module, list[str]]:
 
 
 def is_norm(module: nn.Module) -> bool:
-    """Tell a norm from a layer that contains one: by its name, and all that it holds is norm."""
+    """Distinguish a norm from a layer that contains one by its name and by what it holds."""
     kind = type(module)
     ours = kind is not nn.Identity and kind in NORMS.values()
     named = ours or "norm" in kind.__name__.lower()
@@ -52,7 +52,7 @@ def list_norms(model: nn.Module) -> str:
 
 
 def seats_of(model: nn.Module, names: list[str]) -> Iterator[tuple[nn.Module, str]]:
-    """Give (parent, name in the parent) for each of a module's qualified names, each seat once."""
+    """Yield (parent, name in the parent) for each of a module's qualified names, each seat once."""
     seen: set[tuple[int, str]] = set()
     for name in names:
         above, _, last = name.rpartition(".")
@@ -63,7 +63,7 @@ def seats_of(model: nn.Module, names: list[str]) -> Iterator[tuple[nn.Module, st
 
 
 def find_obstacle(norm: nn.Module) -> str:
-    """Say why this module cannot be exchanged by its formula alone, or nothing."""
+    """Return why this module cannot be exchanged by its formula alone, or nothing."""
     tensors = [*norm.parameters(), *norm.buffers()]
     if any(nn.parameter.is_lazy(tensor) for tensor in tensors):
         return "it is lazy and has no shape yet; run a batch through the model first"
@@ -85,7 +85,7 @@ def find_obstacle(norm: nn.Module) -> str:
 
 
 def tied_outside(model: nn.Module, norms: set[nn.Module]) -> dict[nn.Module, str]:
-    """Give the norms that share a parameter with a module not among them, and which it is."""
+    """Return the norms that share a parameter with a module not among them, and which it is."""
     inside = {part for norm in norms for part in norm.modules()}
     outside = {
         id(parameter): f"{name}.{own}".lstrip(".")

@@ -126,7 +126,7 @@ def _in_sequentials(
 def _explain_unfit(
     model: nn.Module, module: nn.Module, places: dict[nn.Module, list[str]], norm: str
 ) -> str:
-    """Say why a norm or a map cannot take part in a fold, or nothing."""
+    """Return why a norm or a map cannot take part in a fold, or nothing."""
     name = places[module][0]
     if isinstance(module, _FOLDABLE) and module.training:
         return f"{name} is in training mode; call model.eval() before folding"

@@ -45,7 +45,7 @@ def read_norm(norm: nn.Module) -> Reading | str:
 
 
 def key_of(norm: nn.Module) -> str | None:
-    """Give the key of one of labkit's own norms."""
+    """Return the key of one of labkit's own norms."""
     return next((key for key, kind in NORMS.items() if type(norm) is kind), None)
 
 
@@ -69,7 +69,7 @@ def _by_class(norm: nn.Module, key: str) -> Reading | str:
 
 
 def _find_attribute(norm: nn.Module, *names: str) -> Any:
-    """Give the first of these attributes that the norm or a part of it has."""
+    """Return the first of these attributes that the norm or a part of it has."""
     found = (getattr(part, name, None) for part in norm.modules() for name in names)
     return next((value for value in found if value is not None), None)
 
@@ -82,7 +82,7 @@ def make_plain_norm(key: str, shape: tuple[int, ...]) -> nn.Module:
 
 
 def start_of(fresh: nn.Module) -> float:
-    """Give what a fresh norm's `weight` holds where it leaves the standardized value as it is.
+    """Return what a fresh norm's `weight` holds where it leaves the standardized value as it is.
 
     0 where it stores gain − 1; sqrt(dim) where it is one number, the length of the result.
     """

@@ -1,4 +1,4 @@
-"""Say on which inputs a swapped norm computes the old one's function."""
+"""Return on which inputs a swapped norm computes the old one's function."""
 
 from torch import nn
 
@@ -12,7 +12,7 @@ _RMS = ("rms", "rms-llama", "rms-gemma", "rms-t5", "rms-outside", "scale", "l2")
 def compare_functions(
     reading: Reading, key: str, old: nn.Module, new: nn.Module, moved: Moved
 ) -> str:
-    """Say on which inputs the new norm computes the old one's function."""
+    """Return on which inputs the new norm computes the old one's function."""
     if not moved.exact:
         return "another function"
     if key == reading.key:
@@ -31,7 +31,7 @@ def compare_functions(
 
 
 def _read_settings(norm: nn.Module) -> dict[str, object]:
-    """Give the numbers and switches that a norm's formula depends on, eps apart."""
+    """Return the numbers and switches that a norm's formula depends on, eps apart."""
     skipped = ("training", "eps", "elementwise_affine", "affine", "channel_axis")
     return {
         name: value

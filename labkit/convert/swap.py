@@ -150,7 +150,7 @@ def _warn_of_pooling(made: set[nn.Module]) -> list[str]:
 
 
 def _explain_nothing_swapped(places: dict[nn.Module, list[str]], left: dict[nn.Module, str]) -> str:
-    """Say why no norm could be swapped: each reason once, with the norms that it holds for."""
+    """Return why no norm could be swapped: each reason once, with the norms that it holds for."""
     names: dict[str, list[str]] = {}
     for norm, reason in left.items():
         names.setdefault(reason, []).append(f"{' = '.join(places[norm])} ({type(norm).__name__})")

@@ -22,7 +22,7 @@ class Corpus:
     floor: float | None = None
 
     def train(self, seed: int) -> Iterator[Batch]:
-        """Give training batches without end, the same for the same seed."""
+        """Yield training batches without end, the same for the same seed."""
         return self.draw(seed)
 
     def to(self, device: str) -> "Corpus":

@@ -43,7 +43,7 @@ class Level(NamedTuple):
 def ngram_loss(
     data: Text | Markov, order: int, split: str = "test", *, steps: int | None = None, seed: int = 0
 ) -> float:
-    """Give the nats per symbol that counts of `order` symbols lose on a held-out split.
+    """Return the nats per symbol that counts of `order` symbols lose on a held-out split.
 
     They are counted in the text that `data` trains on, or in the windows that a run of so many
     `steps` with this seed reads of it. A Markov chain has no end, so it needs `steps`.
@@ -64,7 +64,7 @@ def ngram_loss(
 def reference_lines(
     data: Text | Markov, split: str = "test", *, steps: int | None = None, seed: int = 0
 ) -> dict[str, float]:
-    """Give the losses of bigram and trigram counts by name, as every loss figure takes them."""
+    """Return the losses of bigram and trigram counts by name, as every loss figure takes them."""
     return {
         name: ngram_loss(data, order, split, steps=steps, seed=seed)
         for order, name in _NAMES.items()
@@ -75,7 +75,7 @@ def reference_lines(
 def _measure_orders(
     data: Text | Markov, order: int, split: str, steps: int | None, seed: int
 ) -> tuple[float, ...]:
-    """Give the losses of all orders up to one: they share their counts."""
+    """Return the losses of all orders up to one: they share their counts."""
     corpus = data.load()
     if split not in corpus.held_out:
         raise ValueError(explain_unknown("split", split, corpus.held_out))

@@ -39,7 +39,7 @@ def decode_tokens(tokens: Tensor) -> str:
 
 
 def split_of(year: int) -> str:
-    """Say which split an address of `year` belongs to."""
+    """Return which split an address of `year` belongs to."""
     return {0: "test", 5: "validation"}.get(year % 10, "train")
 
 
@@ -54,7 +54,7 @@ def _load_splits() -> dict[str, Tensor]:
 
 
 def training_text(characters: int | None = None) -> Tensor:
-    """Give the training split as one text: all of it, or the first so many characters."""
+    """Return the training split as one text: all of it, or the first so many characters."""
     return _load_splits()["train"][:characters]
 
 

@@ -55,27 +55,27 @@ class Claim:
 
     @property
     def values(self) -> tuple[float, ...]:
-        """Give one value a seed; of a proportion, the share."""
+        """Return one value per seed; of a proportion, the share."""
         return self.estimate.values
 
     @property
     def mean(self) -> float:
-        """Give the estimate."""
+        """Return the estimate."""
         return self.estimate.mean
 
     @property
     def interval(self) -> Interval:
-        """Give its 95 % interval."""
+        """Return its 95 % interval."""
         return self.estimate.compute_interval()
 
     @property
     def sort(self) -> str:
-        """Say what it is: a law (algebra, a count, what code does) or a finding."""
+        """Return what it is: a law (algebra, a count, what code does) or a finding."""
         return "law" if self.kind == "exact" else "finding"
 
     @property
     def counts(self) -> list[list[int]] | None:
-        """Give [k, n] of each proportion; None for values."""
+        """Return [k, n] of each proportion; None for values."""
         return self.estimate.counts if isinstance(self.estimate, Proportion | Gap) else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class Claim:
         return f"{ours} over {len(self.values)} seeds{self._describe_rungs()}"
 
     def _describe_rungs(self) -> str:
-        """Say what other rungs of the ladder have, and what the comparison lacks."""
+        """Return what other rungs of the ladder have, and what the comparison lacks."""
         if not self.rungs:
             return ""
         *others, largest = self.rungs

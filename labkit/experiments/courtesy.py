@@ -56,7 +56,7 @@ def find_peak_memory(folder: Path, keys: Iterable[str]) -> dict[str, int]:
 
 
 def is_comparable(size: str, engine: str) -> bool:
-    """Tell whether the bytes of this process and its workers are those that a chapter declares.
+    """Return whether the bytes of this process and its workers are those that a chapter declares.
 
     They are where worker processes train the sizes that it was measured at, with a torch that
     carries no CUDA libraries: these take memory in each process, used or not.
@@ -65,7 +65,7 @@ def is_comparable(size: str, engine: str) -> bool:
 
 
 def format_farewell(held: Mapping[str, int], declares: Mapping[str, int]) -> str:
-    """Say at a chapter's end what its processes held at most, and what this one still holds."""
+    """Describe what a chapter's processes held at most, and what this one still holds."""
 
     def format_declared(part: str) -> str:
         return f" of {in_words(declares[part])} declared" if part in declares else ""

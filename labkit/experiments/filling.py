@@ -50,7 +50,7 @@ def read_believed(runs: Sequence[Run], store: Store) -> tuple[dict[str, Record],
 
 
 def may_train() -> bool:
-    """Tell whether runs may be trained here: LABKIT_TRAIN=never says no."""
+    """Return whether runs may be trained here: LABKIT_TRAIN=never says no."""
     return os.environ.get("LABKIT_TRAIN") != "never"
 
 

@@ -155,7 +155,7 @@ class Lab:
         return ladder.read_results([first, *larger], arms, self.store.read_record)
 
     def provenance(self, *results: Results) -> dict[str, Any]:
-        """Say where the numbers of a figure come from; without results, this process."""
+        """Return where the numbers of a figure come from; without results, this process."""
         records = [record for part in results for _, record in part]
         made = [record.provenance for record in records] or [collect_provenance()]
         origin = {name: _summarize_values([each.get(name) for each in made]) for name in made[0]}

@@ -112,7 +112,7 @@ ARMS: dict[str, Arm] = {
 
 
 def build_text(rung: str) -> Text:
-    """Say what every arm of a rung reads."""
+    """Return what every arm of a rung reads."""
     size = RUNGS[rung]
     return Text(batch=size.batch, time=size.time, held_out=size.held_out)
 
@@ -268,12 +268,12 @@ def lead(found: Results, arm: str, over: str = "pre") -> dict[str, list[float]]:
 
 
 def references(rung: str) -> dict[str, float]:
-    """Give the losses of bigram and trigram counts on a rung's test windows."""
+    """Return the losses of bigram and trigram counts on a rung's test windows."""
     return reference_lines(build_text(rung))
 
 
 def lacking(found: Results, arm: str, over: str = "pre") -> list[str]:
-    """Say what a comparison lacks on the largest rung on which both arms have reported.
+    """Return what a comparison lacks on the largest rung on which both arms have reported.
 
     The regime's conditions (labkit.experiments.regime); what is compared is worth what the model
     loses without attention.

@@ -42,7 +42,7 @@ def reset_peak(device: str = CPU) -> None:
 
 
 def peak_bytes(device: str = CPU) -> int:
-    """Give the largest memory since `reset_peak`."""
+    """Return the largest memory since `reset_peak`."""
     if _on_cuda(device):
         return torch.cuda.max_memory_reserved()
     with suppress(OSError):

@@ -49,7 +49,7 @@ def strip_hash(name: str) -> str:
 
 
 def sources_of(task: Iterable[Any]) -> dict[str, str]:
-    """Give the sources of the readers' norms that these runs use, by full name."""
+    """Return the sources of the readers' norms that these runs use, by full name."""
     norms = (getattr(run.model, "norm", "") for run in task)
     return {name: _SOURCES[name] for name in norms if name in _SOURCES}
 

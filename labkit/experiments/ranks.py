@@ -30,7 +30,7 @@ class RankCorrelation(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Give rho's interval as a pair, as `claim` takes it."""
+        """Return rho's interval as a pair, as `claim` takes it."""
         return self.low, self.high
 
 
@@ -60,7 +60,7 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> RankCorrelation:
 
 
 def fisher_interval(rho: float, n: int) -> tuple[float, float]:
-    """Give the 95 % interval of a Spearman correlation of n things; without width at ±1."""
+    """Return the 95 % interval of a Spearman correlation of n things; without width at ±1."""
     if abs(rho) >= 1:
         return rho, rho
     half = 1.959964 * math.sqrt((1 + rho**2 / 2) / (n - 3))

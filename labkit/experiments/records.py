@@ -54,7 +54,7 @@ class Records:
         self.folder, self.device = Path(root) / "data" / "records", device
 
     def build_path(self, name: str) -> Path:
-        """Say where the records of a chapter, or of the ladder, stand."""
+        """Return where the records of a chapter, or of the ladder, stand."""
         device = "" if self.device == CPU else f".{make_slug(self.device)}"
         return self.folder / f"{name}{device}.jsonl.gz"
 

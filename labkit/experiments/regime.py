@@ -100,7 +100,7 @@ def too_young(
     name: str = "attention",
     placed: bool = False,
 ) -> list[str]:
-    """Say what a comparison lacks: runs like `run`, by "arm", tuned by "lr", then reported.
+    """Return what a comparison lacks: runs like `run`, by "arm", tuned by "lr", then reported.
 
     `worth` is what the part called `name` is worth, and `claimed` the difference between arms.
     `placed`: a smaller model placed the rates.

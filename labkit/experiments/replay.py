@@ -50,7 +50,7 @@ class Replay:
 
     @property
     def agrees(self) -> bool:
-        """Tell whether the record stands."""
+        """Return whether the record stands."""
         return self.difference <= self.tolerance
 
     def __str__(self) -> str:

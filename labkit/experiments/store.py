@@ -43,7 +43,7 @@ class Store:
         self.records = Records(self.root, device)
 
     def build_path(self, run: Run) -> Path:
-        """Say where the store's own record of a run stands, or would stand."""
+        """Return where the store's own record of a run stands, or would stand."""
         return self.folder / f"{run.key()}.json"
 
     def read_record(self, run: Run) -> Record | None:
@@ -84,7 +84,7 @@ class Store:
         write_whole(self._build_mark_path(key), "")
 
     def made_at(self, key: str) -> str:
-        """Say when (UTC) the newest record of a run was made; nothing where it has none."""
+        """Return when (UTC) the newest record of a run was made; nothing where it has none."""
         stamps = [""]
         with contextlib.suppress(OSError, ValueError, KeyError):  # absent, or not whole
             stamps.append(read_entry(self.folder / f"{key}.json")["made"]["at"])

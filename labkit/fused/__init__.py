@@ -74,7 +74,7 @@ def fuse(model: nn.Module) -> Fused:
 
 
 def _has_use(module: nn.Module) -> bool:
-    """Say whether a fused module has anything to do for its kernel."""
+    """Return whether a fused module has anything to do for its kernel."""
     if isinstance(module, Transformer):
         return recipe(module.config.recipe).sphere
     if isinstance(module, steps._Adding):
@@ -89,7 +89,7 @@ def unfuse(model: nn.Module) -> None:
 
 
 def is_fused(model: nn.Module) -> bool:
-    """Say whether any module of the model is fused."""
+    """Return whether any module of the model is fused."""
     return any(type(module) in _PLAIN for module in model.modules())
 
 
@@ -113,7 +113,7 @@ def fuse_temporarily(model: nn.Module) -> Iterator[Fused]:
 
 
 def on_gpu(model: nn.Module) -> bool:
-    """Say whether any of the model's parameters is on a CUDA device."""
+    """Return whether any of the model's parameters is on a CUDA device."""
     return any(parameter.is_cuda for parameter in model.parameters())
 
 

@@ -45,7 +45,7 @@ class FusedAttention(Attention):
         return apply_temperature(q, self.norms, self.temperature), k, v
 
     def _norm_of_both(self) -> dict[str, Any] | None:
-        """Say what the kernel does to q and k: its keyword arguments; None: leave it all alone."""
+        """Return what the kernel does to q and k: its keyword arguments; None: nothing."""
         if self.norms is None or "q" not in self.norms.tensors:
             return {"norm": None}
         if "k" not in self.norms.tensors:
@@ -80,7 +80,7 @@ class FusedSphereAttention(SphereAttention):
 
 
 def _cache_rotations(context: Context) -> tuple[Tensor, Tensor]:
-    """Give cos and sin of all angles: made once in a forward pass, by the layer that is first."""
+    """Return cos and sin of all angles: made once in a forward pass, by the layer that is first."""
     if context.turns is None:
         assert context.angles is not None
         context.turns = context.angles.cos().float(), context.angles.sin().float()

@@ -21,7 +21,7 @@ NARROWEST = 64  # inputs and outputs of a layer for which it pays; measured: `la
 
 
 def explain_missing() -> str:
-    """Say why oneDNN cannot multiply matrices here; empty where it can."""
+    """Return why oneDNN cannot multiply matrices here; empty where it can."""
     if not torch.backends.mkldnn.is_available():
         return "this torch has no oneDNN"
     if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):

@@ -125,7 +125,7 @@ FUSED: dict[type[nn.Module], type[nn.Module]] = {
 
 
 def is_plain(module: nn.Module) -> bool:
-    """Say whether nothing but its class decides what a module does: no hook, no forward of its own.
+    """Return whether its class alone decides what a module does: no hook, no forward of its own.
 
     What a kernel computes past a module, the module's hooks would not see.
     """
@@ -135,7 +135,7 @@ def is_plain(module: nn.Module) -> bool:
 
 
 def sum_norm(norm: nn.Module, write: Tensor, stream: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Give norm(stream + write) and the sum itself in one kernel; None where there is none."""
+    """Return norm(stream + write) and the sum itself in one kernel; None where there is none."""
     centred = type(norm) is FusedLayerNorm
     if not (centred or type(norm) is FusedRMSNorm) or not is_plain(norm):
         return None

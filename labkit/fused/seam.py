@@ -21,7 +21,7 @@ _limits: tuple[frozenset[str], frozenset[torch.dtype], int] = (frozenset(), froz
 
 @cache
 def explain_missing() -> str:
-    """Say why there are no kernels on this machine; empty when there are."""
+    """Return why there are no kernels on this machine; empty when there are."""
     try:
         devices = _import_kernels()
     except ImportError as error:
@@ -30,7 +30,7 @@ def explain_missing() -> str:
 
 
 def get_kernels() -> ModuleType:
-    """Give the package of kernels; ask `explain_missing` first."""
+    """Return the package of kernels; ask `explain_missing` first."""
     if _package is None:
         _import_kernels()
     assert _package is not None
@@ -38,7 +38,7 @@ def get_kernels() -> ModuleType:
 
 
 def accepts_tensors(x: Tensor, *others: Tensor | None) -> bool:
-    """Say whether the kernels take these tensors; where they do not, the formula does the work.
+    """Return whether the kernels take these tensors; where they do not, the formula does the work.
 
     They take plain tensors, all on their device, not float64, rows not too long; none that is
     distributed, and nothing where Triton is missing.

@@ -59,7 +59,7 @@ class FusedNoNorm(_Adding, placements.NoNorm):
     """x + f(x)."""
 
     def compute_terms(self, x: Tensor, f: Map) -> tuple[Tensor, Tensor]:
-        """Give the stream and the write."""
+        """Return the stream and the write."""
         return x, f(x)
 
 
@@ -67,7 +67,7 @@ class FusedPreNorm(_Adding, placements.PreNorm):
     """x + f(N(x))."""
 
     def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
-        """Give the stream and the write."""
+        """Return the stream and the write."""
         return x, f(N(x))
 
 
@@ -75,7 +75,7 @@ class FusedOutputNorm(_Adding, placements.OutputNorm):
     """x + N(f(x))."""
 
     def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
-        """Give the stream and the normalized write."""
+        """Return the stream and the normalized write."""
         return x, N(f(x))
 
 
@@ -83,7 +83,7 @@ class FusedSandwichNorm(_Adding, placements.SandwichNorm):
     """x + M(f(N(x)))."""
 
     def compute_terms(self, x: Tensor, f: Map, N: Map, M: Map) -> tuple[Tensor, Tensor]:
-        """Give the stream and the normalized write."""
+        """Return the stream and the normalized write."""
         return x, M(f(N(x)))
 
 
@@ -91,7 +91,7 @@ class FusedStreamNorm(_Adding, placements.StreamNorm):
     """N(x) + f(N(x))."""
 
     def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
-        """Give the normalized stream and the write."""
+        """Return the normalized stream and the write."""
         z = N(x)
         return z, f(z)
 
@@ -100,7 +100,7 @@ class FusedLayerNormScaling(_Adding, placements.LayerNormScaling):
     """x + f(N(x) / √ℓ)."""
 
     def compute_terms(self, x: Tensor, f: Map, N: Map) -> tuple[Tensor, Tensor]:
-        """Give the stream and the write."""
+        """Return the stream and the write."""
         return x, f(N(x) / self.number**0.5)
 
 
@@ -144,7 +144,7 @@ class FusedTransformer(Transformer):
 
     @staticmethod
     def unit_rows_(weight: Tensor, dim: int) -> Tensor:
-        """Give every vector of a matrix length 1, in place."""
+        """Return every vector of a matrix length 1, in place."""
         return (
             get_kernels().unit_rows_(weight, dim)
             if accepts_tensors(weight)

@@ -59,7 +59,7 @@ class Contest:
 
     @property
     def base(self) -> Run:
-        """Give the run that entries change."""
+        """Return the run that entries change."""
         return Run(
             model=ModelConfig(norm="rms", dim=self.dim, depth=self.depth, context=self.time),
             data=Text(batch=self.batch, time=self.time, held_out=self.held_out),
@@ -71,7 +71,7 @@ class Contest:
         return _count_cost(replace(self.base.model, **entry.model), self.batch, self.time)
 
     def steps(self, entry: Entry) -> int:
-        """Say how many steps the budget pays."""
+        """Return how many steps the budget pays."""
         each = self.cost(entry).operations
         if self.flops < each:
             raise ValueError(

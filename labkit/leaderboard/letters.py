@@ -14,7 +14,7 @@ Pair = tuple[str, str]
 
 
 def letters(names: Sequence[str], different: Collection[Pair]) -> dict[str, str]:
-    """Give each name its letters; names stand in the order of their rank, the best first."""
+    """Assign each name its letters; names stand in the order of their rank, the best first."""
     columns = [frozenset(names)] if names else []
     for a, b in different:
         split = []

@@ -59,7 +59,7 @@ class Standings:
         return [row.name for row in self.rows if set(row.group) & set(first.group) - {"–"}]
 
     def format_summary(self) -> str:
-        """Say in words what is significant and what is not."""
+        """Describe in words what is significant and what is not."""
         alive = [row for row in self.rows if row.mean is not None]
         if not alive:
             return "Every entry diverged."
@@ -93,7 +93,7 @@ class Standings:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give plain values, for JSON."""
+        """Return plain values, for JSON."""
         pairs = [{"pair": list(pair), "p": p} for pair, p in self.pairs.items()]
         return {"flops": self.flops, "rows": [asdict(row) for row in self.rows], "pairs": pairs}
 

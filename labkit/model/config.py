@@ -73,12 +73,12 @@ class ModelConfig:
 
     @property
     def norm_options(self) -> dict[str, float]:
-        """Give the recipe's options of its norm, `norm_kw` and `norm_eps` as keyword arguments."""
+        """Return the recipe's options of its norm, `norm_kw` and `norm_eps` as keywords."""
         eps = {} if self.norm_eps is None else {"eps": self.norm_eps}
         return {**dict(recipe(self.recipe).norm_kw), **dict(self.norm_kw), **eps}
 
     def options_of(self, norm: str) -> dict[str, float]:
-        """Give the arguments of a norm inside attention: all, if it is the model's; else eps."""
+        """Return the arguments of a norm inside attention: all, if it is the model's; else eps."""
         if norm == self.norm_name:
             return self.norm_options
         return {} if self.norm_eps is None else {"eps": self.norm_eps}
@@ -90,18 +90,18 @@ class ModelConfig:
 
     @property
     def attention_cap(self) -> float | None:
-        """Give the bound of attention logits, the recipe's where none was set."""
+        """Return the bound of attention logits, the recipe's where none was set."""
         return recipe(self.recipe).softcap if self.softcap is None else self.softcap
 
     @property
     def output_cap(self) -> float | None:
-        """Give the bound of the output's logits, the recipe's where none was set."""
+        """Return the bound of the output's logits, the recipe's where none was set."""
         asked = recipe(self.recipe).logit_softcap
         return asked if self.logit_softcap is None else self.logit_softcap
 
     @property
     def alphas(self) -> tuple[float, float]:
-        """Give DyT's or Derf's first α for attention's norms and for all others."""
+        """Return DyT's or Derf's first α for attention's norms and for all others."""
         if self.alpha is not None:
             return self.alpha
         if self.norm_name == "derf":

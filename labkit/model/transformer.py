@@ -95,7 +95,7 @@ class Transformer(nn.Module):
         padding: Bool[Tensor, "batch time"] | None = None,
         source_padding: Bool[Tensor, "batch source"] | None = None,
     ) -> Float[Tensor, "batch time vocab"]:
-        """Give a logit to each token of the vocabulary at every position.
+        """Return a logit to each token of the vocabulary at every position.
 
         `padding` and `source_padding` are True where a token is real. Padded positions take no
         part: nobody attends to them, and norms over tokens leave them out; their own logits mean
@@ -183,7 +183,7 @@ class Transformer(nn.Module):
         return config.balance * balance + config.router_z * z
 
     def weight_decay_allowed(self) -> bool:
-        """Say whether decay makes sense: on nGPT's spheres it does not."""
+        """Return whether decay makes sense: on nGPT's spheres it does not."""
         return not recipe(self.config.recipe).sphere
 
 

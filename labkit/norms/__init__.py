@@ -81,7 +81,7 @@ class Facts:
 
 
 def facts(name: str) -> Facts:
-    """Say what the norm called `name` computes, where it comes from, and what it takes."""
+    """Return what the norm called `name` computes, where it comes from, and what it takes."""
     module = _look_up(name)
     equation, source = getattr(module, "equation", "y = x"), getattr(module, "source", "")
     return Facts(module, equation, source, getattr(module, "function", None), _options(module))

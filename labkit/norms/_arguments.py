@@ -20,7 +20,7 @@ _WHOLE = ("groups", "num_groups", "steps", "warm", "warmup")
 
 
 def checked(name: str, key: str, value: Any, default: Any) -> Any:
-    """Give the argument back, or refuse it; a whole number written as 1e4 becomes an integer.
+    """Return the argument back, or refuse it; a whole number written as 1e4 becomes an integer.
 
     None stands where it is the default, and for `momentum`, as in torch.
     """

@@ -52,12 +52,12 @@ def affine(y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
 
 
 def scalar(value: Tensor | float, like: Tensor) -> Tensor | float:
-    """Give a learnable number the precision of `like`, and a shape that multiplies anything."""
+    """Return a learnable number the precision of `like`, and a shape that multiplies anything."""
     return value.to(like.dtype).reshape(()) if isinstance(value, Tensor) else value
 
 
 def laid_out_as(x: Tensor, y: Tensor) -> Tensor:
-    """Give `y` the memory format of `x`: channels-last where `x` has it, else contiguous."""
+    """Return `y` the memory format of `x`: channels-last where `x` has it, else contiguous."""
     order = {4: torch.channels_last, 5: torch.channels_last_3d}.get(x.ndim)
     if order is None or x.is_contiguous() or not x.is_contiguous(memory_format=order):
         order = torch.contiguous_format

@@ -25,7 +25,7 @@ ARITHMETICS = tuple(f"{dtype}{way}" for dtype in _DTYPES for way in ("", " one-p
 
 
 def dtype_of(arithmetic: str) -> torch.dtype:
-    """Give the dtype that an arithmetic rounds to; refuse a name that is none."""
+    """Return the dtype that an arithmetic rounds to; refuse a name that is none."""
     if arithmetic not in ARITHMETICS:
         raise ValueError(explain_unknown("arithmetic", arithmetic, ARITHMETICS))
     return _DTYPES[arithmetic.split()[0]]

@@ -96,7 +96,7 @@ def _check_count(x: Tensor, uses_batch: bool) -> None:
 
 
 def _is_native(x: Tensor, state: Tensor | None) -> bool:
-    """Say whether torch's operation serves this input beside this gain or running mean."""
+    """Return whether torch's operation serves this input beside this gain or running mean."""
     # It mixes float64 with nothing, and on the CPU it rounds gain ÷ deviation to half precision
     # before it multiplies.
     half = x.dtype.itemsize == 2

@@ -15,7 +15,7 @@ from labkit.norms.l2_norm import unit_length
 
 
 def fix_norm(x: Float[Tensor, "*leading dim"], eps: float = 1e-5) -> Float[Tensor, "*leading dim"]:
-    """Give each vector on the last axis length 1; one shorter than eps is divided by eps."""
+    """Return each vector on the last axis length 1; one shorter than eps is divided by eps."""
     return unit_length("fix_norm", x, None, eps)
 
 
@@ -51,5 +51,5 @@ class FixNorm(nn.Embedding):
         return unit_length("FixNorm", rows, self.embedding_dim**0.5, self.eps)
 
     def unit_rows(self) -> Float[Tensor, "vocab dim"]:
-        """Give the whole table with rows of length 1: the weight of a tied output layer."""
+        """Return the whole table with rows of length 1: the weight of a tied output layer."""
         return fix_norm(self.weight, self.eps)

@@ -19,12 +19,12 @@ def l2_norm(
     weight: Float[Tensor, " 1"] | float | None = None,
     eps: float = 1e-12,
 ) -> Float[Tensor, "*leading dim"]:
-    """Give each vector on the last axis the length `weight` (None: 1)."""
+    """Return each vector on the last axis the length `weight` (None: 1)."""
     return unit_length("l2_norm", x, weight, eps)
 
 
 def unit_length(name: str, x: Tensor, gain: Tensor | float | None, eps: float) -> Tensor:
-    """Give each vector the length `gain`, in at least float32 and with one rounding at the end.
+    """Scale each vector to the length `gain`, in at least float32 and with one rounding at the end.
 
     Vectors shorter than eps are only divided by eps; at 0 the gradient is gain/eps.
     """

@@ -20,7 +20,7 @@ from labkit.norms.rep_batch_norm import RepBatchNorm
 
 
 def layer_share(calls: int, steps: int, warm: int = 0) -> float:
-    """Give λ after that many training calls: 1 while warm, then down to 0 over `steps` calls."""
+    """Return λ after that many training calls: 1 while warm, then down to 0 over `steps` calls."""
     return min(1.0, max(0.0, (steps - (calls - warm)) / steps))
 
 
@@ -67,7 +67,7 @@ class PRepBatchNorm(nn.Module):
 
     @property
     def share(self) -> float:
-        """Give λ, LayerNorm's share of the next training call."""
+        """Return λ, LayerNorm's share of the next training call."""
         return layer_share(int(self.calls), self.steps, self.warm)
 
     def extra_repr(self) -> str:

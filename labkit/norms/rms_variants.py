@@ -27,7 +27,7 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def _standard(name: str, x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-    """Give x / sqrt(mean(x²) + eps), not yet rounded."""
+    """Return x / sqrt(mean(x²) + eps), not yet rounded."""
     check_input(name, x, eps)
     check_parameter(name, "weight", weight, x.shape[-1])
     wide = at_least_float32(x)

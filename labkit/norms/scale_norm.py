@@ -19,7 +19,7 @@ def scale_norm(
     weight: Float[Tensor, " 1"] | float | None = None,
     eps: float = 1e-5,
 ) -> Float[Tensor, "*leading dim"]:
-    """Give each vector on the last axis the length `weight` (None: sqrt(d))."""
+    """Return each vector on the last axis the length `weight` (None: sqrt(d))."""
     gain = x.shape[-1] ** 0.5 if weight is None and x.ndim else weight
     return unit_length("scale_norm", x, gain, eps)
 

@@ -49,7 +49,7 @@ class Highway(Step):
         self.bias = nn.Parameter(torch.full((place.dim,), -2.0))
 
     def transform(self, x: Tensor) -> Tensor:
-        """Say how much of each channel is replaced: T(x), between 0 and 1."""
+        """Return how much of each channel is replaced: T(x), between 0 and 1."""
         return torch.sigmoid(F.linear(x, self.weight, self.bias))
 
     def step(self, x: Tensor, f: Map) -> Tensor:

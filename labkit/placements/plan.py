@@ -66,7 +66,7 @@ class Recipe:
     note: str = ""
 
     def placement(self, block: int, blocks: int) -> Placement:
-        """Give the placement of one block, from 0, in a stack of `blocks`."""
+        """Return the placement of one block, from 0, in a stack of `blocks`."""
         count = self.first_blocks if self.first_blocks >= 1 else int(self.first_blocks * blocks)
         return self.first if self.first is not None and block < count else self.block
 

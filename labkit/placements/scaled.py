@@ -25,7 +25,7 @@ class DeepNormConstants(NamedTuple):
 
 
 def deepnorm_constants(stack: str, encoder: int, decoder: int) -> DeepNormConstants:
-    """Give DeepNorm's α and β for one stack of a model with that many blocks in each.
+    """Return DeepNorm's α and β for one stack of a model with that many blocks in each.
 
     Encoder alone, N blocks: α = (2N)^(1/4), β = (8N)^(−1/4); decoder alone the same with M.
     Both: encoder 0.81 (N⁴M)^(1/16) and 0.87 (N⁴M)^(−1/16); decoder (3M)^(1/4) and (12M)^(−1/4).

@@ -37,7 +37,7 @@ class Unit(nn.Module):
     """Divide each vector on the last axis by its length: a norm without parameters or eps."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Give x / |x|."""
+        """Return x / |x|."""
         return unit(x)
 
 
@@ -55,7 +55,7 @@ def ngpt_update(
 
 
 def unit_rows_(weight: Float[Tensor, "rows columns"], dim: int = -1) -> Tensor:
-    """Give every vector along one axis of a matrix length 1, in place; 0 stays 0.
+    """Return every vector along one axis of a matrix length 1, in place; 0 stays 0.
 
     It is a step of the optimizer, without a gradient: call it under `torch.no_grad()`.
     """
@@ -75,7 +75,7 @@ class Scale(nn.Module):
         self.factor = initial / stored
 
     def forward(self) -> Tensor:
-        """Give the value that the model uses."""
+        """Return the value that the model uses."""
         return self.weight * self.factor
 
 
@@ -93,7 +93,7 @@ class SphereStep(Step):
 
     @property
     def share(self) -> Tensor:
-        """Give |α|, the share of the way for each channel."""
+        """Return |α|, the share of the way for each channel."""
         return self.alpha().abs()
 
     def step(self, x: Tensor, f: Map) -> Tensor:

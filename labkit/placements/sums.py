@@ -24,7 +24,7 @@ def add_rms_norm(
     eps: float = 1e-6,
     round_sum: bool = True,
 ) -> tuple[Float[Tensor, "*leading dim"], Float[Tensor, "*leading dim"]]:
-    """Give RMSNorm(h) in x's dtype and h = residual + x in the wider dtype of the two.
+    """Return RMSNorm(h) in x's dtype and h = residual + x in the wider dtype of the two.
 
     The norm reads h as it is stored; with `round_sum=False`, the sum in at least float32.
     """
@@ -40,7 +40,7 @@ def add_layer_norm(
     eps: float = 1e-5,
     round_sum: bool = True,
 ) -> tuple[Float[Tensor, "*leading dim"], Float[Tensor, "*leading dim"]]:
-    """Give LayerNorm(h) in x's dtype and h = residual + x in the wider dtype of the two.
+    """Return LayerNorm(h) in x's dtype and h = residual + x in the wider dtype of the two.
 
     The norm reads h as it is stored; with `round_sum=False`, the sum in at least float32.
     """
@@ -56,7 +56,7 @@ def deep_norm(
     bias: Float[Tensor, " dim"] | None = None,
     eps: float = 1e-5,
 ) -> Float[Tensor, "*leading dim"]:
-    """Give LayerNorm(alpha · x + branch): the skip x weighs alpha times, the branch once.
+    """Return LayerNorm(alpha · x + branch): the skip x weighs alpha times, the branch once.
 
     Sum and result are rounded once each, to the wider dtype of the two. `deepnorm_constants`
     gives alpha for the depth of the stack.
@@ -67,7 +67,7 @@ def deep_norm(
 def _add_residual(
     name: str, x: Tensor, residual: Tensor, alpha: float, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """Give alpha · residual + x twice: rounded to the wider dtype of the two, and not rounded."""
+    """Return alpha · residual + x twice: rounded to the wider dtype of the two, and not rounded."""
     check_input(name, x, eps)
     check_input(name, residual, eps)
     if x.shape != residual.shape:

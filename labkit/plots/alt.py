@@ -22,7 +22,7 @@ def shorten_power(figures: str) -> str:
 def describe_trend(
     name: str, xs: Sequence[float | str], ys: Sequence[float], link: str = "at"
 ) -> str:
-    """Say where a series starts and ends, and its extreme when that lies in between."""
+    """Return where a series starts and ends, and its extreme when that lies in between."""
     points = [(x, y) for x, y in zip(xs, ys, strict=True) if isfinite(y)]
     if not points:
         return f"{name} diverges everywhere"
@@ -49,7 +49,7 @@ def describe_trend(
 
 
 def describe_spread(name: str, values: Sequence[float]) -> str:
-    """Say the mean and the range of a group of values."""
+    """Describe the mean and the range of a group of values."""
     kept = [v for v in values if isfinite(v)]
     lost = (
         f", {len(values) - len(kept)} of {len(values)} diverged" if len(kept) < len(values) else ""
@@ -74,7 +74,7 @@ def join_sentences(
 
 
 def describe_divergence(points: Mapping[float | str, Sequence[float]]) -> str:
-    """Say at which settings runs diverged, and how many."""
+    """Return at which settings runs diverged, and how many."""
     parts = [
         f"{lost} of {len(ys)} runs diverged at {x if isinstance(x, str) else format_number(x)}"
         for x, ys in points.items()

@@ -115,7 +115,7 @@ def _draw_shares(ax: Any, lines: dict[str, dict[int, float]], styles: dict[str, 
 
 
 def _describe_shares(kernels: dict[str, Shares]) -> list[str]:
-    """Say where our line runs, and who is the best of the others in the mean."""
+    """Return where our line runs, and who is the best of the others in the mean."""
     said = []
     for kernel, shares in kernels.items():
         for way, lines in shares.items():

@@ -151,7 +151,7 @@ def choose_looks(names: Iterable[str]) -> dict[str, Look]:
 
 
 def _find_clashes(option: Look, others: Iterable[Look]) -> tuple[bool, bool]:
-    """Say whether another has its marker and dash, and whether another has its colour and dash."""
+    """Return whether another has its marker and dash, and whether its colour and dash."""
     # Lines without markers must differ too: another dash where the colour is the same.
     marked = {(other.marker, other.dash) for other in others}
     bare = {(other.colour, other.dash) for other in others}

@@ -29,7 +29,7 @@ class Marks(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Say what is not drawn, as a sentence that follows another."""
+        """Return what is not drawn, as a sentence that follows another."""
         far = ", ".join(f"{name} at {format_number(value)}" for name, value in self.beyond.items())
         return f" Beyond the axis: {far}." if far else ""
 

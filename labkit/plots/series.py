@@ -69,7 +69,7 @@ def mean_and_half(values: Sequence[float], level: float = 0.95) -> tuple[float, 
 
 
 def say_seeds(counts: Iterable[int]) -> str:
-    """Say how many seeds: "one seed", "5 seeds", "3 to 5 seeds"."""
+    """Return how many seeds: "one seed", "5 seeds", "3 to 5 seeds"."""
     few, many = min(counts := list(counts)), max(counts)
     if many == 1:
         return "one seed"

@@ -92,7 +92,7 @@ class Slider(Shown):
 
 
 def is_live() -> bool:
-    """Say whether a reader sits at a kernel: in a notebook, and not while the book is built."""
+    """Return whether a reader sits at a kernel: in a notebook, and not while the book is built."""
     from IPython.core.getipython import get_ipython
 
     shell = get_ipython()

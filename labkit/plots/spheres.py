@@ -125,7 +125,7 @@ def _read_points(points: Any, name: str) -> np.ndarray:
 
 
 def _describe_lengths(vectors: np.ndarray) -> str:
-    """Say how long vectors are: "1 to 2.5"."""
+    """Return how long vectors are: "1 to 2.5"."""
     lengths = np.linalg.norm(vectors, axis=1)
     return f"{format_number(lengths.min())} to {format_number(lengths.max())}"
 

@@ -53,7 +53,7 @@ def attention_logits(model: nn.Module, tokens: Tensor) -> list[Seen]:
 
 
 def sharpness(logits: Tensor, allowed: Tensor, cap: float | None = None) -> dict[str, float]:
-    """Give the largest |logit|, before the cap, and entropy share and slope of the weights."""
+    """Return the largest |logit|, before the cap, and entropy share and slope of the weights."""
     largest = logits.masked_fill(~allowed, 0).abs().max().item()
     bent, gain = logits, torch.ones_like(logits)
     if cap is not None:

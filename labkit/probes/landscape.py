@@ -25,7 +25,7 @@ RATES = tuple(0.025 * 2**i for i in range(6))  # how far down the gradient: 0.02
 
 
 def compute_gradient(model: nn.Module, weights: Weights, batch: Batch) -> tuple[float, Weights]:
-    """Give loss and gradient at other weights than the model's own, which stay as they are."""
+    """Return loss and gradient at other weights than the model's own, which stay as they are."""
     at = {name: value.detach().clone().requires_grad_() for name, value in weights.items()}
     buffers = {name: value.clone() for name, value in model.named_buffers()}
     with torch.random.fork_rng(devices=[]):
@@ -37,12 +37,12 @@ def compute_gradient(model: nn.Module, weights: Weights, batch: Batch) -> tuple[
 
 
 def measure_length(parts: Weights) -> float:
-    """Give the length of a gradient whose parts are tensors."""
+    """Return the length of a gradient whose parts are tensors."""
     return sum(part.double().square().sum().item() for part in parts.values()) ** 0.5
 
 
 def measure_distance(a: Weights, b: Weights) -> float:
-    """Give the length of a − b."""
+    """Return the length of a − b."""
     return measure_length({name: a[name] - b[name] for name in a})
 
 

@@ -85,7 +85,7 @@ def _sample_entries(x: Tensor, y: Tensor) -> list[list[float]]:
 
 
 def _list_lines(tokens: Tensor, y: Tensor) -> list[list[float]]:
-    """Give the ends (x₀, y₀, x₁, y₁) of three tokens' maps: of small, middle and large spread."""
+    """Return the ends (x₀, y₀, x₁, y₁) of three tokens' maps: of small, middle and large spread."""
     order = tokens.std(dim=-1).argsort()
     chosen = [order[0], order[len(order) // 2], order[-1]]
     lines = []

@@ -34,7 +34,7 @@ MOVES: dict[str, Callable[[Tensor], Tensor]] = {
 def step_response(
     model: Transformer, batch: Batch, moves: Sequence[str] = tuple(MOVES), rate: float = 1e-6
 ) -> dict[str, float]:
-    """Give |ΔF| / rate for each kind of step: the length of ΔF per token, root mean square.
+    """Return |ΔF| / rate for each kind of step: the length of ΔF per token, root mean square.
 
     Gradient and F are those of the same batch. A copy in float64 is moved, so that a tiny rate is
     no matter of rounding; the model stays as it is.

@@ -36,7 +36,7 @@ def lengths(model: nn.Module) -> dict[str, Tensor]:
 
 
 def compute_conditions(model: Transformer) -> dict[str, list[float]]:
-    """Give the condition number of each kind of matrix, block by block."""
+    """Return the condition number of each kind of matrix, block by block."""
     found: dict[str, list[float]] = {}
     for path, module in model.blocks.named_modules():
         if isinstance(module, nn.Linear) and (kind := path.split(".")[-1]) in KINDS:

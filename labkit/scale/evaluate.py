@@ -28,7 +28,7 @@ class Evaluation:
         self._passes = -(-len(shares[0]) // micro_batch)
 
     def measure_loss(self, model: nn.Module, residual: bool = False) -> dict[str, float]:
-        """Give the mean loss in nats per token, and the largest block's RMS of the stream."""
+        """Return the mean loss in nats per token, and the largest block's RMS of the stream."""
         total = torch.zeros((), dtype=torch.float64, device=self.group.device)
         with untouched(model, training=False), _watch_blocks(model, residual) as squares:
             for number in range(self._passes):

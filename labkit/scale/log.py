@@ -101,7 +101,7 @@ def check_tensorboard(folder: str | None) -> None:
 
 
 def peak_memory(device: torch.device) -> int:
-    """Give the most memory that this process has held, in bytes: the GPU's, where it has one."""
+    """Return the most memory that this process has held, in bytes: the GPU's, where it has one."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     unit = 1 if sys.platform == "darwin" else 1024

@@ -36,7 +36,7 @@ class Group:
 
     @property
     def first(self) -> bool:
-        """Say whether this process is the one that writes."""
+        """Return whether this process is the one that writes."""
         return self.rank == 0
 
     def sum_values(self, *values: float | Tensor) -> list[float]:

@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def half(self) -> bool:
-        """Say whether matrix products are in bfloat16."""
+        """Return whether matrix products are in bfloat16."""
         return self.training.precision == "bf16"
 
     @property
@@ -159,7 +159,7 @@ def estimate_memory(
 
 
 def _divide_batch(config: ScaleConfig, world: int) -> tuple[int, int]:
-    """Give the sequences of one pass, and the passes of one step."""
+    """Return the sequences of one pass, and the passes of one step."""
     if config.batch % world:
         raise ValueError(
             f"--batch ({config.batch} sequences) must be a multiple of the {world} processes; "

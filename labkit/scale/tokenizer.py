@@ -22,7 +22,7 @@ class Tokenizer:
     origin: dict[str, str] = field(default_factory=dict)  # what says which version it is
 
     def describe_origin(self) -> dict[str, Any]:
-        """Say what it is, for the index of what it made."""
+        """Return what it is, for the index of what it made."""
         return {"name": self.name, "vocab": self.vocab, "end": self.end, **self.origin}
 
 

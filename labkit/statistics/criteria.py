@@ -22,7 +22,7 @@ class Criterion:
 
     @property
     def two_sided(self) -> bool:
-        """Say whether there are two bounds: then the claim is one of equivalence."""
+        """Return whether there are two bounds: then the claim is one of equivalence."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
@@ -32,21 +32,21 @@ class Criterion:
 
     @property
     def margin(self) -> float:
-        """Give how much the criterion lets pass: half of a range, or the size of a bound."""
+        """Return how much the criterion lets pass: half of a range, or the size of a bound."""
         return (self.high - self.low) / 2 if self.two_sided else abs(self.bounds[0])
 
     def is_met(self, value: float) -> bool:
-        """Say whether a number meets the criterion."""
+        """Return whether a number meets the criterion."""
         if self.strict and value in (self.low, self.high):
             return False
         return self.low <= value <= self.high
 
     def contains_interval(self, interval: Interval) -> bool:
-        """Say whether a whole interval meets the criterion."""
+        """Return whether a whole interval meets the criterion."""
         return all(map(self.is_met, interval))
 
     def excludes_interval(self, interval: Interval) -> bool:
-        """Say whether a whole interval lies beyond one bound."""
+        """Return whether a whole interval lies beyond one bound."""
         spans = interval[0] < self.low and interval[1] > self.high
         return not spans and not any(map(self.is_met, interval))
 
@@ -56,16 +56,16 @@ class Estimate(Protocol):
 
     @property
     def values(self) -> tuple[float, ...]:
-        """Give one number a run, or the one number that all runs make."""
+        """Return one number per run, or the one number that all runs make."""
         ...
 
     @property
     def mean(self) -> float:
-        """Give the estimate."""
+        """Return the estimate."""
         ...
 
     def compute_interval(self, level: float = 0.95) -> Interval:
-        """Give its interval."""
+        """Return its interval."""
         ...
 
     def p_value(self, criterion: Criterion) -> float | None:

@@ -29,21 +29,21 @@ class Proportion:
 
     @property
     def counts(self) -> list[list[int]]:
-        """Give what was counted, as the ledger keeps it."""
+        """Return what was counted, as the ledger keeps it."""
         return [[self.k, self.n]]
 
     @property
     def values(self) -> tuple[float, ...]:
-        """Give the one share."""
+        """Return the one share."""
         return (self.mean,)
 
     @property
     def mean(self) -> float:
-        """Give the share."""
+        """Return the share."""
         return self.k / self.n
 
     def compute_interval(self, level: float = 0.95) -> Interval:
-        """Give Clopper and Pearson's interval."""
+        """Return Clopper and Pearson's interval."""
         from scipy.stats import binomtest  # importing takes a moment
 
         low, high = binomtest(self.k, self.n).proportion_ci(level, method="exact")
@@ -85,17 +85,17 @@ class Gap:
 
     @property
     def counts(self) -> list[list[int]]:
-        """Give what was counted, as the ledger keeps it."""
+        """Return what was counted, as the ledger keeps it."""
         return [*self.one.counts, *self.other.counts]
 
     @property
     def values(self) -> tuple[float, ...]:
-        """Give the one difference."""
+        """Return the one difference."""
         return (self.mean,)
 
     @property
     def mean(self) -> float:
-        """Give the difference of the shares."""
+        """Return the difference of the shares."""
         return self.one.mean - self.other.mean
 
     def compute_interval(self, level: float = 0.95) -> Interval:

@@ -29,11 +29,11 @@ class Seeds:
 
     @property
     def flat(self) -> bool:
-        """Say whether the values do not scatter."""
+        """Return whether the values do not scatter."""
         return max(self.values) - min(self.values) <= ROUNDING * max(map(abs, self.values))
 
     def compute_interval(self, level: float = 0.95) -> Interval:
-        """Give Student's interval of the mean; one value is taken as exact."""
+        """Return Student's interval of the mean; one value is taken as exact."""
         if self.flat:
             return self.mean, self.mean
         n, mean = len(self.values), self.mean
@@ -75,20 +75,20 @@ class Given:
         return math.fsum(self.values) / len(self.values)
 
     def compute_interval(self, level: float = 0.95) -> Interval:
-        """Give the interval, whatever the level."""
+        """Return the interval, whatever the level."""
         return self.given
 
     def p_value(self, criterion: Criterion) -> float | None:
-        """Give none: how the interval came about is not known here."""
+        """Return none: how the interval came about is not known here."""
         return None
 
     def without_one(self) -> list[Estimate]:
-        """Give none: the values are no sample of seeds."""
+        """Return none: the values are no sample of seeds."""
         return []
 
 
 def t_interval(values: Sequence[float], level: float = 0.95) -> Interval:
-    """Give Student's t interval of the mean; one value is taken as exact."""
+    """Return Student's t interval of the mean; one value is taken as exact."""
     return Seeds(tuple(map(float, values))).compute_interval(level)
 
 

@@ -50,6 +50,6 @@ def judge_estimate(
 
 
 def is_weak(estimate: Estimate, criterion: Criterion) -> bool:
-    """Say whether leaving out one run changes the verdict."""
+    """Return whether leaving out one run changes the verdict."""
     whole = judge_estimate(estimate, criterion)
     return any(judge_estimate(other, criterion) != whole for other in estimate.without_one())

@@ -81,7 +81,7 @@ def wide(x: Tensor) -> Tensor:
 
 
 def standard_rms(x: Tensor, eps: float) -> Tensor:
-    """Give x / sqrt(mean(x²) + eps), not yet rounded."""
+    """Return x / sqrt(mean(x²) + eps), not yet rounded."""
     return wide(x) * torch.rsqrt(wide(x).square().mean(-1, keepdim=True) + eps)
 
 

@@ -49,7 +49,7 @@ def compile_one(case: Any, n: int, dtype: Any, parameters: Any) -> None:
 
 
 def of_cases(capability: str, *settings: str) -> Iterator[dict[str, Any]]:
-    """Give every kernel of every setting, CASE/N/DTYPE or CASE/N/DTYPE/PARAMETERS."""
+    """Yield every kernel of every setting, CASE/N/DTYPE or CASE/N/DTYPE/PARAMETERS."""
     import torch
     from normkernels.machine_code import pretend
 
@@ -154,7 +154,7 @@ def main(*words: str) -> Iterator[dict[str, Any]]:
 
 
 def environment() -> dict[str, str]:
-    """Give the environment in which Triton compiles."""
+    """Return the environment in which Triton compiles."""
     return {name: text for name, text in os.environ.items() if name != "TRITON_INTERPRET"}
 
 

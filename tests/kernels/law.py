@@ -64,12 +64,12 @@ MIXES = (
 
 
 def nearest(case: Case, n: int) -> int:
-    """Give the length of the case that is nearest to n."""
+    """Return the length of the case that is nearest to n."""
     return min(case.lengths, key=lambda length: abs(length - n))
 
 
 def near(*lengths: int) -> Callable[[Case], list[tuple[int]]]:
-    """Give those lengths, as near as a case has them."""
+    """Return those lengths, as near as a case has them."""
     return lambda case: [(n,) for n in dict.fromkeys(nearest(case, n) for n in lengths)]
 
 
@@ -118,7 +118,7 @@ def is_large(case: Case, setting: Setting) -> bool:
 
 
 def paths(case: Case) -> list[tuple[Setting]]:
-    """Give one setting for each way through a kernel: many rows a program, one, a row in parts."""
+    """Return a setting for each way through a kernel: many rows a program, one, a row in parts."""
     several = {}
     for m, n, dtype in ((17, 129, FLOAT), (13, 1536, BRAIN), (3, 16384, FLOAT)):
         n = nearest(case, n)
@@ -127,7 +127,7 @@ def paths(case: Case) -> list[tuple[Setting]]:
 
 
 def small(case: Case) -> list[tuple[Setting]]:
-    """Give one small setting, with rows that do not fill their block."""
+    """Return one small setting, with rows that do not fill their block."""
     return [(Setting(7, nearest(case, 41)),)]
 
 

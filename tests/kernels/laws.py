@@ -19,7 +19,7 @@ _FILES = (laws_formula, laws_bits, laws_memory, laws_torch, laws_gpu)
 
 
 def checks() -> Iterator[Check]:
-    """Give every law under every setting, case after case; then what is special to one kernel."""
+    """Yield every law under every setting, case after case; then what is special to one kernel."""
     for case in CASES:
         for one in LAWS.values():
             for given in one.settings(case):
@@ -35,7 +35,7 @@ def checks() -> Iterator[Check]:
 
 
 def special() -> Iterator[Check]:
-    """Give the checks that know no case, and those of special_*.py.
+    """Yield the checks that know no case, and those of special_*.py.
 
     `check.slow = True` keeps one out of `make test`, `check.gpu = True` leaves one to GPUs.
     """

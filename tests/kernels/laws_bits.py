@@ -169,20 +169,20 @@ def shared(case: Case, setting: Setting) -> None:
 
 
 def among_nan(x: Tensor) -> Tensor:
-    """Give the same values between others that are not numbers: every other row, misaligned."""
+    """Return the same values between others that are not numbers: every other row, misaligned."""
     wide = x.new_full((2 * x.shape[0], *x.shape[1:-1], x.shape[-1] + 5), float("nan"))
     view = wide[::2, ..., 3:-2] if x.ndim > 1 else wide.flatten()[1 : 2 * x.shape[0] : 2]
     return view.copy_(x)
 
 
 def spread(x: Tensor) -> Tensor:
-    """Give the same parameter at every third place of a tensor that is not a number elsewhere."""
+    """Return the same parameter at every third place of a tensor that is not a number elsewhere."""
     wide = x.new_full((*x.shape[:-1], 3 * x.shape[-1] + 1), float("nan"))
     return wide[..., 1::3].copy_(x)
 
 
 def turned(x: Tensor) -> Tensor:
-    """Give the same values with neighbours a whole column apart."""
+    """Return the same values with neighbours a whole column apart."""
     return x.transpose(0, -1).contiguous().transpose(0, -1)
 
 

@@ -132,7 +132,7 @@ def check_formula(
 
 
 def shaken(case: Case, inputs: dict[str, Any], exact: Run) -> dict[str, Any]:
-    """Give 4 × the change of the true results when float32 inputs change in their last bit.
+    """Return 4 × the change of the true results when float32 inputs change in their last bit.
 
     No float32 computation can be asked to know its inputs better than that; nor one that rounds a
     sum, to know that sum better than its dtype.

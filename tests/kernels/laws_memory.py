@@ -137,7 +137,7 @@ def far_rows(case: Case, n: int) -> None:
 
 
 def apart(x: Tensor) -> Tensor:
-    """Give the same rows, so far apart that an int32 counts to the second but not to the third."""
+    """Return the same rows, so far apart that an int32 counts to the second, not the third."""
     stride = FAR // 2 + 16
     memory = torch.empty(2 * stride + x[0].numel(), dtype=x.dtype, device=x.device)
     return memory.as_strided(x.shape, (stride, *x.stride()[1:])).copy_(x)
@@ -168,7 +168,7 @@ def far_elements(case: Case, n: int) -> None:
 
 
 def among_many(x: Tensor, m: int) -> Tensor:
-    """Give m rows, the last of which are x; the others are 0 on a GPU and not touched on a CPU."""
+    """Return m rows, the last of which are x; the others are 0 on a GPU, untouched on a CPU."""
     make = torch.empty if INTERPRETED else torch.zeros
     many = make(m, *x.shape[1:], dtype=x.dtype, device=x.device)
     many[-len(x) :] = x

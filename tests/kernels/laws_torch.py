@@ -45,7 +45,7 @@ Function = Callable[..., Any]
 
 
 def rows_of(case: Case, inputs: dict[str, Any]) -> dict[str, Tensor]:
-    """Give the tensors that have rows."""
+    """Return the tensors that have rows."""
     return {name: inputs[name] for name in case.rows}
 
 

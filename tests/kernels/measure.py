@@ -135,7 +135,7 @@ def _exact(case: Case) -> Callable[..., Any]:
 
 
 def doubled(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Give the same numbers in float64."""
+    """Return the same numbers in float64."""
     return {
         name: value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
         for name, value in inputs.items()
@@ -150,7 +150,7 @@ def rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def relative(dtype: torch.dtype) -> float:
-    """Say by which share one rounding to the dtype, after float32, may be off."""
+    """Return by which share one rounding to the dtype, after float32, may be off."""
     if dtype == BRAIN and INTERPRETED:
         return 2.02 * UNIT[BRAIN]
     return 2e-6 if dtype == FLOAT else 1.1 * UNIT[dtype]
@@ -183,14 +183,14 @@ def close(
 
 
 def row_floor(ref: Tensor, share: float = 1e-6) -> Tensor | float:
-    """Give the part of a row's largest value that float32 may lose in sums; of all, where short."""
+    """Return the part of a row's largest value (if short: of all) that float32 may lose in sums."""
     if not ref.numel():
         return 0.0
     return share * (ref.abs().amax(-1, keepdim=True) if ref.shape[-1] > 16 else ref.abs().max())
 
 
 def term_floor(case: Case, inputs: dict[str, Any], name: str, exact: Run) -> Tensor | float:
-    """Give what cancels in a row's gradient, times float32's error.
+    """Return what cancels in a row's gradient, times float32's error.
 
     dx is a difference of terms of size |dy| · |y| / |x|, and may be far smaller than they are. x
     is here what is normed: for a sum, the sum.
@@ -207,12 +207,12 @@ def term_floor(case: Case, inputs: dict[str, Any], name: str, exact: Run) -> Ten
 
 
 def rms(x: Tensor, dim: int | None = None) -> Tensor:
-    """Give the root mean square, of everything or of each row."""
+    """Return the root mean square, of everything or of each row."""
     return x.square().mean(dim, keepdim=dim is not None).sqrt()
 
 
 def sum_floor(exact: Run, grad: Tensor) -> float:
-    """Give what float32 may lose when a parameter's gradient is added up.
+    """Return what float32 may lose when a parameter's gradient is added up.
 
     Each of the terms is about as large as dy; the sum of T of them in float32 errs by √T roundings.
     """

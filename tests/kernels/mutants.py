@@ -208,7 +208,7 @@ def planted(mutant: Mutant, folder: Path) -> None:
 
 
 def found(mutant: Mutant, folder: Path) -> str | None:
-    """Say which check failed and how; None where every one passed."""
+    """Return which check failed and how; None where every one passed."""
     sys.path[:0] = [str(folder), str(folder / "kernels")]
     warnings.simplefilter("ignore")
     from tests.kernels.laws import Skip, checks

@@ -23,7 +23,7 @@ def shares(n: int) -> Tensor:
 
 
 def run(function: Any, *inputs: Tensor) -> list[Tensor]:
-    """Give h, dx, dbranch and dalpha."""
+    """Return h, dx, dbranch and dalpha."""
     inputs = tuple(one.detach().requires_grad_() for one in inputs)
     h = function(*inputs)
     dh = torch.randn(h.shape, generator=torch.Generator().manual_seed(1))
@@ -138,7 +138,7 @@ def check_rows_know_nothing_of_each_other():
 
 
 def unit(weight: Tensor, dim: int) -> Tensor:
-    """Give the true result in float64."""
+    """Return the true result in float64."""
     return cases.unit(weight.double().movedim(dim, -1)).movedim(-1, dim)
 
 
@@ -151,7 +151,7 @@ def right(weight: Tensor, before: Tensor, dim: int) -> None:
 
 
 def layouts(m: int, n: int, dtype: torch.dtype) -> dict[str, Tensor]:
-    """Give one matrix in all the ways in which it may lie in memory."""
+    """Return one matrix in all the ways in which it may lie in memory."""
     w = draw(m, n, dtype=dtype)
     around = torch.full((m + 2, 2 * n + 3), math.nan, dtype=dtype, device=DEVICE)
     views = {

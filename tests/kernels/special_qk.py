@@ -49,7 +49,7 @@ def near(what: str, came: Tensor, exact: Tensor, share: float = 2e-6) -> None:
 def with_gradients(
     function: Any, tensors: list[Tensor | None], how: dict, dys: Any
 ) -> list[Tensor]:
-    """Give both results, and the gradients of q, k and the gains that there are."""
+    """Return both results, and the gradients of q, k and the gains that there are."""
     leaves = [None if t is None else t.detach().requires_grad_() for t in tensors]
     results = function(*leaves, **how)
     learn = [t for t in leaves if t is not None]

@@ -38,7 +38,7 @@ def parameters(function: Any, n: int, dtype: torch.dtype = FLOAT) -> dict[str, T
 
 
 def gradients(function: Any, x: Tensor, given: dict[str, Any], frozen: tuple = ()) -> dict:
-    """Give the result and the gradient of each tensor that is not frozen, by name."""
+    """Return the result and the gradient of each tensor that is not frozen, by name."""
     tensors = {n: v.detach() for n, v in {"x": x, **given}.items() if isinstance(v, Tensor)}
     learn = {n: v.requires_grad_() for n, v in tensors.items() if n not in frozen}
     y = function(**{**given, **tensors})

@@ -27,7 +27,7 @@ class Asked:
 
 
 def path_of(root: Path, size: str, name: str) -> Path:
-    """Say where the list of a chapter's runs stands."""
+    """Return where the list of a chapter's runs stands."""
     return root / ".labkit" / "asked" / f"{size}-{name}.jsonl"
 
 
@@ -67,7 +67,7 @@ def mark_whole(root: Path, size: str, name: str) -> None:
 
 
 def is_whole(root: Path, size: str, name: str) -> bool:
-    """Tell whether a chapter's list was written by a run of all its cells."""
+    """Return whether a chapter's list was written by a run of all its cells."""
     return path_of(root, size, name).with_suffix(".whole").is_file()
 
 

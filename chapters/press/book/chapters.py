@@ -97,7 +97,7 @@ def check_parameters(notebook: "NotebookNode", where: Path) -> None:
 
 
 def differing_cells(chapter: Chapter, twin: "NotebookNode") -> list[str]:
-    """Say where a twin's cells are not the text's cells: how many, and the first that differs."""
+    """Return where a twin's cells are not the text's cells: how many, and the first."""
     ours = [(cell.cell_type, cell.source) for cell in read_chapter(chapter).cells]
     theirs = [(cell.cell_type, cell.source) for cell in twin.cells]
     lines = []

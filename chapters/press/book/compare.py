@@ -38,7 +38,7 @@ def compare_claims(
 def describe_difference(
     name: str, old: Mapping[str, Any], new: Mapping[str, Any], same: bool
 ) -> Finding | None:
-    """Say how one claim differs from its record; on another machine, values may."""
+    """Return how one claim differs from its record; on another machine, values may."""
     promises = [key for key in PROMISES if old.get(key) != new.get(key)]
     if not same_wording(old, new):
         promises.insert(0, "statement")
@@ -56,7 +56,7 @@ def describe_difference(
 
 
 def same_machine(here: Mapping[str, Any], there: Mapping[str, Any]) -> bool:
-    """Tell whether two results must agree to the tolerance: the same CPU model and torch."""
+    """Return whether two results must agree to the tolerance: the same CPU model and torch."""
     return all(here.get(key) == there.get(key) for key in ("device", "cpu", "torch"))
 
 

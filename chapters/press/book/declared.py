@@ -33,7 +33,7 @@ def sum_costs(notebook: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_excesses(cost: dict[str, Any]) -> list[str]:
-    """Say what took over a quarter more than the chapter declares."""
+    """Return what took over a quarter more than the chapter declares."""
     found = []
     for part, allowed in cost.get("memory", {}).items():
         held = cost.get(f"{part}_bytes", 0)

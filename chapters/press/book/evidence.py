@@ -42,7 +42,7 @@ class Decision:
 
     @property
     def standing(self) -> str:
-        """Say how well the row stands, from the verdicts of its reasons alone."""
+        """Return how well the row stands, from the verdicts of its reasons alone."""
         verdicts = [claim["verdict"] if claim else None for claim in self.because.values()]
         known = [verdict for verdict in verdicts if verdict]
         if not known:

@@ -1,4 +1,4 @@
-"""Say in one line where numbers come from: below a chapter's title, and below a figure."""
+"""Describe in one line where numbers come from: below a chapter's title, and below a figure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def output_kind(output: Json) -> str | None:
 
 
 def provenance_line(provenance: Mapping[str, Any] | None, build: Mapping[str, Any]) -> str:
-    """Say in one line where and with what a figure's numbers were computed."""
+    """Describe in one line where and with what a figure's numbers were computed."""
     known = provenance or {**build, "runs": 0, "seeds": [], "cpu_seconds": None}
     threads = known.get("threads")
     seeds = known.get("seeds") or []
@@ -71,7 +71,7 @@ def title_of(notebook: Json) -> str | None:
 
 
 def chapter_facts(name: str, notebook: Json, size: str, claims: int) -> str:
-    """Say what executing the chapter took, and link its notebook and its claims."""
+    """Return what executing the chapter took, and link its notebook and its claims."""
     outputs = [o for cell in notebook["cells"] for o in cell.get("outputs", [])]
     volatile = [o["metadata"]["labkit"] for o in outputs if output_kind(o) == "volatile"]
     runs = sum(entry.get("runs", 0) for entry in volatile)

@@ -44,7 +44,7 @@ class Job:
         self.stopped = False
 
     def list_reasons(self) -> list[str]:
-        """Say what changed since the chapter last finished; nothing when it is up to date."""
+        """Return what changed since the chapter last finished; nothing when it is up to date."""
         known = state.read_state(self.root, self.size, self.name)
         parts = parts_of(self.chapter, self.root, self.size, self.seed)
         if known is None:

@@ -29,14 +29,14 @@ ENTRY = (
 
 
 def recorded_path(root: Path, size: str) -> Path:
-    """Say where a size's ledger lies; the size gpu has one for each kind of device."""
+    """Return where a size's ledger lies; the size gpu has one for each kind of device."""
     if size == "gpu":
         size += "-" + re.sub(r"[^a-z0-9]+", "-", name_device(size).lower()).strip("-")
     return root / "data" / "ledger" / f"{size}.json"
 
 
 def built_path(root: Path, size: str) -> Path:
-    """Say where the build gathers a size's claims."""
+    """Return where the build gathers a size's claims."""
     return root / "build" / "claims" / f"{size}.json"
 
 
@@ -103,7 +103,7 @@ def load_recorded(root: Path, size: str) -> dict[str, Any]:
 
 
 def recorded_elsewhere(root: Path, size: str) -> bool:
-    """Say whether the ledger comes from another kind of machine, whose seconds are not ours."""
+    """Return whether the ledger comes from another kind of machine, whose seconds are not ours."""
     there = load_recorded(root, size)["provenance"]
     return bool(there) and not same_machine(read_provenance(size), there)
 

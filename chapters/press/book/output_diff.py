@@ -154,7 +154,7 @@ def read_room(claim: Mapping[str, Any]) -> float:
 
 
 def is_within(old: float, new: float, room: float) -> bool:
-    """Tell whether a number stayed put; a NaN or an infinity only equals itself."""
+    """Return whether a number stayed put; a NaN or an infinity only equals itself."""
     if not (math.isfinite(old) and math.isfinite(new)):
         return old == new or (math.isnan(old) and math.isnan(new))
     # A hair for the rounding of recorded numbers to six digits, and for what is only rounding.
@@ -162,7 +162,7 @@ def is_within(old: float, new: float, room: float) -> bool:
 
 
 def are_close(old: float, new: float, rtol: float) -> bool:
-    """Tell whether two numbers agree to a relative tolerance."""
+    """Return whether two numbers agree to a relative tolerance."""
     return is_within(old, new, rtol * max(abs(old), abs(new)))
 
 

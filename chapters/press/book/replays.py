@@ -78,7 +78,7 @@ def read_stale(root: Path, size: str) -> dict[str, dict[str, str]]:
 
 
 def describe_verdict(verdict: dict[str, Any], by_chapter: Iterable[tuple[str, int]]) -> str:
-    """Say in one or two lines what the replays found."""
+    """Describe in one or two lines what the replays found."""
     text = (
         f"replays: {verdict['openings']} configurations begin as recorded, {verdict['wholes']} "
         f"runs trained in full agree; {verdict['seconds']:.0f} s"

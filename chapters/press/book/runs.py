@@ -147,7 +147,7 @@ def find_wanted(
 
 
 def describe_plan(wanted: Wanted, missing: Wanted, store: Store, todo: Sequence[Run]) -> str:
-    """Say what is there, what is missing, and how long that takes."""
+    """Return what is there, what is missing, and how long that takes."""
     lines = []
     for name, runs in wanted.items():
         lacking = missing[name]

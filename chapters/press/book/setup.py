@@ -65,7 +65,7 @@ def write_stamp(venv: Path, key: str, choice: str) -> None:
 
 
 def find_misfit(venv: Path, stamp: dict, chosen: bool) -> str:
-    """Say why `.venv` cannot be brought up to date; empty when it can."""
+    """Return why `.venv` cannot be brought up to date; empty when it can."""
     if not (venv / "bin/python").exists():  # false for a dangling link too
         return "has no Python that runs"
     inside = re.search(r"(?m)^version\w* *= *(\d+\.\d+)", (venv / "pyvenv.cfg").read_text())
@@ -92,7 +92,7 @@ def run_module(python: str, *arguments: str) -> str:
 
 
 def announce_torch(python: str, row: str) -> None:
-    """Say which build of PyTorch pip takes, before it downloads it."""
+    """Print which build of PyTorch pip takes, before it downloads it."""
     report = run_module(
         python, "pip", "install", "-qq", "--dry-run", "--no-deps", "--report", "-", row
     )

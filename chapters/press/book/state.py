@@ -11,7 +11,7 @@ from press.book.keys import key_of, parts_of
 
 
 def notebook_path(root: Path, size: str, name: str) -> Path:
-    """Say where the build keeps a chapter's executed notebook."""
+    """Return where the build keeps a chapter's executed notebook."""
     return root / "build" / "book" / size / f"{name}.ipynb"
 
 

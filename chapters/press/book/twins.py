@@ -62,7 +62,7 @@ def strip_notebook(executed: "NotebookNode") -> "NotebookNode":
 
 
 def keep_same(old: "NotebookNode | None", new: "NotebookNode") -> "NotebookNode":
-    """Give new cells the outputs that they had, where a reader would see no difference.
+    """Carry to new cells the outputs that they had, where a reader would see no difference.
 
     Only up to the first cell whose code is another: from there on it may be another experiment.
     """

@@ -128,7 +128,7 @@ def compare_twins() -> int:
 
 @app.command("lint")
 def lint_content() -> int:
-    """Say every fault of text, ledger and tables at once; edits nothing."""
+    """Print every fault of text, ledger and tables at once; edits nothing."""
     from press.lint import lint  # needs jupytext
 
     faults = list(lint(find_root()))

@@ -189,7 +189,7 @@ def replay_records(
     size: Size = "book",
     every: Annotated[bool, Option("--every", help="each rate, too")] = False,
 ) -> int:
-    """Say whether the book's records are what this code computes."""
+    """Return whether the book's records are what this code computes."""
     from press.book import asked, chapters, replays
     from press.book.replaying import replay_runs
 

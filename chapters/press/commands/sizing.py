@@ -19,7 +19,7 @@ def size_server(
     only: Only = None,
     declared: Annotated[bool, Option("--declared", help="not what builds measured")] = False,
 ) -> None:
-    """Say how many students a server holds at a time, by chapter."""
+    """Print how many students a server holds at a time, by chapter."""
     from labkit import pool
     from labkit.units import parse_bytes
     from press.book.chapters import find_root

@@ -38,7 +38,7 @@ class Train(TyperCommand):
 
 
 def _take_settings(command: Any) -> Any:
-    """Give a command an option for each field of ScaleConfig; what is not given is None."""
+    """Add to a command an option for each field of ScaleConfig; what is not given is None."""
     types = get_type_hints(ScaleConfig)
     resume, _ = signature(command).parameters.values()
     parameters = [resume]

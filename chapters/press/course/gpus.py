@@ -19,7 +19,7 @@ class Shares:
         return self
 
     def assign_device(self, name: str) -> dict[str, str]:
-        """Give a user a place; return what their server's environment must say.
+        """Assign a user a place; return what their server's environment must say.
 
         Raises ValueError when every place is taken.
         """

@@ -12,7 +12,7 @@ BASE = Path("/sys/fs/cgroup")
 
 
 def find_problem(base: Path = BASE) -> str:
-    """Say why memory cannot be limited here; empty where it can."""
+    """Return why memory cannot be limited here; empty where it can."""
     try:
         probe = make_group(f"probe-{os.getpid()}", "labkit-course-check", 2**30, base)
     except OSError as error:

@@ -34,7 +34,7 @@ class CourseSpawner(LocalProcessSpawner):
         return None
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
-        """Say who the user is and what their server may take."""
+        """Return who the user is and what their server may take."""
         person, course = self.person, self.course
         interval = max(1, round(course.check_minutes * 60))
         return env | {

@@ -21,7 +21,7 @@ class Cell:
 
     @property
     def role(self) -> str:
-        """Say what the cell is for; "" when it is for everybody as it stands."""
+        """Return what the cell is for; "" when it is for everybody as it stands."""
         return next((r for r in ROLES for tag in self.tags if tag.partition(":")[0] == r), "")
 
     @property

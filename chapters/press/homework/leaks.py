@@ -44,13 +44,13 @@ def secrets(cells: Sequence[Cell]) -> list[Secret]:
 
 
 def trivial(line: str) -> bool:
-    """Say whether a line tells nothing."""
+    """Return whether a line tells nothing."""
     bare = line.strip()
     return len("".join(bare.split())) < SHORTEST or TRIVIAL.fullmatch(bare) is not None
 
 
 def find(hidden: Sequence[Secret], files: Mapping[str, bytes], cells: Sequence[Cell]) -> list[str]:
-    """Say which secret lines stand in which files, by their numbers and never by their text."""
+    """Return which secret lines stand in which files, by their numbers and never by their text."""
     # A class of 300 has 300 notebooks of nearly the same lines: a line is searched once.
     places: dict[bytes, str] = {}
     for name, content in files.items():
@@ -70,13 +70,13 @@ def find(hidden: Sequence[Secret], files: Mapping[str, bytes], cells: Sequence[C
 
 
 def _written(line: str) -> list[bytes]:
-    """Give a line as bytes: plain, and inside a JSON text of either kind."""
+    """Return a line as bytes: plain, and inside a JSON text of either kind."""
     forms = (line, json.dumps(line, ensure_ascii=False)[1:-1], json.dumps(line)[1:-1])
     return [form.encode() for form in dict.fromkeys(forms)]
 
 
 def _open(secret: Secret, cells: Sequence[Cell]) -> str:
-    """Say where the source itself shows the line in the open."""
+    """Return where the source itself shows the line in the open."""
     lines = [
         number
         for cell in cells

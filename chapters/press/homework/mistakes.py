@@ -136,7 +136,7 @@ def _variants(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _parses(cell: Cell) -> list[str]:
-    """Say where a cell is not Python: as it stands, for the student, or its hidden test alone."""
+    """Return where a cell is not Python: as it stands, for the student, or its hidden test."""
     versions = {
         "this cell": regions.only(cell.source, OPEN, SOLUTION, HIDDEN),
         "the student's version of this cell": regions.for_student(cell.source, cell.question),

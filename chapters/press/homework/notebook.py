@@ -31,7 +31,7 @@ def for_key(homework: Homework, values: Mapping[str, Any]) -> str:
 
 
 def text_of(cell: Cell, values: Mapping[str, Any], part: Callable[[str, str], str]) -> str:
-    """Give a cell as it stands in a notebook, with the numbers drawn and its regions parted."""
+    """Return a cell as it stands in a notebook, with the numbers drawn and its regions parted."""
     if cell.kind != "code":
         return cell.source
     drawn = variants.literal_cell(cell.source, values) if cell.role == "variant" else cell.source

@@ -55,7 +55,7 @@ class Private:
     digest: str = ""
 
     def sealed(self) -> "Private":
-        """Give the same with its digest."""
+        """Return the same with its digest."""
         told = json.dumps(asdict(replace(self, students=(), digest="")), sort_keys=True)
         return replace(self, digest=hashlib.sha256(told.encode()).hexdigest())
 

@@ -60,7 +60,7 @@ def rehearse(
 def _texts(
     homework: Homework, given: Mapping[str, Any], part: Callable[[str, str], str]
 ) -> dict[Cell, str]:
-    """Give the code cells of a notebook, without the settings."""
+    """Return the code cells of a notebook, without the settings."""
     return {
         cell: notebook.text_of(cell, given, part)
         for cell in homework.cells

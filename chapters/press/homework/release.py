@@ -71,7 +71,7 @@ def _different(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _drawing(homework: Homework, students: Sequence[str], seed: int) -> Private:
-    """Give the private half without its rubric, which a rehearsal shows."""
+    """Return the private half without its rubric, which a rehearsal shows."""
     drawn: dict[str, str] = {}
     for cell in homework.cells:
         if cell.role == "variant":

@@ -39,7 +39,7 @@ class Question:
 
     @property
     def hidden(self) -> str:
-        """Give the source of the hidden test."""
+        """Return the source of the hidden test."""
         return regions.only(self.test.source, regions.HIDDEN)
 
 

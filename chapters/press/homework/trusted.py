@@ -67,7 +67,7 @@ class Trusted:
 
 
 def _crossed(value: Any) -> Any:
-    """Give what comes out at the other end: a copy, contiguous, without gradients."""
+    """Return what comes out at the other end: a copy, contiguous, without gradients."""
     message = wire.frame({}, value, LARGEST)
     start = wire.HEAD.size
     header, _ = wire.sizes(message[:start], LARGEST)

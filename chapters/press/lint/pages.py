@@ -24,7 +24,7 @@ class Around:
         return (self.root / "chapters" / name).read_text(encoding="utf-8")
 
     def wrong(self, where: str, places: Iterable[Place]) -> Iterator[str]:
-        """Say which places do not exist."""
+        """Return which places do not exist."""
         found = (describe_missing(place, self.book) for place in places)
         yield from (f"{where}: there is {said}" for said in found if said)
 

@@ -59,7 +59,7 @@ def misstatements(text: str, claims: Claims) -> list[str]:
 
 
 def _wrong(sentence: str, near: list[str], claims: Claims) -> str:
-    """Say what a sentence gets wrong; nothing where it is right, or speaks of no card."""
+    """Return what a sentence gets wrong; nothing where it is right, or speaks of no card."""
     named = [name for name in re.findall(r"`(\d\d-[a-z0-9*.-]+)`", sentence) if name in claims]
     about = named or near
     verdicts = [claims[name]["verdict"] for name in about]

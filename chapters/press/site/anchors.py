@@ -39,7 +39,7 @@ def place_of(text: str) -> Place:
 
 
 def describe_missing(place: Place, book: Book) -> str | None:
-    """Say what is wrong with a place; None when it exists."""
+    """Return what is wrong with a place; None when it exists."""
     chapter = book.get(place.number)
     if chapter is None:
         return f"no chapter {place.number}"
@@ -79,7 +79,7 @@ def link_numbered(place: Place, book: Book) -> str:
 
 
 def claim_address(chapter: Outline, name: str) -> str:
-    """Say where a claim's card stands; its anchor is one that Sphinx does not know."""
+    """Return where a claim's card stands; its anchor is one that Sphinx does not know."""
     return f"{chapter.name}.html#claim-{name}"
 
 

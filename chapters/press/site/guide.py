@@ -97,7 +97,7 @@ def format_students(book: Book, cores: str = "16", memory: str = "64G") -> str:
 
 
 def format_seconds(chapter: Outline) -> str:
-    """Say how much processor time a chapter's recorded runs took."""
+    """Return how much processor time a chapter's recorded runs took."""
     return f"{chapter.seconds:,.0f} CPU-s" if chapter.seconds else "no training"
 
 

@@ -18,7 +18,7 @@ Claims = Mapping[str, Mapping[str, Any]]
 
 
 def classify_claim(claim: Mapping[str, Any]) -> str:
-    """Say what a recorded claim is: a law (algebra, a count, what code does) or a finding."""
+    """Return what a recorded claim is: a law (algebra, a count, what code does) or a finding."""
     return claim.get("sort") or ("law" if claim.get("kind") == "exact" else "finding")
 
 

@@ -111,7 +111,7 @@ def find_questions(markdown: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_question(sentence: str) -> bool:
-    """Tell whether a sentence asks, whatever quotes or stars close it."""
+    """Return whether a sentence asks, whatever quotes or stars close it."""
     return sentence.rstrip('*”") ').endswith("?")
 
 

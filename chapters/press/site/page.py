@@ -117,7 +117,7 @@ def shown_output(output: Json) -> Json | None:
 
 
 def figure_options(figure: Json, build: Mapping[str, Any]) -> Json:
-    """Give MyST-NB a figure's alternative text, and its caption with the provenance below."""
+    """Return MyST-NB a figure's alternative text, and its caption with the provenance below."""
     facts = escape_markdown(provenance_line(figure.get("provenance"), build))
     caption = "\n\n".join(filter(None, [figure.get("caption", "").strip(), facts and f"[{facts}]"]))
     if facts:

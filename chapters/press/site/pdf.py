@@ -156,7 +156,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 def page_numbers(content: bytes) -> dict[str, int]:
-    """Say on which page each link target stands, counted from 1."""
+    """Return on which page each link target stands, counted from 1."""
     reader = PdfReader(BytesIO(content))
     targets = reader.named_destinations.items()
     pages = {name: reader.get_destination_page_number(target) for name, target in targets}

@@ -60,7 +60,7 @@ class Need:
         return self.kernel + workers * self.run if self.kernel and self.run else 0
 
     def estimate_minutes(self, server: Server) -> float | None:
-        """Say how many minutes a student waits whom nobody disturbs."""
+        """Return how many minutes a student waits whom nobody disturbs."""
         return self.seconds / min(server.workers, server.cores) / 60 if self.seconds else None
 
     def by_memory(self, server: Server) -> int | None:
@@ -165,7 +165,7 @@ def format_table(found: Iterable[Need], server: Server) -> str:
 
 
 def describe_server(server: Server) -> str:
-    """Say for which server the table is, and what it takes for granted."""
+    """Return for which server the table is, and what it takes for granted."""
     gpu = f" and a GPU of {in_words(server.gpu_memory)}" if server.gpu_memory else ""
     return (
         f"For a server of {server.cores} cores, {in_words(server.memory)} of memory{gpu}; each "

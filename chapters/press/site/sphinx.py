@@ -94,7 +94,7 @@ def list_tools() -> str:
 
 
 def is_whole(root: Path, site: Path) -> bool:
-    """Tell whether the pages of the last build are still there."""
+    """Return whether the pages of the last build are still there."""
     made = ("index", "scoreboard", "leaderboard", "search")
     names = [*made, *chapter_names(root)]
     return all((site / f"{name}.html").is_file() for name in names)

@@ -35,11 +35,11 @@ class Data:
         return Data(inputs, [top.clone() for top in self.tops])
 
     def leaves(self) -> dict[str, Tensor]:
-        """Give what has a gradient."""
+        """Return what has a gradient."""
         return {name: t for name, t in self.inputs.items() if t.requires_grad}
 
     def equals(self, other: "Data") -> bool:
-        """Say whether nobody has written into it."""
+        """Return whether nobody has written into it."""
         mine, theirs = [*self.inputs.values(), *self.tops], [*other.inputs.values(), *other.tops]
         return all(map(torch.equal, mine, theirs))
 
@@ -96,7 +96,7 @@ def reference(op: Operation, data: Data, checked: torch.dtype) -> dict[str, Tens
 
 
 def compare(found: dict, expected: dict, limit: float) -> tuple[dict[str, float], str]:
-    """Give each tensor's error as a share of its norm, and what is wrong; nothing, if nothing."""
+    """Return each tensor's error as a share of its norm, and what is wrong; nothing, if nothing."""
     errors, wrong = {}, ""
     for name, right in expected.items():
         if found[name].shape != right.shape:

@@ -69,7 +69,7 @@ class Gpu:
         torch.cuda.empty_cache()
 
     def facts(self) -> dict:
-        """Say what the device is; results of different facts are never mixed."""
+        """Return what the device is; results of different facts are never mixed."""
         return {
             "device": self.name,
             "processors": self.processors,
@@ -104,7 +104,7 @@ class Pretend:
         return nullcontext()
 
     def capture(self, run: Callable[[], None]) -> Callable[[], None]:
-        """Give the calls themselves."""
+        """Return the calls themselves."""
         run()
         return run
 

@@ -110,7 +110,7 @@ def examine(
 def captured_wrong(
     track: Track, kept: list, expected: dict[str, Tensor], limit: float, fresh: Tensor | None
 ) -> str:
-    """Say what is wrong with a replay, which has to do the work by itself.
+    """Return what is wrong with a replay, which has to do the work by itself.
 
     Its last results are overwritten first, with NaN or with what an operation in place starts
     from: memory that was freed may hold somebody else's right results.

@@ -86,7 +86,7 @@ def ngpt_update(x: Tensor, branch: Tensor, alpha: Tensor) -> Tensor:
 
 
 def unit_rows_(weight: Tensor, dim: int) -> Tensor:
-    """Give every vector along `dim` length 1, in place."""
+    """Return every vector along `dim` length 1, in place."""
     return weight.copy_(unit(weight, dim))
 
 
@@ -120,7 +120,7 @@ class Operation:
 
     @property
     def in_place(self) -> bool:
-        """Say whether it overwrites its argument: then it has no gradient."""
+        """Return whether it overwrites its argument: then it has no gradient."""
         return not self.moved[1]
 
     def draw(self, case: Case, device: torch.device) -> dict[str, Tensor]:

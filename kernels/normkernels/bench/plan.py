@@ -35,7 +35,7 @@ class Case:
         return f"{self.kernel} {self.m}{heads}x{self.n} {self.dtype}"
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Give the shape of one activation: q and k have a batch of at most 8."""
+        """Return the shape of one activation: q and k have a batch of at most 8."""
         if self.heads is None:
             return self.m, self.n
         batch = min(8, self.m)
@@ -69,7 +69,7 @@ def plan(kernels: list[str], phases: tuple[str, ...] = PHASES) -> list[tuple[str
 
 
 def dry_plan(kernels: list[str], phases: tuple[str, ...] = PHASES) -> list[tuple[str, Case]]:
-    """Give two tiny sizes for each kernel, to go through the program without a GPU."""
+    """Return two tiny sizes for each kernel, to go through the program without a GPU."""
     chosen = []
     for kernel in kernels:
         if kernel == "qk_norm_rope":

@@ -23,7 +23,7 @@ NAMES = ("normkernels", "torch", "compile", "liger", "quack", "eager")
 
 
 def find(name: str, kernel: str) -> Call | str:
-    """Give the call of one provider for one kernel, or the reason why there is none."""
+    """Return the call of one provider for one kernel, or the reason why there is none."""
     made = _MAKERS[name](kernel)
     if isinstance(made, str):
         return made
@@ -31,7 +31,7 @@ def find(name: str, kernel: str) -> Call | str:
 
 
 def versions() -> dict[str, str | None]:
-    """Give the versions of the peers, None for those that are not installed."""
+    """Return the versions of the peers, None for those that are not installed."""
     found: dict[str, str | None] = {}
     for name, (distribution, _) in PEERS.items():
         try:

@@ -36,7 +36,7 @@ def read(path: Path | str) -> dict[str, Any]:
 
 
 def judged(data: dict[str, Any], kernel: str) -> list[Entry]:
-    """Give the entries of a kernel by which the targets are judged, by row length."""
+    """Return the entries of a kernel by which the targets are judged, by row length."""
     lengths = (HEAD,) if kernel == "qk_norm_rope" else LENGTHS
     rows = [
         entry for entry in data["results"].values()
@@ -47,18 +47,18 @@ def judged(data: dict[str, Any], kernel: str) -> list[Entry]:
 
 
 def directions(entry: Entry) -> list[str]:
-    """Give forward, and backward where there is one."""
+    """Return forward, and backward where there is one."""
     return ["forward", "backward"] if entry["bytes"]["backward"] else ["forward"]
 
 
 def good(entry: Entry, name: str) -> Entry:
-    """Give a provider's times, if it was right; else nothing."""
+    """Return a provider's times, if it was right; else nothing."""
     found = entry["providers"].get(name, {})
     return found if found.get("status") == "ok" else {}
 
 
 def both(entry: Entry, name: str) -> float | None:
-    """Give a provider's microseconds for forward and backward together."""
+    """Return a provider's microseconds for forward and backward together."""
     found = good(entry, name)
     return sum(found[direction]["us"] for direction in directions(entry)) if found else None
 
@@ -103,7 +103,7 @@ def against(data: dict[str, Any], peer: str, kernels: tuple[str, ...] = KERNELS)
 
 
 def geometric(ratios: list[float]) -> float:
-    """Give the geometric mean."""
+    """Return the geometric mean."""
     return math.exp(statistics.fmean(map(math.log, ratios)))
 
 
@@ -185,7 +185,7 @@ def grid(head: list[str], rows: list[list[str]]) -> str:
 
 
 def line(key: str, entry: Entry) -> str:
-    """Say in one line what an entry holds: microseconds and share, forward and backward."""
+    """Describe in one line what an entry holds: microseconds and share, forward and backward."""
     parts = []
     for name, result in entry["providers"].items():
         if result["status"] == "ok":

@@ -89,11 +89,11 @@ class Results:
 
     @property
     def entries(self) -> dict[str, Any]:
-        """Give the entries by their keys."""
+        """Return the entries by their keys."""
         return self.data["results"]
 
     def has(self, key: str, names: tuple[str, ...]) -> bool:
-        """Say whether this size was measured with all these providers, in one run."""
+        """Return whether this size was measured with all these providers, in one run."""
         return key in self.entries and set(names) <= set(self.entries[key]["providers"])
 
     def add(self, key: str, entry: dict[str, Any]) -> None:
@@ -102,7 +102,7 @@ class Results:
         self.save()
 
     def crashed(self, key: str, provider: str | None = None) -> list[str]:
-        """Give the providers that broke the device at this size, and note one more."""
+        """Return the providers that broke the device at this size, and note one more."""
         known = self.data.setdefault("crashed", {})
         if provider:
             known[key] = [*known.get(key, []), provider]
@@ -122,6 +122,6 @@ class Results:
 
 
 def file_name(device: Gpu | Pretend) -> Path:
-    """Say where results of this device go when nobody says otherwise."""
+    """Return where results of this device go when nobody says otherwise."""
     slug = re.sub(r"[^a-z0-9]+", "-", device.name.lower()).strip("-")
     return Path("build", "bench-dry-run.json") if device.dry else Path("data/bench", f"{slug}.json")

@@ -96,7 +96,7 @@ def time_tracks(tracks: list[Track], device: Gpu | Pretend, seed: str) -> None:
 
 
 def spread(values: list[float]) -> tuple[float, float, float]:
-    """Give the 20th percentile, the median and the 80th percentile."""
+    """Return the 20th percentile, the median and the 80th percentile."""
     if len(values) == 1:
         return values[0], values[0], values[0]
     fifths = statistics.quantiles(values, n=5, method="inclusive")

@@ -59,7 +59,7 @@ class Choices:
 
 
 def neighbours(tile: Any) -> Iterator[Any]:
-    """Give the tiles that differ in one field: half, double; one less, one more."""
+    """Yield the tiles that differ in one field: half, double; one less, one more."""
     names = {field.name for field in fields(tile)}
     for name in [n for n in HIGHEST if n in names]:
         if name == "block" and "heads" in names:

@@ -47,7 +47,7 @@ def misfit(given: nn.Module, width: int, config: ModelConfig | None) -> None:
 
 
 def first_axis(exam: "ModuleExam", designs: list[Design]) -> str:
-    """Say what is wrong when one sequence of a batch changes what comes for another."""
+    """Return what is wrong when one sequence of a batch changes what comes for another."""
     case = exam.case(exam.generator("axes"), batch=2, time=3)
     moved = case.x.clone()
     moved[0] = moved[0].flip(-1)

@@ -56,12 +56,12 @@ def parameters(fn: Callable[..., Any]) -> list[inspect.Parameter] | None:
 
 
 def role_of(name: str, among: Mapping[str, Any] | set[str]) -> str | None:
-    """Say which of some roles a name means."""
+    """Return which of some roles a name means."""
     return next((r for r in _COMPILED if r in among and _COMPILED[r].fullmatch(name)), None)
 
 
 def plain(p: inspect.Parameter) -> bool:
-    """Say whether it is one named argument."""
+    """Return whether it is one named argument."""
     return p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
 
 

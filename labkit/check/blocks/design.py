@@ -29,7 +29,7 @@ class Design:
 
     @property
     def sides(self) -> tuple[Half, Half]:
-        """Give both halves in their order."""
+        """Return both halves in their order."""
         return self.attention, self.feed_forward
 
     def with_sides(self, attention: Half, feed_forward: Half) -> "Design":
@@ -99,7 +99,7 @@ def design_of(recipe: str, config: ModelConfig, index: int) -> Design:
 
 
 def _norms_inside(recipe: str, config: ModelConfig, kind: str, eps: float) -> dict[str, Any]:
-    """Say which of q, k, v, c are normalized, by the recipe or else by the config."""
+    """Return which of q, k, v, c are normalized, by the recipe or else by the config."""
     if recipe not in INSIDE:
         asked = attention_norms(config.qk_norm, length=max(2, config.context))
         if asked is None:

@@ -61,7 +61,7 @@ class Exam(ABC):
 
     @abstractmethod
     def gradients(self, case: Case) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Give the gradients that came and those expected, by what they belong to."""
+        """Return the gradients that came and those expected, by what they belong to."""
 
     @abstractmethod
     def run_on(self, case: Case, x: Tensor) -> Out:
@@ -90,7 +90,7 @@ class Exam(ABC):
                 raise Broken(describe(str(case), came, expected), cause or self.cause())
 
     def stock(self, sentence: str) -> str:
-        """Give the mistake that was found, else a usual cause, but not of a wrong value."""
+        """Return the mistake that was found, else a usual cause, but not of a wrong value."""
         return self.cause() or ("" if self.off else sentence)
 
     def cause(self) -> str:
@@ -126,7 +126,7 @@ class Exam(ABC):
 
 
 def same(came: Out, other: Out, allowed: float = VALUE) -> bool:
-    """Say whether two outcomes agree in all that came."""
+    """Return whether two outcomes agree in all that came."""
     pairs = [(came.stream, other.stream)]
     if came.second is not None:
         if other.second is None:
@@ -145,7 +145,7 @@ def close(came: Tensor, expected: Tensor, allowed: float = VALUE) -> bool:
 
 
 def describe(about: str, came: Tensor, expected: Tensor, what: str = "") -> str:
-    """Say which input, what came and what was expected, where they differ most."""
+    """Return which input, what came and what was expected, where they differ most."""
     where = largest_difference(came.detach(), expected.detach())
     return (
         f"on {about}{what}, at position {where} came {came[where].item():.6g}, "

@@ -30,7 +30,7 @@ class Forms:
 
     @property
     def settled(self) -> ModelConfig:
-        """Give the config, or the small one that stands for it."""
+        """Return the config, or the small one that stands for it."""
         return default_config(self.recipe) if self.config is None else self._named(self.config)
 
     def _named(self, config: ModelConfig) -> ModelConfig:
@@ -61,7 +61,7 @@ class Forms:
         return self._guess(len(required))
 
     def _guess(self, count: int) -> str:
-        """Tell a step from a wrapper by calling it, and from a whole block by counting."""
+        """Distinguish a step from a wrapper by calling it, and from a whole block by counting."""
         if count == 2:
             try:
                 made = self.given(lambda *a, **k: nn.Identity(), nn.Identity())
@@ -123,5 +123,5 @@ def exams(
 
 
 def takes_place(given: Callable[..., Any]) -> set[str]:
-    """Say which of depth, index … a callable takes."""
+    """Return which of depth, index … a callable takes."""
     return arguments(given) & (_PLACES | {"config", "alpha"})

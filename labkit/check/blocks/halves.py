@@ -172,13 +172,13 @@ INSIDE = {
 
 
 def is_first(recipe: str, index: int, depth: int) -> bool:
-    """Say whether a block, from 0, is one of the first that the recipe treats in another way."""
+    """Return whether a block, from 0, is one of the first that the recipe treats in another way."""
     count = FIRST.get(recipe, (0, None))[0]
     return index < (count if count >= 1 else math.floor(count * depth))
 
 
 def halves(recipe: str, index: int, depth: int, encoder: bool = False) -> tuple[Half, Half]:
-    """Give both steps of the block with that number, from 0, in a stack of `depth` blocks."""
+    """Return both steps of the block with that number, from 0, in a stack of `depth` blocks."""
     pair = FIRST[recipe][1] if is_first(recipe, index, depth) else HALVES[recipe]
     made = []
     for side, half in zip(SIDES, pair, strict=True):

@@ -157,7 +157,7 @@ def _mixed(i: Inside, w: Weights, x: Tensor, prev: Tensor | None) -> tuple[Tenso
 def attention(
     inside: Inside, w: Weights, x: Tensor, prev: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Give what attention writes, and its logits (batch, head, query, key) before the mask."""
+    """Return what attention writes, and its logits (batch, head, query, key) before the mask."""
     i, has = inside, inside.normed
     if x.shape[1] == 1 and not i.chain:  # the softmax of one logit is 1
         v = linear(x, w, "v").unflatten(-1, (-1, i.head_dim))
@@ -177,7 +177,7 @@ def attention(
 
 
 def feed_forward(inside: Inside, w: Weights, x: Tensor) -> Tensor:
-    """Give what the feed-forward writes."""
+    """Return what the feed-forward writes."""
     i, act = inside, ACTIVATIONS[inside.activation]
 
     def inner(t: Tensor, where: str) -> Tensor:

@@ -142,7 +142,7 @@ Sides = tuple[Half, Half]
 
 
 def _strange(pair: tuple[str, Sides], right: Sides) -> bool:
-    """Say whether a change needs a second norm where the right half has none."""
+    """Return whether a change needs a second norm where the right half has none."""
     return any(
         "M" in half.norms and "M" not in own.norms for half, own in zip(pair[1], right, strict=True)
     )
@@ -151,12 +151,12 @@ def _strange(pair: tuple[str, Sides], right: Sides) -> bool:
 def special_mistakes(
     right: Sides, recipe: str, sides: tuple[str, ...]
 ) -> Iterator[tuple[str, Sides]]:
-    """Give wrong pairs of halves whose mistake only this recipe can have."""
+    """Yield wrong pairs of halves whose mistake only this recipe can have."""
     return _single_sides(right, recipe, sides, (special,))
 
 
 def side_mistakes(right: Sides, recipe: str, sides: tuple[str, ...]) -> Iterator[tuple[str, Sides]]:
-    """Give wrong pairs of halves with what is wrong in them, the likeliest first."""
+    """Yield wrong pairs of halves with what is wrong in them, the likeliest first."""
     single = list(_single_sides(right, recipe, sides, (_singles, _others)))
     yield from (pair for pair in single if not _strange(pair, right))
     yield from (pair for pair in single if _strange(pair, right))
@@ -183,7 +183,7 @@ def _single_sides(
 
 
 def double_mistakes(right: Sides, sides: tuple[str, ...]) -> Iterator[tuple[str, Sides]]:
-    """Give pairs of halves with two mistakes."""
+    """Yield pairs of halves with two mistakes."""
     a, f = right
     if len(sides) == 2:
         firsts, seconds = list(_singles(a)), list(_singles(f))
@@ -198,7 +198,7 @@ def double_mistakes(right: Sides, sides: tuple[str, ...]) -> Iterator[tuple[str,
 
 
 def mistakes(right: Design, recipe: str, sides: tuple[str, ...]) -> Iterator[tuple[str, Design]]:
-    """Give wrong designs with what is wrong in them, the likeliest first."""
+    """Yield wrong designs with what is wrong in them, the likeliest first."""
     for find in (special_mistakes, side_mistakes):
         for sentence, pair in find(right.sides, recipe, sides):
             yield sentence, right.with_sides(*pair)

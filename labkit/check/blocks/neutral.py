@@ -42,7 +42,7 @@ def attribute(module: nn.Module, names: tuple[str, ...]) -> int | None:
 
 
 def default_config(recipe: str, **changes: object) -> ModelConfig:
-    """Give the small config that classes and functions are tried with."""
+    """Return the small config that classes and functions are tried with."""
     usual = {"dim": 16, "heads": 2, "hidden": 20, "depth": 6, "context": 16}
     return ModelConfig(**{"recipe": recipe, **usual, **changes})  # pyright: ignore[reportArgumentType]
 
@@ -146,7 +146,7 @@ def _heads(found: Found, config: ModelConfig, free: bool) -> dict[str, int]:
 
 
 def _places(module: nn.Module, recipe: str, config: ModelConfig, index: int | None) -> list[int]:
-    """Say which block of the stack it may be."""
+    """Return which block of the stack it may be."""
     if index is not None:
         return [index]
     hint = attribute(module, _INDEX)
@@ -161,7 +161,7 @@ def _places(module: nn.Module, recipe: str, config: ModelConfig, index: int | No
 
 
 def _eps(module: nn.Module, base: Design, config: ModelConfig) -> list[tuple[float, float]]:
-    """Give eps of the norms on the stream, and of those inside attention."""
+    """Return eps of the norms on the stream, and of those inside attention."""
     if config.norm_eps is not None:
         return [(config.norm_eps, config.norm_eps)]
     own = [
@@ -191,7 +191,7 @@ def _activations(module: nn.Module, base: Design, settled: bool) -> list[str]:
 
 
 def _scales(exam: "ModuleExam", base: Design) -> list[tuple[float, float]]:
-    """Give value / parameter of nGPT's s_qk and α: as its code stores them, or as they are."""
+    """Return value / parameter of nGPT's s_qk and α: as its code stores them, or as they are."""
     if not base.inside.sphere:
         return [(1.0, 1.0)]
     root = exam.found.dim**0.5

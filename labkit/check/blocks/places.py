@@ -76,7 +76,7 @@ def _knows_its_block(exam: Exam, forms: Forms, takes: set[str]) -> None:
 
 
 def _comparable(exam: Exam, forms: Forms, index: int, depth: int) -> bool:
-    """Say whether that block obeys the equation that the subject stands for."""
+    """Return whether that block obeys the equation that the subject stands for."""
     first = is_first(forms.recipe, index, depth)
     if index >= depth:
         return False

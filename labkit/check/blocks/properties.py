@@ -95,7 +95,7 @@ def _gradient(exam: Exam, wanted: Callable[[str], bool]) -> None:
 
 
 def gradient_x(exam: Exam) -> None:
-    """Hand back the gradient of x, and of whatever else comes in."""
+    """Return the gradient of x, and of whatever else comes in."""
     _gradient(exam, lambda slot: slot in ("x", *GIVEN))
 
 

@@ -62,7 +62,7 @@ _WORDS = {
 
 
 def _fits(unit: Unit, slot: str, order: float) -> float:
-    """Say how well a name fits a slot; `order` is how far apart they stand in their lists."""
+    """Return how well a name fits a slot; `order` is how far apart they stand in their lists."""
     name, score = unit.name.lower(), -0.3 * order
     side, _, letter = slot.rpartition(".")
     if side:
@@ -81,7 +81,7 @@ def _fits(unit: Unit, slot: str, order: float) -> float:
 def _assignments(
     slots: list[str], units: list[Unit], ranks: dict[str, int]
 ) -> list[dict[str, Unit | None]]:
-    """Give units of one size to slots of that size, the likeliest way first."""
+    """Return units of one size to slots of that size, the likeliest way first."""
     if not slots:
         return [{}]
     places: list[int | None] = [*range(len(units)), *[None] * (len(slots) - len(units))]

@@ -39,7 +39,7 @@ def slopes(
     draw: torch.Generator,
     causal: bool,
 ) -> dict[str, Tensor]:
-    """Give the gradients by x, by what else the case holds, and by what is inside."""
+    """Return the gradients by x, by what else the case holds, and by what is inside."""
     given = {"x": case.x}
     given |= {n: t for n in GIVEN if (t := getattr(case, n, None)) is not None and t.numel()}
     leaves = {name: t.clone().requires_grad_(True) for name, t in given.items()}

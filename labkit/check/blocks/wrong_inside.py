@@ -16,7 +16,7 @@ _MASKS = {
 
 
 def inside_mistakes(right: Design) -> Iterator[tuple[str, Design]]:
-    """Give designs that differ inside attention or feed-forward."""
+    """Yield designs that differ inside attention or feed-forward."""
     if any(half.norms for half in right.sides):
         for merged in ("N", "M", "all"):
             told = "one norm serves two places; each place has a norm with a gain of its own"

@@ -7,7 +7,7 @@ from labkit.check.blocks.halves import Half
 
 
 def number_mistakes(right: Half, recipe: str) -> Iterator[tuple[str, str, Half]]:
-    """Give halves whose constant is another one, with how it came about."""
+    """Yield halves whose constant is another one, with how it came about."""
     if right.gain != "α":
         return
     for key, value, sentence in _alphas(right.alpha, recipe):

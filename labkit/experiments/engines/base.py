@@ -86,7 +86,7 @@ def make_engine(
 
 
 def check_engine(name: str | None = None, address: str | None = None) -> str:
-    """Say which engine is meant; ValueError where there is none, or none with an address."""
+    """Return which engine is meant; ValueError where there is none, or none with an address."""
     name = name or os.environ.get("LABKIT_ENGINE") or "processes"
     if name not in ENGINES:
         raise ValueError(explain_unknown("engine", name, ENGINES))
@@ -99,5 +99,5 @@ def check_engine(name: str | None = None, address: str | None = None) -> str:
 
 
 def disk_full(error: BaseException) -> bool:
-    """Tell whether an error says that there is no space left to write to."""
+    """Return whether an error says that there is no space left to write to."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -21,7 +21,7 @@ TICK = 0.25  # seconds between two looks at a run
 
 
 def run_timeout(asked: float | None = None) -> float:
-    """Say how many seconds a run may take: those asked for, else LABKIT_RUN_TIMEOUT's."""
+    """Return how many seconds a run may take: those asked for, else LABKIT_RUN_TIMEOUT's."""
     text = str(asked) if asked is not None else os.environ.get("LABKIT_RUN_TIMEOUT") or TIMEOUT
     with contextlib.suppress(ValueError):
         if 0 < (seconds := float(text)) < math.inf:
@@ -32,7 +32,7 @@ def run_timeout(asked: float | None = None) -> float:
 
 
 def run_memory() -> int | None:
-    """Say how many bytes a run may hold; None where nobody said so."""
+    """Return how many bytes a run may hold; None where nobody said so."""
     asked = os.environ.get("LABKIT_RUN_MEMORY")
     return parse_bytes(asked) if asked else None
 

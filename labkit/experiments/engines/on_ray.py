@@ -188,7 +188,7 @@ def count_fitting_tasks(nodes: list[dict[str, float]], needs: dict[str, float]) 
 
 
 def say_resources(resources: dict[str, float]) -> str:
-    """Say what a node has, or a run needs."""
+    """Return what a node has, or a run needs."""
     parts = [f"{resources[kind]:g} {kind}" for kind in ("CPU", "GPU") if resources.get(kind)]
     if memory := resources.get("memory"):
         parts.append(f"{in_words(memory)} of memory")

@@ -79,7 +79,7 @@ class Processes(Places):
             raise
 
     def _get_worker(self, place: int) -> ProcessPoolExecutor:
-        """Give the worker of a place, once it answers."""
+        """Return the worker of a place, once it answers."""
         begins = {"initializer": initialize_worker, "initargs": (os.getpid(), self.store.device)}
         try:
             if place not in self._workers:
@@ -116,7 +116,7 @@ class Processes(Places):
 
 
 def part_of_gpu(workers: int) -> float | None:
-    """Say which part of a GPU is for each of the processes on it, and for this one over them."""
+    """Return which part of a GPU is for each of the processes on it, and for this one over them."""
     spread = 1 if "CUDA_VISIBLE_DEVICES" in os.environ else max(1, torch.cuda.device_count())
     return divide_fraction(math.ceil(workers / spread))
 

@@ -41,7 +41,7 @@ FIRST_VALUES = {
 
 
 def describe_structure(config: Any) -> Any:
-    """Give what must be equal for two runs (or two configs) to train together."""
+    """Return what must be equal for two runs (or two configs) to train together."""
     if not is_dataclass(config):
         return config
     free = NUMBERS.get(type(config), ())
@@ -69,7 +69,7 @@ def refuse_differences(models: Sequence[nn.Module]) -> None:
 
 
 def _describe_model(model: nn.Module) -> dict[str, Any]:
-    """Say of each module what decides how it computes: class, plain values, shapes."""
+    """List for each module what decides how it computes: class, plain values, shapes."""
     facts: dict[str, Any] = {}
     for name, module in model.named_modules():
         path = name + "." if name else ""

@@ -35,7 +35,7 @@ SHARE = 0.2
 
 
 def asked_for(device: str = CPU, replicates: int | None = None) -> int:
-    """Say how many runs may train together: as asked, else LABKIT_REPLICATES, else by device.
+    """Return how many runs may train together: as asked, else LABKIT_REPLICATES, else by device.
 
     1 on a CPU, where it gains little; `ON_A_GPU` on a GPU, where small models wait for launches.
     """
@@ -98,13 +98,13 @@ def estimate_need(run: Run) -> Need:
 
 
 def count_fitting_runs(run: Run, device: str = CPU) -> int:
-    """Say how many runs like this one fit into the memory that is free; 1 if they cannot join."""
+    """Return how many runs like this fit into the memory that is free; 1 if they cannot join."""
     asked = estimate_need(run)
     return 1 if asked.reason else max(1, int(count_free_bytes(device) // max(1, asked.each)))
 
 
 def count_free_bytes(device: str = CPU) -> float:
-    """Give the bytes that one task may take: a share of what is free; 0 on a GPU not seen here.
+    """Return the bytes that one task may take: a share of what is free; 0 on a GPU not seen here.
 
     Of a GPU that others use too, LABKIT_GPU_FRACTION says what may be ours.
     """

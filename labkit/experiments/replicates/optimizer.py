@@ -24,7 +24,7 @@ TOGETHER = ("adamw", "sgd")
 
 
 def explain_refusal(config: TrainConfig) -> str:
-    """Say why runs trained like this cannot train together; empty where they can."""
+    """Return why runs trained like this cannot train together; empty where they can."""
     if config.optimizer not in TOGETHER:
         return f"{config.optimizer} is not among the batched optimizers"
     return "" if config.matmul == "default" else f"{config.matmul} multiplies for one model"

@@ -101,7 +101,7 @@ class Step(Steps):
         self._buffers.put_back(self.alive)
 
     def list_losses(self) -> list[list[float]]:
-        """Give every row's losses, those after it stopped among them; waits for the GPU."""
+        """Return every row's losses, those after it stopped among them; waits for the GPU."""
         return self.past.T.tolist()
 
     def _stack_batches(
@@ -146,7 +146,7 @@ def _list_parts(batch: Batch) -> tuple[Tensor | None, ...]:
 
 
 def _describe_layout(batch: Batch) -> tuple[Any, ...]:
-    """Say what a batch is made of: a tuple or not, and the shape and dtype of every part."""
+    """Return what a batch is made of: a tuple or not, and the shape and dtype of every part."""
     held = (
         None if part is None else (tuple(part.shape), part.dtype) for part in _list_parts(batch)
     )
@@ -195,7 +195,7 @@ class Captured:
         return None
 
     def __str__(self) -> str:
-        """Say what became of the graph."""
+        """Return what became of the graph."""
         if self.graph is not None:
             return "captured"
         return self.reason or f"not captured: {self.calls} calls, and {WARM} come before"
@@ -229,5 +229,5 @@ class Recorded(Steps):
         self.compute_gradients, self.update_models = self.graphs
 
     def __str__(self) -> str:
-        """Say what became of the graphs: of the one that failed, if one did."""
+        """Return what became of the graphs: of the one that failed, if one did."""
         return str(next((one for one in self.graphs if one.graph is None), self.graphs[0]))

@@ -172,7 +172,7 @@ class Range:
         return found
 
     def damage(self) -> list[str]:
-        """Say what is not as it was outside of all workers."""
+        """Return what is not as it was outside of all workers."""
         files = sorted(each.name for each in self.outside.iterdir())
         seen = self.key.stat()
         wrong = [] if files == ["key.txt", "secret.py", "socket"] else [f"files {files}"]

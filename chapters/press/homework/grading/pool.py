@@ -31,7 +31,7 @@ class Lost(Exception):
 def run(
     tasks: list[Task], opener: Opener, settings: dict[str, Any], jobs: int, seconds: float
 ) -> Iterator[tuple[Task, Answered | None, str]]:
-    """Give each task with its answer as it comes, or None and why there is none.
+    """Yield each task with its answer as it comes, or None and why there is none.
 
     One task has `seconds`; an examiner that takes longer is killed. Lost when none can begin.
     """

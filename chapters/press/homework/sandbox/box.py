@@ -93,7 +93,7 @@ class Sandbox:
             self._stop()
 
     def worker(self, program: str, probes: str = "", limits: Limits | None = None) -> Worker:
-        """Give a fresh confined process for these definitions; a context manager.
+        """Return a fresh confined process for these definitions; a context manager.
 
         `limits` are those of the sandbox unless this worker has its own.
         """
@@ -150,7 +150,7 @@ class Sandbox:
         self._orders = self._zygote = None
 
     def _order(self, message: dict[str, Any], *descriptors: int) -> dict[str, Any]:
-        """Give an order; a zygote that is gone is started again, once, for a fork."""
+        """Return an order; a zygote that is gone is started again, once, for a fork."""
         if os.getpid() != self._owner:
             raise RuntimeError("a sandbox belongs to the process that made it: make one in each")
         with self._lock:

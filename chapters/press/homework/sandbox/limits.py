@@ -32,7 +32,7 @@ class Limits:
             bytes_of(name, getattr(self, name))
 
     def bytes(self, name: str) -> int:
-        """Give one of the sizes as a number of bytes."""
+        """Return one of the sizes as a number of bytes."""
         return bytes_of(name, getattr(self, name))
 
 

@@ -31,7 +31,7 @@ class Unavailable(ValueError):
 
 
 def available() -> dict[str, str]:
-    """Say for each mode "" where it works here, else what it lacks."""
+    """Return for each mode "" where it works here, else what it lacks."""
     return {mode: "; ".join(_lacking(mode)) for mode in MODES}
 
 

@@ -108,7 +108,7 @@ def located(packages: tuple[str, ...]) -> dict[str, str]:
 
 
 def paths(packages: tuple[str, ...]) -> dict[str, object]:
-    """Give a worker's view of the file system, as `inside.confine` reads it.
+    """Return a worker's view of the file system, as `inside.confine` reads it.
 
     whole: read all of it; stdlib and files: the standard library, and what lies in it; listed:
     folders of which the names may be read, and no more; masked: folders that full mode empties

@@ -65,7 +65,7 @@ def find_only(found: dict[str, str], sites: list[str], shown: Iterable[str]) -> 
 
 
 def guarded(allowed: Iterable[str]) -> dict[str, Any]:
-    """Give builtins whose import statement knows what is allowed.
+    """Return builtins whose import statement knows what is allowed.
 
     This is a clear message for an honest submission, not a wall: what cannot be read is the wall.
     """

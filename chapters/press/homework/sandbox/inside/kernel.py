@@ -135,7 +135,7 @@ _NET, _SCOPES = 0b11, 0b11  # bind and connect; abstract sockets and signals
 
 
 def landlock_version() -> int:
-    """Give the kernel's Landlock version, 0 where it has none."""
+    """Return the kernel's Landlock version, 0 where it has none."""
     try:
         return _call("syscall", ctypes.c_long(_RULESET), None, ctypes.c_size_t(0), 1)
     except OSError:

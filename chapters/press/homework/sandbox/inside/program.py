@@ -112,7 +112,7 @@ class Program:
         return {key: each for key, each in self.names.items() if not key.startswith("__")}
 
     def failure_of(self, error: BaseException) -> dict[str, str]:
-        """Say in two words of the wire what went wrong."""
+        """Describe in two words of the wire what went wrong."""
         if isinstance(error, Missing):
             return {"failure": "missing", "detail": str(error)}
         if isinstance(error, Broken):
