@@ -240,7 +240,7 @@ def with_parameters(module: nn.Module, p: P) -> nn.Module:
 
 
 def close(
-    came: Tensor,
+    actual: Tensor,
     expected: Tensor,
     dtype: torch.dtype,
     magnified: float = 1.0,
@@ -252,13 +252,13 @@ def close(
     survive; they are magnified by |mean| / deviation where the mean is far away. The result is
     rounded once to its dtype, by some norms twice.
     """
-    came, expected = came.detach(), expected.detach()
+    actual, expected = actual.detach(), expected.detach()
     computed = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
     size = max(1.0, float(expected.abs().max()))
     torch.testing.assert_close(
-        came.double(),
+        actual.double(),
         expected,
         rtol=0.6 * roundings * torch.finfo(dtype).eps,
         atol=16 * computed * magnified * size,
     )
-    assert came.dtype == dtype
+    assert actual.dtype == dtype

@@ -36,9 +36,9 @@ def test_gradients_of_function_and_module_are_the_formulas(case, shape, dtype, o
     calls = [(lambda x: case.call(x, p, 1e-5), leaves)]
     calls += [(module, own)] if case.exact_gradient else []
     for call, its in calls:
-        for came, wanted in zip(gradients(call, x, its, top), expected, strict=True):
+        for actual, wanted in zip(gradients(call, x, its, top), expected, strict=True):
             size = max(1.0, float(wanted.abs().max()))
-            torch.testing.assert_close(came, wanted.to(dtype), rtol=0, atol=room * size)
+            torch.testing.assert_close(actual, wanted.to(dtype), rtol=0, atol=room * size)
 
 
 @over_norms
@@ -82,10 +82,10 @@ def test_a_native_module_takes_any_upstream_gradient(norm, top):
     p = case.draw(torch.float32)
     module = with_parameters(case.module(1e-5), p)
     upstream = torch.ones(()).expand(6, DIM) if top == "sum" else torch.randn(DIM, 6).T
-    (came,) = torch.autograd.grad(module(x), x, upstream)
+    (actual,) = torch.autograd.grad(module(x), x, upstream)
     (wanted,) = torch.autograd.grad(case.call(x, p, 1e-5), x, upstream)
     # the same sums in another order
-    torch.testing.assert_close(came, wanted, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(actual, wanted, rtol=1e-5, atol=1e-5)
 
 
 @over_norms

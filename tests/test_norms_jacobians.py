@@ -19,9 +19,9 @@ def vector() -> tuple[Tensor, Tensor, Tensor]:
     return x, torch.eye(DIM, dtype=torch.float64), torch.ones_like(x)
 
 
-def same(came: Tensor, wanted: Tensor) -> None:
+def same(actual: Tensor, wanted: Tensor) -> None:
     # float64 throughout, matrices of entries about 1
-    torch.testing.assert_close(came, wanted, rtol=0, atol=1e-12)
+    torch.testing.assert_close(actual, wanted, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-5, 0.3])
@@ -29,12 +29,12 @@ def test_jacobian_of_layer_norm(eps):
     x, eye, one = vector()
     r = (x.var(correction=0) + eps).sqrt()
     hat = (x - x.mean()) / r
-    came = jacobian("layer", x, eps)
-    same(came, (eye - one.outer(one) / DIM - hat.outer(hat) / DIM) / r)
+    actual = jacobian("layer", x, eps)
+    same(actual, (eye - one.outer(one) / DIM - hat.outer(hat) / DIM) / r)
     along = (eps / (x.var(correction=0) + eps)) / r
-    same(came @ hat, along * hat)
+    same(actual @ hat, along * hat)
     if eps == 0:
-        singular = torch.linalg.svdvals(came)
+        singular = torch.linalg.svdvals(actual)
         torch.testing.assert_close(singular[:-2], (1 / r).expand(DIM - 2), rtol=1e-9, atol=0)
         assert singular[-2:].max() < 1e-12
 
@@ -53,10 +53,10 @@ def test_jacobian_of_the_annotated_layer_norm(eps):
 def test_jacobian_of_rms_norm(norm, eps):
     x, eye, _ = vector()
     r = (x.square().mean() + eps).sqrt()
-    came = jacobian(norm, x, eps)
-    same(came, (eye - (x / r).outer(x / r) / DIM) / r)
+    actual = jacobian(norm, x, eps)
+    same(actual, (eye - (x / r).outer(x / r) / DIM) / r)
     if eps == 0:
-        assert int((torch.linalg.svdvals(came) > 1e-9).sum()) == DIM - 1
+        assert int((torch.linalg.svdvals(actual) > 1e-9).sum()) == DIM - 1
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-8, 0.3])
@@ -73,11 +73,11 @@ def test_jacobian_of_partial_rms_norm_projects_along_x_as_the_first_features_see
     first = x.clone()
     first[4:] = 0
     r = (first.square().sum() / 4 + eps).sqrt()
-    came = jacobian("partial-rms", x, eps)
-    same(came, (eye - x.outer(first) / (4 * r**2)) / r)
+    actual = jacobian("partial-rms", x, eps)
+    same(actual, (eye - x.outer(first) / (4 * r**2)) / r)
     if eps == 0:  # scale-blind: its null space is x itself, though it is not symmetric
-        assert (came @ x).abs().max() < 1e-12
-        assert (came - came.T).abs().max() > 1e-3
+        assert (actual @ x).abs().max() < 1e-12
+        assert (actual - actual.T).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("g", [1.0, 2.5])
@@ -88,24 +88,24 @@ def test_jacobian_of_a_fixed_length(norm, g):
     same(jacobian(norm, x, 1e-5, weight=torch.tensor([g])), wanted)
     # Below the floor it is a plain multiple.
     short = 1e-7 * x / x.norm()
-    came = jacobian(norm, short, 1e-5, weight=torch.tensor([g]))
-    torch.testing.assert_close(came, g / 1e-5 * eye, rtol=1e-12, atol=0)
+    actual = jacobian(norm, short, 1e-5, weight=torch.tensor([g]))
+    torch.testing.assert_close(actual, g / 1e-5 * eye, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-5, 0.3])
 def test_jacobian_of_batch_norm_exchanges_batch_and_features(eps):
     x = torch.randn(9, 2, dtype=torch.float64)
-    came = jacobian("batch", x, eps)
-    assert came[:, 0, :, 1].abs().max() == 0 and came[:, 1, :, 0].abs().max() == 0
-    same(came[:, 0, :, 0], jacobian("layer", x[:, 0], eps))
+    actual = jacobian("batch", x, eps)
+    assert actual[:, 0, :, 1].abs().max() == 0 and actual[:, 1, :, 0].abs().max() == 0
+    same(actual[:, 0, :, 0], jacobian("layer", x[:, 0], eps))
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-5, 0.3])
 def test_jacobian_of_power_norm_is_that_of_rms_norm_over_tokens(eps):
     x = torch.randn(9, 2, dtype=torch.float64)
-    came = jacobian("power", x, eps)
-    assert came[:, 0, :, 1].abs().max() == 0 and came[:, 1, :, 0].abs().max() == 0
-    same(came[:, 0, :, 0], jacobian("rms", x[:, 0], eps))
+    actual = jacobian("power", x, eps)
+    assert actual[:, 0, :, 1].abs().max() == 0 and actual[:, 1, :, 0].abs().max() == 0
+    same(actual[:, 0, :, 0], jacobian("rms", x[:, 0], eps))
 
 
 @pytest.mark.parametrize("alpha", [0.5, 1.3])
@@ -116,8 +116,8 @@ def test_jacobian_of_the_functions_without_statistics_is_diagonal(alpha):
     sech = 1 / torch.cosh(alpha * x)
     same(jacobian("dyt", x, 0.0, **p), torch.diag(weight * alpha * sech**2))
     bell = 2 / math.pi**0.5 * torch.exp(-((alpha * x + shift) ** 2))
-    came = jacobian("derf", x, 0.0, **p, shift=torch.tensor([shift], dtype=torch.float64))
-    same(came, torch.diag(weight * alpha * bell))
+    actual = jacobian("derf", x, 0.0, **p, shift=torch.tensor([shift], dtype=torch.float64))
+    same(actual, torch.diag(weight * alpha * bell))
     slope = p["alpha"].clone().requires_grad_()
     norms.dynamic_tanh(x, slope, weight).sum().backward()
     same(slope.grad, (weight * x * sech**2).sum().view(1))

@@ -93,8 +93,8 @@ def test_seven_training_calls_are_the_authors_algorithm(warmup, decays, masked, 
         y.backward(torch.from_numpy(dy).to(dtype))
         flat = [a.reshape(20, DIM) for a in (x, dy)]
         wanted = reference.train(flat[0], mask.flatten().numpy(), flat[1])
-        came = [y.view(20, DIM), leaf.grad.view(20, DIM), layer.weight.grad, layer.bias.grad]
-        for ours, theirs in zip(came, wanted, strict=True):
+        actual = [y.view(20, DIM), leaf.grad.view(20, DIM), layer.weight.grad, layer.bias.grad]
+        for ours, theirs in zip(actual, wanted, strict=True):
             torch.testing.assert_close(ours.detach().double(), torch.from_numpy(theirs), **close)
         for buffer, value in ((layer.running_square, reference.phi), (layer.error, reference.e)):
             torch.testing.assert_close(buffer.double(), torch.from_numpy(value), **close)

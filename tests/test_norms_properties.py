@@ -59,7 +59,7 @@ def felt(case: Case, x: Tensor, p, eps: float, module: bool) -> Tensor:
     return max((truth(case, m, p, eps, module=module) - still).abs().max() / h for m in moves)
 
 
-def within(came: Tensor, case: Case, x: Tensor, p, eps: float, module: bool, room: float) -> bool:
+def within(actual: Tensor, case: Case, x: Tensor, p, eps: float, module: bool, room: float) -> bool:
     expected = truth(case, x, p, eps, module=module)
     computed = torch.finfo(torch.promote_types(x.dtype, torch.float32)).eps
     # One rounding of the result (two for some), what roundings of x and its mean may do, and of
@@ -67,7 +67,7 @@ def within(came: Tensor, case: Case, x: Tensor, p, eps: float, module: bool, roo
     rounding = 0.6 * case.roundings * torch.finfo(x.dtype).eps * expected.abs()
     size = expected.abs().max() + felt(case, x, p, eps, module)
     allowed = rounding + room * computed * size + 2e-7 * (x.dtype == torch.float16)
-    return bool(((came.double() - expected).abs() <= allowed).all())
+    return bool(((actual.double() - expected).abs() <= allowed).all())
 
 
 @over_norms
@@ -110,11 +110,11 @@ def test_the_gradient_is_the_formulas_on_any_input(case):
         eps = max(eps, 1e-6)  # curvature grows as 1/eps, and with it what float64 leaves
         leaf, twin = x.clone().requires_grad_(), x.clone().requires_grad_()
         top = torch.randn_like(x)
-        (came,) = torch.autograd.grad(case.call(leaf, p, eps), leaf, top)
+        (actual,) = torch.autograd.grad(case.call(leaf, p, eps), leaf, top)
         (wanted,) = torch.autograd.grad(truth(case, twin, p, eps), twin, top)
         # float64, differences of numbers that share most of their digits
         size = float(top.abs().max()) * case.slope(eps) if case.has_eps else 10.0
-        torch.testing.assert_close(came, wanted, rtol=1e-7, atol=1e-11 * max(1.0, size))
+        torch.testing.assert_close(actual, wanted, rtol=1e-7, atol=1e-11 * max(1.0, size))
 
     holds()
 

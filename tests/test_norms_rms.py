@@ -133,8 +133,8 @@ def test_the_modules_take_the_fast_way_in_float32(kind, few, monkeypatch):
     own = torch.autograd.grad(module(x), [x, module.weight], top)
     p = {"weight": module.weight}
     wanted = torch.autograd.grad(case.call(x, p, 1e-6), [x, module.weight], top)
-    for came, expected in zip(own, wanted, strict=True):
-        torch.testing.assert_close(came, expected, rtol=1e-5, atol=1e-5)  # another order of sums
+    for actual, expected in zip(own, wanted, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)  # another order of sums
 
 
 def test_gemmas_weight_starts_at_0_and_means_its_distance_from_1():

@@ -68,8 +68,8 @@ def test_it_is_what_attention_projects(text, how, turning):
     x = torch.randn(2, TIME, HEADS * WIDTH, dtype=torch.float64)
     angles = rotary_angles(TIME, WIDTH) if turning else None
     q, k, _ = attention.project(x, Context(angles=angles))
-    came = qk_norm_rope(*projected(attention, x), *weights, angles, **how)
-    for one, other in zip(came, (q, k), strict=True):
+    actual = qk_norm_rope(*projected(attention, x), *weights, angles, **how)
+    for one, other in zip(actual, (q, k), strict=True):
         torch.testing.assert_close(one.transpose(1, 2), other)
 
 
@@ -82,8 +82,8 @@ def test_it_is_what_ngpt_projects():
     q, k, _ = attention.project(x, Context(angles=angles))
     own = attention.s_qk().view(HEADS, WIDTH)
     how = {"norm": "l2", "eps": 0.0, "after_rope": True}
-    came = qk_norm_rope(*projected(attention, x), WIDTH * own, own, angles, **how)
-    for one, other in zip(came, (q, k), strict=True):
+    actual = qk_norm_rope(*projected(attention, x), WIDTH * own, own, angles, **how)
+    for one, other in zip(actual, (q, k), strict=True):
         torch.testing.assert_close(one.transpose(1, 2), other)
 
 
@@ -157,9 +157,9 @@ def test_it_rounds_once(dtype, norm, after):
     weights = gains(True, torch.float32)
     angles = rotary_angles(TIME, WIDTH)
     how = {"norm": norm, "after_rope": after, "scale": 1.2}
-    came = qk_norm_rope(q, k, *weights, angles, **how)
+    actual = qk_norm_rope(q, k, *weights, angles, **how)
     wide = qk_norm_rope(q.float(), k.float(), *weights, angles, **how)
-    for one, other in zip(came, wide, strict=True):
+    for one, other in zip(actual, wide, strict=True):
         assert one.dtype == dtype and torch.equal(one, other.to(dtype))
 
 

@@ -51,8 +51,8 @@ def test_deep_norm_is_the_step_of_that_name():
     step = DeepNorm(lambda: torch.nn.LayerNorm(10), torch.nn.Linear(10, 10), Place(decoder=6))
     alpha = deepnorm_constants("decoder", 0, 6).alpha
     expected = step.step(x, step.sublayer, step.norm)
-    came = deep_norm(x, step.sublayer(x), alpha, step.norm.weight, step.norm.bias)
-    torch.testing.assert_close(came, expected, rtol=1e-5, atol=1e-6)  # sums in another order
+    actual = deep_norm(x, step.sublayer(x), alpha, step.norm.weight, step.norm.bias)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)  # sums in another order
 
 
 @pytest.mark.parametrize("round_sum", [True, False])

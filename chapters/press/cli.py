@@ -65,8 +65,8 @@ def _explain(error: TyperException) -> str:
     """Describe in one line what the rule is, what came, and where what exists is listed."""
     message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     errors = getattr(error.__cause__, "errors", None)  # of pydantic, which tells the rule alone
-    if errors and repr(came := errors()[0]["input"]) not in message:
-        message += f", got {came!r}"
+    if errors and repr(actual := errors()[0]["input"]) not in message:
+        message += f", got {actual!r}"
     context = getattr(error, "ctx", None)
     if context is None:
         return message

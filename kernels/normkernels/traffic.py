@@ -106,9 +106,9 @@ def _sum(moved: dict[str, int]) -> int:
     return sum(moved.values())
 
 
-def _error(came: torch.Tensor, wanted: torch.Tensor) -> float:
+def _error(actual: torch.Tensor, wanted: torch.Tensor) -> float:
     """Return the largest error, as a share of the tensor's largest value."""
-    return float(f"{((came.double() - wanted).abs().max() / wanted.abs().max()).item():.3g}")
+    return float(f"{((actual.double() - wanted).abs().max() / wanted.abs().max()).item():.3g}")
 
 
 def main(*settings: str) -> Iterator[dict[str, Any]]:

@@ -56,14 +56,14 @@ def _fault(yours: Any, truth: Any, rtol: float) -> str:
         return "" if bool(yours) == truth else "not this one"
     if callable(yours) or isinstance(yours, str | Mapping):
         return f"a number is wanted, got {type(yours).__name__}"
-    came, wanted = _array(yours), _array(truth)
-    if came.shape != wanted.shape and not came.size == wanted.size == 1:
-        return f"an answer of shape {wanted.shape} is wanted, got {came.shape}"
-    came = came.reshape(wanted.shape)
+    actual, wanted = _array(yours), _array(truth)
+    if actual.shape != wanted.shape and not actual.size == wanted.size == 1:
+        return f"an answer of shape {wanted.shape} is wanted, got {actual.shape}"
+    actual = actual.reshape(wanted.shape)
     finite = np.abs(wanted[np.isfinite(wanted)])
     largest = float(finite.max()) if finite.size else 0.0
     allowed = rtol * (largest if largest > 0 else 1.0)
-    close = np.isclose(came, wanted, rtol=0.0, atol=allowed, equal_nan=True)
+    close = np.isclose(actual, wanted, rtol=0.0, atol=allowed, equal_nan=True)
     if close.all():
         return ""
     return (

@@ -60,10 +60,10 @@ def kept_as_buffers(exam: Exam) -> None:
                 "a plain tensor where register_buffer(…) is wanted",
             )
         if isinstance(exam.subject, Module) and exam.subject.is_class and (own != start).any():
-            came = own.flatten()[0].item()
+            actual = own.flatten()[0].item()
             raise Broken(
-                f"the running {kind} of a new module is {came:g}, expected {start:g}",
-                f"the running {kind} starts at {came:g}; it starts at {start:g}",
+                f"the running {kind} of a new module is {actual:g}, expected {start:g}",
+                f"the running {kind} starts at {actual:g}; it starts at {start:g}",
             )
 
 

@@ -45,22 +45,22 @@ def same_layout_copy(x: Tensor) -> Tensor:
     return copy.set_(x.untyped_storage().clone(), x.storage_offset(), x.size(), x.stride())
 
 
-def describe(case: Case, came: Tensor, expected: Tensor, what: str = "") -> str:
+def describe(case: Case, actual: Tensor, expected: Tensor, what: str = "") -> str:
     """Return which input, what came and what was expected, at the entry that is furthest off."""
-    where = largest_difference(came.detach(), expected.detach())
+    where = largest_difference(actual.detach(), expected.detach())
     place = f"position {where}" if where else "the only position"
     return (
-        f"on {case}{what}, at {place} came {came[where].item():.6g}, "
+        f"on {case}{what}, at {place} came {actual[where].item():.6g}, "
         f"expected {expected[where].item():.6g}"
     )
 
 
-def largest_difference(came: Tensor, expected: Tensor) -> tuple[int, ...]:
+def largest_difference(actual: Tensor, expected: Tensor) -> tuple[int, ...]:
     """Find the position of the worst entry; a NaN is worse than any number."""
-    gap = (came.double() - expected.double()).abs().nan_to_num(nan=float("inf"))
+    gap = (actual.double() - expected.double()).abs().nan_to_num(nan=float("inf"))
     flat = int(gap.argmax())
     position = []
-    for size in reversed(came.shape):
+    for size in reversed(actual.shape):
         position.append(flat % size)
         flat //= size
     return tuple(reversed(position))

@@ -48,9 +48,9 @@ def without_autograd(exam: Exam) -> None:
             some = cases if off is torch.no_grad else cases[:3]
             told = [replace(case, about=f"{case.about}, {about}{mode}") for case in some]
             with off():
-                came = [exam.run(case, training=training).clone() for case in told]
+                actual = [exam.run(case, training=training).clone() for case in told]
             said = f"the value is another one {about}{mode}"
-            exam.judge(told, [y.detach() for y in came], 1e-4, 1e-4, said)
+            exam.judge(told, [y.detach() for y in actual], 1e-4, 1e-4, said)
 
 
 def constant_gradient(exam: Exam) -> None:

@@ -99,19 +99,19 @@ class Exam(Inputs):
     def judge(
         self,
         cases: Sequence[Case],
-        came: Sequence[Tensor],
+        actual: Sequence[Tensor],
         rtol: float,
         atol: float,
         cause: str = "",
     ) -> None:
         """Compare outcomes with the formula; `cause` is said where no known mistake fits."""
-        for case, y in zip(cases, came, strict=True):
+        for case, y in zip(cases, actual, strict=True):
             expected = self.truth(case)
             if self.close(case, y, expected, rtol, atol):
                 continue
             order = [
                 (case, y),
-                *((c, t) for c, t in zip(cases, came, strict=True) if c is not case),
+                *((c, t) for c, t in zip(cases, actual, strict=True) if c is not case),
             ]
             rooms = [self._room(c, rtol, atol) for c, _ in order]
 

@@ -28,7 +28,7 @@ def gradient_of(role: str) -> Callable[[Exam], None]:
         cases = _cases(exam, draw, ("x",) if role == "x" else exam.learned)
         tops = [_noncontiguous_like(case.x, draw) for case in cases]
         kept = exam.gradients if role != "x" else {}
-        chosen, came = [], []
+        chosen, actual = [], []
         for i, (case, top) in enumerate(zip(cases, tops, strict=True)):
             roles = ("x",) if role == "x" else tuple(r for r in exam.learned if r in case.given)
             # torch's own group norm raises on the gradient of a shift without a gain.
@@ -36,13 +36,13 @@ def gradient_of(role: str) -> Callable[[Exam], None]:
                 continue
             try:
                 kept[i] = kept[i] if i in kept else _gradients(exam, case, top, roles)
-                came.append(_arrived(exam, case, kept[i][role], role))
+                actual.append(_arrived(exam, case, kept[i][role], role))
             except Broken as broken:
                 ignored = role != "x" and next((s for s, _ in exam.found if "ignored" in s), "")
                 broken.cause = ignored or broken.cause
                 raise
             chosen.append(i)
-        _judge(exam, [cases[i] for i in chosen], [tops[i] for i in chosen], came, role)
+        _judge(exam, [cases[i] for i in chosen], [tops[i] for i in chosen], actual, role)
 
     name = role if role == "x" else "a parameter"
     gradient.__doc__ = f"Give the formula's gradient with respect to {name}."
@@ -143,9 +143,9 @@ def gradient_close(case: Case, grad: Tensor, expected: Tensor) -> bool:
 
 
 def _judge(
-    exam: Exam, cases: list[Case], tops: list[Tensor], came: list[Tensor], role: str
+    exam: Exam, cases: list[Case], tops: list[Tensor], actual: list[Tensor], role: str
 ) -> None:
-    triples = list(zip(cases, tops, came, strict=True))
+    triples = list(zip(cases, tops, actual, strict=True))
     if role != "x" and not exam.spec.learned[role].each:
         # A sum over all of x: in half precision its terms' roundings may outweigh it.
         triples = [t for t in triples if t[0].x.dtype not in (torch.bfloat16, torch.float16)]

@@ -199,8 +199,8 @@ def _views(make: Callable[[int], nn.Module], generator: torch.Generator) -> str:
 
 def _formula(formula: Formula, make: Callable[[int], nn.Module], generator: torch.Generator) -> str:
     x = _rows(generator, 5, DIM, dtype=torch.float64)
-    came, wanted = make(DIM).double()(x), formula(x)
-    off = ((came - wanted).abs() / wanted.abs().max()).max().item()
+    actual, wanted = make(DIM).double()(x), formula(x)
+    off = ((actual - wanted).abs() / wanted.abs().max()).max().item()
     return "" if off < 1e-9 else f"the formula gives something else, by {off:.2g} of its largest"
 
 

@@ -21,7 +21,7 @@ class Call(NamedTuple):
 
     case: Case
     top: Tensor
-    came: tuple[Tensor, ...]
+    actual: tuple[Tensor, ...]
 
 
 _NAMES = ("the result", "gradient of x", "gradient of the gain", "gradient of the shift", "φ")
@@ -125,8 +125,8 @@ def _hold(exam: Exam, calls: list[Call], rule: Rule, part: slice) -> None:
     def first_other(other: Rule, part: slice) -> tuple[int, int] | None:
         for step, wanted in enumerate(_wanted(calls, other, exam.dim)):
             for i in range(5)[part]:
-                came = calls[step].came[i]
-                if came.numel() and not _close(exam, calls[step].case, came, wanted[i]):
+                actual = calls[step].actual[i]
+                if actual.numel() and not _close(exam, calls[step].case, actual, wanted[i]):
                     return step, i
         return None
 
@@ -137,16 +137,16 @@ def _hold(exam: Exam, calls: list[Call], rule: Rule, part: slice) -> None:
     case, wanted = calls[step].case, _wanted(calls, rule, exam.dim)[step][i]
     cause = next((s for s, r in wrong_rules(rule) if first_other(r, slice(0, 5)) is None), "")
     cause = cause or next((s for s, r in wrong_rules(rule) if first_other(r, part) is None), "")
-    raise Broken(describe(case, calls[step].came[i], wanted, f", {_NAMES[i]}"), cause)
+    raise Broken(describe(case, calls[step].actual[i], wanted, f", {_NAMES[i]}"), cause)
 
 
-def _close(exam: Exam, case: Case, came: Tensor, wanted: Tensor) -> bool:
-    if came.numel() != wanted.numel():
+def _close(exam: Exam, case: Case, actual: Tensor, wanted: Tensor) -> bool:
+    if actual.numel() != wanted.numel():
         return False
-    gap = (came.double() - wanted.reshape(came.shape)).abs()
-    room = 1e-4 * (wanted.abs() + wanted.abs().max()).reshape(came.shape)
+    gap = (actual.double() - wanted.reshape(actual.shape)).abs()
+    room = 1e-4 * (wanted.abs() + wanted.abs().max()).reshape(actual.shape)
     within = gap <= room
-    return bool((exam.real(case, within, True) if came.shape == case.x.shape else within).all())
+    return bool((exam.real(case, within, True) if actual.shape == case.x.shape else within).all())
 
 
 def evaluation(exam: Exam) -> None:

@@ -51,11 +51,11 @@ def _follow(
     exam: Exam, runner: ModuleRunner, cases: list[Case], blend: Blend, start: int = 0
 ) -> None:
     eps, own = exam.expected("eps"), neutral(exam.dim)
-    came = [exam.run(case, runner) for case in cases]
+    actual = [exam.run(case, runner) for case in cases]
 
     def fits(blend: Blend, call: int) -> bool:
         wanted = blend(cases[call].x, start + call, eps, own)
-        return close(came[call], wanted)
+        return close(actual[call], wanted)
 
     for call, case in enumerate(cases):
         if not fits(blend, call):
@@ -63,7 +63,7 @@ def _follow(
             causes = (s for s, other in wrong if all(fits(other, c) for c in range(len(cases))))
             wanted = blend(case.x, start + call, eps, own)
             share = f", λ = {blend.at(start + call):g}"
-            raise Broken(describe(case, came[call], wanted, share), next(causes, ""))
+            raise Broken(describe(case, actual[call], wanted, share), next(causes, ""))
 
 
 def _running(exam: Exam, runner: ModuleRunner) -> Statistics:
@@ -81,10 +81,10 @@ def running(exam: Exam) -> None:
         before, expected = expected, moved(expected, case, 0.1)
         exam.run(case, runner)
         now = _running(exam, runner)
-        for came, wanted in zip(now, expected, strict=True):
-            if not torch.allclose(came, wanted, rtol=1e-4, atol=1e-4):
+        for actual, wanted in zip(now, expected, strict=True):
+            if not torch.allclose(actual, wanted, rtol=1e-4, atol=1e-4):
                 raise Broken(
-                    f"on {case} a running statistic of channel 0 came {came[0].item():.6g}, "
+                    f"on {case} a running statistic of channel 0 came {actual[0].item():.6g}, "
                     f"expected {wanted[0].item():.6g}",
                     why_running(now, before, case, 0.1),
                 )

@@ -85,9 +85,9 @@ def learned(exam: Exam) -> None:
     wanted = Blend()(twin, 2, exam.expected("eps"), own)
     if not close(y.detach(), wanted.detach()):
         raise Broken(describe(third, y.detach(), wanted.detach(), ", random parameters, λ = 0.5"))
-    came = torch.autograd.grad(y, [x, *roles.values()], top, allow_unused=True)
+    actual = torch.autograd.grad(y, [x, *roles.values()], top, allow_unused=True)
     right = torch.autograd.grad(wanted, [twin, *(own[role] for role in roles)], top)
-    for name, grad, expected in zip(("x", *roles), came, right, strict=True):
+    for name, grad, expected in zip(("x", *roles), actual, right, strict=True):
         if grad is None or not gradient_close(third, grad.double(), expected):
             raise Broken(f"on {third} the gradient of {name} is not the formula's",
                          "" if grad is not None else "the graph is cut")  # fmt: skip

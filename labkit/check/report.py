@@ -77,10 +77,10 @@ class Report:
         seen: set[str] = set()
         pairs = []
         for law in self.laws:
-            told = law.cause or law.message
-            pairs.append((law, not law.ok and told in seen))
+            reason = law.cause or law.message
+            pairs.append((law, not law.ok and reason in seen))
             if not law.ok:
-                seen.add(told)
+                seen.add(reason)
         return pairs
 
 

@@ -71,9 +71,9 @@ def _steps(
                 f"on {case} the running statistics carry a gradient graph, which grows each step",
                 "the buffers are updated without no_grad() or detach()",
             )
-        for name, came, wanted in zip(("mean", "var"), now, expected, strict=True):
-            if not torch.allclose(came.double(), wanted, rtol=1e-4, atol=1e-4):
-                place = f"running_{name} of channel 0 came {came[0].item():.6g}"
+        for name, actual, wanted in zip(("mean", "var"), now, expected, strict=True):
+            if not torch.allclose(actual.double(), wanted, rtol=1e-4, atol=1e-4):
+                place = f"running_{name} of channel 0 came {actual[0].item():.6g}"
                 raise Broken(
                     f"on {case}, momentum {weight:g}, {place}, expected {wanted[0].item():.6g} "
                     f"(before {getattr(before, name)[0].item():.6g})",

@@ -30,12 +30,12 @@ def setting(role: str) -> Callable[[Exam], None]:
                 cases += telling(exam, draw, role, asked, shape)
         if role == "p" and exam.subject.dim is None:
             cases += [exam.case(draw, (4, size), f"{size} features") for size in (11, 24, 31, 40)]
-        came = [exam.run(case) for case in cases]
+        actual = [exam.run(case) for case in cases]
         try:
-            exam.judge(cases, came, 1e-4, 1e-4)
+            exam.judge(cases, actual, 1e-4, 1e-4)
         except Broken as broken:
             exam.failed.add(role)
-            broken.cause = broken.cause or _other(exam, cases, came, role)
+            broken.cause = broken.cause or _other(exam, cases, actual, role)
             raise
 
     law.__doc__ = f"Use the {role} that was asked for, where the formula has it."
@@ -56,24 +56,25 @@ def default(role: str) -> Callable[[Exam], None]:
         if role == "p" and exam.subject.dim is None:  # on few features many shares are the same
             wide = [exam.case(draw, (2, size), about) for size in (1030, 4099)]
             cases += [case.but(p=None) for case in wide]
-        came = [exam.run(case) for case in cases]
+        actual = [exam.run(case) for case in cases]
         documented = exam.spec.settings[role]
-        if any(_fits(exam, cases, came, role, one) for one in documented):
+        if any(_fits(exam, cases, actual, role, one) for one in documented):
             return
-        fit = lambda wrong: _fits(exam, cases, came, role, documented[0], wrong)  # noqa: E731
+        fit = lambda wrong: _fits(exam, cases, actual, role, documented[0], wrong)  # noqa: E731
         cause = exam.diagnose(fit, cases, pairs=False)
         if not cause:
             other = causes.wrong_setting(
-                lambda one: _fits(exam, cases, came, role, one), role, documented[0]
+                lambda one: _fits(exam, cases, actual, role, one), role, documented[0]
             )
             if other is not None:
                 cause = f"the default {role} is {other:g}, documented is {documented[0]:g}"
         wrong = next(
-            i for i in range(len(cases)) if not _fits(exam, cases[i : i + 1], came[i : i + 1], role,
-                                             documented[0])
-        )  # fmt: skip
+            i
+            for i in range(len(cases))
+            if not _fits(exam, cases[i : i + 1], actual[i : i + 1], role, documented[0])
+        )
         expected = exam.truth(cases[wrong], changed={role: documented[0]})
-        raise Broken(describe(cases[wrong], came[wrong], expected), cause)
+        raise Broken(describe(cases[wrong], actual[wrong], expected), cause)
 
     law.__doc__ = f"Use the documented {role} when none is passed."
     return law
@@ -115,12 +116,12 @@ def telling(
 def _fits(
     exam: Exam,
     cases: list[Case],
-    came: list[Tensor],
+    actual: list[Tensor],
     role: str,
     value: float,
     formula: Formula | None = None,
 ) -> bool:
-    for case, y in zip(cases, came, strict=True):
+    for case, y in zip(cases, actual, strict=True):
         expected = exam.truth(case, formula, {role: value})
         largest = expected.abs().max().item()
         if not torch.allclose(y.double(), expected, rtol=1e-4, atol=1e-4 * largest):
@@ -128,9 +129,9 @@ def _fits(
     return True
 
 
-def _other(exam: Exam, cases: list[Case], came: list[Tensor], role: str) -> str:
+def _other(exam: Exam, cases: list[Case], actual: list[Tensor], role: str) -> str:
     """Look for the one value that explains an outcome, whatever was asked for."""
-    for case, y in zip(cases, came, strict=True):
+    for case, y in zip(cases, actual, strict=True):
         asked = exam.expected(role, case)
         if not _fits(exam, [case], [y], role, asked):
             used = causes.wrong_setting(

@@ -23,20 +23,20 @@ from .measure import (
 )
 
 
-def identical_runs(came: Run, before: Run) -> None:
+def identical_runs(actual: Run, before: Run) -> None:
     """Refuse any difference between two runs."""
-    for i, (one, two) in enumerate(zip(came.outputs, before.outputs, strict=True)):
+    for i, (one, two) in enumerate(zip(actual.outputs, before.outputs, strict=True)):
         identical(f"output {i}", one, two)
     for name in before.grads:
-        identical(f"gradient of {name}", came.grads[name], before.grads[name])
+        identical(f"gradient of {name}", actual.grads[name], before.grads[name])
 
 
-def similar_runs(came: Run, before: Run) -> None:
+def similar_runs(actual: Run, before: Run) -> None:
     """Refuse a difference in bits; on a GPU, where layouts decide the order of sums, in two."""
     if INTERPRETED:
-        return identical_runs(came, before)
-    both = [*zip(came.outputs, before.outputs, strict=True)]
-    both += [(came.grads[name], before.grads[name]) for name in before.grads]
+        return identical_runs(actual, before)
+    both = [*zip(actual.outputs, before.outputs, strict=True)]
+    both += [(actual.grads[name], before.grads[name]) for name in before.grads]
     for one, two in both:
         if one is None or two is None or not one.numel():
             assert one is None or one.shape == two.shape
@@ -63,13 +63,13 @@ def alone(case: Case, setting: Setting) -> None:
     batch = fused(case, inputs)
     for rows in ([0], [m - 1], [*range(1, m, 2)][::-1]):
         some = {n: v[rows].clone() if n in case.rows else v for n, v in inputs.items()}
-        came = fused(case, some, dys=tuple(dy[rows].clone() for dy in batch.dys))
-        for i, (y, of_batch) in enumerate(zip(came.outputs, batch.outputs, strict=True)):
+        actual = fused(case, some, dys=tuple(dy[rows].clone() for dy in batch.dys))
+        for i, (y, of_batch) in enumerate(zip(actual.outputs, batch.outputs, strict=True)):
             identical(f"output {i}, rows {rows} of {m}", y, of_batch[rows])
         for name in case.rows:
             theirs = batch.grads[name]
             assert theirs is not None
-            identical(f"gradient of {name}, {rows} of {m}", came.grads[name], theirs[rows])
+            identical(f"gradient of {name}, {rows} of {m}", actual.grads[name], theirs[rows])
 
 
 @law(paths, slow=is_long)
@@ -79,10 +79,10 @@ def prefilled(case: Case, setting: Setting) -> None:
         inputs = draw(case, Setting(m, setting.n, setting.dtype))
         before = fused(case, inputs)
         with filled_with_nan():
-            came = fused(case, inputs, dys=before.dys)
-        for value in (*came.outputs, *came.grads.values()):
+            actual = fused(case, inputs, dys=before.dys)
+        for value in (*actual.outputs, *actual.grads.values()):
             assert value is None or not value.isnan().any()
-        identical_runs(came, before)
+        identical_runs(actual, before)
 
 
 @law(paths, slow=is_long)
@@ -139,11 +139,11 @@ def noticed(case: Case, setting: Setting) -> None:
             target.add_(1)
         names = learned(case, inputs)
         try:
-            came = torch.autograd.grad(results, [given[n] for n in names], before.dys)
+            actual = torch.autograd.grad(results, [given[n] for n in names], before.dys)
         except RuntimeError as error:
             assert "modified by an inplace operation" in str(error), error
         else:
-            for name, grad in zip(names, came, strict=True):
+            for name, grad in zip(names, actual, strict=True):
                 identical(f"gradient of {name} after {changed} changed", grad, before.grads[name])
 
 
@@ -231,21 +231,21 @@ def shapes(case: Case, setting: Setting) -> None:
         lambda x: x.view(2, 3, -1).transpose(0, 1).contiguous().transpose(0, 1),
     ):
         folded = {n: fold(v) if n in case.rows else v for n, v in inputs.items()}
-        came = fused(case, folded, dys=tuple(fold(dy) for dy in flat.dys))
+        actual = fused(case, folded, dys=tuple(fold(dy) for dy in flat.dys))
         assert all(
-            y.shape == fold(of).shape for y, of in zip(came.outputs, flat.outputs, strict=True)
+            y.shape == fold(of).shape for y, of in zip(actual.outputs, flat.outputs, strict=True)
         )
-        assert all(y.is_contiguous() for y in came.outputs)
-        unfolded = {n: g.reshape(6, -1) if n in case.rows else g for n, g in came.grads.items()}
-        outputs = tuple(y.reshape(6, -1) for y in came.outputs)
+        assert all(y.is_contiguous() for y in actual.outputs)
+        unfolded = {n: g.reshape(6, -1) if n in case.rows else g for n, g in actual.grads.items()}
+        outputs = tuple(y.reshape(6, -1) for y in actual.outputs)
         similar_runs(Run(outputs, flat.dys, unfolded), flat)
     row = {n: v[0] if n in case.rows else v for n, v in inputs.items()}
-    came = fused(case, row, dys=tuple(dy[0] for dy in flat.dys))
-    for i, y in enumerate(came.outputs):
+    actual = fused(case, row, dys=tuple(dy[0] for dy in flat.dys))
+    for i, y in enumerate(actual.outputs):
         identical(f"output {i} of one row", y, flat.outputs[i][0])
     for empty in ((0, 3), (3, 0, 2)):
         nothing = {n: v.new_empty(*empty, v.shape[-1]) if n in case.rows else v
                    for n, v in inputs.items()}  # fmt: skip
-        came = fused(case, nothing)
-        assert all(y.shape[:-1] == empty for y in came.outputs)
-        assert all(not came.grads[n].any() for n in came.grads if n not in case.rows)
+        actual = fused(case, nothing)
+        assert all(y.shape[:-1] == empty for y in actual.outputs)
+        assert all(not actual.grads[n].any() for n in actual.grads if n not in case.rows)

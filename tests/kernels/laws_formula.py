@@ -43,7 +43,7 @@ from .measure import (
 def agree(
     case: Case,
     inputs: dict[str, Any],
-    came: Run,
+    actual: Run,
     exact: Run,
     eager: Run,
     extra: dict[str, Any] | None = None,
@@ -55,13 +55,13 @@ def agree(
     cut = INTERPRETED and BRAIN in (value.dtype for value in eager.outputs + eager.dys)
     times = 1 + case.roundings if cut or (INTERPRETED and inner == BRAIN) else 1
     extra = extra or {}
-    both = zip(came.outputs, exact.outputs, eager.outputs, strict=True)
+    both = zip(actual.outputs, exact.outputs, eager.outputs, strict=True)
     for i, (y, ref, rival) in enumerate(both):
         name = f"output {i}"
         floor = row_floor(ref)
         close(name, y, ref, rival.dtype, again, floor + extra.get(name, 0.0))
         no_worse(name, y, ref, rival, floor, times)
-    for name, grad in came.grads.items():
+    for name, grad in actual.grads.items():
         ref, rival = exact.grads[name], eager.grads[name]
         assert (grad is None) == (ref is None), f"gradient of {name} is {grad}"
         if grad is None or ref is None or rival is None:
@@ -78,19 +78,21 @@ def agree(
         no_worse(name, grad, ref, rival, floor + sums, times)
 
 
-def no_worse(what: str, came: Tensor, ref: Tensor, rival: Tensor, floor: Any, times: float) -> None:
+def no_worse(
+    what: str, actual: Tensor, ref: Tensor, rival: Tensor, floor: Any, times: float
+) -> None:
     """Refuse more than 1.5 × the error of eager PyTorch.
 
     Eager may be right by luck, or all zero. Nobody can promise better than the true value rounded
     to the dtype, up to what float32 loses in sums: so much error is always allowed.
     """
-    if not came.numel() or not ref.isfinite().all() or not came.isfinite().all():
+    if not actual.numel() or not ref.isfinite().all() or not actual.isfinite().all():
         return
-    best = rounded(ref, came.dtype) - ref
-    ours, theirs = came.double() - ref, rival.double() - ref
+    best = rounded(ref, actual.dtype) - ref
+    ours, theirs = actual.double() - ref, rival.double() - ref
     floor = floor if isinstance(floor, float) else float(floor.max())
     for kind, size in (("largest", lambda e: e.abs().max()), ("typical", rms)):
-        promised = max(float(size(best)), UNIT[came.dtype] * float(size(ref)))
+        promised = max(float(size(best)), UNIT[actual.dtype] * float(size(ref)))
         allowed = 1.5 * max(times * float(size(theirs)), promised) + floor
         assert size(ours) <= allowed, (
             f"{what}: {kind} error {size(ours):.3g}; eager PyTorch's is {size(theirs):.3g}, "
@@ -124,11 +126,11 @@ def check_formula(
     case: Case, inputs: dict[str, Any], frozen: tuple[str, ...] = (), shaky: bool = False
 ) -> Run:
     """Run the kernel, the formula in float64 and the formula as it stands, and compare."""
-    came = fused(case, inputs, frozen=frozen)
-    exact = truth(case, inputs, came.dys, frozen)
-    eager = run(case.formula, case, inputs, came.dys, frozen)
-    agree(case, inputs, came, exact, eager, shaken(case, inputs, exact) if shaky else None)
-    return came
+    actual = fused(case, inputs, frozen=frozen)
+    exact = truth(case, inputs, actual.dys, frozen)
+    eager = run(case.formula, case, inputs, actual.dys, frozen)
+    agree(case, inputs, actual, exact, eager, shaken(case, inputs, exact) if shaky else None)
+    return actual
 
 
 def shaken(case: Case, inputs: dict[str, Any], exact: Run) -> dict[str, Any]:
@@ -177,9 +179,9 @@ def frozen(case: Case, setting: Setting) -> None:
     names = learned(case, inputs)
     groups = {tuple(names[:1]), tuple(names[-1:]), tuple(n for n in names if n not in case.rows)}
     for group in groups:
-        came = fused(case, inputs, dys=every.dys, frozen=group)
-        assert not set(came.grads) & set(group)
-        for name, grad in came.grads.items():
+        actual = fused(case, inputs, dys=every.dys, frozen=group)
+        assert not set(actual.grads) & set(group)
+        for name, grad in actual.grads.items():
             identical(f"gradient of {name} with {group} frozen", grad, every.grads[name])
 
 
@@ -192,13 +194,13 @@ def one_output(case: Case, setting: Setting) -> None:
             given = leaves(case, inputs)
             output = as_tuple(way(**given, **case.options))[i]
             names = learned(case, inputs)
-            came = torch.autograd.grad(
+            actual = torch.autograd.grad(
                 output, [given[n] for n in names], normal_like([output]), allow_unused=True
             )
             if way is case.function:
-                ours = dict(zip(names, came, strict=True))
+                ours = dict(zip(names, actual, strict=True))
             else:
-                for name, theirs in zip(names, came, strict=True):
+                for name, theirs in zip(names, actual, strict=True):
                     mine = ours[name]
                     mine = torch.zeros_like(given[name]) if mine is None else mine
                     theirs = torch.zeros_like(given[name]) if theirs is None else theirs
@@ -258,8 +260,8 @@ def hard_rows(case: Case, how: str, n: int) -> None:
         eager = as_tuple(case.formula(**given, **case.options))
         if not all(y.isfinite().all() for y in eager):
             continue  # the sum is no number of the dtype
-        came = check_formula(case, given, shaky=True)
-        for value in came.outputs:
+        actual = check_formula(case, given, shaky=True)
+        for value in actual.outputs:
             assert value.isfinite().all(), how
 
 
@@ -300,13 +302,13 @@ def one_bad_row(case: Case, setting: Setting) -> None:
         else:
             spoilt[name] = inputs[name].clone()
             spoilt[name][bad].view(-1)[0] = value
-        came = fused(case, spoilt, dys=dys)
+        actual = fused(case, spoilt, dys=dys)
         eager = run(case.formula, case, spoilt, dys)
-        for i, y in enumerate(came.outputs):
+        for i, y in enumerate(actual.outputs):
             identical(f"output {i}, other rows", y[others], clean.outputs[i][others])
             assert torch.equal(y[bad].isfinite(), eager.outputs[i][bad].isfinite()), name
         for row in case.rows:
-            mine, before, theirs = came.grads[row], clean.grads[row], eager.grads[row]
+            mine, before, theirs = actual.grads[row], clean.grads[row], eager.grads[row]
             assert mine is not None and before is not None and theirs is not None
             identical(f"gradient of {row}, other rows", mine[others], before[others])
             assert mine[bad].isfinite().all() == theirs[bad].isfinite().all(), name
@@ -316,11 +318,11 @@ def one_bad_row(case: Case, setting: Setting) -> None:
 def projections(case: Case, setting: Setting) -> None:
     """What the norm ignores has no gradient: where the true dx is orthogonal to 1 or x, ours is."""
     inputs = draw(case, Setting(setting.m, setting.n))
-    came = fused(case, inputs)
-    exact = truth(case, inputs, came.dys)
+    actual = fused(case, inputs)
+    exact = truth(case, inputs, actual.dys)
     found = 0
     for name in case.rows:
-        grad, ref, x = came.grads[name], exact.grads[name], inputs[name].double()
+        grad, ref, x = actual.grads[name], exact.grads[name], inputs[name].double()
         assert grad is not None and ref is not None
         for direction in (torch.ones_like(x), x):
             size = ref.norm(dim=-1) * direction.norm(dim=-1)

@@ -76,8 +76,8 @@ def graph(case: Case, setting: Setting) -> None:
             for name in names:
                 given[name].copy_(numbers[name])
         captured.replay()
-        came = Run(tuple(y.detach() for y in outputs), dys, dict(zip(names, grads, strict=True)))
-        identical_runs(came, fused(case, numbers, dys=dys))
+        actual = Run(tuple(y.detach() for y in outputs), dys, dict(zip(names, grads, strict=True)))
+        identical_runs(actual, fused(case, numbers, dys=dys))
 
 
 @law(gpu=True)
@@ -89,10 +89,10 @@ def second_device(case: Case) -> None:
     inputs = draw(case, Setting(7, nearest(case, 41)))
     here = fused(case, inputs)
     there = {n: v.to("cuda:1") if isinstance(v, Tensor) else v for n, v in inputs.items()}
-    came = fused(case, there, dys=tuple(dy.to("cuda:1") for dy in here.dys))
-    back = {n: None if g is None else g.to(DEVICE) for n, g in came.grads.items()}
+    actual = fused(case, there, dys=tuple(dy.to("cuda:1") for dy in here.dys))
+    back = {n: None if g is None else g.to(DEVICE) for n, g in actual.grads.items()}
     assert torch.cuda.current_device() == 0
-    identical_runs(Run(tuple(y.to(DEVICE) for y in came.outputs), here.dys, back), here)
+    identical_runs(Run(tuple(y.to(DEVICE) for y in actual.outputs), here.dys, back), here)
 
 
 @law(gpu=True)

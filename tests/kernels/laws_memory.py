@@ -132,8 +132,8 @@ def far_rows(case: Case, n: int) -> None:
     dense = fused(case, inputs)
     moved = {name: apart(v) if name in case.rows else v for name, v in inputs.items()}
     with watched_memory() if INTERPRETED else contextlib.nullcontext():
-        came = fused(case, moved, dys=tuple(apart(dy) for dy in dense.dys))
-    identical_runs(came, dense)
+        actual = fused(case, moved, dys=tuple(apart(dy) for dy in dense.dys))
+    identical_runs(actual, dense)
 
 
 def apart(x: Tensor) -> Tensor:
@@ -163,8 +163,10 @@ def far_elements(case: Case, n: int) -> None:
         names = [name for name in learned(case, few) if name not in parameters]
         grads = torch.autograd.grad(outputs, [given[name] for name in names], dys)
     rows = {name: g[-last:] for name, g in zip(names, grads, strict=True) if name in case.rows}
-    came = Run(tuple(y.detach()[-last:] for y in outputs), alone.dys, rows)
-    identical_runs(came, Run(alone.outputs, alone.dys, {name: alone.grads[name] for name in rows}))
+    actual = Run(tuple(y.detach()[-last:] for y in outputs), alone.dys, rows)
+    identical_runs(
+        actual, Run(alone.outputs, alone.dys, {name: alone.grads[name] for name in rows})
+    )
 
 
 def among_many(x: Tensor, m: int) -> Tensor:

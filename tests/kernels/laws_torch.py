@@ -70,8 +70,8 @@ class Watch(TorchDispatchMode):
 def watched(case: Case, inputs: dict[str, Any]) -> tuple[Run, list[tuple[Any, tuple, dict]]]:
     """Run under a mode that looks on, which makes every call go through the operators."""
     with Watch() as watch:
-        came = fused(case, inputs)
-    return came, watch.calls
+        actual = fused(case, inputs)
+    return actual, watch.calls
 
 
 # --- Operators and modes ---
@@ -98,8 +98,8 @@ def modes(case: Case, setting: Setting) -> None:
     """Under a dispatch mode, a FLOP counter, no_grad or inference_mode the bits are the same."""
     inputs = draw(case, setting)
     plain = fused(case, inputs)
-    came, calls = watched(case, inputs)
-    identical_runs(came, plain)
+    actual, calls = watched(case, inputs)
+    identical_runs(actual, plain)
     assert len({op for op, *_ in calls}) >= 2, "forward and backward are operators"
     names = learned(case, inputs)
     for frozen in {tuple(names[:1]), tuple(n for n in names if n not in case.rows)}:
@@ -142,10 +142,10 @@ def autocast(case: Case, setting: Setting) -> None:
         inputs = draw(case, Setting(setting.m, setting.n, dtype, FLOAT))
         plain = fused(case, inputs)
         with torch.autocast(DEVICE.type, dtype=BRAIN):
-            came = fused(case, inputs, dys=plain.dys)
+            actual = fused(case, inputs, dys=plain.dys)
             theirs = as_tuple(case.formula(**inputs, **case.options))
-        identical_runs(came, plain)
-        assert [y.dtype for y in came.outputs] == [y.dtype for y in theirs]
+        identical_runs(actual, plain)
+        assert [y.dtype for y in actual.outputs] == [y.dtype for y in theirs]
 
 
 # --- Little work in Python ---
@@ -243,8 +243,10 @@ def compiled_run(
     given = leaves(case, inputs)
     outputs = function(*(given[name] for name in names))
     learning = learned(case, inputs)
-    came = torch.autograd.grad(outputs, [given[n] for n in learning], plain.dys, allow_unused=True)
-    grads = dict(zip(learning, came, strict=True))
+    actual = torch.autograd.grad(
+        outputs, [given[n] for n in learning], plain.dys, allow_unused=True
+    )
+    grads = dict(zip(learning, actual, strict=True))
     return Run(tuple(y.detach() for y in outputs), plain.dys, grads)
 
 
@@ -298,10 +300,10 @@ def compile_dynamic(case: Case) -> None:
                 torch._dynamo.mark_dynamic(given[name], 0)
             outputs = compiled(*(given[name] for name in names))
             learning = [given[name] for name in learned(case, inputs)]
-            came = torch.autograd.grad(outputs, learning, plain.dys, allow_unused=True)
+            actual = torch.autograd.grad(outputs, learning, plain.dys, allow_unused=True)
             for i, (y, of_plain) in enumerate(zip(outputs, plain.outputs, strict=True)):
                 identical(f"output {i}, {m} rows", y.detach(), of_plain)
-            for name, grad in zip(learned(case, inputs), came, strict=True):
+            for name, grad in zip(learned(case, inputs), actual, strict=True):
                 identical(f"gradient of {name}, {m} rows", grad, plain.grads[name])
         assert counter.frame_count == 1, f"compiled {counter.frame_count} times"
 

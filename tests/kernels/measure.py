@@ -115,8 +115,8 @@ def run(
     outputs = as_tuple(function(**given, **case.options))
     dys = normal_like(outputs) if dys is None else dys
     names = [n for n in learned(case, inputs) if n not in set(frozen)]
-    came = torch.autograd.grad(outputs, [given[n] for n in names], dys, allow_unused=True)
-    grads = dict(zip(names, came, strict=True))
+    actual = torch.autograd.grad(outputs, [given[n] for n in names], dys, allow_unused=True)
+    grads = dict(zip(names, actual, strict=True))
     return Run(tuple(y.detach() for y in outputs), dys, grads)
 
 
@@ -157,27 +157,29 @@ def relative(dtype: torch.dtype) -> float:
 
 
 def close(
-    what: str, came: Tensor, ref: Tensor, dtype: torch.dtype, share: float = 0.0, floor: Any = 0.0
+    what: str, actual: Tensor, ref: Tensor, dtype: torch.dtype, share: float = 0.0, floor: Any = 0.0
 ) -> None:
     """Compare with float64; not-a-number and overflow must stand in the same places.
 
     `share` is allowed beyond the rounding to `dtype`, `floor` whatever the size.
     """
-    assert came.dtype == dtype, f"{what} has dtype {came.dtype}, not {dtype}"
-    assert came.shape == ref.shape, f"{what} has shape {tuple(came.shape)}, not {tuple(ref.shape)}"
-    assert torch.equal(came.isnan(), ref.isnan()), f"{what}: not-a-number in other places"
+    assert actual.dtype == dtype, f"{what} has dtype {actual.dtype}, not {dtype}"
+    assert actual.shape == ref.shape, (
+        f"{what} has shape {tuple(actual.shape)}, not {tuple(ref.shape)}"
+    )
+    assert torch.equal(actual.isnan(), ref.isnan()), f"{what}: not-a-number in other places"
     smallest = torch.finfo(dtype).smallest_normal * UNIT[dtype] * 2
     limit = (share + relative(dtype)) * ref.abs() + floor + smallest
-    error = (came.double() - ref).abs()
+    error = (actual.double() - ref).abs()
     # What is too large for the dtype is infinite; next to the largest number, it may be.
     top = torch.finfo(dtype).max * (1 - 2 * UNIT[dtype])
-    overflows = (ref.abs() > top) & (came.isinf() & (came.sign() == ref.sign()))
+    overflows = (ref.abs() > top) & (actual.isinf() & (actual.sign() == ref.sign()))
     excess = torch.where(overflows | ref.isnan(), -1.0, error - limit)
     if excess.numel() and not excess.max() <= 0:
         at = int(excess.argmax())
         raise AssertionError(
-            f"{what} is {came.flatten()[at].item():.9g} where {ref.flatten()[at].item():.9g} is "
-            f"right, at {at} of {tuple(came.shape)}: off by {error.flatten()[at].item():.3g}; "
+            f"{what} is {actual.flatten()[at].item():.9g} where {ref.flatten()[at].item():.9g} is "
+            f"right, at {at} of {tuple(actual.shape)}: off by {error.flatten()[at].item():.3g}; "
             f"{(excess > 0).sum().item()} values of {excess.numel()} are off by too much"
         )
 
@@ -235,14 +237,14 @@ def filled_with_nan() -> Iterator[None]:
         torch.use_deterministic_algorithms(before)
 
 
-def identical(what: str, came: Tensor | None, before: Tensor | None) -> None:
+def identical(what: str, actual: Tensor | None, before: Tensor | None) -> None:
     """Refuse any difference in bits, not-a-number included."""
-    assert (came is None) == (before is None), f"{what}: {came} and {before}"
-    if came is None or before is None:
+    assert (actual is None) == (before is None), f"{what}: {actual} and {before}"
+    if actual is None or before is None:
         return
-    assert came.shape == before.shape and came.dtype == before.dtype, f"{what}: other shape"
-    differ = (came != before) & ~(came.isnan() & before.isnan())
+    assert actual.shape == before.shape and actual.dtype == before.dtype, f"{what}: other shape"
+    differ = (actual != before) & ~(actual.isnan() & before.isnan())
     assert not differ.any(), (
-        f"{what}: other bits in {int(differ.sum())} of {came.numel()} values, "
-        f"by up to {(came - before).abs().max():.3g}"
+        f"{what}: other bits in {int(differ.sum())} of {actual.numel()} values, "
+        f"by up to {(actual - before).abs().max():.3g}"
     )

@@ -30,9 +30,9 @@ def run(function: Any, *inputs: Tensor) -> list[Tensor]:
     return [h.detach(), *torch.autograd.grad(h, inputs, dh.to(h))]
 
 
-def near(came: list[Tensor], exact: list[Tensor], share: float = 2e-6) -> None:
+def near(actual: list[Tensor], exact: list[Tensor], share: float = 2e-6) -> None:
     """Compare with float64: `share` of the largest value of each row may go lost in sums."""
-    for what, one, ref in zip(("h", "dx", "dbranch", "dalpha"), came, exact, strict=True):
+    for what, one, ref in zip(("h", "dx", "dbranch", "dalpha"), actual, exact, strict=True):
         assert one.isfinite().all(), f"{what} is not finite"
         error, largest = (one.double() - ref).abs().amax(-1), ref.abs().amax(-1)
         assert (error <= share * largest + 1e-30).all(), f"{what} is off by {error.max():.3g}"
@@ -63,25 +63,25 @@ def check_vectors_of_zeros_stay_and_their_gradients_pass():
     for n in (41, 8200, 20000):
         x, branch, alpha = draw(9, n), draw(9, n, 1), shares(n)
         branch[1], x[2], x[3], branch[3] = 0, 0, 0, 0
-        came, exact = run(ngpt_update, x, branch, alpha), truth(x, branch, alpha)
-        assert torch.equal(came[0][3], torch.zeros_like(x[3]))
-        near(came, exact, 5e-6)
+        actual, exact = run(ngpt_update, x, branch, alpha), truth(x, branch, alpha)
+        assert torch.equal(actual[0][3], torch.zeros_like(x[3]))
+        near(actual, exact, 5e-6)
         # A branch that takes the stream back: z = x + ½ (c − x) = 0, exactly.
         x.zero_(), branch.zero_(), alpha.fill_(0.5)
         x[:, 3], branch[:, 3] = 1, -2
-        came, exact = run(ngpt_update, x, branch, alpha), truth(x, branch, alpha)
-        assert torch.equal(came[0], torch.zeros_like(x))
-        near(came, exact)
+        actual, exact = run(ngpt_update, x, branch, alpha), truth(x, branch, alpha)
+        assert torch.equal(actual[0], torch.zeros_like(x))
+        near(actual, exact)
 
 
 def check_the_sign_of_the_share_does_not_count():
     x, branch, alpha = draw(5, 129), draw(5, 129, 1), shares(129)
     alpha[7] = 0
-    came, other = run(ngpt_update, x, branch, alpha), run(ngpt_update, x, branch, -alpha)
-    for one, same in zip(came[:3], other[:3], strict=True):
+    actual, other = run(ngpt_update, x, branch, alpha), run(ngpt_update, x, branch, -alpha)
+    for one, same in zip(actual[:3], other[:3], strict=True):
         assert torch.equal(one, same)
-    assert torch.equal(came[3], -other[3])
-    assert came[3][7] == 0 and came[2][:, 7].abs().min() > 0, "|α| has slope 0 at 0"
+    assert torch.equal(actual[3], -other[3])
+    assert actual[3][7] == 0 and actual[2][:, 7].abs().min() > 0, "|α| has slope 0 at 0"
 
 
 def check_a_share_of_zero_stays_and_a_share_of_one_goes_all_the_way():
@@ -110,27 +110,27 @@ def check_dtypes_may_differ():
     for one, other, result in ((BRAIN, BRAIN, BRAIN), (FLOAT, BRAIN, FLOAT), (HALF, FLOAT, FLOAT)):
         for third in (FLOAT, BRAIN):
             inputs = x.to(one), branch.to(other), alpha.to(third)
-            came, exact = run(ngpt_update, *inputs), truth(*inputs)
-            assert [t.dtype for t in came] == [result, one, other, third]
-            error = (came[0].double() - exact[0]).abs().amax() / exact[0].abs().amax()
+            actual, exact = run(ngpt_update, *inputs), truth(*inputs)
+            assert [t.dtype for t in actual] == [result, one, other, third]
+            error = (actual[0].double() - exact[0]).abs().amax() / exact[0].abs().amax()
             assert error < (2e-6 if result == FLOAT else 2.0**-7)
 
 
 def check_rows_know_nothing_of_each_other():
     for n in (41, 1536, 20000):
         x, branch, alpha = draw(7, n), draw(7, n, 1), shares(n)
-        came = run(ngpt_update, x, branch, alpha)
+        actual = run(ngpt_update, x, branch, alpha)
         dh = torch.randn(7, n, generator=torch.Generator().manual_seed(1)).to(DEVICE)
         for row in (0, 3, 6):
             alone = [one[row : row + 1].clone().requires_grad_() for one in (x, branch)]
             h = ngpt_update(*alone, alpha)
             grads = torch.autograd.grad(h, alone, dh[row : row + 1])
-            for one, before in zip((h, *grads), came, strict=False):
+            for one, before in zip((h, *grads), actual, strict=False):
                 assert torch.equal(one[0], before[row]), f"row {row} of {n}"
         spoilt = x.clone()
         spoilt[3, 5] = math.nan
         others = [0, 1, 2, 4, 5, 6]
-        for one, before in zip(run(ngpt_update, spoilt, branch, alpha)[:3], came, strict=False):
+        for one, before in zip(run(ngpt_update, spoilt, branch, alpha)[:3], actual, strict=False):
             assert torch.equal(one[others], before[others]) and one[3].isnan().any()
 
 

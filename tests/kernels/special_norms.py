@@ -30,9 +30,9 @@ def learning(*tensors: Tensor) -> list[Tensor]:
     return [one.detach().clone().requires_grad_() for one in tensors]
 
 
-def near(came: Tensor, expected: Tensor, share: float = 2e-6) -> None:
+def near(actual: Tensor, expected: Tensor, share: float = 2e-6) -> None:
     """Compare float32 with float64: `share` of the largest value may go lost in sums."""
-    error = (came.double() - expected.double()).abs().max()
+    error = (actual.double() - expected.double()).abs().max()
     assert error <= share * expected.abs().max(), f"off by {error:.3g}"
 
 
@@ -53,9 +53,9 @@ def check_every_use_of_the_two_results_has_its_gradients():
     for name, (function, shifted) in SUMS.items():
         inputs = learning(draw(5, 129), draw(5, 129, seed=1), *gains(129, shifted))
         wide = learning(*[one.double() for one in inputs])
-        came, expected = function(*inputs), getattr(cases, name)(*wide)
+        actual, expected = function(*inputs), getattr(cases, name)(*wide)
         for used in ((0,), (1,), (0, 1)):
-            dys = [torch.randn_like(came[i]) for i in used]
+            dys = [torch.randn_like(actual[i]) for i in used]
             ours, theirs = function(*inputs), getattr(cases, name)(*wide)
             grads = backward([ours[i] for i in used], inputs, dys)
             truths = backward([theirs[i] for i in used], wide, [dy.double() for dy in dys])
@@ -63,8 +63,8 @@ def check_every_use_of_the_two_results_has_its_gradients():
                 assert (grad is None) == (truth is None), f"{name}, results {used}"
                 if grad is not None:
                     near(grad, truth)
-        near(came[0], expected[0])
-        near(came[1], expected[1])
+        near(actual[0], expected[0])
+        near(actual[1], expected[1])
 
 
 def check_a_float32_stream_keeps_its_digits():
@@ -91,10 +91,10 @@ def _as_kernels_round(x: Tensor) -> Tensor:
     return rounded(x.double(), BRAIN).to(BRAIN)
 
 
-def few_differ(came: Tensor, expected: Tensor) -> None:
+def few_differ(actual: Tensor, expected: Tensor) -> None:
     """Compare what was rounded: two float32 results may lie on two sides of a tie, but rarely."""
-    assert came.dtype == expected.dtype
-    assert (came != expected).double().mean() < 0.01
+    assert actual.dtype == expected.dtype
+    assert (actual != expected).double().mean() < 0.01
 
 
 def check_the_norm_reads_the_rounded_sum():

@@ -37,10 +37,10 @@ def gains(heads: int, n: int, own: bool, seed: int = 7) -> Tensor:
     return 0.5 + 0.3 * draw(*((heads, n) if own else (n,)), seed=seed)
 
 
-def near(what: str, came: Tensor, exact: Tensor, share: float = 2e-6) -> None:
+def near(what: str, actual: Tensor, exact: Tensor, share: float = 2e-6) -> None:
     """Compare with float64: `share` of the largest value of each vector may go lost in sums."""
-    assert came.shape == exact.shape, what
-    error = (came.double() - exact.double()).abs()
+    assert actual.shape == exact.shape, what
+    error = (actual.double() - exact.double()).abs()
     allowed = share * exact.double().abs().amax(-1, keepdim=True).clamp_min(1e-30)
     worst = float((error / allowed).max()) if error.numel() else 0.0
     assert worst <= 1, f"{what}: off by {worst:.3g} × {share}"
@@ -65,11 +65,11 @@ def compare(
     q, k = tensors[:2]
     assert q is not None and k is not None
     dys = draw(*q.shape, seed=11).to(q.dtype), draw(*k.shape, seed=12).to(k.dtype)
-    came = with_gradients(qk_norm_rope, tensors, {**how, "angles": angles}, dys)
+    actual = with_gradients(qk_norm_rope, tensors, {**how, "angles": angles}, dys)
     wide = [None if t is None else t.double() for t in tensors]
     how["angles"] = None if angles is None else angles.double()
     exact = with_gradients(cases.qk_norm_rope, wide, how, dys)
-    for i, (one, other) in enumerate(zip(came, exact, strict=True)):
+    for i, (one, other) in enumerate(zip(actual, exact, strict=True)):
         # Gradients are differences and sums of larger terms.
         near(f"result {i} of {how}", one, other, 2e-6 if i < 2 else share)
 
@@ -100,9 +100,9 @@ def check_parts_of_a_packed_projection_are_read_where_they_lie():
             mock.patch.object(Tensor, "contiguous", watched),
             mock.patch.object(Tensor, "clone", side_effect=AssertionError("a tensor was cloned")),
         ):
-            came = with_gradients(qk_norm_rope, [q, k, *weights], how, across)
+            actual = with_gradients(qk_norm_rope, [q, k, *weights], how, across)
         dense = [q.contiguous(), k.contiguous(), *weights]
-        for one, other in zip(came, with_gradients(qk_norm_rope, dense, how, dys), strict=True):
+        for one, other in zip(actual, with_gradients(qk_norm_rope, dense, how, dys), strict=True):
             assert one.is_contiguous() and torch.equal(one, other)
         inputs.clear()
 
@@ -297,13 +297,13 @@ def check_a_bad_token_leaves_the_others_alone():
         clean = with_gradients(qk_norm_rope, [q, k], how, dys)
         spoilt = q.clone()
         spoilt[1, 3, 2, 5] = value
-        came = with_gradients(qk_norm_rope, [spoilt, k], how, dys)
-        for of_q, one, other in zip((1, 0, 1, 0), came, clean, strict=True):
+        actual = with_gradients(qk_norm_rope, [spoilt, k], how, dys)
+        for of_q, one, other in zip((1, 0, 1, 0), actual, clean, strict=True):
             differ = (one != other) & ~(one.isnan() & other.isnan())
             if of_q:
                 differ[1, 3, 2] = False
             assert not differ.any()
-        assert not came[0][1, 3, 2].isfinite().all()
+        assert not actual[0][1, 3, 2].isfinite().all()
 
 
 # --- Batches ---
@@ -322,8 +322,8 @@ def check_a_token_alone_is_the_token_in_a_batch():
                 alone = [x[b : b + 1, t : t + 1] for x in (q, k)]
                 lone = {**how, "angles": angles[t : t + 1]}
                 dy = [x[b : b + 1, t : t + 1] for x in dys]
-                came = with_gradients(qk_norm_rope, alone, lone, dy)
-                for one, other in zip(came, many, strict=True):
+                actual = with_gradients(qk_norm_rope, alone, lone, dy)
+                for one, other in zip(actual, many, strict=True):
                     assert torch.equal(one[0, 0], other[b, t])
 
 
@@ -332,9 +332,9 @@ def check_no_tokens_at_all():
         q, k = draw(*shape, 3, 64), draw(*shape, 1, 64)
         weights = gains(3, 64, True), gains(1, 64, False)
         how = {"angles": turns(shape[1], 32)}
-        came = with_gradients(qk_norm_rope, [q, k, *weights], how, (q, k))
-        assert [t.shape for t in came] == [t.shape for t in (q, k, q, k, *weights)]
-        assert not came[4].any() and not came[5].any()
+        actual = with_gradients(qk_norm_rope, [q, k, *weights], how, (q, k))
+        assert [t.shape for t in actual] == [t.shape for t in (q, k, q, k, *weights)]
+        assert not actual[4].any() and not actual[5].any()
 
 
 def check_one_of_the_two_results_is_enough():
@@ -346,8 +346,8 @@ def check_one_of_the_two_results_is_enough():
     for i in range(2):
         leaves = [t.clone().requires_grad_() for t in (q, k, *weights)]
         y = qk_norm_rope(*leaves, angles=angles)[i]
-        came = torch.autograd.grad(y, leaves, dys[i], allow_unused=True)
-        for j, (one, other) in enumerate(zip(came, both, strict=True)):
+        actual = torch.autograd.grad(y, leaves, dys[i], allow_unused=True)
+        for j, (one, other) in enumerate(zip(actual, both, strict=True)):
             if j % 2 == i:
                 assert one is not None and torch.equal(one, other)
             else:

@@ -44,18 +44,18 @@ def gradients(function: Any, x: Tensor, given: dict[str, Any], frozen: tuple = (
     y = function(**{**given, **tensors})
     generator = torch.Generator().manual_seed(9)
     dy = torch.randn(y.shape, generator=generator).to(y)
-    came = torch.autograd.grad(y, list(learn.values()), dy)
-    return {"y": y.detach(), **dict(zip(learn, came, strict=True))}
+    actual = torch.autograd.grad(y, list(learn.values()), dy)
+    return {"y": y.detach(), **dict(zip(learn, actual, strict=True))}
 
 
-def same(came: dict, expected: dict, names: tuple[str, ...] = ()) -> None:
-    for name in names or tuple(came):
-        assert torch.equal(came[name], expected[name]), f"{name} has other bits"
+def same(actual: dict, expected: dict, names: tuple[str, ...] = ()) -> None:
+    for name in names or tuple(actual):
+        assert torch.equal(actual[name], expected[name]), f"{name} has other bits"
 
 
-def near(came: dict, exact: dict, share: float = 2e-6) -> None:
+def near(actual: dict, exact: dict, share: float = 2e-6) -> None:
     """Compare with float64: `share` of the largest value may go lost in sums."""
-    for name, value in came.items():
+    for name, value in actual.items():
         error = (value.double() - exact[name]).abs().max()
         assert error <= share * exact[name].abs().max(), f"{name} is off by {error:.3g}"
 
@@ -71,12 +71,12 @@ def check_both_curves_are_exact_for_every_size_of_their_argument():
         curve, slope = CURVES[function]
         x = z.clone().requires_grad_()
         y = function(x, 1.0)
-        (came,) = torch.autograd.grad(y, x, torch.ones_like(y))
+        (actual,) = torch.autograd.grad(y, x, torch.ones_like(y))
         ref = curve(z.double())
         assert ((y.double() - ref).abs() <= 1e-6 * ref.abs()).all()
         ref = slope(z.double())
-        assert ((came.double() - ref).abs() <= 1e-5 * ref + 1e-30).all()
-        assert ((came.double() - ref).abs() <= 1.5e-6).all()
+        assert ((actual.double() - ref).abs() <= 1e-5 * ref + 1e-30).all()
+        assert ((actual.double() - ref).abs() <= 1.5e-6).all()
 
 
 def check_saturation_infinities_and_zero():
@@ -122,11 +122,11 @@ def check_a_number_and_every_tensor_with_one_element_are_the_same():
         same(gradients(function, x, known | value), reference, ("y", "x", "weight", "bias"))
         for shape in ((), (1,), (1, 1, 1)):
             given = known | {name: number(value[name], *shape) for name in single}
-            came = gradients(function, x, given)
+            actual = gradients(function, x, given)
             for name in single:
-                assert came[name].shape == shape
-                came[name] = came[name].view(1)
-            same(came, reference)
+                assert actual[name].shape == shape
+                actual[name] = actual[name].view(1)
+            same(actual, reference)
         places = torch.arange(9.0, device=DEVICE)
         for name in single:  # the middle of something else
             places[4] = value[name]
@@ -140,10 +140,10 @@ def check_a_number_in_half_precision_gets_a_gradient_in_half_precision():
         exact = gradients(
             getattr(cases, function.__name__), x.double(), {n: p.double() for n, p in given.items()}
         )
-        came = gradients(function, x, given)
+        actual = gradients(function, x, given)
         for name in given:
-            assert came[name].dtype == BRAIN
-        near(came, exact, 2.0**-7)
+            assert actual[name].dtype == BRAIN
+        near(actual, exact, 2.0**-7)
 
 
 def check_parameters_are_frozen_one_by_one():
@@ -168,9 +168,9 @@ def check_parameters_are_frozen_one_by_one():
 def check_a_slope_of_zero_still_learns():
     x, formula = draw(5, 41), cases.dynamic_tanh
     given = parameters(dynamic_tanh, 41) | {"alpha": number(0.0, 1)}
-    came = gradients(dynamic_tanh, x, given)
-    assert torch.equal(came["x"], torch.zeros_like(x)) and came["alpha"] != 0
-    near(came, gradients(formula, x.double(), {n: p.double() for n, p in given.items()}))
+    actual = gradients(dynamic_tanh, x, given)
+    assert torch.equal(actual["x"], torch.zeros_like(x)) and actual["alpha"] != 0
+    near(actual, gradients(formula, x.double(), {n: p.double() for n, p in given.items()}))
 
 
 def check_more_than_one_number_is_refused():
@@ -212,10 +212,10 @@ def check_rows_know_nothing_of_each_other():
             assert torch.equal(function(x[row : row + 2], **given), y[row : row + 2])
         spoilt = x.clone()
         spoilt[4, 1300] = NAN
-        came = function(spoilt, **given)
-        assert came[4, 1300].isnan() and came.isnan().sum() == 1
-        came[4, 1300] = y[4, 1300]
-        assert torch.equal(came, y)
+        actual = function(spoilt, **given)
+        assert actual[4, 1300].isnan() and actual.isnan().sum() == 1
+        actual[4, 1300] = y[4, 1300]
+        assert torch.equal(actual, y)
 
 
 def check_sums_are_the_same_each_time():

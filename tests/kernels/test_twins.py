@@ -62,10 +62,10 @@ def test_a_kernel_is_called_like_its_twin(case):
 def test_a_kernel_gives_what_its_twin_gives(case, dtype):
     n = min(case.lengths, key=lambda length: abs(length - 128))
     inputs = draw(case, Setting(7, n, dtype))
-    came = fused(case, inputs)
-    theirs = run(twin(case), case, inputs, came.dys)
-    pairs = list(zip(came.outputs, theirs.outputs, strict=True))
-    pairs += [(came.grads[name], theirs.grads[name]) for name in came.grads]
+    actual = fused(case, inputs)
+    theirs = run(twin(case), case, inputs, actual.dys)
+    pairs = list(zip(actual.outputs, theirs.outputs, strict=True))
+    pairs += [(actual.grads[name], theirs.grads[name]) for name in actual.grads]
     for one, other in pairs:
         assert one.dtype == other.dtype and one.shape == other.shape
         # Both round to the dtype, the formula's gradients more than once.

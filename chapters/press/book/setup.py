@@ -155,9 +155,9 @@ def main(root: Path) -> int:
             os.execv(named[1], [named[1], "-I", __file__])
     try:
         if sys.version_info < OLDEST:
-            came = ".".join(map(str, sys.version_info[:3]))
+            actual = ".".join(map(str, sys.version_info[:3]))
             raise SetupError(
-                f"the lab book needs Python 3.11 or newer, and {sys.executable} is {came}; "
+                f"the lab book needs Python 3.11 or newer, and {sys.executable} is {actual}; "
                 "install a newer one and name it, for instance: make setup PYTHON=python3.11"
             )
         with open(str(root / "pyproject.toml"), "rb") as lock:

@@ -43,13 +43,13 @@ def write_gradebook(
 
     found = _load(results, homework)
     people = roster.read(students) if students is not None else ()
-    told = gradebook.table(found, columns, {each.id: each.others for each in people})
+    table_text = gradebook.table(found, columns, {each.id: each.others for each in people})
     if out is None:
-        print(told, end="")
+        print(table_text, end="")
     else:
-        write_whole(out, told)
+        write_whole(out, table_text)
         out.chmod(0o600)  # marks are nobody else's
-        print(f"{told.count(chr(10)) - 1} rows; in {out}")
+        print(f"{table_text.count(chr(10)) - 1} rows; in {out}")
     return _open_questions(found)
 
 

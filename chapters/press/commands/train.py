@@ -43,11 +43,11 @@ def _take_settings(command: Any) -> Any:
     resume, _ = signature(command).parameters.values()
     parameters = [resume]
     for item in fields(ScaleConfig):
-        told = item.default is not None and item.default is not False and item.default != ""
+        worth_showing = item.default not in (None, False, "")
         asked = Option(
             format_option(item.name),
             metavar="|".join(item.metadata["choices"]) or None,
-            help=item.metadata["help"] + (f" (default: {item.default})" if told else ""),
+            help=item.metadata["help"] + (f" (default: {item.default})" if worth_showing else ""),
             rich_help_panel=item.metadata["group"],
         )
         kind = Annotated[types[item.name] | None, asked]

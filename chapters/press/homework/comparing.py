@@ -62,16 +62,16 @@ def _tensors(value: Any, expected: Any, tolerance: Tolerance, where: str) -> str
     if value.shape != expected.shape:
         return _wrong_shape(value.shape, expected.shape, where)
     if value.dtype != expected.dtype:
-        came, wanted = (str(t.dtype).removeprefix("torch.") for t in (value, expected))
-        return f"Wrong dtype{where}: {came} came where {wanted} is asked for."
+        actual, wanted = (str(t.dtype).removeprefix("torch.") for t in (value, expected))
+        return f"Wrong dtype{where}: {actual} came where {wanted} is asked for."
     wide, right = _wide(value), _wide(expected)
     if not _finite_where(wide, right):
         return f"Not finite{where}: a NaN or an infinity stands where a finite number belongs."
     return "" if _same(wide, right, tolerance) else f"Wrong values{where}: shape and dtype fit."
 
 
-def _wrong_shape(came: torch.Size, wanted: torch.Size, where: str) -> str:
-    return f"Wrong shape{where}: {tuple(came)} came where {tuple(wanted)} is asked for."
+def _wrong_shape(actual: torch.Size, wanted: torch.Size, where: str) -> str:
+    return f"Wrong shape{where}: {tuple(actual)} came where {tuple(wanted)} is asked for."
 
 
 def _wide(tensor: Tensor) -> Tensor:
@@ -122,8 +122,8 @@ def _sequences(value: Any, expected: Any, tolerance: Tolerance, where: str) -> s
     if not isinstance(value, (list, tuple)):
         return _wrong_kind(value, expected, where)
     if len(value) != len(expected):
-        came = f"{len(value)} items came" if len(value) != 1 else "1 item came"
-        return f"Wrong shape{where}: {came} where {len(expected)} are asked for."
+        actual = f"{len(value)} items came" if len(value) != 1 else "1 item came"
+        return f"Wrong shape{where}: {actual} where {len(expected)} are asked for."
     for index, (one, right) in enumerate(zip(value, expected, strict=True)):
         if cause := compare(one, right, tolerance, f"{where} in item {index}"):
             return cause

@@ -89,10 +89,10 @@ def raises(answer: Answer, *names: str) -> Verdict:
         return Verdict(False, "An error was due here, and nothing was raised.")
     if answer.failure != "raised":
         return _failed(answer)
-    came = answer.detail.partition(":")[0].strip()
-    if came in names:
+    actual = answer.detail.partition(":")[0].strip()
+    if actual in names:
         return Verdict(True)
-    return Verdict(False, f"An error was due here, but of another kind than {came}.")
+    return Verdict(False, f"An error was due here, but of another kind than {actual}.")
 
 
 def true(ok: bool, says: str = "") -> Verdict:

@@ -73,8 +73,8 @@ def load(path: Path) -> Private:
             f"{path} must be a homework's private JSON ({error}); {WAY_OUT}"
         ) from error
     if not isinstance(told, dict) or told.get("schema") != SCHEMA:
-        came = told.get("schema") if isinstance(told, dict) else type(told).__name__
-        raise ValueError(f"{path} must have schema {SCHEMA}, got {came!r}; {WAY_OUT}")
+        actual = told.get("schema") if isinstance(told, dict) else type(told).__name__
+        raise ValueError(f"{path} must have schema {SCHEMA}, got {actual!r}; {WAY_OUT}")
     try:
         found = _build(told)
     except (KeyError, TypeError) as error:

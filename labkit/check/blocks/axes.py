@@ -53,10 +53,13 @@ def first_axis(exam: "ModuleExam", designs: list[Design]) -> str:
     moved[0] = moved[0].flip(-1)
     try:
         with torch.no_grad():
-            came, other = exam.run_on(case, case.x.clone()).stream, exam.run_on(case, moved).stream
+            actual, other = (
+                exam.run_on(case, case.x.clone()).stream,
+                exam.run_on(case, moved).stream,
+            )
     except Broken:
         return ""
-    if close(other[1], came[1], 1e-9):
+    if close(other[1], actual[1], 1e-9):
         return ""
     exam.batch_first = False
     try:
@@ -76,6 +79,6 @@ def first_axis(exam: "ModuleExam", designs: list[Design]) -> str:
 
 def sees_nothing(search: Search) -> str:
     """Notice a first row that has no number, where the others have."""
-    came = search.came[0].stream
-    empty = bool(came[:, 0].isnan().all()) and bool(came[:, 1:].isfinite().all())
+    actual = search.actual[0].stream
+    empty = bool(actual[:, 0].isnan().all()) and bool(actual[:, 1:].isfinite().all())
     return _EMPTY if empty else ""

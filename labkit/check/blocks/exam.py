@@ -84,10 +84,10 @@ class Exam(ABC):
     def compare(self, cases: Sequence[Case], cause: str = "") -> None:
         """Hold what comes on each case against the reference."""
         for case in cases:
-            came, expected = self.run(case).stream, self.truth(case).stream
-            if not close(came, expected):
+            actual, expected = self.run(case).stream, self.truth(case).stream
+            if not close(actual, expected):
                 self.off = True
-                raise Broken(describe(str(case), came, expected), cause or self.cause())
+                raise Broken(describe(str(case), actual, expected), cause or self.cause())
 
     def stock(self, sentence: str) -> str:
         """Return the mistake that was found, else a usual cause, but not of a wrong value."""
@@ -108,47 +108,47 @@ class Exam(ABC):
     def _search(self) -> str:
         draw = self.generator("cause")
         cases = [self.case(draw, batch=1, time=4), self.case(draw, batch=1, time=3)]
-        came = [self.run(case) for case in cases]
-        if all(same(out, self.truth(case)) for out, case in zip(came, cases, strict=True)):
+        actual = [self.run(case) for case in cases]
+        if all(same(out, self.truth(case)) for out, case in zip(actual, cases, strict=True)):
             return ""  # what is wrong does not show in the value
         for sentence, wrong in islice(
             mistakes(self.design, self.recipe, self.sides), self.tries // 2
         ):
             try:
                 for first in self.explanations(cases[0], wrong):
-                    if not same(came[0], first):
+                    if not same(actual[0], first):
                         continue
-                    if any(same(came[1], o) for o in self.explanations(cases[1], wrong)):
+                    if any(same(actual[1], o) for o in self.explanations(cases[1], wrong)):
                         return sentence
             except (RuntimeError, KeyError, IndexError, ValueError, ZeroDivisionError, TypeError):
                 continue
         return ""
 
 
-def same(came: Out, other: Out, allowed: float = VALUE) -> bool:
+def same(actual: Out, other: Out, allowed: float = VALUE) -> bool:
     """Return whether two outcomes agree in all that came."""
-    pairs = [(came.stream, other.stream)]
-    if came.second is not None:
+    pairs = [(actual.stream, other.stream)]
+    if actual.second is not None:
         if other.second is None:
             return False
-        pairs.append((came.second, other.second))
+        pairs.append((actual.second, other.second))
     return all(close(a, b, allowed) for a, b in pairs)
 
 
-def close(came: Tensor, expected: Tensor, allowed: float = VALUE) -> bool:
+def close(actual: Tensor, expected: Tensor, allowed: float = VALUE) -> bool:
     """Allow a share of the largest entry that was expected."""
-    if came.shape != expected.shape:
+    if actual.shape != expected.shape:
         return False
     largest = expected.abs().max().item() if expected.numel() else 0.0
-    gap = (came.detach().double() - expected.detach().double()).abs().max().item()
+    gap = (actual.detach().double() - expected.detach().double()).abs().max().item()
     return gap <= allowed * largest + 1e-12
 
 
-def describe(about: str, came: Tensor, expected: Tensor, what: str = "") -> str:
+def describe(about: str, actual: Tensor, expected: Tensor, what: str = "") -> str:
     """Return which input, what came and what was expected, where they differ most."""
-    where = largest_difference(came.detach(), expected.detach())
+    where = largest_difference(actual.detach(), expected.detach())
     return (
-        f"on {about}{what}, at position {where} came {came[where].item():.6g}, "
+        f"on {about}{what}, at position {where} came {actual[where].item():.6g}, "
         f"expected {expected[where].item():.6g}"
     )
 

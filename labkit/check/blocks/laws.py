@@ -43,14 +43,14 @@ def value(exam: Exam) -> None:
     exam.compare([exam.case(draw), exam.case(draw, "again", time=7)])
     large = exam.case(draw, "many long sequences", batch=6, time=40)
     try:
-        came = exam.run(large).stream
+        actual = exam.run(large).stream
     except Broken:
         exam.notes.append("40 tokens were not checked: it does not take as many")
         return
     expected = exam.truth(large).stream
-    if not close(came, expected):
+    if not close(actual, expected):
         exam.off = True
-        raise Broken(describe(str(large), came, expected), exam.cause())
+        raise Broken(describe(str(large), actual, expected), exam.cause())
 
 
 def shapes(exam: Exam) -> None:
@@ -101,13 +101,13 @@ def gains(exam: Exam) -> None:
         exam.write(slot, changed)
         exam.weights = {**before, slot: changed}
         try:
-            came, expected = exam.run(case).stream, exam.truth(case).stream
+            actual, expected = exam.run(case).stream, exam.truth(case).stream
         finally:
             exam.write(slot, before[slot])
             exam.weights = before
-        if not close(came, expected):
+        if not close(actual, expected):
             place = dict(exam.reading.units).get(slot.rpartition(".")[0], slot)
-            raise Broken(describe(f"{case}, that of {place}", came, expected), exam.cause())
+            raise Broken(describe(f"{case}, that of {place}", actual, expected), exam.cause())
 
 
 BASIC: dict[str, Law] = {

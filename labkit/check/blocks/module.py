@@ -212,13 +212,13 @@ class ModuleExam(Exam):
             self.generator("slopes"), causal,
         )  # fmt: skip
         flat = {n: made[n].flatten() for n in own}
-        came = {n: g for n, g in made.items() if n not in own}
-        came |= {slot: piece.read(flat) for slot, piece in self.reading.slots.items()}
+        actual = {n: g for n, g in made.items() if n not in own}
+        actual |= {slot: piece.read(flat) for slot, piece in self.reading.slots.items()}
         leaves = {slot: w.clone().requires_grad_(True) for slot, w in self.weights.items()}
         expected = slopes(
             lambda one: reference(self.design, leaves, one), case, wanted, leaves,
             self.generator("slopes"), causal,
         )  # fmt: skip
         if self.design.inside.sphere:
-            return tangent(came, self.weights), tangent(expected, self.weights)
-        return came, expected
+            return tangent(actual, self.weights), tangent(expected, self.weights)
+        return actual, expected

@@ -45,11 +45,11 @@ def constants(exam: Exam, forms: Forms) -> None:
             if other.refused:
                 raise Broken(f"with depth {depth}, block {index}: {other.refused}")
             case = other.case(other.generator("constants"))
-            came, expected = other.run(case), other.truth(case)
-            if not same(came, expected):
+            actual, expected = other.run(case), other.truth(case)
+            if not same(actual, expected):
                 where = f"depth {depth}" + ("" if index is None else f", block {index} (from 0)")
                 raise Broken(
-                    describe(f"{case}, {where}", came.stream, expected.stream),
+                    describe(f"{case}, {where}", actual.stream, expected.stream),
                     other.cause()
                     or exam.stock("a constant does not follow the depth or the block's number"),
                 )
@@ -120,10 +120,10 @@ def _start(exam: ModuleExam, name: str, leaves: dict) -> None:
         start = {"weight": 0.0 if kind == "rms-gemma" else 1.0, "bias": 0.0}.get(leaf)
         if start is None or kind in ("scale", "l2"):
             continue
-        came = own[piece.names[0]].detach()
-        if not torch.allclose(came.double(), torch.full_like(came, start).double()):
+        actual = own[piece.names[0]].detach()
+        if not torch.allclose(actual.double(), torch.full_like(actual, start).double()):
             raise Broken(
-                f"{piece.names[0]} starts at {came.flatten()[0].item():.4g}, expected {start:g}",
+                f"{piece.names[0]} starts at {actual.flatten()[0].item():.4g}, expected {start:g}",
                 "the gain of a norm starts at 1 (Gemma's w, of 1 + w, at 0), its shift at 0",
             )
 

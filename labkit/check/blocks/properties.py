@@ -18,12 +18,12 @@ def tokens_alone(exam: Exam) -> None:
     case = exam.case(exam.generator("tokens"), "attention writes nothing", silent=("attention",))
     moved = case.x.clone()
     moved[:, 1] = moved[:, 1] * -1.5 + 1
-    came, other = exam.run(case).stream, exam.run(replace(case, x=moved)).stream
+    actual, other = exam.run(case).stream, exam.run(replace(case, x=moved)).stream
     apart = [t for t in range(case.x.shape[1]) if t != 1]
-    if not close(other[:, apart], came[:, apart], 1e-9):
+    if not close(other[:, apart], actual[:, apart], 1e-9):
         raise Broken(
             describe(
-                f"{case}, token 1 changed", other[:, apart], came[:, apart], ", another token"
+                f"{case}, token 1 changed", other[:, apart], actual[:, apart], ", another token"
             ),
             exam.stock("a norm or the feed-forward runs over the tokens"),
         )
@@ -37,10 +37,10 @@ def causal(exam: Exam) -> None:
     moved = case.x.clone()
     moved[:, 3] = moved[:, 3] * -1.5 + 1
     moved = unit(moved) if exam.design.inside.sphere else moved
-    came, other = exam.run(case).stream[:, :3], exam.run(replace(case, x=moved)).stream[:, :3]
-    if not close(other, came, 1e-9):
+    actual, other = exam.run(case).stream[:, :3], exam.run(replace(case, x=moved)).stream[:, :3]
+    if not close(other, actual, 1e-9):
         raise Broken(
-            describe(f"{case}, token 3 changed", other, came, ", an earlier token"),
+            describe(f"{case}, token 3 changed", other, actual, ", an earlier token"),
             exam.stock("the causal mask is missing, or a norm runs over the tokens"),
         )
 
@@ -50,14 +50,14 @@ def second_stream(exam: Exam) -> None:
     if not any(h.second for h in exam.design.sides):
         raise Untested()
     case = exam.case(exam.generator("second"))
-    came, expected = exam.run(case).second, exam.truth(case).second
-    if came is None or expected is None:
+    actual, expected = exam.run(case).second, exam.truth(case).second
+    if actual is None or expected is None:
         raise Broken(
             f"on {case} there is no second stream: return (x, r), or set context.total",
             "the second stream r is missing",
         )
-    if not close(came, expected):
-        raise Broken(describe(f"{case}, second stream", came, expected), exam.cause())
+    if not close(actual, expected):
+        raise Broken(describe(f"{case}, second stream", actual, expected), exam.cause())
 
 
 def scores(exam: Exam) -> None:
@@ -65,31 +65,31 @@ def scores(exam: Exam) -> None:
     if not exam.design.inside.chain or not isinstance(exam, ModuleExam):
         raise Untested()
     case = exam.case(exam.generator("scores"))
-    came, expected = exam.run(case).scores, exam.truth(case).scores
-    if case.prev is None or came is None or expected is None:
+    actual, expected = exam.run(case).scores, exam.truth(case).scores
+    if case.prev is None or actual is None or expected is None:
         raise Broken(
             f"on {case} no scores are taken or handed on: take and return them, or use "
             "context.scores",
             "the scores are not accumulated from block to block",
         )
-    seen = torch.ones(came.shape[-2:], dtype=torch.bool)
+    seen = torch.ones(actual.shape[-2:], dtype=torch.bool)
     seen = seen.tril() if exam.design.inside.causal else seen
-    came, expected = came[..., seen], expected[..., seen]
-    if not close(came, expected):
+    actual, expected = actual[..., seen], expected[..., seen]
+    if not close(actual, expected):
         cause = exam.stock("what is handed on is not the sum: the scores are not accumulated")
-        raise Broken(describe(f"{case}, scores", came, expected), cause)
+        raise Broken(describe(f"{case}, scores", actual, expected), cause)
 
 
 def _gradient(exam: Exam, wanted: Callable[[str], bool]) -> None:
     case = exam.case(exam.generator("gradient"), batch=1, time=4)
-    came, expected = exam.gradients(case)
+    actual, expected = exam.gradients(case)
     largest = max(g.abs().max().item() for g in expected.values())
     for slot in [s for s in expected if wanted(s)]:
-        gap = (came[slot] - expected[slot]).abs().max().item()
+        gap = (actual[slot] - expected[slot]).abs().max().item()
         if gap <= GRADIENT * expected[slot].abs().max().item() + 1e-5 * largest:
             continue  # the second part: a key's bias, say, has gradient 0 but for rounding
         raise Broken(
-            describe(f"{case}, gradient of {slot}", came[slot], expected[slot]),
+            describe(f"{case}, gradient of {slot}", actual[slot], expected[slot]),
             exam.stock("part of the way is cut off (detach, no_grad, .data) or scaled"),
         )
 
@@ -139,15 +139,15 @@ def precision(exam: Exam) -> None:
     case = exam.case(exam.generator("precision"))
     expected = exam.run(case).stream
     for dtype, allowed in ((torch.float32, 1e-4), (torch.bfloat16, 0.15)):
-        came = exam.run_in(case, dtype)
-        if came.dtype != dtype:
+        actual = exam.run_in(case, dtype)
+        if actual.dtype != dtype:
             raise Broken(
-                f"on {case} in {dtype} the new stream is {came.dtype}",
+                f"on {case} in {dtype} the new stream is {actual.dtype}",
                 "a cast to another dtype that is not undone",
             )
-        if not bool(came.isfinite().all()) or not close(came, expected, allowed):
+        if not bool(actual.isfinite().all()) or not close(actual, expected, allowed):
             raise Broken(
-                describe(f"{case} in {dtype}", came, expected), exam.stock("lost precision")
+                describe(f"{case} in {dtype}", actual, expected), exam.stock("lost precision")
             )
 
 

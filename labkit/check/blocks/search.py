@@ -40,7 +40,7 @@ class Search:
         self.one = exam.case(draw, batch=1, time=1)
         self.some = [exam.case(draw, batch=1, time=4), exam.case(draw, batch=1, time=3)]
         self.came_one = exam.run(self.one)
-        self.came = [exam.run(case) for case in self.some]
+        self.actual = [exam.run(case) for case in self.some]
         self.stop: float | None = None  # in this thread's own time: other work does not count
         self.left = 0  # how many designs may still be compared
         self.still: list[Design] = []
@@ -64,7 +64,7 @@ class Search:
         design: Design,
         reading: Reading,
         cases: list[Case],
-        came: list[Out],
+        actual: list[Out],
         allowed: float = VALUE,
     ) -> bool:
         self.left -= 1
@@ -74,7 +74,7 @@ class Search:
             w: dict[str, Tensor] = values(reading, self.flat)
             return all(
                 same(out, reference(design, w, case), allowed)
-                for out, case in zip(came, cases, strict=True)
+                for out, case in zip(actual, cases, strict=True)
             )
         except _ERRORS:
             return False
@@ -93,9 +93,9 @@ class Search:
                     continue
                 for turn in self.turns:
                     turned = self._turned(design, turn)
-                    if self._same(turned, reading, self.some, self.came, _CLOSEST):
+                    if self._same(turned, reading, self.some, self.actual, _CLOSEST):
                         return turned, reading, ""
-                    if fits is None and self._same(turned, reading, self.some, self.came):
+                    if fits is None and self._same(turned, reading, self.some, self.actual):
                         fits = turned, reading, ""
         return fits
 
@@ -157,7 +157,7 @@ class Search:
                 for reading in readings(self.exam.found, wrong, limit, self.still[0]):
                     if self.left < 0:
                         return None
-                    if self._same(wrong, reading, self.some, self.came):
+                    if self._same(wrong, reading, self.some, self.actual):
                         return turn, "; and ".join(s for s in (sentence, also) if s)
             if not all_of_it:
                 break

@@ -18,16 +18,16 @@ def total(out: Out, wanted: Out, draw: torch.Generator, causal: bool) -> Tensor:
     """Add up all that came with random weights, where `wanted` has it too."""
     made = torch.zeros((), dtype=torch.float64)
     for name in ("stream", "second", "scores"):
-        came, expected = getattr(out, name), getattr(wanted, name)
+        actual, expected = getattr(out, name), getattr(wanted, name)
         if expected is None:
             continue
         weight = torch.randn(expected.shape, generator=draw, dtype=torch.float64)
-        if came is None or came.shape != expected.shape:
+        if actual is None or actual.shape != expected.shape:
             continue
         if name == "scores":  # what the mask hides may be anything
-            seen = torch.ones(came.shape[-2:], dtype=torch.bool)
-            came = came.where(seen.tril() if causal else seen, 0.0)
-        made = made + (came * weight).sum()
+            seen = torch.ones(actual.shape[-2:], dtype=torch.bool)
+            actual = actual.where(seen.tril() if causal else seen, 0.0)
+        made = made + (actual * weight).sum()
     return made
 
 

@@ -93,11 +93,11 @@ class StepsExam(Played):
         first = self.sides
         for side in sides:
             self.sides = side
-            came = self.run(case)
+            actual = self.run(case)
             for order in permutations(range(max(count, 2))):
                 for scale in (1.0, 0.05 * root) if "unit" in self.design.attention.text else (1.0,):
                     self.order, self.scale = (*order, *range(len(order), 6)), scale
-                    if same(came, self.truth(case)):
+                    if same(actual, self.truth(case)):
                         return
         self.sides = first
         self.order, self.scale = tuple(range(6)), 1.0

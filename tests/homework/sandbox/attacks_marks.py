@@ -205,4 +205,4 @@ MARKS = {
         _WRONG + "print('q1: public checks passed')\nprint('points: 99/99')",
     ),
 }
-SLOW = frozenset(name for name, (came, text) in MARKS.items() if came == "slow")
+SLOW = frozenset(name for name, (actual, text) in MARKS.items() if actual == "slow")

@@ -185,10 +185,10 @@ class Range:
         return wrong
 
 
-def fits(name: str, came: str) -> bool:
+def fits(name: str, actual: str) -> bool:
     """Whether an attack ended as its row says."""
     wanted = (BODIES.get(name) or MARKS[name])[0]
-    return came in ((wanted,) if isinstance(wanted, str) else wanted)
+    return actual in ((wanted,) if isinstance(wanted, str) else wanted)
 
 
 @contextmanager
@@ -210,8 +210,8 @@ def run(mode: str) -> dict[str, list[str]]:
     surprises: dict[str, list[str]] = {}
     with prepared(mode) as at:
         for number, name in enumerate(NAMES):
-            came = at.attack(name)
-            wrong = [] if fits(name, came) else [came]
+            actual = at.attack(name)
+            wrong = [] if fits(name, actual) else [actual]
             wrong += at.damage()
             if not at.unharmed():
                 wrong.append("a worker beside it does not answer as before")

@@ -50,11 +50,11 @@ def run(
                 if slot.pipe not in heard and not late:
                     continue
                 task = slot.task
-                came = slot.hear() if slot.pipe in heard else None
-                if came is not None and task is not None:
-                    failed = came.get("failed", "")
-                    yield task, None if failed else came, failed
-                elif came is None:
+                actual = slot.hear() if slot.pipe in heard else None
+                if actual is not None and task is not None:
+                    failed = actual.get("failed", "")
+                    yield task, None if failed else actual, failed
+                elif actual is None:
                     slot.end()
                     if task is not None:
                         why = f"its examiner did not end in {seconds:g} s" if late else (
@@ -88,13 +88,13 @@ class _Examiner:
     def hear(self) -> Answered | None:
         """What it said: that it is ready, an answer, or nothing any more."""
         try:
-            came = json.loads(self.pipe.recv_bytes())
+            actual = json.loads(self.pipe.recv_bytes())
         except (EOFError, OSError):
             return None
-        if "lost" in came:
-            raise Lost(came["lost"])
+        if "lost" in actual:
+            raise Lost(actual["lost"])
         self.ready, self.task, self.due = True, None, float("inf")
-        return came
+        return actual
 
     def starts_after(self) -> int:
         """How many examiners began in this place, the next one included, since one was ready."""
