@@ -43,7 +43,7 @@ def _take_settings(command: Any) -> Any:
     resume, _ = signature(command).parameters.values()
     parameters = [resume]
     for item in fields(ScaleConfig):
-        worth_showing = item.default not in (None, False, "")
+        worth_showing = item.default not in (None, "") and item.default is not False
         asked = Option(
             format_option(item.name),
             metavar="|".join(item.metadata["choices"]) or None,
