@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from labkit.check import specs
 from labkit.check.answer import answer
-from labkit.check.blocks.block import block
+from labkit.check.block import block
 from labkit.check.own import own
 from labkit.check.report import Law, Report
 from labkit.check.run import Implementation, hold

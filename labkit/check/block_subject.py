@@ -1,0 +1,314 @@
+"""What check.block runs: somebody's block or step, and labkit's own beside it on the same weights.
+
+A subject holds the reference as labkit's two steps (attention, feed-forward). `truth` runs them;
+with a `Change` it runs them with one thing in another way, which is what a mistake is.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from labkit.attention import rotary_angles
+from labkit.check.case import Broken, largest_difference
+from labkit.context import Context
+from labkit.feed_forward import FeedForward
+from labkit.model.config import ModelConfig
+from labkit.placements import Step, recipe
+from labkit.placements.sphere import unit
+
+SIDES = ("attention", "feed-forward")
+ALLOWED = 1e-4  # relative to the largest entry
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input: the stream x, and what else a recipe may carry along."""
+
+    x: Tensor
+    about: str
+    r: Tensor | None = None  # ResiDual's second stream
+    prev: Tensor | None = None  # RealFormer's scores of the block before
+    entry: Tensor | None = None  # the block's input, where the feed-forward's step alone is run
+    padding: Tensor | None = None  # True where a token is real
+
+    def __str__(self) -> str:
+        kind = str(self.x.dtype).removeprefix("torch.")
+        return f"x of shape {tuple(self.x.shape)}, {kind} ({self.about})"
+
+    def given(self) -> dict[str, Tensor]:
+        """List the tensors of numbers that it holds."""
+        every = {n: getattr(self, n) for n in ("x", "r", "prev", "entry")}
+        return {name: t for name, t in every.items() if t is not None}
+
+    def context(self, angles: Tensor | None) -> Context:
+        """Make the context of one pass."""
+        entry = self.x if self.entry is None else self.entry
+        scores = {} if self.prev is None else {"attention": self.prev}
+        return Context(angles, self.padding, scores=scores, total=self.r, entry=entry)
+
+
+@dataclass(frozen=True)
+class Out:
+    """What comes: the stream and, where a recipe has them, second stream and scores."""
+
+    stream: Tensor
+    second: Tensor | None = None
+    scores: Tensor | None = None
+
+    def parts(self) -> tuple[tuple[str, Tensor | None], ...]:
+        """List what there is, with its name."""
+        return ("", self.stream), ("second stream", self.second), ("scores", self.scores)
+
+
+def close(actual: Tensor, expected: Tensor, allowed: float = ALLOWED) -> bool:
+    """Allow a share of the largest entry that was expected."""
+    if actual.shape != expected.shape:
+        return False
+    largest = expected.abs().max().item() if expected.numel() else 0.0
+    gap = (actual.detach().double() - expected.detach().double()).abs().max().item()
+    return gap <= allowed * largest + 1e-12
+
+
+def same(actual: Out, expected: Out, allowed: float) -> bool:
+    """Return whether two outcomes agree in all that came."""
+    pairs = zip(actual.parts(), expected.parts(), strict=True)
+    return all(a is None or b is None or close(a, b, allowed) for (_, a), (_, b) in pairs)
+
+
+def describe(about: str, actual: Tensor, expected: Tensor) -> str:
+    """Return which input, what came and what was expected, where they differ most."""
+    where = largest_difference(actual.detach(), expected.detach())
+    came, wanted = actual[where].item(), expected[where].item()
+    return f"on {about}, at position {where} came {came:.6g}, expected {wanted:.6g}"
+
+
+# --- the reference with one thing changed ---
+
+
+class Call(nn.Module):
+    """A function where labkit wants a module."""
+
+    def __init__(self, fn: Callable[[Tensor, Context], Tensor]):
+        super().__init__()
+        self.fn = fn
+
+    def forward(self, x: Tensor, context: Any = None, **more: Any) -> Tensor:
+        """Call the function."""
+        return self.fn(x, context)
+
+
+def altered(module: Any, **changes: Any) -> Any:
+    """Return a shallow copy of a module, with the same parameters and other attributes."""
+    twin = copy.copy(module)
+    twin._modules, twin._parameters = dict(module._modules), dict(module._parameters)
+    for name, value in changes.items():
+        twin._modules.pop(name, None)
+        twin._parameters.pop(name, None)
+        setattr(twin, name, value)
+    return twin
+
+
+class Feed(FeedForward):
+    """labkit's feed-forward with a free activation; `where` says where its inner norm stands."""
+
+    act: Callable[[Tensor], Tensor]
+    where = "after"  # before or after the activation, or at the end
+
+    def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
+        """Compute down(act(gate x) · up x), or down(act(up x)), with the norm where it stands."""
+
+        def normed(y: Tensor, where: str) -> Tensor:
+            return self.inner_norm(y) if self.inner_norm and self.where == where else y
+
+        bent = self.act(normed((self.gate or self.up)(x), "before"))
+        hidden = bent if self.gate is None else bent * self.up(x)
+        return normed(self.down(normed(hidden, "after")), "end")
+
+
+def hand_out(norms: Sequence[nn.Module], counts: Sequence[int]) -> list[tuple[Call, Call]]:
+    """Give each half its two places for norms: in their order, if there are as many as places.
+
+    Else a place takes the next free norm when it is first used, and the last serves all that are
+    left: a block that lacks a norm, or has one too many, still has its others in order.
+    """
+    free = [*norms] or [nn.Identity()]
+
+    def place(norm: nn.Module | None) -> Call:
+        mine = [] if norm is None else [norm]
+
+        def use(x: Tensor, context: Context) -> Tensor:
+            if not mine:
+                mine.append(free[0] if len(free) == 1 else free.pop(0))
+            return mine[0](x)
+
+        return Call(use)
+
+    fits = sum(counts) == len(norms)
+    own = [[free[0] if len(free) == 1 else free.pop(0) for _ in range(n)] if fits else []
+           for n in counts]  # fmt: skip
+    return [tuple(place(n) for n in (*mine, None, None)[:2]) for mine in own]  # pyright: ignore
+
+
+@dataclass
+class Site:
+    """Where a slip is made: one step, what it gets, and what it would work with."""
+
+    step: Any
+    x: Tensor
+    context: Context
+    N: Any
+    M: Any
+
+    @property
+    def e(self) -> Tensor:
+        """Return the block's input."""
+        return self.x if self.context.entry is None else self.context.entry
+
+    def f(self, x: Tensor) -> Tensor:
+        """Apply the sublayer."""
+        return self.step.sublayer(x, context=self.context)
+
+    def move(self, f: Any = None, N: Any = None, M: Any = None, **constants: Any) -> Tensor:
+        """Run the recipe's step with another sublayer, other norms or other constants."""
+        twin = altered(self.step, sublayer=Call(lambda x, _: (f or self.f)(x)), **constants)
+        for name, norm in (("norm", N or self.N), ("norm_out", M or self.M)):
+            twin._modules[name] = Call(lambda x, _, norm=norm: norm(x))
+        return twin(self.x, self.context)
+
+
+Slip = Callable[[Site], Tensor]
+
+
+@dataclass
+class Change:
+    """One thing that a block has in another way, in words; what is None is as the recipe has it."""
+
+    sentence: str
+    kinds: Sequence[type[Step] | None] = (None, None)
+    slips: Sequence[Slip | None] = (None, None)
+    sublayers: Sequence[Any] = (None, None)
+    norms: Sequence[nn.Module] | None = None
+    merged: bool = False  # one norm serves both halves
+
+
+RIGHT = Change("")
+
+
+class Subject:
+    """What was handed in, and labkit's steps on the same weights."""
+
+    sides: tuple[str, ...] = SIDES
+    steps: list[Any]  # the recipe's, of the halves in `sides`, with their sublayers
+    norms: Sequence[nn.Module]
+    leaves: dict[str, Tensor]  # what the reference is differentiated by
+    angles = False  # whether positions are turned
+    causal = False
+
+    def __init__(self, name: str, config: ModelConfig, index: int, seed: int):
+        self.config, self.index, self.row = config, index, recipe(name)
+        self.placement = self.row.placement(index, config.depth)
+        self.notes: list[str] = []
+        self.generator = torch.Generator().manual_seed(seed)
+
+    # Each kind of subject says how it is run, what is left open, and how a half is silenced.
+    run: Callable[..., Out]  # (case, x itself where it is given)
+    choices: Callable[[], Iterator[None]]  # sets what is left open, the likeliest first
+    silenced: Callable[[Sequence[str]], Any]  # a context in which sublayers write 0
+    training: Callable[[], Any] | None = None  # a context in which training mode is on
+    in_dtype: Callable[[torch.dtype], "Subject"]
+
+    def gradients(self, came: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sort the gradients that came by the names of `leaves`."""
+        return came
+
+    def inner(self) -> dict[str, Tensor]:
+        """Return what was handed in's own parameters."""
+        return self.leaves
+
+    def normal(self, *shape: int) -> Tensor:
+        """Draw normal numbers in float64."""
+        return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
+
+    def case(self, about: str, *, batch: int = 2, time: int = 5, scale: float = 1.0) -> Case:
+        """Draw tokens that differ in size and in mean; on the sphere, unit vectors."""
+        d = self.config.dim
+        x = self.normal(batch, time, d) * (0.6 + self.normal(batch, time, 1).abs()) + 0.3
+        x = unit(x) if self.row.sphere else x * scale
+        r = self.normal(batch, time, d) if self.row.second_stream else None
+        prev = self.normal(batch, self.config.heads, time, time) if self.row.chain else None
+        entry = self.normal(*x.shape) if self.sides == SIDES[1:] else None
+        return Case(x, about, r, prev, entry)
+
+    def truth(self, case: Case, change: Change = RIGHT) -> Out:
+        """Evaluate labkit's steps, with one thing changed where a change is given."""
+        kinds = [k or type(s) for k, s in zip(change.kinds, self.steps, strict=False)]
+        norms = self.norms if change.norms is None else change.norms
+        places = hand_out(norms, [len(kind.norms) for kind in kinds])
+        places = [places[0]] * len(places) if change.merged else places
+        width = getattr(self.steps[0].sublayer, "head_dim", 2)
+        context = case.context(rotary_angles(case.x.shape[1], width) if self.angles else None)
+        x, entry = case.x, context.entry
+        for i, step in enumerate(self.steps):
+            sublayer = change.sublayers[i] or step.sublayer
+            same_kind = kinds[i] is type(step)
+            placed = altered(step) if same_kind else kinds[i](nn.Identity, sublayer, step.place)
+            (N, M), slip = places[i], change.slips[i]
+            placed._modules |= {"sublayer": sublayer, "norm": N, "norm_out": M}
+            context.entry = entry
+            x = placed(x, context) if slip is None else slip(Site(placed, x, context, N, M))
+        scores = context.scores.get("attention") if self.row.chain else None
+        return Out(x, context.total if self.row.second_stream else None, self.seen(scores))
+
+    def seen(self, scores: Tensor | None) -> Tensor | None:
+        """Leave out the logits that the mask hides: they may be anything."""
+        return scores.tril() if scores is not None and self.causal else scores
+
+    def outcome(self, result: Any, case: Case, context: Context) -> Out:
+        """Take the stream out of what came, and what else the recipe hands on."""
+        several = isinstance(result, tuple | list) and len(result) > 0
+        first = result[0] if several else result
+        stream = getattr(first, "last_hidden_state", first)
+        if not isinstance(stream, Tensor):
+            kind = type(stream).__name__
+            raise Broken(
+                f"on {case} your code returned a {kind}, not the new stream: not answered yet?"
+            )
+        if stream.shape != case.x.shape:
+            shape = tuple(stream.shape)
+            raise Broken(f"on {case} the new stream has shape {shape}; a block keeps the shape")
+        more = [t for t in result[1:] if isinstance(t, Tensor)] if several else []
+        second = scores = None
+        if self.row.second_stream:
+            moved = None if context.total is case.r else context.total
+            second = next((t for t in more if t.shape == stream.shape), moved)
+        if self.row.chain:
+            made = context.scores.get("attention")
+            scores = next((t for t in more if t.ndim == 4), None if made is case.prev else made)
+        return Out(stream, second, self.seen(scores))
+
+
+def without_dropout(module: nn.Module) -> None:
+    """Set every dropout of a copy to 0."""
+    for one in module.modules():
+        if isinstance(one, nn.modules.dropout._DropoutNd):
+            one.p = 0.0
+        for name, value in list(vars(one).items()):
+            if "drop" in name and isinstance(value, float):
+                setattr(one, name, 0.0)
+
+
+@contextmanager
+def set_meanwhile(holder: Any, name: str, value: Any) -> Iterator[None]:
+    """Give an attribute another value meanwhile."""
+    kept = getattr(holder, name)
+    setattr(holder, name, value)
+    try:
+        yield
+    finally:
+        setattr(holder, name, kept)
