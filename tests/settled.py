@@ -4,10 +4,8 @@ A whole report looks at some forty laws and searches a mistake that explains eac
 is whether one is broken, and whether one names the cause.
 """
 
-import sys
 from collections.abc import Callable
 
-import labkit.check.blocks.block  # noqa: F401  # whose package has a function of that name
 from labkit.check import run
 from labkit.check.exam import Exam
 from labkit.check.report import Law
@@ -16,9 +14,8 @@ EVERY = 8  # of so many variants, one is tried on all laws
 
 
 def rest_after(monkeypatch, settles: Callable[[Law], bool]) -> None:
-    """Leave out the laws that follow a broken one which `settles`, in every check from here on."""
-    for module, name in ((run, "_try"), (sys.modules["labkit.check.blocks.block"], "_hold")):
-        monkeypatch.setattr(module, name, _until(getattr(module, name), settles))
+    """Leave out the laws that follow a broken one which `settles`, in every check of a norm from here on."""
+    monkeypatch.setattr(run, "_try", _until(run._try, settles))
 
 
 def _until(attempt: Callable[..., Law | None], settles: Callable[[Law], bool]):

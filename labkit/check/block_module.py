@@ -13,7 +13,14 @@ from labkit.attention import rotary_angles
 from labkit.attention.parts import OwnGains
 from labkit.check.block_call import arguments, call, roles
 from labkit.check.block_subject import (
-    SIDES, Case, Feed, Out, Subject, close, set_meanwhile, without_dropout,
+    SIDES,
+    Case,
+    Feed,
+    Out,
+    Subject,
+    close,
+    set_meanwhile,
+    without_dropout,
 )  # fmt: skip
 from labkit.check.block_weights import Gains, Names, Piece, find
 from labkit.check.case import Broken, told
@@ -164,6 +171,7 @@ class ModuleSubject(Subject):
                            "weight" if role == "alpha" else name, role, number)  # fmt: skip
         self._load_norms()
         self._load_inside(attention, feed)
+        self.problems += self.strange.values()
 
     def _load(self, module: Any, name: str, role: str, number: int = 0) -> None:
         """Give one parameter of the reference the values of the module's."""
@@ -187,7 +195,9 @@ class ModuleSubject(Subject):
             plain.weight = None
             norm: Any = OwnGains(plain, *gains.size)
         else:
-            norm = make_norm(kind, *(gains.size or (self.config.dim,))).double()
+            scalar = sum(gains.size) <= 1
+            norm = make_norm(kind, gains.width or self.config.dim if scalar else gains.size[0])
+            norm = norm.double()
         for leaf in ("weight", "bias", "alpha", "shift"):
             if hasattr(norm, leaf) and leaf in gains.leaves:
                 self._set(norm, leaf, gains.leaves[leaf], f"{gains.path}.{leaf}")
@@ -207,24 +217,31 @@ class ModuleSubject(Subject):
         right = self._norm(gains, wanted, hint if asked is None else asked)
         if gains.owner is None or len(gains.size) != 1:
             return right, right
-        x = 0.02 * self.normal(5, *gains.size)  # small, so that eps and where it stands count
+        width = gains.size[0] if gains.size[0] > 1 else gains.width or self.config.dim
+        x = 0.02 * self.normal(5, width)  # small, so that eps and where it stands count
+        path = gains.path
         with torch.no_grad():
+            try:
+                came = gains.owner(x)
+            except Exception:  # it wants more than x: nothing is known of it
+                return right, right
             for kind in (wanted, *NORM_KINDS):
                 for eps in dict.fromkeys((asked, hint, None, 1e-5, 1e-6)):
                     try:
                         actual = self._norm(gains, kind, eps)
-                        if not close(actual(x), gains.owner(x), 1e-9):
+                        if not close(actual(x), came, 1e-5):
                             continue
                     except Exception:  # a gain of another shape, say: not this kind
                         continue
                     if kind == wanted and asked in (None, eps):
                         return actual, actual
-                    self.strange[gains.path] = (
-                        f"its norm {gains.path} is {kind}, not {wanted}" if kind != wanted
-                        else f"eps of its norm {gains.path} is {actual.eps:g}, not {asked:g}"
+                    self.strange[path] = (
+                        f"the norm {path} is missing: it does nothing" if kind == "none"
+                        else f"its norm {path} is {kind}, not {wanted}" if kind != wanted
+                        else f"eps of its norm {path} is {actual.eps:g}, not {asked:g}"
                     )  # fmt: skip
                     return self._norm(gains, wanted, asked), actual
-        self.strange[gains.path] = f"its norm {gains.path} is no {wanted}; labkit.check says more"
+        self.strange[path] = f"its norm {path} is no {wanted}; labkit.check says more"
         return self._norm(gains, wanted, hint), right
 
     def _load_norms(self) -> None:
@@ -262,8 +279,13 @@ class ModuleSubject(Subject):
                 if right is not None and [*right.parameters()]:
                     self.problems.append(f"it has no parameter for {role}")
                 continue
+            wide = attention.norms is not None and attention.norms.share == "width"
+            gains.width = self.config.dim if wide else self.head_dim
+            gains.width = self.config.hidden_dim if holder is feed else gains.width
             plain = kinds.get(type(right.norm if isinstance(right, OwnGains) else right), "rms")
-            asked, self.inside[role] = self._identify(gains, plain)
+            asked, actual = self._identify(gains, plain)
+            if not isinstance(actual, nn.Identity):
+                self.inside[role] = actual
             if right is None:
                 self.problems.append(f"the recipe has no place for its {gains.path}")
             elif right.weight is None or right.weight.shape == asked.weight.shape:

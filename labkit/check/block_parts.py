@@ -141,8 +141,8 @@ class PartsSubject(Subject):
         if self.form != "whole":
             known["entry"] = x if case.entry is None else case.entry
         known = {role: value for role, value in known.items() if value is not None}
-        return {role: value.to(self.dtype) if isinstance(value, nn.Parameter) or role == "alpha"
-                and isinstance(value, Tensor) else value for role, value in known.items()}  # fmt: skip
+        return {role: value.to(self.dtype) if isinstance(value, nn.Parameter) or (role == "alpha"
+                and isinstance(value, Tensor)) else value for role, value in known.items()}  # fmt: skip
 
     def run(self, case: Case, x: Tensor | None = None) -> Out:
         """Hand sublayers, norms and constants in by name."""
@@ -177,7 +177,9 @@ class PartsSubject(Subject):
                     (k == "alpha" and isinstance(v, float))}  # fmt: skip
         building |= {"make_norm": lambda *_, **__: next(made), "sublayer": self.steps[0].sublayer,
                      "norm": self.drawn[0], "norm_out": self.drawn[1]}  # fmt: skip
-        wrapped = call(self.given, building, ("make_norm", "sublayer"), fill=self.drawn[2])
+        with torch.random.fork_rng(devices=[]):  # what it draws itself, it draws alike each time
+            torch.manual_seed(0)
+            wrapped = call(self.given, building, ("make_norm", "sublayer"), fill=self.drawn[2])
         if not callable(wrapped):
             raise Broken(f"it made a {type(wrapped).__name__}, where a module is wanted")
         if isinstance(wrapped, nn.Module):

@@ -7,11 +7,10 @@ with a `Change` it runs them with one thing in another way, which is what a mist
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from labkit.attention import rotary_angles
@@ -241,7 +240,8 @@ class Subject:
         x = self.normal(batch, time, d) * (0.6 + self.normal(batch, time, 1).abs()) + 0.3
         x = unit(x) if self.row.sphere else x * scale
         r = self.normal(batch, time, d) if self.row.second_stream else None
-        prev = self.normal(batch, self.config.heads, time, time) if self.row.chain else None
+        chain = getattr(self.steps[0].sublayer, "chain", None)
+        prev = self.normal(batch, self.config.heads, time, time) if chain else None
         entry = self.normal(*x.shape) if self.sides == SIDES[1:] else None
         return Case(x, about, r, prev, entry)
 

@@ -74,6 +74,7 @@ class Gains:
     owner: nn.Module | None
     leaves: dict[str, Piece] = field(default_factory=dict)
     size: tuple[int, ...] = ()
+    width: int = 0  # of what it normalizes, where its gain is one number
 
 
 @dataclass

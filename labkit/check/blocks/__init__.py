@@ -1,1 +1,0 @@
-"""Check somebody's block of a recipe: its two halves, its norms, its constants."""
