@@ -361,7 +361,7 @@ for design in (NoNorm, ResNetV1, ResNetV2, Highway):
 # %% [markdown]
 r"""
 Are these the equations of the papers? We type those once more, from the text above, and let `labkit.check`
-hold both against a third version, in double precision. A wrong order of two words would show.
+hold what we typed against `labkit`'s steps, in double precision. A wrong order of two words would show.
 """
 
 # %%

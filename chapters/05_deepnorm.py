@@ -385,7 +385,7 @@ show(DeepNorm)
 
 # %% [markdown]
 r"""
-Three tests: PyTorch's `layer_norm` on $\alpha x + f(x)$; the formula of `labkit`'s fused kernel, `deep_norm`; and the law checker, whose reference is written apart from the placements.
+Three tests: PyTorch's `layer_norm` on $\alpha x + f(x)$; the formula of `labkit`'s fused kernel, `deep_norm`; and the law checker, which tries other depths, gradients and precisions too.
 """
 
 # %%

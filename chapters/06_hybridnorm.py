@@ -437,7 +437,7 @@ show(StreamNorm)
 
 # %% [markdown]
 r"""
-Equal to the paper's equations? Write the block once more by hand, from its Algorithm 1 as it is meant, and compare in double precision. (The multi-head attention is written out; the feed-forward is the block's own.) The law checker, whose reference is written apart from both, has its say, too.
+Equal to the paper's equations? Write the block once more by hand, from its Algorithm 1 as it is meant, and compare in double precision. (The multi-head attention is written out; the feed-forward is the block's own.) The law checker, which looks at gradients and precision as well, has its say, too.
 """
 
 # %%

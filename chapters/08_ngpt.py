@@ -389,7 +389,7 @@ show(SphereFeedForward)
 
 # %% [markdown]
 r"""
-Three checks that it is the published method: the step against the formula in float64, written anew; the checker, whose reference is written apart from the placements; and every length after real training, below.
+Three checks that it is the published method: the step against the formula in float64, written anew; the checker, which looks at gradients and precision as well; and every length after real training, below.
 """
 
 # %%

@@ -210,11 +210,12 @@ SLIPS = {
     "random": moved("random", "feed_forward", lambda s, x, c: s(x, c) + 0.01 * torch.rand(())),
     "rounded": moved("dtype", "feed_forward", lambda s, x, c: (
         s(x, c).to(torch.promote_types(x.dtype, torch.float32)))),
-    "training mode": moved("training mode", "feed_forward", lambda s, x, c: s(x, c) * (1 + s.training)),
+    "training mode": moved("training mode", "feed_forward", lambda s, x, c: (
+        s(x, c) * (1 + s.training))),
 }  # fmt: skip
 
 
-# --- steps, wrappers and whole blocks of functions: (recipe, what is handed in, part of the cause) ---
+# --- steps, wrappers, whole blocks of functions: (recipe, what is handed in, part of the cause) ---
 
 WRONG_STEPS = [
     ("post", lambda x, f, norm: norm(norm(x) + f(x)), "skip is taken"),
@@ -254,7 +255,7 @@ WRONG_STEPS = [
     ("b2t", lambda x, f, norm, entry: norm(2 * x + f(x)), "not the block's input"),
     ("b2t", lambda x, f, norm, entry: entry + norm(x + f(x)), "after the last norm"),
     ("b2t", lambda x, f, norm, entry: norm(entry.detach() + x + f(x)), "cut off"),
-    ("resi-dual", lambda x, r, f, norm: (norm(x + f(x)), r + norm(x + f(x))), "instead of the write"),
+    ("resi-dual", lambda x, r, f, norm: ((y := norm(x + f(x))), r + y), "instead of the write"),
     ("resi-dual", lambda x, r, f, norm: (norm(x + f(x)), r), "not moved"),
     ("resi-dual", lambda x, r, f, norm: (norm(x + f(x)), x + f(x)), "starts again"),
     ("resi-dual", lambda x, r, f, norm: (norm(x + f(x)), norm(r + f(x))), "plain sum"),
@@ -283,7 +284,7 @@ WRONG_STEPS = [
 
 
 class Wrapper(nn.Module):
-    """Pre-Norm with dropout; `functional` and `modes` are done in another way."""
+    """Pre-Norm with dropout."""
 
     def __init__(self, make_norm, sublayer):
         super().__init__()
@@ -455,7 +456,6 @@ BY_HEADS = {
     "wo": "mixer.weight", "up": "net.0.weight", "down": "net.2.weight",
     "attention.norm": "first", "feed_forward.norm": "second",
 }  # fmt: skip
-BY_HEADS = {{"wq": "wq", "wk": "wk", "wv": "wv"}.get(key, key): v for key, v in BY_HEADS.items()}
 
 
 class Sphere(nn.Module):
@@ -488,6 +488,16 @@ class Sphere(nn.Module):
         return unit(torch.lerp(h, unit(y), self.mlp_alpha.abs()))
 
 
+def no_mask(logits, ones):
+    return logits
+
+
+def masked(hides, fill=-torch.inf):
+    """Make a class whose mask hides where `hides` says."""
+    return fused(mask=lambda logits, ones: logits.masked_fill(hides(ones).bool(), fill))
+
+
+CONFIG = {"config": config("pre")}
 # name: (recipe, what makes it, further arguments)
 FOREIGN = {
     "torch, post, GELU": ("post", lambda: torch_layer(activation="gelu"), {}),
@@ -497,35 +507,41 @@ FOREIGN = {
     "Llama": ("pre", lambda: hugging_face("Llama", "LlamaDecoderLayer"), {}),
     "BERT": ("post", lambda: hugging_face("Bert", "BertLayer", hidden_dropout_prob=0.0), {}),
     "ViT": ("pre", lambda: hugging_face("ViT", "ViTLayer"), {}),
-    "OPT": ("pre", lambda: hugging_face("OPT", "OPTDecoderLayer", ffn_dim=20, word_embed_proj_dim=16), {}),
+    "OPT": ("pre", lambda: hugging_face(
+        "OPT", "OPTDecoderLayer", ffn_dim=20, word_embed_proj_dim=16), {}),
     "Phi 3": ("pre", lambda: hugging_face("Phi3", "Phi3DecoderLayer", pad_token_id=0), {}),
     "OLMo 2": ("olmo2", lambda: hugging_face("Olmo2", "Olmo2DecoderLayer"), {}),
-    "Gemma 2": ("gemma2", lambda: hugging_face("Gemma2", "Gemma2DecoderLayer", head_dim=12, query_pre_attn_scalar=12), {}),
+    "Gemma 2": ("gemma2", lambda: hugging_face(
+        "Gemma2", "Gemma2DecoderLayer", head_dim=12, query_pre_attn_scalar=12), {}),
     "Qwen 3": ("qk", lambda: hugging_face("Qwen3", "Qwen3DecoderLayer", head_dim=8), {}),
     "by hand": ("pre", lambda: Fused, {}),
-    "by hand, a config": ("pre", lambda: fused(), {"config": config("pre")}),
+    "by hand, a config": ("pre", lambda: Fused, CONFIG),
     "by hand, post": ("post", lambda: fused(move=lambda x, f, norm: norm(f(x) + x)), {}),
-    "a mask of -1e30": ("pre", lambda: fused(mask=lambda l, ones: l + (ones.triu(1) * -1e30).to(l.dtype)), {}),
-    "no mask": ("pre", lambda: fused(mask=lambda l, ones: l), {}),
+    "a mask of -1e30": ("pre", lambda: masked(lambda ones: ones.triu(1), -1e30), {}),
+    "no mask": ("pre", lambda: fused(mask=no_mask), {}),
     "names": ("pre", lambda: ByHeads, {"names": BY_HEADS}),
     "nGPT": ("ngpt", lambda: Sphere, {}),
 }  # fmt: skip
+TURNED = {"names": BY_HEADS | {"up": "net.2.weight", "down": "net.0.weight"}}
 # name: (recipe, what makes it, part of the cause, further arguments)
 WRONG_FOREIGN = {
-    "no mask, config": ("pre", lambda: fused(mask=lambda l, ones: l), "causal mask", {"config": config("pre")}),
-    "triu(2)": ("pre", lambda: fused(mask=lambda l, ones: l.masked_fill(ones.triu(2).bool(), -torch.inf)), "off by one", {}),
-    "tril(-1)": ("pre", lambda: fused(mask=lambda l, ones: l.masked_fill(ones.tril(-1) == 0, -torch.inf)), "does not see itself", {}),
-    "mask after softmax": ("pre", lambda: fused(mask=lambda l, ones: l, after=lambda w, ones: w * ones.tril()), "after the softmax", {}),
-    "mask with 0": ("pre", lambda: fused(mask=lambda l, ones: l * ones.tril()), "fills with 0", {}),
-    "a window of 16": ("pre", lambda: fused(mask=lambda l, ones: l.masked_fill((ones.tril() * ones.triu(-15)) == 0, -1e9)), "", {}),
-    "both halves post": ("pre", lambda: fused(move=lambda x, f, norm: norm(x + f(x))), "both halves", {}),
+    "no mask, config": ("pre", lambda: fused(mask=no_mask), "causal mask", CONFIG),
+    "triu(2)": ("pre", lambda: masked(lambda ones: ones.triu(2)), "off by one", {}),
+    "tril(-1)": ("pre", lambda: masked(lambda ones: ones.triu(0)), "does not see itself", {}),
+    "mask after softmax": ("pre", lambda: fused(
+        mask=no_mask, after=lambda weights, ones: weights * ones.tril()), "after the softmax", {}),
+    "mask with 0": ("pre", lambda: masked(lambda ones: ones.triu(1), 0.0), "fills with 0", {}),
+    "a window of 16": ("pre", lambda: masked(lambda ones: ones.triu(1) + ones.tril(-16)), "", {}),
+    "both halves post": ("pre", lambda: fused(
+        move=lambda x, f, norm: norm(x + f(x))), "both halves", {}),
     "twice x": ("pre", lambda: fused(move=lambda x, f, norm: 2 * x + f(norm(x))), "doubled", {}),
     "axes exchanged": ("pre", lambda: Exchanged, "first axis", {}),
-    "torch, time first": ("pre", lambda: torch_layer(norm_first=True, batch_first=False), "batch_first=True", {}),
+    "torch, time first": ("pre", lambda: torch_layer(
+        norm_first=True, batch_first=False), "batch_first=True", {}),
     "post as pre": ("pre", torch_layer, "after the addition", {}),
     "Llama as peri": ("peri", lambda: hugging_face("Llama", "LlamaDecoderLayer"), "", {}),
-    "names exchanged": ("pre", lambda: ByHeads, "", {"names": BY_HEADS | {"up": "net.2.weight", "down": "net.0.weight"}}),
-    "other sizes": ("pre", lambda: Fused(32, 2, 20), "sizes", {"config": config("pre")}),
+    "names exchanged": ("pre", lambda: ByHeads, "", TURNED),
+    "other sizes": ("pre", lambda: Fused(32, 2, 20), "sizes", CONFIG),
     "names unknown": ("pre", lambda: ByHeads, "names={…}", {}),
-    "a number is missing": ("mix-ln", lambda: fused(move=lambda x, f, norm: x + f(norm(x))), "must take the block's number", {}),
+    "no number": ("mix-ln", lambda: Fused, "must take the block's number", {}),
 }  # fmt: skip

@@ -14,7 +14,7 @@ EVERY = 8  # of so many variants, one is tried on all laws
 
 
 def rest_after(monkeypatch, settles: Callable[[Law], bool]) -> None:
-    """Leave out the laws that follow a broken one which `settles`, in every check of a norm from here on."""
+    """Leave out the laws that follow a broken one which `settles`, in every check from here on."""
     monkeypatch.setattr(run, "_try", _until(run._try, settles))
 
 

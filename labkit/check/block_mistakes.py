@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from labkit.attention import Attention, rotate
-from labkit.attention.logits import explicit_logits
+from labkit.attention.logits import explicit_logits, soft_cap
 from labkit.check.block_module import ACTIVATIONS, ModuleSubject
 from labkit.check.block_subject import Call, Change, Site, Slip, Subject, altered
 from labkit.context import Context
@@ -361,8 +361,10 @@ def _inside(subject: ModuleSubject) -> Iterator[Change]:
     for sentence, how in _logits(right):
         yield attention(sentence, attend=partial(_attend, right, **how))
     if subject.row.sphere:
-        for early, sentence in ((False, "s_qk multiplies q alone; it multiplies q and k"),
-                                (True, "s_qk multiplies before the rotation; it must come after")):  # fmt: skip
+        for early, sentence in (
+            (False, "s_qk multiplies q alone; it multiplies q and k"),
+            (True, "s_qk multiplies before the rotation; it must come after"),
+        ):
             yield attention(sentence, project=partial(_project, right, early))
         yield forward("v of the feed-forward lacks its factor √d", root=1.0)
         return
@@ -379,8 +381,10 @@ def _inside(subject: ModuleSubject) -> Iterator[Change]:
         yield forward("a norm of the hidden vector is there and should not be", inner_norm=norm)
         return
     yield forward("the norm of the hidden vector is missing", inner_norm=None)
-    for where, why in (("before", "the norm of the hidden vector stands before the activation"),
-                       ("end", "the norm stands after the last matrix instead of before it")):  # fmt: skip
+    for where, why in (
+        ("before", "the norm of the hidden vector stands before the activation"),
+        ("end", "the norm stands after the last matrix instead of before it"),
+    ):
         yield forward(why, where=where, inner_norm=norm)
 
 
@@ -479,7 +483,7 @@ def _attend(
     if a.chain:
         context.scores[a.chain] = plain if chain == "lost" else logits
     if cap is not None or a.softcap is not None:
-        logits = cap(logits) if cap else a.softcap * torch.tanh(logits / a.softcap)
+        logits = cap(logits) if cap else soft_cap(logits, a.softcap or 1.0)
     time = q.shape[2]
     hidden = torch.ones(time, time, dtype=torch.bool).triu(shift if a.causal else time)
     weights = (logits if late else logits.masked_fill(hidden, fill)).softmax(over)

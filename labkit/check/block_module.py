@@ -183,9 +183,11 @@ class ModuleSubject(Subject):
             getattr(module, name).data = 0.5 + self.normal(*getattr(module, name).shape).abs()
 
     def _set(self, module: Any, name: str, piece: Piece, label: str) -> None:
-        value, old = piece.read(self.found.own).clone(), getattr(module, name, None)
-        fits = old is not None and old.numel() == value.numel()
-        setattr(module, name, nn.Parameter(value.view(old.shape) if fits else value))
+        value: Tensor = piece.read(self.found.own).clone()
+        old: Any = getattr(module, name, None)
+        if old is not None and old.numel() == value.numel():
+            value = value.view(old.shape)
+        setattr(module, name, nn.Parameter(value))
         self.leaves[label], self.pieces[label] = getattr(module, name), piece
 
     def _norm(self, gains: Gains, kind: str, eps: float | None) -> Any:
@@ -269,7 +271,7 @@ class ModuleSubject(Subject):
             )
 
     def _load_inside(self, attention: Any, feed: Any) -> None:
-        """Load the norms of q, k, v, c and of the hidden vector; `inside` keeps them as they are."""
+        """Load the norms of q, k, v, c and the hidden vector; `inside` keeps them as they are."""
         self.inside: dict[str, Any] = {}
         kinds = {type(make_norm(kind, 4)): kind for kind in NORM_KINDS}
         for role in ("norm_q", "norm_k", "norm_v", "norm_c", "inner_norm"):
@@ -282,16 +284,18 @@ class ModuleSubject(Subject):
             wide = attention.norms is not None and attention.norms.share == "width"
             gains.width = self.config.dim if wide else self.head_dim
             gains.width = self.config.hidden_dim if holder is feed else gains.width
-            plain = kinds.get(type(right.norm if isinstance(right, OwnGains) else right), "rms")
+            bare: Any = right.norm if isinstance(right, OwnGains) else right
+            plain = kinds.get(type(bare), "rms")
             asked, actual = self._identify(gains, plain)
             if not isinstance(actual, nn.Identity):
                 self.inside[role] = actual
             if right is None:
                 self.problems.append(f"the recipe has no place for its {gains.path}")
-            elif right.weight is None or right.weight.shape == asked.weight.shape:
+                continue
+            sizes = [tuple(getattr(norm.weight, "shape", ())) for norm in (asked, right)]
+            if sizes[0] == sizes[1] or not sizes[1]:
                 setattr(holder, role, asked)
             else:
-                sizes = tuple(asked.weight.shape), tuple(right.weight.shape)
                 self.problems.append(f"{gains.path} has the shape {sizes[0]}, not {sizes[1]}")
 
     # --- what is left open ---

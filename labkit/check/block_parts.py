@@ -125,7 +125,8 @@ class PartsSubject(Subject):
 
     def _known(self, case: Case, x: Tensor) -> dict[str, Any]:
         """Offer everything that a placement might want, by role."""
-        step, depth = self.steps[0], self.config.depth
+        step: Any = self.steps[0]
+        depth = self.config.depth
         known: dict[str, Any] = {
             "x": x, "depth": depth, "sublayers": 2 * depth, "index": self.index, "dim": DIM,
             "number": self.index + 1, "place": step.place, "sublayer_index": step.place.sublayer,
@@ -136,13 +137,15 @@ class PartsSubject(Subject):
             known |= {"alpha": step.share, "unit": unit}
         elif self.row.first is not None and "norm_out" in self.row.block.attention.norms:
             known["alpha"] = 2.0 * depth  # Keel's, which its first attention does not use
-        if hasattr(step, "transform"):
-            known["gate"] = lambda t: step.transform(t.double()).to(t.dtype)
+        if (gate := getattr(step, "transform", None)) is not None:
+            known["gate"] = lambda t: gate(t.double()).to(t.dtype)
         if self.form != "whole":
             known["entry"] = x if case.entry is None else case.entry
         known = {role: value for role, value in known.items() if value is not None}
-        return {role: value.to(self.dtype) if isinstance(value, nn.Parameter) or (role == "alpha"
-                and isinstance(value, Tensor)) else value for role, value in known.items()}  # fmt: skip
+        for role in ("alpha", "omega", "lambda"):
+            if isinstance(known.get(role), Tensor):
+                known[role] = known[role].to(self.dtype)
+        return known
 
     def run(self, case: Case, x: Tensor | None = None) -> Out:
         """Hand sublayers, norms and constants in by name."""

@@ -151,7 +151,8 @@ def hand_out(norms: Sequence[nn.Module], counts: Sequence[int]) -> list[tuple[Ca
     fits = sum(counts) == len(norms)
     own = [[free[0] if len(free) == 1 else free.pop(0) for _ in range(n)] if fits else []
            for n in counts]  # fmt: skip
-    return [tuple(place(n) for n in (*mine, None, None)[:2]) for mine in own]  # pyright: ignore
+    padded = [[*mine, None, None] for mine in own]
+    return [(place(mine[0]), place(mine[1])) for mine in padded]
 
 
 @dataclass
@@ -219,7 +220,7 @@ class Subject:
     run: Callable[..., Out]  # (case, x itself where it is given)
     choices: Callable[[], Iterator[None]]  # sets what is left open, the likeliest first
     silenced: Callable[[Sequence[str]], Any]  # a context in which sublayers write 0
-    training: Callable[[], Any] | None = None  # a context in which training mode is on
+    training: Any = None  # makes a context in which training mode is on; None: there is none
     in_dtype: Callable[[torch.dtype], "Subject"]
 
     def gradients(self, came: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -271,8 +272,7 @@ class Subject:
 
     def outcome(self, result: Any, case: Case, context: Context) -> Out:
         """Take the stream out of what came, and what else the recipe hands on."""
-        several = isinstance(result, tuple | list) and len(result) > 0
-        first = result[0] if several else result
+        first, *rest = result if isinstance(result, tuple | list) and result else (result,)
         stream = getattr(first, "last_hidden_state", first)
         if not isinstance(stream, Tensor):
             kind = type(stream).__name__
@@ -282,7 +282,7 @@ class Subject:
         if stream.shape != case.x.shape:
             shape = tuple(stream.shape)
             raise Broken(f"on {case} the new stream has shape {shape}; a block keeps the shape")
-        more = [t for t in result[1:] if isinstance(t, Tensor)] if several else []
+        more = [t for t in rest if isinstance(t, Tensor)]
         second = scores = None
         if self.row.second_stream:
             moved = None if context.total is case.r else context.total

@@ -38,7 +38,8 @@ _ROLES: dict[str, str] = {
     "out": rf"out_proj|o_proj|w?_?o|to_out|attn_out|{_ATTENTION}(c_proj|proj|out|output\.dense)",
     "gate+up": r"gate_up(_proj)?",
     "gate": r"(w_?)?gate(_proj)?",
-    "up": rf"(w_?)?up(_proj)?|w?_?in|(c_)?fc_?1?|linear_?1|w_?1|intermediate\.dense|{_FEED_FORWARD}0",
+    "up": r"(w_?)?up(_proj)?|w?_?in|(c_)?fc_?1?|linear_?1|w_?1|intermediate\.dense"
+    rf"|{_FEED_FORWARD}0",
     "down": r"(w_?)?down(_proj)?|w_?out|fc_?2|linear_?2|w_?2|output\.dense"
     rf"|{_FEED_FORWARD}(c_proj|proj|2)",
     "w3": r"w_?3",
