@@ -9,18 +9,8 @@ from labkit.context import Context
 from labkit.feed_forward import FeedForward, MixtureOfExperts
 from labkit.model.config import ModelConfig
 from labkit.norms import make_norm
-from labkit.norms.arithmetic import set_arithmetic
 from labkit.placements import Place, recipe
 from labkit.placements.sphere import SphereAttention, SphereFeedForward
-
-
-def norm_of(config: ModelConfig, kind: str = "") -> nn.Module:
-    """Make one norm of the config's kind and width; `kind` says whose input it is to norm."""
-    options = config.norm_options
-    if config.norm_name in ("dyt", "derf"):
-        options.setdefault("alpha", config.alphas[0 if kind == "attention" else 1])
-    norm = make_norm(config.norm_name, config.dim, **options)
-    return norm if config.norm_arithmetic is None else set_arithmetic(norm, config.norm_arithmetic)
 
 
 def _build_attention(config: ModelConfig, place: Place, heads: str | None) -> nn.Module:
@@ -88,7 +78,7 @@ class Block(nn.Module):
                     placement.attention,
                     _build_attention(config, place, placement.heads),
                 )
-            make = partial(norm_of, config, "attention" if "attention" in kind else "")
+            make = partial(config.make_norm, "attention" if "attention" in kind else "")
             setattr(self, kind.replace("-", "_"), step(make, sublayer, place))
         self.crossed = crossed
 

@@ -9,7 +9,6 @@ from labkit.attention import attention_norms
 from labkit.feed_forward import ACTIVATIONS
 from labkit.init import INITS
 from labkit.norms import NORMS, make_norm
-from labkit.norms.arithmetic import set_arithmetic
 from labkit.placements import recipe
 from labkit.unknown import explain_unknown
 
@@ -99,27 +98,20 @@ def _check_counts(config: ModelConfig) -> None:
 
 
 def _check_numbers(config: ModelConfig) -> None:
-    for field in ("embedding_offset", "embedding_outlier", "embedding_size"):
+    above = ("embedding_size", "softcap", "logit_softcap", "qk_clip")
+    for field in ("norm_eps", "balance", "router_z", *above):
         value = getattr(config, field)
-        if (
-            not isinstance(value, int | float)
-            or isinstance(value, bool)
-            or not math.isfinite(value)
-        ):
-            raise ValueError(f"{field} must be a finite number, got {value!r}")
-    if config.embedding_size <= 0:
-        raise ValueError(f"embedding_size must be above 0, got {config.embedding_size}")
-    for field in ("norm_eps", "balance", "router_z", "softcap", "logit_softcap", "qk_clip"):
-        value = getattr(config, field)
-        if value is None and field not in ("balance", "router_z"):
+        needed = field in ("balance", "router_z", "embedding_size")
+        if value is None and not needed:
             continue
         if not isinstance(value, int | float):
             raise TypeError(f"{field} must be a number, got {value!r}")
-        if field in ("norm_eps", "balance", "router_z"):
+        if field not in above:
             if not 0 <= value < math.inf:
                 raise ValueError(f"{field} must be at least 0 and finite, got {value}")
         elif not 0 < value < math.inf:
-            raise ValueError(f"{field} must be above 0 and finite (or None), got {value}")
+            either = "" if needed else " (or None)"
+            raise ValueError(f"{field} must be above 0 and finite{either}, got {value}")
     if config.alpha is None:
         return
     if config.norm_name not in ("dyt", "derf"):
@@ -139,9 +131,7 @@ def _check_numbers(config: ModelConfig) -> None:
 def _check_norms(config: ModelConfig) -> None:
     """Make one norm of each kind that the model will have: it refuses what does not fit it."""
     asked, name = recipe(config.recipe), config.norm_name
-    norm = make_norm(name, config.dim, **config.norm_options)
-    if config.norm_arithmetic is not None:
-        set_arithmetic(norm, config.norm_arithmetic)
+    make_norm(name, config.dim, **config.norm_options)
     if asked.inner_norm:
         make_norm(name, config.hidden_dim, **config.norm_options)
         if config.experts is not None and getattr(NORMS[name], "takes_mask", False):
@@ -178,8 +168,6 @@ def _check_sphere(config: ModelConfig) -> None:
         ("qk_clip", (None,)),
         ("experts", (None,)),
         ("final_norm", (None, False)),
-        ("norm_arithmetic", (None,)),
-        ("embedding_offset", (0, 0.0)),
     ):
         if getattr(config, field) not in fits:
             raise ValueError(
