@@ -4,7 +4,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from labkit.attention import Attention, attention_norms
+from labkit.attention import Attention
 from labkit.context import Context
 from labkit.feed_forward import FeedForward, MixtureOfExperts
 from labkit.model.config import ModelConfig
@@ -18,10 +18,9 @@ def _build_attention(config: ModelConfig, place: Place, heads: str | None) -> nn
     causal = place.stack == "decoder" and not cross
     if asked.sphere:
         return SphereAttention(config.dim, config.heads, causal)
-    words = heads.format(norm=config.norm_name) if heads else config.qk_norm
+    norms = config.norms_inside(heads)
     if cross and heads and heads.startswith("c "):
-        words = config.qk_norm  # Sub-LN leaves cross-attention's output as it is
-    norms = attention_norms(words, length=max(2, config.context))
+        norms = None  # Sub-LN leaves cross-attention's output as it is
     return Attention(
         config.dim,
         config.heads,

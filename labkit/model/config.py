@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from labkit.attention import AttentionNorms, attention_norms
 from labkit.model.rules import check_config
 from labkit.norms import make_norm
 from labkit.placements import recipe
@@ -139,6 +140,11 @@ class ModelConfig:
         if self.norm_name in ("dyt", "derf"):
             options.setdefault("alpha", self.alphas[0 if kind == "attention" else 1])
         return make_norm(self.norm_name, self.dim, **options)
+
+    def norms_inside(self, heads: str | None) -> AttentionNorms | None:
+        """Return the norms inside attention: a placement's `heads`, or else `qk_norm`."""
+        words = heads.format(norm=self.norm_name) if heads else self.qk_norm
+        return attention_norms(words, length=max(2, self.context))
 
     def build(self) -> Transformer:
         """Make the model, drawing its weights from torch's current random state."""

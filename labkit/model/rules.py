@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from labkit.attention import attention_norms
 from labkit.feed_forward import ACTIVATIONS
 from labkit.init import INITS
 from labkit.norms import NORMS, make_norm
@@ -145,16 +144,16 @@ def _check_norms(config: ModelConfig) -> None:
             f"recipe {config.recipe!r} has norms inside attention already ({inside[0]}): leave "
             "qk_norm out, or choose a recipe without them"
         )
-    for text in (config.qk_norm, *[words.format(norm=name) for words in inside]):
-        norms = attention_norms(text, length=max(2, config.context))
+    for heads in inside or [None]:
+        norms = config.norms_inside(heads)
         if norms is None:
             continue
         width = config.dim if norms.share == "width" else config.dim // config.heads
         make_norm(norms.norm, width, **config.options_of(norms.norm))
         if config.qk_clip is not None and set(norms.tensors) & set("qk"):
             raise ValueError(
-                f"QK-Clip scales W_q and W_k, which a norm of q or k undoes ({text}): take one "
-                "of the two"
+                "QK-Clip scales W_q and W_k, which a norm of q or k undoes "
+                f"({heads or config.qk_norm}): take one of the two"
             )
 
 
