@@ -17,14 +17,12 @@ import math
 import re
 from dataclasses import dataclass, replace
 
-from labkit.norms import NORMS
+from labkit.norms import NORMS, facts
 from labkit.unknown import explain_unknown
 
 SHARES = ("head", "own", "width")
 TEMPERATURES = ("module", "head")
 _FLAGS = {"after-rope": ("after_rope", True), "no-gain": ("gain", False), "shift": ("shift", True)}
-# Norms over many tokens at once; the others of this kind take a mask and are known by it.
-_OVER_TOKENS = ("batch", "instance")
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class AttentionNorms:
             raise ValueError(
                 f"tensors must be some of q, k, v, c in this order, got {self.tensors!r}"
             )
-        fits = [name for name in NORMS if name not in _OVER_TOKENS and not _takes_mask(name)]
+        fits = [name for name in NORMS if facts(name).scope == "token"]
         if self.norm not in fits:
             raise ValueError(
                 f"attention cannot normalize by {self.norm!r}: it needs a norm of one vector, "
@@ -199,7 +197,3 @@ def _ways_out() -> str:
         f"name one of {', '.join(QK_NORMS)}, or some of q, k, v, c as in 'qkv', then a norm "
         f"({', '.join(NORMS)}), {', '.join([*SHARES, *_FLAGS])}, times=, temperature=, length="
     )
-
-
-def _takes_mask(name: str) -> bool:
-    return getattr(NORMS[name], "takes_mask", False)
