@@ -5,7 +5,7 @@ import re
 
 import pytest
 import torch
-from cases import CASES, DIM, GROUPS, close, truth
+from cases import CASES, DIM, GROUPS, NUMBERS, close, truth
 from torch import nn
 
 from labkit.norms import NORMS, facts, make_norm
@@ -194,26 +194,28 @@ def test_a_wrong_size_or_name_is_refused_in_words():
 
 NAN, INF = float("nan"), float("inf")
 EVERYWHERE = [norm for norm in NORMS if "eps" in facts(norm).options]
+PLAIN = [row for row in NUMBERS if row[1] not in ("eps", "momentum")]
 REFUSED = [
     *((norm, "eps", "a", TypeError, "a number as eps, got 'a'; the usual") for norm in EVERYWHERE),
     *((norm, "eps", INF, ValueError, "a finite eps, got inf; the usual") for norm in EVERYWHERE),
     *((norm, "eps", NAN, ValueError, "eps >= 0, got nan; the usual") for norm in EVERYWHERE),
     *(
         (norm, "momentum", value, ValueError, f"momentum in .0, 1., got {value}; the default")
-        for norm in ("batch", "instance", "rep-batch", "prep-batch")
+        for norm in NORMS if "momentum" in facts(norm).options
         for value in (NAN, -0.1, 1.5, INF)
     ),
     *(
-        (norm, key, value, ValueError, f"a finite {key}, got {value}; the default is")
-        for norm, key in (("dyt", "alpha"), ("derf", "alpha"), ("derf", "shift"),
-                          ("bhyt", "scale"), ("l2", "temperature"))
+        (norm, key, value, ValueError, f"a finite {key}, got {value}; the default is {default}")
+        for norm, key, default in PLAIN
         for value in (NAN, INF, -INF)
     ),
     *(
-        (norm, key, value, ValueError, f"a (finite|whole number as) {key}, got {value}; the d")
-        for norm, key in (("prep-batch", "steps"), ("prep-batch", "warm"), ("power", "warmup"),
-                          ("power", "groups"), ("group", "num_groups"))
-        for value in (NAN, INF, 2.5)
+        (norm, key, 2.5, ValueError, f"a whole number as {key}, got 2.5; the default is {default}")
+        for norm, key, default in PLAIN if isinstance(default, int)
+    ),
+    *(
+        (norm, key, "x", TypeError, f"a (whole )?number as {key}, got 'x'; the default is")
+        for norm, key, _ in PLAIN
     ),
     ("partial-rms", "p", "x", TypeError, "a number as p, got 'x'; the default is 0.0625"),
     ("prep-batch", "steps", "x", TypeError, "a whole number as steps, got 'x'; the default is 3"),
