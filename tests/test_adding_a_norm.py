@@ -140,6 +140,17 @@ def test_a_new_norm_with_another_formula_than_its_row_is_red(copy):
     assert code == 1 and "eps_stands" in printed, printed
 
 
+@pytest.mark.slow
+def test_a_new_norm_that_declares_what_is_not_so_is_red(copy):
+    put_before(copy / "tests" / "cases.py", '        Case(\n            "none",\n', CASE)
+    false = 'scope = "batch"\n    first_values = ("gamma",)'
+    text = FILE.replace('eps_place = "added to the mean"', false)
+    (copy / "labkit" / "norms" / "mean_abs_norm.py").write_text(text)
+    code, printed = run_tests(copy, "mean-abs and (scope or first_values or eps_stands)")
+    for test in ("the_scope_is", "first_values_are", "an_eps_stands_where"):
+        assert code == 1 and f"FAILED tests/test_norms_declared.py::test_{test}" in printed, printed
+
+
 def test_a_new_norm_without_its_row_is_red(copy):
     code, printed = run_tests(copy, "every_norm_has_a_case")
     assert code == 1 and "mean-abs" in printed, printed

@@ -9,6 +9,7 @@ from cases import CASES, DIM, GROUPS, NUMBERS, close, truth
 from torch import nn
 
 from labkit.norms import NORMS, facts, make_norm
+from labkit.norms._arguments import check_option
 
 OPTIONS = {"group": {"num_groups": GROUPS}, "power": {"groups": GROUPS}, "partial-rms": {"p": 0.35}}
 
@@ -228,6 +229,14 @@ REFUSED = [
 def test_a_wrong_number_is_refused_when_the_norm_is_made(norm, key, value, error, message):
     with pytest.raises(error, match=f"^{norm} needs {message}"):
         make_norm(norm, 16, **{key: value})
+
+
+@pytest.mark.parametrize("annotation", [float, "float"])
+def test_a_number_that_is_annotated_as_float_need_not_be_whole(annotation):
+    power = inspect.Parameter("power", inspect.Parameter.KEYWORD_ONLY, default=2)
+    assert check_option("mine", power.replace(annotation=annotation), 1.5) == 1.5
+    with pytest.raises(ValueError, match="mine needs a whole number as power, got 1.5"):
+        check_option("mine", power.replace(annotation=int), 1.5)
 
 
 def test_what_torch_takes_is_taken():

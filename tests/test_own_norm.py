@@ -91,7 +91,7 @@ def test_workers_train_it_and_the_store_holds_its_name_only(tmp_path):
 
 
 # -- its check --------------------------------------------------------------------------------
-# Llama's and T5's widen half precision to that of the gain; groups of eight need eight features.
+# Llama's and T5's widen half precision to that of the gain; eight groups do not fit 12 features.
 EXCEPT = {"rms-llama", "rms-t5", "group"}
 
 

@@ -48,8 +48,8 @@ class AttentionNorms:
             raise ValueError(
                 f"tensors must be some of q, k, v, c in this order, got {self.tensors!r}"
             )
-        fits = [name for name in NORMS if facts(name).scope == "token"]
-        if self.norm not in fits:
+        if self.norm not in NORMS or facts(self.norm).scope != "token":
+            fits = [name for name in NORMS if facts(name).scope == "token"]
             raise ValueError(
                 f"attention cannot normalize by {self.norm!r}: it needs a norm of one vector, "
                 f"one of {', '.join(fits)}"

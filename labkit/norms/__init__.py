@@ -71,7 +71,7 @@ NORMS: dict[str, type[nn.Module]] = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known about one norm: the fields that have a default here, its class declares.
+    """What is known about one norm; a class that does not declare a field has its default.
 
     Tables, attention, `convert`, batched training and norm maps read them from here.
     """
@@ -82,7 +82,7 @@ class Facts:
     source: str = ""
     # Its arguments are the module's attributes by name; None: the module is more than a function.
     function: Callable[..., Tensor] | None = None
-    # What the result of one token depends on: itself alone, its sample, or the whole batch.
+    # What the result of one token depends on, on the last axis: itself, its sample, the batch.
     scope: Literal["token", "sample", "batch"] = "token"
     first_values: tuple[str, ...] = ()  # the options that only say where a parameter starts
     eps_place: str = "inside the root"  # an eps keeps its meaning in a norm with the same place

@@ -7,9 +7,9 @@ from typing import Any
 
 
 def check_option(name: str, option: Parameter, value: Any) -> Any:
-    """Return the value back, or refuse it; a whole number written as 1e4 becomes an integer.
+    """Return the value, or refuse it; a whole number written as 1e4 becomes an integer.
 
-    What kind of number is due, the constructor says: an option whose default is a whole number
+    The constructor decides which numbers are allowed: an option whose default is a whole number
     takes whole numbers, unless its annotation is float. None stands where it is the default, and
     for `momentum`, as in torch. Flags are not checked.
     """

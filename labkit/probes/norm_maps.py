@@ -25,11 +25,11 @@ POINTS = 160  # kept of each map
 
 
 def norm_maps(model: nn.Module, inputs: Tensor) -> list[dict[str, Any]]:
-    """Run the model once and describe the map of each norm of one token, first norm first."""
+    """Run the model once and describe the map of each norm of single tokens, first norm first."""
     kinds = tuple(
-        known.module
-        for known in map(facts, NORMS)
-        if known.function is not None and known.scope == "token"
+        kind
+        for name, kind in NORMS.items()
+        if kind is not nn.Identity and facts(name).scope == "token"
     )
     seen: dict[str, tuple[nn.Module, Tensor]] = {}
     hooks = []
