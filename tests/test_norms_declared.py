@@ -68,11 +68,6 @@ def test_a_gain_starts_at_one_as_declared(norm):
         assert (weight == facts(norm).start).all()
 
 
-@pytest.mark.parametrize("norm", NORMS)
-def test_another_norm_in_the_family_is_named(norm):
-    assert facts(norm).same_as in {None, *NORMS} - {norm}
-
-
 @pytest.mark.parametrize("norm", PER_TOKEN)
 def test_a_norm_of_a_token_has_a_map(norm):
     model = replace(SMALL, norm=norm).build()

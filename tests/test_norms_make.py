@@ -215,11 +215,10 @@ REFUSED = [
         for norm, key, default in PLAIN if isinstance(default, int)
     ),
     *(
-        (norm, key, "x", TypeError, f"a (whole )?number as {key}, got 'x'; the default is")
-        for norm, key, _ in PLAIN
+        (norm, key, "x", TypeError, f"a {kind} as {key}, got 'x'; the default is {default}")
+        for norm, key, default in PLAIN
+        for kind in ["whole number" if isinstance(default, int) else "number"]
     ),
-    ("partial-rms", "p", "x", TypeError, "a number as p, got 'x'; the default is 0.0625"),
-    ("prep-batch", "steps", "x", TypeError, "a whole number as steps, got 'x'; the default is 3"),
     ("dyt", "alpha", True, TypeError, "a number as alpha, got True; the default is 0.5"),
     ("layer", "eps", None, TypeError, "a number as eps, got None; the usual value is 1e-5"),
 ]  # fmt: skip

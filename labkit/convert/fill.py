@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labkit.convert.read import Reading, make_plain_norm, start_of
-from labkit.norms import NORMS, facts, make_norm
+from labkit.convert.read import Reading, make_plain_norm, make_shaped_norm, start_of
+from labkit.norms import facts
 from labkit.norms._common import at_least_float32, laid_out_as
 from labkit.norms.prep_batch_norm import PRepBatchNorm
 
@@ -65,7 +65,7 @@ def build_norm(
     for name in ("num_groups", "momentum", "track_running_stats"):
         if known.scope == former.scope and name not in kw and name in takes and hasattr(old, name):
             kw[name] = getattr(old, name)
-    new = _make_norm(key, kw, reading.shape)
+    new = make_shaped_norm(key, reading.shape, **kw)
     if reading.axis == 1 and key != "none":
         pooled = [part for part in new.modules() if hasattr(part, "channel_axis")]
         for part in pooled:
@@ -74,12 +74,6 @@ def build_norm(
     tensors = itertools.chain(old.parameters(), old.buffers(), model.parameters())
     like = next((tensor for tensor in tensors if tensor.is_floating_point()), torch.empty(0))
     return new.to(like.device, like.dtype).train(old.training)
-
-
-def _make_norm(key: str, kw: dict[str, Any], shape: tuple[int, ...]) -> nn.Module:
-    if len(shape) == 1 or key == "none":
-        return make_norm(key, shape[0], **kw)
-    return NORMS[key](shape, **kw)  # pyright: ignore[reportCallIssue]
 
 
 def move_contents(

@@ -76,10 +76,15 @@ def _find_attribute(norm: nn.Module, *names: str) -> Any:
 
 def make_plain_norm(key: str, shape: tuple[int, ...]) -> nn.Module:
     """Make a norm with no arguments of its own."""
-    if shape[1:]:
-        return NORMS[key](shape)  # pyright: ignore[reportCallIssue]
     groups = {"num_groups": 1} if "num_groups" in facts(key).options else {}
-    return make_norm(key, *shape, **groups)
+    return make_shaped_norm(key, shape, **groups)
+
+
+def make_shaped_norm(key: str, shape: tuple[int, ...], **kw: Any) -> nn.Module:
+    """Make a norm for one axis or, of the kinds that normalize several at once, for all."""
+    if len(shape) == 1 or key == "none":
+        return make_norm(key, shape[0], **kw)
+    return NORMS[key](shape, **kw)  # pyright: ignore[reportCallIssue]
 
 
 def start_of(fresh: nn.Module) -> float:
