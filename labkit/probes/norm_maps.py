@@ -17,20 +17,24 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from labkit.corpora.base import Batch
-from labkit.norms import BoundedTanh, DynamicErf, DynamicTanh, LayerNorm, RMSNorm
+from labkit.norms import NORMS, facts
 from labkit.probes.look import untouched
 from labkit.training import Observer
 
-KINDS = (LayerNorm, RMSNorm, DynamicTanh, DynamicErf, BoundedTanh)
 POINTS = 160  # kept of each map
 
 
 def norm_maps(model: nn.Module, inputs: Tensor) -> list[dict[str, Any]]:
-    """Run the model once and describe the map of each norm, first norm first."""
+    """Run the model once and describe the map of each norm of single tokens, first norm first."""
+    kinds = tuple(
+        kind
+        for name, kind in NORMS.items()
+        if kind is not nn.Identity and facts(name).scope == "token"
+    )
     seen: dict[str, tuple[nn.Module, Tensor]] = {}
     hooks = []
     for name, module in model.named_modules():
-        if isinstance(module, KINDS):
+        if isinstance(module, kinds):
 
             def keep_input(module: nn.Module, args: tuple, name: str = name) -> None:
                 seen[name] = (module, args[0].detach())
@@ -48,8 +52,8 @@ def norm_maps(model: nn.Module, inputs: Tensor) -> list[dict[str, Any]]:
 @torch.no_grad()
 def describe(name: str, norm: nn.Module, x: Tensor) -> dict[str, Any]:
     """Describe the map of one norm for inputs (…, dim); its lines are those of single tokens."""
-    bare = {key: torch.ones_like(w) for key, w in norm.named_parameters() if key == "weight"}
-    bare |= {key: torch.zeros_like(b) for key, b in norm.named_parameters() if key == "bias"}
+    bare = {"weight": getattr(norm, "start", 1.0), "bias": 0.0}
+    bare = {k: torch.full_like(p, bare[k]) for k, p in norm.named_parameters() if k in bare}
     y = functional_call(norm, bare, (x,))
     tokens = x.flatten(0, -2)
     rms = x.square().mean().sqrt()

@@ -43,15 +43,14 @@ def find_span(text: str, name: str) -> tuple[int, int]:
 
 def norms_table() -> str:
     """Write NORMS as a Markdown table."""
-    from labkit.norms import NORMS
+    from labkit.norms import NORMS, facts
 
     rows = ["| name | class | equation | source |", "| --- | --- | --- | --- |"]
     for key, kind in NORMS.items():
-        equation = getattr(kind, "equation", "y = x")
-        source = getattr(kind, "source", "nothing is normed")
-        rows.append(
-            f"| `{key}` | `{kind.__name__}` | {_escape_cell(equation)} | {_escape_cell(source)} |"
-        )
+        found = facts(key)
+        equation = _escape_cell(found.equation)
+        source = _escape_cell(found.source or "nothing is normed")
+        rows.append(f"| `{key}` | `{kind.__name__}` | {equation} | {source} |")
     return "\n".join(rows)
 
 
