@@ -53,7 +53,7 @@ def paired(
 
 
 def take_turns(timers: Sequence[Callable[[], float]], turns: int) -> list[list[float]]:
-    """Call all in alternating order, once more to warm up, and list what each returned."""
+    """Call all in alternating order and list what each returned; a first turn warms up."""
     took: list[tuple[Callable[[], float], list[float]]] = [(timer, []) for timer in timers]
     for turn in range(turns + 1):
         for timer, seconds in reversed(took) if turn % 2 else took:
