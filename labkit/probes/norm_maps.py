@@ -10,6 +10,7 @@ hundredth in |x|, "middle" those of the smaller half. Source of the pictures: Zh
 arXiv 2503.10622, Figure 2.
 """
 
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -32,20 +33,17 @@ def norm_maps(model: nn.Module, inputs: Tensor) -> list[dict[str, Any]]:
         if kind is not nn.Identity and facts(name).scope == "token"
     )
     seen: dict[str, tuple[nn.Module, Tensor]] = {}
-    hooks = []
-    for name, module in model.named_modules():
-        if isinstance(module, kinds):
+    names: dict[nn.Module, str] = {
+        module: name for name, module in model.named_modules() if isinstance(module, kinds)
+    }
 
-            def keep_input(module: nn.Module, args: tuple, name: str = name) -> None:
-                seen[name] = (module, args[0].detach())
+    def keep_input(module: nn.Module, args: tuple) -> None:
+        seen[names[module]] = (module, args[0].detach())
 
-            hooks.append(module.register_forward_pre_hook(keep_input))
-    try:
-        with untouched(model, training=False):
-            model(inputs)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with untouched(model, training=False), ExitStack() as hooks:
+        for module in names:
+            hooks.enter_context(module.register_forward_pre_hook(keep_input))
+        model(inputs)
     return [describe(name, *found) for name, found in seen.items()]
 
 
