@@ -41,8 +41,8 @@ def read_works(folder: Path) -> dict[str, Work]:
 
 
 def _read_work(key: str, entry: Entry) -> Work:
-    fields = {name: re.sub(r"[{}]", "", value) for name, value in entry.fields.items()}
-    names = [" ".join(p.prelast_names + p.last_names) for p in entry.persons["author"]]
+    fields = {name: re.sub(r"[{}]", "", value) for name, value in dict(entry.fields).items()}
+    names = [" ".join(p.prelast_names + p.last_names) for p in dict(entry.persons)["author"]]
     names = [re.sub(r"[{}]", "", name) for name in names]
     authors = f"{names[0]} et al." if len(names) > 2 or "others" in names else " and ".join(names)
     url = fields.get("url") or f"https://arxiv.org/abs/{fields['eprint']}"

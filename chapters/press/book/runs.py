@@ -8,6 +8,7 @@ once those are there, so looking and training take turns. Everything happens at 
 priority: the machine stays free for other work.
 """
 
+import math
 import os
 import sys
 import time
@@ -15,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import timedelta
 from pathlib import Path
 from statistics import median
 
@@ -158,12 +158,14 @@ def describe_plan(wanted: Wanted, missing: Wanted, store: Store, todo: Sequence[
     cost = build_estimate([run for runs in wanted.values() for run in runs], store)
     known = [seconds for run in todo if (seconds := cost(run)) is not None]
     total = sum(known) * len(todo) / len(known) / count_cores() if known else None
-    about = (
-        "nothing like them is known"
-        if total is None
-        else f"about {timedelta(seconds=round(total))} h"
-    )
+    about = "nothing like them is known" if total is None else f"about {format_duration(total)}"
     return "\n".join([*lines, f"runs: {len(todo)} to train on {count_cores()} cores: {about}"])
+
+
+def format_duration(seconds: float) -> str:
+    """Write a duration to the minute: "3 min", "2 h 20 min"."""
+    hours, minutes = divmod(math.ceil(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def build_estimate(runs: Sequence[Run], store: Store) -> Callable[[Run], float | None]:
