@@ -68,7 +68,7 @@ def copy(tmp_path):
     """A copy of the project with the file and the row of a new norm, but no row of tests."""
     shutil.copytree(ROOT / "labkit", tmp_path / "labkit", ignore=_caches)
     (tmp_path / "tests").mkdir()
-    for name in ("cases.py", "norm_formulas.py", "conftest.py"):
+    for name in ("cases.py", "each.py", "norm_formulas.py", "conftest.py"):
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests")
     for pattern in ("test_norms*.py", "*peers*.py"):
         for path in (ROOT / "tests").glob(pattern):
@@ -94,11 +94,12 @@ def run_tests(root: Path, only: str) -> tuple[int, str]:
 def test_a_new_norm_is_tested_by_its_row_alone(copy):
     anchor = '        Case(\n            "none",\n'
     put_before(copy / "tests" / "cases.py", anchor, CASE)
-    code, printed = run_tests(copy, "mean-abs or every_norm_has_a_case or two_peers")
+    # forward in four dtypes, eps, offsets, views, gradients, properties; make_norm, refusals
+    whole = "every_norm_has_a_case or two_peers or norms_make or norms_input"
+    code, printed = run_tests(copy, f"mean-abs or {whole}")
     assert code == 0, printed
-    # forward in four dtypes, eps, offsets, views, gradients, properties, make_norm, refusals
     passed = int(printed.rsplit(" passed", 1)[0].split()[-1])
-    assert passed > 60, printed
+    assert passed > 40, printed
 
 
 @pytest.mark.slow
