@@ -69,7 +69,7 @@ CASE = """        Case(
 
 # The tests with a case for each norm, and what they import.
 TESTS = (
-    "cases.py", "norm_formulas.py", "conftest.py", "convert_models.py", "*peers*.py",
+    "cases.py", "each.py", "norm_formulas.py", "conftest.py", "convert_models.py", "*peers*.py",
     "test_norms*.py", "test_own_norm.py", "test_convert.py", "test_convert_contents.py",
     "test_model.py",
 )  # fmt: skip
@@ -110,7 +110,9 @@ def run_tests(root: Path, only: str) -> tuple[int, str]:
 def test_a_new_norm_is_tested_by_its_row_alone(copy):
     anchor = '        Case(\n            "none",\n'
     put_before(copy / "tests" / "cases.py", anchor, CASE)
-    code, printed = run_tests(copy, "mean-abs or every_norm_has_a_case or two_peers")
+    # forward in four dtypes, eps, offsets, views, gradients, properties; make_norm, refusals
+    whole = "every_norm_has_a_case or two_peers or norms_make or norms_input"
+    code, printed = run_tests(copy, f"mean-abs or {whole}")
     assert code == 0, printed
     # forward in four dtypes, eps, offsets, views, gradients, properties, make_norm, refusals;
     # what it declares, look, map, replicates, check.own, conversions, models

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 from torch import nn
 
 from labkit.norms import LayerNorm, RMSNorm, layer_norm, rms_norm
@@ -16,7 +17,7 @@ from labkit.norms.arithmetic import (
 TOKENS = torch.randint(96, (2, 12), generator=torch.Generator().manual_seed(3))
 
 
-@pytest.mark.parametrize("arithmetic", ARITHMETICS)
+@each(arithmetic=ARITHMETICS)
 def test_on_centred_data_every_arithmetic_is_close_to_the_formula(arithmetic):
     x, weight, bias = torch.randn(20, 256), torch.randn(256), torch.randn(256)
     # a few roundings, each of at most one spacing of the format
@@ -29,11 +30,9 @@ def test_on_centred_data_every_arithmetic_is_close_to_the_formula(arithmetic):
     )
 
 
-@pytest.mark.parametrize(
-    ("dtype", "safe", "lost"),
-    [("bfloat16", 1, 30), ("float16", 3, 100), ("float32", 100, 10_000)],
-)
-def test_one_pass_is_lost_where_the_square_of_the_mean_fills_the_format(dtype, safe, lost):
+@each(format_=[("bfloat16", 1, 30), ("float16", 3, 100), ("float32", 100, 10_000)])
+def test_one_pass_is_lost_where_the_square_of_the_mean_fills_the_format(format_):
+    dtype, safe, lost = format_
     for offset, low, high in ((safe, 0.0, 0.05), (lost, 0.2, float("inf"))):
         x = (torch.randn(100, 1024) + offset).to(getattr(torch, dtype))
         true = x.double().var(-1, correction=0, keepdim=True)
@@ -59,15 +58,14 @@ def test_an_arithmetic_changes_the_class_and_no_parameter():
         assert not torch.equal(low(x), type(low).__mro__[1].forward(low, x))
 
 
-@pytest.mark.parametrize(
-    ("norm", "arithmetic", "message"),
-    [
+@each(
+    misfit=[
         (LayerNorm(8), "bf16", "unknown arithmetic 'bf16'; did you mean 'bfloat16'"),
         (RMSNorm(8), "bfloat16 one-pass", "has no one-pass form"),
         (nn.Identity(), "bfloat16", "for the norms layer and rms, got Identity"),
-    ],
-    ids=str,
+    ]
 )
-def test_an_arithmetic_that_does_not_fit_is_refused(norm, arithmetic, message):
+def test_an_arithmetic_that_does_not_fit_is_refused(misfit):
+    norm, arithmetic, message = misfit
     with pytest.raises(ValueError, match=message):
         set_arithmetic(norm, arithmetic)

@@ -6,6 +6,7 @@ import re
 import pytest
 import torch
 from cases import CASES, DIM, GROUPS, NUMBERS, close, truth
+from each import each
 from torch import nn
 
 from labkit.norms import NORMS, facts, make_norm
@@ -14,7 +15,7 @@ from labkit.norms._arguments import check_option
 OPTIONS = {"group": {"num_groups": GROUPS}, "power": {"groups": GROUPS}, "partial-rms": {"p": 0.35}}
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@each(norm=NORMS)
 def test_make_norm_works_on_the_last_axis(norm):
     case = CASES[norm]
     eps = {"eps": 1e-4} if case.has_eps else {}
@@ -32,7 +33,7 @@ def test_make_norm_works_on_the_last_axis(norm):
     assert type(module) is NORMS[norm]
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@each(norm=NORMS)
 def test_the_options_of_a_norm_are_what_make_norm_takes(norm):
     options = facts(norm).options
     assert make_norm(norm, 16, **options).state_dict().keys() == (
@@ -45,7 +46,7 @@ def test_the_options_of_a_norm_are_what_make_norm_takes(norm):
             make_norm(norm, 16, **{taken: 3})
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@each(norm=NORMS)
 def test_a_norm_takes_eps_or_says_that_it_has_none(norm):
     if CASES[norm].has_eps:
         assert "eps" in facts(norm).options
@@ -81,7 +82,7 @@ DEFAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("norm", DEFAULTS)
+@each(norm=DEFAULTS)
 def test_defaults_are_the_sources(norm):
     options = facts(norm).options
     assert {name: options[name] for name in DEFAULTS[norm]} == DEFAULTS[norm]
@@ -110,7 +111,7 @@ STARTS = {
 }
 
 
-@pytest.mark.parametrize("norm", [norm for norm in DEFAULTS if norm not in ("prep-batch",)])
+@each(norm=[norm for norm in DEFAULTS if norm not in ("prep-batch",)])
 def test_parameters_start_where_the_sources_start_them(norm):
     state = make_norm(norm, 16).state_dict()
     expected = {"weight": 1.0, "bias": 0.0, "running_mean": 0.0, "running_var": 1.0}
@@ -129,7 +130,7 @@ def test_a_wrong_name_lists_the_right_ones():
             call()
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@each(norm=NORMS)
 def test_every_norm_says_its_equation_and_its_source(norm):
     known = facts(norm)
     assert known.module is NORMS[norm] and known.equation.startswith("y = ")
@@ -145,7 +146,7 @@ def test_equations_differ():
     assert len(set(equations)) == len(equations)
 
 
-@pytest.mark.parametrize("norm", [norm for norm in NORMS if facts(norm).function])
+@each(norm=[norm for norm in NORMS if facts(norm).function])
 def test_a_function_with_the_modules_attributes_is_the_module(norm):
     case = CASES[norm]
     function = facts(norm).function
@@ -158,7 +159,7 @@ def test_a_function_with_the_modules_attributes_is_the_module(norm):
     torch.testing.assert_close(module(x), y, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@each(norm=NORMS)
 def test_a_norm_can_be_saved_and_loaded(norm):
     module = make_norm(norm, 16)
     with torch.no_grad():
@@ -173,8 +174,7 @@ def test_a_norm_can_be_saved_and_loaded(norm):
         assert torch.equal(module(x), other(x))
 
 
-@pytest.mark.parametrize("norm", [norm for norm in NORMS if norm != "none"])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+@each(norm=[norm for norm in NORMS if norm != "none"], dtype=[torch.float64, torch.bfloat16])
 def test_a_norm_is_made_in_the_dtype_that_is_asked_for(norm, dtype):
     module = make_norm(norm, 16, dtype=dtype)
     assert {p.dtype for p in module.parameters()} <= {dtype}
@@ -224,8 +224,9 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("norm", "key", "value", "error", "message"), REFUSED)
-def test_a_wrong_number_is_refused_when_the_norm_is_made(norm, key, value, error, message):
+@each(refusal=REFUSED)
+def test_a_wrong_number_is_refused_when_the_norm_is_made(refusal):
+    norm, key, value, error, message = refusal
     with pytest.raises(error, match=f"^{norm} needs {message}"):
         make_norm(norm, 16, **{key: value})
 
@@ -249,7 +250,7 @@ def test_what_torch_takes_is_taken():
     assert steps == 10_000 and isinstance(steps, int)
 
 
-@pytest.mark.parametrize("norm", ["instance", "batch", "group", "prep-batch"])
+@each(norm=["instance", "batch", "group", "prep-batch"])
 def test_a_padded_or_half_precision_result_is_contiguous_too(norm):
     x = torch.randn(2, 6, 16)
     for dtype in (torch.float32, torch.bfloat16):
