@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from labkit.units import parse_bytes
-from press.book.facts import escape_markdown
+from press.book.facts import escape_markdown, format_table
 from press.site import errata, sizing, wordlists
 from press.site.anchors import Place, link_place
 from press.site.links import link_references
@@ -68,23 +68,14 @@ def format_questions(book: Book) -> str:
 
 def format_sizes(book: Book) -> str:
     """Make the table of all chapters: how long to read, to run, and how its claims fared."""
-    rows = [
-        "| chapter | words | minutes | CPU-s | claims | held | exercises |",
-        "| --- | --: | --: | --: | --: | --: | --: |",
-    ]
+    rows = []
     for one in book.values():
         held = sum(claim["verdict"] == "holds" for claim in one.claims.values())
-        cells = (
-            link_place(Place(one.number), book),
-            f"{one.words:,}",
-            one.minutes,
-            f"{one.seconds:,.0f}" if one.seconds else "–",
-            len(one.claims),
-            held,
-            len(one.exercises),
-        )
-        rows.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(rows)
+        link, seconds = link_place(Place(one.number), book), f"{one.seconds:,.0f}"
+        cells = (f"{one.words:,}", one.minutes, seconds if one.seconds else "–")
+        rows.append((link, *cells, len(one.claims), held, len(one.exercises)))
+    head = ("chapter", "words", "minutes", "CPU-s", "claims", "held", "exercises")
+    return format_table(head, rows, numbers=True)
 
 
 def format_students(book: Book, cores: str = "16", memory: str = "64G") -> str:
@@ -128,8 +119,7 @@ def format_lesson(chapters: Iterable[Outline], book: Book, numbers: list[str]) -
         "exercises in class": join_cells(by_kind(c, book, home=False) for c in own),
         "at home": join_cells(by_kind(c, book, home=True) for c in own),
     }
-    lines = [f"| {name} | {cell} |" for name, cell in rows.items() if cell]
-    return "\n".join(["| | |", "| --- | --- |", *lines])
+    return format_table(("", ""), [(name, cell) for name, cell in rows.items() if cell])
 
 
 def link_doubtful(chapter: Outline, book: Book) -> str:
