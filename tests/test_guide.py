@@ -10,7 +10,7 @@ import pytest
 from press.book import chapters
 from press.site import errata, guide, links
 from press.site.anchors import Place, describe_missing, link_place, place_of
-from press.site.outline import Book, Outline, find_questions, read_outlines
+from press.site.outline import Book, Outline, find_questions, list_exercises, read_outlines
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -40,6 +40,11 @@ def test_a_lesson_names_all_exercises_and_what_did_not_hold():
     assert sorted(numbers) == sorted(number for number, _ in one.exercises)
     for name, claim in one.claims.items():
         assert (name in shown) == (claim["verdict"] != "holds")
+
+
+def test_exercises_stand_in_the_section_of_that_name():
+    texts = ["**1 (proof).** Before.\n## Exercises", "**2 (code).**", "## After\n**3 (code).**"]
+    assert list(list_exercises(texts)) == [("2", "code")]
 
 
 # -- errata -----------------------------------------------------------------------------------

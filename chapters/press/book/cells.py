@@ -86,18 +86,6 @@ def claim_cells(chapter: Chapter) -> dict[str, Cell]:
     }
 
 
-def exercise_numbers(chapter: Chapter) -> list[str]:
-    """List the exercises of the section of that name, those to be done on paper too."""
-    inside, found = False, []
-    for cell in cells_of(chapter.source.read_text(encoding="utf-8")):
-        for line in cell.source.splitlines() if cell.kind == "markdown" else ():
-            if line.startswith("## "):
-                inside = line.strip("# ").casefold().startswith("exercises")
-            elif inside and (match := NUMBER.match(line)):
-                found.append(match.group(1))
-    return found
-
-
 def find_exercises(chapter: Chapter) -> dict[str, Exercise]:
     """Find the exercises: starter, the first cell after it that ends in a check, code solution."""
     found: dict[str, Exercise] = {}
