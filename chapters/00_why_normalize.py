@@ -17,15 +17,15 @@ r"""
 **Question.** Ninety-six people stand in a row. A number is whispered to the first, who passes it on, a mere
 ten per cent too large. So does everybody else. What leaves the row is the number times
 $1.1^{96} \approx 9{,}412$. Had they exaggerated by half, it would be $1.5^{96} \approx 8\cdot10^{16}$.
-GPT-3 has 96 blocks {cite:p}`brown2020`, and its signal travels the row twice: up, as activations, and down
+GPT-3 has 96 blocks ([Brown et al., 2020](https://arxiv.org/abs/2005.14165)), and its signal travels the row twice: up, as activations, and down
 again, as gradients. How does anything so deep learn at all?
 
 Three repairs are known. Draw the first weights with care. Let the signal skip layers. Normalize it on the
 way. Each is said to solve the problem, and nearly every large model uses all three. So which of them does
 what? The inventors of the third had an explanation. While the lower layers learn, the inputs of the upper
 ones wander; a norm holds them still. They called the wandering *internal covariate shift*
-{cite:p}`ioffe2015`. Then four researchers put the shift back in, on purpose, and the network trained all
-the same {cite:p}`santurkar2018`. What, then, does a norm do?
+([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). Then four researchers put the shift back in, on purpose, and the network trained all
+the same ([Santurkar et al., 2018](https://arxiv.org/abs/1805.11604)). What, then, does a norm do?
 """
 
 # %% [markdown]
@@ -270,8 +270,8 @@ by $\sqrt{n\sigma^2/2}$. Ninety-six times. Three rules are in use:
 | rule | variance of a weight | RMS factor per layer with ReLU | after 96 layers |
 | --- | --- | --- | --- |
 | PyTorch's `nn.Linear`, its biases left out | $1/(3n)$ | $\sqrt{1/6} \approx 0.41$ | $4\cdot10^{-38}$ |
-| {cite:t}`glorot2010`, "Xavier" | $2/(n_{\rm in} + n_{\rm out})$, here $1/n$ | $\sqrt{1/2} \approx 0.71$ | $4\cdot10^{-15}$ |
-| {cite:t}`he2015` | $2/n_{\rm in}$ | 1 | 1 |
+| [Glorot and Bengio (2010)](https://proceedings.mlr.press/v9/glorot10a.html), "Xavier" | $2/(n_{\rm in} + n_{\rm out})$, here $1/n$ | $\sqrt{1/2} \approx 0.71$ | $4\cdot10^{-15}$ |
+| [He et al. (2015)](https://arxiv.org/abs/1502.01852) | $2/n_{\rm in}$ | 1 | 1 |
 
 Xavier's rule is a compromise: the signal asks for $1/n_{\rm in}$, the gradient for $1/n_{\rm out}$. He's
 repairs the rectifier. What does it *not* repair? It is a promise about one moment, before the first step.
@@ -280,26 +280,26 @@ same vector*. Nothing has exploded, nothing has vanished, and everything is lost
 
 ### Second repair: let the signal skip
 
-A **residual** step is $x \leftarrow x + f(x)$ {cite:p}`he2016deep`. Its Jacobian is $I + J_f$, and the
+A **residual** step is $x \leftarrow x + f(x)$ ([He et al., 2016](https://arxiv.org/abs/1512.03385)). Its Jacobian is $I + J_f$, and the
 product over the layers contains an identity: one path on which nothing is multiplied. The idea has
-ancestors. {cite:t}`schraudolph1998` combined shortcuts with centering. **Highway** networks
-{cite:p}`srivastava2015` mix, through a learned gate $T$ between 0 and 1:
+ancestors. [Schraudolph (1998)](https://nic.schraudolph.org/bib2html/b2hd-facede.html) combined shortcuts with centering. **Highway** networks
+([Srivastava et al., 2015](https://arxiv.org/abs/1505.00387)) mix, through a learned gate $T$ between 0 and 1:
 $x \leftarrow T(x)\odot f(x) + (1 - T(x))\odot x$. With $T = 0$ a highway layer is the identity, with
 $T = 1$ it has no skip at all. A residual step always has its skip, and learns nothing for it.
 
-Why not simply learn the identity? {cite:t}`he2016deep` had found that 56 plain layers fit their *training*
+Why not simply learn the identity? [He et al. (2016)](https://arxiv.org/abs/1512.03385) had found that 56 plain layers fit their *training*
 data worse than 20, although 36 layers that do nothing would have done. Copying through weights and
 rectifiers is hard; writing zero is easy.
 
 Now the catch. If $f$ preserves size and is unrelated to $x$, variances add: each step *doubles* the
 variance. After 48 steps the RMS has grown by $\sqrt2^{\,48} = 2^{24} \approx 1.7\cdot10^7$. The skip has
 turned vanishing into explosion. Unless the branches are small: scale each by $1/\sqrt S$ at initialization,
-for $S$ steps, and the variance grows by $(1 + \frac1S)^S < e$. GPT-2 does this {cite:p}`radford2019`.
-*Fixup* {cite:p}`zhang2019fixup` goes further: the last matrix of a branch starts at zero, the others are
+for $S$ steps, and the variance grows by $(1 + \frac1S)^S < e$. GPT-2 does this ([Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)).
+*Fixup* ([Zhang et al., 2019](https://arxiv.org/abs/1901.09321)) goes further: the last matrix of a branch starts at zero, the others are
 divided by a power of the depth ($\sqrt S$ where a branch has two), so that the first *updates* are small as
 well, and a few scalars are added. Small branches will return.
 
-The place matters too. {cite:t}`he2016identity` write a step as $x \leftarrow \phi(h(x) + f(x))$. If the
+The place matters too. [He et al. (2016)](https://arxiv.org/abs/1603.05027) write a step as $x \leftarrow \phi(h(x) + f(x))$. If the
 shortcut is scaled, $h(x) = \lambda x$, the direct path is multiplied by $\lambda^S$: our row of people once
 more. If $\phi$ is a rectifier (**ResNet v1**), it stands in the row as well. They moved it into the branch
 (**ResNet v2**), so that $h$ and $\phi$ are both the identity.
@@ -511,7 +511,7 @@ r"""
 fluctuates about them, and the typical one lies below the mean.)
 
 So much for "initialization solves it". The size is kept, and the network sees one image. The gradient
-suffers too: {cite:t}`balduzzi2017` found that in deep plain networks the gradients at *neighbouring* inputs
+suffers too: [Balduzzi et al. (2017)](https://arxiv.org/abs/1702.08591) found that in deep plain networks the gradients at *neighbouring* inputs
 become as unrelated as white noise, and that skips help. Even without rectifiers a product of random
 matrices stretches some directions and shrinks others, more with each factor. The table counts what is left,
 as an effective rank; one is the least:
@@ -555,7 +555,7 @@ claim(
 
 # %% [markdown]
 r"""
-{cite:t}`orhan2018` name three ways in which a layer wastes units, and call them singularities: a unit that
+[Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175) name three ways in which a layer wastes units, and call them singularities: a unit that
 is never active, two units that always agree, units that depend on each other linearly. In each case some
 direction in the space of outgoing weights changes nothing, and learning along it stands still. A skip
 around the layer adds to every unit something of its own. Kill one unit, clone another, and count the
@@ -854,8 +854,8 @@ lets half of it through:
 
 $$\frac{\tfrac12\,n\sigma^2}{n\sigma^2\,\frac{\pi-1}{2\pi}} = \frac{\pi}{\pi-1} \approx 1.467, \qquad \sqrt{1.467} \approx 1.21 \text{ per layer.}$$
 
-The scale $\sigma$ has cancelled: no choice of it helps. {cite:t}`yang2019` derive this explosion in general.
-The norm has parted the mirror images: the signal stays, the gradient grows. ({cite:t}`he2016deep` saw healthy
+The scale $\sigma$ has cancelled: no choice of it helps. [Yang et al. (2019)](https://arxiv.org/abs/1902.08129) derive this explosion in general.
+The norm has parted the mirror images: the signal stays, the gradient grows. ([He et al. (2016)](https://arxiv.org/abs/1512.03385) saw healthy
 gradients in their plain networks with BatchNorm, and left the cause of the degradation open.)
 """
 
@@ -1095,8 +1095,8 @@ long training is a question for `full` and `gpu`.
 
 **Internal covariate shift**: every layer learns on inputs whose distribution moves, because the layers
 below are learning too. Ioffe and Szegedy hoped to speed training up by holding means and variances still
-{cite:p}`ioffe2015`; whitening every layer would be the thorough way, at a prohibitive price.
-{cite:t}`santurkar2018` tested the idea as one should, by spoiling just what was supposed to help. After
+([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)); whitening every layer would be the thorough way, at a prohibitive price.
+[Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604) tested the idea as one should, by spoiling just what was supposed to help. After
 each BatchNorm they added noise, with a new mean and scale for each channel and step:
 """
 
@@ -1353,7 +1353,7 @@ r"""
 ### What the skips carry
 
 One more look at the stream itself. In a residual model the same vector runs from bottom to top, so one can
-read the answer off it early: apply the final norm and the output matrix after any block. {cite:t}`geva2021`
+read the answer off it early: apply the final norm and the output matrix after any block. [Geva et al. (2021)](https://arxiv.org/abs/2012.14913)
 did much the same with a trained language model and found that layers refine a running guess, and that even
 the last one may overturn it.
 """
@@ -1433,21 +1433,21 @@ r"""
 
 | source and setting | what it says | here |
 | --- | --- | --- |
-| {cite:t}`he2015`, section 2.2 | with ReLU, variance $2/n$ keeps the signal, Xavier's loses half of its energy per layer | `00-he-keeps-the-size`, `00-xavier-loses-half-the-energy` |
-| {cite:t}`he2016deep`, Figure 1: CIFAR-10, 20 and 56 layers | the deeper plain network has the higher *training* error | `00-deeper-plain-networks-fit-worse` |
-| {cite:t}`he2016identity`, Table 3: CIFAR-10, 1,001 layers | v1 7.61 %, v2 4.92 % error | `00-v2-beats-v1-when-deep`, at 48 layers |
+| [He et al. (2015)](https://arxiv.org/abs/1502.01852), section 2.2 | with ReLU, variance $2/n$ keeps the signal, Xavier's loses half of its energy per layer | `00-he-keeps-the-size`, `00-xavier-loses-half-the-energy` |
+| [He et al. (2016)](https://arxiv.org/abs/1512.03385), Figure 1: CIFAR-10, 20 and 56 layers | the deeper plain network has the higher *training* error | `00-deeper-plain-networks-fit-worse` |
+| [He et al. (2016)](https://arxiv.org/abs/1603.05027), Table 3: CIFAR-10, 1,001 layers | v1 7.61 %, v2 4.92 % error | `00-v2-beats-v1-when-deep`, at 48 layers |
 | the same, section 3: CIFAR-10, 110 layers | every other shortcut that they tried ends with a higher error than the identity | not tested |
-| {cite:t}`santurkar2018`, Figure 2: VGG on CIFAR-10 | noisy BatchNorm trains about as fast as BatchNorm | `00-shift-does-not-slow-training`, `…-at-low-rates` |
+| [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604), Figure 2: VGG on CIFAR-10 | noisy BatchNorm trains about as fast as BatchNorm | `00-shift-does-not-slow-training`, `…-at-low-rates` |
 | the same, section 2.2 | BatchNorm does not reduce the shift of gradients from below | `00-norms-do-not-calm-the-gradient-from-below` |
 | the same, Figure 4 | smoother loss, more predictive gradients | `00-smoother-loss`, `00-gradients-predict-further` |
-| {cite:t}`zhang2019fixup` | residual networks train as well without norms | `00-small-branches-need-no-norm`, with a simpler rule than theirs |
+| [Zhang et al. (2019)](https://arxiv.org/abs/1901.09321) | residual networks train as well without norms | `00-small-branches-need-no-norm`, with a simpler rule than theirs |
 
 And some sentences that travel without their conditions:
 
 | often said | but |
 | --- | --- |
 | "a 96-layer transformer without norms diverges" | from Xavier, at once; with small branches not here, in 96 sublayers and 60 steps |
-| "with norms the learning rate no longer depends on depth" | GPT-3 has norms; its rate falls from $6\cdot10^{-4}$ at 12 layers to $0.6\cdot10^{-4}$ at 96, which are also wider {cite:p}`brown2020` |
+| "with norms the learning rate no longer depends on depth" | GPT-3 has norms; its rate falls from $6\cdot10^{-4}$ at 12 layers to $0.6\cdot10^{-4}$ at 96, which are also wider ([Brown et al., 2020](https://arxiv.org/abs/2005.14165)) |
 | "with norms initialization hardly matters" | the initial scale turns into a learning rate: `00-norm-hides-the-scale` |
 | "if activations grow, gradients shrink" | they grow together |
 | "without skips the gradient vanishes, with them it cannot" | with skips and large branches it explodes; and $I + J_f$ can shrink too: take $f(x) = -x$ |
@@ -1796,7 +1796,7 @@ have grown.
 
 ## References
 
-{cite:p}`schraudolph1998,glorot2010,he2015,he2016deep,he2016identity,ioffe2015,srivastava2015,balduzzi2017,orhan2018,santurkar2018,zhang2019fixup,yang2019,radford2019,brown2020,geva2021`.
+Works cited: [Schraudolph (1998)](https://nic.schraudolph.org/bib2html/b2hd-facede.html), [Glorot and Bengio (2010)](https://proceedings.mlr.press/v9/glorot10a.html), [He et al. (2015)](https://arxiv.org/abs/1502.01852), [He et al. (2016)](https://arxiv.org/abs/1512.03385), [He et al. (2016)](https://arxiv.org/abs/1603.05027), [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167), [Srivastava et al. (2015)](https://arxiv.org/abs/1505.00387), [Balduzzi et al. (2017)](https://arxiv.org/abs/1702.08591), [Orhan and Pitkow (2018)](https://arxiv.org/abs/1701.09175), [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604), [Zhang et al. (2019)](https://arxiv.org/abs/1901.09321), [Yang et al. (2019)](https://arxiv.org/abs/1902.08129), [Radford et al. (2019)](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf), [Brown et al. (2020)](https://arxiv.org/abs/2005.14165), [Geva et al. (2021)](https://arxiv.org/abs/2012.14913).
 Full entries are on the book's page of references.
 """
 

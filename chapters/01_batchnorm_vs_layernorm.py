@@ -100,8 +100,8 @@ x.mean(), x.var(correction=0), layer_norm(x)
 
 # %% [markdown]
 r"""
-Where do the four numbers come from? Put them in a table: one row per example, one column per feature. **LayerNorm** {cite:p}`ba2016` works along the row: the four numbers are the four
-features of one example. **BatchNorm** {cite:p}`ioffe2015` works down the column: the numbers are one
+Where do the four numbers come from? Put them in a table: one row per example, one column per feature. **LayerNorm** ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)) works along the row: the four numbers are the four
+features of one example. **BatchNorm** ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)) works down the column: the numbers are one
 feature of all the examples that happen to share a batch.
 
 Two things follow before any training. Change the third example, and watch the first.
@@ -154,17 +154,17 @@ plots.axes_cube(("batch", "layer", "token", "instance"))
 r"""
 | norm | averages over | number of values in one mean | one mean per | source |
 | --- | --- | --- | --- | --- |
-| BatchNorm | $N, L$ | $N L$ | channel | {cite:t}`ioffe2015` |
-| LayerNorm, images | $C, L$ | $C L$ | example | {cite:t}`ba2016` |
-| LayerNorm, text | $C$ | $C$ | token | {cite:t}`ba2016`, as in {cite:t}`vaswani2017` |
-| InstanceNorm | $L$ | $L$ | example and channel | {cite:t}`ulyanov2016` |
-| GroupNorm, $G$ groups | $C/G$ channels, and $L$ | $C L / G$ | example and group | {cite:t}`wu2018` |
+| BatchNorm | $N, L$ | $N L$ | channel | [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) |
+| LayerNorm, images | $C, L$ | $C L$ | example | [Ba et al. (2016)](https://arxiv.org/abs/1607.06450) |
+| LayerNorm, text | $C$ | $C$ | token | [Ba et al. (2016)](https://arxiv.org/abs/1607.06450), as in [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) |
+| InstanceNorm | $L$ | $L$ | example and channel | [Ulyanov et al. (2016)](https://arxiv.org/abs/1607.08022) |
+| GroupNorm, $G$ groups | $C/G$ channels, and $L$ | $C L / G$ | example and group | [Wu and He (2018)](https://arxiv.org/abs/1803.08494) |
 
 "LayerNorm" names two averages. In a transformer, and below unless images are on the table, it is the narrow one: each token over its features.
 
 All rows are one function with another list of axes (GroupNorm splits the channel axis first). We write it
 once, and hold it against PyTorch
-{cite:p}`paszke2019`.
+Works cited: [Paszke et al. (2019)](https://arxiv.org/abs/1912.01703).
 """
 
 
@@ -435,7 +435,7 @@ plots.sphere_projection(cloud, layer_norm(cloud))
 
 # %% [markdown]
 r"""
-Dividing by one's own length is not linear. So **a stack of linear maps and LayerNorms is a nonlinear network** {cite:p}`ni2024`. The smallest
+Dividing by one's own length is not linear. So **a stack of linear maps and LayerNorms is a nonlinear network** ([Ni et al., 2024](https://arxiv.org/abs/2406.01255)). The smallest
 proof is XOR, four points that no straight line separates. Let $s = x_1 - x_2$, which is 0 for the two
 points of class 0 and $\pm1$ for the others. The linear map
 
@@ -490,7 +490,7 @@ claim(
 r"""
 ### What the sphere does for attention
 
-{cite:t}`brody2023` ask what LayerNorm gives to *attention*, and find one gift for each of its two steps.
+[Brody et al. (2023)](https://arxiv.org/abs/2305.02582) ask what LayerNorm gives to *attention*, and find one gift for each of its two steps.
 
 **The sphere.** A key $k_i$ wins if some query $q$ has $q \cdot k_i > q \cdot k_j$ for all $j \ne i$. A key that lies between
 others (inside their convex hull) can never win: what is an average of others is never above all of them. On a
@@ -650,7 +650,7 @@ Write your answers down.
 r"""
 ## Measure: the batch shrinks
 
-A perceptron with three hidden layers on 8×8 digits {cite:p}`alpaydin1998`; SGD with momentum 0.9; a
+A perceptron with three hidden layers on 8×8 digits ([Alpaydin and Kaynak, 1998](https://archive.ics.uci.edu/ml/datasets/Optical+Recognition+of+Handwritten+Digits)); SGD with momentum 0.9; a
 learning rate proportional to the batch, $0.1 \cdot B/32$, so that every run sees the same number of
 images with the same step per image. No arm is tuned: the claims are of the kind *at*, at one stated
 setting.
@@ -938,14 +938,14 @@ claim(
 r"""
 "BatchNorm fails at small batches" is too short. In our networks it fails when **few
 independent values share a mean**, and in our CNN two images bring enough. *Independent* matters. In the
-ResNet-50 of {cite:t}`wu2018` two images still bring $2 \cdot 7 \cdot 7 = 98$ values to a channel of the last
+ResNet-50 of [Wu and He (2018)](https://arxiv.org/abs/1803.08494) two images still bring $2 \cdot 7 \cdot 7 = 98$ values to a channel of the last
 stage, and BatchNorm suffers; but the positions of one image resemble each other, and 98 values can be
 worth few. Below we measure what they are worth here. (That network is also far deeper, and trained until it is done; our card compares speed. The noise of
 small batches is also said to regularize, which a short training cannot show.)
 
 ## In a language model
 
-A small decoder on characters of presidential addresses {cite:p}`peters-woolley-presidency`,
+A small decoder on characters of presidential addresses ([Peters and Woolley, n.d.](https://www.presidency.ucsb.edu/)),
 each norm in front of its sublayer. `norm="batch"` pools all tokens of all windows: question 4's
 $m$ is $16 \cdot 32 = 512$. A third arm has no norm at all. All three run at the same four learning rates
 with the same seeds. Criteria:
@@ -1084,7 +1084,7 @@ trusted, and a model left in training mode answers according to who else was ask
 
 ## Do batch statistics fluctuate more in text?
 
-That is the reason that {cite:t}`shen2020` give for BatchNorm's trouble in language. Take the mean of a feature
+That is the reason that [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) give for BatchNorm's trouble in language. Take the mean of a feature
 over a batch of $m$ values. How much does it vary from batch to batch?
 
 $$\text{fluctuation} = \frac{\operatorname{Var}(\text{batch mean})}{\operatorname{Var}(\text{feature})} \cdot m .$$
@@ -1191,7 +1191,7 @@ How much text fluctuates depends on the initialization and on how
 the batch was cut, and a short training removes most of it. The strongest fluctuation sits in the last layer of the
 *CNN*, where the positions of one image agree with one another, and where BatchNorm did well. A ratio alone
 does not decide; look at the last column. There the CNN's 128 values are worth a handful: about as many as the perceptron was still content
-with, more than the two that broke it. Text has hundreds. ({cite:t}`shen2020` also look at
+with, more than the two that broke it. Text has hundreds. ([Shen et al. (2020)](https://arxiv.org/abs/2003.07845) also look at
 variances and at the backward pass, in larger models.)
 
 So in our model we see no sign that the leak, the gap between the modes or noisy means hurt BatchNorm
@@ -1203,10 +1203,10 @@ look at it.
 In evaluation BatchNorm is a fixed affine map, and costs nothing once it is merged into the next matrix. LayerNorm must pass
 over every token for a mean, for a variance, and to apply them. Three norms keep batch statistics and want to lose their faults.
 
-- **PowerNorm** {cite:p}`shen2020` divides each feature by the root of a *running* mean square, $y = x/\sqrt{\phi}$, subtracts nothing, and
+- **PowerNorm** ([Shen et al., 2020](https://arxiv.org/abs/2003.07845)) divides each feature by the root of a *running* mean square, $y = x/\sqrt{\phi}$, subtracts nothing, and
   approximates the backward pass. In the authors' code each token is first divided by its own root mean square (theirs: one per
   attention head; ours: one), so it does not fold.
-- **RepBN** {cite:p}`guo2024` is BatchNorm beside a skip, $\mathrm{BN}(x) + \eta x$, one learned number $\eta$.
+- **RepBN** ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) is BatchNorm beside a skip, $\mathrm{BN}(x) + \eta x$, one learned number $\eta$.
 - **PRepBN** (same paper) walks from LayerNorm to RepBN while it trains: $\lambda\,\mathrm{LN} + (1 - \lambda)\,\mathrm{RepBN}$, with
   $\lambda$ from 1 to 0.
 
@@ -1328,15 +1328,15 @@ r"""
 
 | statement | where | what is right |
 | --- | --- | --- |
-| GroupNorm has 10.6 points lower error than BatchNorm at batch 2 | {cite:t}`wu2018`: ResNet-50, ImageNet | seen in the perceptron, against LayerNorm (`01-bn-fails-at-batch-2`); reversed in our small CNN (`01-bn-wins-in-a-cnn-at-batch-2`) |
-| batch statistics of language fluctuate strongly throughout training | {cite:t}`shen2020`: transformers for language | for means, in our LayerNorm model: seen at a Xavier start, gone after training (`01-text-fluctuates-at-the-start`, `01-text-fluctuates-after-training`) |
-| BatchNorm works by reducing internal covariate shift | {cite:t}`ioffe2015` | disputed {cite:p}`santurkar2018`; chapter 00 runs their test |
+| GroupNorm has 10.6 points lower error than BatchNorm at batch 2 | [Wu and He (2018)](https://arxiv.org/abs/1803.08494): ResNet-50, ImageNet | seen in the perceptron, against LayerNorm (`01-bn-fails-at-batch-2`); reversed in our small CNN (`01-bn-wins-in-a-cnn-at-batch-2`) |
+| batch statistics of language fluctuate strongly throughout training | [Shen et al. (2020)](https://arxiv.org/abs/2003.07845): transformers for language | for means, in our LayerNorm model: seen at a Xavier start, gone after training (`01-text-fluctuates-at-the-start`, `01-text-fluctuates-after-training`) |
+| BatchNorm works by reducing internal covariate shift | [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) | disputed ([Santurkar et al., 2018](https://arxiv.org/abs/1805.11604)); chapter 00 runs their test |
 | $G = C$ is LayerNorm, $G = 1$ is InstanceNorm | a survey | reversed (`01-group-norm-limits`) |
 | a gain of σ and a shift of μ recover the input | a blog series, on LayerNorm | true for BatchNorm, false for LayerNorm: first cell below |
 | LayerNorm in text is what InstanceNorm is in images | a survey | no: second cell below |
 | normalizing turns features into a standard normal distribution | a survey | mean and variance only; the shape stays: third cell below |
 | BatchNorm on text fixes the $n$-th position of every sentence | a survey | `BatchNorm1d` pools positions too: one mean per channel |
-| PowerNorm is by Bhatt et al. | a blog series | by {cite:t}`shen2020` |
+| PowerNorm is by Bhatt et al. | a blog series | by [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) |
 | a bfloat16 tensor goes through a float32 `nn.LayerNorm` | a blog series | on a CPU, yes (cell four); on a GPU [PyTorch raises an error](https://github.com/pytorch/pytorch/issues/138128), by report |
 
 **Gain σ, shift μ.** BatchNorm's σ and μ belong to a channel, as do the gain and the shift, so they can undo
@@ -1401,7 +1401,7 @@ Three bugs from public teaching code; the second and the third are retold from
 [labml.ai's annotated implementations](https://github.com/labmlai/annotated_deep_learning_paper_implementations).
 All look right at first sight, and `labkit.check` finds each.
 
-**1. Two silent differences.** The LayerNorm of the *Annotated Transformer* {cite:p}`huang2022` uses
+**1. Two silent differences.** The LayerNorm of the *Annotated Transformer* ([Huang et al., 2022](https://nlp.seas.harvard.edu/annotated-transformer/)) uses
 `Tensor.std`, which divides by $d - 1$, and adds $\varepsilon$ outside the root.
 """
 
@@ -1758,7 +1758,7 @@ $\varepsilon > 0$ a token of tiny variance ends up inside the sphere and can los
 
 </details>
 
-**8 (open).** The majority task: 50 tokens of 20 classes; every position must name the most frequent one. {cite:t}`brody2023` learn it
+**8 (open).** The majority task: 50 tokens of 20 classes; every position must name the most frequent one. [Brody et al. (2023)](https://arxiv.org/abs/2305.02582) learn it
 with one head of width 8, about three times faster with centring. Compare `norm="layer"` and `"rms"`.
 """
 
@@ -1807,7 +1807,7 @@ r"""
 
 ## References
 
-{cite:p}`alpaydin1998,ba2016,brody2023,guo2024,huang2022,ioffe2015,ni2024,paszke2019,peters-woolley-presidency,santurkar2018,shen2020,ulyanov2016,vaswani2017,wu2018`.
+Works cited: [Alpaydin and Kaynak (1998)](https://archive.ics.uci.edu/ml/datasets/Optical+Recognition+of+Handwritten+Digits), [Ba et al. (2016)](https://arxiv.org/abs/1607.06450), [Brody et al. (2023)](https://arxiv.org/abs/2305.02582), [Guo et al. (2024)](https://arxiv.org/abs/2405.11582), [Huang et al. (2022)](https://nlp.seas.harvard.edu/annotated-transformer/), [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167), [Ni et al. (2024)](https://arxiv.org/abs/2406.01255), [Paszke et al. (2019)](https://arxiv.org/abs/1912.01703), [Peters and Woolley (n.d.)](https://www.presidency.ucsb.edu/), [Santurkar et al. (2018)](https://arxiv.org/abs/1805.11604), [Shen et al. (2020)](https://arxiv.org/abs/2003.07845), [Ulyanov et al. (2016)](https://arxiv.org/abs/1607.08022), [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762), [Wu and He (2018)](https://arxiv.org/abs/1803.08494).
 Full entries are on the book's page of references.
 """
 

@@ -19,9 +19,9 @@ r"""
 $$\text{Post-Norm:}\quad x \leftarrow N(x + f(x)) \qquad\qquad \text{Pre-Norm:}\quad x \leftarrow x + f(N(x))$$
 
 The parts are the same, but for one norm at the very end of Pre-Norm. The norm has moved by one place. The
-Transformer of 2017 used the first form {cite:p}`vaswani2017` and came with an odd instruction: begin
+Transformer of 2017 used the first form ([Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)) and came with an odd instruction: begin
 with a learning rate near zero and raise it over thousands of steps. This *warm-up* was not
-decoration. On a German–English translation task, {cite:t}`xiong2020` report a BLEU score (higher is
+decoration. On a German–English translation task, [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) report a BLEU score (higher is
 better) of about 34 with warm-up and of 8.45 without it. For Pre-Norm they need no warm-up at all. How
 can the place of one norm decide whether a network survives its first hundred steps? And if Pre-Norm is
 so much easier, why do careful people keep reporting that Post-Norm ends up *better*, once it trains?
@@ -270,7 +270,7 @@ The third point deserves its theorem.
 
 ### Xiong's theorem, in its own setting
 
-{cite:t}`xiong2020` study stacks of attention and feed-forward sublayers at initialization. The proofs
+[Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) study stacks of attention and feed-forward sublayers at initialization. The proofs
 assume: one attention head; matrices $d\times d$, those of queries and keys zero, so that attention is a plain
 average, all others drawn from $\mathcal N(0, 1/d)$; ReLU; gains 1 and shifts 0; Gaussian inputs; and
 sizes $\|x\|^2$ that stay near their means.
@@ -672,7 +672,7 @@ plots.by_depth(
 # %% [markdown]
 r"""
 Under Pre-Norm gradients are *larger at the bottom*: there the stream is small, and a change of it weighs more.
-({cite:t}`xiong2020` expect roughly equal ones, in a preliminary argument.) And Post-Norm at initialization does
+([Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) expect roughly equal ones, in a preliminary argument.) And Post-Norm at initialization does
 not starve its first layers. What of the law $2^{-S/2}$, then?
 
 ### The identity path is not the gradient
@@ -758,14 +758,14 @@ claim(
 # %% [markdown]
 r"""
 With uniform attention there is some decay, and probably not by the norms: an average over tokens passes on only
-what the tokens share, and most of a random gradient is not shared. {cite:t}`takase2023` do blame vanishing
-gradients, in deep translation models, whose decoders also have cross-attention. {cite:t}`liu2020` mended such gradients, and that alone did not
+what the tokens share, and most of a random gradient is not shared. [Takase et al. (2023)](https://arxiv.org/abs/2206.00330) do blame vanishing
+gradients, in deep translation models, whose decoders also have cross-attention. [Liu et al. (2020)](https://arxiv.org/abs/2004.08249) mended such gradients, and that alone did not
 make Post-Norm stable.
 
 So neither "vanishing" nor "bounded below" explains why a Post-Norm stack like ours needs care. What is left is Xiong's
 observation, a last layer with large gradients, and one objection to it. Adam divides each gradient by its own
 size. A *large* gradient does not make a large step; every weight moves by about the learning rate either way.
-What can differ is how much the *function* changes when every weight moves that far. {cite:t}`liu2020` argue in
+What can differ is how much the *function* changes when every weight moves that far. [Liu et al. (2020)](https://arxiv.org/abs/2004.08249) argue in
 these terms: under Post-Norm small changes of the weights are amplified through depth. Chapter 05 takes that up.
 
 ### Post-Norm without warm-up
@@ -1055,7 +1055,7 @@ claim(
 
 # %% [markdown]
 r"""
-{cite:t}`nguyen2019` found the like with translation models. With Xavier their Post-Norm fails at 4,000
+[Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found the like with translation models. With Xavier their Post-Norm fails at 4,000
 and at 8,000 warm-up steps and stays poor at 16,000; with a smaller initialization of the attention matrices it
 trains. "Post-Norm needs warm-up" is a sentence about a recipe, an initialization and a rate. Leave one out, and it is
 no longer testable.
@@ -1368,11 +1368,11 @@ trains well; its extra skip passes all norms of a block but one.
 
 | place | models |
 | --- | --- |
-| Post-Norm | the Transformer of 2017 {cite:p}`vaswani2017`, BERT |
-| Pre-Norm | GPT-2 {cite:p}`radford2019`, and most open models since |
-| output norm | Swin v2, OLMo 2 {cite:p}`olmo2024` |
-| Sandwich | CogView {cite:p}`ding2021`; Gemma 2 and 3 |
-| Peri | named and studied by {cite:t}`kim2025` |
+| Post-Norm | the Transformer of 2017 ([Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)), BERT |
+| Pre-Norm | GPT-2 ([Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)), and most open models since |
+| output norm | Swin v2, OLMo 2 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) |
+| Sandwich | CogView ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)); Gemma 2 and 3 |
+| Peri | named and studied by [Kim et al. (2025)](https://arxiv.org/abs/2502.02732) |
 
 So it is not true that every open model uses Pre-Norm.
 
@@ -1380,14 +1380,14 @@ So it is not true that every open model uses Pre-Norm.
 
 | source and setting | what it says | here |
 | --- | --- | --- |
-| {cite:t}`radford2019`, GPT-2 | moves the norm to the input of each sublayer, adds one after the last block | the recipe `pre` |
-| {cite:t}`xiong2020`, Figure 2: IWSLT14 De–En, 6 + 6 layers, Adam | Post-Norm: BLEU 8.45 without warm-up, about 34 with 4,000 steps; with 500 steps 31.16 at rate 5e-4 but 2.77 at 1e-3 | `02-post-needs-warm-up`; their own numbers show the dependence on the rate |
-| {cite:t}`xiong2020`, Figure 3: 6 + 6 to 14 + 14 layers, 10 seeds | last gradient about 1.6 for Post-Norm at every depth, falling for Pre-Norm | `02-last-gradient-…` |
-| {cite:t}`nguyen2019`, Table 5: en→vi, 133k pairs, no warm-up | Post-Norm 18.31 BLEU at 4 layers, fails at 5 and 6; Pre-Norm about 28.3 at each | `02-pre-trains-without-warm-up` |
-| {cite:t}`nguyen2019`, WMT14 En–De | Post-Norm 27.58, Pre-Norm 26.83 BLEU | `02-post-ends-lower`: out of range |
-| {cite:t}`li2025`, Mix-LN, C4, 71M parameters | perplexity Post 35.18, Pre 34.77, Mix-LN 33.12 (its README clips Pre-Norm's gradients, not Mix-LN's) | trains without warm-up: `02-six-answers-…` |
-| {cite:t}`takase2023`, B2T, WMT En–De, 18 + 18 layers | B2T 27.30 BLEU, Pre-Norm 26.57, Post-Norm fails (B2T's code also shrinks initial weights, ours does not) | `02-six-answers-…` |
-| {cite:t}`kim2025`, Peri, 400M parameters, 5 seeds | average score Post 42.45, Pre 49.69, Peri 51.57 | trains without warm-up, more slowly than Pre-Norm |
+| [Radford et al. (2019)](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf), GPT-2 | moves the norm to the input of each sublayer, adds one after the last block | the recipe `pre` |
+| [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), Figure 2: IWSLT14 De–En, 6 + 6 layers, Adam | Post-Norm: BLEU 8.45 without warm-up, about 34 with 4,000 steps; with 500 steps 31.16 at rate 5e-4 but 2.77 at 1e-3 | `02-post-needs-warm-up`; their own numbers show the dependence on the rate |
+| [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), Figure 3: 6 + 6 to 14 + 14 layers, 10 seeds | last gradient about 1.6 for Post-Norm at every depth, falling for Pre-Norm | `02-last-gradient-…` |
+| [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895), Table 5: en→vi, 133k pairs, no warm-up | Post-Norm 18.31 BLEU at 4 layers, fails at 5 and 6; Pre-Norm about 28.3 at each | `02-pre-trains-without-warm-up` |
+| [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895), WMT14 En–De | Post-Norm 27.58, Pre-Norm 26.83 BLEU | `02-post-ends-lower`: out of range |
+| [Li et al. (2025)](https://arxiv.org/abs/2412.13795), Mix-LN, C4, 71M parameters | perplexity Post 35.18, Pre 34.77, Mix-LN 33.12 (its README clips Pre-Norm's gradients, not Mix-LN's) | trains without warm-up: `02-six-answers-…` |
+| [Takase et al. (2023)](https://arxiv.org/abs/2206.00330), B2T, WMT En–De, 18 + 18 layers | B2T 27.30 BLEU, Pre-Norm 26.57, Post-Norm fails (B2T's code also shrinks initial weights, ours does not) | `02-six-answers-…` |
+| [Kim et al. (2025)](https://arxiv.org/abs/2502.02732), Peri, 400M parameters, 5 seeds | average score Post 42.45, Pre 49.69, Peri 51.57 | trains without warm-up, more slowly than Pre-Norm |
 
 Some statements travel without their conditions:
 
@@ -1404,7 +1404,7 @@ r"""
 
 A loss curve is a poor detector of a wrong block: most wrong blocks train. Compare with the equation instead.
 
-**Text says Post, code does Pre.** The Annotated Transformer {cite:p}`huang2022` describes Post-Norm in its prose and
+**Text says Post, code does Pre.** The Annotated Transformer ([Huang et al., 2022](https://nlp.seas.harvard.edu/annotated-transformer/)) describes Post-Norm in its prose and
 normalizes the *input* of each sublayer in its code (one docstring admits it). The result is a good Pre-Norm
 model, and a trap for whoever cites it as the original.
 
@@ -1812,7 +1812,7 @@ Near 1 and near $2^{-1/2} \approx 0.7$: a mean that is nearly 0 is not missed, s
 
 ## References
 
-{cite:p}`vaswani2017,radford2019,nguyen2019,xiong2020,liu2020,ding2021,huang2022,takase2023,xie2023,olmo2024,kim2025,li2025`.
+Works cited: [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762), [Radford et al. (2019)](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf), [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895), [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), [Liu et al. (2020)](https://arxiv.org/abs/2004.08249), [Ding et al. (2021)](https://arxiv.org/abs/2105.13290), [Huang et al. (2022)](https://nlp.seas.harvard.edu/annotated-transformer/), [Takase et al. (2023)](https://arxiv.org/abs/2206.00330), [Xie et al. (2023)](https://arxiv.org/abs/2304.14802), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Kim et al. (2025)](https://arxiv.org/abs/2502.02732), [Li et al. (2025)](https://arxiv.org/abs/2412.13795).
 Full entries are on the book's page of references.
 """
 

@@ -15,7 +15,7 @@ r"""
 # RMSNorm
 
 **Question.** LayerNorm does two things to a token: it subtracts the mean and divides by the standard deviation.
-{cite:t}`zhang2019` left the first step out, and reported comparable quality in less time. Llama followed, and
+[Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) left the first step out, and reported comparable quality in less time. Llama followed, and
 with it most open language models since. So half of a famous operation was dead weight for years, and nobody
 noticed? Then consider this. Add the constant 10 to every channel of every embedding and train. A model with
 LayerNorm does not feel it. A model with RMSNorm suffers, most clearly at a low learning rate. Compute the *same*
@@ -278,7 +278,7 @@ claim(
 r"""
 ### Pre-Norm models do not need the mean
 
-{cite:t}`jiang2023` noticed something stronger than an approximation. In a Pre-Norm model *every* reader of the
+[Jiang et al. (2023)](https://arxiv.org/abs/2305.14858) noticed something stronger than an approximation. In a Pre-Norm model *every* reader of the
 stream looks through a norm. If all of them are LayerNorms, the component of the stream along $\mathbf 1$ is
 written, carried and never read. So take it out at the source: subtract the mean over channels from each
 embedding, and from each column of each matrix that writes to the stream. The stream is now $Px$ in place of
@@ -378,8 +378,8 @@ A bfloat16 number has 8 significant bits: one implicit, 7 stored. Its spacing be
 spacing is an **ulp**, a unit in the last place. Rounding correctly, once, costs at most half an ulp. How many
 roundings are there?
 
-- *torch, Gemma* {cite:p}`gemma2024`: everything in float32, gain included; **one** rounding at the end.
-- *Llama* {cite:p}`touvron2023`, *T5* {cite:p}`raffel2020`: round the normalized vector to bfloat16, **then**
+- *torch, Gemma* ([Gemma Team, 2024](https://arxiv.org/abs/2403.08295)): everything in float32, gain included; **one** rounding at the end.
+- *Llama* ([Touvron et al., 2023](https://arxiv.org/abs/2302.13971)), *T5* ([Raffel et al., 2020](https://arxiv.org/abs/1910.10683)): round the normalized vector to bfloat16, **then**
   multiply by the gain and round **again**. (T5 does so when its gain is bfloat16 too.)
 
 The normalized value can be off by half an ulp, its product with the gain by half an ulp more. Relative to the
@@ -618,7 +618,7 @@ r"""
 (By how much differs from machine to machine and with its load, so the card counts turns.) It is no law of
 nature. PyTorch has a fused LayerNorm for CPUs and assembles RMSNorm from general operators. `labkit`'s RMSNorm
 borrows LayerNorm's kernel and makes up most of the difference. **Speed belongs to a kernel, not to a formula.**
-The 7 % to 64 % of {cite:t}`zhang2019` are reductions of the running time of whole models, most of them
+The 7 % to 64 % of [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) are reductions of the running time of whole models, most of them
 recurrent, in the frameworks of 2019.
 """
 
@@ -1286,7 +1286,7 @@ many times their standard deviation. Accumulate in float32 and centre before squ
 of a norm may both be bfloat16; fused kernels do just that. No tensor-core time is lost in
 float32, since norms do not run on those matrix units; they wait for memory.
 
-**Range** is the other half {cite:p}`micikevicius2018`. float16 has more digits than bfloat16 and far less
+**Range** is the other half ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)). float16 has more digits than bfloat16 and far less
 range: $x^2$ overflows from $|x| = 256$ on, and a norm that squares in float16 divides by infinity. And
 backwards: a norm divides the gradient by $r$, so behind a large stream a small gradient falls below float16's
 smallest number, $2^{-24}$, unless the loss was scaled up.
@@ -1305,12 +1305,12 @@ r"""
 
 | source and setting | what it says | here |
 | --- | --- | --- |
-| {cite:t}`zhang2019`, abstract: several models of 2019 | quality comparable to LayerNorm; running time of the models down by 7 % to 64 % | `03-rms-equals-layer-on-text`, `…-on-markov`; time: `03-torch-rms-is-no-faster-on-a-cpu` |
-| {cite:t}`zhang2019`, section 4 | re-scaling invariance kept, re-centring lost | `03-only-recentring-is-lost` |
-| {cite:t}`zhuo2025`, version 4, Table 8: 550M parameters | loss 2.7631 (RMS) and 2.7639 (LN) | a tie there, and here on text |
-| {cite:t}`jiang2023` | Pre-Norm models with either norm are equivalent | `03-pre-layer-becomes-pre-rms` |
-| {cite:t}`gupta2024`, language models of several families | hidden vectors are orthogonal to $\mathbf 1$ | `03-token-mean-is-small-…`, beside what chance gives |
-| {cite:t}`olmo2024` | OLMo 2 reports no difference between the two norms | on text, as here |
+| [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467), abstract: several models of 2019 | quality comparable to LayerNorm; running time of the models down by 7 % to 64 % | `03-rms-equals-layer-on-text`, `…-on-markov`; time: `03-torch-rms-is-no-faster-on-a-cpu` |
+| [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467), section 4 | re-scaling invariance kept, re-centring lost | `03-only-recentring-is-lost` |
+| [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598), version 4, Table 8: 550M parameters | loss 2.7631 (RMS) and 2.7639 (LN) | a tie there, and here on text |
+| [Jiang et al. (2023)](https://arxiv.org/abs/2305.14858) | Pre-Norm models with either norm are equivalent | `03-pre-layer-becomes-pre-rms` |
+| [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951), language models of several families | hidden vectors are orthogonal to $\mathbf 1$ | `03-token-mean-is-small-…`, beside what chance gives |
+| [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656) | OLMo 2 reports no difference between the two norms | on text, as here |
 
 Some statements travel without their conditions, or are plainly off. You have now run most of the corrections.
 
@@ -1322,7 +1322,7 @@ Some statements travel without their conditions, or are plainly off. You have no
 | "it improves the final quality" | the paper says comparable; so do we |
 | "strictly the same quality, a free lunch" | no measurement can say "strictly"; ours says within $0.05$ nats on text, on the Markov language five seeds do not say so, and with an offset RMSNorm ends higher, by an amount that depends on the rate |
 | "LlamaRMSNorm and the fp32-gain version are the same code" | they round differently (`03-cast-first-rounds-twice`) |
-| "bfloat16 has 8 bits of mantissa, three digits; FP8 has 3 to 4" | 7 stored and 1 implicit, 2.4 digits; the two FP8 formats {cite:p}`micikevicius2022` store 3 and 2 (table of formats) |
+| "bfloat16 has 8 bits of mantissa, three digits; FP8 has 3 to 4" | 7 stored and 1 implicit, 2.4 digits; the two FP8 formats ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)) store 3 and 2 (table of formats) |
 | "a norm in BF16 or FP16 reaches a fraction of the target quality" | a chart without a source; `03-bf16-layer-is-harmless-…` says what happens at our size |
 | "a norm below float32 is a bug" | the sum below float32 is one; bfloat16 in and out is common practice |
 
@@ -1750,7 +1750,7 @@ it, and how large is that now, relative to the stream?
 
 ## References
 
-{cite:p}`zhang2019,ba2016,raffel2020,touvron2023,gemma2024,jiang2023,gupta2024,zhuo2025,olmo2024,micikevicius2018,micikevicius2022`.
+Works cited: [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467), [Ba et al. (2016)](https://arxiv.org/abs/1607.06450), [Raffel et al. (2020)](https://arxiv.org/abs/1910.10683), [Touvron et al. (2023)](https://arxiv.org/abs/2302.13971), [Gemma Team (2024)](https://arxiv.org/abs/2403.08295), [Jiang et al. (2023)](https://arxiv.org/abs/2305.14858), [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951), [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Micikevicius et al. (2018)](https://arxiv.org/abs/1710.03740), [Micikevicius et al. (2022)](https://arxiv.org/abs/2209.05433).
 Full entries are on the book's page of references.
 """
 

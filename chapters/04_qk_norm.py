@@ -17,8 +17,8 @@ r"""
 **Question.** A vision transformer of eight billion parameters trains well for a few thousand steps, then
 its loss diverges. The authors look inside and find attention weights that are almost one-hot: each token
 looks at a single other token and ignores the rest. The logits behind these weights had grown to extreme
-values {cite:p}`dehghani2023`. The cure was two more norms, one on the queries and one on the keys. Today
-Gemma 3, Qwen 3 and OLMo 2 have them {cite:p}`gemma2025,qwen2025,olmo2024`.
+values ([Dehghani et al., 2023](https://arxiv.org/abs/2302.05442)). The cure was two more norms, one on the queries and one on the keys. Today
+Gemma 3, Qwen 3 and OLMo 2 have them ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388); [Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)).
 
 That leaves a puzzle. The model was a Pre-Norm model: what enters attention *is* normalized. Why is that not
 enough? And what should the new norm do? Make each query and key a unit vector, say some texts, then no
@@ -195,7 +195,7 @@ r"""
 
 Three consequences are often listed: the output becomes a copy of one value vector; gradients vanish;
 attention becomes spiky and training unstable. The first two follow from the formulas. The third is an
-observation. {cite:t}`zhai2023` call it **entropy collapse**: low attention entropy goes with oscillating or
+observation. [Zhai et al. (2023)](https://arxiv.org/abs/2303.06296) call it **entropy collapse**: low attention entropy goes with oscillating or
 diverging losses in many architectures.
 
 Two further conclusions sound natural and do not follow. *Saturated attention explodes.* Its output cannot: it
@@ -284,17 +284,17 @@ no gradient leads back.
 
 ### Temperature
 
-Whoever wants cosines must multiply them by something. {cite:t}`henry2020`, the first QK-Norm, drop the
+Whoever wants cosines must multiply them by something. [Henry et al. (2020)](https://arxiv.org/abs/2010.04245), the first QK-Norm, drop the
 $1/\sqrt{d_k}$ and learn one scalar $g$ per attention module, which starts at $\log_2(L^2 - L)$, where $L$ is
 the length that 97.5 % of the training sequences do not exceed. Swin V2 learns one temperature per head, $\exp\tau_h$ capped at 100
-{cite:p}`liu2022`. RMSNorm and LayerNorm bring their own: the gains $\gamma_q, \gamma_k$ give
+([Liu et al., 2022](https://arxiv.org/abs/2111.09883)). RMSNorm and LayerNorm bring their own: the gains $\gamma_q, \gamma_k$ give
 $\ell = \frac1{\sqrt{d_k}}\sum_c \gamma_{q,c}\gamma_{k,c}\,\hat q_c \hat k_c$, so the bound is
 $\sqrt{d_k}\,\max_c|\gamma_{q,c}\gamma_{k,c}|$ (with a rotation in between,
 $\sqrt{d_k}\,\max_c|\gamma_{q,c}|\,\max_c|\gamma_{k,c}|$). Gains are trained. The guarantee that logits stay bounded
 "whatever happens in training" holds up to two gain vectors, which grow by at most about $\eta$ a step. Without the
 norm, *two matrices and a gain that enters twice* do.
 
-(ScaleNorm and FixNorm are relatives {cite:p}`nguyen2019`. ScaleNorm gives the input of every sublayer one learned
+(ScaleNorm and FixNorm are relatives ([Nguyen and Salazar, 2019](https://arxiv.org/abs/1910.05895)). ScaleNorm gives the input of every sublayer one learned
 length; FixNorm gives every word embedding the same length. Together, with tied embeddings, they make the *output's*
 logits cosines times a learned number. The matrices $W_q$ and $W_k$ stay free.)
 
@@ -400,7 +400,7 @@ parallelism a full-width norm also needs numbers from other devices.)
 ### Before or after the rotation
 
 Rotary positions turn pairs of channels of $q$ and $k$ by an angle proportional to the position
-{cite:p}`su2021`. A rotation $R_i$ keeps lengths, so a norm without gain does not care about the order:
+([Su et al., 2021](https://arxiv.org/abs/2104.09864)). A rotation $R_i$ keeps lengths, so a norm without gain does not care about the order:
 $N(R_i q) = R_i N(q)$. A gain does. It multiplies channels by different numbers, and a rotation mixes
 channels. With $D = \mathrm{diag}(\gamma_q\odot\gamma_k)$,
 
@@ -468,7 +468,7 @@ claim(
 # %% [markdown]
 r"""
 LayerNorm's mean subtraction does not commute with rotations either. (nGPT's scale stands after the rotation
-too: {cite:t}`loshchilov2025`. Such models train; they merely see absolute positions.)
+too: [Loshchilov et al. (2025)](https://arxiv.org/abs/2410.01131). Such models train; they merely see absolute positions.)
 
 ### Caps and clips
 
@@ -480,9 +480,9 @@ $(\ell/c)^2/3 < 0.01$, that is while $|\ell| < 0.17\,c$. Far out the slope dies 
 $4e^{-2|\ell|/c}$. So the cap bounds the *gap* that the softmax sees, but a logit of $10c$ gets no gradient,
 exactly as in a saturated softmax. And two logits of $10c$ and $20c$ look the same. It must stand before the
 mask: capped afterwards, $-\infty$ becomes $-c$ and the future is visible. Gemma 2 has $c = 50$ in attention
-and 30 on the output logits {cite:p}`gemma2`.
+and 30 on the output logits ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)).
 
-**QK-Clip** acts on the weights {cite:p}`kimi2025`. After an optimizer step, a head whose largest logit
+**QK-Clip** acts on the weights ([Kimi Team, 2025](https://arxiv.org/abs/2507.20534)). After an optimizer step, a head whose largest logit
 $S_h$ exceeds $\tau$ has $W_q$ and $W_k$ multiplied by $\sqrt{\gamma_h}$ each, with
 $\gamma_h = \min(1, \tau/S_h)$. Kimi K2 used it with $\tau = 100$ and the optimizer
 Muon. A QK-Norm was no option there: its latent attention (MLA) never forms the full keys at inference, so no norm can act on them. (There
@@ -1128,31 +1128,31 @@ r"""
 
 | source and setting | what it says | here |
 | --- | --- | --- |
-| {cite:t}`dehghani2023`: vision transformers of about 8B parameters | diverge after a few thousand steps with near one-hot attention; LayerNorm on $q$ and $k$ mends it | `04-entropy-collapses`, `04-qk-norm-holds-the-logits`; no divergence here: `04-failure-is-a-plateau` |
-| {cite:t}`wortsman2024`: small models at high rates | logit growth appears in small models too; QK-Norm lowers the sensitivity to the rate | `04-qk-norm-is-less-sensitive-to-the-rate` |
-| {cite:t}`zhai2023`: vision, speech, translation, language | low entropy goes with instability; proposes σReparam: every matrix is divided by its largest singular value and multiplied by a learned number | `04-entropy-collapses`; σReparam is not run here |
-| {cite:t}`henry2020`: five low-resource translation pairs, on top of Pre-Norm, FixNorm and ScaleNorm | +0.928 BLEU on average | `04-coarse-grid-shows-a-lead`, gone in `04-each-tuned-qk-norm-is-ahead`; `04-temperature-mends-unit-vectors` |
-| {cite:t}`rybakov2024`: 830M parameters driven into divergence by high rates | outputs of the QKV, projection and second feed-forward layers grow most; QK-Norm with soft-capping allows 1.5 times the rate of QK-Norm alone | alone: figures above; together: exercise 6 |
-| {cite:t}`gemma2` and {cite:t}`gemma2025` | cap of 50 on attention logits in Gemma 2, QK-Norm in its place in Gemma 3 | `04-qk-norm-beats-the-soft-cap` |
-| {cite:t}`kimi2025`: 1T parameters, 32B active, Muon | QK-Clip at $\tau = 100$, no loss spike in 15.5T tokens | size `gpu` |
+| [Dehghani et al. (2023)](https://arxiv.org/abs/2302.05442): vision transformers of about 8B parameters | diverge after a few thousand steps with near one-hot attention; LayerNorm on $q$ and $k$ mends it | `04-entropy-collapses`, `04-qk-norm-holds-the-logits`; no divergence here: `04-failure-is-a-plateau` |
+| [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322): small models at high rates | logit growth appears in small models too; QK-Norm lowers the sensitivity to the rate | `04-qk-norm-is-less-sensitive-to-the-rate` |
+| [Zhai et al. (2023)](https://arxiv.org/abs/2303.06296): vision, speech, translation, language | low entropy goes with instability; proposes σReparam: every matrix is divided by its largest singular value and multiplied by a learned number | `04-entropy-collapses`; σReparam is not run here |
+| [Henry et al. (2020)](https://arxiv.org/abs/2010.04245): five low-resource translation pairs, on top of Pre-Norm, FixNorm and ScaleNorm | +0.928 BLEU on average | `04-coarse-grid-shows-a-lead`, gone in `04-each-tuned-qk-norm-is-ahead`; `04-temperature-mends-unit-vectors` |
+| [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682): 830M parameters driven into divergence by high rates | outputs of the QKV, projection and second feed-forward layers grow most; QK-Norm with soft-capping allows 1.5 times the rate of QK-Norm alone | alone: figures above; together: exercise 6 |
+| [Gemma Team (2024)](https://arxiv.org/abs/2408.00118) and [Gemma Team (2025)](https://arxiv.org/abs/2503.19786) | cap of 50 on attention logits in Gemma 2, QK-Norm in its place in Gemma 3 | `04-qk-norm-beats-the-soft-cap` |
+| [Kimi Team (2025)](https://arxiv.org/abs/2507.20534): 1T parameters, 32B active, Muon | QK-Clip at $\tau = 100$, no loss spike in 15.5T tokens | size `gpu` |
 
 A neighbour with another target is the z-loss of PaLM, $10^{-4}\log^2 Z$ with the normalizer $Z$ of the *output*
-softmax {cite:p}`chowdhery2023`. It keeps output logits from drifting and does nothing for attention.
+softmax ([Chowdhery et al., 2023](https://arxiv.org/abs/2204.02311)). It keeps output logits from drifting and does nothing for attention.
 
 ### Who normalizes what
 
 | model | queries and keys | gain | rotation |
 | --- | --- | --- | --- |
-| QKNorm {cite:p}`henry2020` | L2 per head, learned $g$ in place of $1/\sqrt{d_k}$ | none | none |
-| ViT-22B {cite:p}`dehghani2023` | LayerNorm per head, no shift | vector | none |
-| Swin V2 {cite:p}`liu2022` | cosine, learned temperature per head | none | position bias instead |
-| Gemma 2 {cite:p}`gemma2` | **no norm**: soft caps, 50 in attention and 30 on the output | – | – |
-| Gemma 3 {cite:p}`gemma2025` | RMSNorm per head, no cap | $1 + w$, shared by heads | after |
-| Qwen 3 {cite:p}`qwen2025` | RMSNorm per head | vector, shared by heads | after |
-| OLMo 2 {cite:p}`olmo2024` | RMSNorm over the full width | vector | after |
+| QKNorm ([Henry et al., 2020](https://arxiv.org/abs/2010.04245)) | L2 per head, learned $g$ in place of $1/\sqrt{d_k}$ | none | none |
+| ViT-22B ([Dehghani et al., 2023](https://arxiv.org/abs/2302.05442)) | LayerNorm per head, no shift | vector | none |
+| Swin V2 ([Liu et al., 2022](https://arxiv.org/abs/2111.09883)) | cosine, learned temperature per head | none | position bias instead |
+| Gemma 2 ([Gemma Team, 2024](https://arxiv.org/abs/2408.00118)) | **no norm**: soft caps, 50 in attention and 30 on the output | – | – |
+| Gemma 3 ([Gemma Team, 2025](https://arxiv.org/abs/2503.19786)) | RMSNorm per head, no cap | $1 + w$, shared by heads | after |
+| Qwen 3 ([Qwen Team, 2025](https://arxiv.org/abs/2505.09388)) | RMSNorm per head | vector, shared by heads | after |
+| OLMo 2 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) | RMSNorm over the full width | vector | after |
 | [Command R+](https://github.com/huggingface/transformers/blob/main/src/transformers/models/cohere/modeling_cohere.py) | LayerNorm per head, no shift | each head its own | after |
-| HybridNorm {cite:p}`zhuo2025` | RMSNorm per head, on $v$ too | vector, shared by heads | after |
-| nGPT {cite:p}`loshchilov2025` | unit vectors | $s_{qk}$ on both; logits times $\sqrt{d_k}$ | **before** the norm |
+| HybridNorm ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) | RMSNorm per head, on $v$ too | vector, shared by heads | after |
+| nGPT ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)) | unit vectors | $s_{qk}$ on both; logits times $\sqrt{d_k}$ | **before** the norm |
 | [Hunyuan, dense](https://github.com/vllm-project/vllm-metal/issues/660) | RMSNorm per head | vector | **before** the norm |
 | [nanochat](https://github.com/karpathy/nanochat) | RMSNorm per head, then times 1.2 | none | **before** the norm |
 
@@ -1168,7 +1168,7 @@ softmax {cite:p}`chowdhery2023`. It keeps output logits from drifting and does n
 | "the order of RMSNorm and rotation does not matter" | only without a gain: `04-gain-after-rotation-sees-positions` |
 | "$1/\sqrt{d_k}$ keeps the variance at 1" | at initialization |
 | "the cost is negligible" | in operations; in loss it depends on the rate: `04-qk-norm-costs-at-a-low-rate` |
-| "QK-Norm: Improving Transformer Training Stability" as the title of {cite:t}`rybakov2024` | the paper is called "Methods of improving LLM training stability" |
+| "QK-Norm: Improving Transformer Training Stability" as the title of [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) | the paper is called "Methods of improving LLM training stability" |
 | "use it for billions of parameters" | at this tiny size it pays too, at a high rate; why large models meet the trouble at their usual rates we did not test |
 """
 
@@ -1512,7 +1512,7 @@ is $50/\sqrt2 \approx 35.4$. So a cap of 50 is far from a wall at 50: it leans o
 
 </details>
 
-**6 (open).** {cite:t}`rybakov2024` combine QK-Norm with a soft cap. Others attack the growth itself: weight decay pulls $W_q$ and $W_k$ back; clipping
+**6 (open).** [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) combine QK-Norm with a soft cap. Others attack the growth itself: weight decay pulls $W_q$ and $W_k$ back; clipping
 bounds the gradient; a longer warm-up delays. Which of these can replace QK-Norm at rate 0.03? Write down a prediction with a reason for each (what does Adam do to a
 clipped gradient?), decide what result would change your mind, and use three seeds or more.
 """
@@ -1587,7 +1587,7 @@ r"""
 
 ## References
 
-{cite:p}`su2021,nguyen2019,henry2020,liu2022,dehghani2023,zhai2023,chowdhery2023,wortsman2024,gemma2,gemma2025,rybakov2024,olmo2024,qwen2025,kimi2025,loshchilov2025,zhuo2025`.
+Works cited: [Su et al. (2021)](https://arxiv.org/abs/2104.09864), [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895), [Henry et al. (2020)](https://arxiv.org/abs/2010.04245), [Liu et al. (2022)](https://arxiv.org/abs/2111.09883), [Dehghani et al. (2023)](https://arxiv.org/abs/2302.05442), [Zhai et al. (2023)](https://arxiv.org/abs/2303.06296), [Chowdhery et al. (2023)](https://arxiv.org/abs/2204.02311), [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322), [Gemma Team (2024)](https://arxiv.org/abs/2408.00118), [Gemma Team (2025)](https://arxiv.org/abs/2503.19786), [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Qwen Team (2025)](https://arxiv.org/abs/2505.09388), [Kimi Team (2025)](https://arxiv.org/abs/2507.20534), [Loshchilov et al. (2025)](https://arxiv.org/abs/2410.01131), [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598).
 Full entries are on the book's page of references.
 """
 

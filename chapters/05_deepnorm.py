@@ -14,7 +14,7 @@ seed = 0
 r"""
 # DeepNorm
 
-**Question.** In 2022 {cite:t}`wang2022` trained a transformer of 1,000 layers, by their count an order of magnitude deeper than any before. Their block is Post-Norm, the placement that is hard to train, with two constants put in:
+**Question.** In 2022 [Wang et al. (2024)](https://arxiv.org/abs/2203.00555) trained a transformer of 1,000 layers, by their count an order of magnitude deeper than any before. Their block is Post-Norm, the placement that is hard to train, with two constants put in:
 
 $$x \leftarrow \mathrm{LN}(\alpha\,x + f(x)), \qquad \alpha = (2N)^{1/4}, \qquad
 \text{some weights drawn smaller by } \beta = (8N)^{-1/4},$$
@@ -204,7 +204,7 @@ That explains "starts small", but not the fourth roots. Any branch with $s/\alph
 
 ### The demand
 
-{cite:t}`wang2022` look at Post-Norm models that fail and see the *function* jump in the first steps. So they bound that. Let
+[Wang et al. (2024)](https://arxiv.org/abs/2203.00555) look at Post-Norm models that fail and see the *function* jump in the first steps. So they bound that. Let
 $F(x, \theta)$ be what the stack computes. One step of gradient descent with rate $\eta$ changes the weights by
 $\Delta\theta = -\eta\,\partial\mathcal L/\partial\theta$ and the function by
 
@@ -442,7 +442,7 @@ Steps 1 to 4 are a small machine for predictions. Give it constants that go like
 - **SGD**: the factor $\beta/\alpha$ comes twice, from response and gradient, and the sublayers' shares add: $N \cdot N^{-2a-2b}$.
 - **Adam's first step** is $-\eta\,\mathrm{sign}(\partial\mathcal L/\partial\theta)$, entry by entry: its size knows nothing of the gradient's. The factor comes *once*:
   $N\cdot N^{-a-b}$.
-- **Random signs**, as long as Adam's step: the shares are unrelated, so their squares add: $N^{1/2}\cdot N^{-a-b}$. (For Post-Norm that is a variance like $N$, which is what {cite:t}`liu2020` derive; for Pre-Norm they get $\log N$.)
+- **Random signs**, as long as Adam's step: the shares are unrelated, so their squares add: $N^{1/2}\cdot N^{-a-b}$. (For Post-Norm that is a variance like $N$, which is what [Liu et al. (2020)](https://arxiv.org/abs/2004.08249) derive; for Pre-Norm they get $\log N$.)
 - **Gains and shifts of the norms** stand after the division by $\alpha$. Their response is 1, their gradient is not reduced either: $N$.
 
 | step | Post-Norm (0, 0) | α alone (¼, 0) | β alone (0, ¼) | DeepNorm (¼, ¼) |
@@ -590,7 +590,7 @@ r"""
 No. With $\beta$ alone the power comes out close to the predicted ½. With $\alpha$ alone the branches are not small (with Xavier's full weights $s^2/\alpha^2$
 is far from zero), the cancellation of step 2 fails, and the growth is faster and noisier than predicted.
 
-**Admin** {cite:p}`liu2020` is the older relative: $x \leftarrow \mathrm{LN}(\omega\odot x + f(x))$, where $\omega$ is set from one forward pass,
+**Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)) is the older relative: $x \leftarrow \mathrm{LN}(\omega\odot x + f(x))$, where $\omega$ is set from one forward pass,
 $\omega_i^2 = 1 + \sum_{j<i}\mathrm{Var} f_j$, and then *learned*. The skip of sublayer $i$ gets as heavy as Pre-Norm's stream would be there, so its curve runs like Pre-Norm's. A younger relative is
 Sub-LN (Magneto, arXiv 2210.06423), by DeepNorm's group: Pre-Norm with a second norm inside each branch, and the matrices that DeepNorm shrinks are drawn *larger*, by $\sqrt{\ln 2N}$. Which size is right depends on the placement.
 
@@ -647,7 +647,7 @@ All three predictions hold. So the sentence "DeepNorm bounds the model update" h
 trained with Adam or one of its relatives. Under Adam the first step of a DeepNorm model grows like the root of depth.
 
 It follows what a bound *for Adam* would need: $2N\cdot\sqrt2\,\beta/\alpha$ constant, so $\beta/\alpha \sim 1/N$ and, split evenly, **square roots in
-place of fourth roots**. Somebody does that. GLM-130B {cite:p}`zeng2023` is trained with what its authors call DeepNorm, with $\alpha = (2N)^{1/2}$
+place of fourth roots**. Somebody does that. GLM-130B ([Zeng et al., 2023](https://arxiv.org/abs/2210.02414)) is trained with what its authors call DeepNorm, with $\alpha = (2N)^{1/2}$
 and the same matrices scaled by $\beta = (2N)^{-1/2}$; in the code of ChatGLM-6B you find `alpha = (2 * self.num_layers) ** 0.5`. Two models "with DeepNorm" need not share constants. Move the exponent yourself: $\alpha = (2N)^a$ and $\beta = 1/(\sqrt2\alpha)$, from Post-Norm's skip to GLM's. (GLM's own $\beta$ is $\sqrt2$ times ours at $a = \tfrac12$; the powers of depth are the same.)
 """
 
@@ -862,7 +862,7 @@ claim(
 # %% [markdown]
 r"""
 Read the figure from the right. What starts from Xavier's weights knows no more than letter frequencies after forty steps: Post-Norm with warm-up and without, Admin, and Pre-Norm, too. (Admin's authors report that it converges where Post-Norm diverges, after warm-up and
-thousands of steps {cite:p}`liu2020`; here it had neither.) What starts with small branches has learned more: DeepNorm, Post-Norm with $\beta$ and no $\alpha$, and Pre-Norm with the weights that Pre-Norm models really use. Pre-Norm lost the race above because of Xavier's weights.
+thousands of steps ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)); here it had neither.) What starts with small branches has learned more: DeepNorm, Post-Norm with $\beta$ and no $\alpha$, and Pre-Norm with the weights that Pre-Norm models really use. Pre-Norm lost the race above because of Xavier's weights.
 
 So here is a fairer race: Pre-Norm from `megatron` against DeepNorm, each at the best of three rates (two seeds, validation data), reported on test data with five seeds.
 """
@@ -1066,13 +1066,13 @@ r"""
 
 | source and setting | what it says | here |
 | --- | --- | --- |
-| {cite:t}`wang2022`, section 4 | one SGD step moves the model by the order of $\eta$ | `05-update-is-bounded`; not for Adam or gains: `05-step-adam`, `05-step-sgd-all` |
-| {cite:t}`wang2022`, Figure 5: width 64, hidden 128, 2 heads, 6 + 6 to 100 + 100 layers, IWSLT14 | Post-LN's update grows with depth, DeepNet's stays | `05-post-update-is-larger` |
-| {cite:t}`wang2022`, Figure 6: IWSLT14, 10 to 100 layers, 8,000 steps | DeepNet above 30 BLEU at 100 layers | `05-deepnorm-beats-post-from-xavier`, at the start of training |
-| {cite:t}`wang2022`, WMT17 En–De, 100 + 100 layers | 28.9 BLEU | `05-deepnorm-beats-pre-each-tuned` |
-| {cite:t}`wang2022`, OPUS-100, 500 + 500 layers | 4.4 BLEU above a 48-layer baseline | `05-very-deep-training`: our runs are too short to say |
-| {cite:t}`liu2020`, WMT14 En–De, 18 + 18 layers | Post-LN diverges, Pre-LN 28.38, Admin 29.03 BLEU | Admin does not train at our setting, which has no warm-up |
-| {cite:t}`zeng2023`, GLM-130B, 70 layers | "DeepNorm", with square roots | `05-square-roots-level-adam` |
+| [Wang et al. (2024)](https://arxiv.org/abs/2203.00555), section 4 | one SGD step moves the model by the order of $\eta$ | `05-update-is-bounded`; not for Adam or gains: `05-step-adam`, `05-step-sgd-all` |
+| [Wang et al. (2024)](https://arxiv.org/abs/2203.00555), Figure 5: width 64, hidden 128, 2 heads, 6 + 6 to 100 + 100 layers, IWSLT14 | Post-LN's update grows with depth, DeepNet's stays | `05-post-update-is-larger` |
+| [Wang et al. (2024)](https://arxiv.org/abs/2203.00555), Figure 6: IWSLT14, 10 to 100 layers, 8,000 steps | DeepNet above 30 BLEU at 100 layers | `05-deepnorm-beats-post-from-xavier`, at the start of training |
+| [Wang et al. (2024)](https://arxiv.org/abs/2203.00555), WMT17 En–De, 100 + 100 layers | 28.9 BLEU | `05-deepnorm-beats-pre-each-tuned` |
+| [Wang et al. (2024)](https://arxiv.org/abs/2203.00555), OPUS-100, 500 + 500 layers | 4.4 BLEU above a 48-layer baseline | `05-very-deep-training`: our runs are too short to say |
+| [Liu et al. (2020)](https://arxiv.org/abs/2004.08249), WMT14 En–De, 18 + 18 layers | Post-LN diverges, Pre-LN 28.38, Admin 29.03 BLEU | Admin does not train at our setting, which has no warm-up |
+| [Zeng et al. (2023)](https://arxiv.org/abs/2210.02414), GLM-130B, 70 layers | "DeepNorm", with square roots | `05-square-roots-level-adam` |
 
 | often said | but |
 | --- | --- |
@@ -1098,7 +1098,7 @@ DeepNorm is two lines, and public code gets both wrong.
 [reported](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/145) in 2022; the fix mended another line, and copies of this one live on elsewhere. By scale invariance it is the same as the exponent's
 sign turned round, $(2N)^{-1/4}$.
 
-**A constant α.** The baseline called DeepNorm in the code of two later papers (Mix-LN {cite:p}`li2025` and LayerNorm-Scaling, arXiv 2502.05795) has $\alpha = 2.828$ at every depth. You met this number: it is
+**A constant α.** The baseline called DeepNorm in the code of two later papers (Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) and LayerNorm-Scaling, arXiv 2502.05795) has $\alpha = 2.828$ at every depth. You met this number: it is
 $64^{1/4}$, right for 32 blocks.
 """
 
@@ -1456,7 +1456,7 @@ r"""
 
 ## References
 
-{cite:p}`wang2022,liu2020,xiong2020,zeng2023,li2025,glorot2010`. Full entries are on the book's page of references.
+Works cited: [Wang et al. (2024)](https://arxiv.org/abs/2203.00555), [Liu et al. (2020)](https://arxiv.org/abs/2004.08249), [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), [Zeng et al. (2023)](https://arxiv.org/abs/2210.02414), [Li et al. (2025)](https://arxiv.org/abs/2412.13795), [Glorot and Bengio (2010)](https://proceedings.mlr.press/v9/glorot10a.html). Full entries are on the book's page of references.
 """
 
 # %%

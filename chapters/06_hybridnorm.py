@@ -14,10 +14,10 @@ seed = 0
 r"""
 # HybridNorm
 
-**Question.** Pre-Norm trains easily, Post-Norm is said to end better. In 2025 {cite:t}`zhuo2025` tried what lies between: sixteen ways to place
+**Question.** Pre-Norm trains easily, Post-Norm is said to end better. In 2025 [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598) tried what lies between: sixteen ways to place
 norms in a block, one language model of 550 million parameters for each, 400 billion tokens each. The table of results has a winner. It norms
 queries, keys and values inside attention, moves one norm onto the stream, and is called HybridNorm; with its first block treated in another way,
-HybridNorm\*. On the C4 corpus Pre-Norm has a perplexity of 20.30, HybridNorm 20.00 and HybridNorm\* 19.85 {cite:p}`zhuo2025`.
+HybridNorm\*. On the C4 corpus Pre-Norm has a perplexity of 20.30, HybridNorm 20.00 and HybridNorm\* 19.85 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 
 What *is* it a ranking of? Each recipe was trained once, from one kind of initial weights, at one learning
 rate. Would the order survive other weights? Would it survive a second run? And are the sixteen rows sixteen different things?
@@ -106,7 +106,7 @@ un-normalized stream. What keeps that attention healthy? Norms inside it.
 
 $$Y = X + \mathrm{MHA}_{QKV}(X), \qquad X' = N(Y) + \mathrm{FFN}(N(Y)),$$
 
-where $\mathrm{MHA}_{QKV}$ norms each head's queries, keys and values: $\mathrm{softmax}\!\big(N(Q)N(K)^\top/\sqrt{d_k}\big)N(V)$, in the authors' code with one gain vector of size $d_k$ for all heads, before the rotation by position {cite:p}`zhuo2025`. (Norms on all three are older: {cite:t}`rybakov2024`, and Menary et al., arXiv 2406.17837.)
+where $\mathrm{MHA}_{QKV}$ norms each head's queries, keys and values: $\mathrm{softmax}\!\big(N(Q)N(K)^\top/\sqrt{d_k}\big)N(V)$, in the authors' code with one gain vector of size $d_k$ for all heads, before the rotation by position ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). (Norms on all three are older: [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682), and Menary et al., arXiv 2406.17837.)
 A last norm stands before the output, as in Pre-Norm. HybridNorm\* changes the first block only: $Y = X + \mathrm{MHA}_{QKV}(N(X))$ and $X' = Y + \mathrm{FFN}(N(Y))$.
 
 Mind the name. The paper calls the second half "Post-Norm in the FFN". In a classical Post-Norm block the norm after the *feed-forward* is $N(Y + \mathrm{FFN}(Y))$.
@@ -192,8 +192,8 @@ claim(
 
 # %% [markdown]
 r"""
-The published perplexities of the first pair are 20.13 and 20.00, of the second 19.97 and 19.96 {cite:p}`zhuo2025`. What a pair differs by is how gains train (and $\epsilon$), and chance. So the table itself says how large a difference between two runs may
-be without any difference in what the model *can* do: up to 0.13 in these two cases {cite:p}`zhuo2025`.
+The published perplexities of the first pair are 20.13 and 20.00, of the second 19.97 and 19.96 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). What a pair differs by is how gains train (and $\epsilon$), and chance. So the table itself says how large a difference between two runs may
+be without any difference in what the model *can* do: up to 0.13 in these two cases ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 """
 
 # %%
@@ -535,7 +535,7 @@ def pick(names):
 r"""
 ### All sixteen rows
 
-The names are a code. Letters say which tensors of attention have a norm for each head: queries, keys, values, and C for the "context", what the heads put out. `Pre-` before them: attention reads $N(X)$. After the dash stands the second half: `Post` is $N(Y) + \mathrm{FFN}(N(Y))$, `Pre` is $Y + \mathrm{FFN}(N(Y))$. Post-Pre has the first form in attention, without norms inside. The nearest relative in the list mixes over depth and not within a block: Mix-LN {cite:p}`li2025` has Post-Norm in its first quarter of blocks and Pre-Norm above. Below are all, with the equations that `labkit` computes (for Mix-LN and the star, those of an upper block).
+The names are a code. Letters say which tensors of attention have a norm for each head: queries, keys, values, and C for the "context", what the heads put out. `Pre-` before them: attention reads $N(X)$. After the dash stands the second half: `Post` is $N(Y) + \mathrm{FFN}(N(Y))$, `Pre` is $Y + \mathrm{FFN}(N(Y))$. Post-Pre has the first form in attention, without norms inside. The nearest relative in the list mixes over depth and not within a block: Mix-LN ([Li et al., 2025](https://arxiv.org/abs/2412.13795)) has Post-Norm in its first quarter of blocks and Pre-Norm above. Below are all, with the equations that `labkit` computes (for Mix-LN and the star, those of an upper block).
 """
 
 # %%
@@ -813,7 +813,7 @@ claim(
 
 # %% [markdown]
 r"""
-With large embeddings, each at its own rate, HybridNorm and its star lie level with Pre-Norm in our run: both intervals contain zero. QKV-Pre, which has the same norms inside attention and none on the stream, ends below all three. So what pays here is inside attention, and Table 4 agrees more than its text does: QKV-Pre stands there at 19.97, a hair below plain HybridNorm's 20.00 {cite:p}`zhuo2025`.
+With large embeddings, each at its own rate, HybridNorm and its star lie level with Pre-Norm in our run: both intervals contain zero. QKV-Pre, which has the same norms inside attention and none on the stream, ends below all three. So what pays here is inside attention, and Table 4 agrees more than its text does: QKV-Pre stands there at 19.97, a hair below plain HybridNorm's 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 
 Now the column *lost*: what a rate costs that nobody tuned, the mean loss over two decades of rates minus the best. HybridNorm loses several times as much as QKV-Pre. The norm on the stream brings Post-Norm's care about rates with it.
 
@@ -838,13 +838,13 @@ plots.table(
 
 # %% [markdown]
 r"""
-From Normal weights Pre-Norm is *ahead*, 20.29 against 20.44 {cite:p}`zhuo2025`. The authors know that each recipe has its own best weights and give each its own by default. That is fair. It also means that Table 4's distance, 20.30 against 20.00, is smaller than what Megatron weights do for HybridNorm alone, 20.44 against 20.00 {cite:p}`zhuo2025`. And Table 4 has one rate for all, a low one. A recipe that learns well at a low rate looks better in such a table than one that could have used a higher: {cite:t}`chen2026` report a largest stable rate of 7.65e-3 for Pre-Norm and of 4.9e-4 for HybridNorm at 64 layers.
+From Normal weights Pre-Norm is *ahead*, 20.29 against 20.44 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The authors know that each recipe has its own best weights and give each its own by default. That is fair. It also means that Table 4's distance, 20.30 against 20.00, is smaller than what Megatron weights do for HybridNorm alone, 20.44 against 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). And Table 4 has one rate for all, a low one. A recipe that learns well at a low rate looks better in such a table than one that could have used a higher: [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) report a largest stable rate of 7.65e-3 for Pre-Norm and of 4.9e-4 for HybridNorm at 64 layers.
 
 **A ranking of recipes is a ranking of recipe × initialization × learning rate × training.** A table with one number a row is one column of one panel.
 
 ### Twins, stars and first blocks
 
-How far apart do recipes end that are the same functions? And what does the first block bring? The paper's Figure 4 shows three treatments beside plain HybridNorm: the star, First-QKV-Pre, and a norm right after the embedding, of which it says that all but the last help {cite:p}`zhuo2025`.
+How far apart do recipes end that are the same functions? And what does the first block bring? The paper's Figure 4 shows three treatments beside plain HybridNorm: the star, First-QKV-Pre, and a norm right after the embedding, of which it says that all but the last help ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 """
 
 # %%
@@ -895,11 +895,11 @@ for arm, name, words, said in (
 
 # %% [markdown]
 r"""
-With the same seed, the same first weights and the same batches, twins stay together: only a gain's own path to the same function separates them. Two *independent* runs of one recipe differ by far more (the symptoms' table at the end has both numbers). In the paper the first pair lies 0.13 apart {cite:p}`zhuo2025`, nearly as much as HybridNorm and its star, 20.00 and 19.85 {cite:p}`zhuo2025`. A difference of that size between two single runs is not by itself a finding. (Our star's lead is tiny even where its interval excludes zero: paired seeds see small things.)
+With the same seed, the same first weights and the same batches, twins stay together: only a gain's own path to the same function separates them. Two *independent* runs of one recipe differ by far more (the symptoms' table at the end has both numbers). In the paper the first pair lies 0.13 apart ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)), nearly as much as HybridNorm and its star, 20.00 and 19.85 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). A difference of that size between two single runs is not by itself a finding. (Our star's lead is tiny even where its interval excludes zero: paired seeds see small things.)
 
 ### Depth
 
-The paper's Table 5 goes from 16 to 29 layers. Post-Norm diverges there; HybridNorm keeps its lead {cite:p}`zhuo2025`. Here: from six to twelve blocks (twelve to 24 in `full`), both initializations.
+The paper's Table 5 goes from 16 to 29 layers. Post-Norm diverges there; HybridNorm keeps its lead ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). Here: from six to twelve blocks (twelve to 24 in `full`), both initializations.
 """
 
 # %%
@@ -973,11 +973,11 @@ claim(
 
 # %% [markdown]
 r"""
-"Fails" means far behind Pre-Norm here, not diverged. From Megatron's weights nothing fails at twelve blocks. From Xavier's Post-Norm does in our run, and HybridNorm *with it*, while Pre-Norm does not care. The norm on the stream is what the two have in common. That HybridNorm and its star "ensure stable training across all depths" {cite:p}`zhuo2025` was seen from the authors' weights; it does not follow for others.
+"Fails" means far behind Pre-Norm here, not diverged. From Megatron's weights nothing fails at twelve blocks. From Xavier's Post-Norm does in our run, and HybridNorm *with it*, while Pre-Norm does not care. The norm on the stream is what the two have in common. That HybridNorm and its star "ensure stable training across all depths" ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)) was seen from the authors' weights; it does not follow for others.
 
 ### Gradients, block by block
 
-Figure 5 of the paper compares gradient norms at steps 1 and 100 and reads: Pre-Norm's explode in deeper models, Post-Norm's vanish, HybridNorm's are balanced {cite:p}`zhuo2025`. The probe `gradient-profile` takes the norm over all matrices of a block, before clipping. Move the step:
+Figure 5 of the paper compares gradient norms at steps 1 and 100 and reads: Pre-Norm's explode in deeper models, Post-Norm's vanish, HybridNorm's are balanced ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). The probe `gradient-profile` takes the norm over all matrices of a block, before clipping. Move the step:
 """
 
 # %%
@@ -1047,7 +1047,7 @@ r"""
 
 ## What the sources say, and what we measured
 
-| {cite:t}`zhuo2025` | says | here |
+| [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598) | says | here |
 | --- | --- | --- |
 | Table 4: 550M, 16 layers, 400B tokens, rate 3e-4 | an order of sixteen recipes on C4 | `06-rank-correlation-megatron`; from other weights `06-rank-correlation-xavier` |
 | Table 4, text | "HybridNorm and its variant consistently surpass other configurations" | its own column: two rows are below plain HybridNorm (19.96, 19.97), a third ties at 20.00; only the star is ahead of all |
@@ -1089,7 +1089,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-The averages are right. Two benchmarks of eight carry most of the star's lead; without them it is a third of what it was. ARC-C falls by two points, which the text does not mention {cite:p}`zhuo2025`.
+The averages are right. Two benchmarks of eight carry most of the star's lead; without them it is a third of what it was. ARC-C falls by two points, which the text does not mention ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 
 And the published columns among themselves? How well does perplexity on C4 rank what HellaSwag ranks?
 """
@@ -1121,7 +1121,7 @@ claim(
 
 # %% [markdown]
 r"""
-**What later work reports.** The paper's last version (arXiv 2503.04598v4, December 2025) adds more baselines and more models. At 1.2B parameters and 200B tokens *plain* HybridNorm has an average of 59.18, **below** Pre-Norm's 59.56; the star has 60.67. At 7B parameters and 150B tokens it reports a loss of 2.430 against 2.469, with one more norm on attention's output, whose gain starts at $1/\sqrt{2L}$. {cite:t}`chen2026` put HybridNorm's largest stable rate near Post-Norm's (4.9e-4 and 3.0e-4), far below Pre-Norm's. Both fit the picture here: what HybridNorm brings depends on the setting, and it inherits Post-Norm's care about weights and rates.
+**What later work reports.** The paper's last version (arXiv 2503.04598v4, December 2025) adds more baselines and more models. At 1.2B parameters and 200B tokens *plain* HybridNorm has an average of 59.18, **below** Pre-Norm's 59.56; the star has 60.67. At 7B parameters and 150B tokens it reports a loss of 2.430 against 2.469, with one more norm on attention's output, whose gain starts at $1/\sqrt{2L}$. [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) put HybridNorm's largest stable rate near Post-Norm's (4.9e-4 and 3.0e-4), far below Pre-Norm's. Both fit the picture here: what HybridNorm brings depends on the setting, and it inherits Post-Norm's care about weights and rates.
 
 ## Where it goes wrong
 
@@ -1177,7 +1177,7 @@ claim(
 
 # %% [markdown]
 r"""
-**The name.** Who reads "QKV-norm and Post-Norm in the FFN" builds $Y = X + \mathrm{MHA}_{QKV}(X)$, $X' = N(Y + \mathrm{FFN}(Y))$. {cite:t}`chen2026` describe HybridNorm as *blocks* that alternate. **The star.** In the authors' repository the first block's treatment is an override on the command line; the configuration file alone trains plain HybridNorm. Conversely, a block class that forgets its number treats *every* block as the first.
+**The name.** Who reads "QKV-norm and Post-Norm in the FFN" builds $Y = X + \mathrm{MHA}_{QKV}(X)$, $X' = N(Y + \mathrm{FFN}(Y))$. [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) describe HybridNorm as *blocks* that alternate. **The star.** In the authors' repository the first block's treatment is an override on the command line; the configuration file alone trains plain HybridNorm. Conversely, a block class that forgets its number treats *every* block as the first.
 **The norm's width.** Over the whole width instead of per head, or after the rotation. **The values** are forgotten: QK-norm is the habit. The checker is told what each is meant to be:
 """
 
@@ -1288,7 +1288,7 @@ $Y = (1, 1, -1, 1)$, mean square 1, so $N(Y) = Y$. Skip and branch both start th
 
 </details>
 
-**2 (by hand).** Table 6: the 1.2B model has $d = 2048$, 16 layers, 32 heads of which 8 share keys and values ($W_K$ and $W_V$ have a quarter of $W_Q$'s columns), SwiGLU (three matrices), and a tied embedding of 100,278 tokens. How many billions of parameters has it with the printed hidden width 9192, and with 8192? (Leave the norms out.) Which agrees with "approximately 1.27 billion" in the text {cite:p}`zhuo2025`?
+**2 (by hand).** Table 6: the 1.2B model has $d = 2048$, 16 layers, 32 heads of which 8 share keys and values ($W_K$ and $W_V$ have a quarter of $W_Q$'s columns), SwiGLU (three matrices), and a tied embedding of 100,278 tokens. How many billions of parameters has it with the printed hidden width 9192, and with 8192? (Leave the norms out.) Which agrees with "approximately 1.27 billion" in the text ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598))?
 """
 
 # %% tags=["exercise"]
@@ -1480,7 +1480,7 @@ r"""
 
 ## References
 
-{cite:p}`zhuo2025,li2025,rybakov2024,xiong2020,nguyen2019,shoeybi2019,henry2020,chen2026,vaswani2017,zhang2019,ba2016`. Full entries are on the book's page of references.
+Works cited: [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598), [Li et al. (2025)](https://arxiv.org/abs/2412.13795), [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682), [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895), [Shoeybi et al. (2019)](https://arxiv.org/abs/1909.08053), [Henry et al. (2020)](https://arxiv.org/abs/2010.04245), [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895), [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762), [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467), [Ba et al. (2016)](https://arxiv.org/abs/1607.06450). Full entries are on the book's page of references.
 """
 
 # %%

@@ -14,7 +14,7 @@ seed = 0
 r"""
 # Dynamic Tanh
 
-**Question.** Every norm of this book so far looks at many numbers before it changes one: it takes a mean, a variance, a length. In 2025 {cite:t}`zhu2025` plotted what the layer norms of trained
+**Question.** Every norm of this book so far looks at many numbers before it changes one: it takes a mean, a variance, a length. In 2025 [Zhu et al. (2025)](https://arxiv.org/abs/2503.10622) plotted what the layer norms of trained
 transformers do, entry by entry, and saw the letter S. So they put the curve in place of the norm,
 
 $$\mathrm{DyT}(x) = \gamma\odot\tanh(\alpha x) + \beta,$$
@@ -304,7 +304,7 @@ claim(
 r"""
 ### Two relatives
 
-**Derf** {cite:p}`chen2025` takes the error function and gives it a learned centre: $y = \gamma\odot\mathrm{erf}(\alpha x + s) + \beta$. Its authors searched for the best squash and name four properties that matter: centred at zero, bounded, sensitive
+**Derf** ([Chen et al., 2025](https://arxiv.org/abs/2512.10938)) takes the error function and gives it a learned centre: $y = \gamma\odot\mathrm{erf}(\alpha x + s) + \beta$. Its authors searched for the best squash and name four properties that matter: centred at zero, bounded, sensitive
 around the centre, monotone. How different from a tanh is it? Let us fit one to the other:
 """
 
@@ -376,7 +376,7 @@ assert all(report.ok for report in reports)
 # %% [markdown]
 r"""
 In a model the recipe `dyt` is Pre-Norm with DyT in place of every norm, as in the authors' LLaMA: no shift $\beta$, an embedding scale that is learned, and *two* first values of $\alpha$, one for attention's norms and one for the feed-forward's and the last. They depend on width: the paper's sweep for language models
-gives 1.0 and 1.0 at width 1024, 1.0 and 0.5 at 2048, 0.8 and 0.2 at 4096, 0.2 and 0.05 at 8192 {cite:p}`zhu2025`. (The code's own default is 1.0 for all: who forgets to pass the values trains another model.) Our width is far below that sweep; the recipe takes its narrowest entry, 1.0 and 1.0. So two things besides the map differ from layer norm's arm: the missing $\beta$, and the learned scale of the embedding, which Derf has too. (Derf keeps its $\beta$, as its authors' code does.)
+gives 1.0 and 1.0 at width 1024, 1.0 and 0.5 at 2048, 0.8 and 0.2 at 4096, 0.2 and 0.05 at 8192 ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). (The code's own default is 1.0 for all: who forgets to pass the values trains another model.) Our width is far below that sweep; the recipe takes its narrowest entry, 1.0 and 1.0. So two things besides the map differ from layer norm's arm: the missing $\beta$, and the learned scale of the embedding, which Derf has too. (Derf keeps its $\beta$, as its authors' code does.)
 
 ## Predict
 
@@ -569,7 +569,7 @@ claim(
 r"""
 Embeddings are drawn alike, so at the first norm tokens differ little in spread. Deeper, sublayers have written more to some tokens than to others, and their lines lie flatter. If the card holds, the direction is the paper's, without a large model. How far it goes? Hold the last panel's bend against those of the slider above.
 
-To see that spread alone does it, **plant** some where there was none: the space, the commonest symbol, gets 30 added to one channel of its embedding, as if it were one of the massive activations of large models {cite:p}`sun2024massive`. Look at the first norm.
+To see that spread alone does it, **plant** some where there was none: the space, the commonest symbol, gets 30 added to one channel of its embedding, as if it were one of the massive activations of large models ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)). Look at the first norm.
 """
 
 # %%
@@ -1010,7 +1010,7 @@ if grids:
 r"""
 ### Images: a small ViT on digits
 
-The first successes of DyT are vision transformers: ViT-B goes from 82.3 to 82.5 % on ImageNet {cite:p}`zhu2025`. Ours cuts 8×8 digits into sixteen patches and has three blocks of the same kind (six in `full`), seeing all positions. DyT has its $\beta$ here, and α starts at 1 as in our text models, *not* at the 0.5 that the paper uses for images: a departure that DyT could be paying for. A third arm joins, for the last section: PRepBN.
+The first successes of DyT are vision transformers: ViT-B goes from 82.3 to 82.5 % on ImageNet ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). Ours cuts 8×8 digits into sixteen patches and has three blocks of the same kind (six in `full`), seeing all positions. DyT has its $\beta$ here, and α starts at 1 as in our text models, *not* at the 0.5 that the paper uses for images: a departure that DyT could be paying for. A third arm joins, for the last section: PRepBN.
 """
 
 # %%
@@ -1108,7 +1108,7 @@ if sizes.dropouts:
 r"""
 ### PRepBN: the other road
 
-DyT removes statistics from training and inference. SLAB {cite:p}`guo2024` removes them from inference only. BatchNorm's statistics are *constants* once training is over, so it can be merged into the next matrix: nothing is left to compute. But BatchNorm trains badly in transformers (chapter 01). PRepBN starts as layer norm and ends as $\mathrm{RepBN}(x) = \mathrm{BN}(x) + \eta x$, with one learned number $\eta$ that starts at 1:
+DyT removes statistics from training and inference. SLAB ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) removes them from inference only. BatchNorm's statistics are *constants* once training is over, so it can be merged into the next matrix: nothing is left to compute. But BatchNorm trains badly in transformers (chapter 01). PRepBN starts as layer norm and ends as $\mathrm{RepBN}(x) = \mathrm{BN}(x) + \eta x$, with one learned number $\eta$ that starts at 1:
 
 $$y = \lambda\,\mathrm{LN}(x) + (1 - \lambda)\,\mathrm{RepBN}(x), \qquad \lambda: 1 \to 0.$$
 
@@ -1181,13 +1181,13 @@ The ratio of times is as measured when these runs were trained, the two models t
 | statement | here |
 | --- | --- |
 | "LN layers map their inputs to outputs via an S-shaped curve similar to tanh" (a survey, and many posts) | for one token a line: `07-one-token-is-a-line`; the S is over tokens of different spread: `07-spread-makes-the-s`, `07-an-outlier-makes-the-s` |
-| deeper layers show the S {cite:p}`zhu2025` | `07-deeper-maps-bend-more`, with the reason: tokens differ more there |
-| the same or better performance {cite:p}`zhu2025` | `07-dyt-equals-layer-norm-on-text`, `07-vit-parity` |
-| mostly without tuning {cite:p}`zhu2025` | the same paper tunes $\alpha_0$ by width and place for language models; `07-first-alpha-matters` |
-| α is learned and adapts to the scale {cite:p}`zhu2025` | `07-learned-alpha-follows-scale`; flat entries have no say in it, and the stream adapts to α as well |
+| deeper layers show the S ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)) | `07-deeper-maps-bend-more`, with the reason: tokens differ more there |
+| the same or better performance ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)) | `07-dyt-equals-layer-norm-on-text`, `07-vit-parity` |
+| mostly without tuning ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)) | the same paper tunes $\alpha_0$ by width and place for language models; `07-first-alpha-matters` |
+| α is learned and adapts to the scale ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)) | `07-learned-alpha-follows-scale`; flat entries have no say in it, and the stream adapts to α as well |
 | DyT is not a norm, it computes no statistics | true, and so it is not blind to scale: `07-scale-and-alpha-are-one-knob`, `07-dyt-needs-the-embedding-scale` |
-| "MLSys 2024" as DyT's venue (the survey's list) | it is CVPR 2025 {cite:p}`zhu2025` |
-| Derf is better than DyT {cite:p}`chen2025` | `07-derf-is-ahead-of-dyt` |
+| "MLSys 2024" as DyT's venue (the survey's list) | it is CVPR 2025 ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)) |
+| Derf is better than DyT ([Chen et al., 2025](https://arxiv.org/abs/2512.10938)) | `07-derf-is-ahead-of-dyt` |
 | DyT helps when data is scarce (arXiv 2604.23434) | at one rate `07-scarce-data-same-rate`, each tuned `07-scarce-data-each-tuned` |
 | Derf suffers under Muon, DyT does not (arXiv 2604.01563) | `07-muon-widens-derfs-gap`, `07-muon-spares-dyt` |
 
@@ -1195,7 +1195,7 @@ A public lab log tells of a race like ours: in May 2026 the authors of [nanochat
 
 ## Where it goes wrong
 
-**A field that is none.** The published patch that adds Derf {cite:p}`chen2025` to a GPT-2 program writes `norm_type = 'derf'` into the config's dataclass, without a type. So it is a class attribute and no field, and the patched training program, which passes `norm_type=`, cannot even start:
+**A field that is none.** The published patch that adds Derf ([Chen et al., 2025](https://arxiv.org/abs/2512.10938)) to a GPT-2 program writes `norm_type = 'derf'` into the config's dataclass, without a type. So it is a class attribute and no field, and the patched training program, which passes `norm_type=`, cannot even start:
 """
 
 # %%
@@ -1493,7 +1493,7 @@ r"""
 
 ## References
 
-{cite:p}`zhu2025,chen2025,guo2024,ba2016,dosovitskiy2021,sun2024massive`. Full entries are on the book's page of references.
+Works cited: [Zhu et al. (2025)](https://arxiv.org/abs/2503.10622), [Chen et al. (2025)](https://arxiv.org/abs/2512.10938), [Guo et al. (2024)](https://arxiv.org/abs/2405.11582), [Ba et al. (2016)](https://arxiv.org/abs/1607.06450), [Dosovitskiy et al. (2021)](https://arxiv.org/abs/2010.11929), [Sun et al. (2024)](https://arxiv.org/abs/2402.17762). Full entries are on the book's page of references.
 """
 
 # %%

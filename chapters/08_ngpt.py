@@ -14,7 +14,7 @@ seed = 0
 r"""
 # nGPT: everything on a sphere
 
-**Question.** Every recipe so far put a norm somewhere and let the rest grow as it likes. {cite:t}`loshchilov2025` ask: what if *nothing* may grow? In their nGPT the stream has length 1 after every sublayer, the rows or the columns of every matrix
+**Question.** Every recipe so far put a norm somewhere and let the rest grow as it likes. [Loshchilov et al. (2025)](https://arxiv.org/abs/2410.01131) ask: what if *nothing* may grow? In their nGPT the stream has length 1 after every sublayer, the rows or the columns of every matrix
 have length 1 after every step of the optimizer, and there is no norm layer left, no weight decay and no warm-up. They report that it reaches a GPT's loss in 4 to 20 times fewer steps, the more the longer the context.
 A constraint takes freedom away. How can a model learn *faster* with less freedom, and how much of the gain is left when the baseline is tuned with the same care?
 """
@@ -195,7 +195,7 @@ r"""
 
 Read the step as $h \leftarrow \mathrm{norm}\big(h - \alpha\odot(h - b)\big)$. The difference $h - b$ is the gradient of $\tfrac12\|h - b\|^2$ with respect to $h$, when $b$ is held fixed. (It is not fixed: the sublayer computes it from $h$. The picture is one of a moving goal.) So each sublayer proposes a point, the stream takes one step of gradient descent towards it, and the
 norm puts it back on the sphere (a *retraction*, in the words of optimization on manifolds). Two sublayers a block: a model of $L$ blocks takes $2L$ steps. The share is a learning rate, and as nGPT learns one for every channel, $\alpha$ is the diagonal of a matrix: the paper calls its
-entries *eigen learning rates*. (What counts is $|\alpha|$: a learned entry may turn negative, a share may not.) The first value is 0.05, which the paper describes as being in the order of one over the number of layers {cite:p}`loshchilov2025`. Remember this remark.
+entries *eigen learning rates*. (What counts is $|\alpha|$: a learned entry may turn negative, a share may not.) The first value is 0.05, which the paper describes as being in the order of one over the number of layers ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)). Remember this remark.
 
 ### Which axis has length 1?
 
@@ -781,14 +781,14 @@ claim(
 # %% [markdown]
 r"""
 The picture is a crossing, not a gap: in our runs nGPT is *behind* after a quarter of the steps and after half of them, and ahead at the end. So "how many times fewer steps" has no single answer. The lead grows with the length of the run, and at our length the factor cannot be told from one; divided by what a step costs, nothing is gained in time.
-We did not find out why the start is slow. Two candidates are in this chapter: the scales and shares have a way to go, and a vector of length 1 can only turn, while a GPT's matrix can also grow. The published factors come from runs of tens of thousands of steps {cite:p}`loshchilov2025`. A line that we end where it has just crossed does not contradict them, nor does it support them.
+We did not find out why the start is slow. Two candidates are in this chapter: the scales and shares have a way to go, and a vector of length 1 can only turn, while a GPT's matrix can also grow. The published factors come from runs of tens of thousands of steps ([Loshchilov et al., 2025](https://arxiv.org/abs/2410.01131)). A line that we end where it has just crossed does not contradict them, nor does it support them.
 
 A step's extra cost is hardly arithmetic: chapter 10 counts the operations of a step, and nGPT's are within a few per cent of Pre-Norm's. We take it to be the many small operations (lengths, divisions, a pass over all weights after every step), which move much and compute little; no cell here takes them apart. Our ratio says nothing about a GPU: the paper's steps, in much larger models, cost relatively more than ours. Fused kernels should
 take some of it away (`labkit.fused` has the step and the rows as kernels; on a CPU they are the formulas).
 
 ### A longer race, and a stronger opponent
 
-Is that race fair? nGPT has norms on queries and keys, and the GPT has none; {cite:t}`loshchilov2025` give their baseline none either. And in the GPT that was released beside it, the norm's output at first took the place of the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository; it was mended). So the *ladder* that this book's chapters share has both: Pre-Norm with QK-Norm, and the overwritten stream. It has six blocks of width 32 and 3,200 steps, 20 characters a parameter; each arm takes the best of seven rates, chosen with one seed that never reports, and five others report. nGPT has no warm-up there, as published, and first values for six blocks: a share of 1/12 and $s_z = 10$.
+Is that race fair? nGPT has norms on queries and keys, and the GPT has none; [Loshchilov et al. (2025)](https://arxiv.org/abs/2410.01131) give their baseline none either. And in the GPT that was released beside it, the norm's output at first took the place of the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository; it was mended). So the *ladder* that this book's chapters share has both: Pre-Norm with QK-Norm, and the overwritten stream. It has six blocks of width 32 and 3,200 steps, 20 characters a parameter; each arm takes the best of seven rates, chosen with one seed that never reports, and five others report. nGPT has no warm-up there, as published, and first values for six blocks: a share of 1/12 and $s_z = 10$.
 
 Before you look: does nGPT pass Pre-Norm? Does it pass the one with QK-Norm? And what do the published first values cost, now that there are three times as many blocks and eight times as many steps?
 """
@@ -1035,11 +1035,11 @@ length 1 may still point the same way.
 
 | source and setting | what it says | here |
 | --- | --- | --- |
-| {cite:t}`loshchilov2025`, 0.5B and 1B parameters, OpenWebText | the loss of a GPT after 4, 10 and 20 times fewer steps at contexts of 1k, 4k, 8k | `08-ngpt-ends-lower`, `08-fewer-steps`; longer: `08-ladder-against-gpt` |
-| {cite:t}`loshchilov2025`, section 3 | a step takes 1.8 and 1.6 times as long | `08-a-step-costs-more`, `08-time-gained` |
-| {cite:t}`loshchilov2025`, section 2.6 | no weight decay, no warm-up | `08-constants-are-forgotten`, `08-no-warm-up-needed` |
-| {cite:t}`loshchilov2025` | better conditioned attention | `08-conditioning-attention`, `08-conditioning-feed-forward` |
-| {cite:t}`loshchilov2025` | lerp instead of slerp | `08-lerp-turns-by-the-sine` |
+| [Loshchilov et al. (2025)](https://arxiv.org/abs/2410.01131), 0.5B and 1B parameters, OpenWebText | the loss of a GPT after 4, 10 and 20 times fewer steps at contexts of 1k, 4k, 8k | `08-ngpt-ends-lower`, `08-fewer-steps`; longer: `08-ladder-against-gpt` |
+| [Loshchilov et al. (2025)](https://arxiv.org/abs/2410.01131), section 3 | a step takes 1.8 and 1.6 times as long | `08-a-step-costs-more`, `08-time-gained` |
+| [Loshchilov et al. (2025)](https://arxiv.org/abs/2410.01131), section 2.6 | no weight decay, no warm-up | `08-constants-are-forgotten`, `08-no-warm-up-needed` |
+| [Loshchilov et al. (2025)](https://arxiv.org/abs/2410.01131) | better conditioned attention | `08-conditioning-attention`, `08-conditioning-feed-forward` |
+| [Loshchilov et al. (2025)](https://arxiv.org/abs/2410.01131) | lerp instead of slerp | `08-lerp-turns-by-the-sine` |
 | the official code | $\sqrt d$ on $u$, too | `08-root-on-u-changes-nothing` |
 
 | often said | but |
@@ -1569,7 +1569,7 @@ r"""
 
 ## References
 
-{cite:p}`loshchilov2025`. Full entries are on the book's page of references.
+Works cited: [Loshchilov et al. (2025)](https://arxiv.org/abs/2410.01131). Full entries are on the book's page of references.
 """
 
 # %%

@@ -14,7 +14,7 @@ seed = 0
 r"""
 # Norms at the memory wall
 
-**Question.** {cite:t}`ivanov2021` profiled an encoder layer of BERT in training on a GPU. Softmax and layer norm together did 0.17 % of its arithmetic and took 25.5 % of its time; the matrix products did 99.80 % of the arithmetic in 61.0 % of the time.
+**Question.** [Ivanov et al. (2021)](https://arxiv.org/abs/2007.00072) profiled an encoder layer of BERT in training on a GPU. Softmax and layer norm together did 0.17 % of its arithmetic and took 25.5 % of its time; the matrix products did 99.80 % of the arithmetic in 61.0 % of the time.
 How can an operation that computes next to nothing take a quarter of the time? Then look at a table that circulates on the web. There a layer norm is "measured" at $0.52\,\mu\mathrm s$ on an H100, with a "bandwidth utilization" of 61 per cent,
 and the series concludes that norms are 0.6 per cent of a decoding step. A quarter, or half a per cent? Both stories are about the same few lines of algebra. What does a norm cost, and who decides it?
 """
@@ -79,10 +79,10 @@ and estimates made of these with assumptions that you can change. The times that
 
 One token of width 4096 in bfloat16 comes to an RMSNorm. The kernel, which is what a GPU calls a program that it starts as one piece, reads $4096\cdot2 = 8{,}192$ bytes and writes as many. In between it squares, adds, scales and multiplies by a gain: four operations a value, $16{,}384$ in all. (The gain is read, too: from memory once for a whole batch, after that from a cache on the chip.)
 
-An H100's data sheet says $3.35\cdot10^{12}$ bytes a second from memory and $67\cdot10^{12}$ float32 operations a second {cite:p}`nvidia-h100`. So the bytes need $16{,}384/3.35\cdot10^{12} = 4.9$ ns of the whole chip and the arithmetic $16{,}384/67\cdot10^{12} = 0.24$ ns.
+An H100's data sheet says $3.35\cdot10^{12}$ bytes a second from memory and $67\cdot10^{12}$ float32 operations a second ([NVIDIA, 2023](https://www.nvidia.com/en-us/data-center/h100/)). So the bytes need $16{,}384/3.35\cdot10^{12} = 4.9$ ns of the whole chip and the arithmetic $16{,}384/67\cdot10^{12} = 0.24$ ns.
 Memory takes twenty times as long. (The data sheet counts a product and its sum, done in one go, as two operations. Most of a norm's come singly, so say ten.) You could do several times the arithmetic and not notice.
 
-The ratio that decides is called **arithmetic intensity**: operations for each byte. Here it is four for the two bytes read and the two written, $4/4 = 1$. The device has a number of that kind, too: $67/3.35 = 20$ operations could be done while one byte arrives. It is called the **ridge**. Whoever has fewer operations for a byte waits for memory. {cite:t}`williams2009` drew
+The ratio that decides is called **arithmetic intensity**: operations for each byte. Here it is four for the two bytes read and the two written, $4/4 = 1$. The device has a number of that kind, too: $67/3.35 = 20$ operations could be done while one byte arrives. It is called the **ridge**. Whoever has fewer operations for a byte waits for memory. [Williams et al. (2009)](https://doi.org/10.1145/1498765.1498785) drew
 this as a roof:
 
 $$\text{operations a second} \;\le\; \min(\text{peak},\ \text{intensity}\times\text{bandwidth}).$$
@@ -364,7 +364,7 @@ claim(
 r"""
 ## Implementation: a kernel, line by line
 
-The kernels are written in Triton {cite:p}`tillet2019`. A GPU is a number of *multiprocessors*, each with registers and a small fast *shared memory* of its own. Threads run on them in *warps* of 32, which pass values to one another by *shuffles*. A Triton *program* handles one tile of rows with a few warps. You describe what happens to the tile; the compiler decides which thread holds which value. This is RMSNorm's forward kernel, shown as text: nothing here needs Triton.
+The kernels are written in Triton ([Tillet et al., 2019](https://doi.org/10.1145/3315508.3329973)). A GPU is a number of *multiprocessors*, each with registers and a small fast *shared memory* of its own. Threads run on them in *warps* of 32, which pass values to one another by *shuffles*. A Triton *program* handles one tile of rows with a few warps. You describe what happens to the tile; the compiler decides which thread holds which value. This is RMSNorm's forward kernel, shown as text: nothing here needs Triton.
 """
 
 # %%
@@ -630,7 +630,7 @@ kernel_shares(next(iter(found.values()))) if found else None
 
 # %% [markdown]
 r"""
-What others print for an H100 can be checked with the same arithmetic: QuACK's README {cite:p}`quack`, pull requests of Liger-Kernel (the project of {cite:t}`hsu2024`; the figures are not the paper's). Bytes by our count, time as printed: does the printed share of $3.35$ TB/s come out?
+What others print for an H100 can be checked with the same arithmetic: QuACK's README ([Dao-AILab, 2025](https://github.com/Dao-AILab/quack)), pull requests of Liger-Kernel (the project of [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989); the figures are not the paper's). Bytes by our count, time as printed: does the printed share of $3.35$ TB/s come out?
 """
 
 # %%
@@ -664,7 +664,7 @@ Good kernels reach nearly 80 to 90 per cent forward. Backward the spread is wide
 
 ## Predict, then measure: what do the bytes buy?
 
-A recipe chooses how many norms there are. Sandwich has a second norm behind each sublayer and so nearly twice Pre-Norm's norm bytes. No norm at all has none. If a norm costs bytes, it should buy something: a lower loss, say. The **prediction** of most of this book's sources would be: none < Pre ≤ Sandwich in quality. (CogView, which brought Sandwich, wanted numbers that do not overflow {cite:p}`ding2021`; a better model is what {cite:t}`kim2025` report for norms on both sides, with one more on the embedding.) The criterion is the plain one: with each arm at its own best of three rates, the paired difference in test loss is above zero. (A pilot chose sizes and rates, so the criterion has seen one.) We look at two depths, because chapter 00 says that norms are for depth.
+A recipe chooses how many norms there are. Sandwich has a second norm behind each sublayer and so nearly twice Pre-Norm's norm bytes. No norm at all has none. If a norm costs bytes, it should buy something: a lower loss, say. The **prediction** of most of this book's sources would be: none < Pre ≤ Sandwich in quality. (CogView, which brought Sandwich, wanted numbers that do not overflow ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)); a better model is what [Kim et al. (2025)](https://arxiv.org/abs/2502.02732) report for norms on both sides, with one more on the embedding.) The criterion is the plain one: with each arm at its own best of three rates, the paired difference in test loss is above zero. (A pilot chose sizes and rates, so the criterion has seen one.) We look at two depths, because chapter 00 says that norms are for depth.
 """
 
 # %%
@@ -1192,7 +1192,7 @@ r"""
 
 ## Exercises
 
-**1 (by hand).** A kernel of Liger-Kernel {cite:p}`hsu2024` adds a residual and normalizes: 2,048 rows of 8,192 values in float32, $94.6\,\mu\mathrm s$ on an H100 by a pull request of that project. How many bytes must move, and which share of $3.35$ TB/s is that?
+**1 (by hand).** A kernel of Liger-Kernel ([Hsu et al., 2024](https://arxiv.org/abs/2410.10989)) adds a residual and normalizes: 2,048 rows of 8,192 values in float32, $94.6\,\mu\mathrm s$ on an H100 by a pull request of that project. How many bytes must move, and which share of $3.35$ TB/s is that?
 """
 
 # %% tags=["exercise"]
@@ -1398,7 +1398,7 @@ r"""
 
 ## References
 
-{cite:p}`ivanov2021,williams2009,tillet2019,hsu2024,quack,nvidia-h100,zhang2019,ba2016,ding2021,kim2025`. Full entries are on the book's page of references.
+Works cited: [Ivanov et al. (2021)](https://arxiv.org/abs/2007.00072), [Williams et al. (2009)](https://doi.org/10.1145/1498765.1498785), [Tillet et al. (2019)](https://doi.org/10.1145/3315508.3329973), [Hsu et al. (2024)](https://arxiv.org/abs/2410.10989), [Dao-AILab (2025)](https://github.com/Dao-AILab/quack), [NVIDIA (2023)](https://www.nvidia.com/en-us/data-center/h100/), [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467), [Ba et al. (2016)](https://arxiv.org/abs/1607.06450), [Ding et al. (2021)](https://arxiv.org/abs/2105.13290), [Kim et al. (2025)](https://arxiv.org/abs/2502.02732). Full entries are on the book's page of references.
 """
 
 # %%

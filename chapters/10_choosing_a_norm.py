@@ -226,7 +226,7 @@ claim(
 r"""
 ### Many comparisons, one level
 
-Sort the $m$ p-values, $p_1 \le \dots \le p_m$. Bonferroni compares each with $0.05/m$. **Holm** {cite:p}`holm1979` compares the smallest with $0.05/m$, the next with $0.05/(m-1)$, and so on, and stops at the first that fails. Why may the second get an easier limit? If the first was a true finding, only $m - 1$ true hypotheses can
+Sort the $m$ p-values, $p_1 \le \dots \le p_m$. Bonferroni compares each with $0.05/m$. **Holm** ([Holm, 1979](https://www.jstor.org/stable/4615733)) compares the smallest with $0.05/m$, the next with $0.05/(m-1)$, and so on, and stops at the first that fails. Why may the second get an easier limit? If the first was a true finding, only $m - 1$ true hypotheses can
 be left; if it was a false one, the error is made already, and one false finding counts as much as two. Exercise 6 turns this into a proof. In terms of adjusted p-values: $\tilde p_i = \max_{j\le i}\min\big(1, (m - j + 1)\,p_j\big)$.
 """
 
@@ -240,7 +240,7 @@ r"""
 ### Letters instead of ranks
 
 28 verdicts do not fit a list, but letters do: **two entries share a letter exactly where they were not told apart.** An entry may have several. "a, ab, b" reads: the first and the last differ, and the middle one is told apart from neither. Being "not told apart" is not an order relation: A may equal B and B equal C while
-A and C differ. That is why a rank lies and a letter does not. The function above splits and absorbs sets {cite:p}`piepho2004`. Is it right? Try it on random verdicts.
+A and C differ. That is why a rank lies and a letter does not. The function above splits and absorbs sets ([Piepho, 2004](https://doi.org/10.1198/1061860043515)). Is it right? Try it on random verdicts.
 """
 
 # %%
@@ -557,7 +557,7 @@ plots.table(ladder.table(climbed), digits=4)
 
 # %% [markdown]
 r"""
-The column *lost* is what a rate costs that nobody tuned: the mean loss over five rates from $0.001$ to $0.1$, minus the best of them, where a run that failed counts as one that knows letter frequencies alone {cite:p}`wortsman2024`. It has one seed, so it is a sighting. But it separates what the losses do not: at their best rates most of these arms lie within hundredths of a nat; over the range, some lose ten times as much as others.
+The column *lost* is what a rate costs that nobody tuned: the mean loss over five rates from $0.001$ to $0.1$, minus the best of them, where a run that failed counts as one that knows letter frequencies alone ([Wortsman et al., 2024](https://arxiv.org/abs/2309.14322)). It has one seed, so it is a sighting. But it separates what the losses do not: at their best rates most of these arms lie within hundredths of a nat; over the range, some lose ten times as much as others.
 """
 
 # %% [markdown]
@@ -573,7 +573,7 @@ Three things to take from the two boards.
 ### What the rate and the depth do to the ranking
 
 The contest chose each entry's rate. Nobody does that for you in a large run, so the *range* of rates at which a recipe trains may matter more than its best loss. Four rates, two depths, three seeds, forty steps with batches of eight; each recipe with its own initialization, but all with the same warm-up, a tenth of the steps. (That is less than Post-Norm had in the contest, and more than nGPT had.) QK-Norm sits out, and one more takes part: RealFormer, Post-Norm whose
-attention logits add up from block to block, said to be more robust to hyper-parameters {cite:p}`he2021`.
+attention logits add up from block to block, said to be more robust to hyper-parameters ([He et al., 2021](https://arxiv.org/abs/2012.11747)).
 """
 
 # %%
@@ -1036,15 +1036,15 @@ If your norm wins, distrust it in this order: another five seeds (`--seeds 10`);
 | "Transformer Anatomy, part 7", last paragraph | each variant answers one failure mode | the symptom table: a norm is among the fixes of most rows, often not the only one; rates and initial weights stand beside it |
 | "Transformer Anatomy, part 7", section 8 | norm, rate, initialization and precision act together | `10-one-rate-ranks-otherwise`; the maps |
 | "Layer normalization, an article", table of recipes | "no row establishes a globally superior recipe" | `10-most-pairs-are-not-told-apart` |
-| "Exploring the Transformer, part 14", section 7.4, {cite:t}`he2021` | adding up attention logits makes Post-Norm robust to hyper-parameters | `10-realformer-is-more-robust-than-post` |
-| {cite:t}`nguyen2019`, WMT14 En–De | Post 27.58, Pre 26.83 BLEU | `10-post-beats-pre-each-tuned` |
-| {cite:t}`zhuo2025`, 550M parameters | HybridNorm below Pre-Norm | `10-hybrid-beats-pre-each-tuned` |
-| {cite:t}`loshchilov2025`, 0.5B and 1B parameters | the same loss in 4 to 20 times fewer steps | `10-ngpt-beats-pre-each-tuned` |
-| {cite:t}`zhu2025`, LLaMA 7B to 70B | DyT level with RMSNorm | `10-dyt-is-behind-pre-each-tuned` |
+| "Exploring the Transformer, part 14", section 7.4, [He et al. (2021)](https://arxiv.org/abs/2012.11747) | adding up attention logits makes Post-Norm robust to hyper-parameters | `10-realformer-is-more-robust-than-post` |
+| [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895), WMT14 En–De | Post 27.58, Pre 26.83 BLEU | `10-post-beats-pre-each-tuned` |
+| [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598), 550M parameters | HybridNorm below Pre-Norm | `10-hybrid-beats-pre-each-tuned` |
+| [Loshchilov et al. (2025)](https://arxiv.org/abs/2410.01131), 0.5B and 1B parameters | the same loss in 4 to 20 times fewer steps | `10-ngpt-beats-pre-each-tuned` |
+| [Zhu et al. (2025)](https://arxiv.org/abs/2503.10622), LLaMA 7B to 70B | DyT level with RMSNorm | `10-dyt-is-behind-pre-each-tuned` |
 
 | often said | but |
 | --- | --- |
-| "the field has converged" | OLMo 2 norms outputs only, Gemma 2 and 3 both sides {cite:p}`olmo2024,gemma2,gemma2025`; agreement among models is not a measurement |
+| "the field has converged" | OLMo 2 norms outputs only, Gemma 2 and 3 both sides ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2024](https://arxiv.org/abs/2408.00118); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786)); agreement among models is not a measurement |
 | "X is better than Y" | at which rate, from which weights, after how many steps, told apart by how many seeds? |
 | "without normalization it does not train" | at a high rate or from large branches; see the map of `none` |
 | "state of the art by 0.02" | compare with the lead of the first among equals: `10-the-first-of-equals-leads` |
@@ -1348,7 +1348,7 @@ r"""
 
 ## References
 
-{cite:p}`xiong2020,nguyen2019,he2021,zhuo2025,loshchilov2025,zhu2025,wang2022,holm1979,piepho2004,olmo2024,gemma2,gemma2025`. Full entries are on the book's page of references.
+Works cited: [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895), [He et al. (2021)](https://arxiv.org/abs/2012.11747), [Zhuo et al. (2025)](https://arxiv.org/abs/2503.04598), [Loshchilov et al. (2025)](https://arxiv.org/abs/2410.01131), [Zhu et al. (2025)](https://arxiv.org/abs/2503.10622), [Wang et al. (2024)](https://arxiv.org/abs/2203.00555), [Holm (1979)](https://www.jstor.org/stable/4615733), [Piepho (2004)](https://doi.org/10.1198/1061860043515), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Gemma Team (2024)](https://arxiv.org/abs/2408.00118), [Gemma Team (2025)](https://arxiv.org/abs/2503.19786). Full entries are on the book's page of references.
 """
 
 # %%

@@ -6,12 +6,11 @@ executed notebooks come from build/book, so Sphinx runs no code cell itself and 
 
 import re
 import textwrap
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import sphinxcontrib.bibtex.plugin
-from sphinxcontrib.bibtex.style.referencing import BracketStyle
-from sphinxcontrib.bibtex.style.referencing.author_year import AuthorYearReferenceStyle
+from docutils import nodes
+
+from press.book.citations import read_works
 
 project = "Normalization in Transformers: a Lab Book"
 author = "the lab book's authors"
@@ -46,30 +45,18 @@ mathjax_path = "mathjax/tex-chtml-full.js"
 mathjax3_config = {"options": {"enableMenu": False}, "chtml": {"mtextInheritFont": True}}
 
 
-# -- citations: Xiong et al. (2020), one list on the page of references ---------------------------
-def round_brackets() -> BracketStyle:
-    return BracketStyle(left="(", right=")")
-
-
-@dataclass
-class RoundAuthorYear(AuthorYearReferenceStyle):
-    """Cite by author and year in round brackets."""
-
-    bracket_parenthetical: BracketStyle = field(default_factory=round_brackets)
-    bracket_textual: BracketStyle = field(default_factory=round_brackets)
-    bracket_author: BracketStyle = field(default_factory=round_brackets)
-    bracket_label: BracketStyle = field(default_factory=round_brackets)
-    bracket_year: BracketStyle = field(default_factory=round_brackets)
-
-
-sphinxcontrib.bibtex.plugin.register_plugin(
-    "sphinxcontrib.bibtex.style.referencing", "author_year_round", RoundAuthorYear
-)
+# -- citations: links to the works, whose full names a pointer shows ------------------------------
 bibtex_bibfiles = ["references.bib"]
-bibtex_reference_style = "author_year_round"
 bibtex_default_style = "plain"
-# A chapter may end with its own list beside the page of all references.
-suppress_warnings = ["bibtex.duplicate_citation", "bibtex.duplicate_label"]
+
+
+def name_cited_works(app, doctree, docname: str) -> None:
+    """Show authors, year and title where a pointer rests on a link to a work."""
+    works = {work.url: str(work) for work in read_works(Path(app.srcdir)).values()}
+    for link in doctree.findall(nodes.reference):
+        if link.get("refuri") in works:
+            link["reftitle"] = works[link["refuri"]]
+
 
 # -- pages of the package ---------------------------------------------------------------------
 autodoc_member_order = "bysource"
@@ -158,6 +145,7 @@ def name_what_is_nameless(app, exception) -> None:
 
 
 def setup(app) -> None:
+    app.connect("doctree-resolved", name_cited_works)
     app.connect("build-finished", name_what_is_nameless)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("autodoc-process-signature", readable_signature)

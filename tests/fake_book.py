@@ -181,8 +181,12 @@ PROSE = (
     "whole question. A batch of two has few of them, and the estimate wobbles from step to step. "
 )
 FIRST = notebook(
-    "# BatchNorm vs LayerNorm\n\nWhich axis? As {cite:t}`ioffe2015` say, and "
-    "{cite:p}`ba2016,wu2018`. " + PROSE * 3 + "\n\n- one tensor, four averages\n- batches of two\n",
+    "# BatchNorm vs LayerNorm\n\nWhich axis? As "
+    "[Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) say, and "
+    "([Ba et al., 2016](https://arxiv.org/abs/1607.06450); "
+    "[Wu and He, 2018](https://arxiv.org/abs/1803.08494)). "
+    + PROSE * 3
+    + "\n\n- one tensor, four averages\n- batches of two\n",
     ('size = "book"\nseed = 0', ["parameters"], []),
     ('size = "smoke"', ["injected-parameters"], []),
     "## By hand\n\nInline $\\mu = \\frac1d\\sum_i x_i$ and displayed\n\n"
@@ -222,8 +226,8 @@ FIRST = notebook(
     "[why warm-up](02_pre_and_post_norm.ipynb#why-warm-up).\n",
 )
 SECOND = notebook(
-    "# Pre-Norm and Post-Norm\n\nWhy does Post-Norm need a warm-up? See {cite:t}`xiong2020`. "
-    + PROSE * 2,
+    "# Pre-Norm and Post-Norm\n\nWhy does Post-Norm need a warm-up? See "
+    "[Xiong et al. (2020)](https://arxiv.org/abs/2002.04745). " + PROSE * 2,
     ('size = "book"\nseed = 0', ["parameters"], []),
     "## Why warm-up\n\n" + PROSE * 2 + "\n\n$$x_{l+1} = \\mathrm{LN}(x_l + f(x_l))$$\n",
     (

@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -98,6 +99,19 @@ def test_a_book_without_chapters_is_fine(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(make_book(tmp_path))
     assert cli.main(["book", "build"]) == 0
     assert "no chapters yet" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["book", "build"], ["book", "site"], ["runs", "record"]])
+def test_a_checkout_that_is_read_only_is_one_sentence_with_a_way_out(
+    book, capsys, monkeypatch, words
+):
+    def refuse(path, *_, **__):
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    assert cli.main(words) == 1
+    said = capsys.readouterr().err
+    assert "may not write" in said and "git clone" in said and "Traceback" not in said
 
 
 def test_help_is_fine(capsys):

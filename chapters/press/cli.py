@@ -1,5 +1,6 @@
 """The command `labkit`: read what is wanted, hand it on. Exit 0 fine, 1 red, 2 misuse."""
 
+import errno
 import os
 import sys
 from typing import Annotated
@@ -48,8 +49,10 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return _fail(1, "stopped; finished runs are kept, the same command goes on")
-    except (Red, OSError) as error:  # also a full disk, a folder of somebody else
+    except Red as error:
         return _fail(1, error)
+    except OSError as error:  # also a full disk
+        return _fail(1, _explain_system(error))
     except ValueError as error:
         return _fail(2, error)
     except TyperException as error:
@@ -59,6 +62,16 @@ def main(argv: list[str] | None = None) -> int:
 def _fail(code: int, why: object) -> int:
     print(f"labkit: {why}", file=sys.stderr)
     return code
+
+
+def _explain_system(error: OSError) -> object:
+    """Add the way out where a file or folder may not be written."""
+    if error.errno not in (errno.EROFS, errno.EACCES):
+        return error
+    return (
+        f"may not write {error.filename} ({error.strerror}); call labkit in a copy of the book "
+        "that is yours to change (git clone); show, runs and book lint only read"
+    )
 
 
 def _explain(error: TyperException) -> str:

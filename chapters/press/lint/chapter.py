@@ -30,6 +30,7 @@ BONES = (
     "## What you now know",
     "## References",
 )
+MARKUP = re.compile(r"\{[\w:.-]+\}`[^`]*`|(?m:^(?:`{3,}|:{3,})\{[\w:.-]+\})")
 PROOF = re.compile(r"\b(prove|proof|show that)\b", re.I)
 SLIDER = re.compile(r"\bplots\.(explore|frames)\(")
 
@@ -152,6 +153,13 @@ def count_claims_and_exercises(text: Text) -> Iterator[str]:
         yield "has nothing to move; plots.explore(…) or plots.frames(…)"
 
 
+def find_markup_of_sphinx(text: Text) -> Iterator[str]:
+    """No role and no directive: JupyterLab and code hosts would show its raw text."""
+    for markdown in text.prose:
+        for found in MARKUP.findall(markdown):
+            yield f"{found} is markup of Sphinx; write a Markdown link, or HTML such as <details>"
+
+
 def find_wordless_figures(text: Text) -> Iterator[str]:
     """Every figure has an alternative text and a caption."""
     pictures = 0
@@ -186,6 +194,7 @@ CHAPTER: tuple[Callable[[Text], Iterator[str]], ...] = (
     find_bones,
     ask_something,
     count_claims_and_exercises,
+    find_markup_of_sphinx,
     find_wordless_figures,
     save_in_jupyterlab,
 )

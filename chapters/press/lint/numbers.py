@@ -8,7 +8,7 @@ from typing import Any
 from press.site.outline import FENCED, MATH
 
 # What makes a paragraph or a row one that quotes: a citation, an arXiv number, a link.
-CITED = re.compile(r"\{cite:?\w*\}`|\barXiv\b|\b\d{4}\.\d{5}\b|\]\(https?://|<https?://")
+CITED = re.compile(r"\barXiv\b|\b\d{4}\.\d{5}\b|\]\(https?://|<https?://")
 CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.S)
 ARXIV = re.compile(r"\b\d{4}\.\d{5}(v\d+)?\b")
 LINK = re.compile(r"\]\([^)\s]*\)|<https?://[^>]*>|https?://\S+")

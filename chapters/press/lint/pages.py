@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from press.book.citations import find_links, read_works
 from press.site import crossrefs, errata, guide, links, wordlists
 from press.site.anchors import Place, build_slug, describe_missing, place_of
 from press.site.outline import MATH, Book
 
+YEAR = re.compile(r"(, (?:\d{4}|n\.d\.)| \((?:\d{4}|n\.d\.)\))$")  # ends the text of a citation
 TIES = 2  # other chapters that a chapter is tied to, at least
 
 
@@ -124,7 +126,7 @@ def look_up_symbols(around: Around) -> Iterator[str]:
 
 def look_up_errata(around: Around) -> Iterator[str]:
     """Every erratum names a source, and the place of the book that shows it."""
-    works = errata.read_works(around.root)
+    works = read_works(around.root / "chapters")
     for row in errata.read_errata(around.root):
         where = f"data/errata.csv, {row['source']}"
         if not all(row.values()):
@@ -137,15 +139,18 @@ def look_up_errata(around: Around) -> Iterator[str]:
 
 def hold_the_bibliography(around: Around) -> Iterator[str]:
     """Every entry is cited, every citation has its entry; they are sorted, each once."""
-    folder, root = around.root / "chapters", around.root
-    paths = [*folder.glob("*.py"), *folder.glob("*.md"), *(root / "data").glob("*.csv")]
-    texts = (path.read_text(encoding="utf-8") for path in paths)
-    groups = (group for text in texts for group in re.findall(r"\{cite:\w+\}`([^`]+)`", text))
-    cited = {key for group in groups for key in re.split(r",\s*", group)}
-    cited |= {row["source"] for row in errata.read_errata(root) if " " not in row["source"]}
+    works = read_works(around.root / "chapters")
+    by_url = {work.url: work for work in works.values()}
+    cited = {row["source"] for row in errata.read_errata(around.root)}
+    chapters, data = around.root / "chapters", around.root / "data"
+    for path in sorted([*chapters.glob("*.py"), *chapters.glob("*.md"), *data.glob("*.csv")]):
+        for text, url in find_links(path.read_text(encoding="utf-8")):
+            if url in by_url:
+                cited.add(by_url[url].key)
+            if YEAR.search(text) and not (url in by_url and by_url[url].is_named(text)):
+                yield f"{path.name}: references.bib has no work [{text}]({url})"
+    yield from (f"references.bib: nothing cites {key}" for key in sorted({*works} - cited))
     keys = re.findall(r"(?m)^@\w+\{([^,\s]+),", around.typed("references.bib"))
-    yield from (f"references.bib: nothing cites {key}" for key in sorted({*keys} - cited))
-    yield from (f"references.bib: lacks {key}, which is cited" for key in sorted(cited - {*keys}))
     if keys != sorted(set(keys)):
         yield "references.bib: entries are sorted, each once"
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from press.book.citations import strip_citations
 from press.book.declared import sum_costs
 from press.book.facts import Json, join_text, title_of
 from press.book.ledger import collect_claims
 
 FENCED = re.compile(r"(?ms)^(```+|~~~+|:::+).*?^\1\s*$")
 MATH = re.compile(r"\$\$.+?\$\$|\\\[.+?\\\]|(?<![\\$])\$(?!\s).+?(?<![\s\\])\$", re.S)
-CITATION = re.compile(r"\s*\{cite:?\w*\}`[^`]*`")
 MATH_BLOCK = re.compile(r"\$\$.+?\$\$", re.S)
 EXERCISE = re.compile(r"^\*\*(\d+[a-z]?) *\(([^)]+)\)")
 SENTENCE = re.compile(r"(?<=[.?!:])[*”\")]*\s+(?=[A-Z“\"$*(])")
@@ -99,7 +99,7 @@ def find_questions(markdown: Iterable[str]) -> tuple[str, ...]:
         _, mark, asked = source.partition("**Question.**")
         if not mark:
             continue
-        asked = CITATION.sub("", MATH_BLOCK.sub("", asked)).replace("**", "")
+        asked = strip_citations(MATH_BLOCK.sub("", asked)).replace("**", "")
         sentences = SENTENCE.split(" ".join(asked.split()))
         while sentences and not is_question(sentences[-1]):
             sentences.pop()
