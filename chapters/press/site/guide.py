@@ -39,7 +39,7 @@ def fill_page(text: str, root: Path, book: Book) -> str:
     def fill_mark(match: re.Match[str]) -> str:
         what, numbers = match[1], match[2].split()
         if what == "lesson":
-            return format_lesson([book[n] for n in numbers if n in book], book, numbers)
+            return format_lesson(numbers, book)
         if what == "sizing":
             return format_students(book, *numbers)
         if what == "questions":
@@ -92,9 +92,9 @@ def format_seconds(chapter: Outline) -> str:
     return f"{chapter.seconds:,.0f} CPU-s" if chapter.seconds else "no training"
 
 
-def format_lesson(chapters: Iterable[Outline], book: Book, numbers: list[str]) -> str:
+def format_lesson(numbers: list[str], book: Book) -> str:
     """Make a lesson's table out of its chapters."""
-    own = list(chapters)
+    own = [book[number] for number in numbers if number in book]
     if not own:
         return f"*Chapter {' and '.join(numbers)}: to come.*"
 

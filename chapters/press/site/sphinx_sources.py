@@ -159,27 +159,22 @@ def first_sentence(path: Path) -> str:
 
 
 def api_pages(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each page about the package, the list of them first."""
-    pages, first = {}, {}
+    """Yield name and text of each page about the package, and of their list."""
+    rows, toctree = "", ""
     for package, depth in PACKAGES.items():
-        folder = root / package
-        for top, names in public_modules(folder, depth).items() if folder.is_dir() else ():
-            pages[top] = names
-            first[top] = first_sentence(folder.parent / (top.replace(".", "/") + ".py"))
-    rows = "".join(
-        f"[{top}]({top}.md)\n" + (f": {sentence}\n\n" if sentence else "\n")
-        for top, sentence in first.items()
-    )
-    toctree = "```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n" if pages else ""
+        for top, names in public_modules(root / package, depth).items():
+            path = (root / package).parent / (top.replace(".", "/") + ".py")
+            rows += f"[{top}]({top}.md)\n: {first_sentence(path)}\n\n"
+            toctree += f"{top}\n"
+            sections = (
+                ("" if name == top else f"## {name.removeprefix(top + '.')}\n\n")
+                + f"```{{eval-rst}}\n.. automodule:: {name}\n   :ignore-module-all:\n```\n"
+                for name in names
+            )
+            yield f"api/{top}.md", f"# {top}\n\n" + "\n".join(sections)
     intro = "Everything that a chapter calls, from the docstrings of `labkit` and `normkernels`."
-    yield "api/index.md", f"# The package\n\n{intro}\n\n{rows}{toctree}"
-    for top, names in pages.items():
-        sections = (
-            ("" if name == top else f"## {name.removeprefix(top + '.')}\n\n")
-            + f"```{{eval-rst}}\n.. automodule:: {name}\n   :ignore-module-all:\n```\n"
-            for name in names
-        )
-        yield f"api/{top}.md", f"# {top}\n\n" + "\n".join(sections)
+    listed = f"```{{toctree}}\n:hidden:\n\n{toctree}```\n" if toctree else ""
+    yield "api/index.md", f"# The package\n\n{intro}\n\n{rows}{listed}"
 
 
 # -- MathJax ----------------------------------------------------------------------------------
