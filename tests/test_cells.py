@@ -9,10 +9,10 @@ from press.book.cells import (
     book_chapter,
     claim_cells,
     code_cells,
-    find_exercises,
     run_chapter,
 )
 from press.book.percent import cells_of
+from tests.exercises.places import find_exercises
 from tests.toy_book import REPOSITORY, make_book
 
 HEAD = """# %% tags=["parameters"]
