@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from labkit import ModelConfig
 from labkit.norms import LayerNorm, RMSNorm, layer_norm, rms_norm
 from labkit.norms.arithmetic import (
     ARITHMETICS,
@@ -13,8 +12,6 @@ from labkit.norms.arithmetic import (
     set_arithmetic,
     variance_in,
 )
-from labkit.probes import mean_share
-from labkit.probes.look import residual_streams
 
 TOKENS = torch.randint(96, (2, 12), generator=torch.Generator().manual_seed(3))
 
@@ -74,32 +71,3 @@ def test_an_arithmetic_changes_the_class_and_no_parameter():
 def test_an_arithmetic_that_does_not_fit_is_refused(norm, arithmetic, message):
     with pytest.raises(ValueError, match=message):
         set_arithmetic(norm, arithmetic)
-
-
-@pytest.mark.parametrize("norm", ["layer", "rms"])
-def test_a_model_takes_an_arithmetic_for_all_its_norms(norm):
-    torch.manual_seed(0)
-    plain = ModelConfig("pre", norm, dim=32, depth=2).build()
-    torch.manual_seed(0)
-    low = ModelConfig("pre", norm, dim=32, depth=2, norm_arithmetic="bfloat16").build()
-    kinds = {type(m).__name__ for m in low.modules() if isinstance(m, LayerNorm | RMSNorm)}
-    assert kinds == {"LayerNormIn" if norm == "layer" else "RMSNormIn"}
-    assert list(plain.state_dict()) == list(low.state_dict())
-    with torch.no_grad():
-        gap = (plain(TOKENS) - low(TOKENS)).abs().max()
-    assert 0 < gap < 0.2
-
-
-def test_an_offset_moves_every_channel_of_the_stream_and_layer_norm_does_not_see_it():
-    torch.manual_seed(0)
-    plain = ModelConfig("pre", "layer", dim=32, depth=2).build().double()
-    moved = ModelConfig("pre", "layer", dim=32, depth=2, embedding_offset=10.0).build().double()
-    moved.load_state_dict(plain.state_dict())
-    with torch.no_grad():
-        torch.testing.assert_close(moved.embed(TOKENS), plain.embed(TOKENS) + 10)
-        torch.testing.assert_close(moved(TOKENS), plain(TOKENS))
-        shares = mean_share(moved, (TOKENS, TOKENS))
-        first = residual_streams(moved, TOKENS)[0]
-    squared_cosine = nn.functional.cosine_similarity(first, torch.ones(32).double(), dim=-1) ** 2
-    assert shares[0] == pytest.approx(squared_cosine.mean().item())
-    assert len(shares) == 3 and min(shares) > 0.9

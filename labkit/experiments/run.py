@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from labkit.corpora import Digits, Markov, Text
-from labkit.model import Departure, ModelConfig
+from labkit.model import Departure, ModelConfig, Perturbed
 from labkit.placements import recipe
 from labkit.probes import PROBES, make_probe
 from labkit.stacks import StackConfig
@@ -27,7 +27,7 @@ from labkit.vit import ViTConfig
 
 CPU = "cpu"
 # What may stand in a run, by the name under which its JSON says so.
-_MODELS = (ModelConfig, Departure, MLPConfig, CNNConfig, StackConfig, ViTConfig)
+_MODELS = (ModelConfig, Departure, Perturbed, MLPConfig, CNNConfig, StackConfig, ViTConfig)
 CONFIGS = {kind.__name__: kind for kind in (*_MODELS, Text, Digits, Markov, TrainConfig)}
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import Tensor
 
-from labkit.attention.norms import attention_norms
 from labkit.check.blocks import inside as calc
 from labkit.check.blocks.halves import INSIDE, SIDES, Bench, Half, halves, move
 from labkit.check.blocks.inside import Inside, Weights
@@ -101,7 +100,7 @@ def design_of(recipe: str, config: ModelConfig, index: int) -> Design:
 def _norms_inside(recipe: str, config: ModelConfig, kind: str, eps: float) -> dict[str, Any]:
     """Return which of q, k, v, c are normalized, by the recipe or else by the config."""
     if recipe not in INSIDE:
-        asked = attention_norms(config.qk_norm, length=max(2, config.context))
+        asked = config.norms_inside(None)
         if asked is None:
             return {}
         return {
