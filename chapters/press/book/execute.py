@@ -101,9 +101,7 @@ def execute_chapter(
         record_timing=False,
         raise_on_iopub_timeout=True,
         store_widget_state=False,
-        on_cell_start=lambda cell, cell_index: on_cell(
-            sum(i < cell_index for i in code), len(code)
-        ),
+        on_cell_start=announce_cell,
     )
     done = state.notebook_path(root, size, chapter.name)
     failed = done.with_suffix(".failed.ipynb")
