@@ -13,13 +13,9 @@ from torch import nn
 from labkit.attention import Attention, rotary_angles
 from labkit.attention.norms import QK_NORMS, AttentionNorms, attention_norms
 from labkit.context import Context
-from labkit.norms import NORMS
+from labkit.norms import NORMS, facts
 
-PER_TOKEN = [
-    name
-    for name in NORMS
-    if name not in ("batch", "instance") and not getattr(NORMS[name], "takes_mask", False)
-]
+PER_TOKEN = [name for name in NORMS if facts(name).scope == "token"]
 
 MEANINGS = {
     "rms": AttentionNorms("qk", "rms", "head"),

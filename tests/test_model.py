@@ -10,7 +10,7 @@ from torch import nn
 from labkit.attention import rotary_angles
 from labkit.init import INITS
 from labkit.model import ModelConfig, Transformer
-from labkit.norms import NORMS
+from labkit.norms import NORMS, facts
 from labkit.placements import ALIASES, RECIPES
 from labkit.vision import CHANNEL_NORMS, CNNConfig, MLPConfig
 
@@ -18,7 +18,7 @@ TOKENS = torch.randint(96, (2, 12), generator=torch.Generator().manual_seed(7))
 
 
 # Norms whose statistics run over tokens: they let later tokens into earlier results.
-OVER_TOKENS = {"batch", "instance", "power", "rep-batch", "prep-batch"}
+OVER_TOKENS = {name for name in NORMS if facts(name).scope != "token"}
 
 
 def reach_of_the_last_token(config: ModelConfig, training: bool) -> tuple[float, float]:

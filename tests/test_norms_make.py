@@ -5,10 +5,11 @@ import re
 
 import pytest
 import torch
-from cases import CASES, DIM, GROUPS, close, truth
+from cases import CASES, DIM, GROUPS, NUMBERS, close, truth
 from torch import nn
 
 from labkit.norms import NORMS, facts, make_norm
+from labkit.norms._arguments import check_option
 
 OPTIONS = {"group": {"num_groups": GROUPS}, "power": {"groups": GROUPS}, "partial-rms": {"p": 0.35}}
 
@@ -194,29 +195,30 @@ def test_a_wrong_size_or_name_is_refused_in_words():
 
 NAN, INF = float("nan"), float("inf")
 EVERYWHERE = [norm for norm in NORMS if "eps" in facts(norm).options]
+PLAIN = [row for row in NUMBERS if row[1] not in ("eps", "momentum")]
 REFUSED = [
     *((norm, "eps", "a", TypeError, "a number as eps, got 'a'; the usual") for norm in EVERYWHERE),
     *((norm, "eps", INF, ValueError, "a finite eps, got inf; the usual") for norm in EVERYWHERE),
     *((norm, "eps", NAN, ValueError, "eps >= 0, got nan; the usual") for norm in EVERYWHERE),
     *(
         (norm, "momentum", value, ValueError, f"momentum in .0, 1., got {value}; the default")
-        for norm in ("batch", "instance", "rep-batch", "prep-batch")
+        for norm in NORMS if "momentum" in facts(norm).options
         for value in (NAN, -0.1, 1.5, INF)
     ),
     *(
-        (norm, key, value, ValueError, f"a finite {key}, got {value}; the default is")
-        for norm, key in (("dyt", "alpha"), ("derf", "alpha"), ("derf", "shift"),
-                          ("bhyt", "scale"), ("l2", "temperature"))
+        (norm, key, value, ValueError, f"a finite {key}, got {value}; the default is {default}")
+        for norm, key, default in PLAIN
         for value in (NAN, INF, -INF)
     ),
     *(
-        (norm, key, value, ValueError, f"a (finite|whole number as) {key}, got {value}; the d")
-        for norm, key in (("prep-batch", "steps"), ("prep-batch", "warm"), ("power", "warmup"),
-                          ("power", "groups"), ("group", "num_groups"))
-        for value in (NAN, INF, 2.5)
+        (norm, key, 2.5, ValueError, f"a whole number as {key}, got 2.5; the default is {default}")
+        for norm, key, default in PLAIN if isinstance(default, int)
     ),
-    ("partial-rms", "p", "x", TypeError, "a number as p, got 'x'; the default is 0.0625"),
-    ("prep-batch", "steps", "x", TypeError, "a whole number as steps, got 'x'; the default is 3"),
+    *(
+        (norm, key, "x", TypeError, f"a {kind} as {key}, got 'x'; the default is {default}")
+        for norm, key, default in PLAIN
+        for kind in ["whole number" if isinstance(default, int) else "number"]
+    ),
     ("dyt", "alpha", True, TypeError, "a number as alpha, got True; the default is 0.5"),
     ("layer", "eps", None, TypeError, "a number as eps, got None; the usual value is 1e-5"),
 ]  # fmt: skip
@@ -226,6 +228,16 @@ REFUSED = [
 def test_a_wrong_number_is_refused_when_the_norm_is_made(norm, key, value, error, message):
     with pytest.raises(error, match=f"^{norm} needs {message}"):
         make_norm(norm, 16, **{key: value})
+
+
+@pytest.mark.parametrize("annotation", [float, "float"])
+def test_a_number_that_is_annotated_as_float_need_not_be_whole(annotation):
+    power = inspect.Parameter("power", inspect.Parameter.KEYWORD_ONLY, default=2)
+    assert check_option("mine", power.replace(annotation=annotation), 1.5) == 1.5
+    with pytest.raises(
+        ValueError, match=r"^mine needs a whole number as power, got 1\.5; the default is 2"
+    ):
+        check_option("mine", power.replace(annotation=int), 1.5)
 
 
 def test_what_torch_takes_is_taken():

@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from labkit.norms import NORMS
+from labkit.norms import NORMS, facts
 from labkit.unknown import explain_unknown
 
 SHARES = ("head", "own", "width")
@@ -49,10 +49,8 @@ class AttentionNorms:
             raise ValueError(
                 f"tensors must be some of q, k, v, c in this order, got {self.tensors!r}"
             )
-        # Norms over many tokens at once take a mask; instance alone does not.
-        pools = {name for name, norm in NORMS.items() if getattr(norm, "takes_mask", False)}
-        fits = [name for name in NORMS if name not in {"instance", *pools}]
-        if self.norm not in fits:
+        if self.norm not in NORMS or facts(self.norm).scope != "token":
+            fits = [name for name in NORMS if facts(name).scope == "token"]
             raise ValueError(
                 f"attention cannot normalize by {self.norm!r}: it needs a norm of one vector, "
                 f"one of {', '.join(fits)}"

@@ -93,6 +93,10 @@ class Run:
         return replace(self, seed=0, probes=(), train=replace(self.train, lr=1e-3)).key()
 
 
+# Runs that train together, as one batched model where they are more than one.
+Task = tuple[Run, ...]
+
+
 def _format_config(config: Any) -> str:
     changed = (
         f"{field.name}={value!r}"

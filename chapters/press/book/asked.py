@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from press.book.chapters import Chapter
+from press.book.files import Red
 
 if TYPE_CHECKING:
     from labkit.experiments import Run
@@ -40,7 +41,13 @@ def read_runs(root: Path, size: str, name: str) -> list["Run"]:
     for row in rows:
         # Norms that a chapter defines: its own code, executed just now.
         register_sources(row["own"])
-    return [Run.from_dict(run) for run in {row["key"]: row["run"] for row in rows}.values()]
+    try:
+        return [Run.from_dict(run) for run in {row["key"]: row["run"] for row in rows}.values()]
+    except (KeyError, TypeError) as error:
+        raise Red(
+            f"{path} lists runs as another version of labkit wrote them ({error}); "
+            "`labkit book runs --list` writes the list anew"
+        ) from error
 
 
 def read_run_keys(root: Path, size: str, name: str) -> list[str]:

@@ -15,12 +15,12 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import timedelta
 from itertools import chain, islice
 from pathlib import Path
 from statistics import median
 
 from labkit.experiments import Run, filling, ladder
-from labkit.experiments.durations import format_duration
 from labkit.experiments.engines import make_engine
 from labkit.experiments.lab import device_of
 from labkit.experiments.records import LADDER
@@ -151,7 +151,11 @@ def describe_plan(wanted: Wanted, missing: Wanted, store: Store, todo: Sequence[
     cost = build_estimate([run for runs in wanted.values() for run in runs], store)
     known = [seconds for run in todo if (seconds := cost(run)) is not None]
     total = sum(known) * len(todo) / len(known) / count_cores() if known else None
-    about = "nothing like them is known" if total is None else f"about {format_duration(total)}"
+    about = (
+        "nothing like them is known"
+        if total is None
+        else f"about {timedelta(seconds=round(total))} h"
+    )
     return "\n".join([*lines, f"runs: {len(todo)} to train on {count_cores()} cores: {about}"])
 
 

@@ -135,8 +135,8 @@ def collect_garbage(
     damaged: Annotated[bool, Option("--damaged", help="remove damaged entries, too")] = False,
 ) -> None:
     """Remove what no run asks for again."""
-    from labkit.experiments.durations import parse_duration
     from labkit.experiments.queries.garbage import remove_garbage
+    from labkit.units import parse_duration
 
     gone = remove_garbage(_folder(), parse_duration(older_than), dry=dry_run, damaged=damaged)
     sizes = [size for each in gone.values() for size in each]

@@ -44,12 +44,13 @@ def find_span(text: str, name: str) -> tuple[int, int]:
 
 def norms_table() -> str:
     """Write NORMS as a Markdown table."""
-    from labkit.norms import NORMS
+    from labkit.norms import NORMS, facts
 
     rows = []
     for key, kind in NORMS.items():
-        equation = _escape_cell(getattr(kind, "equation", "y = x"))
-        source = _escape_cell(getattr(kind, "source", "nothing is normed"))
+        found = facts(key)
+        equation = _escape_cell(found.equation)
+        source = _escape_cell(found.source or "nothing is normed")
         rows.append((f"`{key}`", f"`{kind.__name__}`", equation, source))
     return format_table(("name", "class", "equation", "source"), rows)
 

@@ -70,7 +70,8 @@ def design_of(recipe: str, config: ModelConfig, index: int) -> Design:
     kind = config.norm_name
     if kind not in FORMULAS:
         raise ValueError(
-            f"a block is checked with a norm of one vector ({', '.join(FORMULAS)}), got {kind!r}"
+            f"a block is checked with a norm of one vector ({', '.join(FORMULAS)}), got {kind!r}; "
+            "check that norm by itself, by the check of its name or by check.own"
         )
     if config.experts is not None:
         raise ValueError("a block with experts cannot be checked; leave config.experts out")
