@@ -212,7 +212,7 @@ def test_p_value_is_two_sided():
     assert p_value(claim) == pytest.approx(0.0132356, rel=1e-3)  # t = 4.2426, 4 degrees
     assert p_value(claim | {"criterion": "< 0"}) == p_value(claim), "for or against"
     assert p_value(claim | {"criterion": "in [0, 6]"}) == pytest.approx(0.0066194, rel=1e-3)
-    assert p_value(claim | {"kind": "exact"}) is None
+    assert p_value(claim | {"sort": "law"}) is None
     assert p_value(claim | {"verdict": "out-of-range"}) is None
     assert p_value(claim | {"values": [3.0], "interval": [3.0, 3.0]}) is None
     assert p_value(claim | {"values": [3.0] * 5, "interval": [3.0, 3.0]}) is None

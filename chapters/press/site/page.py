@@ -41,11 +41,13 @@ def build_page(notebook: Json, facts: str = "", build: Mapping[str, Any] | None 
             shown = list(code_cells(cell, build or {}, folder.must_fold(cell)))
             cells += fold_cells(shown, f"{cell['id']}-fold") if "solution" in tags else shown
         else:
-            cells.append({**cell, "source": join_text(cell["source"])})
-            folder.read_heading(cells[-1]["source"])
+            source = join_text(cell["source"])
+            folder.read_heading(source)
+            if facts and (title := re.match(r"# .*", source)):
+                rest = source[title.end() :].lstrip("\n")
+                source, facts = f"{title.group()}\n\n{facts}\n\n{rest}", ""
+            cells.append({**cell, "source": source})
     cells = merge_folds(cells)
-    if facts and cells:
-        put_below_title(cells, facts)
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python", "pygments_lexer": "ipython3"},
@@ -159,12 +161,3 @@ def fold_cells(cells: list[Json], identifier: str) -> list[Json]:
         *cells,
         {"cell_type": "markdown", "id": f"{identifier}-1", "metadata": {}, "source": "</details>"},
     ]
-
-
-def put_below_title(cells: list[Json], facts: str) -> None:
-    """Insert the line of facts after the chapter's title."""
-    for cell in cells:
-        if cell["cell_type"] == "markdown" and (title := re.match(r"# .*", cell["source"])):
-            rest = cell["source"][title.end() :].lstrip("\n")
-            cell["source"] = f"{title.group()}\n\n{facts}\n\n{rest}"
-            return
