@@ -101,7 +101,9 @@ def execute_chapter(
         record_timing=False,
         raise_on_iopub_timeout=True,
         store_widget_state=False,
-        on_cell_start=announce_cell,
+        on_cell_start=lambda cell, cell_index: on_cell(
+            sum(i < cell_index for i in code), len(code)
+        ),
     )
     done = state.notebook_path(root, size, chapter.name)
     failed = done.with_suffix(".failed.ipynb")
