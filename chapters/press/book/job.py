@@ -1,9 +1,9 @@
-"""Bring one chapter up to date: decide, execute in a kernel of its own, settle its twin."""
+"""Bring one chapter up to date: decide, execute in a process of its own, settle its twin."""
 
 import ast
 import os
 import re
-import signal
+import subprocess
 import sys
 import threading
 import time
@@ -14,7 +14,7 @@ from typing import Any
 from labkit.files import hold_lock
 from press.book import ledger, state
 from press.book.asked import mark_whole, path_of, prepare_environment
-from press.book.chapters import Chapter
+from press.book.chapters import CODE, Chapter
 from press.book.declared import list_excesses, sum_costs
 from press.book.files import Red, read_json, sha256_of
 from press.book.keys import key_of, parts_of
@@ -40,7 +40,7 @@ class Job:
     def __init__(self, chapter: Chapter, root: Path, size: str, seed: int):
         self.chapter, self.root, self.size, self.seed = chapter, root, size, seed
         self.name = chapter.name
-        self.kernel: Any = None
+        self.process: subprocess.Popen[str] | None = None
         self.stopped = False
 
     def list_reasons(self) -> list[str]:
@@ -72,7 +72,7 @@ class Job:
             return Outcome(self.chapter, ok=False, ran=True)
 
     def execute_chapter(self, reasons: list[str]) -> bool:
-        """Run the chapter in a kernel of its own; record what it claims and what it cost."""
+        """Run the chapter in a process of its own; record what it claims and what it cost."""
         known = state.read_state(self.root, self.size, self.name) or {}
         before = f", {known['seconds']:.0f} s last time" if known.get("seconds") else ""
         self.print_lines(f"starts ({', '.join(reasons)}{before})")
@@ -80,9 +80,9 @@ class Job:
         parts = parts_of(self.chapter, self.root, self.size, self.seed)
         state.forget_state(self.root, self.size, self.name)
         start = time.monotonic()
-        lines = self.run_kernel()
+        code, lines = self.run_process()
         seconds = time.monotonic() - start
-        if lines:
+        if code:
             if not self.stopped:
                 self.print_lines(f"FAILED after {seconds:.1f} s", *lines)
             return False
@@ -120,30 +120,34 @@ class Job:
         state.write_state(self.root, self.size, self.name, finished | cost | {"claims": claims})
         return cost
 
-    def run_kernel(self) -> list[str]:
-        """Execute the chapter and say, now and then, how far it is; return why it failed."""
-        # Here, because it imports what an idle build does not need.
-        from press.book.execute import Failed, execute_chapter, prepare_kernel
-
+    def run_process(self) -> tuple[int, list[str]]:
+        """Start the process and pass on, now and then, how far it is; return its last words."""
+        command = [sys.executable, "-m", "press.book.execute", self.name]
+        command += ["--root", str(self.root), "--size", self.size]
+        command += ["--seed", str(self.seed), "--parent", str(os.getpid())]
+        paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]
         asked = prepare_environment(self.root, self.size, self.name)
         if self.size == "smoke":  # seconds: it asks whether everything runs, training too
             asked.pop("LABKIT_TRAIN")
+        self.process = subprocess.Popen(
+            command,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **asked},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,  # Ctrl-C reaches the builder alone, which then ends the rest
+        )
+        lines: list[str] = []
         start = spoken = time.monotonic()
-
-        def announce(number: int, cells: int) -> None:
-            nonlocal spoken
-            if time.monotonic() - spoken > HEARTBEAT:
-                spoken = time.monotonic()
-                self.print_lines(f"at cell {number} of {cells} after {spoken - start:.0f} s")
-
-        with prepare_kernel() as self.kernel:
-            try:
-                execute_chapter(
-                    self.chapter, self.root, self.size, self.seed, self.kernel, asked, announce
-                )
-            except Failed as error:
-                return str(error).splitlines()
-        return []
+        with self.process as process:
+            for line in process.stdout or ():
+                if not line.startswith("cell "):
+                    lines.append(line.rstrip("\n"))
+                elif time.monotonic() - spoken > HEARTBEAT:
+                    spoken = time.monotonic()
+                    self.print_lines(f"at {line.strip()} after {spoken - start:.0f} s")
+        return process.returncode, lines
 
     def finish_chapter(self) -> bool:
         """Bring the twin up to date and hold the chapter to the seconds and bytes it declared."""
@@ -166,11 +170,11 @@ class Job:
             )
         return elsewhere or not found
 
-    def stop_kernel(self) -> None:
-        """End the chapter's kernel, and by that its execution."""
+    def stop_process(self) -> None:
+        """End the chapter's process, and by that its kernel."""
         self.stopped = True
-        if self.kernel is not None and self.kernel.has_kernel:
-            os.kill(self.kernel.provisioner.pid, signal.SIGKILL)
+        if self.process is not None:
+            self.process.kill()
 
     def print_lines(self, *lines: str) -> None:
         """Print lines about this chapter in one piece."""

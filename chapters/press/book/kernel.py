@@ -1,23 +1,11 @@
-"""A chapter's kernel, which ends when the process that started it does.
+"""Start a chapter's kernel, which ends when the process that started it does.
 
 ipykernel has a watch of its own, but one that misses a parent that died before it looked first.
 """
 
 import os
-import sys
 import threading
 import time
-
-from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-
-
-class OwnKernel(KernelSpecManager):
-    """Finds this program, in this environment, and no other kernel, whatever the name."""
-
-    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        """Describe the kernel as Jupyter wants it."""
-        argv = [sys.executable, "-m", "press.book.kernel", "-f", "{connection_file}"]
-        return KernelSpec(argv=argv, display_name="Python 3 (ipykernel)", language="python")
 
 
 def end_with(parent: int) -> None:
@@ -29,6 +17,15 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch_parent, daemon=True).start()
+
+
+def build_specification(python: str) -> dict[str, object]:
+    """Describe the kernel as Jupyter wants it: this program, in this environment."""
+    return {
+        "argv": [python, "-m", "press.book.kernel", "-f", "{connection_file}"],
+        "display_name": "Python 3 (ipykernel)",
+        "language": "python",
+    }
 
 
 if __name__ == "__main__":
