@@ -48,6 +48,7 @@ from torch import nn
 from labkit import ModelConfig, TrainConfig, check, plots
 from labkit.corpora import Markov, Text
 from labkit.experiments import Experiment, Lab, Run, claim, minus
+from labkit.model import Perturbed
 from labkit.norms import layer_norm, rms_norm
 from labkit.source import show
 
@@ -658,7 +659,7 @@ is reported on test data. A third arm has RMSNorm and the offset of prediction 3
 
 # %%
 base = Run(
-    model=ModelConfig(
+    model=Perturbed(  # a ModelConfig with an offset, or rounded norms, where asked for
         recipe="pre",
         norm="layer",
         activation="gelu",

@@ -44,9 +44,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from labkit import ModelConfig, TrainConfig, check, plots
+from labkit import TrainConfig, check, plots
 from labkit.corpora import Digits, Text
 from labkit.experiments import Experiment, Lab, Run, claim, minus
+from labkit.model import Perturbed
 from labkit.norms import bounded_tanh, dynamic_erf, dynamic_tanh, layer_norm, rms_norm
 from labkit.source import show
 from labkit.vit import ViTConfig
@@ -397,7 +398,7 @@ The bench: four blocks of width 32, GELU, windows of 32 characters, sixteen a ba
 # %%
 steps = sizes.steps
 base = Run(
-    model=ModelConfig(
+    model=Perturbed(  # a ModelConfig with a planted outlier, where asked for
         norm="layer", dim=32, depth=sizes.depth,
         activation="gelu", context=32, init="xavier",
     ),

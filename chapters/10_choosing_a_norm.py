@@ -46,6 +46,7 @@ from labkit.leaderboard import starter
 from labkit.leaderboard.contest import FLOPS, MAIN, RATES, Contest
 from labkit.leaderboard.entries import entries, entry
 from labkit.leaderboard.standings import standings
+from labkit.model import Perturbed
 from labkit.placements import RECIPES
 from labkit.source import show
 
@@ -865,6 +866,7 @@ t = sizes.ward_steps
 deep = {"model.depth": sizes.ward_depth}
 ward = replace(
     small,
+    model=Perturbed(**vars(small.model)),  # with rounded norms and an offset, where asked for
     data=Text(batch=8, time=32, held_out=sizes.ward_held_out),
     train=TrainConfig(steps=t, lr=1e-2, schedule="constant"),
     probes=("test", "test-batch-statistics", "attention", "residual-rms", "leakage", "mean-share",

@@ -12,13 +12,14 @@ all of it. These are programs to look at, not tests: no number here makes a buil
 
 import copy
 import inspect
-import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from timeit import timeit
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -47,22 +48,22 @@ def paired(
     ours: Callable[[], object], theirs: Callable[[], object], turns: int, inner: int = 1
 ) -> list[tuple[float, float]]:
     """Time both turn about, `inner` calls at a time: seconds per call, (ours, theirs)."""
-    pairs = []
-    for call in (ours, theirs):
-        call()  # warm up: memory, kernels
-    for turn in range(turns):
-        seconds = {}
-        for call in (ours, theirs) if turn % 2 else (theirs, ours):
-            seconds[call] = timeit(call, number=inner) / inner
-        pairs.append((seconds[ours], seconds[theirs]))
-    return pairs
+    timers = [partial(timeit, call, number=inner) for call in (ours, theirs)]
+    return [(a / inner, b / inner) for a, b in zip(*take_turns(timers, turns), strict=True)]
+
+
+def take_turns(timers: Sequence[Callable[[], float]], turns: int) -> list[list[float]]:
+    """Call all in alternating order and list what each returned; a first turn warms up."""
+    took: list[tuple[Callable[[], float], list[float]]] = [(timer, []) for timer in timers]
+    for turn in range(turns + 1):
+        for timer, seconds in reversed(took) if turn % 2 else took:
+            seconds.append(timer())
+    return [seconds[1:] for _, seconds in took]
 
 
 def compute_quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     """Return the lower quartile, the median and the upper quartile."""
-    if len(values) < 2:
-        return values[0], values[0], values[0]
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    low, middle, high = np.quantile(values, (0.25, 0.5, 0.75)).tolist()
     return low, middle, high
 
 
@@ -193,28 +194,20 @@ def benchmark_training(
         start = ModelConfig(dim=width, depth=depth, context=context).build()
         tokens = torch.randint(start.config.vocab, (steps, 2, batch, context))
         drawn: list[Batch] = [(inputs, targets) for inputs, targets in tokens]
-        took = _turn_about(loops, start, drawn, turns)
-        own = took.pop("labkit")
-        cells = [f"{1e3 * statistics.median(own) / steps:8.1f}"]
-        for times in took.values():
-            ratios = [a / b for a, b in zip(own, times, strict=True)]
-            low, middle, high = min(ratios), statistics.median(ratios), max(ratios)
+        timers = [partial(_time_loop, loop, start, drawn) for loop in loops.values()]
+        own, *others = np.array(take_turns(timers, turns))
+        cells = [f"{1e3 * np.median(own) / steps:8.1f}"]
+        for times in others:
+            low, middle, high = np.quantile(own / times, (0, 0.5, 1))
             cells.append(f"{low:10.2f} {middle:7.2f} {high:7.2f}")
         print(f"width {width:<6} {' '.join(cells)}", flush=True)
 
 
-def _turn_about(
-    loops: dict[str, Callable[[nn.Module, list[Batch]], object]],
-    start: nn.Module,
-    drawn: list[Batch],
-    turns: int,
-) -> dict[str, list[float]]:
-    """Time every loop on copies of one model, in alternating order; the first turn warms up."""
-    took: dict[str, list[float]] = {name: [] for name in loops}
-    for turn in range(turns + 1):
-        for name in loops if turn % 2 else reversed(loops):
-            model = copy.deepcopy(start)
-            began = time.process_time()
-            loops[name](model, drawn)
-            took[name].append(time.process_time() - began)
-    return {name: times[1:] for name, times in took.items()}
+def _time_loop(
+    loop: Callable[[nn.Module, list[Batch]], object], start: nn.Module, drawn: list[Batch]
+) -> float:
+    """Train a copy of the model and return the processor's seconds."""
+    model = copy.deepcopy(start)
+    began = time.process_time()
+    loop(model, drawn)
+    return time.process_time() - began

@@ -6,7 +6,7 @@ bytes        what each norm reads and writes when nothing is fused: its input on
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,47 +92,43 @@ class Cost:
 def cost_of(model: nn.Module, tokens: Tensor, *more: Tensor, bytes_each: int = 2) -> Cost:
     """Run the model once and count; `bytes_each` is the size of one activation (bfloat16: 2)."""
     count = CountOperations()
-    moved, calls = [0], [0]
-    with torch.no_grad(), _around_norms(model, count, moved, calls):
+    with torch.no_grad(), _around_norms(model, count) as moved:
         model(tokens, *more)
     # Attention's fused operation for the CPU is not counted; its plain one is.
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as flops:
         model(tokens, *more)
     size = tokens.numel()
     return Cost(
-        calls[0],
+        len(moved),
         count.operations / size,
-        moved[0] * bytes_each / size,
+        sum(moved) * bytes_each / size,
         flops.get_total_flops() / size,
     )
 
 
 @contextmanager
-def _around_norms(
-    model: nn.Module, count: CountOperations, moved: list[int], calls: list[int]
-) -> Iterator[None]:
-    """Switch the counter on inside each norm, the outermost where norms are nested."""
+def _around_norms(model: nn.Module, count: CountOperations) -> Iterator[list[int]]:
+    """Switch the counter on inside each norm, the outermost where norms are nested.
+
+    Yields a list to which each call of a norm adds how many values it reads and writes, unfused.
+    """
     kinds = tuple({kind for kind in NORMS.values() if kind is not nn.Identity} | {OwnGains, Unit})
     norms = {m for m in model.modules() if isinstance(m, kinds)}
     inner = {part for m in norms for part in m.modules() if part is not m}
-    remove: list[Callable[[], None]] = []
+    moved: list[int] = []
 
     def start_counting(module: nn.Module, args: tuple) -> None:
         count.__enter__()
 
     def stop_counting(module: nn.Module, args: tuple, output: Tensor) -> None:
         count.__exit__(None, None, None)
-        moved[0] += args[0].numel() + output.numel()
-        calls[0] += 1
+        moved.append(args[0].numel() + output.numel())
 
-    for norm in norms - inner:
-        remove.append(norm.register_forward_pre_hook(start_counting).remove)
-        remove.append(norm.register_forward_hook(stop_counting).remove)
-    try:
-        yield
-    finally:
-        for undo in remove:
-            undo()
+    with ExitStack() as hooks:
+        for norm in norms - inner:
+            hooks.enter_context(norm.register_forward_pre_hook(start_counting))
+            hooks.enter_context(norm.register_forward_hook(stop_counting))
+        yield moved
 
 
 def kept_bytes(forward: Callable[[], object], parameters: Iterable[Tensor] = ()) -> int:

@@ -1,8 +1,15 @@
-"""Bytes as people write and say them: 700M, 1.5 GiB; units are powers of 1024."""
+"""Bytes and durations as people write them: 700M, 1.5 GiB (powers of 1024); 10m, 1h30m."""
 
 import re
+from datetime import timedelta
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_DURATION = re.compile(
+    r"\s*".join(
+        rf"(?:(?P<{name}>\d+(?:\.\d*)?|\.\d+)\s*{unit})?"
+        for name, unit in (("days", "d"), ("hours", "h"), ("minutes", "m"), ("seconds", "s?"))
+    )
+)
 
 
 def parse_bytes(text: str) -> int:
@@ -22,3 +29,15 @@ def in_words(count: float) -> str:
             return f"{count:.0f} {unit}"
         count /= 1024
     return f"{count:.1f} GiB"
+
+
+def parse_duration(text: str) -> float:
+    """Read a duration as seconds: "90", "10m", "1h30m", "2 d"."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    parts = {name: float(part) for name, part in found.groupdict().items() if part} if found else {}
+    if not parts:
+        raise ValueError(
+            "a duration is a number of seconds, or of d, h, m and s, such as 10m or 1h30m; "
+            f"got {text!r}"
+        )
+    return timedelta(**parts).total_seconds()

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from labkit.context import Context, apply_norm
 from labkit.init import initialize_model
 from labkit.model import ModelConfig
-from labkit.model.block import Block, norm_of
+from labkit.model.block import Block
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class ViT(nn.Module):
         self.embedding = nn.Linear(config.patch**2, config.dim)
         self.position = nn.Parameter(torch.randn(config.patches, config.dim) * 0.5)
         self.blocks = nn.ModuleList(Block(stack, i) for i in range(config.depth))
-        self.final_norm = norm_of(stack)
+        self.final_norm = stack.make_norm()
         self.output = nn.Linear(config.dim, config.classes)
         initialize_model(self, stack.init_name, dim=config.dim, decoder=0, encoder=config.depth)
 

@@ -224,6 +224,14 @@ CASES = {
     )
 }
 
+# The options of every norm that are numbers, with their defaults.
+NUMBERS = [
+    (norm, key, default)
+    for norm in NORMS
+    for key, default in facts(norm).options.items()
+    if isinstance(default, int | float) and not isinstance(default, bool)
+]
+
 
 def truth(case: Case, x: Tensor, p: P, eps: float, *, module: bool = False) -> Tensor:
     """Return the formula's result in float64; the module's, where that does more."""

@@ -78,6 +78,8 @@ def claim(identifier: str, chapter: str, verdict: str, values: list, **more) -> 
         "seeds": len(values),
         "chapter": chapter,
         "cell": "c3",
+        "sort": "law" if more.get("kind") == "exact" else "finding",
+        "primary": True,
     } | more
 
 

@@ -1,4 +1,8 @@
-"""A new norm is one file, one row with its import, one row of tests: done here in a copy."""
+"""A new norm is one file, one row with its import, one row of tests: done here in a copy.
+
+Nothing else is touched, and it is drawn, checked, converted, attended with and trained in
+replicates as any other: its class declares what they need to know (`labkit.norms.Facts`).
+"""
 
 import os
 import shutil
@@ -12,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 FILE = '''"""Mean absolute norm: divide each token by its mean absolute value.
 
-    y = weight · x / (mean(|x|) + eps)      mean over the last axis
+    y = weight · x / (mean(|x|) + eps)^gamma      mean over the last axis
 """
 
 import torch
@@ -21,30 +25,36 @@ from torch import Tensor, nn
 from labkit.norms._common import LastAxis, affine, at_least_float32, check_input, check_parameter
 
 
-def mean_abs_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
-    """Scale each vector on the last axis to mean absolute value 1 (up to eps)."""
+def mean_abs_norm(
+    x: Tensor, weight: Tensor | None = None, eps: float = 1e-6, gamma: float = 1.0
+) -> Tensor:
+    """Scale each vector on the last axis to mean absolute value 1 (up to eps, for gamma 1)."""
     check_input("mean_abs_norm", x, eps)
     check_parameter("mean_abs_norm", "weight", weight, x.shape[-1])
     wide = at_least_float32(x)
     size = wide.abs().mean(dim=-1, keepdim=True)
-    return affine(wide / (size + eps), weight, None).to(x.dtype)
+    return affine(wide / (size + eps) ** gamma, weight, None).to(x.dtype)
 
 
 class MeanAbsNorm(LastAxis):
     """Own the gain of `mean_abs_norm`."""
 
-    equation = "y = weight · x / (mean(|x|) + eps)"
+    equation = "y = weight · x / (mean(|x|) + eps)^gamma"
     source = "own: made up for a test"
     function = staticmethod(mean_abs_norm)
+    eps_place = "added to the mean"
 
-    def __init__(self, dim: int, eps: float = 1e-6, *, device=None, dtype=None):
+    def __init__(
+        self, dim: int, eps: float = 1e-6, gamma: float = 1.0, *, device=None, dtype=None
+    ):
         super().__init__(dim, eps)
+        self.gamma = gamma
         self.weight = nn.Parameter(torch.ones(dim, device=device, dtype=dtype))
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize each vector on the last axis."""
         self.check_width(x)
-        return mean_abs_norm(x, self.weight, self.eps)
+        return mean_abs_norm(x, self.weight, self.eps, self.gamma)
 '''
 IMPORT = "from labkit.norms.mean_abs_norm import MeanAbsNorm, mean_abs_norm\n"
 ROW = '    "mean-abs": MeanAbsNorm,\n'
@@ -55,6 +65,14 @@ CASE = """        Case(
             slope=lambda eps: 1 / eps,
         ),
 """
+
+
+# The tests with a case for each norm, and what they import.
+TESTS = (
+    "cases.py", "each.py", "norm_formulas.py", "conftest.py", "convert_models.py", "*peers*.py",
+    "test_norms*.py", "test_own_norm.py", "test_convert.py", "test_convert_contents.py",
+    "test_model.py",
+)  # fmt: skip
 
 
 def put_before(path: Path, anchor: str, text: str) -> None:
@@ -68,9 +86,7 @@ def copy(tmp_path):
     """A copy of the project with the file and the row of a new norm, but no row of tests."""
     shutil.copytree(ROOT / "labkit", tmp_path / "labkit", ignore=_caches)
     (tmp_path / "tests").mkdir()
-    for name in ("cases.py", "norm_formulas.py", "conftest.py"):
-        shutil.copy(ROOT / "tests" / name, tmp_path / "tests")
-    for pattern in ("test_norms*.py", "*peers*.py"):
+    for pattern in TESTS:
         for path in (ROOT / "tests").glob(pattern):
             shutil.copy(path, tmp_path / "tests")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
@@ -94,11 +110,28 @@ def run_tests(root: Path, only: str) -> tuple[int, str]:
 def test_a_new_norm_is_tested_by_its_row_alone(copy):
     anchor = '        Case(\n            "none",\n'
     put_before(copy / "tests" / "cases.py", anchor, CASE)
-    code, printed = run_tests(copy, "mean-abs or every_norm_has_a_case or two_peers")
+    # forward in four dtypes, eps, offsets, views, gradients, properties; make_norm, refusals
+    whole = "every_norm_has_a_case or two_peers or norms_make or norms_input"
+    code, printed = run_tests(copy, f"mean-abs or {whole}")
     assert code == 0, printed
-    # forward in four dtypes, eps, offsets, views, gradients, properties, make_norm, refusals
+    # forward in four dtypes, eps, offsets, views, gradients, properties, make_norm, refusals;
+    # what it declares, look, map, replicates, check.own, conversions, models
     passed = int(printed.rsplit(" passed", 1)[0].split()[-1])
     assert passed > 60, printed
+
+
+def test_a_new_norm_makes_no_record_stale(copy):
+    code = f"""
+from pathlib import Path
+from labkit.experiments import Run
+from labkit.experiments.records import Records
+from labkit.norms import NORMS
+rows = Records(Path({str(ROOT)!r})).load_rows("07")
+assert "mean-abs" in NORMS and len(rows) > 100
+assert all(Run.from_dict(row["run"]).key() == key for key, row in rows.items())
+"""
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    subprocess.run([sys.executable, "-c", code], cwd=copy, env=environment, check=True)
 
 
 @pytest.mark.slow
@@ -107,6 +140,17 @@ def test_a_new_norm_with_another_formula_than_its_row_is_red(copy):
     put_before(copy / "tests" / "cases.py", anchor, CASE.replace("+ eps", "- eps"))
     code, printed = run_tests(copy, "mean-abs and eps_stands")
     assert code == 1 and "eps_stands" in printed, printed
+
+
+@pytest.mark.slow
+def test_a_new_norm_that_declares_what_is_not_so_is_red(copy):
+    put_before(copy / "tests" / "cases.py", '        Case(\n            "none",\n', CASE)
+    false = 'scope = "batch"\n    first_values = ("gamma",)'
+    text = FILE.replace('eps_place = "added to the mean"', false)
+    (copy / "labkit" / "norms" / "mean_abs_norm.py").write_text(text)
+    code, printed = run_tests(copy, "mean-abs and (scope or first_values or eps_stands)")
+    for test in ("the_scope_is", "first_values_are", "an_eps_stands_where"):
+        assert code == 1 and f"FAILED tests/test_norms_declared.py::test_{test}" in printed, printed
 
 
 def test_a_new_norm_without_its_row_is_red(copy):

@@ -6,6 +6,7 @@ import attention_formula as formula
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from torch import nn
 
 from labkit.attention import Attention, rotary_angles, rotate
@@ -39,7 +40,10 @@ TEXTS = (
     "hybrid",
     "nanochat",
 )
-OPTIONS = ({}, {"softcap": 1.5}, {"head_gain": True}, {"chain": "self"})
+OPTIONS = {"softcap": 1.5, "head_gain": True, "chain": "self"}
+# Every text without options and with all of them; each option alone where few texts suffice.
+VARIANTS = [(text, options) for text in TEXTS for options in ({}, OPTIONS)]
+VARIANTS += [(t, {name: value}) for t in TEXTS[:3] for name, value in OPTIONS.items()]
 PADDING = torch.tensor([[True] * 5, [False, True, True, True, False]])
 
 
@@ -69,19 +73,21 @@ def assert_same_with_gradients(actual, expected, inputs):
         torch.testing.assert_close(mine, other, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("text", TEXTS)
-def test_attention_is_its_formula(text, options):
+@each(variant=VARIANTS)
+def test_attention_is_its_formula(variant):
+    text, options = variant
     layer, x = make(text, **options), tokens()
     actual = layer(x, Context(angles=rotary_angles(5, 4)))
     expected, _ = formula.attention(layer, x, rotated=True)
     assert_same_with_gradients(actual, expected, [x, *layer.parameters()])
 
 
-@pytest.mark.parametrize("options", [{}, {"softcap": 1.5, "chain": "self", "head_gain": True}])
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("kv_heads", [4, 2, 1])
-@pytest.mark.parametrize("text", [None, "qkvc rms own", "qkvc layer width"])
+@each(
+    options=[{}, {"softcap": 1.5, "chain": "self", "head_gain": True}],
+    causal=[True, False],
+    kv_heads=[4, 2, 1],
+    text=[None, "qkvc rms own", "qkvc layer width"],
+)
 def test_padded_attention_is_its_formula(text, kv_heads, causal, options):
     layer, x = make(text, kv_heads, causal=causal, **options), tokens()
     actual = layer(x, Context(padding=PADDING))
@@ -89,8 +95,10 @@ def test_padded_attention_is_its_formula(text, kv_heads, causal, options):
     assert_same_with_gradients(actual, expected, [x, *layer.parameters()])
 
 
-@pytest.mark.parametrize("options", [{}, {"softcap": 1.5, "chain": "cross"}])
-@pytest.mark.parametrize("text", [None, "qkvc rms", "qk rms width", "swin-v2"])
+@each(
+    options=[{}, {"softcap": 1.5, "chain": "cross"}],
+    text=[None, "qkvc rms", "qk rms width", "swin-v2"],
+)
 def test_cross_attention_reads_the_memory_and_knows_no_positions(text, options):
     layer, x, memory = make(text, cross=True, **options), tokens(), tokens(2, 3, 16)
     padding = torch.tensor([[True, True, False], [True, True, True]])
@@ -142,9 +150,9 @@ def test_extra_modules_follow_the_matrices_and_draw_nothing():
     assert all(torch.equal(extra.get_parameter(n), p) for n, p in plain.named_parameters())
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("text", TEXTS)
-def test_later_tokens_cannot_change_earlier_ones(text, options):
+@each(variant=VARIANTS)
+def test_later_tokens_cannot_change_earlier_ones(variant):
+    text, options = variant
     x = tokens()
     changed = x.detach().clone()
     changed[:, 3:] = torch.randn(2, 2, 16, dtype=torch.float64)
@@ -155,10 +163,9 @@ def test_later_tokens_cannot_change_earlier_ones(text, options):
         assert (moved[:3].max() < 1e-12) == causal and moved[3:].min() > 1e-3
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("text", TEXTS)
-def test_real_tokens_get_what_they_get_in_the_shorter_sequence(text, options, causal):
+@each(causal=[True, False], variant=VARIANTS)
+def test_real_tokens_get_what_they_get_in_the_shorter_sequence(variant, causal):
+    text, options = variant
     layer, x, angles = make(text, causal=causal, **options), tokens(1, 6, 16), rotary_angles(6, 4)
     for real in (slice(0, 4), slice(2, 6)):  # padded on the right, on the left
         padding = torch.zeros(1, 6, dtype=torch.bool)
@@ -168,7 +175,7 @@ def test_real_tokens_get_what_they_get_in_the_shorter_sequence(text, options, ca
         torch.testing.assert_close(padded, short, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@each(text=TEXTS)
 def test_only_a_gain_or_a_mean_after_the_rotation_sees_absolute_positions(text):
     layer, x, angles = make(text), tokens(), rotary_angles(25, 4)
     moved = (layer(x, Context(angles=angles[:5])) - layer(x, Context(angles=angles[20:]))).abs()
@@ -176,8 +183,10 @@ def test_only_a_gain_or_a_mean_after_the_rotation_sees_absolute_positions(text):
     assert moved.max() > 0.1 if absolute else moved.max() < 1e-11
 
 
-@pytest.mark.parametrize("text", ["qkvc rms", "qkvc layer own", "qk rms width", "swin-v2"])
-@pytest.mark.parametrize("options", [{}, {"softcap": 2.0, "head_gain": True}], ids=str)
+@each(
+    text=["qkvc rms", "qkvc layer own", "qk rms width", "swin-v2"],
+    options=[{}, {"softcap": 2.0, "head_gain": True}],
+)
 def test_bfloat16_comes_back_and_is_near_float64(text, options):
     layer, x = make(text, **options), tokens().detach()
     exact = layer(x)
@@ -242,10 +251,12 @@ def largest(layer, x, padding=None) -> torch.Tensor:
     return best
 
 
-@pytest.mark.parametrize("options", [{}, {"softcap": 1.0, "chain": "self"}], ids=str)
-@pytest.mark.parametrize("padding", [None, PADDING])
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("kv_heads", [4, 2, 1])
+@each(
+    options=[{}, {"softcap": 1.0, "chain": "self"}],
+    padding=[None, PADDING],
+    causal=[True, False],
+    kv_heads=[4, 2, 1],
+)
 def test_after_a_clip_no_logit_exceeds_the_threshold(kv_heads, causal, padding, options):
     layer, x = make("v rms", kv_heads, causal=causal, clip=True, **options), tokens()
     context = Context(angles=rotary_angles(5, 4), padding=padding)
@@ -311,9 +322,8 @@ def test_rotary_false_reads_no_angles():
     assert torch.equal(layer(x, Context(angles=rotary_angles(5, 4))), layer(x))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+@each(
+    refusal=[
         ({"dim": 18}, r"dim \(18\) to be a multiple of heads \(4\)"),
         ({"kv_heads": 3}, r"heads a multiple of kv_heads \(3\)"),
         ({"heads": 0}, r"multiple of heads \(0\)"),
@@ -322,23 +332,24 @@ def test_rotary_false_reads_no_angles():
         ({"norms": attention_norms("qk rms"), "clip": True}, "a norm of q or k undoes"),
         ({"norms": attention_norms("kv rms"), "clip": True}, "a norm of q or k undoes"),
         ({"norms": attention_norms("henry")}, "say the length L"),
-    ],
+    ]
 )
-def test_attention_refuses_nonsense(change, message):
+def test_attention_refuses_nonsense(refusal):
+    change, message = refusal
     with pytest.raises(ValueError, match=message):
         Attention(**{"dim": 16, "heads": 4, "kv_heads": 4, **change})
 
 
-@pytest.mark.parametrize(
-    ("context", "options", "message"),
-    [
+@each(
+    refusal=[
         (Context(), {"cross": True}, "cross-attention needs context.memory"),
         (Context(padding=PADDING[:, :4]), {}, r"bool of shape \(2, 5\).*got torch.bool of shape"),
         (Context(padding=PADDING.double()), {}, "padding must be bool"),
         (Context(scores={"a": torch.zeros(2, 4, 3, 3)}), {"chain": "a"}, "give other shapes"),
-    ],
+    ]
 )
-def test_a_forward_pass_refuses_nonsense(context, options, message):
+def test_a_forward_pass_refuses_nonsense(refusal):
+    context, options, message = refusal
     with pytest.raises(ValueError, match=message):
         make(**options)(tokens(), context)
 

@@ -8,18 +8,15 @@ from dataclasses import replace
 import attention_formula as formula
 import pytest
 import torch
+from each import each
 from torch import nn
 
 from labkit.attention import Attention, rotary_angles
 from labkit.attention.norms import QK_NORMS, AttentionNorms, attention_norms
 from labkit.context import Context
-from labkit.norms import NORMS
+from labkit.norms import NORMS, facts
 
-PER_TOKEN = [
-    name
-    for name in NORMS
-    if name not in ("batch", "instance") and not getattr(NORMS[name], "takes_mask", False)
-]
+PER_TOKEN = [name for name in NORMS if facts(name).scope == "token"]
 
 MEANINGS = {
     "rms": AttentionNorms("qk", "rms", "head"),
@@ -53,7 +50,7 @@ def test_every_published_choice_has_a_meaning_an_equation_and_a_source():
         assert row.equation and row.source
 
 
-@pytest.mark.parametrize("text", MEANINGS)
+@each(text=MEANINGS)
 def test_a_text_means_its_norms(text):
     assert attention_norms(text, length=512) == MEANINGS[text]
 
@@ -62,9 +59,8 @@ def test_no_text_means_no_norms():
     assert attention_norms(None) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+@each(
+    refusal=[
         ("", "an empty text names no norms"),
         ("  ", "an empty text names no norms"),
         ("qkx rms", "'qkx' means nothing.*name one of henry"),
@@ -88,30 +84,30 @@ def test_no_text_means_no_norms():
         ("henry length=1", "length must be at least 2"),
         ("henry length=1.5", "'length=1.5' needs a number"),
         ("qk l2 temperature=warm", "unknown temperature 'warm'; choose one of module, head"),
-    ],
+    ]
 )
-def test_a_text_that_means_nothing_is_refused(text, message):
+def test_a_text_that_means_nothing_is_refused(refusal):
+    text, message = refusal
     with pytest.raises(ValueError, match=message):
         attention_norms(text)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+@each(
+    refusal=[
         ({"tensors": ""}, "some of q, k, v, c in this order, got ''"),
         ({"tensors": "kq"}, "in this order, got 'kq'"),
         ({"share": "group"}, "unknown share 'group'; choose one of head, own, width"),
         ({"norm": "rsm"}, "one of layer"),
-    ],
+    ]
 )
-def test_norms_refuse_what_no_text_can_say(change, message):
+def test_norms_refuse_what_no_text_can_say(refusal):
+    change, message = refusal
     with pytest.raises(ValueError, match=message):
         AttentionNorms(**change)
 
 
-@pytest.mark.parametrize("tensors", ["qkv", "c"])
-@pytest.mark.parametrize("share", ["head", "own", "width"])
 @pytest.mark.parametrize("norm", PER_TOKEN)
+@each(tensors=["qkv", "c"], share=["head", "own", "width"])
 def test_every_norm_of_one_vector_works_in_attention(norm, share, tensors):
     x = torch.randn(2, 5, 64)
     layer = Attention(64, 4, 2, norms=AttentionNorms(tensors, norm, share))
@@ -152,9 +148,8 @@ def logits(layer, x, angles=None) -> torch.Tensor:
     return scale * q @ k.repeat_interleave(layer.heads // layer.kv_heads, dim=1).mT
 
 
-@pytest.mark.parametrize(
-    ("text", "bound"),
-    [
+@each(
+    bounded=[
         ("qk rms no-gain", math.sqrt(8)),
         ("qk layer no-gain", math.sqrt(8)),
         ("qk rms no-gain after-rope", math.sqrt(8)),
@@ -162,9 +157,10 @@ def logits(layer, x, angles=None) -> torch.Tensor:
         ("qk l2 no-gain", 1 / math.sqrt(8)),
         ("henry length=9", math.log2(72)),
         ("swin-v2", 10.0),
-    ],
+    ]
 )
-def test_a_norm_of_queries_and_keys_bounds_the_logits_whatever_the_weights(text, bound):
+def test_a_norm_of_queries_and_keys_bounds_the_logits_whatever_the_weights(bounded):
+    text, bound = bounded
     layer = Attention(32, 4, 4, norms=attention_norms(text)).double()
     x = torch.randn(2, 9, 32, dtype=torch.float64)
     for scale in (1.0, 1e3):
@@ -201,10 +197,10 @@ def test_henry_s_temperature_starts_at_the_logarithm_of_the_pairs():
     assert layer.temperature.tolist() == pytest.approx([math.log2(2048 * 2047)])
 
 
-@pytest.mark.parametrize(
-    "text", ["qkv rms", "qkv layer own", "qkv rms width", "swin-v2", "nanochat"]
+@each(
+    text=["qkv rms", "qkv layer own", "qkv rms width", "swin-v2", "nanochat"],
+    options=[{}, {"softcap": 2.0}],
 )
-@pytest.mark.parametrize("options", [{}, {"softcap": 2.0}], ids=str)
 def test_the_scale_of_a_normalized_projection_means_nothing(text, options):
     norms = attention_norms(text)
     layer = Attention(16, 4, 2, norms=norms, eps=0.0, **options).double()

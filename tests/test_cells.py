@@ -9,11 +9,10 @@ from press.book.cells import (
     book_chapter,
     claim_cells,
     code_cells,
-    exercise_numbers,
-    find_exercises,
     run_chapter,
 )
 from press.book.percent import cells_of
+from tests.exercises.places import find_exercises
 from tests.toy_book import REPOSITORY, make_book
 
 HEAD = """# %% tags=["parameters"]
@@ -114,20 +113,9 @@ unrelated = 1
 '''
 
 
-PAPER = '''
-# %% [markdown]
-r"""
-## Elsewhere
-
-**4.** A numbered paragraph is no exercise.
-"""
-'''
-
-
 def test_exercises_have_their_number_check_and_solution(tmp_path):
     found = find_exercises(chapter(tmp_path, EXERCISES))
     assert list(found) == ["1", "2", "3"]
-    assert exercise_numbers(chapter(tmp_path / "b", EXERCISES + PAPER)) == ["1", "2", "3"]
     assert found["1"].check and "check.answer" in found["1"].check.source
     assert found["1"].solution is None and found["3"].check is None
     assert found["2"].solution and "assert" in found["2"].solution.source

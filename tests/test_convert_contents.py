@@ -11,7 +11,7 @@ from torch import nn
 from labkit.convert import convert
 from labkit.convert.fill import ChannelsFirst
 from labkit.convert.read import read_norm
-from labkit.norms import NORMS, make_norm
+from labkit.norms import NORMS, facts, make_norm
 from labkit.norms.layer_norm import LayerNorm
 from labkit.norms.rms_norm import RMSNorm
 
@@ -282,11 +282,13 @@ def test_running_statistics_are_copies():
     assert model[0].running_mean.abs().min() > 0 and (norm.running_mean == 0).all()
 
 
-def test_an_eps_from_another_place_of_the_formula_is_not_carried_over():
-    for key, own in (("rms-outside", 1e-8), ("annotated-layer", 1e-6), ("l2", 1e-12)):
-        model = nn.Sequential(nn.LayerNorm(4, eps=1e-3))
-        row = convert(model, {"LayerNorm": key}).swapped[0]
-        assert model[0].eps == own and "eps" not in row.kept
+@pytest.mark.parametrize(
+    "key", [key for key in NORMS if facts(key).eps_place != facts("layer").eps_place]
+)
+def test_an_eps_from_another_place_of_the_formula_is_not_carried_over(key):
+    model = nn.Sequential(nn.LayerNorm(4, eps=1e-3))
+    row = convert(model, {"LayerNorm": key}).swapped[0]
+    assert model[0].eps == facts(key).options["eps"] and "eps" not in row.kept
 
 
 class HiddenEps(nn.Module):

@@ -17,7 +17,7 @@ from stored_runs import TINY, record
 from toy_book import REPOSITORY, chapter_text, make_book
 
 from labkit import share
-from labkit.experiments import Lab, courtesy
+from labkit.experiments import Lab, memory
 from labkit.experiments.engines import make_engine, on_ray, processes, serial, task
 from labkit.experiments.replicates import Need, groups
 from labkit.experiments.store import Store
@@ -280,7 +280,9 @@ def test_workers_without_work_end_and_work_starts_new_ones(monkeypatch, tmp_path
     engine.close()
 
 
-def test_closing_a_lab_frees_and_says_what_is_left(device, monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize("cuda", [None, "13.0"])
+def test_closing_a_lab_frees_and_says_what_is_left(device, monkeypatch, tmp_path, capsys, cuda):
+    monkeypatch.setattr(torch.version, "cuda", cuda)
     facts = {}
 
     def publish(bundle, kind, **more):
@@ -299,21 +301,21 @@ def test_closing_a_lab_frees_and_says_what_is_left(device, monkeypatch, tmp_path
     assert "3.0 GiB of the GPU" in words and device.emptied == 1
     assert facts["run_bytes"] == 200 * 2**20 and facts["gpu_bytes"] == 0
     assert 50 * 2**20 < facts["kernel_bytes"] < 100 * GIB
-    fair = torch.version.cuda is None
-    assert facts["memory"] == ({"kernel": GIB, "run": 300 * 2**20} if fair else {})
+    declared = {} if cuda else {"kernel": GIB, "run": 300 * 2**20}
+    assert facts["memory"] == declared, "a torch with CUDA's libraries holds more"
 
 
 # -- declaring ----------------------------------------------------------------------------------
-@pytest.mark.parametrize("memory", [{"kernel": "1G"}, {}, {"kernel": "1G", "run": "1G", "all": 1}])
-def test_a_chapter_declares_both_parts_or_none(memory):
-    assert courtesy.read_declared_memory(None) == {}
+@pytest.mark.parametrize("given", [{"kernel": "1G"}, {}, {"kernel": "1G", "run": "1G", "all": 1}])
+def test_a_chapter_declares_both_parts_or_none(given):
+    assert memory.read_declared_memory(None) == {}
     with pytest.raises(ValueError, match="memory must name kernel and run, as in"):
-        Lab("x", size="book", seed=0, memory=memory)
+        Lab("x", size="book", seed=0, memory=given)
 
 
 def test_a_chapter_declares_bytes_above_0():
     with pytest.raises(ValueError, match="memory must be a number of bytes above 0"):
-        courtesy.read_declared_memory({"kernel": "much", "run": "1G"})
+        memory.read_declared_memory({"kernel": "much", "run": "1G"})
 
 
 def test_the_largest_run_counts_by_device(tmp_path):
@@ -324,19 +326,9 @@ def test_the_largest_run_counts_by_device(tmp_path):
     far.write_record(runs[0], record(), peak_bytes=9)
     far.write_record(runs[1], record(), peak_bytes=41, together=4)
     keys = {run.key() for run in runs} | {"gone"}
-    assert courtesy.find_peak_memory(near.folder, keys) == {"run_bytes": 7, "gpu_bytes": 0}
-    assert courtesy.find_peak_memory(far.folder, keys) == {"run_bytes": 0, "gpu_bytes": 11}
-    assert courtesy.find_peak_memory(near.folder, []) == {"run_bytes": 0, "gpu_bytes": 0}
-
-
-def test_only_what_was_declared_for_is_compared(monkeypatch):
-    monkeypatch.setattr(torch.version, "cuda", None)
-    assert courtesy.is_comparable("book", "processes")
-    assert not any(
-        courtesy.is_comparable(*one) for one in [("gpu", "processes"), ("book", "serial")]
-    )
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    assert not courtesy.is_comparable("book", "processes")
+    assert memory.find_peak_memory(near.folder, keys) == {"run_bytes": 7, "gpu_bytes": 0}
+    assert memory.find_peak_memory(far.folder, keys) == {"run_bytes": 0, "gpu_bytes": 11}
+    assert memory.find_peak_memory(near.folder, []) == {"run_bytes": 0, "gpu_bytes": 0}
 
 
 COST = {"cpu_seconds": 9.0, "memory": {"kernel": 100 * 2**20, "run": 8 * 2**20}}
@@ -397,6 +389,6 @@ def test_the_build_reads_the_summary_and_goes_red(tmp_path, capsys):
 def test_every_chapter_declares_its_memory_and_gives_it_back(chapter):
     cells = cells_of(chapter.source.read_text(encoding="utf-8"))
     code = [cell.source for cell in cells if cell.kind == "code"]
-    found = courtesy.read_declared_memory(read_declared(code, "memory"))
+    found = memory.read_declared_memory(read_declared(code, "memory"))
     assert 2**28 < found["kernel"] < 4 * GIB and 2**28 < found["run"] < 4 * GIB
     assert cells[-1].kind == "code" and cells[-1].source.startswith("lab.close()")

@@ -21,7 +21,6 @@ from labkit.experiments.engines.locks import lock_runs
 from labkit.experiments.engines.processes import Processes
 from labkit.experiments.engines.serial import Serial
 from labkit.experiments.engines.task import complete_task
-from labkit.experiments.engines.waiting import Waiting
 from labkit.experiments.replay import replay_run
 from labkit.experiments.store import CODE, Store, read_entry
 from press import cli
@@ -269,36 +268,42 @@ def test_a_task_is_completed_once_and_says_how(root):
     assert [(m["engine"], m["together"]) for m in made] == [("toy", 2), ("toy", 2), ("toy", 1)]
 
 
-def test_tasks_wait_for_their_turn_and_failures_for_the_end():
-    waiting = Waiting(TASKS[:4])
+class Toy(Serial):
+    """An engine that does what a test says in place of training."""
 
-    def fail(why: str) -> None:
-        raise base.Lost(why)
+    def __init__(self, root, *acts):
+        super().__init__(root)
+        self.acts = list(acts)
 
-    tasks = iter(waiting)
-    for why in ("because", "what\nit said last"):
-        waiting.attempt_task(next(tasks), partial(fail, why))
-    waiting.cancel_remaining("full")
-    waiting.cancel_remaining("and more")
-    assert list(tasks) == []
-    with pytest.raises(RuntimeError) as caught:
-        waiting.raise_first_failure()
-    assert str(caught.value).splitlines() == [
-        "2 of 4 tasks failed; the first:",
+    def train_at(self, place, task):
+        self.acts.pop(0)()
+        return worker_tasks.answer(task)
+
+
+def lose(why: str, hopeless: str = "") -> None:
+    raise base.Lost(why, hopeless)
+
+
+def test_failures_are_kept_to_the_end_and_a_hopeless_one_stops_the_rest(root):
+    engine = Toy(
+        root, partial(lose, "because"), time.monotonic, partial(lose, "what\nit said last", "full")
+    )
+    done = []
+    assert failure(engine, TASKS[:5], done=done.append).splitlines() == [
+        "2 of 5 tasks failed; the first:",
         str(RUNS[0]),
         "because",
-        f"also {RUNS[1]}: it said last",
+        f"also {RUNS[2]}: it said last",
         "2 more were not begun: full",
     ]
+    assert done == [1] * 3 and engine.store.read_record(RUNS[1]) is not None
 
 
-def test_no_task_is_begun_that_would_end_too_late():
-    waiting = Waiting(TASKS, until=time.monotonic() + 1)
-    tasks = iter(waiting)
-    waiting.attempt_task(next(tasks), lambda: time.sleep(0.4))
-    waiting.attempt_task(next(tasks), lambda: time.sleep(0.4))
-    assert list(tasks) == []
-    waiting.raise_first_failure()
+def test_no_task_is_begun_that_would_end_too_late(root):
+    engine = Toy(root, *[partial(time.sleep, 0.4)] * 2)
+    done = []
+    engine.train_tasks(TASKS, done=done.append, until=time.monotonic() + 1)
+    assert done == [1] * 2 and engine.acts == []
 
 
 # -- from runs to records -----------------------------------------------------------------------
@@ -419,12 +424,11 @@ def test_the_engine_of_a_build_is_told_to_its_chapters_and_changes_none(root, mo
 def test_the_bench_of_engines_prints_its_tables(root, monkeypatch, capsys):
     monkeypatch.setenv("LABKIT_ROOT", str(root))
     monkeypatch.setattr(engines_bench, "BASE", RUNS[0])
-    monkeypatch.setattr(engines_bench, "TINY", RUNS[0])
     seconds = {"serial": 6.0, "processes": 4.0}
     monkeypatch.setattr(engines_bench, "seconds_of", lambda name, *words: seconds[name])
     assert cli.main(["bench", "engines", "processes", "--turns", "2", "--runs", "4"]) == 0
     said = capsys.readouterr().out
-    assert "sweep of 4 runs" in said and "store: " in said and "start of a worker: " in said
+    assert "sweep of 4 runs" in said
     rows = [line.split() for line in said.splitlines()]
     assert [row[-2] for row in rows if row[0] in ("serial", "processes")] == ["1.00", "1.50"]
     assert list((root / ".labkit").iterdir()) == [], "what it stored is gone"

@@ -94,12 +94,10 @@ def test_a_chapter_that_shows_verdicts_runs_again_when_another_chapters_changes(
     assert other[0] != first[0] and other[1] == first[1]
 
 
-def test_the_page_of_standings_has_what_chapters_ranked(tmp_path):
+def test_the_page_of_standings_has_what_chapters_ranked():
     output = {"output_type": "display_data", "data": {"text/html": "<table>ranks</table>"},
               "metadata": {"labkit": {"kind": "standings"}}}  # fmt: skip
-    path = tmp_path / "01_toy.ipynb"
-    path.write_text(json.dumps({"cells": [{"cell_type": "code", "outputs": [output]}]}))
-    page = standings_page({"01_toy": path}, {"01_toy": "Toy"})
+    cell = {"cell_type": "code", "outputs": [output]}
+    page = standings_page({"01_toy": {"cells": [cell]}}, {"01_toy": "Toy"})
     assert "<table>ranks</table>" in page and "## From [Toy](01_toy.ipynb)" in page
-    path.write_text(json.dumps({"cells": []}))
-    assert "No chapter has ranked recipes yet" in standings_page({"01_toy": path}, {})
+    assert "No chapter has ranked recipes yet" in standings_page({"01_toy": {"cells": []}}, {})

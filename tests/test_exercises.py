@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from press.book import chapters
-from press.book.cells import Exercise as Place
-from press.book.cells import Outcome, Trial, book_chapter, claim_cells, find_exercises, run_chapter
+from press.book.cells import Outcome, Trial, book_chapter, claim_cells, run_chapter
 from press.book.chapters import Chapter
 from press.book.ledger import load_recorded
 from tests import exercises as answers
 from tests.exercises import Exercise
+from tests.exercises.places import Place, find_exercises
 from tests.toy_book import HEADER, make_book
 
 ROOT = Path(__file__).resolve().parents[1]

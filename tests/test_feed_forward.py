@@ -8,6 +8,7 @@ import warnings
 
 import pytest
 import torch
+from each import each
 from torch import nn
 
 from labkit.context import Context
@@ -55,8 +56,7 @@ def assert_same_with_gradients(actual, expected, inputs):
         torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("inner_norm", [None, rms])
-@pytest.mark.parametrize("activation", ["swiglu", *ACTIVATIONS])
+@each(inner_norm=[None, rms], activation=["swiglu", *ACTIVATIONS])
 def test_feed_forward_is_its_formula(activation, inner_norm):
     layer, x = FeedForward(8, 12, activation, inner_norm).double(), tokens()
     if inner_norm is not None:
@@ -64,7 +64,7 @@ def test_feed_forward_is_its_formula(activation, inner_norm):
     assert_same_with_gradients(layer(x), by_hand(layer, x), [x, *layer.parameters()])
 
 
-@pytest.mark.parametrize("activation", ["swiglu", *ACTIVATIONS])
+@each(activation=["swiglu", *ACTIVATIONS])
 def test_names_and_draws_are_those_that_recorded_runs_used(activation):
     torch.manual_seed(3)
     layer = FeedForward(8, 12, activation, rms)
@@ -112,11 +112,14 @@ def mixture_by_hand(layer: MixtureOfExperts, x, padding=None):
     return torch.stack(outputs).view(x.shape), balance, z / seen
 
 
-@pytest.mark.parametrize("padding", [None, PADDING])
-@pytest.mark.parametrize("inner_norm", [None, rms])
-@pytest.mark.parametrize("activation", ["swiglu", "relu"])
-@pytest.mark.parametrize(("experts", "chosen"), [(4, 2), (5, 1), (3, 3), (12, 2), (1, 1)])
-def test_a_mixture_is_its_formula(experts, chosen, activation, inner_norm, padding):
+@each(
+    padding=[None, PADDING],
+    inner_norm=[None, rms],
+    activation=["swiglu", "relu"],
+    routing=[(4, 2), (5, 1), (3, 3), (12, 2), (1, 1)],
+)
+def test_a_mixture_is_its_formula(routing, activation, inner_norm, padding):
+    experts, chosen = routing
     layer = MixtureOfExperts(8, 12, activation, experts, chosen, inner_norm).double()
     nn.init.normal_(layer.router.weight)
     x = tokens()

@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 import torch
+from each import each
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -65,14 +66,8 @@ def calls(monkeypatch, *names: str) -> list[str]:
     return seen
 
 
-@pytest.mark.parametrize(
-    ("name", "norm"),
-    [
-        (name, norm)
-        for name in sorted(RECIPES)
-        for norm in (recipe(name).norm or "rms layer").split()
-    ],
-)
+@pytest.mark.parametrize("name", RECIPES)
+@each(norm=lambda name: (recipe(name).norm or "rms layer").split())
 def test_every_recipe_computes_the_same_fused(name, norm):
     model = small(name, norm)
     model.train()

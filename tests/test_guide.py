@@ -10,7 +10,7 @@ import pytest
 from press.book import chapters, citations
 from press.site import errata, guide, links
 from press.site.anchors import Place, describe_missing, link_place, place_of
-from press.site.outline import Book, Outline, find_questions, read_outlines
+from press.site.outline import Book, Outline, find_questions, list_exercises, read_outlines
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -34,12 +34,17 @@ def test_the_preface_asks_what_the_chapters_ask():
 
 def test_a_lesson_names_all_exercises_and_what_did_not_hold():
     one = book()["01"]
-    shown = guide.format_lesson([one], book(), ["01"])
+    shown = guide.format_lesson(["01"], book())
     cells = " ".join(re.findall(r"\| (?:exercises in class|at home) \| (.*) \|", shown))
     numbers = re.findall(r"\b\d+[a-z]?\b", re.sub(r"\]\([^)]*\)", "", cells))
     assert sorted(numbers) == sorted(number for number, _ in one.exercises)
     for name, claim in one.claims.items():
         assert (name in shown) == (claim["verdict"] != "holds")
+
+
+def test_exercises_stand_in_the_section_of_that_name():
+    texts = ["**1 (proof).** Before.\n## Exercises", "**2 (code).**", "## After\n**3 (code).**"]
+    assert list(list_exercises(texts)) == [("2", "code")]
 
 
 # -- errata -----------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from press.lint import chapter, ledger, pages
 from press.lint.chapter import Text
 from press.lint.numbers import repeated_values, typed_numbers
 from press.lint.said import misstatements
-from press.site.holm import classify_claim
 from press.site.outline import Book, count_prose_words, read_outlines
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -105,6 +104,8 @@ def test_a_figure_without_words_and_a_wrong_verdict_are_found(tmp_path):
     [
         (ledger.judge_again, {"verdict": "contradicted"}, "as contradicted; its values"),
         (ledger.judge_again, {"interval": [-9.0, 9.0]}, "its values make it"),
+        (ledger.judge_again, {"values": [-2.0, -1.0, 0.0, 1.0, 2.0], "interval": [-1.983, 1.963]},
+         "its values make [-1.96"),
         (ledger.judge_again, {"seeds": 77}, "says 77 seeds; it has"),
         (ledger.judge_again, {"weak": None}, "weak; it is otherwise"),
         (ledger.refuse_width_zero, {"interval": [0.1, 0.1]}, "whose interval has no width"),
@@ -117,9 +118,7 @@ def test_a_fault_of_the_ledger_is_found(rule, change, said):
     name = next(
         name
         for name, claim in recorded.items()
-        if classify_claim(claim) == "finding"
-        and claim["verdict"] == "holds"
-        and len(claim["values"]) == 5
+        if claim["sort"] == "finding" and claim["verdict"] == "holds" and len(claim["values"]) == 5
     )
     weak = {"weak": not recorded[name]["weak"]} if "weak" in change else {}
     (fault,) = [

@@ -3,20 +3,22 @@
 import pytest
 import torch
 from cases import CASES, DIM, close, truth, with_parameters
+from each import each
 
 from labkit.norms import NORMS
 
-SHAPED = [(case, shape) for case in CASES.values() for shape in case.shapes]
 OWN = [case for case in CASES.values() if case.norm != "none"]
 WITH_EPS = [case for case in OWN if case.has_eps]
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+THROUGH = ("function", "module")
 
-over_shapes = pytest.mark.parametrize(
-    ("case", "shape"), SHAPED, ids=[f"{case.norm}-{len(shape)}d" for case, shape in SHAPED]
-)
+over_all = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 over_norms = pytest.mark.parametrize("case", OWN, ids=[case.norm for case in OWN])
 over_eps = pytest.mark.parametrize("case", WITH_EPS, ids=[case.norm for case in WITH_EPS])
-through = pytest.mark.parametrize("through", ["function", "module"])
+
+
+def shapes(case):
+    return case.shapes
 
 
 def test_every_norm_has_a_case():
@@ -28,9 +30,8 @@ def test_a_module_has_the_parameters_of_its_case(case):
     assert tuple(name for name, _ in case.module(1e-5).named_parameters()) == case.parameters
 
 
-@over_shapes
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@through
+@over_all
+@each(shape=shapes, dtype=DTYPES, through=THROUGH)
 def test_function_and_module_are_the_formula(case, shape, dtype, through):
     x = (1.5 * torch.randn(shape) + 0.5).to(dtype)
     p = case.draw(dtype)
@@ -45,45 +46,41 @@ def test_function_and_module_are_the_formula(case, shape, dtype, through):
 
 
 @over_eps
-@pytest.mark.parametrize("eps", [1e-12, 1e-8, 1e-6, 1e-5, 1e-3, 1.0])
-@through
-def test_eps_stands_where_the_formula_has_it(case, eps, through):
-    for shape in case.shapes:
-        x = torch.randn(shape) / case.slope(eps)  # so that eps and the statistic are alike
-        p = case.draw(torch.float32)
-        module = with_parameters(case.module(eps), p)
-        y = module(x) if through == "module" else case.call(x, p, eps)
-        # The mean of a few numbers about 0 is as small as they are: nothing is magnified.
-        expected = truth(case, x, p, eps, module=through == "module")
-        close(y, expected, torch.float32)
+@each(shape=shapes, eps=[1e-12, 1e-8, 1e-6, 1e-5, 1e-3, 1.0], through=THROUGH)
+def test_eps_stands_where_the_formula_has_it(case, shape, eps, through):
+    x = torch.randn(shape) / case.slope(eps)  # so that eps and the statistic are alike
+    p = case.draw(torch.float32)
+    module = with_parameters(case.module(eps), p)
+    y = module(x) if through == "module" else case.call(x, p, eps)
+    # The mean of a few numbers about 0 is as small as they are: nothing is magnified.
+    expected = truth(case, x, p, eps, module=through == "module")
+    close(y, expected, torch.float32)
 
 
 @over_norms
-@pytest.mark.parametrize("offset", [0.0, 10.0, 1e2, 1e3, 1e4])
-def test_the_function_keeps_its_digits_at_any_offset(case, offset):
-    for shape in case.shapes:
-        x = torch.randn(shape) + offset
-        p = case.draw(torch.float32)
-        # x − mean is exact where x is near its mean, and a second pass takes off what the first
-        # mean missed: nothing is magnified. (A change of sign in the first pass loses a digit.)
-        close(case.call(x, p, 1e-5), truth(case, x, p, 1e-5), torch.float32)
+@each(shape=shapes, offset=[0.0, 10.0, 1e2, 1e3, 1e4])
+def test_the_function_keeps_its_digits_at_any_offset(case, shape, offset):
+    x = torch.randn(shape) + offset
+    p = case.draw(torch.float32)
+    # x − mean is exact where x is near its mean, and a second pass takes off what the first
+    # mean missed: nothing is magnified. (A change of sign in the first pass loses a digit.)
+    close(case.call(x, p, 1e-5), truth(case, x, p, 1e-5), torch.float32)
 
 
 @over_norms
-@pytest.mark.parametrize("offset", [10.0, 1e2, 1e3, 1e4])
-def test_the_module_loses_no_more_than_one_rounding_of_x(case, offset):
-    for shape in case.shapes:
-        x = torch.randn(shape) + offset
-        p = case.draw(torch.float32)
-        y = with_parameters(case.module(1e-5), p)(x)
-        # The native kernels subtract the mean as float32 holds it. A group of four values may
-        # have a spread of a tenth only.
-        magnified = 1 + offset if case.centred else 1.0
-        close(y, truth(case, x, p, 1e-5, module=True), torch.float32, magnified)
+@each(shape=shapes, offset=[10.0, 1e2, 1e3, 1e4])
+def test_the_module_loses_no_more_than_one_rounding_of_x(case, shape, offset):
+    x = torch.randn(shape) + offset
+    p = case.draw(torch.float32)
+    y = with_parameters(case.module(1e-5), p)(x)
+    # The native kernels subtract the mean as float32 holds it. A group of four values may
+    # have a spread of a tenth only.
+    magnified = 1 + offset if case.centred else 1.0
+    close(y, truth(case, x, p, 1e-5, module=True), torch.float32, magnified)
 
 
 @pytest.mark.parametrize("norm", ["batch", "group", "instance", "rep-batch", "prep-batch"])
-@pytest.mark.parametrize("offset", [0.0, 1e2, 1e4])
+@each(offset=[0.0, 1e2, 1e4])
 def test_channels_last_memory_is_as_good_as_any(norm, offset):
     case = CASES[norm]
     x = torch.randn(3, DIM, 4, 4) + offset
@@ -92,8 +89,7 @@ def test_channels_last_memory_is_as_good_as_any(norm, offset):
 
 
 @over_norms
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@through
+@each(dtype=[torch.bfloat16, torch.float16], through=THROUGH)
 def test_half_precision_inputs_get_float32_statistics(case, dtype, through):
     offset, scale = (20.0, 1.0) if dtype == torch.bfloat16 else (0.0, 600.0)
     x = (torch.randn(case.shapes[0]) * scale + offset).to(dtype)
@@ -106,8 +102,7 @@ def test_half_precision_inputs_get_float32_statistics(case, dtype, through):
 
 
 @over_norms
-@through
-@pytest.mark.parametrize("level", [0.0, 2.5, -1e4])
+@each(level=[0.0, 2.5, -1e4], through=THROUGH)
 def test_constant_values_are_harmless(case, level, through):
     x = torch.full(case.shapes[0], level, requires_grad=True)
     p = case.draw(torch.float32)
@@ -121,7 +116,8 @@ def test_constant_values_are_harmless(case, level, through):
     assert grad.isfinite().all()
 
 
-@over_shapes
+@over_all
+@each(shape=shapes)
 def test_views_are_taken_and_no_input_is_modified(case, shape):
     views = [torch.randn(shape[::-1]).permute(*range(len(shape) - 1, -1, -1))]
     views.append(torch.randn(*shape[:-1], 2 * shape[-1])[..., ::2])
@@ -143,7 +139,7 @@ ALONE = [case for case in OWN if not case.pools_batch]
 
 
 @pytest.mark.parametrize("case", ALONE, ids=[case.norm for case in ALONE])
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@each(bad=[float("nan"), float("inf")])
 def test_a_bad_number_stays_in_its_row(case, bad):
     x = torch.randn(case.shapes[0])
     clean = case.call(x, {}, 1e-5)

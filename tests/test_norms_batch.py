@@ -1,7 +1,7 @@
 """BatchNorm's statistics as torch's, over steps, modes and options."""
 
-import pytest
 import torch
+from each import each
 from torch import nn
 
 from labkit import norms
@@ -18,9 +18,7 @@ OPTIONS = (
 )
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@each(shape=SHAPES, options=OPTIONS, dtype=[torch.float32, torch.float64])
 def test_running_statistics_are_torchs_over_several_steps(shape, options, dtype):
     ours = norms.BatchNorm(6, **options, dtype=dtype)
     theirs = TORCH[len(shape)](6, **options, dtype=dtype)
@@ -38,7 +36,7 @@ def test_running_statistics_are_torchs_over_several_steps(shape, options, dtype)
         assert torch.equal(value, before[name])
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@each(shape=SHAPES)
 def test_the_function_updates_as_the_module(shape):
     module = norms.BatchNorm(6, momentum=0.3)
     mean, var = torch.zeros(6), torch.ones(6)
@@ -80,7 +78,7 @@ def test_one_sample_moves_the_others():
     assert (before[1:] - after[1:]).abs().max() > 0.1
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@each(options=OPTIONS)
 def test_on_the_last_axis_batch_and_time_are_pooled(options):
     last = norms.BatchNorm(6, channel_axis=-1, **options)
     plain = norms.BatchNorm(6, **options)
@@ -121,7 +119,7 @@ def test_running_statistics_carry_no_graph():
     assert not mean.requires_grad and not var.requires_grad
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@each(dtype=[torch.bfloat16, torch.float16])
 def test_evaluation_in_half_precision_rounds_once(dtype):
     module = norms.BatchNorm(6, dtype=dtype)
     for _ in range(3):
@@ -145,9 +143,7 @@ def test_float64_inputs_keep_their_digits_beside_float32_buffers():
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
-@pytest.mark.parametrize("kind", [norms.BatchNorm, norms.RepBatchNorm, norms.PRepBatchNorm])
-@pytest.mark.parametrize("state", DTYPES, ids=str)
-@pytest.mark.parametrize("given", DTYPES, ids=str)
+@each(kind=[norms.BatchNorm, norms.RepBatchNorm, norms.PRepBatchNorm], state=DTYPES, given=DTYPES)
 def test_any_floating_input_goes_with_any_floating_state(kind, state, given):
     module = kind(6, dtype=state)
     x = torch.randn(20, 6).to(given)

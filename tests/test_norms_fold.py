@@ -2,15 +2,14 @@
 
 import pytest
 import torch
+from each import each
 from test_norms_rep import DIM, made, trained
 from torch import nn
 
 from labkit import norms
 
 
-@pytest.mark.parametrize("kind", ["batch", "rep", "prep"])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@each(kind=["batch", "rep", "prep"], bias=[True, False], dtype=[torch.float32, torch.float64])
 def test_the_folded_map_equals_the_norm_and_the_map(kind, bias, dtype):
     norm = trained(made(kind)).to(dtype)
     linear = nn.Linear(DIM, 7, bias=bias, dtype=dtype)
@@ -72,7 +71,7 @@ FOLD_MISUSES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FOLD_MISUSES)
+@each(name=FOLD_MISUSES)
 def test_a_misuse_is_refused(name):
     misuse, kind, words = FOLD_MISUSES[name]
     with pytest.raises(kind, match=words):

@@ -3,15 +3,12 @@
 import pytest
 import torch
 from cases import CASES, DIM, Case, truth, with_parameters
+from each import each
 from torch import Tensor
 
 OWN = [case for case in CASES.values() if case.norm != "none"]
 EXACT = [case for case in OWN if case.exact_gradient]
-SHAPED = [(case, shape) for case in OWN for shape in case.shapes]
 
-over_shapes = pytest.mark.parametrize(
-    ("case", "shape"), SHAPED, ids=[f"{case.norm}-{len(shape)}d" for case, shape in SHAPED]
-)
 over_norms = pytest.mark.parametrize("case", OWN, ids=[case.norm for case in OWN])
 over_exact = pytest.mark.parametrize("case", EXACT, ids=[case.norm for case in EXACT])
 
@@ -20,9 +17,8 @@ def gradients(call, x: Tensor, leaves: list[Tensor], top: Tensor) -> list[Tensor
     return list(torch.autograd.grad(call(x), [x, *leaves], top))
 
 
-@over_shapes
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-@pytest.mark.parametrize("offset", [0.0, 30.0])
+@over_norms
+@each(shape=lambda case: case.shapes, dtype=[torch.float64, torch.float32], offset=[0.0, 30.0])
 def test_gradients_of_function_and_module_are_the_formulas(case, shape, dtype, offset):
     x = (torch.randn(shape) + offset).to(dtype).requires_grad_()
     p = {name: value.requires_grad_() for name, value in case.draw(dtype).items()}
@@ -74,8 +70,7 @@ def test_half_precision_gradients_come_back_in_their_dtypes(case):
         assert leaf.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("norm", ["rms", "rms-llama", "rms-gemma"])
-@pytest.mark.parametrize("top", ["sum", "transposed"])
+@each(norm=["rms", "rms-llama", "rms-gemma"], top=["sum", "transposed"])
 def test_a_native_module_takes_any_upstream_gradient(norm, top):
     case = CASES[norm]
     x = torch.randn(6, DIM, requires_grad=True)
@@ -89,7 +84,7 @@ def test_a_native_module_takes_any_upstream_gradient(norm, top):
 
 
 @over_norms
-@pytest.mark.parametrize("frozen", ["x", "parameters"])
+@each(frozen=["x", "parameters"])
 def test_a_module_gives_one_gradient_when_the_other_is_not_wanted(case, frozen):
     module = case.module(1e-5).requires_grad_(frozen != "parameters")
     x = torch.randn(case.shapes[0], requires_grad=frozen != "x")

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 
 from labkit import norms
 from labkit.norms import NORMS, make_norm
@@ -25,7 +26,6 @@ MISUSES = {
                             ValueError, "eps >= 0"),
     "rms, eps not a number": (lambda: norms.rms_norm(torch.ones(3), eps=float("nan")),
                               ValueError, "eps >= 0, got nan"),
-    "made, negative eps": (lambda: make_norm("rms", 4, eps=-1.0), ValueError, "eps >= 0"),
     "layer, weight": (lambda: norms.layer_norm(torch.ones(2, 3), torch.ones(2)),
                       ValueError, r"weight of shape \(3,\).*got \(2,\)"),
     "layer, weight of one": (lambda: norms.layer_norm(torch.ones(2, 3), torch.ones(1)),
@@ -53,24 +53,12 @@ MISUSES = {
                              ValueError, r"channels \(6\) to be a multiple of the groups \(4\)"),
     "no groups": (lambda: norms.group_norm(torch.ones(2, 6), 0), ValueError, "multiple"),
     "groups do not divide, module": (lambda: norms.GroupNorm(4, 6), ValueError, "multiple"),
-    "layer, other size": (lambda: norms.LayerNorm(4)(torch.ones(2, 3)),
-                          ValueError, r"ends in \(4,\), got \(2, 3\)"),
-    "rms, other size": (lambda: norms.RMSNorm(4)(torch.ones(2, 3)),
-                        ValueError, r"ends in \(4,\), got \(2, 3\)"),
     "batch, other size": (lambda: norms.BatchNorm(4)(torch.ones(2, 3)),
                           ValueError, "needs 4 channels on axis 1"),
     "batch, other axis": (lambda: norms.BatchNorm(4, channel_axis=2), ValueError, "1 or -1"),
     "group, other axis": (lambda: norms.GroupNorm(2, 4, channel_axis=0), ValueError, "1 or -1"),
     "group, other size": (lambda: norms.GroupNorm(2, 4)(torch.ones(2, 3)),
                           ValueError, "needs 4 channels"),
-    "layer module, integers": (lambda: norms.LayerNorm(3)(torch.ones(3, dtype=torch.int64)),
-                               TypeError, "floating-point"),
-    "rms module, integers": (lambda: norms.RMSNorm(3)(torch.ones(3, dtype=torch.int64)),
-                             TypeError, "floating-point"),
-    "batch module, integers": (lambda: norms.BatchNorm(3)(torch.ones(4, 3, dtype=torch.int64)),
-                               TypeError, "floating-point"),
-    "group module, integers": (lambda: norms.GroupNorm(3, 3)(torch.ones(4, 3, dtype=torch.int64)),
-                               TypeError, "floating-point"),
     "layer module, negative eps": (lambda: norms.LayerNorm(3, eps=-1.0)(torch.ones(3)),
                                    ValueError, "eps >= 0"),
     "rms module, negative eps": (lambda: norms.RMSNorm(3, eps=-1.0)(torch.ones(3)),
@@ -81,7 +69,6 @@ MISUSES = {
                       ValueError, "axis"),
     "batch, one axis, last": (lambda: norms.BatchNorm(3, channel_axis=-1)(torch.ones(3)),
                               ValueError, "axis"),
-    "no features": (lambda: make_norm("layer", 0), ValueError, "at least one feature"),
     "annotated, one feature": (lambda: norms.annotated_layer_norm(torch.ones(3, 1)),
                                ValueError, "at least two features.*use layer_norm"),
     "rms module of one, wider input": (lambda: norms.RMSNorm(1)(torch.ones(9, 4)),
@@ -131,7 +118,6 @@ MISUSES = {
     "bhyt, scale": (lambda: norms.bounded_tanh(torch.ones(2, 3), torch.ones(3)),
                     ValueError, "one number as scale"),
     "fix, eps": (lambda: norms.FixNorm(5, 4, eps=-1.0), ValueError, "eps >= 0"),
-    "unknown norm": (lambda: make_norm("lyer", 4), ValueError, "choose one of batch, layer"),
 }  # fmt: skip
 ROWWISE = [
     name for name, module in NORMS.items()
@@ -139,14 +125,14 @@ ROWWISE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MISUSES)
+@each(name=MISUSES)
 def test_a_misuse_is_refused_with_the_rule_and_what_came(name):
     misuse, kind, words = MISUSES[name]
     with pytest.raises(kind, match=words):
         misuse()
 
 
-@pytest.mark.parametrize("norm", ROWWISE)
+@each(norm=ROWWISE)
 def test_a_module_refuses_another_width(norm):
     with pytest.raises(
         ValueError, match=r"\(?6,?\)? needs an input that ends in \(6,\), got \(2, 3\)"
@@ -158,13 +144,13 @@ def test_a_module_refuses_another_width(norm):
         make_norm(norm, 6)(torch.tensor(1.0))
 
 
-@pytest.mark.parametrize("norm", [name for name in NORMS if name != "none"])
+@each(norm=[name for name in NORMS if name != "none"])
 def test_a_module_refuses_integers(norm):
     with pytest.raises(TypeError, match=r"floating-point tensor, got torch\.int64"):
         make_norm(norm, 8)(torch.ones(4, 5, 8, dtype=torch.int64))
 
 
-@pytest.mark.parametrize("norm", [name for name in NORMS if name != "none"])
+@each(norm=[name for name in NORMS if name != "none"])
 def test_a_refusal_counts_and_changes_nothing(norm):
     module = make_norm(norm, 8)
     before = {name: value.clone() for name, value in module.state_dict().items()}
@@ -180,6 +166,6 @@ ALONE = [*ROWWISE, "group"]
 ALONE.remove("power")
 
 
-@pytest.mark.parametrize("norm", ALONE)
+@each(norm=ALONE)
 def test_an_empty_batch_of_rows_stays_empty(norm):
     assert make_norm(norm, 8)(torch.zeros(0, 8)).shape == (0, 8)

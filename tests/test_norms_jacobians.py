@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from cases import CASES, DIM
+from each import each
 from torch import Tensor
 
 from labkit import norms
@@ -24,7 +25,7 @@ def same(actual: Tensor, wanted: Tensor) -> None:
     torch.testing.assert_close(actual, wanted, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("eps", [0.0, 1e-5, 0.3])
+@each(eps=[0.0, 1e-5, 0.3])
 def test_jacobian_of_layer_norm(eps):
     x, eye, one = vector()
     r = (x.var(correction=0) + eps).sqrt()
@@ -39,7 +40,7 @@ def test_jacobian_of_layer_norm(eps):
         assert singular[-2:].max() < 1e-12
 
 
-@pytest.mark.parametrize("eps", [0.0, 1e-6, 0.3])
+@each(eps=[0.0, 1e-6, 0.3])
 def test_jacobian_of_the_annotated_layer_norm(eps):
     x, eye, one = vector()
     centred, s = x - x.mean(), x.std()
@@ -48,8 +49,7 @@ def test_jacobian_of_the_annotated_layer_norm(eps):
     same(jacobian("annotated-layer", x, eps), wanted)
 
 
-@pytest.mark.parametrize("eps", [0.0, 1e-5, 0.3])
-@pytest.mark.parametrize("norm", ["rms", "rms-llama", "rms-t5", "rms-gemma"])
+@each(eps=[0.0, 1e-5, 0.3], norm=["rms", "rms-llama", "rms-t5", "rms-gemma"])
 def test_jacobian_of_rms_norm(norm, eps):
     x, eye, _ = vector()
     r = (x.square().mean() + eps).sqrt()
@@ -59,7 +59,7 @@ def test_jacobian_of_rms_norm(norm, eps):
         assert int((torch.linalg.svdvals(actual) > 1e-9).sum()) == DIM - 1
 
 
-@pytest.mark.parametrize("eps", [0.0, 1e-8, 0.3])
+@each(eps=[0.0, 1e-8, 0.3])
 def test_jacobian_of_rms_norm_with_eps_outside(eps):
     x, eye, _ = vector()
     rms = x.square().mean().sqrt()
@@ -67,7 +67,7 @@ def test_jacobian_of_rms_norm_with_eps_outside(eps):
     same(jacobian("rms-outside", x, eps), wanted)
 
 
-@pytest.mark.parametrize("eps", [0.0, 1e-6, 0.3])
+@each(eps=[0.0, 1e-6, 0.3])
 def test_jacobian_of_partial_rms_norm_projects_along_x_as_the_first_features_see_it(eps):
     x, eye, _ = vector()
     first = x.clone()
@@ -80,8 +80,7 @@ def test_jacobian_of_partial_rms_norm_projects_along_x_as_the_first_features_see
         assert (actual - actual.T).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("g", [1.0, 2.5])
-@pytest.mark.parametrize("norm", ["scale", "l2"])
+@each(g=[1.0, 2.5], norm=["scale", "l2"])
 def test_jacobian_of_a_fixed_length(norm, g):
     x, eye, _ = vector()
     wanted = g / x.norm() * (eye - x.outer(x) / x.norm() ** 2)
@@ -92,7 +91,7 @@ def test_jacobian_of_a_fixed_length(norm, g):
     torch.testing.assert_close(actual, g / 1e-5 * eye, rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize("eps", [0.0, 1e-5, 0.3])
+@each(eps=[0.0, 1e-5, 0.3])
 def test_jacobian_of_batch_norm_exchanges_batch_and_features(eps):
     x = torch.randn(9, 2, dtype=torch.float64)
     actual = jacobian("batch", x, eps)
@@ -100,7 +99,7 @@ def test_jacobian_of_batch_norm_exchanges_batch_and_features(eps):
     same(actual[:, 0, :, 0], jacobian("layer", x[:, 0], eps))
 
 
-@pytest.mark.parametrize("eps", [0.0, 1e-5, 0.3])
+@each(eps=[0.0, 1e-5, 0.3])
 def test_jacobian_of_power_norm_is_that_of_rms_norm_over_tokens(eps):
     x = torch.randn(9, 2, dtype=torch.float64)
     actual = jacobian("power", x, eps)
@@ -108,7 +107,7 @@ def test_jacobian_of_power_norm_is_that_of_rms_norm_over_tokens(eps):
     same(actual[:, 0, :, 0], jacobian("rms", x[:, 0], eps))
 
 
-@pytest.mark.parametrize("alpha", [0.5, 1.3])
+@each(alpha=[0.5, 1.3])
 def test_jacobian_of_the_functions_without_statistics_is_diagonal(alpha):
     x, _, _ = vector()
     weight, shift = torch.randn(DIM, dtype=torch.float64), 0.4
@@ -123,7 +122,7 @@ def test_jacobian_of_the_functions_without_statistics_is_diagonal(alpha):
     same(slope.grad, (weight * x * sech**2).sum().view(1))
 
 
-@pytest.mark.parametrize("eps", [0.0, 1e-6, 0.3])
+@each(eps=[0.0, 1e-6, 0.3])
 def test_jacobian_of_the_bounded_tanh_is_rms_norms_times_a_diagonal(eps):
     x, _, _ = vector()
     number = torch.tensor([3.0], dtype=torch.float64)

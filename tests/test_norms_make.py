@@ -5,15 +5,17 @@ import re
 
 import pytest
 import torch
-from cases import CASES, DIM, GROUPS, close, truth
+from cases import CASES, DIM, GROUPS, NUMBERS, close, truth
+from each import each
 from torch import nn
 
 from labkit.norms import NORMS, facts, make_norm
+from labkit.norms._arguments import check_option
 
 OPTIONS = {"group": {"num_groups": GROUPS}, "power": {"groups": GROUPS}, "partial-rms": {"p": 0.35}}
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@each(norm=NORMS)
 def test_make_norm_works_on_the_last_axis(norm):
     case = CASES[norm]
     eps = {"eps": 1e-4} if case.has_eps else {}
@@ -31,7 +33,7 @@ def test_make_norm_works_on_the_last_axis(norm):
     assert type(module) is NORMS[norm]
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@each(norm=NORMS)
 def test_the_options_of_a_norm_are_what_make_norm_takes(norm):
     options = facts(norm).options
     assert make_norm(norm, 16, **options).state_dict().keys() == (
@@ -44,7 +46,7 @@ def test_the_options_of_a_norm_are_what_make_norm_takes(norm):
             make_norm(norm, 16, **{taken: 3})
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@each(norm=NORMS)
 def test_a_norm_takes_eps_or_says_that_it_has_none(norm):
     if CASES[norm].has_eps:
         assert "eps" in facts(norm).options
@@ -80,7 +82,7 @@ DEFAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("norm", DEFAULTS)
+@each(norm=DEFAULTS)
 def test_defaults_are_the_sources(norm):
     options = facts(norm).options
     assert {name: options[name] for name in DEFAULTS[norm]} == DEFAULTS[norm]
@@ -109,7 +111,7 @@ STARTS = {
 }
 
 
-@pytest.mark.parametrize("norm", [norm for norm in DEFAULTS if norm not in ("prep-batch",)])
+@each(norm=[norm for norm in DEFAULTS if norm not in ("prep-batch",)])
 def test_parameters_start_where_the_sources_start_them(norm):
     state = make_norm(norm, 16).state_dict()
     expected = {"weight": 1.0, "bias": 0.0, "running_mean": 0.0, "running_var": 1.0}
@@ -128,7 +130,7 @@ def test_a_wrong_name_lists_the_right_ones():
             call()
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@each(norm=NORMS)
 def test_every_norm_says_its_equation_and_its_source(norm):
     known = facts(norm)
     assert known.module is NORMS[norm] and known.equation.startswith("y = ")
@@ -144,7 +146,7 @@ def test_equations_differ():
     assert len(set(equations)) == len(equations)
 
 
-@pytest.mark.parametrize("norm", [norm for norm in NORMS if facts(norm).function])
+@each(norm=[norm for norm in NORMS if facts(norm).function])
 def test_a_function_with_the_modules_attributes_is_the_module(norm):
     case = CASES[norm]
     function = facts(norm).function
@@ -157,7 +159,7 @@ def test_a_function_with_the_modules_attributes_is_the_module(norm):
     torch.testing.assert_close(module(x), y, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@each(norm=NORMS)
 def test_a_norm_can_be_saved_and_loaded(norm):
     module = make_norm(norm, 16)
     with torch.no_grad():
@@ -172,8 +174,7 @@ def test_a_norm_can_be_saved_and_loaded(norm):
         assert torch.equal(module(x), other(x))
 
 
-@pytest.mark.parametrize("norm", [norm for norm in NORMS if norm != "none"])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+@each(norm=[norm for norm in NORMS if norm != "none"], dtype=[torch.float64, torch.bfloat16])
 def test_a_norm_is_made_in_the_dtype_that_is_asked_for(norm, dtype):
     module = make_norm(norm, 16, dtype=dtype)
     assert {p.dtype for p in module.parameters()} <= {dtype}
@@ -194,38 +195,50 @@ def test_a_wrong_size_or_name_is_refused_in_words():
 
 NAN, INF = float("nan"), float("inf")
 EVERYWHERE = [norm for norm in NORMS if "eps" in facts(norm).options]
+PLAIN = [row for row in NUMBERS if row[1] not in ("eps", "momentum")]
 REFUSED = [
     *((norm, "eps", "a", TypeError, "a number as eps, got 'a'; the usual") for norm in EVERYWHERE),
     *((norm, "eps", INF, ValueError, "a finite eps, got inf; the usual") for norm in EVERYWHERE),
     *((norm, "eps", NAN, ValueError, "eps >= 0, got nan; the usual") for norm in EVERYWHERE),
     *(
         (norm, "momentum", value, ValueError, f"momentum in .0, 1., got {value}; the default")
-        for norm in ("batch", "instance", "rep-batch", "prep-batch")
+        for norm in NORMS if "momentum" in facts(norm).options
         for value in (NAN, -0.1, 1.5, INF)
     ),
     *(
-        (norm, key, value, ValueError, f"a finite {key}, got {value}; the default is")
-        for norm, key in (("dyt", "alpha"), ("derf", "alpha"), ("derf", "shift"),
-                          ("bhyt", "scale"), ("l2", "temperature"))
+        (norm, key, value, ValueError, f"a finite {key}, got {value}; the default is {default}")
+        for norm, key, default in PLAIN
         for value in (NAN, INF, -INF)
     ),
     *(
-        (norm, key, value, ValueError, f"a (finite|whole number as) {key}, got {value}; the d")
-        for norm, key in (("prep-batch", "steps"), ("prep-batch", "warm"), ("power", "warmup"),
-                          ("power", "groups"), ("group", "num_groups"))
-        for value in (NAN, INF, 2.5)
+        (norm, key, 2.5, ValueError, f"a whole number as {key}, got 2.5; the default is {default}")
+        for norm, key, default in PLAIN if isinstance(default, int)
     ),
-    ("partial-rms", "p", "x", TypeError, "a number as p, got 'x'; the default is 0.0625"),
-    ("prep-batch", "steps", "x", TypeError, "a whole number as steps, got 'x'; the default is 3"),
+    *(
+        (norm, key, "x", TypeError, f"a {kind} as {key}, got 'x'; the default is {default}")
+        for norm, key, default in PLAIN
+        for kind in ["whole number" if isinstance(default, int) else "number"]
+    ),
     ("dyt", "alpha", True, TypeError, "a number as alpha, got True; the default is 0.5"),
     ("layer", "eps", None, TypeError, "a number as eps, got None; the usual value is 1e-5"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("norm", "key", "value", "error", "message"), REFUSED)
-def test_a_wrong_number_is_refused_when_the_norm_is_made(norm, key, value, error, message):
+@each(refusal=REFUSED)
+def test_a_wrong_number_is_refused_when_the_norm_is_made(refusal):
+    norm, key, value, error, message = refusal
     with pytest.raises(error, match=f"^{norm} needs {message}"):
         make_norm(norm, 16, **{key: value})
+
+
+@pytest.mark.parametrize("annotation", [float, "float"])
+def test_a_number_that_is_annotated_as_float_need_not_be_whole(annotation):
+    power = inspect.Parameter("power", inspect.Parameter.KEYWORD_ONLY, default=2)
+    assert check_option("mine", power.replace(annotation=annotation), 1.5) == 1.5
+    with pytest.raises(
+        ValueError, match=r"^mine needs a whole number as power, got 1\.5; the default is 2"
+    ):
+        check_option("mine", power.replace(annotation=int), 1.5)
 
 
 def test_what_torch_takes_is_taken():
@@ -237,7 +250,7 @@ def test_what_torch_takes_is_taken():
     assert steps == 10_000 and isinstance(steps, int)
 
 
-@pytest.mark.parametrize("norm", ["instance", "batch", "group", "prep-batch"])
+@each(norm=["instance", "batch", "group", "prep-batch"])
 def test_a_padded_or_half_precision_result_is_contiguous_too(norm):
     x = torch.randn(2, 6, 16)
     for dtype in (torch.float32, torch.bfloat16):

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from each import each
 from torch import Tensor, nn
 
 from labkit import norms
@@ -33,7 +34,7 @@ def padded() -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("name", PACKED)
-@pytest.mark.parametrize("training", [True, False])
+@each(training=[True, False])
 def test_a_masked_norm_is_the_norm_of_the_packed_tokens(name, training):
     norm = half_way(name).train(training)
     twin = copy.deepcopy(norm)
@@ -55,7 +56,7 @@ def test_a_masked_norm_is_the_norm_of_the_packed_tokens(name, training):
 
 
 @pytest.mark.parametrize("name", PACKED)
-@pytest.mark.parametrize("junk", [0.0, 1e30, float("nan"), float("inf")])
+@each(junk=[0.0, 1e30, float("nan"), float("inf")])
 def test_what_stands_in_padding_reaches_nothing(name, junk):
     x, mask = padded()
     norm, twin = half_way(name), None
@@ -70,7 +71,7 @@ def test_what_stands_in_padding_reaches_nothing(name, junk):
     assert all(p.grad.isfinite().all() for p in norm.parameters())
 
 
-@pytest.mark.parametrize("name", MASKED)
+@each(name=MASKED)
 def test_a_mask_without_padding_changes_nothing(name):
     norm = half_way(name)
     twin = copy.deepcopy(norm)
@@ -79,8 +80,7 @@ def test_a_mask_without_padding_changes_nothing(name):
     torch.testing.assert_close(y, twin(x), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["batch_norm", "rep_batch_norm"])
-@pytest.mark.parametrize("shape", [(7, DIM), (3, DIM, 5), (3, DIM, 4, 2)], ids=str)
+@each(name=["batch_norm", "rep_batch_norm"], shape=[(7, DIM), (3, DIM, 5), (3, DIM, 4, 2)])
 def test_the_function_takes_a_mask_of_its_tokens(name, shape):
     function = getattr(norms, name)
     x = torch.randn(shape, dtype=torch.float64)
@@ -104,7 +104,7 @@ def test_modules_on_axis_1_take_masks_of_space():
     torch.testing.assert_close(y, last.mT)
 
 
-@pytest.mark.parametrize("name", MASKED)
+@each(name=MASKED)
 def test_half_precision_keeps_its_dtype_under_a_mask(name):
     x, mask = padded()
     norm = half_way(name, torch.bfloat16)
@@ -112,7 +112,7 @@ def test_half_precision_keeps_its_dtype_under_a_mask(name):
     assert y.dtype == torch.bfloat16 and y.isfinite().all()
 
 
-@pytest.mark.parametrize("name", MASKED)
+@each(name=MASKED)
 def test_a_wrong_mask_is_refused(name):
     x, mask = padded()
     norm = half_way(name)

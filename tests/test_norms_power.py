@@ -1,8 +1,8 @@
 """PowerNorm against its authors' algorithm, written out in numpy, over many training calls."""
 
 import numpy as np
-import pytest
 import torch
+from each import each
 
 from labkit import norms
 
@@ -71,10 +71,12 @@ def layer_like(reference: Reference, dtype=torch.float64) -> norms.PowerNorm:
     return layer
 
 
-@pytest.mark.parametrize("warmup", [0, 1, 2, 4, 100])
-@pytest.mark.parametrize("decays", [(0.9, 0.9), (0.5, 0.8)])
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@each(
+    warmup=[0, 1, 2, 4, 100],
+    decays=[(0.9, 0.9), (0.5, 0.8)],
+    masked=[False, True],
+    dtype=[torch.float64, torch.float32],
+)
 def test_seven_training_calls_are_the_authors_algorithm(warmup, decays, masked, dtype):
     reference = Reference(warmup, *decays)
     layer = layer_like(reference, dtype)

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from each import each
 from torch import nn
 
 from labkit import norms
@@ -56,8 +57,7 @@ def test_rep_batch_norm_is_batch_norm_plus_the_skip():
     torch.testing.assert_close(rep(x), batch(x) + 0.3 * x, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{"affine": False}, {"momentum": None},
-                                     {"track_running_stats": False}], ids=str)  # fmt: skip
+@each(options=[{"affine": False}, {"momentum": None}, {"track_running_stats": False}])
 def test_rep_batch_norm_takes_batch_norms_options(options):
     rep = norms.RepBatchNorm(DIM, **options)
     batch = norms.BatchNorm(DIM, **options)
@@ -65,8 +65,7 @@ def test_rep_batch_norm_takes_batch_norms_options(options):
     torch.testing.assert_close(rep(x), batch(x) + x, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("training", [True, False])
+@each(dtype=[torch.bfloat16, torch.float16], training=[True, False])
 def test_half_precision_is_rounded_once(dtype, training):
     rep = trained(made("rep", dtype)).train(training)
     x = (torch.randn(6, 5, DIM) + 3).to(dtype)
@@ -80,8 +79,9 @@ def test_half_precision_is_rounded_once(dtype, training):
 # --- the schedule ---
 
 
-@pytest.mark.parametrize(("steps", "warm"), [(1, 0), (4, 0), (5, 3)])
-def test_the_share_of_layer_norm_falls_linearly_over_training_calls(steps, warm):
+@each(schedule=[(1, 0), (4, 0), (5, 3)])
+def test_the_share_of_layer_norm_falls_linearly_over_training_calls(schedule):
+    steps, warm = schedule
     norm = norms.PRepBatchNorm(DIM, steps=steps, warm=warm)
     shares = []
     for _ in range(warm + steps + 2):

@@ -5,6 +5,7 @@ import sys
 import pytest
 import torch
 from cases import CASES, DIM
+from each import each
 
 from labkit import norms
 from labkit.norms import RMSNorm, make_norm, rms_norm
@@ -13,9 +14,11 @@ NATIVE = sys.modules["labkit.norms.native"]
 CASTS = {"torch": "rms", "llama": "rms-llama", "t5": "rms-t5", "gemma": "rms-gemma"}
 
 
-@pytest.mark.parametrize("few", [0, 2**40], ids=["our own", "torch's"])
-@pytest.mark.parametrize("eps", [None, 1e-12, 1e-6, 1.0])
-@pytest.mark.parametrize("shape", [(7,), (3, 1), (4, 5, 12), (300, 128), (2, 0, 8)])
+@each(
+    few=[0, 2**40],
+    eps=[None, 1e-12, 1e-6, 1.0],
+    shape=[(7,), (3, 1), (4, 5, 12), (300, 128), (2, 0, 8)],
+)
 def test_both_ways_are_the_formula_and_its_gradients(shape, eps, few, monkeypatch):
     monkeypatch.setattr(NATIVE, "_FEW", few)
     norm = RMSNorm(shape[-1], eps=eps)
@@ -39,7 +42,7 @@ def test_both_ways_are_the_formula_and_its_gradients(shape, eps, few, monkeypatc
     )
 
 
-@pytest.mark.parametrize("few", [0, 2**40], ids=["our own", "torch's"])
+@each(few=[0, 2**40])
 def test_several_trailing_axes_are_one(few, monkeypatch):
     monkeypatch.setattr(NATIVE, "_FEW", few)
     norm = RMSNorm((3, 4), eps=1e-6)
@@ -76,9 +79,8 @@ def in_order(kind: str, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return (standard * weight.float()).to(x.dtype)
 
 
-@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("mixed", [False, True], ids=["half gain", "float32 gain"])
 @pytest.mark.parametrize("kind", CASTS)
+@each(half=[torch.bfloat16, torch.float16], mixed=[False, True])
 def test_casts_come_bit_for_bit_in_the_stated_order(kind, mixed, half):
     x = torch.randn(64, 96, dtype=half)
     # 1/4 steps, so that Gemma's weight − 1 is exact
@@ -115,15 +117,15 @@ def test_t5_keeps_every_digit_with_a_float32_gain():
     assert torch.equal(rounded, y.bfloat16().float()) and not torch.equal(rounded, y)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@each(dtype=[torch.float32, torch.float64])
 def test_where_nothing_is_rounded_all_four_are_one(dtype):
     x, weight = torch.randn(64, 96, dtype=dtype), torch.randint(1, 12, (96,)).to(dtype) / 4
     y = {kind: gained(kind, x, weight) for kind in CASTS}
     assert all(torch.equal(y["torch"], other) for other in y.values())
 
 
-@pytest.mark.parametrize("few", [0, 2**40], ids=["our own", "torch's"])
 @pytest.mark.parametrize("kind", CASTS)
+@each(few=[0, 2**40])
 def test_the_modules_take_the_fast_way_in_float32(kind, few, monkeypatch):
     monkeypatch.setattr(NATIVE, "_FEW", few)
     module = make_norm(CASTS[kind], 96, eps=1e-6)
@@ -162,8 +164,9 @@ SHARES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("dim", "p", "k"), SHARES)
-def test_partial_rms_norm_reads_its_first_features_only(dim, p, k):
+@each(share=SHARES)
+def test_partial_rms_norm_reads_its_first_features_only(share):
+    dim, p, k = share
     x = torch.randn(5, dim, dtype=torch.float64)
     y = norms.partial_rms_norm(x, p=p)
     root = (sum(x[:, i] ** 2 for i in range(k)) / k + 1e-6).sqrt()

@@ -4,17 +4,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 from cases import CASES, DIM, close, truth, with_parameters
+from each import each
 from torch import nn
 
 from labkit import norms
 
-SHAPED = [(case, shape) for case in CASES.values() if case.torch_module for shape in case.shapes]
+TWINS = [case for case in CASES.values() if case.torch_module]
 
 
-@pytest.mark.parametrize(
-    ("case", "shape"), SHAPED, ids=[f"{case.norm}-{len(shape)}d" for case, shape in SHAPED]
-)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("case", TWINS, ids=[case.norm for case in TWINS])
+@each(shape=lambda case: case.shapes, dtype=[torch.float64, torch.float32])
 def test_state_goes_from_torch_to_labkit_and_back(case, shape, dtype):
     x = (torch.randn(shape) + 0.5).to(dtype)
     theirs = with_parameters(case.torch_module(1e-5, shape).to(dtype), case.draw(dtype))
@@ -47,10 +46,9 @@ MADE_LIKE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("norm", "arguments"), [(norm, a) for norm, row in MADE_LIKE.items() for a in row[2]], ids=str
-)
-def test_constructor_arguments_mean_what_they_mean_in_torch(norm, arguments):
+@each(made=[(norm, a) for norm, row in MADE_LIKE.items() for a in row[2]])
+def test_constructor_arguments_mean_what_they_mean_in_torch(made):
+    norm, arguments = made
     ours_type, theirs_type, _ = MADE_LIKE[norm]
     ours, theirs = ours_type(*arguments), theirs_type(*arguments)
     assert {k: v.shape for k, v in ours.state_dict().items()} == {
@@ -78,9 +76,11 @@ def test_rms_norm_without_eps_uses_the_machine_epsilon_of_its_computation():
 TORCH_INSTANCE = {3: nn.InstanceNorm1d, 4: nn.InstanceNorm2d, 5: nn.InstanceNorm3d}
 
 
-@pytest.mark.parametrize("shape", [(5, 6, 3), (4, 6, 3, 2), (2, 6, 2, 3, 2)], ids=str)
-@pytest.mark.parametrize("momentum", [0.1, 0.4, None])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@each(
+    shape=[(5, 6, 3), (4, 6, 3, 2), (2, 6, 2, 3, 2)],
+    momentum=[0.1, 0.4, None],
+    dtype=[torch.float64, torch.float32, torch.bfloat16],
+)
 def test_running_statistics_of_instance_norm_are_torchs(shape, momentum, dtype):
     kw = {"momentum": momentum, "affine": True, "track_running_stats": True, "dtype": dtype}
     ours, theirs = norms.InstanceNorm(6, **kw), TORCH_INSTANCE[len(shape)](6, **kw)

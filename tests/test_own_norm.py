@@ -11,7 +11,7 @@ from labkit.corpora import Markov
 from labkit.experiments import Run, sweep
 from labkit.experiments.own import own_norm, register_sources, sources_of, strip_hash
 from labkit.leaderboard import starter
-from labkit.norms import NORMS, make_norm
+from labkit.norms import NORMS, facts, make_norm
 
 TEXT = inspect.getsource(starter).replace('"mean-abs"', '"test-abs"')
 CLASS = "from torch import nn\nclass N(nn.Module):\n    name = 'test-n'\n"
@@ -91,8 +91,12 @@ def test_workers_train_it_and_the_store_holds_its_name_only(tmp_path):
 
 
 # -- its check --------------------------------------------------------------------------------
+# Llama's and T5's widen half precision to that of the gain; eight groups do not fit 12 features.
+EXCEPT = {"rms-llama", "rms-t5", "group"}
+
+
 @pytest.mark.parametrize(
-    "name", ["layer", "rms", "rms-gemma", "scale", "l2", "dyt", "derf", "bhyt"]
+    "name", [name for name in NORMS if facts(name).scope == "token" and name not in EXCEPT]
 )
 def test_labkits_norms_of_the_last_axis_pass(name):
     assert check.own(name).ok, check.own(name)

@@ -6,6 +6,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from peers import hf, peer, show
 from peers_norms import DIM, HEAD, ONE_PEER, PARITY, PEERLESS, measure, table, transformers_norm
 from torch import nn
@@ -27,7 +28,7 @@ def test_every_norm_stands_beside_two_peers_or_says_why_not():
     assert {key for key, count in counts.items() if count == 1} == ONE_PEER
 
 
-@pytest.mark.parametrize("name", ROWS)
+@each(name=ROWS)
 def test_a_peer_agrees_in_float32(name):
     found = measure(ROWS[name], torch.float32)
     # float32 rounds at 1.2e-7; a statistic sums 40 to 150 terms, a gain's gradient as many
@@ -35,7 +36,7 @@ def test_a_peer_agrees_in_float32(name):
     assert found.same_bits or "float32" not in ROWS[name].bits
 
 
-@pytest.mark.parametrize("name", ROWS)
+@each(name=ROWS)
 def test_a_peer_agrees_in_bfloat16_but_for_roundings(name):
     row, found = ROWS[name], measure(ROWS[name], torch.bfloat16)
     ulp = 2.0**-7
@@ -53,7 +54,7 @@ def test_a_peer_agrees_in_bfloat16_but_for_roundings(name):
 WIDE = [name for name, row in ROWS.items() if row.package != "transformers"]
 
 
-@pytest.mark.parametrize("name", WIDE)
+@each(name=WIDE)
 def test_a_peer_agrees_in_float64(name):
     row = ROWS[name]
     found = measure(row, torch.float64)
@@ -89,17 +90,17 @@ def test_x_transformers_rms_norm_has_no_eps_in_the_root():
     assert (expected < 0.15).all()
 
 
-@pytest.mark.parametrize(
-    ("model", "name", "key"),
-    [
+@each(
+    twin=[
         ("llama", "LlamaRMSNorm", "rms-llama"),
         ("gemma", "GemmaRMSNorm", "rms-gemma"),
         ("t5", "T5LayerNorm", "rms-t5"),
         ("olmo2", "Olmo2RMSNorm", "rms"),
         ("cohere", "CohereLayerNorm", "layer"),
-    ],
+    ]
 )
-def test_transformers_computes_float64_in_float32(model, name, key):
+def test_transformers_computes_float64_in_float32(twin):
+    model, name, key = twin
     """Ours stays in float64, as the input asks; theirs fails gradcheck."""
     x = torch.randn(3, DIM, dtype=torch.float64)
     theirs = getattr(hf(model), name)(DIM, eps=0.0).double()(x)
@@ -243,7 +244,7 @@ def test_liger_starts_its_parameters_as_ours_do():
         assert values == sorted(p.detach().flatten()[0].item() for p in ours.parameters()), name
 
 
-@pytest.mark.parametrize("name", LIGER)
+@each(name=LIGER)
 def test_liger_agrees_where_its_kernels_run(name):
     if not torch.cuda.is_available():
         pytest.skip("Liger-Kernel's norms are Triton kernels and run on a GPU only")

@@ -20,8 +20,8 @@ from labkit import plots
 from labkit.norms import NORMS
 from labkit.placements import RECIPES
 from labkit.plots.alt import describe_trend, format_number
+from labkit.plots.lines import running_mean
 from labkit.plots.looks import COLOURS, LOOKS, SPARE_MARKERS
-from labkit.plots.runs import running_mean
 from labkit.plots.series import mean_and_half
 from labkit.plots.style import HAIR, INK, QUIET, measure_contrast
 

@@ -1,9 +1,8 @@
 """The formula of the fused norm and rotation: what Attention's modules do, in one function."""
 
-import itertools
-
 import pytest
 import torch
+from each import each
 from torch import Tensor
 
 from labkit.attention import Attention, attention_norms, qk_norm_rope, rotary_angles, rotate
@@ -11,7 +10,7 @@ from labkit.context import Context
 from labkit.placements.sphere import SphereAttention
 
 HEADS, KV_HEADS, WIDTH, TIME = 6, 2, 16, 5
-ORDERS = list(itertools.product(("rms", "l2", None), (False, True)))
+NORMS = ("rms", "l2", None)
 
 
 def drawn(dtype: torch.dtype = torch.float64, n: int = WIDTH) -> tuple[Tensor, Tensor]:
@@ -37,9 +36,8 @@ def projected(attention: Attention, x: Tensor) -> tuple[Tensor, Tensor]:
 # --- what attention's modules do ---
 
 
-@pytest.mark.parametrize(
-    ("text", "how"),
-    [
+@each(
+    choice=[
         (None, {"norm": None}),
         ("qk rms", {}),
         ("qk rms own", {}),
@@ -50,9 +48,10 @@ def projected(attention: Attention, x: Tensor) -> tuple[Tensor, Tensor]:
         ("qk l2 own", {"norm": "l2", "eps": 1e-12}),
         ("nanochat", {"after_rope": True, "scale": 1.2}),
     ],
+    turning=[False, True],
 )
-@pytest.mark.parametrize("turning", [False, True])
-def test_it_is_what_attention_projects(text, how, turning):
+def test_it_is_what_attention_projects(choice, turning):
+    text, how = choice
     attention = Attention(HEADS * WIDTH, HEADS, KV_HEADS, norms=attention_norms(text)).double()
     weights = [
         getattr(getattr(attention, f"norm_{name}"), "weight", None) if text else None
@@ -97,8 +96,7 @@ def test_without_norm_it_is_the_rotation():
 # --- laws ---
 
 
-@pytest.mark.parametrize(("norm", "after"), ORDERS)
-@pytest.mark.parametrize("pairs", [0, 2, 3, None])
+@each(norm=NORMS, after=[False, True], pairs=[0, 2, 3, None])
 def test_gradients_are_exact(norm, after, pairs):
     angles = None if pairs is None else torch.randn(2, pairs, dtype=torch.float64)
     shapes = (2, 3, 6), (2, 1, 6), (3, 6), (6,)  # q, k, a gain for each head, a shared one
@@ -107,7 +105,7 @@ def test_gradients_are_exact(norm, after, pairs):
     assert torch.autograd.gradcheck(lambda *x: qk_norm_rope(*x, angles, **how), inputs)
 
 
-@pytest.mark.parametrize(("norm", "after"), ORDERS)
+@each(norm=NORMS, after=[False, True])
 def test_products_depend_on_distances_only(norm, after):
     vectors = torch.randn(2, 1, 1, 1, WIDTH, dtype=torch.float64).expand(2, 1, 9, 1, WIDTH)
     # After the rotation, a gain for each channel would tell positions apart.
@@ -132,7 +130,7 @@ def test_what_does_not_turn_stays():
     torch.testing.assert_close(same_angles[..., :6], first)
 
 
-@pytest.mark.parametrize(("norm", "after"), ORDERS)
+@each(norm=NORMS, after=[False, True])
 def test_cos_and_sin_say_what_angles_say(norm, after):
     q, k = drawn(torch.float32)
     angles = rotary_angles(TIME, WIDTH)
@@ -150,8 +148,7 @@ def test_far_positions_keep_their_digits():
         torch.testing.assert_close(one.double(), other, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(("norm", "after"), ORDERS)
+@each(dtype=[torch.bfloat16, torch.float16], norm=NORMS, after=[False, True])
 def test_it_rounds_once(dtype, norm, after):
     q, k = drawn(dtype)
     weights = gains(True, torch.float32)

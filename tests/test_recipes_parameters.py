@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from each import each
 from recipe_equations import EQUATIONS
 from recipe_reference import Reference
 from torch import Tensor
@@ -104,7 +105,7 @@ def test_every_recipe_says_what_it_learns():
     assert set(LEARNED) == set(RECIPES)
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@each(name=RECIPES)
 def test_a_recipe_learns_its_vectors_and_starts_them_where_it_should(name):
     last, outside, *first = LEARNED[name]
     blocks = [*(first or [last]), *[last] * (DEPTH - 1)]
@@ -133,9 +134,8 @@ def test_a_recipe_learns_its_vectors_and_starts_them_where_it_should(name):
         assert actual[path].flatten().tolist() == pytest.approx([start] * size), path
 
 
-@pytest.mark.parametrize(
-    ("recipe", "dim", "first"),
-    [
+@each(
+    made=[
         ("dyt", 64, (1.0, 1.0)),
         ("dyt", 1024, (1.0, 1.0)),
         ("dyt", 2048, (1.0, 0.5)),
@@ -143,9 +143,10 @@ def test_a_recipe_learns_its_vectors_and_starts_them_where_it_should(name):
         ("dyt", 8192, (0.2, 0.05)),
         ("derf", 64, (1.0, 1.0)),
         ("derf", 4096, (1.0, 1.0)),
-    ],
+    ]
 )
-def test_the_slopes_start_by_width_and_apart_for_attention(recipe, dim, first):
+def test_the_slopes_start_by_width_and_apart_for_attention(made):
+    recipe, dim, first = made
     assert ModelConfig(recipe=recipe, dim=dim).alphas == first
 
 

@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from recipe_reference import turn
 
 from labkit.model import ModelConfig, Transformer
@@ -99,8 +100,8 @@ def largest_logits(model: Transformer) -> float:
     return max(logits.masked_fill(later, -torch.inf).max().item() for logits in found) / 8**0.5
 
 
-@pytest.mark.parametrize("kv_heads", [4, 2, 1])
 @pytest.mark.parametrize("recipe", ["pre", "post", "sandwich"])
+@each(kv_heads=[4, 2, 1])
 def test_qk_clip_bounds_the_logits_that_training_meets(recipe, kv_heads):
     sizes = {}
     for bound in (None, 2.0):

@@ -470,7 +470,7 @@ PLANTS = (
         "labkit/model/transformer.py",
         (
             (
-                "self.final_norm = norm_of(config) if final else nn.Identity()",
+                "self.final_norm = config.make_norm() if final else nn.Identity()",
                 "self.final_norm = nn.Identity()",
             ),
         ),

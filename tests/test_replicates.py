@@ -570,7 +570,7 @@ def test_what_would_differ_is_refused(kind, reason):
     "changes, reason",
     [
         ({"norm_eps": 1e-3}, "config.norm_eps is None in one and 0.001 in another"),
-        ({"embedding_offset": 0.5}, "config.embedding_offset is"),
+        ({"embedding_size": 0.5}, "config.embedding_size is"),
         ({"hidden": 20}, "config.hidden is"),
         ({"recipe": "post"}, "config.recipe is"),
         ({"softcap": 5.0}, "config.softcap is"),

@@ -62,10 +62,7 @@ PART = {
         "experts_per_token": 1,
         "balance": 0.1,
         "router_z": 0.1,
-        "norm_arithmetic": "float32",
-        "embedding_offset": 0.5,
         "embedding_size": 2.0,
-        "embedding_outlier": 3.0,
     },
     StackConfig: {
         "step": "pre", "norm": "batch", "width": 8, "depth": 6, "pixels": 9, "classes": 3,
@@ -91,7 +88,6 @@ BASES = {
 # Fields that fit a few models only.
 NEED = {
     "encoder_depth": {"kind": "encoder-decoder"},
-    "norm_arithmetic": {"norm": "layer"},
     "norm_eps": {"norm": "layer"},
     "alpha": {"norm": "dyt"},
     "hidden": {"activation": "gelu"},

@@ -82,6 +82,40 @@ def test_a_solution_is_folded_with_all_its_outputs():
     assert end > start + 2, "the solution's figure is inside the fold"
 
 
+@pytest.mark.parametrize(
+    "source, tags, outputs, folded",
+    [
+        ('claim("02-post-ends-lower", "…")', [], [fake_book.card("02-post-ends-lower")], True),
+        ("plots.curves(records)", [], fake_book.figure("A line.", "Flat."), True),
+        ("import torch\n\nlab = Lab('x', size=size)", [], [], True),
+        ("table(rows)", [], [], True),
+        ("def rms_norm(x):\n    return x", [], [], False),
+        ("records = lab.run(Experiment(base, arms))", [], [], False),
+        ("show(rms_norm)", [], [], False),
+        ("yours = ...", ["exercise"], [], False),
+    ],
+)
+def test_code_is_folded_by_its_kind(source, tags, outputs, folded):
+    cells = build_page(fake_book.notebook((source, tags, outputs)))["cells"]
+    code = next(cell for cell in cells if cell["source"] == source)
+    assert ("hide-input" in code["metadata"]["tags"]) == folded
+    if folded:
+        assert code == cells[-1] and not code["outputs"], "code stands below what it made"
+
+
+def test_in_the_exercises_only_stubs_are_open():
+    check = ("def look(yours):\n    return check.answer(yours, 2)", [], [])
+    cells = build_page(fake_book.notebook(check, "## Exercises\n", check, "## End\n", check))
+    tags = [cell["metadata"].get("tags") for cell in cells["cells"] if "look" in cell["source"]]
+    assert tags == [[], ["hide-input"], []]
+
+
+def test_neighbouring_folds_are_one_and_closing_the_lab_is_not_shown():
+    plumbing = [("a = 1", [], []), ("b = 2", [], []), ("lab.close()  # the workers", [], [])]
+    (cell,) = build_page(fake_book.notebook(*plumbing))["cells"]
+    assert cell["source"] == "a = 1\n\nb = 2"
+
+
 def test_a_page_is_the_same_twice(book: Path):
     assert staged_files(book, "book") == staged_files(book, "book")
 
@@ -178,7 +212,7 @@ def test_p_value_is_two_sided():
     assert p_value(claim) == pytest.approx(0.0132356, rel=1e-3)  # t = 4.2426, 4 degrees
     assert p_value(claim | {"criterion": "< 0"}) == p_value(claim), "for or against"
     assert p_value(claim | {"criterion": "in [0, 6]"}) == pytest.approx(0.0066194, rel=1e-3)
-    assert p_value(claim | {"kind": "exact"}) is None
+    assert p_value(claim | {"sort": "law"}) is None
     assert p_value(claim | {"verdict": "out-of-range"}) is None
     assert p_value(claim | {"values": [3.0], "interval": [3.0, 3.0]}) is None
     assert p_value(claim | {"values": [3.0] * 5, "interval": [3.0, 3.0]}) is None

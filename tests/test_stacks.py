@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from each import each
 from torch import nn
 
 from labkit.norms import BatchNorm
@@ -15,8 +16,7 @@ def matrices(net):
     return [part for part in net.modules() if isinstance(part, nn.Linear)]
 
 
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("norm", NORMS)
+@each(step=STEPS, norm=NORMS)
 def test_every_design_has_the_matrices_that_depth_says(step, norm):
     net = StackConfig(step, norm, depth=6).build()
     assert len(matrices(net)) == 6 + 2
@@ -43,7 +43,7 @@ def test_a_residual_branch_whose_last_matrix_is_zero_changes_nothing():
     assert torch.equal(ends[0], ends[-1])
 
 
-@pytest.mark.parametrize("init", INITS)
+@each(init=INITS)
 def test_weights_have_the_deviation_that_the_rule_says(init):
     torch.manual_seed(0)
     net = StackConfig("none", init=init, width=512, depth=8).build()
@@ -69,16 +69,16 @@ def test_noise_shifts_batch_norm_anew_at_each_training_step_and_not_in_evaluatio
     assert torch.equal(noisy(x), plain(x))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
+@each(
+    refusal=[
         ({"step": "residual"}, "unknown step 'residual'; choose one of plain"),
         ({"norm": "rms"}, "unknown norm 'rms'"),
         ({"init": "zero"}, "unknown init"),
         ({"depth": 3}, "depth must be even"),
         ({"width": 0}, "width must be at least 1"),
-    ],
+    ]
 )
-def test_nonsense_is_refused(wrong, words):
+def test_nonsense_is_refused(refusal):
+    wrong, words = refusal
     with pytest.raises(ValueError, match=words):
         StackConfig(**wrong)

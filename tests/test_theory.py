@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from each import each
 from torch import Tensor, nn
 
 from labkit.init import magneto_gain
@@ -16,8 +17,7 @@ DIM = 64
 DEPTHS = [6, 12, 18, 50, 100, 500, 1000]
 
 
-@pytest.mark.parametrize("n", DEPTHS)
-@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+@each(n=DEPTHS, stack=["encoder", "decoder"])
 def test_deepnorm_keeps_its_bound_in_one_stack(stack, n):
     blocks = (n, 0) if stack == "encoder" else (0, n)
     alpha, beta = deepnorm_constants(stack, *blocks)
@@ -26,8 +26,9 @@ def test_deepnorm_keeps_its_bound_in_one_stack(stack, n):
     assert 2 * n * 2 * beta**2 / alpha**2 == pytest.approx(1, rel=1e-12)
 
 
-@pytest.mark.parametrize(("n", "m"), [(6, 6), (18, 18), (100, 100), (500, 500), (6, 100), (100, 6)])
-def test_deepnorm_keeps_its_bounds_in_two_stacks(n, m):
+@each(depths=[(6, 6), (18, 18), (100, 100), (500, 500), (6, 100), (100, 6)])
+def test_deepnorm_keeps_its_bounds_in_two_stacks(depths):
+    n, m = depths
     (alpha_e, beta_e), (alpha_d, beta_d) = (
         deepnorm_constants(stack, n, m) for stack in ("encoder", "decoder")
     )
@@ -71,8 +72,9 @@ GAINS = {
 }
 
 
-@pytest.mark.parametrize(("recipe", "kind"), GAINS)
-def test_only_value_output_and_feed_forward_take_the_gain(recipe, kind):
+@each(gained=GAINS)
+def test_only_value_output_and_feed_forward_take_the_gain(gained):
+    recipe, kind = gained
     depths = {"depth": 5, "encoder_depth": 4 if kind == "encoder-decoder" else None}
     model = Transformer(ModelConfig(recipe=recipe, kind=kind, dim=DIM, hidden=128, **depths))
     seen: dict[tuple[str, str], list[float]] = {}

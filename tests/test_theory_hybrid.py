@@ -8,6 +8,7 @@ import math
 
 import pytest
 import torch
+from each import each
 from torch import Tensor
 from torch.func import functional_call
 
@@ -89,8 +90,7 @@ def lemma(layer: Attention, x: Tensor, normed: bool) -> dict[str, Tensor]:
     }
 
 
-@pytest.mark.parametrize("name", WEIGHTS)
-@pytest.mark.parametrize("normed", [False, True], ids=["A.1", "A.2"])
+@each(name=WEIGHTS, normed=[False, True])
 def test_the_gradients_of_attention_are_those_of_the_lemma(normed, name):
     layer, x = attention(normed), torch.randn(S, D, dtype=torch.float64)
     x = x if normed else rms_norm(x, eps=0.0)
@@ -127,7 +127,7 @@ def smallest(w: Tensor) -> float:
 SIZES = [(5, 4, 4), (3, 4, 7), (6, 8, 8), (1, 3, 6), (8, 2, 5)]
 
 
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@each(sizes=SIZES)
 def test_the_corrected_bounds_of_qkv_norm_hold(sizes):
     s, d, d_k = sizes  # d_k ≥ d
     for _ in range(10):
@@ -141,7 +141,7 @@ def test_the_corrected_bounds_of_qkv_norm_hold(sizes):
         assert found["out"] <= slack * math.sqrt(s * d * d_k)
 
 
-@pytest.mark.parametrize("sizes", [*SIZES, (6, 8, 3)], ids=str)
+@each(sizes=[*SIZES, (6, 8, 3)])
 def test_the_printed_bounds_of_pre_norm_hold_and_k_deserves_the_half_of_q(sizes):
     s, d, d_k = sizes
     for _ in range(10):
@@ -256,8 +256,7 @@ def test_the_gradient_of_one_matrix_does_depend_on_its_direction():
     assert abs(by_autograd(layer, x, "q").norm() / before - 1) > 0.01
 
 
-@pytest.mark.parametrize("sizes", [(5, 4, 3), (3, 4, 7), (1, 3, 3)], ids=str)
-@pytest.mark.parametrize("normed", [False, True], ids=["A.1", "A.2"])
+@each(sizes=[(5, 4, 3), (3, 4, 7), (1, 3, 3)], normed=[False, True])
 def test_what_labkit_writes_out_is_what_autograd_finds(normed, sizes):
     x, W = draw(*sizes)
     written = attention_jacobians(x, W, qkv_norm=normed)

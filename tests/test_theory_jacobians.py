@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from each import each
 from torch import Tensor, nn
 from torch.autograd.functional import jacobian
 
@@ -60,8 +61,7 @@ JACOBIANS = {
 }
 
 
-@pytest.mark.parametrize("norm", ["layer", "rms"])
-@pytest.mark.parametrize("kind", JACOBIANS, ids=lambda kind: kind.__name__)
+@each(norm=["layer", "rms"], kind=JACOBIANS)
 def test_the_jacobian_of_a_step_is_its_chain_rule(kind, norm):
     place = Place(block=1, decoder=4, dim=D)
     step = kind(lambda: make_norm(norm, D), FeedForward(D, 9, "swiglu"), place).double()

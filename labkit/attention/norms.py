@@ -16,15 +16,14 @@ at once), then after-rope, no-gain, shift, times=1.2, temperature=… and length
 import math
 import re
 from dataclasses import dataclass, replace
+from typing import Any
 
-from labkit.norms import NORMS
+from labkit.norms import NORMS, facts
 from labkit.unknown import explain_unknown
 
 SHARES = ("head", "own", "width")
 TEMPERATURES = ("module", "head")
 _FLAGS = {"after-rope": ("after_rope", True), "no-gain": ("gain", False), "shift": ("shift", True)}
-# Norms over many tokens at once; the others of this kind take a mask and are known by it.
-_OVER_TOKENS = ("batch", "instance")
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,8 @@ class AttentionNorms:
             raise ValueError(
                 f"tensors must be some of q, k, v, c in this order, got {self.tensors!r}"
             )
-        fits = [name for name in NORMS if name not in _OVER_TOKENS and not _takes_mask(name)]
-        if self.norm not in fits:
+        if self.norm not in NORMS or facts(self.norm).scope != "token":
+            fits = [name for name in NORMS if facts(name).scope == "token"]
             raise ValueError(
                 f"attention cannot normalize by {self.norm!r}: it needs a norm of one vector, "
                 f"one of {', '.join(fits)}"
@@ -88,56 +87,56 @@ class AttentionNorms:
 
 @dataclass(frozen=True)
 class QKNorm:
-    """One published choice: its text, its equation, and where it comes from."""
+    """One published choice: its norms, their equation, and where it comes from."""
 
-    words: str
+    norms: AttentionNorms
     equation: str
     source: str
 
 
 QK_NORMS: dict[str, QKNorm] = {
     "henry": QKNorm(
-        "qk l2 no-gain temperature=module",
+        AttentionNorms(norm="l2", gain=False, temperature="module"),
         "softmax(g · q/|q| · k/|k|), g learned, starts at log2(L² − L)",
         "Henry et al. 2020, arXiv 2010.04245; L there: 97.5th percentile of training lengths",
     ),
     "vit-22b": QKNorm(
-        "qk layer",
+        AttentionNorms(norm="layer"),
         "softmax(LN(q)·LN(k) / sqrt(d_k)), no shifts",
         "Dehghani et al. 2023, arXiv 2302.05442",
     ),
     "swin-v2": QKNorm(
-        "qk l2 no-gain temperature=head",
+        AttentionNorms(norm="l2", gain=False, temperature="head"),
         "softmax(exp(min(τ_h, log 100)) · cos(q, k)), τ_h starts at log 10; no position bias here",
         "Liu et al. 2022, arXiv 2111.09883",
     ),
     "gemma3": QKNorm(
-        "qk rms-gemma",
+        AttentionNorms(norm="rms-gemma"),
         "softmax(RMS(q)·RMS(k) / sqrt(d_k)), gain 1 + w; then rotated",
         "Gemma Team 2025, arXiv 2503.19786",
     ),
     "qwen3": QKNorm(
-        "qk rms-llama",
+        AttentionNorms(norm="rms-llama"),
         "softmax(RMS(q)·RMS(k) / sqrt(d_k)); then rotated",
         "Qwen Team 2025, arXiv 2505.09388",
     ),
     "olmo2": QKNorm(
-        "qk rms width",
+        AttentionNorms(share="width"),
         "q, k ← RMS over all heads at once, before the split and the rotation",
         "OLMo Team 2025, arXiv 2501.00656",
     ),
     "cohere": QKNorm(
-        "qk layer own",
+        AttentionNorms(norm="layer", share="own"),
         "softmax(LN_h(q)·LN_h(k) / sqrt(d_k)), gains for each head, no shifts; then rotated",
         "Command R+, as in transformers' CohereAttention",
     ),
     "hybrid": QKNorm(
-        "qkv rms",
+        AttentionNorms("qkv"),
         "softmax(RMS(q)·RMS(k) / sqrt(d_k)) RMS(v); then rotated",
         "Zhuo et al. 2025, arXiv 2503.04598",
     ),
     "nanochat": QKNorm(
-        "qk rms no-gain after-rope times=1.2",
+        AttentionNorms(after_rope=True, gain=False, times=1.2),
         "softmax(1.2 RMS(q) · 1.2 RMS(k) / sqrt(d_k)), after the rotation, nothing learned",
         "karpathy/nanochat, nanochat/gpt.py",
     ),
@@ -152,46 +151,40 @@ def attention_norms(text: str | None, length: int | None = None) -> AttentionNor
     """
     if text is None:
         return None
-    words = text.split()
-    norms = AttentionNorms()
-    if words and words[0] in QK_NORMS:
-        norms = _parse_words(norms, QK_NORMS[words.pop(0)].words.split())
-    elif not words:
+    words, norms = text.split(), AttentionNorms()
+    if not words:
         raise ValueError(f"an empty text names no norms; {_ways_out()}")
-    norms = _parse_words(norms, words)
+    if words[0] in QK_NORMS:
+        norms = QK_NORMS[words.pop(0)].norms
+    changes: dict[str, Any] = {}
+    for word in words:
+        field, value = _read_word(word)
+        if field in changes:
+            raise ValueError(f"{' '.join(words)!r} names its {field} twice; leave one out")
+        changes[field] = value
+    norms = replace(norms, **changes)
     if norms.temperature == "module" and norms.length is None:
         norms = replace(norms, length=length)
     return norms
 
 
-def _parse_words(norms: AttentionNorms, words: list[str]) -> AttentionNorms:
-    changes: dict[str, object] = {}
-    for word in words:
-        field, value = _parse_word(word)
-        if field in changes:
-            raise ValueError(f"{' '.join(words)!r} names its {field} twice; leave one out")
-        changes[field] = value
-    return replace(norms, **changes)  # pyright: ignore[reportArgumentType]
-
-
-def _parse_word(word: str) -> tuple[str, object]:
+def _read_word(word: str) -> tuple[str, Any]:
     """Return which field of AttentionNorms a word sets, and to what."""
-    if word in SHARES:
-        return "share", word
     if word in _FLAGS:
         return _FLAGS[word]
+    for field, known in (("share", SHARES), ("norm", NORMS)):
+        if word in known:
+            return field, word
     if re.fullmatch("q?k?v?c?", word):
         return "tensors", word
-    if word in NORMS:
-        return "norm", word
     field, _, value = word.partition("=")
-    number = {"times": float, "length": int}.get(field, str)
-    if field in ("times", "length", "temperature"):
-        try:
-            return field, number(value)
-        except ValueError:
-            raise ValueError(f"{word!r} needs a number after {field}=") from None
-    raise ValueError(f"{word!r} means nothing to attention's norms; {_ways_out()}")
+    kinds = {"times": float, "length": int, "temperature": str}
+    if field not in kinds:
+        raise ValueError(f"{word!r} means nothing to attention's norms; {_ways_out()}")
+    try:
+        return field, kinds[field](value)
+    except ValueError:
+        raise ValueError(f"{word!r} needs a number after {field}=") from None
 
 
 def _ways_out() -> str:
@@ -199,7 +192,3 @@ def _ways_out() -> str:
         f"name one of {', '.join(QK_NORMS)}, or some of q, k, v, c as in 'qkv', then a norm "
         f"({', '.join(NORMS)}), {', '.join([*SHARES, *_FLAGS])}, times=, temperature=, length="
     )
-
-
-def _takes_mask(name: str) -> bool:
-    return getattr(NORMS[name], "takes_mask", False)

@@ -11,7 +11,8 @@ random states as they were, and ends: a law may take 8 seconds, all together 40.
 Every check takes a function, a module or a module's class; `eps` (or `p`, `bound`) names the
 value to expect where it cannot be passed: without it the default must be the documented one, or
 a module's own attribute. `seed` draws other inputs. `CHECKS` has them by the keys of
-labkit.norms.NORMS, and each key is a name here too: check.rms_llama, check.dyt, …
+labkit.norms.NORMS, and each key is a name here too: check.rms_llama, check.dyt, … A norm that has
+no laws of its own there is held to those of every norm: check.own.
 """
 
 from collections.abc import Callable

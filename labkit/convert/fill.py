@@ -12,16 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labkit.convert.read import Reading, make_plain_norm, start_of
-from labkit.norms import NORMS, facts, make_norm
+from labkit.convert.read import Reading, make_plain_norm, make_shaped_norm, start_of
+from labkit.norms import facts
 from labkit.norms._common import at_least_float32, laid_out_as
 from labkit.norms.prep_batch_norm import PRepBatchNorm
 
-# Where eps stands: only a value from the same place means the same.
-_PLACES = {
-    "added to the deviation": ("annotated-layer", "rms-outside"),
-    "least length": ("scale", "l2"),
-}
 _STATE = ("running_mean", "running_var", "num_batches_tracked")
 
 
@@ -58,18 +53,19 @@ def build_norm(
 
     An old norm without tensors takes the model's dtype and device.
     """
-    kw, takes = dict(kw), facts(key).options
-    if len(reading.shape) > 1 and key not in ("layer", "rms", "none"):
+    known, former = facts(key), facts(reading.key)
+    kw, takes = dict(kw), known.options
+    many = issubclass(known.module, nn.LayerNorm | nn.RMSNorm | nn.Identity)
+    if len(reading.shape) > 1 and not many:
         raise Unfit(f"it normalizes {len(reading.shape)} axes at once; {key} knows one")
-    if "eps" in takes and "eps" not in kw and _find_eps_place(key) == _find_eps_place(reading.key):
+    if "eps" in takes and "eps" not in kw and known.eps_place == former.eps_place:
         kw |= {} if reading.eps is None else {"eps": reading.eps}
     if reading.gain is not None and "affine" in takes:
         kw.setdefault("affine", True)
-    alike = key == reading.key or {key, reading.key} <= {"batch", "rep-batch", "prep-batch"}
-    for name in ("num_groups", "momentum", "track_running_stats") if alike else ():
-        if name not in kw and name in takes and hasattr(old, name):
+    for name in ("num_groups", "momentum", "track_running_stats"):
+        if known.scope == former.scope and name not in kw and name in takes and hasattr(old, name):
             kw[name] = getattr(old, name)
-    new = _make_norm(key, kw, reading.shape)
+    new = make_shaped_norm(key, reading.shape, **kw)
     if reading.axis == 1 and key != "none":
         pooled = [part for part in new.modules() if hasattr(part, "channel_axis")]
         for part in pooled:
@@ -78,16 +74,6 @@ def build_norm(
     tensors = itertools.chain(old.parameters(), old.buffers(), model.parameters())
     like = next((tensor for tensor in tensors if tensor.is_floating_point()), torch.empty(0))
     return new.to(like.device, like.dtype).train(old.training)
-
-
-def _make_norm(key: str, kw: dict[str, Any], shape: tuple[int, ...]) -> nn.Module:
-    if len(shape) == 1 or key == "none":
-        return make_norm(key, shape[0], **kw)
-    return NORMS[key](shape, **kw)  # pyright: ignore[reportCallIssue]
-
-
-def _find_eps_place(key: str) -> str:
-    return next((place for place, keys in _PLACES.items() if key in keys), "inside the root")
 
 
 def move_contents(
@@ -127,7 +113,7 @@ def move_contents(
         (moved.dropped if loss else moved.kept).append(f"{said}: {loss}" if loss else said)
     _move_rest(old, inner, type(old) is type(inner), done, moved)
     taken = {id(p) for name, p in inner.named_parameters() if name in done}
-    if reading.eps is not None and _find_eps_place(key) == _find_eps_place(reading.key):
+    if reading.eps is not None and facts(key).eps_place == facts(reading.key).eps_place:
         moved.kept += ["eps"] if getattr(inner, "eps", None) == reading.eps else []
     moved.fresh = [name for name, p in new.named_parameters() if id(p) not in taken]
     return moved

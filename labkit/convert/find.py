@@ -8,17 +8,6 @@ from torch.nn.utils import parametrize
 
 from labkit.norms import NORMS
 
-_HOOKS = (
-    "_forward_hooks",
-    "_forward_pre_hooks",
-    "_backward_hooks",
-    "_backward_pre_hooks",
-    "_state_dict_hooks",
-    "_state_dict_pre_hooks",
-    "_load_state_dict_pre_hooks",
-    "_load_state_dict_post_hooks",
-)
-
 
 def places_of(model: nn.Module) -> dict[nn.Module, list[str]]:
     """Return every module all of its qualified names: more than one where it is shared."""
@@ -72,7 +61,7 @@ def find_obstacle(norm: nn.Module) -> str:
     if any(parametrize.is_parametrized(part) for part in norm.modules()):
         return "its parameters are parametrized; remove the parametrizations first"
     for part in norm.modules():
-        if hooks := [name for name in _HOOKS if getattr(part, name, None)]:
+        if hooks := [name for name, held in vars(part).items() if name.endswith("_hooks") and held]:
             kinds = ", ".join(hook.strip("_").replace("_", " ") for hook in hooks)
             return f"it has {kinds}, which would be lost; remove them first"
     taken = list(inspect.signature(type(norm).forward).parameters.values())[2:]

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labkit.norms import NORMS, make_norm
+from labkit.norms import NORMS, facts, make_norm
 
 _TORCH = {nn.LayerNorm: "layer", nn.RMSNorm: "rms", nn.GroupNorm: "group"}
 _BATCH = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -58,10 +58,10 @@ def _by_class(norm: nn.Module, key: str) -> Reading | str:
     shape: tuple[int, ...] = (size,) if isinstance(size, int) else tuple(size)
     own = dict(norm.named_parameters(recurse=False))
     gain, shift = (name if name in own else None for name in ("weight", "bias"))
-    channels_first = type(norm) in _TORCH and key in ("batch", "group", "instance")
+    channels_first = type(norm) in _TORCH and hasattr(NORMS[key], "on_last_axis")
     axis = _find_attribute(norm, "channel_axis") or (1 if channels_first else -1)
     eps = getattr(norm, "eps", None)
-    if key == "rms" and eps is None:  # torch's way to say: that of the computation
+    if eps is None and hasattr(norm, "eps"):  # torch's way to say: that of the computation
         dtypes = [parameter.dtype for parameter in norm.parameters()] or [torch.float32]
         eps = torch.finfo(torch.promote_types(dtypes[0], torch.float32)).eps
     start = start_of(make_plain_norm(key, shape)) if key_of(norm) else 1.0
@@ -76,9 +76,15 @@ def _find_attribute(norm: nn.Module, *names: str) -> Any:
 
 def make_plain_norm(key: str, shape: tuple[int, ...]) -> nn.Module:
     """Make a norm with no arguments of its own."""
-    if shape[1:]:
-        return NORMS[key](shape)  # pyright: ignore[reportCallIssue]
-    return make_norm(key, *shape, **({"num_groups": 1} if key == "group" else {}))
+    groups = {"num_groups": 1} if "num_groups" in facts(key).options else {}
+    return make_shaped_norm(key, shape, **groups)
+
+
+def make_shaped_norm(key: str, shape: tuple[int, ...], **kw: Any) -> nn.Module:
+    """Make a norm for one axis or, of the kinds that normalize several at once, for all."""
+    if len(shape) == 1 or key == "none":
+        return make_norm(key, shape[0], **kw)
+    return NORMS[key](shape, **kw)  # pyright: ignore[reportCallIssue]
 
 
 def start_of(fresh: nn.Module) -> float:

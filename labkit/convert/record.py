@@ -84,16 +84,7 @@ class Conversion:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        parts = [f"<p><b>{html.escape(self._format_summary())}</b></p>"]
-        for head, *rows in self._build_tables():
-            cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
-            body = "".join(
-                f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>"
-                for row in rows
-            )
-            parts.append(f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>")
-        parts += [f"<p><small>{html.escape(note)}</small></p>" for note in self.notes]
-        return f'<div class="labkit-conversion">{"".join(parts)}</div>'
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def _format_summary(self) -> str:
         return f"{len(self.swapped)} swapped, {len(self.left)} left" + (
@@ -101,7 +92,7 @@ class Conversion:
         )
 
     def _build_tables(self) -> list[list[tuple[str, ...]]]:
-        """List swapped and left norms; many rows that differ in numbers only are one."""
+        """List swapped and left norms, many alike in one row."""
         tables = []
         if self.swapped:
             head = ("name", "old", "new", "kept", "dropped", "new values", "function")
@@ -123,6 +114,7 @@ def _left_cells(row: Left) -> tuple[str, ...]:
 def _gather_rows(
     rows: Iterable[Any], cells: Callable[..., tuple[str, ...]]
 ) -> list[tuple[str, ...]]:
+    """Write the rows; of more than three that differ in the numbers of their names, the ends."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         pattern = _NUMBER.sub("*", row.name)
@@ -131,28 +123,8 @@ def _gather_rows(
         (shown, *rest)
         for (_, *rest), names in alike.items()
         for shown in (
-            [f"{_join_names(names)} ({len(names)})"]
+            [f"{names[0]} … {names[-1]} ({len(names)})"]
             if names[3:]
-            else [n or "(the model)" for n in names]
+            else [name or "(the model)" for name in names]
         )
     ]
-
-
-def _join_names(names: Sequence[str]) -> str:
-    """Write names that differ in numbers as one, with the numbers met: blocks.[0-11].norm."""
-    columns = [{*map(int, each)} for each in zip(*map(_NUMBER.findall, names), strict=True)]
-    spans = iter([_format_ranges(sorted(column)) for column in columns])
-    return _NUMBER.sub(lambda _: next(spans), names[0])
-
-
-def _format_ranges(numbers: Sequence[int]) -> str:
-    """Write sorted numbers as ranges: 3, [0-11], [1,4,7]; the middle of many ranges is left out."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1] = [runs[-1][0], number]
-        else:
-            runs.append([number])
-    said = ["-".join(map(str, run)) for run in runs]
-    said = [*said[:4], "…", said[-1]] if said[6:] else said
-    return f"[{','.join(said)}]" if numbers[1:] else said[0]

@@ -4,9 +4,7 @@ from torch import nn
 
 from labkit.convert.fill import Moved, unwrap_norm
 from labkit.convert.read import Reading
-
-# One function up to where eps stands and what is rounded when, if their gains agree.
-_RMS = ("rms", "rms-llama", "rms-gemma", "rms-t5", "rms-outside", "scale", "l2")
+from labkit.norms import facts
 
 
 def compare_functions(
@@ -15,16 +13,20 @@ def compare_functions(
     """Return on which inputs the new norm computes the old one's function."""
     if not moved.exact:
         return "another function"
+    # One function up to where eps stands and what is rounded when, if their gains agree.
+    kinds = {facts(name).same_as or name for name in (key, reading.key)}
     if key == reading.key:
         same, settings = "same", _read_settings(old)
         if any(
             settings.get(k, value) != value for k, value in _read_settings(unwrap_norm(new)).items()
         ):
             return "another function"
-    elif not {key, reading.key} <= {"layer", *_RMS}:
-        return "another function"
+    elif len(kinds) == 1:
+        same = "same"
+    elif kinds == {"layer", "rms"}:
+        same = "same on zero-mean input"
     else:
-        same = "same on zero-mean input" if "layer" in (key, reading.key) else "same"
+        return "another function"
     if reading.eps is not None and "eps" not in moved.kept:
         return f"{same}, but for eps"
     return f"{same}, but for rounding" if same == "same" and key != reading.key else same

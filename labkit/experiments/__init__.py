@@ -10,10 +10,8 @@ engines/       what trains the runs that the store lacks: processes, Ray, or thi
 replicates/    runs that train together, as one batched model
 filling.py     from runs to records: read, train, read
 sweep.py       sweep(runs): the records of a list of runs, on any engine
-memory.py      what a task took: seconds and the largest memory
-courtesy.py    what a chapter declares that it holds, what it held, what is left at its end
+memory.py      what a task took: seconds and the largest memory; what a chapter declares
 queries/       questions to the store: list, compare, export, clean up, train again
-durations.py   10m, 1h30m: durations as people write them
 experiment.py  Experiment: a grid of runs; Results: its records, by label
 statistics.py  differences and powers, seed by seed; how many steps a loss takes
 papers.py      numbers that papers printed: data/papers, read

@@ -22,6 +22,13 @@ VERDICTS = {
     "contradicted": "contradicted here",
     "out-of-range": "out of range",
 }
+# A shape, so that no verdict hangs on its colour, and a colour legible on light and dark ground.
+LOOKS = {
+    "holds": ("●", "#2c8a57"),
+    "not-seen": ("○", "#80868b"),
+    "contradicted": ("▲", "#cc5a2b"),
+    "out-of-range": ("◇", "#80868b"),
+}
 
 
 @dataclass(frozen=True)
@@ -154,11 +161,13 @@ class Claim:
         """Draw the card."""
         head, ours, source = (html.escape(line) for line in str(self).splitlines())
         mark, _, statement = head.partition("] ")
-        # The style is for a notebook; the site's own sheet overrules it.
-        bar = "border-left: 4px solid #888; padding-left: 0.9em"
+        # The styles are for a notebook; the site's own sheet overrules them.
+        shape, colour = LOOKS[self.verdict]
+        bar = f"border-left: 4px solid {colour}; padding-left: 0.9em"
         return (
             f'<div class="labkit-claim labkit-{self.sort} labkit-verdict-{self.verdict}" '
-            f'style="{bar}"><span class="labkit-verdict"><b>{mark[1:]}.</b></span> '
+            f'style="{bar}"><span class="labkit-verdict" style="color: {colour}">'
+            f"<b>{shape} {mark[1:]}.</b></span> "
             f'<span class="labkit-statement">{statement}</span><br>'
             f'<span class="labkit-values">{ours}</span><br>'
             f'<span class="labkit-source"><small>{source}</small></span></div>'

@@ -10,19 +10,23 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import torch
+
 from labkit import share
 from labkit.display import publish_bundle
-from labkit.experiments import courtesy, ladder
+from labkit.experiments import ladder
 from labkit.experiments.engines import make_engine
+from labkit.experiments.engines.limits import count_resident_bytes
 from labkit.experiments.experiment import Experiment, Results
 from labkit.experiments.filling import MissingRuns, may_train, read_records, train_and_read
-from labkit.experiments.memory import peak_bytes
+from labkit.experiments.memory import find_peak_memory, peak_bytes, read_declared_memory
 from labkit.experiments.own import sources_of
 from labkit.experiments.run import CPU, Run, get_gpu_name
 from labkit.experiments.store import Store
 from labkit.pool import Pool
 from labkit.provenance import collect_provenance
 from labkit.training import Record
+from labkit.units import in_words
 from labkit.unknown import explain_unknown
 
 __all__ = ["SIZES", "Lab", "MissingRuns", "device_of", "project_root"]
@@ -67,7 +71,7 @@ class Lab:
             raise ValueError(explain_unknown("size", size, SIZES))
         self.chapter, self.size, self.seed = chapter, size, seed
         self._counted: set[str] = set()  # keys of the runs that were told
-        self.memory = courtesy.read_declared_memory(memory)
+        self.memory = read_declared_memory(memory)
         self.device = device_of(size)
         root = project_root()
         self.store, self._pool = Store(root, self.device), Pool(root)
@@ -177,13 +181,32 @@ class Lab:
         gc.collect()
         share.release_cache()
         held = {"kernel_bytes": peak_bytes()}
-        held |= courtesy.find_peak_memory(self.store.folder, self._counted)
-        fair = courtesy.is_comparable(self.size, self._engine.name)
+        held |= find_peak_memory(self.store.folder, self._counted)
+        # Declared for the book's size and a torch without CUDA's libraries, which take memory in
+        # each process, used or not.
+        fair = self.size == "book" and torch.version.cuda is None
         _publish_line(
-            courtesy.format_farewell(held, self.memory),
+            self._format_farewell(held),
             kernel_seconds=round(time.process_time(), 1),
             memory=self.memory if fair else {},
             **held,
+        )
+
+    def _format_farewell(self, held: Mapping[str, int]) -> str:
+        """Describe what this chapter's processes held at most, and what this one still holds."""
+        names = {"kernel": "in this kernel", "run": "in a run", "gpu": "of a GPU in a run"}
+        peaks = [
+            f"{words} {in_words(held[f'{part}_bytes'])}"
+            + (f" of {in_words(self.memory[part])} declared" if part in self.memory else "")
+            for part, words in names.items()
+            if held[f"{part}_bytes"]
+        ]
+        now = f"{in_words(count_resident_bytes())} here"
+        if held_there := share.count_held_bytes():
+            now += f" and {in_words(held_there)} of the GPU"
+        return (
+            f"the workers have ended. Most memory: {', '.join(peaks)}. Still held: {now}, until "
+            "the kernel is shut down"
         )
 
     @staticmethod

@@ -4,9 +4,9 @@
     Run(ModelConfig(norm=name), …)
 
 The file defines one nn.Module whose constructor takes `dim` first; all its other arguments have
-defaults. Its class may say `name`, `equation` and `source`, as labkit's norms do. The name that
-comes back ends in a hash of what the file says, so that a run's key knows the norm by content: a
-comment changes nothing, any other edit is another norm whose runs train anew.
+defaults. Its class may say `name`, and declare what labkit's norms do (`labkit.norms.Facts`). The
+name that comes back ends in a hash of what the file says, so that a run's key knows the norm by
+content: a comment changes nothing, any other edit is another norm whose runs train anew.
 
 Workers get the source with each task, from the process that asked for it. What the store holds is
 a name; no stored source is ever executed.

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from labkit.corpora import Digits, Markov, Text
-from labkit.model import Departure, ModelConfig
+from labkit.model import Departure, ModelConfig, Perturbed
 from labkit.placements import recipe
 from labkit.probes import PROBES, make_probe
 from labkit.stacks import StackConfig
@@ -27,7 +27,7 @@ from labkit.vit import ViTConfig
 
 CPU = "cpu"
 # What may stand in a run, by the name under which its JSON says so.
-_MODELS = (ModelConfig, Departure, MLPConfig, CNNConfig, StackConfig, ViTConfig)
+_MODELS = (ModelConfig, Departure, Perturbed, MLPConfig, CNNConfig, StackConfig, ViTConfig)
 CONFIGS = {kind.__name__: kind for kind in (*_MODELS, Text, Digits, Markov, TrainConfig)}
 
 
@@ -91,6 +91,10 @@ class Run:
     def hash_workload(self) -> str:
         """Name what is computed, whatever the seed, the rate and the probes."""
         return replace(self, seed=0, probes=(), train=replace(self.train, lr=1e-3)).key()
+
+
+# Runs that train together, as one batched model where they are more than one.
+Task = tuple[Run, ...]
 
 
 def _format_config(config: Any) -> str:

@@ -7,9 +7,8 @@ kept         bytes that autograd keeps for the backward pass, each storage once,
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 
-from labkit.costs import cost_of
+from labkit.costs import cost_of, kept_bytes
 from labkit.model import ModelConfig
 from labkit.training import loss_of
 
@@ -42,21 +41,5 @@ def count_footprint(config: ModelConfig, batch: int, time: int) -> Footprint:
         BACKWARD * whole * tokens.numel(),
         forward.norm_operations / whole,
         forward.norms,
-        _count_kept_bytes(model, tokens),
+        kept_bytes(lambda: loss_of(model, tokens, tokens), model.parameters()),
     )
-
-
-def _count_kept_bytes(model: torch.nn.Module, tokens: Tensor) -> int:
-    """Add up the storages that autograd saves in a forward pass, parameters left out."""
-    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    seen: dict[int, Tensor] = {}  # keeps them alive: an address must not come twice
-
-    def note_storage(tensor: Tensor) -> Tensor:
-        seen.setdefault(tensor.untyped_storage().data_ptr(), tensor)
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(note_storage, lambda tensor: tensor):
-        loss = loss_of(model, tokens, tokens)
-    total = sum(t.untyped_storage().nbytes() for at, t in seen.items() if at not in own)
-    del loss
-    return total

@@ -1,8 +1,9 @@
 """The transformer that every chapter trains: its description, its blocks, the whole."""
 
-from labkit.model.block import Block, norm_of
+from labkit.model.block import Block
 from labkit.model.config import ModelConfig
 from labkit.model.departures import DEPARTURES, Departure
+from labkit.model.perturbed import Perturbed
 from labkit.model.transformer import Transformer
 
-__all__ = ["DEPARTURES", "Block", "Departure", "ModelConfig", "Transformer", "norm_of"]
+__all__ = ["DEPARTURES", "Block", "Departure", "ModelConfig", "Perturbed", "Transformer"]

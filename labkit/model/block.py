@@ -4,23 +4,13 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from labkit.attention import Attention, attention_norms
+from labkit.attention import Attention
 from labkit.context import Context
 from labkit.feed_forward import FeedForward, MixtureOfExperts
 from labkit.model.config import ModelConfig
 from labkit.norms import make_norm
-from labkit.norms.arithmetic import set_arithmetic
 from labkit.placements import Place, recipe
 from labkit.placements.sphere import SphereAttention, SphereFeedForward
-
-
-def norm_of(config: ModelConfig, kind: str = "") -> nn.Module:
-    """Make one norm of the config's kind and width; `kind` says whose input it is to norm."""
-    options = config.norm_options
-    if config.norm_name in ("dyt", "derf"):
-        options.setdefault("alpha", config.alphas[0 if kind == "attention" else 1])
-    norm = make_norm(config.norm_name, config.dim, **options)
-    return norm if config.norm_arithmetic is None else set_arithmetic(norm, config.norm_arithmetic)
 
 
 def _build_attention(config: ModelConfig, place: Place, heads: str | None) -> nn.Module:
@@ -28,10 +18,9 @@ def _build_attention(config: ModelConfig, place: Place, heads: str | None) -> nn
     causal = place.stack == "decoder" and not cross
     if asked.sphere:
         return SphereAttention(config.dim, config.heads, causal)
-    words = heads.format(norm=config.norm_name) if heads else config.qk_norm
+    norms = config.norms_inside(heads)
     if cross and heads and heads.startswith("c "):
-        words = config.qk_norm  # Sub-LN leaves cross-attention's output as it is
-    norms = attention_norms(words, length=max(2, config.context))
+        norms = None  # Sub-LN leaves cross-attention's output as it is
     return Attention(
         config.dim,
         config.heads,
@@ -88,7 +77,7 @@ class Block(nn.Module):
                     placement.attention,
                     _build_attention(config, place, placement.heads),
                 )
-            make = partial(norm_of, config, "attention" if "attention" in kind else "")
+            make = partial(config.make_norm, "attention" if "attention" in kind else "")
             setattr(self, kind.replace("-", "_"), step(make, sublayer, place))
         self.crossed = crossed
 

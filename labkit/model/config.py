@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from labkit.attention import AttentionNorms, attention_norms
 from labkit.model.rules import check_config
+from labkit.norms import make_norm
 from labkit.placements import recipe
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from labkit.model.transformer import Transformer
 
 # DyT's first α by width, (attention's norms, all others). Source: arXiv 2503.10622, its sweep of
@@ -46,10 +50,7 @@ class ModelConfig:
     experts_per_token: int = 2
     balance: float = 0.01  # weight of the experts' load-balancing loss
     router_z: float = 0.001  # weight of the router's z-loss
-    norm_arithmetic: str | None = None  # layer, rms: what is rounded, as norms.arithmetic names it
-    embedding_offset: float = 0.0  # a constant added to every channel of every embedding
     embedding_size: float = 1.0  # first size per channel of an embedding, learned or not
-    embedding_outlier: float = 0.0  # added to channel 0 of token 1's embedding (text: the space)
 
     def __post_init__(self) -> None:
         check_config(self)
@@ -132,6 +133,18 @@ class ModelConfig:
             "logit_softcap": self.output_cap,
             "alpha": list(self.alphas) if self.norm_name in ("dyt", "derf") else None,
         }
+
+    def make_norm(self, kind: str = "") -> nn.Module:
+        """Make one norm of the model's kind and width; `kind` says whose input it is to norm."""
+        options = self.norm_options
+        if self.norm_name in ("dyt", "derf"):
+            options.setdefault("alpha", self.alphas[0 if kind == "attention" else 1])
+        return make_norm(self.norm_name, self.dim, **options)
+
+    def norms_inside(self, heads: str | None) -> AttentionNorms | None:
+        """Return the norms inside attention: a placement's `heads`, or else `qk_norm`."""
+        words = heads.format(norm=self.norm_name) if heads else self.qk_norm
+        return attention_norms(words, length=max(2, self.context))
 
     def build(self) -> Transformer:
         """Make the model, drawing its weights from torch's current random state."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from labkit.attention import attention_norms
 from labkit.feed_forward import ACTIVATIONS
 from labkit.init import INITS
 from labkit.norms import NORMS, make_norm
-from labkit.norms.arithmetic import set_arithmetic
 from labkit.placements import recipe
 from labkit.unknown import explain_unknown
 
@@ -99,27 +97,20 @@ def _check_counts(config: ModelConfig) -> None:
 
 
 def _check_numbers(config: ModelConfig) -> None:
-    for field in ("embedding_offset", "embedding_outlier", "embedding_size"):
+    above = ("embedding_size", "softcap", "logit_softcap", "qk_clip")
+    for field in ("norm_eps", "balance", "router_z", *above):
         value = getattr(config, field)
-        if (
-            not isinstance(value, int | float)
-            or isinstance(value, bool)
-            or not math.isfinite(value)
-        ):
-            raise ValueError(f"{field} must be a finite number, got {value!r}")
-    if config.embedding_size <= 0:
-        raise ValueError(f"embedding_size must be above 0, got {config.embedding_size}")
-    for field in ("norm_eps", "balance", "router_z", "softcap", "logit_softcap", "qk_clip"):
-        value = getattr(config, field)
-        if value is None and field not in ("balance", "router_z"):
+        needed = field in ("balance", "router_z", "embedding_size")
+        if value is None and not needed:
             continue
         if not isinstance(value, int | float):
             raise TypeError(f"{field} must be a number, got {value!r}")
-        if field in ("norm_eps", "balance", "router_z"):
+        if field not in above:
             if not 0 <= value < math.inf:
                 raise ValueError(f"{field} must be at least 0 and finite, got {value}")
         elif not 0 < value < math.inf:
-            raise ValueError(f"{field} must be above 0 and finite (or None), got {value}")
+            either = "" if needed else " (or None)"
+            raise ValueError(f"{field} must be above 0 and finite{either}, got {value}")
     if config.alpha is None:
         return
     if config.norm_name not in ("dyt", "derf"):
@@ -139,9 +130,7 @@ def _check_numbers(config: ModelConfig) -> None:
 def _check_norms(config: ModelConfig) -> None:
     """Make one norm of each kind that the model will have: it refuses what does not fit it."""
     asked, name = recipe(config.recipe), config.norm_name
-    norm = make_norm(name, config.dim, **config.norm_options)
-    if config.norm_arithmetic is not None:
-        set_arithmetic(norm, config.norm_arithmetic)
+    make_norm(name, config.dim, **config.norm_options)
     if asked.inner_norm:
         make_norm(name, config.hidden_dim, **config.norm_options)
         if config.experts is not None and getattr(NORMS[name], "takes_mask", False):
@@ -155,16 +144,16 @@ def _check_norms(config: ModelConfig) -> None:
             f"recipe {config.recipe!r} has norms inside attention already ({inside[0]}): leave "
             "qk_norm out, or choose a recipe without them"
         )
-    for text in (config.qk_norm, *[words.format(norm=name) for words in inside]):
-        norms = attention_norms(text, length=max(2, config.context))
+    for heads in inside or [None]:
+        norms = config.norms_inside(heads)
         if norms is None:
             continue
         width = config.dim if norms.share == "width" else config.dim // config.heads
         make_norm(norms.norm, width, **config.options_of(norms.norm))
         if config.qk_clip is not None and set(norms.tensors) & set("qk"):
             raise ValueError(
-                f"QK-Clip scales W_q and W_k, which a norm of q or k undoes ({text}): take one "
-                "of the two"
+                "QK-Clip scales W_q and W_k, which a norm of q or k undoes "
+                f"({heads or config.qk_norm}): take one of the two"
             )
 
 
@@ -178,8 +167,6 @@ def _check_sphere(config: ModelConfig) -> None:
         ("qk_clip", (None,)),
         ("experts", (None,)),
         ("final_norm", (None, False)),
-        ("norm_arithmetic", (None,)),
-        ("embedding_offset", (0, 0.0)),
     ):
         if getattr(config, field) not in fits:
             raise ValueError(

@@ -14,7 +14,7 @@ from labkit.attention.logits import soft_cap
 from labkit.context import Context, apply_norm
 from labkit.feed_forward import MixtureOfExperts
 from labkit.init import initialize_model
-from labkit.model.block import Block, norm_of
+from labkit.model.block import Block
 from labkit.model.config import ModelConfig
 from labkit.placements import Admin, recipe
 from labkit.placements.scaled import profile_writes
@@ -39,12 +39,12 @@ class Transformer(nn.Module):
         self.embedding = nn.Embedding(config.vocab, config.dim)
         self.blocks = nn.ModuleList(Block(config, i, main) for i in range(config.depth))
         final = asked.final_norm if config.final_norm is None else config.final_norm
-        self.final_norm = norm_of(config) if final else nn.Identity()
+        self.final_norm = config.make_norm() if final else nn.Identity()
         self.output = nn.Linear(config.dim, config.vocab, bias=False)
         if config.kind == "encoder-decoder":
             self.encoder = nn.ModuleList(Block(config, i, "encoder") for i in range(encoder))
-            self.encoder_norm = norm_of(config) if final else nn.Identity()
-        self.embedding_norm = norm_of(config) if asked.embedding_norm else nn.Identity()
+            self.encoder_norm = config.make_norm() if final else nn.Identity()
+        self.embedding_norm = config.make_norm() if asked.embedding_norm else nn.Identity()
         if asked.embedding_scale:
             self.embedding_scale = nn.Parameter(
                 torch.tensor(config.embedding_size * config.dim**0.5)
@@ -82,11 +82,7 @@ class Transformer(nn.Module):
         if recipe(config.recipe).sphere:
             return unit(x)
         scaled = recipe(config.recipe).embedding_scale
-        x = x * (self.embedding_scale if scaled else config.embedding_size * config.dim**0.5)
-        if config.embedding_outlier:
-            first = torch.arange(config.dim, device=x.device) == 0
-            x = x + config.embedding_outlier * ((tokens == 1).unsqueeze(-1) & first)
-        return x + config.embedding_offset if config.embedding_offset else x
+        return x * (self.embedding_scale if scaled else config.embedding_size * config.dim**0.5)
 
     def forward(
         self,

@@ -1,22 +1,22 @@
 """Norms: one file each, the formula as a pure function first, then the module that owns tensors.
 
 `NORMS` maps a name to its module; `make_norm(name, dim)` makes one that normalizes (or pools,
-for batch norm) the last axis of any tensor, which is what a transformer needs. Each module says
-its `equation`, its `source` and its `function`, whose arguments are the module's attributes by
-name; `facts(name)` gives them, with the options that make_norm takes.
+for batch norm) the last axis of any tensor, which is what a transformer needs. What else the
+project needs to know about a norm its class declares, by attributes named as the fields of
+`Facts`; `facts(name)` returns them, with the options that make_norm takes.
 """
 
 # ruff: noqa: F401 (functions are imported here so that they are found here)
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from labkit.norms._arguments import checked
+from labkit.norms._arguments import check_option
 from labkit.norms.annotated_layer_norm import AnnotatedLayerNorm, annotated_layer_norm
 from labkit.norms.batch_norm import BatchNorm, batch_norm
 from labkit.norms.bounded_tanh import BoundedTanh, bounded_tanh
@@ -71,20 +71,31 @@ NORMS: dict[str, type[nn.Module]] = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What a table says about one norm; `options` are the keywords of make_norm, with defaults."""
+    """What is known about one norm; a class that does not declare a field has its default.
+
+    Tables, attention, `convert`, batched training and norm maps read them from here.
+    """
 
     module: type[nn.Module]
-    equation: str
-    source: str
-    function: Callable[..., Tensor] | None  # None: the module is more than a function of its input
-    options: dict[str, Any]
+    options: dict[str, Any]  # the keywords of make_norm, with their defaults
+    equation: str = "y = x"
+    source: str = ""
+    # Its arguments are the module's attributes by name; None: the module is more than a function.
+    function: Callable[..., Tensor] | None = None
+    # What the result of one token depends on, on the last axis: itself, its sample, the batch.
+    scope: Literal["token", "sample", "batch"] = "token"
+    first_values: tuple[str, ...] = ()  # the options that only say where a parameter starts
+    eps_place: str = "inside the root"  # an eps keeps its meaning in a norm with the same place
+    same_as: str | None = None  # the norm that it equals but for eps, rounding and gain
+    start: float = 1.0  # what `weight` holds where the gain is 1
 
 
 def facts(name: str) -> Facts:
     """Return what the norm called `name` computes, where it comes from, and what it takes."""
     module = _look_up(name)
-    equation, source = getattr(module, "equation", "y = x"), getattr(module, "source", "")
-    return Facts(module, equation, source, getattr(module, "function", None), _options(module))
+    found = {f.name: getattr(module, f.name) for f in fields(Facts) if hasattr(module, f.name)}
+    options = {key: parameter.default for key, parameter in _list_options(module).items()}
+    return Facts(**{**found, "module": module, "options": options})
 
 
 def make_norm(name: str, dim: int, **kw) -> nn.Module:
@@ -97,17 +108,17 @@ def make_norm(name: str, dim: int, **kw) -> nn.Module:
         )
     if dim < 1:
         raise ValueError(f"a norm needs at least one feature, got dim={dim}")
-    options = _options(module)
+    options = _list_options(module)
     if unknown := [key for key in kw if key not in options]:
         if unknown == ["eps"]:
             raise TypeError(f"{name} has no eps, got eps={kw['eps']}; leave it out")
         raise TypeError(
             f"{name} has no {', '.join(unknown)}; it takes {', '.join(options) or 'no options'}"
         )
-    kw = {key: checked(name, key, value, options[key]) for key, value in kw.items()}
+    kw = {key: check_option(name, options[key], value) for key, value in kw.items()}
     # A norm whose plain form reads another axis says how to make it for the last one.
     make = getattr(module, "on_last_axis", module)
-    return nn.Identity() if module is nn.Identity else make(dim, **kw)
+    return make(dim, **kw)
 
 
 def _look_up(name: str) -> type[nn.Module]:
@@ -124,18 +135,18 @@ def _look_up(name: str) -> type[nn.Module]:
 _CHOSEN = ("dim", "num_features", "num_channels", "normalized_shape", "channel_axis", "self", "cls")
 
 
-def _options(module: type[nn.Module]) -> dict[str, Any]:
+def _list_options(module: type[nn.Module]) -> dict[str, inspect.Parameter]:
     """List a norm's keywords, its own and those that it hands on to the classes it extends."""
     makers = [
         getattr(module, "on_last_axis", None),
         *[vars(c).get("__init__") for c in _own(module)],
     ]
-    found: dict[str, Any] = {}
+    found: dict[str, inspect.Parameter] = {}
     for maker in filter(None, makers):
         for key, parameter in inspect.signature(maker).parameters.items():
             named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
             if named and key not in _CHOSEN:
-                found.setdefault(key, parameter.default)
+                found.setdefault(key, parameter)
     return found
 
 

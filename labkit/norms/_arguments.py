@@ -1,34 +1,24 @@
 """Check the numbers that make_norm is given before a norm is made of them."""
 
 import math
+from inspect import Parameter
 from numbers import Integral, Real
 from typing import Any
 
-_NUMBERS = (
-    "alpha",
-    "backward_decay",
-    "bound",
-    "eps",
-    "forward_decay",
-    "momentum",
-    "p",
-    "scale",
-    "shift",
-    "temperature",
-)
-_WHOLE = ("groups", "num_groups", "steps", "warm", "warmup")
 
+def check_option(name: str, option: Parameter, value: Any) -> Any:
+    """Return the value, or refuse it; a whole number written as 1e4 becomes an integer.
 
-def checked(name: str, key: str, value: Any, default: Any) -> Any:
-    """Return the argument back, or refuse it; a whole number written as 1e4 becomes an integer.
-
-    None stands where it is the default, and for `momentum`, as in torch.
+    The constructor decides which numbers are allowed: an option whose default is a whole number
+    takes whole numbers, unless its annotation is float. None stands where it is the default, and
+    for `momentum`, as in torch. Flags are not checked.
     """
-    whole = key in _WHOLE
-    if not whole and key not in _NUMBERS:
+    key, default = option.name, option.default
+    if key != "eps" and (isinstance(default, bool) or not isinstance(default, int | float)):
         return value
     if value is None and (default is None or key == "momentum"):
         return value
+    whole = isinstance(default, int) and option.annotation not in (float, "float")
     usual = "the usual value is 1e-5 or 1e-6" if key == "eps" else f"the default is {default}"
     if not isinstance(value, Real) or isinstance(value, bool):
         kind = "a whole number" if whole else "a number"

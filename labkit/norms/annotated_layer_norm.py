@@ -44,6 +44,7 @@ class AnnotatedLayerNorm(LastAxis):
     equation = "y = weight · (x − mean(x)) / (s + eps) + bias, s² = Σ(x − mean)² / (d − 1)"
     source = "harvardnlp, The Annotated Transformer"
     function = staticmethod(annotated_layer_norm)
+    eps_place = "added to the deviation"
 
     def __init__(self, dim: int, eps: float = 1e-6, *, device=None, dtype=None):
         super().__init__(dim, eps)

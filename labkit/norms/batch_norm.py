@@ -114,6 +114,7 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
     equation = "y = weight · (x − mean) / sqrt(var + eps) + bias, over batch and positions"
     source = "Ioffe and Szegedy 2015, arXiv 1502.03167"
     function = staticmethod(batch_norm)
+    scope = "batch"
     takes_mask = True
 
     def __init__(self, num_features: int, *args, channel_axis: int = 1, **kwargs):

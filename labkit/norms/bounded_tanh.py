@@ -50,6 +50,7 @@ class BoundedTanh(LastAxis):
     equation = "y = weight · tanh(scale · x / (bound · sqrt(mean(x²) + eps)))"
     source = "BHyT 2026, arXiv 2601.09719"
     function = staticmethod(bounded_tanh)
+    first_values = ("scale",)
 
     def __init__(
         self,

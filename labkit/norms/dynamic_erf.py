@@ -45,6 +45,7 @@ class DynamicErf(LastAxis):
     equation = "y = weight · erf(alpha · x + shift) + bias"
     source = "Chen et al. 2025, arXiv 2512.10938"
     function = staticmethod(dynamic_erf)
+    first_values = ("alpha", "shift")
 
     def __init__(
         self, dim: int, alpha: float = 0.5, shift: float = 0.0, *, device=None, dtype=None

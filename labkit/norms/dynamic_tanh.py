@@ -43,6 +43,7 @@ class DynamicTanh(LastAxis):
     equation = "y = weight · tanh(alpha · x) + bias"
     source = "Zhu et al. 2025, arXiv 2503.10622"
     function = staticmethod(dynamic_tanh)
+    first_values = ("alpha",)
     bias: nn.Parameter | None
 
     def __init__(self, dim: int, alpha: float = 0.5, bias: bool = True, *, device=None, dtype=None):

@@ -66,6 +66,7 @@ class InstanceNorm(nn.modules.instancenorm._InstanceNorm):
     equation = "y = weight · (x − mean) / sqrt(var + eps) + bias, over positions of each sample"
     source = "Ulyanov et al. 2016, arXiv 1607.08022"
     function = staticmethod(instance_norm)
+    scope = "sample"
 
     def __init__(self, num_features: int, *args, channel_axis: int = 1, **kwargs):
         super().__init__(num_features, *args, **kwargs)

@@ -44,6 +44,9 @@ class L2Norm(LastAxis):
     equation = "y = g · x / max(|x|, eps), one number g, 1 at first"
     source = "Henry et al. 2020, arXiv 2010.04245"
     function = staticmethod(l2_norm)
+    eps_place = "least length"
+    same_as = "rms"
+    first_values = ("temperature",)
 
     def __init__(
         self, dim: int, eps: float = 1e-12, temperature: float = 1.0, *, device=None, dtype=None

@@ -82,6 +82,7 @@ class PowerNorm(LastAxis):
 
     equation = "y = weight · x / sqrt(φ + eps) + bias, φ the running mean of x² per feature"
     source = "Shen et al. 2020, arXiv 2003.07845"
+    scope = "batch"
     takes_mask = True
     running_square: Tensor
     error: Tensor

@@ -33,6 +33,7 @@ class PRepBatchNorm(nn.Module):
 
     equation = "y = λ · LayerNorm(x) + (1 − λ) · (BatchNorm(x) + eta · x), λ from 1 to 0"
     source = "Guo et al. 2024, arXiv 2405.11582"
+    scope = "batch"
     takes_mask = True
     calls: Tensor
 

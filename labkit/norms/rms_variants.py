@@ -77,6 +77,7 @@ class _Gained(LastAxis):
     """Own one gain per feature for a function of (x, weight, eps)."""
 
     function: ClassVar[Callable[[Tensor, Tensor, float], Tensor]]
+    same_as: ClassVar[str] = "rms"
     start: ClassVar[float] = 1.0
     offset: ClassVar[float | None] = None  # gain − weight, where the result is that of `rms`
 
@@ -128,6 +129,7 @@ class OutsideRMSNorm(_Gained):
     equation = "y = weight · x / (sqrt(mean(x²)) + eps)"
     source = "Zhang and Sennrich 2019, arXiv 1910.07467, the authors' torch code"
     function = staticmethod(rms_norm_outside)
+    eps_place = "added to the deviation"
 
     def __init__(self, dim: int, eps: float = 1e-8, *, device=None, dtype=None):
         super().__init__(dim, eps, device=device, dtype=dtype)

@@ -30,6 +30,8 @@ class ScaleNorm(LastAxis):
     equation = "y = g · x / max(|x|, eps), one number g, sqrt(d) at first"
     source = "Nguyen and Salazar 2019, arXiv 1910.05895"
     function = staticmethod(scale_norm)
+    eps_place = "least length"
+    same_as = "rms"
 
     def __init__(self, dim: int, eps: float = 1e-5, *, device=None, dtype=None):
         super().__init__(dim, eps)

@@ -4,6 +4,7 @@ import re
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
+from labkit.attention import attention_norms
 from labkit.placements.step import Step
 
 
@@ -22,10 +23,8 @@ class Placement:
     @property
     def equations(self) -> tuple[str, str]:
         """Write both steps as equations, X before the block, Y between its halves."""
-        named = {"olmo2": "QK", "gemma3": "QK", "c": ""}
-        first = (self.heads or "").split(" ")[0]
-        tensors = named.get(first, first.upper())
-        mha = f"MHA_{tensors}" if tensors else "MHA"
+        norms = attention_norms(self.heads and self.heads.format(norm="rms"))
+        mha = "MHA" if norms is None or norms.tensors == "c" else f"MHA_{norms.tensors.upper()}"
         return (
             f"Y = {_format_equation(self.attention.equation, 'X', mha)}",
             f"X′ = {_format_equation(self.feed_forward.equation, 'Y', 'FFN')}",

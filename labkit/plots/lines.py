@@ -1,28 +1,22 @@
-"""Lines over a setting: every seed's point, the mean of the seeds, its 95 % interval."""
+"""Lines: over a setting, by step or by layer; every run is visible beside the mean of all."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite, nan
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
 from .alt import describe_divergence, describe_trend, format_count, join_sentences
-from .figure import Figure
-from .labels import End
+from .axes import End, finish_axes, log_ticks, place_ticks, start_axes
+from .figure import MOST_NUMBERS, Figure
 from .looks import Look, choose_looks
-from .series import (
-    check_series,
-    finish_axes,
-    mean_and_half,
-    read_values,
-    say_seeds,
-    start_axes,
-)
+from .series import Rows, check_series, mean_and_half, read_runs, read_values, say_seeds
 from .style import label_axes, use_book_style
-from .ticks import place_ticks
 
 Points = dict[Any, list[float]]  # setting -> one value per seed
+Stops = list[int | None]  # the step at which each run diverged
 
 
 @use_book_style()
@@ -76,6 +70,119 @@ def curves(
     text = join_sentences(head, parts, marks.drawn) + marks.note
     note = "" if counted else note
     return Figure(ax.figure, alt or text, caption, data, provenance, note + marks.note)
+
+
+@use_book_style()
+def loss_curves(
+    series: Mapping[str, Sequence[Any]],
+    *,
+    caption: str,
+    ylabel: str = "training loss (nats per token)",
+    xlabel: str = "step",
+    diverged: Mapping[str, Sequence[int | None]] | None = None,
+    smooth: int | None = None,
+    logx: bool = False,
+    logy: bool = False,
+    title: str | None = None,
+    reference: Mapping[str, float] | None = None,
+    ylim: tuple[float, float] | None = None,
+    alt: str | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Figure:
+    """Draw each run's loss by step, smoothed; a cross ends a run that diverged."""
+    arms = read_runs(series, "loss_curves")
+    longest = max(len(row) for arm in arms.values() for row in arm)
+    window = smooth or max(1, longest // 40)
+    stops = {name: _find_stops(name, rows, diverged, longest) for name, rows in arms.items()}
+    drawn = {
+        name: [running_mean(row[:end], window) for row, end in zip(rows, stops[name], strict=True)]
+        for name, rows in arms.items()
+    }
+    far = max(len(row) for rows in drawn.values() for row in rows)
+    ax = start_axes(logx, logy)
+    ends, parts = [], []
+    for name, style in choose_looks(drawn).items():
+        rows = drawn[name]
+        ends.append(_draw_arm(ax, name, style, range(1, far + 1), rows))
+        _cross_ends(ax, style, rows, stops[name])
+        mean = mean_run(rows)
+        steps = range(1, len(mean) + 1)
+        parts.append(describe_trend(name, steps, mean, link="at step") + _say_stops(stops[name]))
+    if logx:
+        log_ticks(ax, "x")
+    label_axes(ax, xlabel, ylabel, title)
+    marks = finish_axes(ax, ends, reference, ylim, markers=False)
+
+    seeds = say_seeds(map(len, arms.values()))
+    note = "One seed." if seeds == "one seed" else f"Thin lines: {seeds}; thick: their mean."
+    if window > 1:
+        note += f" Each value is the mean of the last {window} steps."
+    if any(stop is not None for arm in stops.values() for stop in arm):
+        note += " A cross ends a run that diverged."
+    share = max(1, MOST_NUMBERS // sum(map(len, arms.values())))
+    data = [_thin_row(row, share) for rows in drawn.values() for row in rows]
+    text = (
+        join_sentences(f"Line plot of {ylabel} against {xlabel}", parts, marks.drawn) + marks.note
+    )
+    return Figure(ax.figure, alt or text, caption, data, provenance, note + marks.note)
+
+
+@use_book_style()
+def by_depth(
+    series: Mapping[str, Sequence[Any]],
+    *,
+    ylabel: str,
+    caption: str,
+    xlabel: str | None = None,
+    relative: bool = False,
+    start: int = 1,
+    logy: bool = False,
+    title: str | None = None,
+    reference: Mapping[str, float] | None = None,
+    ylim: tuple[float, float] | None = None,
+    alt: str | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Figure:
+    """Draw one value per layer; `relative` puts models of different depth on one axis."""
+    arms = read_runs(series, "by_depth")
+    ax = start_axes(logy=logy)
+    ends, parts = [], []
+    longest = max(len(row) for arm in arms.values() for row in arm)
+    for name, style in choose_looks(arms).items():
+        rows = arms[name]
+        deep = max(map(len, rows))
+        xs = np.linspace(0, 1, deep).tolist() if relative else range(start, start + longest)
+        ends.append(_draw_arm(ax, name, style, xs, rows, by_layer=True))
+        mean = mean_run(rows)
+        parts.append(describe_trend(name, range(start, start + len(mean)), mean, link="at layer"))
+    if not relative:
+        ax.xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    place = "relative depth: first layer 0, last layer 1" if relative else "layer"
+    label_axes(ax, xlabel or place, ylabel, title)
+    marks = finish_axes(ax, ends, reference, ylim)
+
+    seeds = say_seeds(map(len, arms.values()))
+    note = f"Thin lines: {seeds}; thick: their mean; band: its 95 % t interval."
+    if seeds == "one seed":
+        note = "One seed."
+    head = f"Line plot of {ylabel} by layer for {format_count(len(arms), 'series')}"
+    text = join_sentences(head, parts, marks.drawn) + marks.note
+    data = list(arms.values())
+    return Figure(ax.figure, alt or text, caption, data, provenance, note + marks.note)
+
+
+def mean_run(rows: Rows) -> list[float]:
+    """Average the seeds for as long as all of them last."""
+    length = min(map(len, rows))
+    return np.mean([row[:length] for row in rows], axis=0).tolist()
+
+
+def running_mean(losses: Sequence[float], window: int) -> list[float]:
+    """Average each step with the steps before it, at most `window` of them."""
+    total = np.cumsum(np.concatenate([[0.0], np.asarray(losses, dtype=float)]))
+    end = np.arange(1, len(total))
+    start = np.maximum(end - window, 0)
+    return ((total[end] - total[start]) / (end - start)).tolist()
 
 
 def _read_series(
@@ -135,3 +242,65 @@ def _cross_diverged(ax: Any, points: Points, style: Look, dodge: float) -> None:
     to = ax.get_xaxis_transform() + aside
     cross: dict[str, Any] = {"markersize": 7, "markeredgewidth": 1.8, "zorder": 4}
     ax.plot(xs, [0.96] * len(xs), "x", color=style.colour, transform=to, **cross)
+
+
+def _draw_arm(
+    ax: Any, name: str, style: Look, places: Sequence[float], rows: Rows, by_layer: bool = False
+) -> End:
+    """Draw one arm; give where its line ends. Layers get markers and an interval's band.
+
+    `places` are those of a run's values, up to the far end of the axis.
+    """
+    if len(rows) > 1:
+        for row in rows:
+            ax.plot(places[: len(row)], row, color=style.colour, linewidth=0.6, alpha=0.45)
+    mean = mean_run(rows)
+    xs = places[: len(mean)]
+    if by_layer and len(rows) > 1:
+        halves = [mean_and_half(ys)[1] for ys in zip(*rows, strict=False)]
+        low, high = np.subtract(mean, halves), np.add(mean, halves)
+        ax.fill_between(xs, low, high, color=style.colour, alpha=0.13, linewidth=0)
+    how = {**style.marked_line, "marker": style.marker if by_layer else ""}
+    ax.plot(xs, mean, linewidth=1.8, zorder=3, markevery=max(1, round(len(mean) / 12)), **how)
+    alive = [y for y in mean if isfinite(y)]
+    reaches = bool(mean) and len(alive) == len(mean) and xs[-1] > 0.97 * places[-1]
+    return End(name, alive[-1] if alive else nan, style, reaches)
+
+
+def _cross_ends(ax: Any, style: Look, rows: Rows, stops: Stops) -> None:
+    """Cross the last value of each run that diverged."""
+    for row, stop in zip(rows, stops, strict=True):
+        if stop is not None:
+            spot = (len(row), row[-1]) if row else (1, nan)
+            ax.plot(*spot, "x", color=style.colour, markersize=8, markeredgewidth=2, zorder=5)
+
+
+def _find_stops(name: str, rows: Rows, diverged: Any, longest: int) -> Stops:
+    """Find each run's divergence: as told, or where its losses end early or stop being numbers."""
+    if diverged is None:
+        told = [len(row) if len(row) < longest else None for row in rows]
+    else:
+        told = list(diverged.get(name, [None] * len(rows)))
+    if len(told) != len(rows):
+        raise ValueError(
+            f"diverged needs a step or None for each run, {name!r} has {len(rows)} runs and "
+            f"{len(told)} entries"
+        )
+    return [
+        next((i for i, y in enumerate(row) if not isfinite(y)), stop)
+        for row, stop in zip(rows, told, strict=True)
+    ]
+
+
+def _say_stops(stops: Stops) -> str:
+    lost = [stop for stop in stops if stop is not None]
+    if not lost:
+        return ""
+    return f" ({len(lost)} of {len(stops)} runs diverged, the first at step {min(lost)})"
+
+
+def _thin_row(row: list[float], share: int) -> list[float]:
+    """Take a fair share of a run's values, the last one always among them."""
+    if len(row) <= share:
+        return row
+    return [row[i] for i in np.linspace(len(row) - 1, 0, share).round().astype(int)[::-1]]

@@ -12,9 +12,9 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 from matplotlib.patches import Rectangle
 
 from .alt import format_count, format_number, join_sentences, shorten_power
+from .axes import format_plain
 from .figure import Figure
 from .style import INK, QUIET, make_canvas, measure_contrast, use_book_style
-from .ticks import format_plain
 
 PALE = "#f2f2f2"  # the ground of a run that diverged
 Cells = Mapping[tuple[Any, Any], float | None]

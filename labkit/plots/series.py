@@ -1,8 +1,7 @@
-"""Series: what all figures of series share, from the caller's numbers to finished axes.
+"""Series: what all figures of series read and say of the caller's numbers.
 
 read_values, read_runs      numbers by name, checked; None, a run that diverged, becomes NaN
 mean_and_half               what is drawn of several seeds: their mean and its t interval
-start_axes, finish_axes     before and after the series are drawn
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,11 +11,6 @@ from typing import Any
 import numpy as np
 
 from labkit.statistics.seeds import t_interval
-
-from .labels import End, name_lines
-from .reference import Marks, draw_references
-from .style import make_canvas
-from .ticks import log_ticks, make_headroom
 
 Rows = list[list[float]]  # one list of values per seed
 
@@ -74,37 +68,3 @@ def say_seeds(counts: Iterable[int]) -> str:
     if many == 1:
         return "one seed"
     return f"{many} seeds" if few == many else f"{few} to {many} seeds"
-
-
-def start_axes(logx: bool = False, logy: bool = False, height: float = 3.6) -> Any:
-    """Return the axes of a new picture, their scales set."""
-    ax = make_canvas(height).add_subplot()
-    if logx:
-        ax.set_xscale("log")
-    if logy:
-        ax.set_yscale("log", nonpositive="mask")
-    return ax
-
-
-def finish_axes(
-    ax: Any,
-    ends: Sequence[End],
-    reference: Mapping[str, float] | None,
-    ylim: tuple[float, float] | None,
-    *,
-    crossed: bool = False,
-    markers: bool = True,
-) -> Marks:
-    """Draw the reference lines, settle the y axis, name all lines.
-
-    `crossed` axes have crosses along their top; `markers` stand in a legend.
-    """
-    marks = draw_references(ax, reference, ylim)
-    if ylim:
-        ax.set_ylim(*ylim)
-    elif crossed:
-        make_headroom(ax)
-    if ax.get_yscale() == "log":
-        log_ticks(ax)
-    name_lines(ax, [*ends, *marks.ends], markers)
-    return marks

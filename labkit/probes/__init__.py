@@ -1,19 +1,15 @@
 """What to measure while a model trains, or once it has: observers by name.
 
 look.py         look at a model and leave it as found; what its layers put out
-evaluate.py     loss and accuracy
-gradients.py    sizes of gradients
-profile.py      the same in every sublayer, by step
-trained.py      functions of a trained transformer and one held-out batch
+trained.py      loss and accuracy; functions of a trained transformer and one held-out batch
+gradients.py    sizes of gradients, by layer and step
 fluctuation.py  how much the statistics of batches scatter
 landscape.py    what a step along the gradient meets, and how inputs shift
 norm_maps.py    what norms do to the numbers that enter them
-folding.py      norms of running statistics merged away: the same answers, in what time?
-means.py        the share of the stream that is its mean over channels
 attention.py    how sharp attention is: logits, entropy
 updates.py      how far steps of training move what a model computes
 weights.py      condition numbers and lengths of trained weights, nGPT's learned scales
-pace.py         what a step costs beside another recipe's
+timing.py       what a step costs beside another recipe's; what folding norms away saves
 diagnosis.py    from symptoms to causes: which of the book's troubles does a run have?
 
 `PROBES` maps a name to a way to make the observer from the corpus, so that a run can name what
@@ -32,20 +28,19 @@ from labkit.probes.attention import (
     attention_sharpness,
     sharpness,
 )
-from labkit.probes.evaluate import Evaluate
 from labkit.probes.fluctuation import Fluctuation, mean_fluctuation
-from labkit.probes.folding import Folding, fold_prenorms
-from labkit.probes.gradients import GradientNorms
+from labkit.probes.gradients import GradientNorms, GradientProfile
 from labkit.probes.landscape import GradientShift, InputShift, Landscape
 from labkit.probes.look import outputs_of, residual_streams, untouched
-from labkit.probes.means import mean_share
 from labkit.probes.norm_maps import NormMaps, norm_maps
-from labkit.probes.pace import Pace
-from labkit.probes.profile import GradientProfile
+from labkit.probes.timing import Folding, Pace, fold_prenorms
 from labkit.probes.trained import (
-    TRAINED,
+    Evaluate,
     OnTrained,
+    activation_extremes,
+    early_answers,
     layer_cosine,
+    mean_share,
     measure_leakage,
     removal_cost,
     residual_rms,
@@ -82,15 +77,21 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
         name: lambda corpus, name=name, measure=measure: OnTrained(
             name, corpus.held_out["test"][0], measure
         )
-        for name, measure in {**TRAINED, "attention": attention_sharpness}.items()
+        for name, measure in {
+            "residual-rms": residual_rms,
+            "layer-cosine": layer_cosine,
+            "removal-cost": removal_cost,
+            "activation-extremes": activation_extremes,
+            "early-answers": early_answers,
+            "leakage": measure_leakage,
+            "attention": attention_sharpness,
+            "mean-share": mean_share,
+            "weights": measure_weights,
+            "sphere-scales": sphere_scales,
+        }.items()
     },
-    "mean-share": lambda corpus: OnTrained("mean-share", corpus.held_out["test"][0], mean_share),
     "norm-maps": lambda corpus: NormMaps(corpus.held_out["test"][0]),
     "folding": lambda corpus: Folding(_join_batches(corpus.held_out["test"])),
-    "weights": lambda corpus: OnTrained("weights", corpus.held_out["test"][0], measure_weights),
-    "sphere-scales": lambda corpus: OnTrained(
-        "sphere-scales", corpus.held_out["test"][0], sphere_scales
-    ),
     "pace": lambda corpus: Pace(next(corpus.train(0))),
     "attention-by-steps": lambda corpus: SharpnessBySteps(corpus.held_out["test"][0]),
 }

@@ -10,6 +10,7 @@ attention is one-hot, or the cap is saturated. Sources of the symptom: Dehghani 
 2302.05442; Zhai et al. 2023, arXiv 2303.06296 (entropy collapse).
 """
 
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -42,13 +43,10 @@ def attention_logits(model: nn.Module, tokens: Tensor) -> list[Seen]:
             logits = context.scores[layer.chain]  # with those of earlier layers
         seen.append((logits, allowed_pairs(q, k, layer.causal, context.padding)))
 
-    layers = [m for m in model.modules() if isinstance(m, Attention) and not m.cross]
-    hooks = [layer.register_forward_hook(keep_logits, with_kwargs=True) for layer in layers]
-    try:
+    with ExitStack() as hooks:
+        for layer in (m for m in model.modules() if isinstance(m, Attention) and not m.cross):
+            hooks.enter_context(layer.register_forward_hook(keep_logits, with_kwargs=True))
         model(tokens)
-    finally:
-        for hook in hooks:
-            hook.remove()
     return seen
 
 

@@ -25,6 +25,10 @@ OF_A_MODEL = ("validation", "test-batch-statistics", "test", "attention", "resid
               "leakage", "mean-share", "gradient-at-start")  # fmt: skip
 
 
+# From a run and the loss of letter frequencies to a number; None: the probe was not run.
+Measure = Callable[[Record, float | None], float | None]
+
+
 @dataclass(frozen=True)
 class Symptom:
     """One trouble: what one sees, and how to know its cause."""
@@ -37,7 +41,7 @@ class Symptom:
     cause: str
     fix: str
     chapter: str
-    measure: Callable[[Record, float | None], float | None]  # None: the probe was not run
+    measure: Measure
     early: bool = False  # measured before anything can diverge
 
 
@@ -95,16 +99,18 @@ class Diagnosis:
     __repr__ = __str__
 
 
-def _read_probe(*path: str) -> Callable[[Record], Any]:
-    """Read a probe's result by its path; None where the probe was not run."""
+def _boil_down(compute: Callable[[Any], float], *path: str) -> Measure:
+    """Compute a number from the probe's result at this path; None where the probe was not run."""
 
-    def read_result(record: Record) -> Any:
-        value: Any = record.probes
+    def measure(record: Record, unigram: float | None) -> float | None:
+        found: Any = record.probes
         for part in path:
-            value = value.get(part) if isinstance(value, Mapping) else None
-        return value
+            found = found.get(part) if isinstance(found, Mapping) else None
+        if isinstance(found, list):  # a record writes what is not finite as null
+            found = [math.nan if value is None else float(value) for value in found]
+        return None if found is None or found == [] else compute(found)
 
-    return read_result
+    return measure
 
 
 def _measure_divergence(record: Record, unigram: float | None) -> float | None:
@@ -119,43 +125,15 @@ def _measure_gap(record: Record, unigram: float | None) -> float | None:
 
 
 def _evaluation_gap(record: Record, unigram: float | None) -> float | None:
-    plain = _read_probe("test", "loss")(record)
-    batch = _read_probe("test-batch-statistics", "loss")(record)
+    plain, batch = (
+        (record.probes.get(name) or {}).get("loss") for name in ("test", "test-batch-statistics")
+    )
     return None if plain is None or batch is None else plain - batch
 
 
-def _measure_leak(record: Record, unigram: float | None) -> float | None:
-    found = _read_probe("leakage")(record)
-    return None if found is None else max(found["earlier"], found["others"])
-
-
-def _largest_logit(record: Record, unigram: float | None) -> float | None:
-    found = _read_probe("attention", "largest")(record)
-    return None if found is None else max(map(_parse_number, found))
-
-
-def _measure_growth(record: Record, unigram: float | None) -> float | None:
-    found = _read_probe("residual-rms")(record)
-    return None if found is None else _parse_number(found[-1]) / max(_parse_number(found[0]), 1e-30)
-
-
-def _measure_unevenness(record: Record, unigram: float | None) -> float | None:
-    found = _read_probe("gradient-at-start", "0")(record)
-    if not found:
-        return None
-    first, last = _parse_number(found[0]), _parse_number(found[-1])
-    low = min(first, last)
-    return max(first, last) / low if low > 0 else math.inf
-
-
-def _measure_offset(record: Record, unigram: float | None) -> float | None:
-    found = _read_probe("mean-share")(record)
-    return None if found is None else max(map(_parse_number, found))
-
-
-def _parse_number(value: float | None) -> float:
-    """A record writes what is not finite as null."""
-    return math.nan if value is None else float(value)
+def _measure_unevenness(sizes: list[float]) -> float:
+    low, high = sorted((sizes[0], sizes[-1]))
+    return high / low if low > 0 else math.inf
 
 
 SYMPTOMS: tuple[Symptom, ...] = (
@@ -175,24 +153,28 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom("leak", "a causal model is better than it can be",
             "leakage", "change of a logit that must not change", 1e-4,
             "the statistics pool over positions or examples",
-            "a norm over the last axis only", "01", _measure_leak),
+            "a norm over the last axis only", "01",
+            _boil_down(lambda found: max(found["earlier"], found["others"]), "leakage")),
     Symptom("sharp attention", "a plateau that rises with the rate",
             "attention", "largest attention logit", 100.0,
             "queries and keys have grown: the softmax is one-hot and passes no gradient",
-            "norms on q and k, a soft cap, or a lower rate", "04", _largest_logit),
+            "norms on q and k, a soft cap, or a lower rate", "04",
+            _boil_down(max, "attention", "largest")),
     Symptom("growing stream", "late blocks hardly matter",
             "residual-rms", "size of the stream, last over first", 30.0,
             "every block adds to a stream that nothing divides again",
             "a lower rate, smaller output weights, or a placement that divides the stream again",
-            "02", _measure_growth),
+            "02", _boil_down(lambda sizes: sizes[-1] / max(sizes[0], 1e-30), "residual-rms")),
     Symptom("uneven gradients", "some blocks learn, others wait",
             "gradient-at-start", "largest over smallest end of the stack", 30.0,
             "the sublayers' Jacobians multiply up along the stack",
-            "a norm in each branch; DeepNorm's constants", "05", _measure_unevenness, True),
+            "a norm in each branch; DeepNorm's constants", "05",
+            _boil_down(_measure_unevenness, "gradient-at-start", "0"), True),
     Symptom("offset", "float32 trains, bfloat16 does not",
             "mean-share", "share of a token that is its mean", 0.9,
             "a large common offset: a one-pass variance cancels in half precision",
-            "take the offset away; two passes or float32 statistics", "03", _measure_offset),
+            "take the offset away; two passes or float32 statistics", "03",
+            _boil_down(max, "mean-share")),
 )  # fmt: skip
 
 

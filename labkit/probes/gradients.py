@@ -2,17 +2,14 @@
 
 from torch import nn
 
-from labkit.training import Observer
+from labkit.probes.look import Watcher
 
 
-class GradientNorms(Observer):
+class GradientNorms(Watcher):
     """Frobenius norm of the gradient of each block's feed-forward output matrix, by step.
 
     Result: {"step": [one number per block, first block first]}.
     """
-
-    def __init__(self, name: str, steps: tuple[int, ...]):
-        self.name, self.steps, self.seen = name, steps, {}
 
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Read the gradients at the chosen steps."""
@@ -23,6 +20,28 @@ class GradientNorms(Observer):
                 if name.endswith("feed_forward.sublayer.down.weight")
             ]
 
-    def result(self, model: nn.Module) -> dict[str, list[float]]:
-        """Return what was read."""
-        return self.seen
+
+class GradientProfile(Watcher):
+    """Frobenius norm of the gradient of all matrices of each sublayer, before clipping.
+
+    Result: {"step": {"attention": [one number a block, first block first], "feed_forward": [...],
+    "block": [...]}}, where a block's number is the root of the sum of its squares. Steps count
+    from 1. Gains and shifts do not count: they are vectors. A step that was not reached is absent.
+    """
+
+    def after_backward(self, step: int, model: nn.Module) -> None:
+        """Read the gradients at the chosen steps."""
+        if step + 1 not in self.steps:
+            return
+        squares: dict[str, dict[int, float]] = {"attention": {}, "feed_forward": {}, "block": {}}
+        for path, weight in model.named_parameters():
+            stack, *rest = path.split(".")
+            if stack != "blocks" or weight.ndim < 2:
+                continue
+            size = 0.0 if weight.grad is None else weight.grad.norm().item() ** 2
+            for part in (rest[1], "block"):
+                of_part = squares.setdefault(part, {})
+                of_part[int(rest[0])] = of_part.get(int(rest[0]), 0.0) + size
+        self.seen[str(step + 1)] = {
+            part: [sizes[i] ** 0.5 for i in sorted(sizes)] for part, sizes in squares.items()
+        }

@@ -9,7 +9,7 @@ input-shift     how far mean and deviation of what each rectifier receives move 
                 units of that deviation: root mean square over units
 """
 
-from typing import Any
+from contextlib import ExitStack
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from labkit.corpora.base import Batch
-from labkit.training import Observer
+from labkit.probes.look import Watcher
 
 Weights = dict[str, Tensor]
 STEPS = tuple(range(20, 400, 40))  # where a run is looked at
@@ -51,7 +51,7 @@ def copy_weights(model: nn.Module) -> Weights:
     return {name: value.detach().clone() for name, value in model.named_parameters()}
 
 
-class Landscape(Observer):
+class Landscape(Watcher):
     """Loss and change of the gradient along the gradient, by step: {"step": {"loss": …}}."""
 
     name = "landscape"
@@ -59,8 +59,8 @@ class Landscape(Observer):
     def __init__(
         self, batch: Batch, steps: tuple[int, ...] = STEPS, rates: tuple[float, ...] = RATES
     ):
-        self.batch, self.steps, self.rates = batch, steps, rates
-        self.seen: dict[str, dict[str, Any]] = {}
+        super().__init__(self.name, steps)
+        self.batch, self.rates = batch, rates
 
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Walk down the gradient from where training stands."""
@@ -79,20 +79,16 @@ class Landscape(Observer):
             "length": measure_length(g),
         }  # fmt: skip
 
-    def result(self, model: nn.Module) -> dict[str, dict[str, Any]]:
-        """Return what was met."""
-        return self.seen
 
-
-class GradientShift(Observer):
+class GradientShift(Watcher):
     """What the step of the matrices below does to the gradient of a matrix: {"step": [...]}."""
 
     name = "gradient-shift"
 
     def __init__(self, batch: Batch, steps: tuple[int, ...] = STEPS):
-        self.batch, self.steps = batch, steps
+        super().__init__(self.name, steps)
+        self.batch = batch
         self.before: Weights = {}
-        self.seen: dict[str, list[float]] = {}
 
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Keep the weights before a chosen step, and compare after it."""
@@ -111,20 +107,16 @@ class GradientShift(Observer):
             mixed[name] = after[name]
         return shifts
 
-    def result(self, model: nn.Module) -> dict[str, list[float]]:
-        """Return what was compared."""
-        return self.seen
 
-
-class InputShift(Observer):
+class InputShift(Watcher):
     """How the distribution of each rectifier's input moves in one step: {"step": [...]}."""
 
     name = "input-shift"
 
     def __init__(self, batch: Batch, steps: tuple[int, ...] = STEPS):
-        self.batch, self.steps = batch, steps
+        super().__init__(self.name, steps)
+        self.batch = batch
         self.before: list[tuple[Tensor, Tensor]] = []
-        self.seen: dict[str, list[float]] = {}
 
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Measure the distributions at a chosen step and at the next."""
@@ -144,16 +136,11 @@ class InputShift(Observer):
             seen.append((args[0].mean(dim=0), args[0].std(dim=0)))
 
         rectifiers = [part for part in model.modules() if isinstance(part, nn.ReLU)]
-        hooks = [layer.register_forward_pre_hook(keep_moments) for layer in rectifiers]
         buffers = {name: value.clone() for name, value in model.named_buffers()}
         weights = dict(model.named_parameters())
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        with torch.no_grad(), torch.random.fork_rng(devices=[]), ExitStack() as hooks:
             torch.manual_seed(step)  # other noise at every step, as in training
+            for layer in rectifiers:
+                hooks.enter_context(layer.register_forward_pre_hook(keep_moments))
             functional_call(model, {**weights, **buffers}, (self.batch[0],))
-        for hook in hooks:
-            hook.remove()
         return seen
-
-    def result(self, model: nn.Module) -> dict[str, list[float]]:
-        """Return what was measured."""
-        return self.seen

@@ -1,12 +1,14 @@
-"""Look at a model without leaving a trace, and keep what its layers put out."""
+"""Look at a model without leaving a trace, and keep what was seen."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from labkit.model import Transformer
+from labkit.training import Observer
 
 
 @contextlib.contextmanager
@@ -27,11 +29,8 @@ def untouched(model: nn.Module, training: bool) -> Iterator[None]:
 def residual_streams(model: Transformer, tokens: Tensor) -> list[Tensor]:
     """Run the model and keep the residual stream: after the embedding and after each block."""
     first: list[Tensor] = []
-    hook = model.blocks[0].register_forward_pre_hook(lambda _, args: first.append(args[0]))
-    try:
+    with model.blocks[0].register_forward_pre_hook(lambda _, args: first.append(args[0])):
         outputs = outputs_of(list(model.blocks), model, tokens)
-    finally:
-        hook.remove()
     return first + outputs
 
 
@@ -42,10 +41,20 @@ def outputs_of(layers: Sequence[nn.Module], model: nn.Module, inputs: Tensor) ->
     def keep_output(layer: nn.Module, args: tuple, output: Tensor) -> None:
         seen.append(output)
 
-    hooks = [layer.register_forward_hook(keep_output) for layer in layers]
-    try:
+    with contextlib.ExitStack() as hooks:
+        for layer in layers:
+            hooks.enter_context(layer.register_forward_hook(keep_output))
         model(inputs)
-    finally:
-        for hook in hooks:
-            hook.remove()
     return seen
+
+
+class Watcher(Observer):
+    """An observer whose result is what it wrote into `seen` at the steps that it looked at."""
+
+    def __init__(self, name: str, steps: tuple[int, ...] = ()):
+        self.name, self.steps = name, steps
+        self.seen: dict[str, Any] = {}
+
+    def result(self, model: nn.Module) -> dict[str, Any]:
+        """Return what was seen."""
+        return self.seen

@@ -10,6 +10,7 @@ hundredth in |x|, "middle" those of the smaller half. Source of the pictures: Zh
 arXiv 2503.10622, Figure 2.
 """
 
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -17,39 +18,40 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from labkit.corpora.base import Batch
-from labkit.norms import BoundedTanh, DynamicErf, DynamicTanh, LayerNorm, RMSNorm
+from labkit.norms import NORMS, facts
 from labkit.probes.look import untouched
 from labkit.training import Observer
 
-KINDS = (LayerNorm, RMSNorm, DynamicTanh, DynamicErf, BoundedTanh)
 POINTS = 160  # kept of each map
 
 
 def norm_maps(model: nn.Module, inputs: Tensor) -> list[dict[str, Any]]:
-    """Run the model once and describe the map of each norm, first norm first."""
+    """Run the model once and describe the map of each norm of single tokens, first norm first."""
+    kinds = tuple(
+        kind
+        for name, kind in NORMS.items()
+        if kind is not nn.Identity and facts(name).scope == "token"
+    )
     seen: dict[str, tuple[nn.Module, Tensor]] = {}
-    hooks = []
-    for name, module in model.named_modules():
-        if isinstance(module, KINDS):
+    names: dict[nn.Module, str] = {
+        module: name for name, module in model.named_modules() if isinstance(module, kinds)
+    }
 
-            def keep_input(module: nn.Module, args: tuple, name: str = name) -> None:
-                seen[name] = (module, args[0].detach())
+    def keep_input(module: nn.Module, args: tuple) -> None:
+        seen[names[module]] = (module, args[0].detach())
 
-            hooks.append(module.register_forward_pre_hook(keep_input))
-    try:
-        with untouched(model, training=False):
-            model(inputs)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with untouched(model, training=False), ExitStack() as hooks:
+        for module in names:
+            hooks.enter_context(module.register_forward_pre_hook(keep_input))
+        model(inputs)
     return [describe(name, *found) for name, found in seen.items()]
 
 
 @torch.no_grad()
 def describe(name: str, norm: nn.Module, x: Tensor) -> dict[str, Any]:
     """Describe the map of one norm for inputs (…, dim); its lines are those of single tokens."""
-    bare = {key: torch.ones_like(w) for key, w in norm.named_parameters() if key == "weight"}
-    bare |= {key: torch.zeros_like(b) for key, b in norm.named_parameters() if key == "bias"}
+    bare = {"weight": getattr(norm, "start", 1.0), "bias": 0.0}
+    bare = {k: torch.full_like(p, bare[k]) for k, p in norm.named_parameters() if k in bare}
     y = functional_call(norm, bare, (x,))
     tokens = x.flatten(0, -2)
     rms = x.square().mean().sqrt()

@@ -1,9 +1,10 @@
-"""Functions of a trained transformer and one held-out batch."""
+"""What a trained model does on held-out batches: loss, accuracy, functions of a transformer."""
 
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import nn
 
@@ -11,6 +12,42 @@ from labkit.corpora.base import Batch
 from labkit.model import Transformer
 from labkit.probes.look import residual_streams, untouched
 from labkit.training import Observer, loss_of
+
+# Held-out batches are joined up to so many predictions: small ones cost more calls than work.
+_JOINED = 4096
+
+
+class Evaluate(Observer):
+    """Loss (nats per prediction) and accuracy of the trained model on held-out batches.
+
+    With `batch_statistics` the model is evaluated in training mode: BatchNorm then uses each
+    held-out batch's own statistics in place of the running ones.
+    """
+
+    def __init__(self, name: str, batches: list[Batch], batch_statistics: bool = False):
+        self.name, self.batch_statistics = name, batch_statistics
+        self.batches = batches if batch_statistics else _join_batches(batches)
+
+    def result(self, model: nn.Module) -> dict[str, float]:
+        """Average over all predictions of all batches."""
+        loss, right, count = 0.0, 0, 0
+        with untouched(model, training=self.batch_statistics):
+            for inputs, targets in self.batches:
+                logits = model(inputs).flatten(0, -2)
+                flat = targets.flatten()
+                loss += F.cross_entropy(logits, flat, reduction="sum").item()
+                right += int((logits.argmax(dim=-1) == flat).sum())
+                count += flat.numel()
+        return {"loss": loss / count, "accuracy": right / count}
+
+
+def _join_batches(batches: list[Batch]) -> list[Batch]:
+    """Join batches of one shape: what is summed over all of them does not depend on their size."""
+    if len({(inputs.shape[1:], targets.shape[1:]) for inputs, targets in batches}) != 1:
+        return batches
+    inputs, targets = (torch.cat(parts) for parts in zip(*batches, strict=True))
+    rows = max(1, _JOINED // targets[0].numel())
+    return list(zip(inputs.split(rows), targets.split(rows), strict=True))
 
 
 class OnTrained(Observer):
@@ -32,6 +69,18 @@ def residual_rms(model: Transformer, batch: Batch) -> list[float]:
     return [x.square().mean().sqrt().item() for x in residual_streams(model, batch[0])]
 
 
+def mean_share(model: Transformer, batch: Batch) -> list[float]:
+    """Share mean(x)² / mean(x²) of a token, averaged: after the embedding and each block.
+
+    It is the squared cosine between the token and the constant vector; a random direction of
+    d channels has 1/d on average.
+    """
+    return [
+        (x.mean(dim=-1).square() / x.square().mean(dim=-1).clamp(min=1e-30)).mean().item()
+        for x in residual_streams(model, batch[0])
+    ]
+
+
 def layer_cosine(model: Transformer, batch: Batch) -> list[float]:
     """Mean cosine between the stream before and after each block: near 1, it hardly turns it."""
     streams = residual_streams(model, batch[0])
@@ -43,9 +92,8 @@ def removal_cost(model: Transformer, batch: Batch) -> list[float]:
     whole = loss_of(model, *batch).item()
     costs = []
     for block in model.blocks:
-        hook = block.register_forward_hook(lambda _, inputs, output: inputs[0])
-        costs.append(loss_of(model, *batch).item() - whole)
-        hook.remove()
+        with block.register_forward_hook(lambda _, inputs, output: inputs[0]):
+            costs.append(loss_of(model, *batch).item() - whole)
     return costs
 
 
@@ -85,13 +133,3 @@ def measure_leakage(model: Transformer, batch: Batch) -> dict[str, float]:
         "earlier": (model(last) - before)[:, :-1].abs().max().item(),
         "others": (model(others) - before)[0].abs().max().item(),
     }
-
-
-TRAINED: dict[str, Callable[[Transformer, Batch], Any]] = {
-    "residual-rms": residual_rms,
-    "layer-cosine": layer_cosine,
-    "removal-cost": removal_cost,
-    "activation-extremes": activation_extremes,
-    "early-answers": early_answers,
-    "leakage": measure_leakage,
-}

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from labkit.model import Transformer
-from labkit.probes.look import untouched
-from labkit.training import Inputs, Observer, loss_of
+from labkit.probes.look import Watcher, untouched
+from labkit.training import Inputs, loss_of
 
 Batch = tuple[Inputs, Tensor]
 MOVES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -62,12 +62,9 @@ def step_response(
 def final_stream(model: Transformer, inputs: Inputs) -> Tensor:
     """Run the model and give what its output matrix reads, after a final norm if there is one."""
     seen: list[Tensor] = []
-    hook = model.output.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
-    try:
-        with untouched(model, model.training):
-            model(*inputs) if isinstance(inputs, tuple) else model(inputs)
-    finally:
-        hook.remove()
+    keep = model.output.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    with keep, untouched(model, model.training):
+        model(*inputs) if isinstance(inputs, tuple) else model(inputs)
     return seen[0]
 
 
@@ -75,32 +72,29 @@ def _measure_length(change: Tensor) -> float:
     return change.square().sum(dim=-1).mean().sqrt().item()
 
 
-class StepResponse(Observer):
+class StepResponse(Watcher):
     """`step_response` at initialization, after what a recipe sets before its first step."""
 
     def __init__(self, name: str, batch: Batch):
-        self.name, self.batch, self.seen = name, batch, {}
+        super().__init__(name)
+        self.batch = batch
 
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Measure at the first step."""
         if step == 0 and isinstance(model, Transformer):
             self.seen = step_response(model, self.batch)
 
-    def result(self, model: nn.Module) -> dict[str, float]:
-        """Return what was measured."""
-        return self.seen
 
-
-class Drift(Observer):
+class Drift(Watcher):
     """Distance of F from where training began, |F_t − F_0| / |F_0|, before the steps t named.
 
     Result: {"t": distance}.
     """
 
     def __init__(self, name: str, batch: Batch, steps: tuple[int, ...]):
-        self.name, self.batch, self.steps = name, batch, steps
+        super().__init__(name, steps)
+        self.batch = batch
         self.first: Tensor | None = None
-        self.seen: dict[str, float] = {}
 
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Read F at the chosen steps."""
@@ -111,7 +105,3 @@ class Drift(Observer):
             self.first = now
         else:
             self.seen[str(step)] = _measure_length(now - self.first) / _measure_length(self.first)
-
-    def result(self, model: nn.Module) -> dict[str, float]:
-        """Return what was measured."""
-        return self.seen

@@ -134,3 +134,9 @@ def small(case: Case) -> list[tuple[Setting]]:
 def is_long(case: Case, setting: Setting) -> bool:
     """Leave the longer rows of `paths` to the slow tests."""
     return setting.n > 200
+
+
+def is_sibling(case: Case, *_: object) -> bool:
+    """Leave to the slow tests what another case asks of the same operator of PyTorch."""
+    shared = ("rms_norm_llama", "rms_norm_gemma", "add_layer_norm", "qk_norm_rope:ngpt")
+    return case.name in (*shared, "dynamic_erf")  # made by the same lines as dynamic_tanh

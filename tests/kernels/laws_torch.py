@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from .cases import CASES, Case
-from .law import law, nearest, small
+from .law import is_sibling, law, nearest, small
 from .laws_bits import identical_runs, similar_runs
 from .measure import (
     BRAIN,
@@ -93,7 +93,7 @@ def opcheck(case: Case, setting: Setting) -> None:
     torch.library.opcheck(op, learning, kwargs)
 
 
-@law(small)
+@law(small, slow=is_sibling)
 def modes(case: Case, setting: Setting) -> None:
     """Under a dispatch mode, a FLOP counter, no_grad or inference_mode the bits are the same."""
     inputs = draw(case, setting)
@@ -117,7 +117,7 @@ def modes(case: Case, setting: Setting) -> None:
             identical(f"output {i}", y, of_plain)
 
 
-@law(small)
+@law(small, slow=is_sibling)
 def fake(case: Case, setting: Setting) -> None:
     """On tensors without values the results have the shapes, dtypes and strides of real ones."""
     inputs = draw(case, Setting(setting.m, setting.n, BRAIN, FLOAT))
@@ -135,7 +135,7 @@ def fake(case: Case, setting: Setting) -> None:
         assert one.stride() == two.stride(), "stride"
 
 
-@law(small)
+@law(small, slow=is_sibling)
 def autocast(case: Case, setting: Setting) -> None:
     """Autocast changes neither dtypes nor bits: the kernels are float32 inside anyway."""
     for dtype in (FLOAT, BRAIN):
@@ -250,7 +250,10 @@ def compiled_run(
     return Run(tuple(y.detach() for y in outputs), plain.dys, grads)
 
 
-@law(lambda case: [("aot_eager",), ("inductor",)], slow=lambda case, backend: backend == "inductor")
+@law(
+    lambda case: [("aot_eager",), ("inductor",)],
+    slow=lambda case, backend: backend == "inductor" or is_sibling(case),
+)
 def compile_whole(case: Case, backend: str) -> None:
     """torch.compile(fullgraph=True) gives the same values and gradients, with work around it."""
     compiles(backend)
@@ -336,7 +339,7 @@ def checkpointed(case: Case, setting: Setting) -> None:
 # --- torch.func ---
 
 
-@law(small)
+@law(small, slow=is_sibling)
 def vmap_rows(case: Case, setting: Setting) -> None:
     """vmap over a batch of inputs, on any axis, is the loop over them."""
     two = [draw(case, Setting(setting.m, setting.n), seed=seed) for seed in (0, 7)]
@@ -355,7 +358,7 @@ def vmap_rows(case: Case, setting: Setting) -> None:
                 identical(f"sample {i} of axis {axis}", y[i], of_loop)
 
 
-@law(small)
+@law(small, slow=is_sibling)
 def vmap_parameters(case: Case, setting: Setting) -> None:
     """vmap over the parameters, as in an ensemble, is the loop over them."""
     two = [draw(case, Setting(setting.m, setting.n), seed=seed) for seed in (0, 7)]
@@ -375,7 +378,7 @@ def vmap_parameters(case: Case, setting: Setting) -> None:
                 identical(f"member {i}", y[i], of_loop)
 
 
-@law(small)
+@law(small, slow=is_sibling)
 def functional_gradients(case: Case, setting: Setting) -> None:
     """torch.func's vjp, and vmap of grad, a gradient for each sample, are autograd's."""
     two = [draw(case, Setting(setting.m, setting.n), seed=seed) for seed in (0, 7)]
@@ -409,7 +412,7 @@ def functional_gradients(case: Case, setting: Setting) -> None:
             )  # fmt: skip
 
 
-@law(small)
+@law(small, slow=is_sibling)
 def no_second_derivative(case: Case, setting: Setting) -> None:
     """The gradient of a gradient is refused clearly: plainly, through operators, in torch.func."""
     inputs = draw(case, setting)
@@ -450,7 +453,7 @@ def no_second_derivative(case: Case, setting: Setting) -> None:
     refused(RuntimeError, "double backward|second derivative", compiled)
 
 
-@law(small)
+@law(small, slow=is_sibling)
 def forward_mode(case: Case, setting: Setting) -> None:
     """Forward-mode differentiation is refused: a tangent is not lost without a word."""
     inputs = draw(case, setting)

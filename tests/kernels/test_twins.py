@@ -10,6 +10,8 @@ import os
 import pytest
 import torch
 
+from tests.each import each
+
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
 pytest.importorskip("triton")
@@ -48,7 +50,7 @@ def twin(case: Case):
 JOINED = [case for case in CASES if case.name.partition(":")[0] in TWINS]
 
 
-@pytest.mark.parametrize("case", JOINED, ids=lambda case: case.name)
+@each(case=JOINED)
 def test_a_kernel_is_called_like_its_twin(case):
     def given(function):
         parameters = inspect.signature(function).parameters.values()
@@ -57,8 +59,8 @@ def test_a_kernel_is_called_like_its_twin(case):
     assert given(case.function) == given(twin(case))
 
 
-@pytest.mark.parametrize("dtype", [FLOAT, BRAIN])
 @pytest.mark.parametrize("case", JOINED, ids=lambda case: case.name)
+@each(dtype=[FLOAT, BRAIN])
 def test_a_kernel_gives_what_its_twin_gives(case, dtype):
     n = min(case.lengths, key=lambda length: abs(length - 128))
     inputs = draw(case, Setting(7, n, dtype))
@@ -73,8 +75,7 @@ def test_a_kernel_gives_what_its_twin_gives(case, dtype):
         assert (one - other).abs().max() <= share * other.abs().max()
 
 
-@pytest.mark.parametrize("dim", [0, 1])
-@pytest.mark.parametrize("dtype", [FLOAT, BRAIN])
+@each(dim=[0, 1], dtype=[FLOAT, BRAIN])
 def test_weights_are_renormalized_as_their_twin_does_it(dtype, dim):
     ours, theirs = normkernels.unit_rows_, labkit.placements.sphere.unit_rows_
     assert [str(p).partition(":")[0] for p in inspect.signature(ours).parameters.values()] == [

@@ -162,6 +162,22 @@ def test_solutions_are_folded_and_open_on_click(page: Page, chapters: list[str])
     assert found
 
 
+def test_a_reader_chooses_how_much_code_to_see_and_keeps_it(page: Page, chapters: list[str]):
+    page.goto(chapters[0])
+    folded = page.locator("details.hide .cell_input").first
+    opened = page.locator("div.cell:not(.tag_exercise) > .cell_input").first
+    expect(folded).to_be_hidden()
+    expect(opened).to_be_visible()
+    page.get_by_label("all", exact=True).check()
+    expect(folded).to_be_visible()
+    page.get_by_label("none", exact=True).check()
+    expect(opened).to_be_hidden()
+    page.goto(chapters[1])
+    expect(page.get_by_label("none", exact=True)).to_be_checked()
+    expect(page.locator("div.cell:not(.tag_exercise) > .cell_input").first).to_be_hidden()
+    page.get_by_label("essential", exact=True).check()
+
+
 def test_parameters_and_progress_are_not_shown(page: Page, chapters: list[str]):
     for name in chapters:
         page.goto(name)

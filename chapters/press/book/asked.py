@@ -10,9 +10,10 @@ first one, say) is found once those are there.
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from press.book.chapters import Chapter
+from press.book.files import Red
 
 if TYPE_CHECKING:
     from labkit.experiments import Run
@@ -36,20 +37,28 @@ def read_runs(root: Path, size: str, name: str) -> list["Run"]:
     from labkit.experiments import Run
     from labkit.experiments.own import register_sources
 
-    path = path_of(root, size, name)
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    rows = [json.loads(line) for line in dict.fromkeys(lines)]
+    rows = _read_rows(root, size, name)
     for row in rows:
         # Norms that a chapter defines: its own code, executed just now.
         register_sources(row["own"])
-    return [Run.from_dict(run) for run in {row["key"]: row["run"] for row in rows}.values()]
+    try:
+        return [Run.from_dict(run) for run in {row["key"]: row["run"] for row in rows}.values()]
+    except (KeyError, TypeError) as error:
+        raise Red(
+            f"{path} lists runs as another version of labkit wrote them ({error}); "
+            "`labkit book runs --list` writes the list anew"
+        ) from error
 
 
 def read_run_keys(root: Path, size: str, name: str) -> list[str]:
     """Read the keys of those runs, without torch."""
+    return sorted({row["key"] for row in _read_rows(root, size, name)})
+
+
+def _read_rows(root: Path, size: str, name: str) -> list[dict[str, Any]]:
     path = path_of(root, size, name)
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    return sorted({json.loads(line)["key"] for line in lines})
+    return [json.loads(line) for line in dict.fromkeys(lines)]
 
 
 def prepare_environment(root: Path, size: str, name: str) -> dict[str, str]:

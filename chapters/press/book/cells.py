@@ -1,4 +1,4 @@
-"""Read a chapter's code cells, claims and exercises; run the cells in order, and try others.
+"""Read a chapter's code cells and claims; run the cells in order, and try others.
 
     whole, tried = run(chapter, [Trial(4, 5, {4: "yours = 13"})], size="smoke", seed=0)
 
@@ -11,13 +11,12 @@ import ast
 import json
 import linecache
 import os
-import re
 import subprocess
 import symtable
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,30 +25,16 @@ from press.book.chapters import CODE, Chapter
 from press.book.percent import cells_of
 
 LONGEST = 1800  # seconds that a chapter and all its trials may take
-NUMBER = re.compile(
-    r"(?m)^(?:#{2,5} +(?:Exercise +)?|\*\*(?:Exercise +)?)(\d+[a-z]?)\b(?=[.:) ]|\*\*)"
-)
 
 
 # -- what a chapter holds ---------------------------------------------------------------------
 @dataclass(frozen=True)
 class Cell:
-    """One code cell: where it stands among all cells, its text and tags, the exercise around it."""
+    """One code cell: where it stands among all cells, its text, its tags."""
 
     index: int
     source: str
     tags: frozenset[str]
-    exercise: str | None
-
-
-@dataclass(frozen=True)
-class Exercise:
-    """An exercise as it stands in a chapter: its starter, its check and its solution."""
-
-    number: str
-    starter: Cell
-    check: Cell | None = None
-    solution: Cell | None = None
 
 
 def book_chapter(root: Path, number: str) -> Chapter:
@@ -59,17 +44,9 @@ def book_chapter(root: Path, number: str) -> Chapter:
 
 
 def code_cells(chapter: Chapter) -> list[Cell]:
-    """List a chapter's code cells, each with the number of the exercise that it belongs to."""
-    number, cells = None, []
-    for index, cell in enumerate(cells_of(chapter.source.read_text(encoding="utf-8"))):
-        if cell.kind == "code":
-            cells.append(Cell(index, cell.source, cell.tags, number))
-        for line in cell.source.splitlines() if cell.kind == "markdown" else ():
-            if match := NUMBER.match(line):
-                number = match.group(1)
-            elif line.startswith("## "):
-                number = None
-    return cells
+    """List a chapter's code cells."""
+    cells = enumerate(cells_of(chapter.source.read_text(encoding="utf-8")))
+    return [Cell(i, cell.source, cell.tags) for i, cell in cells if cell.kind == "code"]
 
 
 def claim_cells(chapter: Chapter) -> dict[str, Cell]:
@@ -84,43 +61,6 @@ def claim_cells(chapter: Chapter) -> dict[str, Cell]:
         and node.args
         and isinstance(node.args[0], ast.Constant)
     }
-
-
-def exercise_numbers(chapter: Chapter) -> list[str]:
-    """List the exercises of the section of that name, those to be done on paper too."""
-    inside, found = False, []
-    for cell in cells_of(chapter.source.read_text(encoding="utf-8")):
-        for line in cell.source.splitlines() if cell.kind == "markdown" else ():
-            if line.startswith("## "):
-                inside = line.strip("# ").casefold().startswith("exercises")
-            elif inside and (match := NUMBER.match(line)):
-                found.append(match.group(1))
-    return found
-
-
-def find_exercises(chapter: Chapter) -> dict[str, Exercise]:
-    """Find the exercises: starter, the first cell after it that ends in a check, code solution."""
-    found: dict[str, Exercise] = {}
-    for cell in code_cells(chapter):
-        place = found.get(cell.exercise or "")
-        if "exercise" in cell.tags:
-            if cell.exercise is None or place:
-                raise ValueError(
-                    f"{chapter.name}: every cell tagged `exercise` follows a number of its own, as "
-                    f'in "**3 (in code).**" or "### 3. …"; cell {cell.index} follows '
-                    f"{cell.exercise or 'none'} {'again' if place else ''}"
-                )
-            found[cell.exercise] = Exercise(cell.exercise, cell)
-        elif place and "solution" in cell.tags:
-            found[place.number] = replace(place, solution=place.solution or cell)
-        elif place and _ends_in_check(cell.source):
-            found[place.number] = replace(place, check=place.check or cell)
-    return found
-
-
-def _ends_in_check(source: str) -> bool:
-    last = ast.parse(source).body[-1:]
-    return any(isinstance(n, ast.Expr) and re.search("check|report", ast.unparse(n)) for n in last)
 
 
 # -- running it -------------------------------------------------------------------------------

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pybtex.database import Entry, parse_string
+from pybtex.database import parse_string
 
 LINK = re.compile(r"\[(?P<text>[^\[\]]+)\]\((?P<url>https?://[^()\s]+)\)")
 BEHIND = re.compile(r"\s*\((?:\[[^\[\]]+\]\(https?://[^()\s]+\)(?:; )?)+\)")
@@ -40,7 +41,7 @@ def read_works(folder: Path) -> dict[str, Work]:
     return {key: _read_work(key, entry) for key, entry in entries.items()}
 
 
-def _read_work(key: str, entry: Entry) -> Work:
+def _read_work(key: str, entry: Any) -> Work:  # pybtex has no types
     fields = {name: re.sub(r"[{}]", "", value) for name, value in entry.fields.items()}
     names = [" ".join(p.prelast_names + p.last_names) for p in entry.persons["author"]]
     names = [re.sub(r"[{}]", "", name) for name in names]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from press.book.declared import sum_costs
 
 Json = dict[str, Any]
 
@@ -60,6 +62,14 @@ def escape_markdown(line: str) -> str:
     return re.sub(r"([\\`*_{}\[\]()#<>$@|~^!])", r"\\\1", line)
 
 
+def format_table(
+    head: Sequence[str], rows: Iterable[Sequence[object]], numbers: bool = False
+) -> str:
+    """Write a table in Markdown; with `numbers` all columns but the first stand to the right."""
+    rule = ["---", *["--:" if numbers else "---"] * (len(head) - 1)]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (head, rule, *rows))
+
+
 def title_of(notebook: Json) -> str | None:
     """Read a chapter's title."""
     for cell in notebook["cells"]:
@@ -72,13 +82,12 @@ def title_of(notebook: Json) -> str | None:
 
 def chapter_facts(name: str, notebook: Json, size: str, claims: int) -> str:
     """Return what executing the chapter took, and link its notebook and its claims."""
-    outputs = [o for cell in notebook["cells"] for o in cell.get("outputs", [])]
-    volatile = [o["metadata"]["labkit"] for o in outputs if output_kind(o) == "volatile"]
-    runs = sum(entry.get("runs", 0) for entry in volatile)
-    seconds = sum(entry.get("cpu_seconds") or 0 for entry in volatile)
+    cost = sum_costs(notebook)
     parts = [
         f"Executed with size {size}",
-        f"{runs} training runs, {seconds:,.0f} CPU-seconds" if runs else "",
+        f"{cost['runs']} training runs, {cost['cpu_seconds']:,.0f} CPU-seconds"
+        if cost["runs"]
+        else "",
         f"[{claims} claim{'s' * (claims != 1)}](scoreboard.md)" if claims else "",
         f"{{download}}`notebook <notebooks/{name}.ipynb>`",
     ]

@@ -11,6 +11,7 @@ from pathlib import Path
 from labkit.files import code_hash
 from press.book import asked
 from press.book.chapters import Chapter
+from press.book.files import sha256_of
 from press.book.replays import LADDER
 
 
@@ -54,7 +55,7 @@ def list_records(root: Path, size: str, name: str, ladder: bool) -> str:
     """
     files = sorted((root / "data" / "records").glob("*.jsonl.gz"))
     files = [path for path in files if ladder or not path.name.startswith(LADDER)]
-    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    found = {path.name: sha256_of(path) for path in files}
     store = root / ".labkit" / "runs"
     own = [store / f"{key}.json" for key in asked.read_run_keys(root, size, name)]
     own = [path for path in own if path.is_file()]
@@ -68,9 +69,7 @@ def list_data_files(root: Path) -> str:
     # The kernels' record names their source, so it stands for their text as well.
     files += [path for path in (data / "kernels.json", *sorted((data / "bench").glob("*.json")))
               if path.is_file()]  # fmt: skip
-    hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
-    names = [path.relative_to(root).as_posix() for path in files]
-    return json.dumps(dict(zip(names, hashes, strict=True)))
+    return json.dumps({path.relative_to(root).as_posix(): sha256_of(path) for path in files})
 
 
 def list_verdicts(root: Path, but: str) -> str:

@@ -2,7 +2,7 @@
 
 import platform
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 
 from labkit.processor import name_processor
 
@@ -14,7 +14,7 @@ def read_provenance(size: str = "book") -> dict[str, str]:
         "device": name_device(size),
         "cpu": name_processor(),
         "python": platform.python_version(),
-        "torch": read_torch_version(),
+        "torch": version("torch").partition("+")[0],  # its CPU and CUDA builds count as one
     }
 
 
@@ -25,11 +25,3 @@ def name_device(size: str) -> str:
     from labkit.experiments.lab import device_of  # needs torch
 
     return device_of(size)
-
-
-def read_torch_version() -> str:
-    """Read torch's public version without importing it; its CPU and CUDA builds count as one."""
-    try:
-        return version("torch").partition("+")[0]
-    except PackageNotFoundError:
-        return "absent"

@@ -8,6 +8,7 @@ once those are there, so looking and training take turns. Everything happens at 
 priority: the machine stays free for other work.
 """
 
+import math
 import os
 import sys
 import time
@@ -15,11 +16,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import chain, islice
 from pathlib import Path
 from statistics import median
 
 from labkit.experiments import Run, filling, ladder
-from labkit.experiments.durations import format_duration
 from labkit.experiments.engines import make_engine
 from labkit.experiments.lab import device_of
 from labkit.experiments.records import LADDER
@@ -60,7 +61,7 @@ def train_missing(
                 print(describe_plan(wanted, missing, store, todo), flush=True)
             todo = choose_next(rungs, missing, store) or todo
             late = until is not None and time.monotonic() > until
-            if only_list or late or not todo or any(n in faults for n in ("training",)):
+            if only_list or late or not todo or "training" in faults:
                 break
             first = False
             try:
@@ -86,18 +87,10 @@ def choose_next(rungs: Sequence[str], missing: Wanted, store: Store) -> list[Run
     if own:
         return list({run.key(): run for run in own}.values())
     for rung in rungs:
-        lacking = []
-        for arm in ladder.ARMS:
-            runs = [
-                r
-                for r in ladder.list_wanted_runs(rung, [arm], store.read_record)
-                if store.read_fresh(r) is None
-            ]
-            lacking += [runs] if runs else []
-            if len(lacking) == ARMS_AT_ONCE:
-                break
-        if lacking:
-            return [run for runs in lacking for run in runs]
+        arms = (ladder.list_wanted_runs(rung, [arm], store.read_record) for arm in ladder.ARMS)
+        lacking = ([run for run in runs if store.read_fresh(run) is None] for runs in arms)
+        if chosen := list(islice(filter(None, lacking), ARMS_AT_ONCE)):
+            return list(chain(*chosen))
     return []
 
 
@@ -160,6 +153,12 @@ def describe_plan(wanted: Wanted, missing: Wanted, store: Store, todo: Sequence[
     total = sum(known) * len(todo) / len(known) / count_cores() if known else None
     about = "nothing like them is known" if total is None else f"about {format_duration(total)}"
     return "\n".join([*lines, f"runs: {len(todo)} to train on {count_cores()} cores: {about}"])
+
+
+def format_duration(seconds: float) -> str:
+    """Write a duration to the minute: "3 min", "2 h 20 min"."""
+    hours, minutes = divmod(math.ceil(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def build_estimate(runs: Sequence[Run], store: Store) -> Callable[[Run], float | None]:

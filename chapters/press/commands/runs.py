@@ -31,7 +31,8 @@ RUNGS = ["S", "M", "L"]
 
 
 @app.callback(invoke_without_command=True)
-def runs(
+@app.command("list", help="List runs, the newest first (what `labkit runs` does).")
+def list_runs(
     context: Context,
     where: Where = None,
     sort: Sort = None,
@@ -44,21 +45,9 @@ def runs(
 
     Without a verb: list. What is said before a verb holds for `list` and `export` too.
     """
-    context.default_map = {"list": context.params, "export": context.params}
-    if context.invoked_subcommand is None:
-        list_runs(where, sort, descending, limit, columns, as_json)
-
-
-@app.command("list")
-def list_runs(
-    where: Where = None,
-    sort: Sort = None,
-    descending: Descending = False,
-    limit: Limit = None,
-    columns: Columns = None,
-    as_json: AsJson = False,
-) -> None:
-    """List runs, the newest first (what `labkit runs` does)."""
+    if context.invoked_subcommand is not None:
+        context.default_map = {"list": context.params, "export": context.params}
+        return
     from labkit.experiments.queries import frame
 
     limit = (0 if as_json else 40) if limit is None else limit
@@ -146,8 +135,8 @@ def collect_garbage(
     damaged: Annotated[bool, Option("--damaged", help="remove damaged entries, too")] = False,
 ) -> None:
     """Remove what no run asks for again."""
-    from labkit.experiments.durations import parse_duration
     from labkit.experiments.queries.garbage import remove_garbage
+    from labkit.units import parse_duration
 
     gone = remove_garbage(_folder(), parse_duration(older_than), dry=dry_run, damaged=damaged)
     sizes = [size for each in gone.values() for size in each]

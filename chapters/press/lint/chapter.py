@@ -11,12 +11,12 @@ from typing import Any
 import jupytext
 
 from press.book import chapters
-from press.book.cells import Cell, claim_cells, code_cells, exercise_numbers
+from press.book.cells import Cell, claim_cells, code_cells
 from press.book.chapters import Chapter
 from press.book.ledger import collect_claims
 from press.lint.numbers import repeated_values, typed_numbers
 from press.lint.said import misstatements
-from press.site.outline import count_prose_words, find_questions
+from press.site.outline import count_prose_words, find_questions, list_exercises
 
 WORDS = range(2000, 5501)
 LINES_ON_AVERAGE, MOST_LINES = 14, 25  # of a code cell
@@ -136,7 +136,7 @@ def count_claims_and_exercises(text: Text) -> Iterator[str]:
     for name in sorted(made):
         if not name.startswith(f"{text.name[:2]}-"):
             yield f"the id of a claim begins with {text.name[:2]}-, got {name}"
-    numbers = exercise_numbers(text.chapter)
+    numbers = [number for number, _ in list_exercises(text.prose)]
     if twice := sorted({number for number in numbers if numbers.count(number) > 1}):
         yield f"exercise {', '.join(twice)} is there twice"
     if len(numbers) < EXERCISES:

@@ -8,7 +8,6 @@ from labkit.statistics.verdicts import is_weak
 from press.book.ledger import collect_claims
 from press.lint.chapter import Text
 from press.site.holm import (
-    classify_claim,
     compute_p_values,
     read_criterion,
     rebuild_estimate,
@@ -23,10 +22,11 @@ def judge_again(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
     """Interval, number of seeds, verdict and weakness are what the recorded values make."""
     for name, claim in claims.items():
         again = rebuild_estimate(claim)
-        pairs = zip(again.compute_interval(), claim["interval"], strict=True)
+        made = again.compute_interval()
+        pairs = zip(made, claim["interval"], strict=True)
         # values are recorded with six digits
         if not all(math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-5) for a, b in pairs):
-            yield f"{name} has the interval {claim['interval']}; its values make {interval}"
+            yield f"{name} has the interval {claim['interval']}; its values make {list(made)}"
         several = not claim.get("counts") and len(claim["values"]) > 1
         if several and claim["seeds"] != len(claim["values"]):
             yield f"{name} says {claim['seeds']} seeds; it has {len(claim['values'])} values"
@@ -41,7 +41,7 @@ def refuse_width_zero(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
     """No finding rests on an interval of width zero."""
     for name, claim in claims.items():
         low, high = claim["interval"]
-        if classify_claim(claim) == "finding" and len(claim["values"]) > 1 and low == high:
+        if claim["sort"] == "finding" and len(claim["values"]) > 1 and low == high:
             yield f"{name} is a finding whose interval has no width; a law, or a proportion?"
 
 

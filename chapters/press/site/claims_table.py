@@ -16,6 +16,7 @@ VERDICTS = {
     "contradicted": ("▲", "contradicted here"),
     "out-of-range": ("◇", "out of range"),
 }
+HEADS = ("Claim", "Source", "Published", "Ours", "Verdict")
 KINDS = {
     "exact": "algebra or a count",
     "at": "at one stated setting, as published",
@@ -111,11 +112,19 @@ def format_source(claim: Mapping[str, Any]) -> str:
     return out
 
 
-def format_rows(
-    claims: Mapping[str, Json], marked: set[str], titles: Mapping[str, str], row: str = "row"
+def format_table(
+    claims: Mapping[str, Json], titles: Mapping[str, str], caption: str, row: str = "row"
 ) -> str:
-    """Write a row per claim, under a heading per chapter; `row` begins the names of the rows."""
-    out: list[str] = []
+    """Write one table of claims as HTML that a narrow screen can fold, under headings of chapters.
+
+    `row` begins the names of the rows.
+    """
+    marked = find_survivors(claims)
+    heads = "".join(f'<th scope="col">{head}</th>' for head in HEADS)
+    out = [
+        '<div class="labkit-table"><table class="labkit-scoreboard">'
+        f"<caption>{html.escape(caption)}</caption><thead><tr>{heads}</tr></thead><tbody>"
+    ]
     chapter: str | None = None
     for name, claim in sorted(claims.items(), key=lambda i: (str(i[1].get("chapter")), i[0])):
         if claim.get("chapter") != chapter:
@@ -126,32 +135,13 @@ def format_rows(
         linked = f'<a href="{chapter}.html#claim-{label}">{label}</a>'
         link = linked if chapter in titles else label
         published = claim.get("published")
-        shown = "—" if published is None else format_number(published)
-        cells = [
-            ("Claim", f"<p>{html.escape(claim['statement'])}</p><code>{link}</code>"),
-            ("Source", format_source(claim)),
-            ("Published", shown),
-            ("Ours", format_ours(claim)),
-            ("Verdict", format_verdict(claim, name in marked)),
-        ]
-        out.append(
-            f'<tr id="{row}-{label}">'
-            + "".join(f'<td data-label="{head}">{cell}</td>' for head, cell in cells)
-            + "</tr>"
+        cells = (
+            f"<p>{html.escape(claim['statement'])}</p><code>{link}</code>",
+            format_source(claim),
+            "—" if published is None else format_number(published),
+            format_ours(claim),
+            format_verdict(claim, name in marked),
         )
-    return "\n".join(out)
-
-
-def format_table(
-    claims: Mapping[str, Json], titles: Mapping[str, str], caption: str, row: str = "row"
-) -> str:
-    """Write one table of claims as HTML that a narrow screen can fold."""
-    heads = "".join(
-        f'<th scope="col">{head}</th>'
-        for head in ("Claim", "Source", "Published", "Ours", "Verdict")
-    )
-    return (
-        '<div class="labkit-table"><table class="labkit-scoreboard">'
-        f"<caption>{html.escape(caption)}</caption><thead><tr>{heads}</tr></thead><tbody>\n"
-        f"{format_rows(claims, find_survivors(claims), titles, row)}\n</tbody></table></div>"
-    )
+        shown = (f'<td data-label="{h}">{cell}</td>' for h, cell in zip(HEADS, cells, strict=True))
+        out.append(f'<tr id="{row}-{label}">{"".join(shown)}</tr>')
+    return "\n".join([*out, "</tbody></table></div>"])

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from press.book.citations import Work, read_works
+from press.book.facts import format_table
 from press.site.anchors import link_numbered, place_of
 from press.site.outline import Book
 from press.site.wordlists import Row, read_rows
@@ -26,12 +27,13 @@ def format_tables(root: Path, book: Book) -> str:
     works = read_works(root / "chapters")
     parts = []
     for source, own in groupby(read_errata(root), key=lambda row: row["source"]):
-        lines = ["| where | what it says | what is right | shown in |", "| --- | --- | --- | --- |"]
+        rows = []
         for row in own:
             shown = "<br>".join(link_numbered(place_of(p), book) for p in row["where"].split(";"))
-            lines.append(f"| {row['at']} | {row['says']} | {row['right']} | {shown} |")
+            rows.append((row["at"], row["says"], row["right"], shown))
+        table = format_table(("where", "what it says", "what is right", "shown in"), rows)
         head = format_heading(works[source]) if source in works else f"## {source}"
-        parts.append(f"{head}\n\n" + "\n".join(lines))
+        parts.append(f"{head}\n\n{table}")
     return "\n\n".join(parts) or "No mistake yet."
 
 

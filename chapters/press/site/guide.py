@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from labkit.units import parse_bytes
-from press.book.facts import escape_markdown
+from press.book.facts import escape_markdown, format_table
 from press.site import errata, sizing, wordlists
 from press.site.anchors import Place, link_place
 from press.site.links import link_references
@@ -39,7 +39,7 @@ def fill_page(text: str, root: Path, book: Book) -> str:
     def fill_mark(match: re.Match[str]) -> str:
         what, numbers = match[1], match[2].split()
         if what == "lesson":
-            return format_lesson([book[n] for n in numbers if n in book], book, numbers)
+            return format_lesson(numbers, book)
         if what == "sizing":
             return format_students(book, *numbers)
         if what == "questions":
@@ -68,23 +68,14 @@ def format_questions(book: Book) -> str:
 
 def format_sizes(book: Book) -> str:
     """Make the table of all chapters: how long to read, to run, and how its claims fared."""
-    rows = [
-        "| chapter | words | minutes | CPU-s | claims | held | exercises |",
-        "| --- | --: | --: | --: | --: | --: | --: |",
-    ]
+    rows = []
     for one in book.values():
         held = sum(claim["verdict"] == "holds" for claim in one.claims.values())
-        cells = (
-            link_place(Place(one.number), book),
-            f"{one.words:,}",
-            one.minutes,
-            f"{one.seconds:,.0f}" if one.seconds else "–",
-            len(one.claims),
-            held,
-            len(one.exercises),
-        )
-        rows.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(rows)
+        link, seconds = link_place(Place(one.number), book), f"{one.seconds:,.0f}"
+        cells = (f"{one.words:,}", one.minutes, seconds if one.seconds else "–")
+        rows.append((link, *cells, len(one.claims), held, len(one.exercises)))
+    head = ("chapter", "words", "minutes", "CPU-s", "claims", "held", "exercises")
+    return format_table(head, rows, numbers=True)
 
 
 def format_students(book: Book, cores: str = "16", memory: str = "64G") -> str:
@@ -101,9 +92,9 @@ def format_seconds(chapter: Outline) -> str:
     return f"{chapter.seconds:,.0f} CPU-s" if chapter.seconds else "no training"
 
 
-def format_lesson(chapters: Iterable[Outline], book: Book, numbers: list[str]) -> str:
+def format_lesson(numbers: list[str], book: Book) -> str:
     """Make a lesson's table out of its chapters."""
-    own = list(chapters)
+    own = [book[number] for number in numbers if number in book]
     if not own:
         return f"*Chapter {' and '.join(numbers)}: to come.*"
 
@@ -128,8 +119,7 @@ def format_lesson(chapters: Iterable[Outline], book: Book, numbers: list[str]) -
         "exercises in class": join_cells(by_kind(c, book, home=False) for c in own),
         "at home": join_cells(by_kind(c, book, home=True) for c in own),
     }
-    lines = [f"| {name} | {cell} |" for name, cell in rows.items() if cell]
-    return "\n".join(["| | |", "| --- | --- |", *lines])
+    return format_table(("", ""), [(name, cell) for name, cell in rows.items() if cell])
 
 
 def link_doubtful(chapter: Outline, book: Book) -> str:

@@ -17,11 +17,6 @@ from labkit.statistics.verdicts import LEVEL, judge_estimate
 Claims = Mapping[str, Mapping[str, Any]]
 
 
-def classify_claim(claim: Mapping[str, Any]) -> str:
-    """Return what a recorded claim is: a law (algebra, a count, what code does) or a finding."""
-    return claim.get("sort") or ("law" if claim.get("kind") == "exact" else "finding")
-
-
 def read_criterion(claim: Mapping[str, Any]) -> Criterion:
     """Read a recorded claim's criterion."""
     return parse_criterion(str(claim["criterion"]))
@@ -54,7 +49,7 @@ def p_value(claim: Mapping[str, Any]) -> float | None:
     None where that makes no sense: laws, claims out of range, a single value, no spread, or values
     that are no sample of seeds.
     """
-    if classify_claim(claim) == "law" or claim["verdict"] == "out-of-range":
+    if claim["sort"] == "law" or claim["verdict"] == "out-of-range":
         return None
     return rebuild_estimate(claim).p_value(read_criterion(claim)) if claim.get("values") else None
 
@@ -63,7 +58,7 @@ def compute_p_values(claims: Claims) -> dict[str, dict[str, float]]:
     """Test each chapter's primary findings: the p-value of each, by chapter."""
     found: dict[str, dict[str, float]] = {}
     for name, claim in claims.items():
-        p = p_value(claim) if claim.get("primary") in (True, None) else None
+        p = p_value(claim) if claim["primary"] else None
         if p is not None:
             found.setdefault(str(claim.get("chapter")), {})[name] = p
     return found

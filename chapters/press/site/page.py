@@ -1,7 +1,7 @@
 """Turn an executed notebook into the notebook that the site shows.
 
 Volatile outputs and parameters go; a figure gets its alternative text, its caption and a line of
-provenance; a claim card gets an anchor; a solution is folded.
+provenance; a claim card gets an anchor; a solution is folded, and so is most code (folds.py).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from press.book.facts import Json, escape_markdown, join_text, output_kind, provenance_line
+from press.site.folds import Folder, merge_folds, only_closes
 
 HIDDEN_TAGS = {"parameters", "injected-parameters", "remove-cell"}
 # What a page shows of an output that comes in several forms, best first.
@@ -29,17 +30,24 @@ MIME_TYPES = (
 def build_page(notebook: Json, facts: str = "", build: Mapping[str, Any] | None = None) -> Json:
     """Turn an executed notebook into the notebook that the site shows."""
     cells: list[Json] = []
+    folder = Folder()
     for cell in notebook["cells"]:
         tags = set(cell.get("metadata", {}).get("tags", []))
         if tags & HIDDEN_TAGS:
             continue
         if cell["cell_type"] == "code":
-            shown = list(code_cells(cell, build or {}))
+            if only_closes(join_text(cell["source"])):
+                continue
+            shown = list(code_cells(cell, build or {}, folder.must_fold(cell)))
             cells += fold_cells(shown, f"{cell['id']}-fold") if "solution" in tags else shown
         else:
-            cells.append({**cell, "source": join_text(cell["source"])})
-    if facts and cells:
-        put_below_title(cells, facts)
+            source = join_text(cell["source"])
+            folder.read_heading(source)
+            if facts and (title := re.match(r"# .*", source)):
+                rest = source[title.end() :].lstrip("\n")
+                source, facts = f"{title.group()}\n\n{facts}\n\n{rest}", ""
+            cells.append({**cell, "source": source})
+    cells = merge_folds(cells)
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python", "pygments_lexer": "ipython3"},
@@ -47,24 +55,41 @@ def build_page(notebook: Json, facts: str = "", build: Mapping[str, Any] | None 
     return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
-def code_cells(cell: Json, build: Mapping[str, Any]) -> Iterator[Json]:
-    """Split a cell at its figures: MyST-NB takes alternative text and caption once per cell."""
-    for number, (outputs, mystnb) in enumerate(output_groups(cell.get("outputs", []), build)):
-        metadata: Json = {"tags": list(cell.get("metadata", {}).get("tags", []))}
-        if number:
-            metadata["tags"] = [tag for tag in metadata["tags"] if not tag.startswith("hide-")]
-            metadata["tags"].append("remove-input")
-        if mystnb:
-            metadata["mystnb"] = mystnb
-        yield {
-            "cell_type": "code",
-            "id": f"{cell['id']}-{number}" if number else cell["id"],
-            "execution_count": None,
-            "metadata": metadata,
-            # MyST-NB skips a cell without source, outputs and all.
-            "source": "# output" if number else join_text(cell["source"]),
-            "outputs": outputs,
-        }
+def code_cells(cell: Json, build: Mapping[str, Any], fold: bool) -> Iterator[Json]:
+    """Split a cell at its figures: MyST-NB takes alternative text and caption once per cell.
+
+    Folded code stands below all that it made.
+    """
+    tags = list(cell.get("metadata", {}).get("tags", []))
+    groups = output_groups(cell.get("outputs", []), build)
+    code = {
+        "cell_type": "code",
+        "id": cell["id"],
+        "execution_count": None,
+        "metadata": {"tags": tags},
+        "source": join_text(cell["source"]),
+        "outputs": [],
+    }
+    if fold:
+        code["metadata"] = {"tags": [*tags, "hide-input"]}
+    else:
+        code |= show_outputs(*groups.pop(0), tags)
+    below = [
+        # MyST-NB skips a cell without source, outputs and all.
+        {**code, "id": f"{cell['id']}-{number}", "source": "# output"}
+        | show_outputs(*group, [*tags, "remove-input"])
+        for number, group in enumerate(groups, start=1)
+        if group[0]
+    ]
+    yield from [*below, code] if fold else [code, *below]
+
+
+def show_outputs(outputs: list[Json], mystnb: Json, tags: list[str]) -> Json:
+    """Return the part of a cell that shows these outputs, with MyST-NB's options for a figure."""
+    return {
+        "metadata": {"tags": tags, "mystnb": mystnb} if mystnb else {"tags": tags},
+        "outputs": outputs,
+    }
 
 
 def output_groups(outputs: list[Json], build: Mapping[str, Any]) -> list[tuple[list[Json], Json]]:
@@ -136,12 +161,3 @@ def fold_cells(cells: list[Json], identifier: str) -> list[Json]:
         *cells,
         {"cell_type": "markdown", "id": f"{identifier}-1", "metadata": {}, "source": "</details>"},
     ]
-
-
-def put_below_title(cells: list[Json], facts: str) -> None:
-    """Insert the line of facts after the chapter's title."""
-    for cell in cells:
-        if cell["cell_type"] == "markdown" and (title := re.match(r"# .*", cell["source"])):
-            rest = cell["source"][title.end() :].lstrip("\n")
-            cell["source"] = f"{title.group()}\n\n{facts}\n\n{rest}"
-            return

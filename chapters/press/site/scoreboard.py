@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from press.book.facts import Json
 from press.site.claims_table import VERDICTS, format_table
-from press.site.holm import LEVEL, classify_claim, compute_p_values, find_survivors
+from press.site.holm import LEVEL, compute_p_values, find_survivors
 
 
 def format_count(count: int, word: str) -> str:
@@ -23,14 +23,14 @@ SORTS = {
 
 def summarize_claims(claims: Mapping[str, Json]) -> str:
     """Count the verdicts of the findings and what survives the correction for many tests."""
-    findings = {name: claim for name, claim in claims.items() if classify_claim(claim) == "finding"}
+    findings = {name: claim for name, claim in claims.items() if claim["sort"] == "finding"}
     counts = {key: sum(c["verdict"] == key for c in findings.values()) for key in VERDICTS}
     tiles = "".join(
         f'<div class="labkit-tile labkit-verdict-{key}"><b>{counts[key]}</b> '
         f'<span><span aria-hidden="true">{shape}</span> {words}</span></div>'
         for key, (shape, words) in VERDICTS.items()
     )
-    laws = [claim for claim in claims.values() if classify_claim(claim) == "law"]
+    laws = [claim for claim in claims.values() if claim["sort"] == "law"]
     kept = sum(claim["verdict"] == "holds" for claim in laws)
     weak = sum(bool(c.get("weak")) for c in findings.values())
     by_chapter = compute_p_values(claims)
@@ -56,7 +56,7 @@ def format_claims(
     """Write findings and laws apart."""
     parts = []
     for kind, (heading, about) in SORTS.items():
-        some = {name: claim for name, claim in claims.items() if classify_claim(claim) == kind}
+        some = {name: claim for name, claim in claims.items() if claim["sort"] == kind}
         if some:
             parts += [
                 f"### {heading}",

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.units import in_words, parse_bytes
-from press.book import chapters, state
+from press.book import chapters, facts, state
 from press.book.percent import cells_of
 from press.site.outline import read_declared
 
@@ -143,7 +143,7 @@ def format_table(found: Iterable[Need], server: Server) -> str:
     """Write the table in Markdown, and below it what it counts."""
     head = ("chapter", "memory", "CPU-s", "alone", "by memory", "by cores", "at a time")
     head += ("GPU memory", "on a GPU")
-    rows = [head, ("---", *["--:"] * (len(head) - 1))]
+    rows = []
     for one in found:
         each, gpu = one.count_bytes(server.workers), one.of_a_gpu(server.workers)
         alone = one.estimate_minutes(server)
@@ -160,8 +160,7 @@ def format_table(found: Iterable[Need], server: Server) -> str:
                 _format_count(one.on_a_gpu(server)),
             )
         )
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([*lines, "", describe_server(server)])
+    return f"{facts.format_table(head, rows, numbers=True)}\n\n{describe_server(server)}"
 
 
 def describe_server(server: Server) -> str:

@@ -1,42 +1,19 @@
 """Build the web site out of the executed chapters, with Sphinx.
 
-A key over everything that the site is made of makes an unchanged site cost nothing: Sphinx is
-not even imported.
+Sphinx starts only when a staged file changed, and then reads again only what did.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 from labkit.files import hold_lock
-from press.book.files import Red, sha256_of
-from press.site.sphinx_sources import (
-    PACKAGES,
-    SITE_SOURCES,
-    chapter_names,
-    executed_notebooks,
-    files_below,
-    staged_files,
-    write_files,
-)
-
-TOOLS = (
-    "myst-nb",
-    "myst-parser",
-    "sphinx",
-    "sphinx-book-theme",
-    "sphinx-copybutton",
-    "sphinx-design",
-    "sphinx-mathjax-offline",
-    "sphinx-togglebutton",
-    "sphinxcontrib-bibtex",
-)
+from press.book.files import Red
+from press.site.sphinx_sources import staged_files, write_files
 
 
 def build_site(root: Path, size: str = "book") -> Path:
@@ -44,60 +21,29 @@ def build_site(root: Path, size: str = "book") -> Path:
     root = Path(root)
     site, source = root / "build" / "site", root / "build" / "site-src"
     with hold_lock(root / "build" / "site.lock"):
-        key = content_key(root, size)
-        key_file = source / ".key"
-        done = key_file.is_file()
-        if done and key_file.read_text() == key and is_whole(root, site):
+        files = staged_files(root, size)
+        pages = [name for name in files if name.endswith((".md", ".ipynb"))]
+        pages = [Path(name).with_suffix(".html") for name in pages if "notebooks/" not in name]
+        finished = source / ".finished"
+        done = finished.is_file()
+        finished.unlink(missing_ok=True)
+        changed, removed = write_files(source, files)
+        if done and not changed and not removed and all((site / page).is_file() for page in pages):
+            finished.touch()
             print("site: nothing changed")
             return site
-        # Sphinx warns about a page only when it reads it: after a build that did not finish,
-        # every page must be read again.
-        if not done:
-            shutil.rmtree(source / ".doctrees", ignore_errors=True)
-        files = staged_files(root, size)
-        files["tools.txt"] = list_tools().encode()
-        key_file.unlink(missing_ok=True)
-        changed, removed = write_files(source, files)
-        # Sphinx never deletes a page, and does not see that its hooks or a theme changed.
-        if removed or not site.is_dir() or {"conf.py", "tools.txt"} & set(changed):
+        # Sphinx never deletes a page, and does not see that its hooks or a theme changed. It
+        # warns about a page only when it reads it: after a build that did not finish, every
+        # page must be read again.
+        if removed or not site.is_dir() or {"conf.py", "versions.json"} & set(changed):
             shutil.rmtree(site, ignore_errors=True)
+            done = False
+        if not done:
             shutil.rmtree(source / ".doctrees", ignore_errors=True)
         print(f"site: {len(changed)} of {len(files)} sources changed; building pages", flush=True)
         run_sphinx(source, site)
-        key_file.write_text(key)
+        finished.touch()
         return site
-
-
-def content_key(root: Path, size: str) -> str:
-    """Hash everything that the site is made of."""
-    chapters, ledger = root / "chapters", root / "data" / "ledger"
-    paths = [
-        *executed_notebooks(root, size).values(),
-        *(chapters / f"{name}.ipynb" for name in chapter_names(root)),
-        *(chapters / name for name in SITE_SOURCES),
-        *files_below(chapters / "_static"),
-        root / "build" / "claims" / f"{size}.json",
-        *root.glob(f".labkit/replays-{size}.json"),
-        *sorted(ledger.glob("*.json")),
-        *sorted((root / "data").glob("*.csv")),
-        *(p for package in PACKAGES for p in files_below(root / package) if p.suffix == ".py"),
-    ]
-    digest = hashlib.sha256(f"{size}\n{list_tools()}".encode())
-    for path in paths:
-        digest.update(f"\n{path.relative_to(root)} {sha256_of(path)}".encode())
-    return digest.hexdigest()
-
-
-def list_tools() -> str:
-    """Name the versions that make the pages."""
-    return "\n".join(f"{tool} {version(tool)}" for tool in TOOLS)
-
-
-def is_whole(root: Path, site: Path) -> bool:
-    """Return whether the pages of the last build are still there."""
-    made = ("index", "scoreboard", "leaderboard", "search")
-    names = [*made, *chapter_names(root)]
-    return all((site / f"{name}.html").is_file() for name in names)
 
 
 def run_sphinx(source: Path, site: Path) -> None:

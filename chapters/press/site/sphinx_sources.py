@@ -17,9 +17,12 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from labkit.files import code_hash
 from press.book import ledger, replays
-from press.book.facts import Json, chapter_facts, escape_markdown, title_of
+from press.book.chapters import find_chapters
+from press.book.facts import Json, chapter_facts, escape_markdown
 from press.book.files import Red, read_json
+from press.book.keys import read_versions
 from press.book.stale import mark_notebook
 from press.site import guide
 from press.site.crossrefs import join_up
@@ -44,16 +47,15 @@ SITE_SOURCES = (
 
 def staged_files(root: Path, size: str) -> dict[str, bytes]:
     """Make the content of every file that Sphinx reads."""
-    claims = read_claims(root, size)
-    files: dict[str, bytes] = {}
-    titles: dict[str, str] = {}
     paths = executed_notebooks(root, size)
+    claims = read_claims(root, size, paths)
+    files: dict[str, bytes] = {}
     notebooks = {
         name: read_json(path, "delete it and run `make book`") for name, path in paths.items()
     }
     book, stale = read_outlines(notebooks), replays.read_stale(root, size)
+    titles = {one.name: one.title for one in book.values()}
     for name, notebook in notebooks.items():
-        titles[name] = title_of(notebook) or name
         count = sum(entry.get("chapter") == name for entry in claims["claims"].values())
         facts = chapter_facts(name, notebook, size, count)
         marks, stale_line = mark_notebook(notebook, stale)
@@ -64,15 +66,19 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
         twin = root / "chapters" / f"{name}.ipynb"
         files[f"notebooks/{name}.ipynb"] = (twin if twin.is_file() else paths[name]).read_bytes()
     chapters = root / "chapters"
-    for path in [*(chapters / name for name in SITE_SOURCES), *files_below(chapters / "_static")]:
+    static = [path for path in (chapters / "_static").rglob("*") if path.is_file()]
+    for path in [*(chapters / name for name in SITE_SOURCES), *static]:
         files[path.relative_to(chapters).as_posix()] = path.read_bytes()
     for name in guide.GUIDE:
         files[name] = guide.fill_page(files[name].decode(), root, book).encode()
     files["references.md"] = REFERENCES.encode()
     recorded = recorded_ledgers(root, size)
     files["scoreboard.md"] = build_scoreboard(claims, titles, recorded).encode()
-    files["leaderboard.md"] = standings_page(executed_notebooks(root, size), titles).encode()
+    files["leaderboard.md"] = standings_page(notebooks, titles).encode()
     files.update((name, content.encode()) for name, content in api_pages(root))
+    # Not pages, but what they are made by and of: Sphinx looks again when these change.
+    files["versions.json"] = json.dumps(read_versions(root)).encode()
+    files["code.json"] = json.dumps({p: code_hash(Path(p).name) for p in PACKAGES}).encode()
     files.update(mathjax_files())
     return files
 
@@ -87,8 +93,7 @@ REFERENCES = """# References
 
 def chapter_names(root: Path) -> list[str]:
     """List the chapters by their sources."""
-    names = sorted(p.stem for p in (root / "chapters").glob("[0-9][0-9]_*.py"))
-    if not names:
+    if not (names := [chapter.name for chapter in find_chapters(root)]):
         raise Red(f"a book has chapters/NN_name.py; {root / 'chapters'} holds none")
     return names
 
@@ -111,27 +116,21 @@ def executed_notebooks(root: Path, size: str) -> dict[str, Path]:
     return found
 
 
-def read_claims(root: Path, size: str) -> Json:
+def read_claims(root: Path, size: str, executed: Mapping[str, Path]) -> Json:
     """Read the claims of this build, and the recorded ones of chapters shown by their twins."""
     path = root / "build" / "claims" / f"{size}.json"
     if not path.is_file():
         raise Red(f"the scoreboard shows {path.relative_to(root)}, missing; run `make book`")
     built, recorded = read_json(path, "run `make book`"), ledger.load_recorded(root, size)
-    twins = {n for n, p in executed_notebooks(root, size).items() if p.parent.name == "chapters"}
+    twins = {n for n, p in executed.items() if p.parent.name == "chapters"}
     shown = {n: claim for n, claim in recorded["claims"].items() if claim["chapter"] in twins}
     return {**built, "claims": shown | built["claims"]}
 
 
 def recorded_ledgers(root: Path, size: str) -> list[Json]:
     """Read the ledgers of the long sizes, which were recorded elsewhere."""
-    paths = sorted((root / "data" / "ledger").glob("*.json"))
-    long_ones = [p for p in paths if p.stem.startswith(("gpu",)) and p.stem != size]
-    return [read_json(path, "restore it from git") for path in long_ones]
-
-
-def files_below(folder: Path) -> list[Path]:
-    """List every file in a folder, in one order."""
-    return sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+    paths = sorted((root / "data" / "ledger").glob("gpu*.json"))
+    return [read_json(path, "restore it from git") for path in paths if path.stem != size]
 
 
 # -- pages of the package ---------------------------------------------------------------------
@@ -160,27 +159,22 @@ def first_sentence(path: Path) -> str:
 
 
 def api_pages(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each page about the package, the list of them first."""
-    pages, first = {}, {}
+    """Yield name and text of each page about the package, and of their list."""
+    rows, toctree = "", ""
     for package, depth in PACKAGES.items():
-        folder = root / package
-        for top, names in public_modules(folder, depth).items() if folder.is_dir() else ():
-            pages[top] = names
-            first[top] = first_sentence(folder.parent / (top.replace(".", "/") + ".py"))
-    rows = "".join(
-        f"[{top}]({top}.md)\n" + (f": {sentence}\n\n" if sentence else "\n")
-        for top, sentence in first.items()
-    )
-    toctree = "```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n" if pages else ""
+        for top, names in public_modules(root / package, depth).items():
+            path = (root / package).parent / (top.replace(".", "/") + ".py")
+            rows += f"[{top}]({top}.md)\n: {first_sentence(path)}\n\n"
+            toctree += f"{top}\n"
+            sections = (
+                ("" if name == top else f"## {name.removeprefix(top + '.')}\n\n")
+                + f"```{{eval-rst}}\n.. automodule:: {name}\n   :ignore-module-all:\n```\n"
+                for name in names
+            )
+            yield f"api/{top}.md", f"# {top}\n\n" + "\n".join(sections)
     intro = "Everything that a chapter calls, from the docstrings of `labkit` and `normkernels`."
-    yield "api/index.md", f"# The package\n\n{intro}\n\n{rows}{toctree}"
-    for top, names in pages.items():
-        sections = (
-            ("" if name == top else f"## {name.removeprefix(top + '.')}\n\n")
-            + f"```{{eval-rst}}\n.. automodule:: {name}\n   :ignore-module-all:\n```\n"
-            for name in names
-        )
-        yield f"api/{top}.md", f"# {top}\n\n" + "\n".join(sections)
+    listed = f"```{{toctree}}\n:hidden:\n\n{toctree}```\n" if toctree else ""
+    yield "api/index.md", f"# The package\n\n{intro}\n\n{rows}{listed}"
 
 
 # -- MathJax ----------------------------------------------------------------------------------

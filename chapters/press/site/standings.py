@@ -1,10 +1,8 @@
 """The page `leaderboard`: the standings that the book's chapters ranked, as they were executed."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from press.book.facts import join_text, output_kind
-from press.book.files import read_json
+from press.book.facts import Json, join_text, output_kind
 
 INTRO = """# Leaderboard
 
@@ -25,11 +23,10 @@ How it is made, and what it cannot say, stands in its chapter.
 NONE = "No chapter has ranked recipes yet."
 
 
-def standings_page(executed: Mapping[str, Path], titles: Mapping[str, str]) -> str:
+def standings_page(notebooks: Mapping[str, Json], titles: Mapping[str, str]) -> str:
     """Write the page from the executed notebooks."""
     parts = [INTRO]
-    for name, path in executed.items():
-        notebook = read_json(path, "delete it and run `make book`")
+    for name, notebook in notebooks.items():
         for cell in notebook["cells"]:
             for output in cell.get("outputs", []):
                 if output_kind(output) == "standings":

@@ -7,6 +7,7 @@ recipes, so that a code host shows them too, and building the site needs no torc
 import re
 from pathlib import Path
 
+from press.book.facts import format_table
 from press.book.files import Red
 
 NAMES = ("norms", "recipes")
@@ -43,16 +44,15 @@ def find_span(text: str, name: str) -> tuple[int, int]:
 
 def norms_table() -> str:
     """Write NORMS as a Markdown table."""
-    from labkit.norms import NORMS
+    from labkit.norms import NORMS, facts
 
-    rows = ["| name | class | equation | source |", "| --- | --- | --- | --- |"]
+    rows = []
     for key, kind in NORMS.items():
-        equation = getattr(kind, "equation", "y = x")
-        source = getattr(kind, "source", "nothing is normed")
-        rows.append(
-            f"| `{key}` | `{kind.__name__}` | {_escape_cell(equation)} | {_escape_cell(source)} |"
-        )
-    return "\n".join(rows)
+        found = facts(key)
+        equation = _escape_cell(found.equation)
+        source = _escape_cell(found.source or "nothing is normed")
+        rows.append((f"`{key}`", f"`{kind.__name__}`", equation, source))
+    return format_table(("name", "class", "equation", "source"), rows)
 
 
 def recipes_table() -> str:
@@ -60,7 +60,7 @@ def recipes_table() -> str:
     from labkit.describe import list_extras
     from labkit.placements import RECIPES
 
-    rows = ["| name | attention, feed-forward | besides | source |", "| --- | --- | --- | --- |"]
+    rows = []
     for key, found in RECIPES.items():
         besides = [line for line in list_extras(found).split("\n") if line]
         if found.first is not None:
@@ -70,8 +70,8 @@ def recipes_table() -> str:
             besides.append("final norm")
         equations = "<br>".join(_escape_cell(equation) for equation in found.equations)
         more, source = _escape_cell("; ".join(besides)), _escape_cell(found.source)
-        rows.append(f"| `{key}` | {equations} | {more} | {source} |")
-    return "\n".join(rows)
+        rows.append((f"`{key}`", equations, more, source))
+    return format_table(("name", "attention, feed-forward", "besides", "source"), rows)
 
 
 def _escape_cell(text: str) -> str:

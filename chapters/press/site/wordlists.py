@@ -9,6 +9,7 @@ import csv
 from itertools import groupby
 from pathlib import Path
 
+from press.book.facts import format_table
 from press.book.files import Red
 from press.site.anchors import Place, link_numbered, link_place, place_of
 from press.site.outline import Book
@@ -54,13 +55,14 @@ def format_notation(root: Path, book: Book) -> str:
     parts = []
     found = read_rows(root, "notation.csv", NOTATION)
     for group, own in groupby(found, key=lambda row: row["group"]):
-        lines = ["| symbol | meaning | shape | in code | chapters |", f"|{' --- |' * 5}"]
+        rows = []
         for row in own:
             used = ", ".join(_link_number(number, book) for number in row["where"].split())
             code = ", ".join(f"`{name}`" for name in row["code"].split(";") if name)
             symbol = row["symbol"].replace("|", r"\vert ")
-            lines.append(f"| ${symbol}$ | {row['meaning']} | {row['shape']} | {code} | {used} |")
-        parts.append(f"## {group}\n\n" + "\n".join(lines))
+            rows.append((f"${symbol}$", row["meaning"], row["shape"], code, used))
+        table = format_table(("symbol", "meaning", "shape", "in code", "chapters"), rows)
+        parts.append(f"## {group}\n\n{table}")
     return "\n\n".join(parts) or "No symbol yet."
 
 

@@ -1,19 +1,28 @@
-"""What an engine is, and which there are."""
+"""What an engine is, which there are, and how each hands out tasks."""
 
 import errno
 import importlib
+import logging
 import os
+import threading
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from labkit.experiments.engines.limits import run_timeout
-from labkit.experiments.run import CPU, Run
+from labkit.experiments.engines.task import Trained, complete_task
+from labkit.experiments.run import CPU, Task
+from labkit.experiments.store import Store
+from labkit.pool import Pool
 from labkit.unknown import explain_unknown
 
-# Runs that train together, as one batched model where they are more than one.
-Task = tuple[Run, ...]
-
+LOG = logging.getLogger(__name__)
 # name -> module: class. A module is imported when its engine is asked for.
 ENGINES = {
     "processes": "labkit.experiments.engines.processes:Processes",
@@ -39,12 +48,43 @@ class Died(Lost):
     """A worker that was killed, or that ended: another one may fare better."""
 
 
-class Engine(Protocol):
-    """Trains tasks and stores their records."""
+class Interrupted(Exception):
+    """The sweep was interrupted: what is in hand is ended."""
+
+
+class Engine(ABC):
+    """Places that train one task at a time; the records are stored here, as soon as they come.
+
+    A task whose place dies of it is tried again, `tries` times in all.
+    """
 
     name: str
-    slots: int  # how many tasks train at the same time
-    timeout: float  # seconds that a run may take, where the engine can end one
+    tries = 1
+
+    def __init__(self, root: Path, device: str = CPU, address: str | None = None):
+        self.store, self.pool = Store(root, device), Pool(root)
+        self.timeout = run_timeout()  # seconds that a run may take, where the engine can end one
+        self.interrupted = threading.Event()
+
+    @property
+    @abstractmethod
+    def slots(self) -> int:
+        """Count the tasks that train at the same time."""
+
+    @abstractmethod
+    def train_at(self, place: int, task: Task) -> Trained:
+        """Train a task at a place; Died when that died, Interrupted once `interrupted` is set."""
+
+    def hold_slot(self) -> AbstractContextManager[None]:
+        """Hold a slot of this machine's pool for the length of a block."""
+        return self.pool.slot(self.interrupted.is_set)
+
+    def make_threads(self, count: int) -> Executor:
+        """Make what waits for so many places at once."""
+        return ThreadPoolExecutor(count)
+
+    def close(self) -> None:  # noqa: B027 (not every engine holds something)
+        """Let go of what the engine holds."""
 
     def train_tasks(
         self,
@@ -58,11 +98,83 @@ class Engine(Protocol):
         RuntimeError. None is begun that would end after `until` (as time.monotonic counts), were
         it as long as the longest so far.
         """
-        ...
+        if not tasks:
+            return
+        waiting, free = deque(tasks), [*range(min(self.slots, len(tasks)))]
+        running: dict[Future[int], tuple[Task, int, float]] = {}
+        longest, failures, hopeless = 0.0, list[str](), ""
+        self.interrupted.clear()
+        with self.make_threads(len(free)) as threads:
+            try:
+                while True:
+                    while waiting and free and not hopeless:
+                        began = time.monotonic()
+                        if until is not None and began + longest > until:
+                            break
+                        task, place = waiting.popleft(), free.pop()
+                        running[threads.submit(self._complete, place, task)] = task, place, began
+                    if not running:
+                        break
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        task, place, began = running.pop(future)
+                        free.append(place)
+                        longest = max(longest, time.monotonic() - began)
+                        if (error := future.exception()) is not None:
+                            failures.append(f"{name_of(task)}\n{_describe_failure(error)}")
+                            hopeless = hopeless or _explain_hopeless(error)
+                        done(len(task))
+            except BaseException:
+                self.interrupted.set()
+                raise
+        if failures:
+            raise RuntimeError(_format_failures(failures, len(tasks), len(waiting), hopeless))
 
-    def close(self) -> None:
-        """Let go of what the engine holds."""
-        ...
+    def _complete(self, place: int, task: Task) -> int:
+        train = partial(self._train_with_retries, place)
+        give_up = self.interrupted.is_set
+        return complete_task(task, self.store, self.hold_slot, train, give_up, engine=self.name)
+
+    def _train_with_retries(self, place: int, task: Task, device: str) -> Trained:
+        for _ in range(self.tries - 1):
+            try:
+                return self.train_at(place, task)
+            except Died as died:
+                LOG.warning("%s; %s is trained once more", died, name_of(task))
+        try:
+            return self.train_at(place, task)
+        except Died as died:
+            reason = f"{self.tries} times, the last time: {died}"
+            raise Died(reason, died.hopeless) from died
+
+
+def _describe_failure(error: BaseException) -> str:
+    return str(error) if isinstance(error, Lost) else "".join(traceback.format_exception(error))
+
+
+def _explain_hopeless(error: BaseException) -> str:
+    """Return why what waits would fail, too; nothing where it may not."""
+    if isinstance(error, Lost):
+        return error.hopeless
+    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return FULL if full else ""
+
+
+def _format_failures(failures: Sequence[str], tasks: int, left: int, hopeless: str) -> str:
+    """Write the first failure in full, and of each other one its task and its last line."""
+    first, *others = failures
+    lines = [f"{len(failures)} of {tasks} tasks failed; the first:", first]
+    for other in others:
+        task, *_, last = other.splitlines()
+        lines.append(f"also {task}: {last}")
+    if hopeless:
+        lines.append(f"{left} more were not begun: {hopeless}")
+    return "\n".join(lines)
+
+
+def name_of(task: Task) -> str:
+    """Name a task in a message by its first run."""
+    first, *others = task
+    return f"{first} and {len(others)} more that train with it" if others else str(first)
 
 
 def make_engine(
@@ -96,8 +208,3 @@ def check_engine(name: str | None = None, address: str | None = None) -> str:
             f"but the address {address!r} came: leave it out, or name another engine"
         )
     return name
-
-
-def disk_full(error: BaseException) -> bool:
-    """Return whether an error says that there is no space left to write to."""
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -6,7 +6,6 @@ A sweep is timed as a whole, the start of the workers included, each time into a
 """
 
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Sequence
@@ -18,16 +17,13 @@ import torch
 from labkit.bench import compute_quartiles
 from labkit.corpora import Markov
 from labkit.experiments.engines.base import make_engine
-from labkit.experiments.engines.locks import lock_runs
 from labkit.experiments.lab import project_root
-from labkit.experiments.run import Run, execute_run
-from labkit.experiments.store import Store
+from labkit.experiments.run import Run
 from labkit.model import ModelConfig
 from labkit.pool import count_cores
 from labkit.training import TrainConfig
 
 BASE = Run(ModelConfig(dim=64, depth=4), Markov(batch=16, time=64), TrainConfig(steps=100))
-TINY = replace(BASE, train=TrainConfig(steps=1), probes=())
 
 
 def seconds_of(name: str, runs: Sequence[Run], place: Path) -> float:
@@ -58,48 +54,14 @@ def print_sweep_times(names: Sequence[str], runs: Sequence[Run], turns: int, pla
         print(f"{name:<28} {cell:>24}   {ratio:5.2f} ({least:.2f}–{most:.2f})", flush=True)
 
 
-def store_milliseconds(place: Path, count: int = 100) -> float:
-    """Time what the store adds to a run: its lock, the look for it, the writing, the reading."""
-    record = execute_run(replace(BASE, train=TrainConfig(steps=2)))
-    record.losses *= 150
-    took = []
-    with tempfile.TemporaryDirectory(dir=place) as folder:
-        store = Store(Path(folder))
-        for seed in range(count):
-            run = replace(BASE, seed=seed)
-            began = time.perf_counter()
-            with lock_runs((run,), store):
-                store.read_record(run)
-                store.write_record(run, record)
-            store.read_record(run)
-            took.append(time.perf_counter() - began)
-    return 1e3 * statistics.median(took)
-
-
-def start_seconds(place: Path) -> tuple[float, float]:
-    """Time the first run of a fresh worker, of one step, and the median of those that follow."""
-    took = []
-    with tempfile.TemporaryDirectory(dir=place) as folder:
-        engine = make_engine(Path(folder), name="processes")
-        for seed in range(10):
-            began = time.perf_counter()
-            engine.train_tasks([(replace(TINY, seed=seed),)])
-            took.append(time.perf_counter() - began)
-        engine.close()
-    return took[0], statistics.median(took[1:])
-
-
 def bench_engines(names: Sequence[str], runs: int = 16, steps: int = 100, turns: int = 3) -> None:
-    """Print the tables; serial is always among the engines, since the ratios are to it."""
+    """Print the table; serial is always among the engines, since the ratios are to it."""
     torch.set_num_threads(1)
     place = project_root() / ".labkit"
     place.mkdir(exist_ok=True)
     print(f"engines: {count_cores()} slots; {_format_load()}")
     grid = [replace(BASE, train=TrainConfig(steps=steps), seed=seed) for seed in range(runs)]
     print_sweep_times(list(dict.fromkeys(["serial", *names])), grid, turns, place)
-    print(f"store: {store_milliseconds(place):.2f} ms a run")
-    first, later = start_seconds(place)
-    print(f"start of a worker: {first:.2f} s with a first run of one step; {later:.3f} s the next")
     print(_format_load())
 
 

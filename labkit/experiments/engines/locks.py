@@ -13,7 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from labkit.experiments.engines.base import Task
+from labkit.experiments.run import Task
 from labkit.experiments.store import Store
 
 # A file system without locks (some network ones): a run may train twice, to the same record.

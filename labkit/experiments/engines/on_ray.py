@@ -17,12 +17,11 @@ from typing import Any
 
 import torch
 
-from labkit.experiments.engines.base import Died, Lost, Task
+from labkit.experiments.engines.base import Died, Engine, Interrupted, Lost
 from labkit.experiments.engines.limits import run_memory
-from labkit.experiments.engines.places import Interrupted, Places
 from labkit.experiments.engines.task import Trained, train_in_worker
 from labkit.experiments.own import sources_of
-from labkit.experiments.run import CPU
+from labkit.experiments.run import CPU, Task
 from labkit.experiments.store import CODE
 from labkit.share import limit_memory, read_fraction
 from labkit.units import in_words
@@ -41,7 +40,7 @@ OURS = f"labkit {CODE}, torch {torch.__version__}"
 KEPT = "what finished is stored: the same command goes on"
 
 
-class OnRay(Places):
+class OnRay(Engine):
     """Ray tasks of one CPU, on a GPU with LABKIT_GPU_FRACTION of one (default: a quarter).
 
     Without an address Ray runs on this machine until the engine is closed, on as many CPUs as the

@@ -12,12 +12,11 @@ from pathlib import Path
 import torch
 from loky.process_executor import ProcessPoolExecutor
 
-from labkit.experiments.engines.base import Died, Lost, Task
+from labkit.experiments.engines.base import Died, Engine, Interrupted, Lost
 from labkit.experiments.engines.limits import machine_memory, run_memory
-from labkit.experiments.engines.places import Interrupted, Places
 from labkit.experiments.engines.task import Trained, train_in_worker
 from labkit.experiments.own import sources_of
-from labkit.experiments.run import CPU
+from labkit.experiments.run import CPU, Task
 from labkit.share import NAME, divide_fraction, limit_memory, read_fraction
 
 ON_A_GPU = 4  # processes that train on it at once
@@ -28,7 +27,7 @@ TICK = 0.1  # seconds between two looks for an interruption, or for a parent tha
 KEPT = "what finished is stored: the same command goes on"
 
 
-class Processes(Places):
+class Processes(Engine):
     """Worker processes that stay for the life of a chapter.
 
     Each is an executor of its own, so that one that dies takes no other along. A run that takes

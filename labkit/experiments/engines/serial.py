@@ -1,20 +1,16 @@
 """The serial engine: trains in this process, one task after another."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from pathlib import Path
 
-from labkit.experiments.engines.base import Task
-from labkit.experiments.engines.limits import run_timeout
-from labkit.experiments.engines.task import complete_task
-from labkit.experiments.engines.waiting import Waiting
-from labkit.experiments.run import CPU
-from labkit.experiments.store import Store
-from labkit.pool import Pool
+from labkit.experiments.engines.base import Engine
+from labkit.experiments.engines.task import Trained, train_here
+from labkit.experiments.run import CPU, Task
 from labkit.share import limit_memory, read_fraction
 
 
-class Serial:
+class Serial(Engine):
     """No processes: a debugger's breakpoint in a training step stops here.
 
     Nobody watches this process: a run that hangs or leaks here is yours to stop.
@@ -23,24 +19,29 @@ class Serial:
     name = "serial"
 
     def __init__(self, root: Path, device: str = CPU, address: str | None = None):
-        self.store, self._pool, self.slots = Store(root, device), Pool(root), 1
-        self.timeout = run_timeout()
-
-    def train_tasks(
-        self,
-        tasks: Sequence[Task],
-        done: Callable[[int], object] = lambda runs: None,
-        until: float | None = None,
-    ) -> None:
-        """Train every run that the store lacks; see Engine.train_tasks."""
-        waiting = Waiting(tasks, until)
-        if self.store.device != CPU:
+        super().__init__(root, device)
+        if device != CPU:
             limit_memory(read_fraction())
-        for task in waiting:
-            train = partial(complete_task, task, self.store, self._pool.slot, engine=self.name)
-            waiting.attempt_task(task, train)
-            done(len(task))
-        waiting.raise_first_failure()
 
-    def close(self) -> None:
-        """Nothing is held."""
+    @property
+    def slots(self) -> int:
+        """Return 1: this process trains one task at a time."""
+        return 1
+
+    def train_at(self, place: int, task: Task) -> Trained:
+        """Train a task in this process."""
+        return train_here(task, self.store.device)
+
+    def make_threads(self, count: int) -> Executor:
+        """Make what does at once, in this thread, what it is given to do."""
+        return _AtOnce()
+
+
+class _AtOnce(Executor):
+    def submit(self, fn: Callable, /, *args, **kwargs) -> Future:
+        future = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future

@@ -7,13 +7,12 @@ from typing import Any
 
 import torch
 
-from labkit.experiments.engines.base import Task
 from labkit.experiments.engines.limits import limit_run
 from labkit.experiments.engines.locks import lock_runs
 from labkit.experiments.memory import measure_usage
 from labkit.experiments.own import register_sources
 from labkit.experiments.replicates import execute_together
-from labkit.experiments.run import execute_run
+from labkit.experiments.run import Task, execute_run
 from labkit.experiments.store import Store
 from labkit.share import release_cache
 from labkit.training import Record

@@ -14,6 +14,7 @@ from torch import nn
 
 from labkit.experiments.run import Run
 from labkit.model import ModelConfig
+from labkit.norms import facts
 from labkit.stacks import StackConfig
 from labkit.training import TrainConfig
 
@@ -31,13 +32,6 @@ NUMBERS: dict[type, tuple[str, ...]] = {
         "lr", "betas", "momentum", "weight_decay", "warmup", "schedule", "final_lr", "clip",
     ),
 }  # fmt: skip
-# Of `norm_kw`: the arguments of a norm that are first values of its parameters.
-FIRST_VALUES = {
-    "dyt": ("alpha",),
-    "derf": ("alpha", "shift"),
-    "bhyt": ("scale",),
-    "l2": ("temperature",),
-}
 
 
 def describe_structure(config: Any) -> Any:
@@ -47,7 +41,7 @@ def describe_structure(config: Any) -> Any:
     free = NUMBERS.get(type(config), ())
     kept = {f.name: describe_structure(getattr(config, f.name)) for f in fields(config)}
     if isinstance(config, ModelConfig):
-        first = FIRST_VALUES.get(config.norm_name, ())
+        first = facts(config.norm_name).first_values
         kept["norm_kw"] = tuple(pair for pair in config.norm_kw if pair[0] not in first)
     return type(config).__name__, *((n, value) for n, value in kept.items() if n not in free)
 

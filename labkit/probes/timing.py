@@ -1,25 +1,55 @@
-"""Fold the norms of running statistics away: are the answers the same, and what time is saved?
+"""What runs faster? Timed in turns, in one process: only ratios of neighbours in time are kept.
+
+Seconds on a busy machine mean little; a ratio of neighbours in time means more.
+
+pace       a training step of one recipe beside another's
+folding    a model beside its copy with the norms of running statistics folded away. Are the answers
+           the same, and what time is saved? The model is a stack of Pre-Norm blocks with PRepBN,
+           RepBN or BatchNorm. Source: Guo et al. 2024, arXiv 2405.11582.
 
     W (a ⊙ x + c) + b = (W diag(a)) x + (W c + b)        a, c from running statistics
-
-The model is a stack of Pre-Norm blocks with PRepBN, RepBN or BatchNorm. The two are timed in
-turns and only the ratio is kept: both meet the same machine. Source: Guo et al. 2024, arXiv
-2405.11582.
 """
 
 import time
 from copy import deepcopy
+from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 import torch
 from torch import nn
 
 from labkit.corpora.base import Batch
+from labkit.model import Transformer
 from labkit.norms import fold
 from labkit.probes.look import untouched
-from labkit.training import Observer, loss_of
+from labkit.training import Observer, TrainConfig, loss_of, train
 
 TURNS = 15
+
+
+class Pace(Observer):
+    """Time the run's own recipe and `other`, the same sizes; result: ratios, one a round."""
+
+    name = "pace"
+
+    def __init__(self, batch: Batch, other: str = "pre", rounds: int = 9, steps: int = 5):
+        self.batch, self.other, self.rounds, self.steps = batch, other, rounds, steps
+
+    def result(self, model: nn.Module) -> dict[str, Any]:
+        """Build both anew and let them take turns; random numbers are left as they were."""
+        if not isinstance(model, Transformer):
+            raise TypeError(f"probe {self.name!r} needs a Transformer, got {type(model).__name__}")
+        with torch.random.fork_rng(devices=[]):
+            pair = [model.config.build(), replace(model.config, recipe=self.other).build()]
+        took = [[self._time_training(each) for each in pair] for _ in range(self.rounds + 1)][1:]
+        return {"ratios": [ours / theirs for ours, theirs in took]}
+
+    def _time_training(self, model: nn.Module) -> float:
+        config = TrainConfig(steps=self.steps, lr=1e-5)
+        began = time.process_time()
+        train(model, repeat(self.batch), config, progress=False)
+        return time.process_time() - began
 
 
 def fold_prenorms(model: nn.Module) -> nn.Module:

@@ -1,0 +1,27 @@
+// Above a chapter: how much of its code to show. The choice holds for every page.
+
+const KEY = "labkit-code";
+const CHOICES = ["none", "essential", "all"];
+
+function showCode(choice) {
+  document.documentElement.dataset.code = choice;
+  for (const fold of document.querySelectorAll("div.cell > details.hide")) fold.open = choice === "all";
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  if (!document.querySelector("div.cell > details.hide")) return; // a page without folded code
+  const title = document.querySelector(".bd-article h1");
+  const stored = localStorage.getItem(KEY);
+  const chosen = CHOICES.includes(stored) ? stored : "essential";
+  const choice = document.createElement("fieldset");
+  choice.className = "labkit-code";
+  choice.innerHTML = "<legend>Code</legend>" + CHOICES.map((name) =>
+    `<label><input type="radio" name="code" value="${name}"${name === chosen ? " checked" : ""}> ${name}</label>`
+  ).join("");
+  choice.addEventListener("change", ({ target }) => {
+    localStorage.setItem(KEY, target.value);
+    showCode(target.value);
+  });
+  title.after(choice);
+  if (chosen !== "essential") showCode(chosen);
+});

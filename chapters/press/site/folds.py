@@ -1,0 +1,69 @@
+"""Which code of a chapter a page shows at once, and which it folds below what the code made.
+
+Open stay implementations, the runs that a chapter asks for, listings and the stubs of exercises.
+Folded are claims and figures (below their outputs), tables, set-up, and the checks of answers.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from press.book.facts import join_text, output_kind
+
+OPENING = {"Experiment", "Run", "show"}  # calls that show what the chapter does
+
+
+class Folder:
+    """Fold a chapter's code cells, met in order; it must see the Markdown cells too."""
+
+    def __init__(self) -> None:
+        self.in_exercises = False
+
+    def read_heading(self, markdown: str) -> None:
+        """Note whether the exercises begin or end here."""
+        for line in markdown.splitlines():
+            if line.startswith("## "):
+                self.in_exercises = line.strip("# ").casefold().startswith("exercises")
+
+    def must_fold(self, cell: Mapping[str, Any]) -> bool:
+        """Return whether a cell's code is folded."""
+        if {"exercise", "solution"} & set(cell.get("metadata", {}).get("tags", [])):
+            return False  # a stub is the reader's to fill; a solution has a fold of its own
+        kinds = {output_kind(output) for output in cell.get("outputs", [])}
+        if self.in_exercises or kinds & {"claim", "figure"}:
+            return True
+        tree = ast.parse(join_text(cell["source"]))
+        called = set(find_calls(tree))
+        defines = any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in tree.body)
+        return "Lab" in called or not (defines or called & OPENING)
+
+
+def find_calls(tree: ast.AST) -> Iterator[str]:
+    """Yield the names of the plain functions and classes that are called."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield node.func.id
+
+
+def only_closes(source: str) -> bool:
+    """Return whether a cell does nothing but close the chapter's lab."""
+    return ast.unparse(ast.parse(source)) == "lab.close()"
+
+
+def merge_folds(cells: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Merge folds that follow each other with nothing between them."""
+    merged: list[dict[str, Any]] = []
+    for cell in cells:
+        before = merged[-1] if merged else {}
+        if is_fold(cell) and is_fold(before):
+            merged[-1] = {**before, "source": f"{before['source']}\n\n{cell['source']}"}
+        else:
+            merged.append(cell)
+    return merged
+
+
+def is_fold(cell: Mapping[str, Any]) -> bool:
+    """Return whether a cell of the page is folded code alone."""
+    return "hide-input" in cell.get("metadata", {}).get("tags", []) and not cell["outputs"]

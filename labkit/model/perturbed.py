@@ -1,0 +1,66 @@
+"""A model that is perturbed: what do its norms make of rounding, of an offset, of an outlier?
+
+Without a perturbation it is the model of the same fields, and its runs are that model's runs.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from labkit.model.config import ModelConfig
+from labkit.model.transformer import Transformer
+from labkit.norms.arithmetic import set_arithmetic
+from labkit.placements import recipe
+
+
+@dataclass(frozen=True)
+class Perturbed(ModelConfig):
+    """A model whose norms are rounded, or whose embeddings are moved."""
+
+    norm_arithmetic: str | None = None  # layer, rms: what is rounded, as norms.arithmetic names it
+    embedding_offset: float = 0.0  # a constant added to every channel of every embedding
+    embedding_outlier: float = 0.0  # added to channel 0 of token 1's embedding (text: the space)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in ("embedding_offset", "embedding_outlier"):
+            value = getattr(self, field)
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                raise ValueError(f"{field} must be a finite number, got {value!r}")
+        for field in ("norm_arithmetic", "embedding_offset", "embedding_outlier"):
+            if recipe(self.recipe).sphere and (value := getattr(self, field)):
+                raise ValueError(
+                    f"recipe {self.recipe!r} defines its own norms and embeddings, got {field}="
+                    f"{value!r}; take another recipe"
+                )
+        self.make_norm()  # refuses an arithmetic that does not fit
+
+    def make_norm(self, kind: str = "") -> nn.Module:
+        """Make one norm of the model, in the arithmetic that is asked for."""
+        norm = super().make_norm(kind)
+        return norm if self.norm_arithmetic is None else set_arithmetic(norm, self.norm_arithmetic)
+
+    def resolved(self) -> dict[str, Any]:
+        """List what decides the model, under the name of what it perturbs."""
+        return super().resolved() | {"type": ModelConfig.__name__}
+
+    def build(self) -> Transformer:
+        """Make the model, drawing its weights as without a perturbation."""
+        return PerturbedTransformer(self)
+
+
+class PerturbedTransformer(Transformer):
+    """A transformer whose embeddings may be moved."""
+
+    config: Perturbed
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Look the tokens up, then move them."""
+        x, config = super().embed(tokens), self.config
+        if config.embedding_outlier:
+            first = torch.arange(config.dim, device=x.device) == 0
+            x = x + config.embedding_outlier * ((tokens == 1).unsqueeze(-1) & first)
+        return x + config.embedding_offset if config.embedding_offset else x

@@ -1,0 +1,56 @@
+"""Where the exercises stand in a chapter: starters, checks and solutions in code."""
+
+import ast
+import re
+from dataclasses import dataclass, replace
+
+from press.book.cells import Cell
+from press.book.chapters import Chapter
+from press.book.percent import cells_of
+
+NUMBER = re.compile(
+    r"(?m)^(?:#{2,5} +(?:Exercise +)?|\*\*(?:Exercise +)?)(\d+[a-z]?)\b(?=[.:) ]|\*\*)"
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an exercise stands in a chapter: its starter, its check and its solution."""
+
+    number: str
+    starter: Cell
+    check: Cell | None = None
+    solution: Cell | None = None
+
+
+def find_exercises(chapter: Chapter) -> dict[str, Place]:
+    """Find the exercises: starter, the first cell after it that ends in a check, code solution."""
+    found: dict[str, Place] = {}
+    number = None
+    for index, text in enumerate(cells_of(chapter.source.read_text(encoding="utf-8"))):
+        for line in text.source.splitlines() if text.kind == "markdown" else ():
+            if match := NUMBER.match(line):
+                number = match.group(1)
+            elif line.startswith("## "):
+                number = None
+        if text.kind != "code":
+            continue
+        cell, place = Cell(index, text.source, text.tags), found.get(number or "")
+        if "exercise" in cell.tags:
+            if number is None or place:
+                raise ValueError(
+                    f"{chapter.name}: every cell tagged `exercise` follows a number of its own, as "
+                    f'in "**3 (in code).**" or "### 3. …"; cell {index} follows '
+                    f"{number or 'none'} {'again' if place else ''}"
+                )
+            found[number] = Place(number, cell)
+        elif place and "solution" in cell.tags:
+            found[place.number] = replace(place, solution=place.solution or cell)
+        elif place and _ends_in_check(cell.source):
+            found[place.number] = replace(place, check=place.check or cell)
+    return found
+
+
+def _ends_in_check(source: str) -> bool:
+    last = ast.parse(source).body[-1:]
+    return any(isinstance(n, ast.Expr) and re.search("check|report", ast.unparse(n)) for n in last)

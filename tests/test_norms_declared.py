@@ -1,0 +1,102 @@
+"""What a norm's class declares is true of it: the fields of `Facts`, read by all of labkit."""
+
+import copy
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from cases import CASES, NUMBERS
+
+from labkit import plots
+from labkit.experiments.replicates import NotTogether, describe_structure, train_together
+from labkit.experiments.replicates.alike import refuse_differences
+from labkit.model import ModelConfig
+from labkit.norms import NORMS, facts, make_norm
+from labkit.probes import norm_maps
+from labkit.training import TrainConfig, train
+
+DIM = 16
+PER_TOKEN = [norm for norm in NORMS if facts(norm).scope == "token"]
+# A schedule of one call: after it, PRepBN is the batch norm that it ends as.
+OPTIONS = {"prep-batch": {"steps": 1}}
+SMALL = ModelConfig(dim=DIM, depth=1, heads=2, vocab=11, context=8)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_the_scope_is_what_the_result_of_a_token_depends_on(norm):
+    module = make_norm(norm, DIM, **OPTIONS.get(norm, {}))
+    x = torch.randn(4, 6, DIM)
+    module(x), module(x)
+    other = x.clone()
+    other[0, 0] = 100 * torch.randn(DIM)
+    moved = (copy.deepcopy(module)(x) != copy.deepcopy(module)(other)).any(dim=-1)
+    assert moved[0, 0]
+    actual = "batch" if moved[1:].any() else "sample" if moved[0, 1:].any() else "token"
+    assert actual == facts(norm).scope
+
+
+def change(value):
+    """Another number where the norm takes one."""
+    return 2 * value or 1 if isinstance(value, int) else (value or 2.0) / 2
+
+
+@pytest.mark.parametrize(("norm", "option", "value"), NUMBERS)
+def test_first_values_are_the_options_that_only_tensors_hold(norm, option, value):
+    one, other = make_norm(norm, DIM), make_norm(norm, DIM, **{option: change(value)})
+    try:
+        refuse_differences([one, other])
+        together = True
+    except NotTogether:
+        together = False
+    assert together is (option in facts(norm).first_values)
+    changed = replace(SMALL, norm=norm, norm_kw=((option, change(value)),))
+    same = describe_structure(changed) == describe_structure(replace(SMALL, norm=norm))
+    assert same is together
+
+
+@pytest.mark.parametrize("norm", [norm for norm, case in CASES.items() if case.has_eps])
+def test_an_eps_stands_where_the_norm_declares_it(norm):
+    inside = math.isclose(CASES[norm].slope(1e-4), 1e2)
+    assert (facts(norm).eps_place == "inside the root") is inside
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_gain_starts_at_one_as_declared(norm):
+    weight = getattr(make_norm(norm, DIM), "weight", None)
+    if weight is not None and weight.numel() == DIM:
+        assert (weight == facts(norm).start).all()
+
+
+@pytest.mark.parametrize("norm", PER_TOKEN)
+def test_a_norm_of_a_token_has_a_map(norm):
+    model = replace(SMALL, norm=norm).build()
+    rows = norm_maps(model, torch.arange(8)[None])
+    assert len(rows) == (0 if norm == "none" else 3)
+
+
+@pytest.mark.parametrize("norm", PER_TOKEN)
+def test_a_norm_of_a_token_trains_in_replicates_as_it_does_alone(norm):
+    config, steps = replace(SMALL, norm=norm), TrainConfig(steps=3)
+    records = {}
+    for way in ("alone", "together"):
+        models, batches = [], []
+        for seed in (0, 1):
+            torch.manual_seed(seed)
+            models.append(config.build().double())
+            tokens = torch.randint(11, (3, 2, 4, 8))
+            batches.append([(inputs, targets) for inputs, targets in tokens])
+        if way == "together":
+            records[way] = train_together(models, batches, [steps] * 2, [[], []])
+        else:
+            pairs = zip(models, batches, strict=True)
+            records[way] = [train(model, some, steps, progress=False) for model, some in pairs]
+    for alone, together in zip(records["alone"], records["together"], strict=True):
+        assert together.losses == pytest.approx(alone.losses, rel=1e-9)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_norm_looks_like_no_other(norm):
+    looks = plots.choose_looks(NORMS)
+    own = looks.pop(norm)
+    assert (own.marker, own.dash) not in {(look.marker, look.dash) for look in looks.values()}
