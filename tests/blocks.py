@@ -146,27 +146,21 @@ def one_not_normed(block):
     return f"({a.norms.tensors[-1]}) are not normalized"
 
 
-class Moved(nn.Module):
-    """A half of a block that is called in another way; its parameters stay."""
-
-    def __init__(self, step, move):
-        super().__init__()
-        self.inner, self.move = step, move
-
-    def forward(self, x, context):
-        return self.move(self.inner, x, context)
-
-
 def moved(says, side, move):
+    """Call a half in another way; `run` calls it as it was."""
+
     def slip(block):
-        setattr(block, side, Moved(getattr(block, side), move))
+        step = getattr(block, side)
+        before = type(step).forward
+        run = lambda self: lambda x, c: before(self, x, c)  # noqa: E731
+        change(step, forward=lambda self, x, context: move(run(self), x, context, self.training))
         return says
 
     return slip
 
 
-def in_place(step, x, context):
-    y = step(x.clone(), context)
+def in_place(run, x, context, training):
+    y = run(x.clone(), context)
     x += 0.5
     return y
 
@@ -205,13 +199,15 @@ SLIPS = {
     "no head gain": attribute("gain of each head is missing", "head_gain", None),
     "scores not added": attribute("scores", "chain", "another"),
     "activation": attribute("activation is relu", "activation", torch.relu, "feed_forward"),
-    "detached": moved("cut off", "attention", lambda s, x, c: s(x, c) + (x.detach() - x) / 2),
+    "detached": moved("cut off", "attention", lambda run, x, c, t: (
+        run(x, c) + (x.detach() - x) / 2)),
     "in place": moved("in-place", "attention", in_place),
-    "random": moved("random", "feed_forward", lambda s, x, c: s(x, c) + 0.01 * torch.rand(())),
-    "rounded": moved("dtype", "feed_forward", lambda s, x, c: (
-        s(x, c).to(torch.promote_types(x.dtype, torch.float32)))),
-    "training mode": moved("training mode", "feed_forward", lambda s, x, c: (
-        s(x, c) * (1 + s.training))),
+    "random": moved("random", "feed_forward", lambda run, x, c, t: (
+        run(x, c) + 0.1 * torch.rand(()))),
+    "rounded": moved("dtype", "feed_forward", lambda run, x, c, t: (
+        run(x, c).to(torch.promote_types(x.dtype, torch.float32)))),
+    "training mode": moved("training mode", "feed_forward", lambda run, x, c, t: (
+        run(x, c) * (1 + t))),
 }  # fmt: skip
 
 

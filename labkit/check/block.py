@@ -191,7 +191,9 @@ class Exam:
         if settled.norm_name in _OVER_TOKENS:
             fits = ", ".join(name for name in NORMS if name not in _OVER_TOKENS)
             raise Broken(
-                f"a block is checked with a norm of one vector ({fits}), got {settled.norm_name!r}"
+                f"a block is checked with a norm of one vector ({fits}), got "
+                f"{settled.norm_name!r}; check that norm by itself, by the check of its name or by "
+                "check.own"
             )
         if self.form not in ("module", "class"):
             return PartsSubject(
