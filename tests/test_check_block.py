@@ -258,6 +258,19 @@ def test_what_the_caller_gets_wrong_raises():
         block(Block, "pre", config("pre", kind="encoder-decoder"))
 
 
+class Turned(Fused):
+    """Its feed-forward has bare matrices, stored as (in, out)."""
+
+    def __init__(self, dim, heads, hidden):
+        super().__init__(dim, heads, hidden)
+        del self.fc1, self.fc2
+        self.up, self.down = (nn.Parameter(torch.ones(n)) for n in ((dim, hidden), (hidden, dim)))
+
+    def forward(self, x):
+        x = self.move(x, self.attend, self.norm1)
+        return self.move(x, lambda z: torch.relu(z @ self.up) @ self.down, self.norm2)
+
+
 def test_what_cannot_be_checked_is_said():
     assert "experts" in str(block(Block, "pre", config("pre", experts=4)))
     assert "norm of one vector" in str(block(Block, "pre", config("pre", norm="batch")))
@@ -268,5 +281,7 @@ def test_what_cannot_be_checked_is_said():
     assert report.ok and any("for 'post'" in note for note in report.notes)
     assert "no part of a block" in str(block(Fused, "pre", names={"wz": "qkv"}))
     assert "no parameter 'q'" in str(block(Fused, "pre", names={"wq": "q"}))
+    assert "names={'wq': 'name.T'" in str(block(Turned, "pre"))
+    assert block(Turned, "pre", names={"up": "up.T", "down": "down.T"}).ok
     plain = block(lambda x, f, norm: norm(torch.tanh(x) + f(x.sin())), "post")
     assert not plain.ok and all(law.cause == "" for law in plain.failed)

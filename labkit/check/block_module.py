@@ -99,10 +99,20 @@ class ModuleSubject(Subject):
                 f"with names={{'{needed[0]}': '…', …}}. It has {shapes}",
                 "the names of its matrices are not known: names={…} tells which is which",
             )
-        if config is not None and config.dim != found.shape("q")[-1]:
+        shapes = {role: found.shape(role) for role in MATRICES if role in found.pieces}
+        dim, hidden = found.shape("q")[-1], found.shape("up")[0]
+        wanted = {"out": (dim, shapes["q"][0]), "up": (hidden, dim), "down": (dim, hidden)}
+        if any(len(s) != 2 for s in shapes.values()) or any(
+            shapes[r] != s for r, s in wanted.items()
+        ):
             raise Broken(
-                f"{kind} has parameters for a stream of width {found.shape('q')[-1]}; the config "
-                f"says dim={config.dim}",
+                f"the matrices of {kind} have the shapes {shapes}; (out, in) is wanted, with two "
+                "axes: names={'wq': 'name.T', …} turns one that is stored as (in, out)"
+            )
+        if config is not None and config.dim != dim:
+            raise Broken(
+                f"{kind} has parameters for a stream of width {dim}; the config says "
+                f"dim={config.dim}",
                 "module and config have different sizes",
             )
 

@@ -2,8 +2,9 @@
 
 A short table knows the usual names: labkit's, torch's, GPT-2's, Llama's, BERT's and their like,
 with fused matrices (qkv, gate and up) and transposed ones (Conv1D). `names` tells the rest:
-{"wq": "my.query_matrix", …}. Nothing is tried out. Norms of the stream stand in the order in which
-the module defines them, unless `names` says otherwise.
+{"wq": "my.query_matrix", …}, and "my.query_matrix.T" for one stored as (in, out). Nothing is tried
+out. Norms of the stream stand in the order in which the module defines them, unless `names` says
+otherwise.
 """
 
 import re
@@ -117,7 +118,8 @@ def find(module: nn.Module, names: Names, heads: int, kv_heads: int) -> Found:
         elif role.startswith(("norm_", "inner")):
             gains = found.inside.setdefault(role, Gains(stem, owner))
         else:
-            turned = type(owner).__name__ == "Conv1D" and parameter.ndim == 2
+            turned = type(owner).__name__ == "Conv1D" or f"{stem}.T" in told
+            turned = turned and parameter.ndim == 2
             piece = Piece((name,), (lambda w: w.T) if turned else lambda w: w)
             found.pieces.setdefault(role if leaf == "weight" else f"{role}.{leaf}", []).append(
                 piece
@@ -146,12 +148,13 @@ def _told(own: Mapping[str, Tensor], names: Names) -> dict[str, str]:
         if role not in _ROLES and role not in _PLACES:
             known = ", ".join((*_SHORT, *_ROLES, *_PLACES))
             raise Broken(f"names: {key!r} is no part of a block; there are {known}")
-        for value in (values,) if isinstance(values, str) else values:
+        for entry in (values,) if isinstance(values, str) else values:
+            value = entry.removesuffix(".T")
             stems = [_split(name)[0] for name in own if value in (name, _split(name)[0])]
             if not stems:
                 have = ", ".join(own)
                 raise Broken(f"names: it has no parameter {value!r} for {key}; it has {have}")
-            told[stems[0]] = role
+            told[stems[0] + entry[len(value) :]] = told[stems[0]] = role
     return told
 
 
