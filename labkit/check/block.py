@@ -84,7 +84,8 @@ def block(
     like are known; norms of the stream stand in the order in which the module defines them. `names`
     tells what is called otherwise, {"wq": "my.query.weight", …}: wq, wk, wv, wo or wqkv, up, gate,
     down, norm_q, attention.norm, attention.norm_out, feed_forward.norm, …; a list of names is put
-    together row by row, and “name.T” is a matrix stored as (in, out). A block whose names nobody tells is refused.
+    together row by row, and "name.T" is a matrix stored as (in, out). A block whose names nobody
+    tells is refused.
     `config` says dimensions, norm, activation, kind and depth. Without it a module may have any
     norm, activation, positions and mask, as far as the recipe leaves them open; constants that
     depend on depth are those of 6 blocks. `index` is the block's number from 0: without it, a
