@@ -155,6 +155,12 @@ def factor_slips(step: Any) -> Slips:
         ((8 * n) ** 0.25, "it is (2N)^(1/4); 8 belongs to β = (8N)^(−1/4)"),
         (64**0.25, "it is hard-coded for 32 blocks"), (2.828, "it is hard-coded for 32 blocks"),
         (2.0 * n, "it is (2N)^(1/4), and the root is missing"),
+        (n**0.25, "it is (2N)^(1/4), and the factor 2 is missing"),
+        ((8 * n) ** -0.25, "this is β, the gain of the initial weights"),
+        ((3 * n) ** 0.25, "this is the decoder's of an encoder-decoder"),
+        (0.81 * n ** (5 / 16), "this is the encoder's of an encoder-decoder"),
+        ((2 * (n + 1)) ** 0.25, "it is made for one block more"),
+        ((2 * max(n - 1, 0.5)) ** 0.25, "it is made for one block less"),
     ] if deep else [
         (1.0 * n, "α counts sublayers, two in each block, and blocks are counted"),
         ((2 * n) ** 0.5, "it is the number of sublayers, not its root"),
@@ -285,11 +291,16 @@ def slips_of(step: Step) -> Slips:
 
 
 @cache
-def _other_steps() -> list[type[Step]]:
-    """List the steps of all recipes that learn nothing of their own."""
-    placed = [p for row in RECIPES.values() for p in (row.block, row.first) if p is not None]
-    kinds = dict.fromkeys(kind for p in placed for kind in (p.attention, p.feed_forward))
-    return [k for k in kinds if not [*k(nn.Identity, nn.Identity()).parameters()]]
+def _other_steps() -> dict[type[Step], str]:
+    """Map the steps of all recipes that learn nothing of their own to the first such recipe."""
+    kinds: dict[type[Step], str] = {}
+    for name, row in RECIPES.items():
+        for placed in filter(None, (row.block, row.first)):
+            kinds.setdefault(placed.attention, name)
+            kinds.setdefault(placed.feed_forward, name)
+    return {
+        k: name for k, name in kinds.items() if not [*k(nn.Identity, nn.Identity()).parameters()]
+    }
 
 
 def changes(subject: Subject) -> Iterator[Change]:
@@ -309,8 +320,8 @@ def changes(subject: Subject) -> Iterator[Change]:
             where = f"{why} ({subject.sides[i]}: the recipe has {step.equation})"
             yield Change(where, slips=(slip, None) if i == 0 else (None, slip))
     for i, step in enumerate(steps):
-        for kind in _other_steps():
-            why = KINDS.get(kind, "this is the step of another recipe")
+        for kind, name in _other_steps().items():
+            why = KINDS.get(kind, f"this is the step of the recipe {name!r}")
             where = f"{why} ({subject.sides[i]}: {kind.equation} instead of {step.equation})"
             yield Change(where, kinds=(kind, None) if i == 0 else (None, kind))
     if several:
@@ -329,7 +340,7 @@ def _other_recipes(steps: list[Any], heads: str | None) -> Iterator[Change]:
     seen = {tuple(map(type, steps))}
     for name, p in sorted(placed, key=lambda pair: pair[1].heads != heads):
         pair = (p.attention, p.feed_forward)
-        if set(pair) <= set(_other_steps()) and pair not in seen:
+        if set(pair) <= _other_steps().keys() and pair not in seen:
             seen.add(pair)
             told = "; ".join(
                 f"{side}: {kind.equation} instead of {step.equation}"
