@@ -10,6 +10,8 @@ from toy_book import chapter_text, command, make_book, run
 from labkit.experiments.records import Records, compute_checksum
 from labkit.experiments.store import Store
 from press.book import asked, chapters
+from press.book.files import Red
+from press.book.runs import format_duration
 
 TRAINING = """# %%
 from labkit import TrainConfig
@@ -102,6 +104,21 @@ def test_a_refuted_run_is_trained_again(book):
     assert [row["first"] for row in Records(book).load_rows("01").values()] == [
         row["first"] for row in rows.values()
     ]
+
+
+def test_a_list_of_another_version_names_the_way_out(book):
+    run(book, "book", "runs", "--only", "01", "--list")
+    (path,) = (book / ".labkit" / "asked").glob("*.jsonl")
+    path.write_text(path.read_text().replace('"width"', '"breadth"'))
+    with pytest.raises(Red, match=r"another labkit wrote them .*breadth.*--list"):
+        asked.read_runs(book, "book", "01_one")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(30, "1 min"), (60, "1 min"), (8341, "2 h 20 min"), (7200, "2 h 0 min")]
+)
+def test_a_duration_is_said_in_hours_and_minutes(seconds, words):
+    assert format_duration(seconds) == words
 
 
 @pytest.mark.slow

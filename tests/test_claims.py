@@ -27,7 +27,7 @@ def test_a_card_says_everything(capsys):
     card = capsys.readouterr().out
     for part in ("holds here", "0.60 nats", "95 % interval", "3 seeds", "> 0", "a paper", "0.4"):
         assert part in card
-    for part in ("holds here", "0.60 nats", "labkit-verdict-holds", "a paper"):
+    for part in ("● Finding: holds here", "0.60 nats", "labkit-verdict-holds", "a paper"):
         assert part in made.to_html()
 
 

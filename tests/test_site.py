@@ -85,8 +85,18 @@ def test_a_solution_is_folded_with_all_its_outputs():
 @pytest.mark.parametrize(
     "source, tags, outputs, folded",
     [
-        ('claim("02-post-ends-lower", "…")', [], [fake_book.card("02-post-ends-lower")], True),
-        ("plots.curves(records)", [], fake_book.figure("A line.", "Flat."), True),
+        (
+            'def gap(r):\n    return r\n\n\nclaim("02-post-ends-lower", "…")',
+            [],
+            [fake_book.card("02-post-ends-lower")],
+            True,
+        ),
+        (
+            "records = lab.run(Experiment(base))\nplots.curves(records)",
+            [],
+            fake_book.figure("A line.", "Flat."),
+            True,
+        ),
         ("import torch\n\nlab = Lab('x', size=size)", [], [], True),
         ("table(rows)", [], [], True),
         ("def rms_norm(x):\n    return x", [], [], False),
@@ -284,7 +294,7 @@ def test_the_site_is_built_once_and_only_what_changed_again(book: Path, capsys, 
     for alt in ("Two loss curves that cross.", "The same for a small CNN.", "A flat line."):
         assert f'alt="{alt}"' in text
     assert 'id="claim-01-cnn-hides-it"' in text
-    assert "Ioffe and Szegedy" in text
+    assert 'title="Ioffe and Szegedy (2015). Batch Normalization: Accelerating' in text
     assert f'href="{TWO}.html#why-warm-up"' in text
     assert "http://" not in text.replace("http://www.w3.org", "")
     assert "Scoreboard" in (built / "scoreboard.html").read_text()

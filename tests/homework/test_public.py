@@ -78,7 +78,7 @@ def test_what_is_there_is_judged_though_the_rest_is_not_written(capsys):
 
 
 def test_a_name_that_is_missing_says_which_cells_to_run(capsys):
-    text = said(capsys, lambda: not_there(2))
+    text = said(capsys, lambda: not_there(2))  # noqa: F821
     assert text == "q1: name 'not_there' is not defined; run the cells above first, from the top\n"
 
 

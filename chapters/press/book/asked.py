@@ -45,7 +45,7 @@ def read_runs(root: Path, size: str, name: str) -> list["Run"]:
         return [Run.from_dict(run) for run in {row["key"]: row["run"] for row in rows}.values()]
     except (KeyError, TypeError) as error:
         raise Red(
-            f"{path} lists runs as another version of labkit wrote them ({error}); "
+            f"{path_of(root, size, name)} lists runs as another labkit wrote them ({error}); "
             "`labkit book runs --list` writes the list anew"
         ) from error
 

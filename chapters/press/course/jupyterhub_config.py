@@ -6,5 +6,5 @@ from pathlib import Path
 from press.course.config import configure
 from press.course.settings import read
 
-c = get_config()  # pyright: ignore
+c = get_config()  # noqa: F821 (JupyterHub hands it in)
 configure(c, read(Path(os.environ["LABKIT_COURSE"])))
