@@ -3,6 +3,7 @@ import math
 import pytest
 from toy_book import card, claim_output
 
+from labkit.display import CLAIM
 from press.book.output_diff import is_within, same_claim, same_data, same_output, same_text
 
 
@@ -101,3 +102,13 @@ def test_pictures_that_nobody_described_are_compared_by_their_bytes():
         for text in ("abc1", "abc2")
     )
     assert same_output(old, old) and not same_output(old, new)
+
+
+def test_a_card_is_new_when_its_looks_are_and_not_when_its_digits_are():
+    def card(html):
+        data = {"text/html": html, CLAIM: at()}
+        return {"output_type": "display_data", "data": data, "metadata": {}}
+
+    old = card('<b style="color: red">holds: 1.25</b>')
+    assert same_output(old, card('<b style="color: red">holds: 1.26</b>'))
+    assert not same_output(old, card('<b style="color: blue">holds: 1.25</b>'))

@@ -106,7 +106,9 @@ def same_output(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     if data.keys() != other.keys():
         return False
     if CLAIM in data:
-        return same_claim(data[CLAIM], other[CLAIM])
+        card = "text/html"  # its marks and colours; the claim itself says how far numbers may move
+        drawn = _mask_numbers(data.get(card, "")) == _mask_numbers(other.get(card, ""))
+        return drawn and same_claim(data[CLAIM], other[CLAIM])
     about, other_about = (out.get("metadata", {}).get("labkit", {}) for out in (old, new))
     if about.get("kind") != other_about.get("kind"):
         return False
