@@ -84,11 +84,13 @@ def _build_recipe_arms(names: Iterable[str]) -> dict[str, Arm]:
 
 # By importance: where time ends, the last ones are missing.
 ARMS: dict[str, Arm] = {
-    **_build_recipe_arms(["pre", "post", "qk", "hybrid", "hybrid*", "qkv-pre"]),
+    "pre": Arm({"recipe": "pre"}),
+    # What attention is worth: without it no comparison on a rung can be judged.
+    "no attention": Arm({"recipe": "pre", "differs": "no attention"}, kind=Departure),
+    **_build_recipe_arms(["qk", "qkv-pre", "hybrid*", "hybrid"]),
     # nGPT has no warm-up, and first values of its scales that suit six blocks: 1/12 and 10.
     "ngpt": Arm({"recipe": "ngpt", "share": 1 / 12, "s_z": 10.0}, warmup=0.0, kind=Departure),
-    "no attention": Arm({"recipe": "pre", "differs": "no attention"}, kind=Departure),
-    "overwritten": Arm({"recipe": "overwritten"}),
+    **_build_recipe_arms(["overwritten", "post", "none", "lns"]),
     # The first values with which nGPT was published, for models of 24 layers.
     "ngpt, published starts": Arm({"recipe": "ngpt"}, warmup=0.0),
     "pre, xavier": Arm({"recipe": "pre", "init": "xavier"}),
@@ -97,11 +99,11 @@ ARMS: dict[str, Arm] = {
     "hybrid, embedding by rule": Arm({"recipe": "hybrid", **_set_embedding_size(None)}),
     "hybrid*, embedding by rule": Arm({"recipe": "hybrid*", **_set_embedding_size(None)}),
     "qkv-pre, embedding by rule": Arm({"recipe": "qkv-pre", **_set_embedding_size(None)}),
-    **_build_recipe_arms(["none", "dyt", "deepnorm", "sandwich", "olmo2"]),
+    **_build_recipe_arms(["dyt", "deepnorm", "sandwich", "olmo2"]),
     "post, xavier": Arm({"recipe": "post", "init": "xavier"}),
     "pre, depth-scaled": Arm({"recipe": "pre", "init": "depth-scaled"}),
     "hybrid, depth-scaled": Arm({"recipe": "hybrid", "init": "depth-scaled"}),
-    **_build_recipe_arms(["realformer", "peri", "resi-dual", "mix-ln", "derf", "admin", "lns"]),
+    **_build_recipe_arms(["realformer", "peri", "resi-dual", "mix-ln", "derf", "admin"]),
     "pre, layer": Arm({"recipe": "pre", "norm": "layer"}),
     "pre, embedding 0.014": Arm({"recipe": "pre", **_set_embedding_size(0.014)}),
     "hybrid, embedding 0.014": Arm({"recipe": "hybrid", **_set_embedding_size(0.014)}),
