@@ -36,6 +36,7 @@ class Claim:
     """One judged sentence; made by `claim`, which also shows it."""
 
     id: str
+    said: str | None  # the sentence that is tested
     wording: str  # as typed, its numbers still to be filled in
     numbers: Mapping[str, int | float | str]  # those that fill it
     estimate: Estimate
@@ -90,6 +91,7 @@ class Claim:
         return {
             "id": self.id,
             "sort": self.sort,
+            "said": self.said,
             "statement": self.statement,
             "wording": self.wording,
             "numbers": {name: _convert_number(value) for name, value in self.numbers.items()},

@@ -25,6 +25,7 @@ def claim(
     source: str,
     criterion: str,
     kind: str,
+    said: str | None = None,
     interval: Interval | None = None,
     published: str | None = None,
     domain: str | None = None,
@@ -48,9 +49,11 @@ def claim(
     What a comparison is `lacking` (labkit.experiments.regime) stands on the card, and leaves it
     without a verdict, too.
 
-    `statement` may hold {mean}, {low}, {high}, {n} and any of `numbers`, with a format such as
-    {mean:.3f}; of proportions also {k}, {other_k} and {other_n}, of the ladder {rung}. `interval`
-    overrides Student's t interval where the values are not a sample of seeds.
+    `said` is the sentence that is tested, in words and without our numbers: what a source says, or
+    what we predicted. `statement` is what was found. It may hold {mean}, {low}, {high}, {n} and any
+    of `numbers`, with a format such as {mean:.3f}; of proportions also {k}, {other_k} and
+    {other_n}, of the ladder {rung}. `interval` overrides Student's t interval where the values are
+    not a sample of seeds.
 
     `domain` says where the source's statement applies and `ours` where these runs lie; with
     `in_range=False` the card gives no verdict. A criterion with two bounds needs `effect`, the
@@ -84,6 +87,7 @@ def claim(
             tolerance = (high - low) / 2  # zero has no share
     judged = Claim(
         id=id,
+        said=said,
         wording=statement,
         numbers=numbers_of(statement, estimate, numbers),
         estimate=estimate,

@@ -21,7 +21,7 @@ from press.book.machine import name_device, read_provenance
 Claims = dict[str, dict[str, Any]]
 LONG = ("gpu",)  # sizes that nobody runs in one sitting
 ENTRY = (
-    *("sort", "statement", "wording", "numbers", "source", "published", "domain"),
+    *("sort", "said", "statement", "wording", "numbers", "source", "published", "domain"),
     *("values", "counts", "interval", "criterion", "effect", "predicted", "kind", "primary"),
     *("derived_from", "rungs", "lacking", "verdict", "weak", "tolerance", "rtol", "seeds"),
     *("chapter", "cell"),

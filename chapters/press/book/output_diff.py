@@ -24,6 +24,7 @@ ROUNDING = (
 # which may follow from the values: the recorded one counts until the claim is accepted anew.)
 PROMISES = (
     "source",
+    "said",
     "published",
     "domain",
     "criterion",
