@@ -39,8 +39,8 @@ def test_a_card_escapes_what_it_is_given():
 def test_the_entry_is_the_ledger_s():
     entry = claim("x", "s", [1.0, 2.0, 3.0], **REST).to_dict()
     assert set(entry) == {
-        "id", "sort", "statement", "wording", "numbers", "source", "published", "domain", "values",
-        "counts", "interval", "criterion", "effect", "predicted", "kind", "primary",
+        "id", "sort", "said", "statement", "wording", "numbers", "source", "published", "domain",
+        "values", "counts", "interval", "criterion", "effect", "predicted", "kind", "primary",
         "derived_from", "rungs", "lacking", "verdict", "weak", "tolerance", "rtol", "seeds",
     }  # fmt: skip
     assert entry["seeds"] == 3
