@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from each import each
 
 from labkit.attention import Attention
 from labkit.context import Context
@@ -43,7 +44,7 @@ def test_without_a_difference_it_is_the_recipe():
     assert torch.equal(plain(TOKENS), make()(TOKENS))
 
 
-@pytest.mark.parametrize("differs", DEPARTURES)
+@each(differs=DEPARTURES)
 def test_each_difference_shows_after_a_few_steps(differs):
     # Rounding and storage show in training only; all of them within three steps.
     moved = (learn(make(differs))(TOKENS) - learn(make())(TOKENS)).abs().max()
@@ -122,7 +123,7 @@ def blind(recipe, **change):
 BLIND = ("pre", "post", "hybrid", "qk", "sandwich", "admin", "resi-dual", "b2t", "dyt", "ngpt")
 
 
-@pytest.mark.parametrize("recipe", BLIND)
+@each(recipe=BLIND)
 def test_without_attention_logits_depend_on_their_own_token_alone(recipe):
     other = TOKENS.clone()
     other[:, :-1] = (other[:, :-1] + 1) % 11
@@ -137,7 +138,7 @@ def test_without_attention_logits_depend_on_their_own_token_alone(recipe):
         learn(seeing)
 
 
-@pytest.mark.parametrize("recipe", BLIND)
+@each(recipe=BLIND)
 def test_without_attention_its_weights_are_drawn_and_stay_and_all_others_learn(recipe):
     seeing, model = blind(recipe)
     before = {name: value.clone() for name, value in model.state_dict().items()}

@@ -12,6 +12,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from each import each
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from PIL import Image
@@ -81,7 +82,6 @@ PICTURES = {
         [[-1, 1], [1, -1], [1, -1], [-1, 1]],
         [0, 1, 1, 0],
         line=(1, -1, 0),
-        caption="One line is enough.",
     ),
     "placement_diagram": lambda: plots.placement_diagram("post", "pre"),
     "ranking": lambda: plots.ranking(
@@ -101,7 +101,7 @@ PICTURES = {
         notes={"fused": "5 ms", "eager": "8 ms"},
     ),
 }
-each_picture = pytest.mark.parametrize("name", PICTURES)
+each_picture = each(name=PICTURES)
 
 
 @cache
@@ -214,8 +214,7 @@ def test_a_roof_says_what_a_kernel_may_reach():
 
 
 def test_the_callers_alt_text_wins_and_provenance_is_kept():
-    more = {"alt": "Mine, 1.", "provenance": {"seeds": [0, 1]}}
-    figure = plots.by_depth({"pre": [1, 2]}, ylabel="RMS", caption="It grows.", **more)
+    figure = accuracy(alt="Mine, 1.", provenance={"seeds": [0, 1]})
     assert figure.alt == "Mine, 1." and figure.metadata()["provenance"] == {"seeds": [0, 1]}
 
 
@@ -324,16 +323,23 @@ def test_empty_series_are_refused_by_name():
 def test_wrong_requests_say_what_there_is():
     with pytest.raises(ValueError, match="positive"):
         plots.curves({"pre": {0: [1], 1: [2]}}, xlabel="x", ylabel="y", caption="c", logx=True)
-    with pytest.raises(ValueError, match="choose among post, pre, hybrid"):
+    with pytest.raises(ValueError, match="instance"):
+        plots.axes_cube(["rmsnorm"])
+    with pytest.raises(ValueError, match="divisor of the 6 channels"):
+        plots.axes_cube(["group-4"])
+    with pytest.raises(ValueError, match="sandwich"):
         plots.placement_diagram("deepnorm")
     with pytest.raises(ValueError, match="points × 3"):
         plots.sphere_projection([[1, 2]], [[1, 2]])
     with pytest.raises(ValueError, match="each of 1 labels"):
-        plots.xor_points([[1, 2], [3, 4]], [[1, 2], [3, 4]], [0], caption="c")
+        plots.xor_points([[1, 2], [3, 4]], [[1, 2], [3, 4]], [0])
+    with pytest.raises(ValueError, match="'pre' has 3 runs and 1 entries"):
+        plots.loss_curves({"pre": FALL}, diverged={"pre": [None]}, caption="c")
 
 
-def test_the_cube_counts_the_cells_of_a_set():
-    assert drawn("axes_cube").data == [16, 24, 4, 12]  # batch, layer, instance, group
+def test_the_cube_takes_the_number_of_groups():
+    sizes = plots.axes_cube(["layer", "group-1", "group", "group-2", "group-6", "instance"]).data
+    assert sizes == [24, 24, 12, 12, 4, 4]
 
 
 def test_divergences_are_drawn_and_said():
@@ -343,6 +349,10 @@ def test_divergences_are_drawn_and_said():
     assert "Crosses: diverged runs." in figure.caption and figure.png()
     early = plots.loss_curves({"pre": FALL, "none": [FALL[0][:50], FALL[1]]}, caption="c")
     assert "1 of 2 runs diverged, the first at step 50" in early.alt and "cross" in early.caption
+    told = plots.loss_curves({"pre": FALL}, diverged={"pre": [None, 40, None]}, caption="c")
+    assert "the first at step 40" in told.alt and told.png()
+    shorter = plots.loss_curves({"a": FALL, "b": [FALL[0][:50]]}, diverged={}, caption="c")
+    assert "diverged" not in shorter.alt
     nan = plots.loss_curves({"a": [[float("nan")] * 3, [3.0, 2.0, 1.0]]}, caption="c")
     assert "the first at step 0" in nan.alt and nan.png()
     assert "2 of 4 cells diverged" in drawn("grid_map").alt
@@ -515,6 +525,9 @@ LOSSES = {"pre": {1: [1.4], 2: [2.2]}, "post": {1: [1.5], 2: [2.3]}}
 
 def with_lines(name, losses=LOSSES, reference=LINES, **more):
     labels = {"caption": "Look.", "reference": reference, **more}
+    if name == "dots":
+        groups = {arm: [ys[0] for ys in one.values()] for arm, one in losses.items()}
+        return plots.dots(groups, xlabel="loss", **labels)
     if name == "curves":
         return plots.curves(losses, xlabel="rate", ylabel="loss", **labels)
     rows = {arm: [ys[0] for ys in one.values()] for arm, one in losses.items()}
@@ -523,7 +536,7 @@ def with_lines(name, losses=LOSSES, reference=LINES, **more):
     return plots.loss_curves(rows, smooth=1, **labels)
 
 
-HELD = pytest.mark.parametrize("name", ["curves", "loss_curves", "by_depth"])
+HELD = each(name=["curves", "loss_curves", "by_depth", "dots"])
 
 
 @HELD
@@ -532,7 +545,8 @@ def test_reference_lines_are_named_in_the_picture_and_in_the_alt_text(name):
     assert "Marked: letters at 2.9, bigram counts at 2.4" in figure.alt
     assert "Beyond" not in figure.alt + figure.caption
     ax = figure.fig.axes[0]
-    places = [np.array(line.get_xydata())[:, 1] for line in ax.lines]
+    side = 0 if name == "dots" else 1
+    places = [np.array(line.get_xydata())[:, side] for line in ax.lines]
     drawn = {float(ends[0]) for ends in places if len(ends) == 2 and np.ptp(ends) == 0}
     assert set(LINES.values()) <= drawn
     written = {text.get_text() for text in (*ax.texts, *_legend(ax))}
@@ -551,15 +565,15 @@ def test_a_reference_line_that_would_squeeze_the_series_is_told_and_not_drawn(na
     assert figure.caption.endswith("no attention at 2.33, trigram counts at 1.89.")
     ax = figure.fig.axes[0]
     axes = (ax, with_lines(name, near, None).fig.axes[0])
-    grown, alone = (np.ptp(a.get_ylim()) for a in axes)
+    grown, alone = (np.ptp(a.get_xlim() if name == "dots" else a.get_ylim()) for a in axes)
     assert grown < 2.2 * alone, "the series keep half of the axis, but for its margins"
     assert "bigram counts" not in {text.get_text() for text in (*ax.texts, *_legend(ax))}
 
 
-@HELD
-def test_limits_that_are_given_stay_and_decide_which_lines_are_drawn(name):
-    logy = {} if name == "loss_curves" else {"logy": True}
-    figure = with_lines(name, ylim=(1.2, 2.35), **logy)
+@pytest.mark.parametrize("name", ["curves", "loss_curves", "by_depth"])
+@pytest.mark.parametrize("logy", [False, True])
+def test_limits_that_are_given_stay_and_decide_which_lines_are_drawn(name, logy):
+    figure = with_lines(name, ylim=(1.2, 2.35), logy=logy)
     assert figure.fig.axes[0].get_ylim() == pytest.approx((1.2, 2.35))
     assert "Marked: no attention at 2.33, trigram counts at 1.89." in figure.alt
     assert figure.caption.endswith("Beyond the axis: letters at 2.9, bigram counts at 2.4.")

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 
 from labkit import ModelConfig, TrainConfig, Transformer, train
 from labkit.context import Context
@@ -30,8 +31,7 @@ def state(model) -> dict:
     return {name: value.clone() for name, value in model.state_dict().items()}
 
 
-@pytest.mark.parametrize("name", [n for n in PROBES if n != "test-batch-statistics"])
-@pytest.mark.parametrize("norm", ["layer", "batch"])
+@each(norm=["layer", "batch"], name=[n for n in PROBES if n != "test-batch-statistics"])
 def test_a_probe_leaves_the_model_as_it_was(name, norm):
     torch.manual_seed(0)
     model = Transformer(ModelConfig(dim=16, depth=2, heads=2, context=16, norm=norm))

@@ -106,31 +106,6 @@ def test_gradients_are_exact(norm, after, pairs):
 
 
 @each(norm=NORMS, after=[False, True])
-def test_products_depend_on_distances_only(norm, after):
-    vectors = torch.randn(2, 1, 1, 1, WIDTH, dtype=torch.float64).expand(2, 1, 9, 1, WIDTH)
-    # After the rotation, a gain for each channel would tell positions apart.
-    weights = () if after else (torch.rand(WIDTH), torch.rand(WIDTH))
-    angles = rotary_angles(9, WIDTH)
-    q, k = qk_norm_rope(*vectors, *weights, angles=angles, norm=norm, after_rope=after)
-    products = q[0, :, 0] @ k[0, :, 0].T
-    for distance in range(-8, 9):
-        same = products.diagonal(distance)
-        torch.testing.assert_close(same, same[:1].expand_as(same))
-    assert products[0].std() > 1e-3
-
-
-def test_what_does_not_turn_stays():
-    q, k = drawn()
-    q[0, 1, 2, WIDTH - 1] = float("nan")
-    y, _ = qk_norm_rope(q, k, angles=rotary_angles(TIME, WIDTH)[:, :3], norm=None)
-    assert torch.equal(y[..., 6:].nan_to_num(7), q[..., 6:].nan_to_num(7))
-    assert torch.equal(y.isnan(), q.isnan())
-    first, _ = qk_norm_rope(q[..., :6], k[..., :6], angles=rotary_angles(TIME, 6), norm=None)
-    same_angles, _ = qk_norm_rope(q, k, angles=rotary_angles(TIME, 6), norm=None)
-    torch.testing.assert_close(same_angles[..., :6], first)
-
-
-@each(norm=NORMS, after=[False, True])
 def test_cos_and_sin_say_what_angles_say(norm, after):
     q, k = drawn(torch.float32)
     angles = rotary_angles(TIME, WIDTH)
@@ -138,26 +113,6 @@ def test_cos_and_sin_say_what_angles_say(norm, after):
     both = qk_norm_rope(q, k, angles=(angles.cos(), angles.sin()), **how)
     for one, other in zip(both, qk_norm_rope(q, k, angles=angles, **how), strict=True):
         assert torch.equal(one, other)
-
-
-def test_far_positions_keep_their_digits():
-    q, k = drawn(torch.float32)
-    angles = rotary_angles(100_000 + TIME, WIDTH)[-TIME:]
-    exact = qk_norm_rope(q.double(), k.double(), angles=angles)
-    for one, other in zip(qk_norm_rope(q, k, angles=angles), exact, strict=True):
-        torch.testing.assert_close(one.double(), other, rtol=1e-6, atol=1e-6)
-
-
-@each(dtype=[torch.bfloat16, torch.float16], norm=NORMS, after=[False, True])
-def test_it_rounds_once(dtype, norm, after):
-    q, k = drawn(dtype)
-    weights = gains(True, torch.float32)
-    angles = rotary_angles(TIME, WIDTH)
-    how = {"norm": norm, "after_rope": after, "scale": 1.2}
-    actual = qk_norm_rope(q, k, *weights, angles, **how)
-    wide = qk_norm_rope(q.float(), k.float(), *weights, angles, **how)
-    for one, other in zip(actual, wide, strict=True):
-        assert one.dtype == dtype and torch.equal(one, other.to(dtype))
 
 
 def test_zero_vectors_stay_zero():

@@ -86,7 +86,7 @@ STEPS = sorted(
 )
 
 
-@pytest.mark.parametrize("kind", STEPS, ids=lambda step: step.__name__)
+@each(kind=STEPS)
 def test_the_equation_that_is_shown_is_the_one_that_runs(kind):
     place = Place("feed-forward", block=2, sublayer=5, decoder=4, dim=8)
     step = rough(kind(lambda: nn.LayerNorm(8), nn.Linear(8, 8), place).double())

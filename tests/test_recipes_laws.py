@@ -137,7 +137,7 @@ def test_a_row_of_padding_leaves_all_others_finite(name):
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@each(name=RECIPES)
 def test_a_recipe_is_finite_at_depth_96(name):
     model = make(name, depth=96, context=4)
     tokens = TOKENS[:2, :4]
@@ -155,7 +155,7 @@ def test_a_recipe_is_finite_at_depth_96(name):
 RATES = {"ngpt": 3e-2}
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@each(name=RECIPES)
 def test_a_recipe_learns_one_batch(name):
     model = make(name, dim=32, heads=4, vocab=96, depth=2)
     batch = torch.randint(96, (4, 13), generator=torch.Generator().manual_seed(3))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 from torch import nn
 
 from labkit.corpora import Digits, Markov
@@ -83,7 +84,7 @@ def alone(models, batches, configs):
     return [train(*three, progress=False) for three in zip(models, batches, configs, strict=True)]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@each(name=MODELS)
 def test_every_model_trains_as_it_does_alone(name):
     config = replace(SMALL, **MODELS[name])
     models, others = three(config), three(config)
@@ -93,7 +94,7 @@ def test_every_model_trains_as_it_does_alone(name):
     compare(models, others, records, together, rtol=2e-6, atol=2e-4)
 
 
-@pytest.mark.parametrize("name", ["post", "batch", "ngpt", "encoder-decoder"])
+@each(name=["post", "batch", "ngpt", "encoder-decoder"])
 def test_in_float64_only_the_last_digits_differ(name):
     config = replace(SMALL, **MODELS[name])
     models, others = three(config, torch.float64), three(config, torch.float64)
@@ -133,7 +134,7 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@each(name=PICTURES)
 def test_networks_for_images_train_as_they_do_alone(name):
     configs = [SGD, replace(SGD, momentum=0.0, weight_decay=0.01), replace(SGD, lr=0.2, clip=0.1)]
     models, others = three(PICTURES[name]), three(PICTURES[name])
@@ -590,16 +591,3 @@ def test_a_task_of_several_runs_trains_together():
         execute_together([SPOKEN, replace(SPOKEN, model=replace(SPOKEN.model, depth=1))])
     with pytest.raises(ValueError, match="these runs train on 'Great GPU'"):
         execute_together(runs, "Great GPU")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("recipe", ["post", "pre", "hybrid", "ngpt", "deepnorm"])
-def test_over_fifty_steps_losses_agree_to_a_ten_thousandth(recipe):
-    config = replace(SMALL, recipe=recipe, dim=32)
-    longer = [replace(c, steps=50) for c in THREE]
-    models, others = three(config), three(config)
-    batches = [[next(one) for _ in range(50)] for one in (stream((8, 8), seed=s) for s in range(3))]
-    records = alone(models, batches, longer)
-    together = train_together(others, batches, longer, [[], [], []])
-    for record, other in zip(records, together, strict=True):
-        assert other.losses == pytest.approx(record.losses, rel=1e-4)

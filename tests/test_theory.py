@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from labkit.init import magneto_gain
 from labkit.model import ModelConfig, Transformer
-from labkit.norms import make_norm
-from labkit.placements import DeepNorm, Keel, LayerNormScaling, Place, PostNorm, PreNorm, Step
+from labkit.placements import DeepNorm, Place, PostNorm, Step
 from labkit.placements.scaled import deepnorm_constants
 
 DIM = 64
@@ -163,73 +162,3 @@ def test_deepnorms_bound_is_about_sgd_and_about_two_matrices():
     single = [update(DeepNorm, sublayers, 1, lambda g: g) for sublayers in (16, 64, 256)]
     # one matrix: β is in no gradient, and the sum is 2N / α² ~ sqrt(N)
     assert [single[1] / single[0], single[2] / single[1]] == pytest.approx([2, 2], rel=0.2)
-
-
-def test_the_recursion_of_layer_norm_scaling_is_quadratic_and_never_exponential():
-    # Their Eq. 6 multiplies by 1 + 1/σ for each layer, Eq. 13 by 1 + 1/(sqrt(ℓ) σ).
-    plain, scaled = 1.0, 1.0
-    for layer in range(1, 10_000):
-        plain *= 1 + plain**-0.5
-        scaled *= 1 + (layer * scaled) ** -0.5
-        if layer + 1 in (100, 1_000):
-            expected = {100: 0.2453, 1_000: 0.2489}[layer + 1]
-            assert plain / (layer + 1) ** 2 == pytest.approx(expected, abs=1e-4)
-    assert plain / 1e8 == pytest.approx(0.2498, abs=1e-4)
-    assert scaled == pytest.approx(10_000, rel=1e-9)
-
-
-@pytest.mark.parametrize("kind", [PreNorm, LayerNormScaling])
-def test_a_stream_of_independent_writes_grows_like_their_sum(kind):
-    layers, dim, x = 64, 512, torch.randn(64, 512)
-    variances = []
-    for block in range(layers):
-        sublayer = nn.Linear(dim, dim, bias=False)
-        nn.init.normal_(sublayer.weight, std=dim**-0.5)
-        step = kind(lambda: make_norm("rms", dim), sublayer, Place(block=block, decoder=layers))
-        with torch.no_grad():
-            x = step(x)
-        variances.append(x.square().mean().item())
-    for layer in (1, 8, 64):
-        writes = [1.0 if kind is PreNorm else 1 / number for number in range(1, layer + 1)]
-        # 64 tokens of 512 channels, and cross terms that vanish only on average: 5 % at most
-        assert variances[layer - 1] == pytest.approx(1 + sum(writes), rel=0.05)
-    assert 1 + sum(1 / n for n in range(1, 65)) == pytest.approx(5.744, abs=1e-3)
-
-
-@pytest.mark.parametrize(("sublayers", "expected"), [(12, 0.959), (128, 0.996), (1024, 0.9995)])
-def test_keels_identity_path_hardly_shrinks(sublayers, expected):
-    assert identity_path(Keel, sublayers) == pytest.approx(
-        (sublayers / math.sqrt(sublayers**2 + 1)) ** sublayers, rel=1e-9
-    )
-    assert identity_path(Keel, sublayers) == pytest.approx(expected, abs=1e-3)
-
-
-def test_post_norms_identity_path_halves_every_two_sublayers():
-    assert identity_path(PostNorm, 12) == pytest.approx(2**-6, rel=1e-9)
-    assert identity_path(PreNorm, 12) == pytest.approx(1)
-
-
-def identity_path(kind: type[Step], sublayers: int) -> float:
-    """Push a small change through steps whose sublayers ignore it: |output change| / |change|.
-
-    Each sublayer writes a fixed vector of RMS 1, orthogonal to the stream and to the change.
-    """
-    width = sublayers + 2
-    channels = math.sqrt(width) * torch.eye(width, dtype=torch.float64)
-    steps = []
-    for i in range(sublayers):
-        sublayer = nn.Identity()
-        sublayer.forward = lambda x, i=i: channels[i].expand_as(x)
-        place = Place("feed-forward", block=1 + i, decoder=sublayers // 2, dim=width)
-        steps.append(kind(lambda: make_norm("rms", width, eps=0.0).double(), sublayer, place))
-
-    def stream(x: Tensor) -> Tensor:
-        for step in steps:
-            x = step(x)
-        return x
-
-    change = channels[-1] / channels[-1].norm()
-    start = channels[-2].clone().requires_grad_()
-    # the change stays orthogonal to the stream, so that each norm only multiplies it
-    (slope,) = torch.autograd.grad(stream(start) @ change, start)
-    return (slope @ change).item()

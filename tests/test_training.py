@@ -30,6 +30,8 @@ def test_training_is_the_loop_one_would_write_by_hand(optimizer):
         steps=6,
         lr=0.01,
         optimizer=optimizer,
+        betas=(0.8, 0.95),
+        momentum=0.7,
         warmup=2,
         clip=0.5,
         weight_decay=0.1,
@@ -40,7 +42,7 @@ def test_training_is_the_loop_one_would_write_by_hand(optimizer):
 
     twin, batches = model_and_batches()
     kind = torch.optim.AdamW if optimizer == "adamw" else torch.optim.SGD
-    extra = {"betas": (0.9, 0.98)} if optimizer == "adamw" else {"momentum": 0.9}
+    extra = {"betas": (0.8, 0.95)} if optimizer == "adamw" else {"momentum": 0.7}
     by_hand = kind(twin.parameters(), lr=1.0, weight_decay=0.1, **extra)
     losses = []
     for step, (x, y) in enumerate(itertools.islice(batches, 6)):

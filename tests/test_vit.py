@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from each import each
 
 from labkit.context import Context
 from labkit.corpora import Digits
@@ -25,7 +26,7 @@ def test_its_logits_are_those_of_the_equation():
     torch.testing.assert_close(model(images), wanted)
 
 
-@pytest.mark.parametrize("norm", sorted(set(NORMS) - {"instance"}))
+@each(norm=sorted(set(NORMS) - {"instance"}))
 def test_every_norm_trains(norm):
     config = ViTConfig(dim=16, depth=1, heads=2, norm=norm)
     record = execute_run(Run(config, Digits(16), TrainConfig(3)))
