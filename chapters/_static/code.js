@@ -10,7 +10,6 @@ function showCode(choice) {
 
 document.addEventListener("DOMContentLoaded", () => {
   if (!document.querySelector("div.cell > details.hide")) return; // a page without folded code
-  const title = document.querySelector(".bd-article h1");
   const stored = localStorage.getItem(KEY);
   const chosen = CHOICES.includes(stored) ? stored : "essential";
   const choice = document.createElement("fieldset");
@@ -22,6 +21,6 @@ document.addEventListener("DOMContentLoaded", () => {
     localStorage.setItem(KEY, target.value);
     showCode(target.value);
   });
-  title.after(choice);
+  document.querySelector(".labkit-facts").append(choice);
   if (chosen !== "essential") showCode(chosen);
 });

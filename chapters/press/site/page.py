@@ -27,7 +27,7 @@ MIME_TYPES = (
 )
 
 
-def build_page(notebook: Json, facts: str = "", build: Mapping[str, Any] | None = None) -> Json:
+def build_page(notebook: Json, build: Mapping[str, Any] | None = None) -> Json:
     """Turn an executed notebook into the notebook that the site shows."""
     cells: list[Json] = []
     folder = Folder()
@@ -43,9 +43,6 @@ def build_page(notebook: Json, facts: str = "", build: Mapping[str, Any] | None 
         else:
             source = join_text(cell["source"])
             folder.read_heading(source)
-            if facts and (title := re.match(r"# .*", source)):
-                rest = source[title.end() :].lstrip("\n")
-                source, facts = f"{title.group()}\n\n{facts}\n\n{rest}", ""
             cells.append({**cell, "source": source})
     cells = merge_folds(cells)
     metadata = {
@@ -151,6 +148,11 @@ def figure_options(figure: Json, build: Mapping[str, Any]) -> Json:
         "image": {"alt": " ".join(figure["alt"].split())},
         "figure": {"caption": caption, "classes": "labkit-figure"},
     }
+
+
+def is_figure(cell: Json) -> bool:
+    """Return whether a cell of the page shows a figure."""
+    return "mystnb" in cell["metadata"]
 
 
 def fold_cells(cells: list[Json], identifier: str) -> list[Json]:

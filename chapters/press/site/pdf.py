@@ -89,7 +89,6 @@ def list_pages(root: Path, site: Path) -> list[dict[str, Any]]:
             "name": name,
             "label": "Preface" if name == "index" else "",
             "chapter": name in chapters,
-            "number": name[:2] if name in chapters else "",
         }
         for name in names
         if (site / f"{name}.html").is_file()

@@ -1,0 +1,72 @@
+"""The top of a chapter's page, and how long the chapter takes to read."""
+
+import fake_book
+import pytest
+
+from press.site.folds import count_open_lines
+from press.site.hero import build_top, link_tally
+from press.site.outline import SECONDS, WORDS_A_MINUTE, Outline, read_outline
+from press.site.page import build_page
+
+TITLE = "# QK-Norm\n\n**Question.** Why?"
+SHORT = "\n\n**In short.**\n\n- It grows.\n"
+IMPORTS = ("import torch\nlab = Lab('x')", [], [])
+HELPER = ("def logit(q, k):\n    return q @ k", [], [])
+DRAWN = ("plots.curves(records)", [], fake_book.figure("A line.", "Look."))
+SECTION = "## The idea\n\nWords."
+
+
+def top(*cells) -> list[dict]:
+    return build_top(build_page(fake_book.notebook(*cells))["cells"], "04", "FACTS")
+
+
+def test_the_box_has_the_facts_the_answer_the_picture_and_then_the_folded_code():
+    cells = top(TITLE + SHORT, IMPORTS, DRAWN, SECTION)
+    first = cells[0]["source"]
+    assert first.startswith("# 4 · QK-Norm\n\n**Question.** Why?\n\n<div")
+    assert first.index("FACTS") < first.index("**In short.**") < first.index("It grows.")
+    assert "mystnb" in cells[1]["metadata"], "the picture is the next thing"
+    assert cells[2]["source"] == f"{IMPORTS[0]}\n\n{DRAWN[0]}", "one fold"
+    assert [cell["source"] for cell in cells[3:]] == ["</div>", SECTION]
+
+
+def test_without_a_short_answer_the_box_has_the_facts_alone_and_the_code_comes_last():
+    first, *others = top(TITLE, IMPORTS, DRAWN, "More words.", SECTION)
+    assert first["source"].index("</div>") < first["source"].index("**Question.**")
+    assert [cell["source"] for cell in others] == [
+        "# output", "More words.", f"{IMPORTS[0]}\n\n{DRAWN[0]}", SECTION
+    ]  # fmt: skip
+
+
+def test_what_has_no_title_stays_as_it_is():
+    assert [cell["source"] for cell in top("Words.", SECTION)] == ["Words.", SECTION]
+
+
+def test_the_tally_counts_what_is_there_and_leads_to_the_scoreboard():
+    found = link_tally([{"verdict": "holds"}] * 3 + [{"verdict": "contradicted"}], "04")
+    assert 'href="scoreboard.html#f:chapter=04"' in found
+    assert "3 hold" in found and "1 contradicted" in found and "not seen" not in found
+    assert link_tally([], "04") == ""
+
+
+def test_minutes_are_words_open_code_figures_and_cards():
+    one = Outline("04_toy", "Toy", (), 10 * WORDS_A_MINUTE, (), (), "")
+    assert one.minutes == 10
+    for field, count in (("lines", 120), ("figures", 8)):
+        longer = Outline("04_toy", "Toy", (), 0, (), (), "", **{field: count})
+        assert longer.minutes == round(count * SECONDS[field] / 60) > 0
+
+
+def test_reading_counts_open_code_and_pictures_only():
+    stub = ("yours = ...", ["exercise"], [])
+    cells = (TITLE, IMPORTS, HELPER, SECTION, DRAWN, "## Exercises\n", stub, HELPER)
+    notebook = fake_book.notebook(*cells)
+    assert count_open_lines(notebook) == 2, "one helper; what checks an exercise is folded"
+    found = read_outline("04_toy", notebook)
+    assert (found.lines, found.figures) == (2, 1)
+
+
+@pytest.mark.parametrize("listed", ["a = 1\n\nb = 2", ["a = 1\n", "\n", "b = 2"]])
+def test_a_listing_is_code_to_read(listed):
+    code = {"output_type": "display_data", "data": {"text/plain": listed}, "metadata": {}}
+    assert count_open_lines(fake_book.notebook(("show(rms_norm)", [], [code]))) == 3
