@@ -70,3 +70,20 @@ def test_reading_counts_open_code_and_pictures_only():
 def test_a_listing_is_code_to_read(listed):
     code = {"output_type": "display_data", "data": {"text/plain": listed}, "metadata": {}}
     assert count_open_lines(fake_book.notebook(("show(rms_norm)", [], [code]))) == 3
+
+
+# -- predictions ------------------------------------------------------------------------------
+def test_measured_answers_are_folded_with_mark_value_and_link():
+    table = "## Predict\n\n| we predict | measured |\n| --- | --- |\n"
+    rows = "| $a\\|b$ grows | `01-cnn-hides-it` |\n| It ends | `01-gone` |\n"
+    page = build_page(fake_book.notebook(table + rows + "\nAfter."), claims=fake_book.CLAIMS)
+    (cell,) = page["cells"]
+    before, answer, other = cell["source"].split("<summary>")
+    assert "* - $a|b$ grows\n" in before and "0.031" not in before
+    assert all(part in answer for part in ("▲", "−0.031", "&lt;b&gt;", 'href="#claim-01-cnn'))
+    assert "01-gone" not in other and other.endswith("````\n\nAfter.")
+
+
+def test_another_table_is_left_alone():
+    table = "| we predict | reason |\n| --- | --- |\n| It grows | `01-cnn-hides-it` |\n"
+    assert build_page(fake_book.notebook(table))["cells"][0]["source"] == table

@@ -13,6 +13,7 @@ from typing import Any
 
 from press.book.facts import Json, escape_markdown, join_text, output_kind, provenance_line
 from press.site.folds import Folder, merge_folds, only_closes
+from press.site.predictions import fold_answers
 
 HIDDEN_TAGS = {"parameters", "injected-parameters", "remove-cell"}
 # What a page shows of an output that comes in several forms, best first.
@@ -27,7 +28,11 @@ MIME_TYPES = (
 )
 
 
-def build_page(notebook: Json, build: Mapping[str, Any] | None = None) -> Json:
+def build_page(
+    notebook: Json,
+    build: Mapping[str, Any] | None = None,
+    claims: Mapping[str, Json] | None = None,
+) -> Json:
     """Turn an executed notebook into the notebook that the site shows."""
     cells: list[Json] = []
     folder = Folder()
@@ -43,7 +48,7 @@ def build_page(notebook: Json, build: Mapping[str, Any] | None = None) -> Json:
         else:
             source = join_text(cell["source"])
             folder.read_heading(source)
-            cells.append({**cell, "source": source})
+            cells.append({**cell, "source": fold_answers(source, claims or {})})
     cells = merge_folds(cells)
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},

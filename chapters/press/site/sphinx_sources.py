@@ -60,7 +60,7 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
         chapter = book[name[:2]]
         marks, stale_line = mark_notebook(notebook, stale)
         facts = "\n\n".join(filter(None, [format_facts(chapter, notebook), stale_line]))
-        shown = build_page(marks, claims.get("provenance") or {})
+        shown = build_page(marks, claims.get("provenance") or {}, claims["claims"])
         shown["cells"] = build_top(shown["cells"], chapter.number, facts)
         join_up(shown, chapter, book, root)
         files[f"{name}.ipynb"] = notebook_bytes(shown)
