@@ -131,7 +131,7 @@ def card(identifier: str) -> dict:
 
 
 def figure(alt: str, caption: str, provenance: dict | None = PROVENANCE, shade: int = 40) -> list:
-    facts = {"kind": "figure", "alt": alt, "caption": caption, "data": [1.0]}
+    facts = {"kind": "figure", "caption": caption, "data": [1.0]}
     return [
         {
             "output_type": "execute_result",

@@ -21,7 +21,7 @@ def printed(text, name="stdout"):
 
 
 def figure(data, png="old", alt="A line."):
-    about = {"kind": "figure", "alt": alt, "caption": "Look.", "data": data}
+    about = {"kind": "figure", "caption": "Look.", "data": data}
     return nbformat.v4.new_output(
         "display_data",
         {"image/png": png, "text/plain": alt},

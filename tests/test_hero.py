@@ -7,6 +7,7 @@ from press.site.folds import count_open_lines
 from press.site.hero import build_top, link_tally
 from press.site.outline import SECONDS, WORDS_A_MINUTE, Outline, read_outline
 from press.site.page import build_page
+from press.site.tables import typeset_equation
 
 TITLE = "# QK-Norm\n\n**Question.** Why?"
 SHORT = "\n\n**In short.**\n\n- It grows.\n"
@@ -87,3 +88,27 @@ def test_measured_answers_are_folded_with_mark_value_and_link():
 def test_another_table_is_left_alone():
     table = "| we predict | reason |\n| --- | --- |\n| It grows | `01-cnn-hides-it` |\n"
     assert build_page(fake_book.notebook(table))["cells"][0]["source"] == table
+
+
+# -- what a page leaves out -------------------------------------------------------------------
+def test_no_check_says_not_yet_where_nobody_can_answer():
+    def report(text: str) -> list[dict]:
+        data = {"text/html": f'<div class="labkit-report">{text}</div>', "text/plain": text}
+        return [{"output_type": "execute_result", "data": data, "metadata": {}}]
+
+    cells = [("look(yours)", [], report("✗ 1: not answered yet")), ("b", [], report("3 laws hold"))]
+    out = str(build_page(fake_book.notebook(*cells)))
+    assert "not answered yet" not in out and "3 laws hold" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "tex"),
+    [
+        ("y = g · x, one number g", r"$y = g \cdot x$, one number g"),
+        ("k = max(1, floor(d · p))", r"$k = \mathrm{max}(1, \mathrm{floor}(d \cdot p))$"),
+        ("y = x / sqrt(mean(x²) + eps)", r"$y = x / \sqrt{\mathrm{mean}(x^2) + \mathrm{eps}}$"),
+        ("Y = X + MHA_QK(X)", r"$Y = X + \mathrm{MHA}_{\mathrm{QK}}(X)$"),
+    ],
+)
+def test_an_equation_of_the_tables_is_math(text, tex):
+    assert typeset_equation(text) == tex

@@ -24,3 +24,9 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelector(".labkit-facts").append(choice);
   if (chosen !== "essential") showCode(chosen);
 });
+
+// What a search shows of a page is prose: its code is not in the index either.
+if (typeof Search !== "undefined") {
+  const read = Search.htmlToText;
+  Search.htmlToText = (page, anchor) => read(page.replace(/<pre[^]*?<\/pre>/g, ""), anchor);
+}

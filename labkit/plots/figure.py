@@ -38,8 +38,8 @@ class Shown(ABC):
         """Return what is shown, by its type."""
 
     def metadata(self) -> dict[str, Any]:
-        """Return what a build reads: alt text, caption, numbers and where they came from."""
-        keys = ("alt", "caption", "data", "provenance")
+        """Return what a build reads: caption, numbers and where they came from."""
+        keys = ("caption", "data", "provenance")
         return {key: getattr(self, key) for key in keys}
 
     def _ipython_display_(self) -> None:

@@ -13,6 +13,7 @@ import jupytext
 from press.book import chapters
 from press.book.cells import Cell, claim_cells, code_cells
 from press.book.chapters import Chapter
+from press.book.facts import join_text
 from press.book.ledger import collect_claims
 from press.lint.numbers import repeated_values, typed_numbers
 from press.lint.said import misstatements
@@ -168,7 +169,8 @@ def find_wordless_figures(text: Text) -> Iterator[str]:
             about = output.get("metadata", {}).get("labkit", {})
             if any(kind.startswith("image/") for kind in output.get("data", {})):
                 pictures += 1
-                if len(about.get("alt", "").split()) < 5 or not about.get("caption", "").strip():
+                alt = join_text(output["data"].get("text/plain", ""))
+                if len(alt.split()) < 5 or not about.get("caption", "").strip():
                     yield f"the figure of cell {cell['id']} has no caption or alternative text"
     if not pictures:
         yield "shows no figure"

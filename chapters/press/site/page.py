@@ -16,6 +16,7 @@ from press.site.folds import Folder, merge_folds, only_closes
 from press.site.predictions import fold_answers
 
 HIDDEN_TAGS = {"parameters", "injected-parameters", "remove-cell"}
+UNANSWERED = "not answered yet"  # says labkit.check of an exercise's stub
 # What a page shows of an output that comes in several forms, best first.
 MIME_TYPES = (
     "text/html",
@@ -106,7 +107,7 @@ def output_groups(outputs: list[Json], build: Mapping[str, Any]) -> list[tuple[l
         if clean is None:
             continue
         if output_kind(output) == "figure":
-            group = ([clean], figure_options(output["metadata"]["labkit"], build))
+            group = ([clean], figure_options(output, build))
             groups = [*groups, group] if groups != [([], {})] else [group]
             caption_due = True
         elif groups[-1][1]:
@@ -126,6 +127,8 @@ def shown_output(output: Json) -> Json | None:
     widget = any("widget-view" in mime for mime in output["data"])
     if output_kind(output) == "volatile" or widget or not data:
         return None
+    if UNANSWERED in join_text(data.get("text/html", "")):
+        return None  # nobody can answer on a page
     mime, content = next(iter(data.items()))
     if output_kind(output) == "figure":
         mime, content = next((m, c) for m, c in data.items() if m.startswith("image/"))
@@ -143,14 +146,15 @@ def shown_output(output: Json) -> Json | None:
     }
 
 
-def figure_options(figure: Json, build: Mapping[str, Any]) -> Json:
+def figure_options(output: Json, build: Mapping[str, Any]) -> Json:
     """Return MyST-NB a figure's alternative text, and its caption with the provenance below."""
+    figure = output["metadata"]["labkit"]
     facts = escape_markdown(provenance_line(figure.get("provenance"), build))
     caption = "\n\n".join(filter(None, [figure.get("caption", "").strip(), facts and f"[{facts}]"]))
     if facts:
         caption += "{.labkit-provenance}"
     return {
-        "image": {"alt": " ".join(figure["alt"].split())},
+        "image": {"alt": " ".join(join_text(output["data"]["text/plain"]).split())},
         "figure": {"caption": caption, "classes": "labkit-figure"},
     }
 
