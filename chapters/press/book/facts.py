@@ -88,7 +88,9 @@ def chapter_facts(name: str, notebook: Json, size: str, claims: int) -> str:
         f"{cost['runs']} training runs, {cost['cpu_seconds']:,.0f} CPU-seconds"
         if cost["runs"]
         else "",
-        f"[{claims} claim{'s' * (claims != 1)}](scoreboard.md)" if claims else "",
+        f'<a href="scoreboard.html#f:chapter={name[:2]}">{claims} claim{"s" * (claims != 1)}</a>'
+        if claims
+        else "",
         f"{{download}}`notebook <notebooks/{name}.ipynb>`",
     ]
     return ":::{div} labkit-facts\n" + " · ".join(filter(None, parts)) + "\n:::"
