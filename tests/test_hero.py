@@ -46,7 +46,7 @@ def test_what_has_no_title_stays_as_it_is():
 def test_the_tally_counts_what_is_there_and_leads_to_the_scoreboard():
     found = link_tally([{"verdict": "holds"}] * 3 + [{"verdict": "contradicted"}], "04")
     assert 'href="scoreboard.html#f:chapter=04"' in found
-    assert "3 hold" in found and "1 contradicted" in found and "not seen" not in found
+    assert "4 claims" in found and "</span> 3 " in found and "not seen" not in found
     assert link_tally([], "04") == ""
 
 

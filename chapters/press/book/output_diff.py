@@ -35,7 +35,12 @@ PROMISES = (
     "derived_from",
 )
 
-NUMBER = re.compile(r"(?<![\w.])[-+−]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b")
+NUMBER = re.compile(
+    r"(?<![\w.])[-+−]?(?:"
+    r"(?:\d+\.?\d*·)?10<sup>−?\d+</sup>"  # as a card writes 3e-16
+    r"|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+    r"|\b(?:nan|inf)\b"
+)
 
 
 def same_text(old: str, new: str) -> bool:

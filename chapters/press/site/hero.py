@@ -8,20 +8,18 @@ the imports follow the figure, folded. Without **In short.** the box has the tal
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from press.book.declared import sum_costs
 from press.book.facts import Json
-from press.site.claims_table import VERDICTS
+from press.site.claim_cards import draw_tally
 from press.site.folds import is_fold, merge_folds
 from press.site.outline import Outline
 from press.site.page import is_figure
 
 SECTION = re.compile(r"^## ", re.M)
 SHORT = "**In short.**"
-COUNTED = {"holds": "hold", "not-seen": "not seen", "contradicted": "contradicted",
-           "out-of-range": "out of range"}  # fmt: skip
 
 
 def format_facts(chapter: Outline, notebook: Json) -> str:
@@ -38,18 +36,12 @@ def format_facts(chapter: Outline, notebook: Json) -> str:
     return ":::{div} labkit-facts\n" + " · ".join(filter(None, parts)) + "\n:::"
 
 
-def link_tally(claims: Iterable[Mapping[str, Any]], number: str) -> str:
+def link_tally(claims: Collection[Mapping[str, Any]], number: str) -> str:
     """Count a chapter's verdicts, and link them to its part of the scoreboard."""
-    found = [claim["verdict"] for claim in claims]
-    if not found:
+    if not claims:
         return ""
-    counts = [
-        f'<span class="labkit-verdict-{verdict}"><span aria-hidden="true">{VERDICTS[verdict][0]}'
-        f"</span> {found.count(verdict)} {words}</span>"
-        for verdict, words in COUNTED.items()
-        if verdict in found
-    ]
-    return f'<a href="scoreboard.html#f:chapter={number}">{", ".join(counts)}</a>'
+    address = f"scoreboard.html#f:chapter={number}"
+    return f'<a href="{address}">{len(claims)} claims: {draw_tally(claims)}</a>'
 
 
 def build_top(cells: list[Json], number: str, facts: str) -> list[Json]:

@@ -6,12 +6,13 @@ provenance; a claim card gets an anchor; a solution is folded, and so is most co
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from labkit.display import CLAIM
 from press.book.facts import Json, escape_markdown, join_text, output_kind, provenance_line
+from press.site.claim_cards import draw_in_chapter
 from press.site.folds import Folder, merge_folds, only_closes
 from press.site.predictions import fold_answers
 
@@ -61,10 +62,12 @@ def build_page(
 def code_cells(cell: Json, build: Mapping[str, Any], fold: bool) -> Iterator[Json]:
     """Split a cell at its figures: MyST-NB takes alternative text and caption once per cell.
 
-    Folded code stands below all that it made.
+    Folded code stands below all that it made; of a cell that only claims, inside its last card.
     """
     tags = list(cell.get("metadata", {}).get("tags", []))
-    groups = output_groups(cell.get("outputs", []), build)
+    outputs = cell.get("outputs", [])
+    inside = fold and only_claims(outputs)
+    groups = output_groups(put_code_inside(cell) if inside else outputs, build)
     code = {
         "cell_type": "code",
         "id": cell["id"],
@@ -84,7 +87,22 @@ def code_cells(cell: Json, build: Mapping[str, Any], fold: bool) -> Iterator[Jso
         for number, group in enumerate(groups, start=1)
         if group[0]
     ]
-    yield from [*below, code] if fold else [code, *below]
+    if inside:
+        yield from below
+    else:
+        yield from ([*below, code] if fold else [code, *below])
+
+
+def only_claims(outputs: list[Json]) -> bool:
+    """Return whether a cell shows cards and nothing else."""
+    shown = [output for output in outputs if shown_output(output)]
+    return bool(shown) and all(output_kind(output) == "claim" for output in shown)
+
+
+def put_code_inside(cell: Json) -> list[Json]:
+    """Give a cell's code to the last of its cards, which opens on it."""
+    *others, last = (output for output in cell["outputs"] if shown_output(output))
+    return [*others, {**last, "code": join_text(cell["source"])}]
 
 
 def show_outputs(outputs: list[Json], mystnb: Json, tags: list[str]) -> Json:
@@ -133,8 +151,7 @@ def shown_output(output: Json) -> Json | None:
     if output_kind(output) == "figure":
         mime, content = next((m, c) for m, c in data.items() if m.startswith("image/"))
     if output_kind(output) == "claim":
-        anchor = html.escape(f"claim-{output['metadata']['labkit']['id']}", quote=True)
-        content = f'<div id="{anchor}" class="labkit-anchor">{join_text(content)}</div>'
+        content = draw_in_chapter(output["data"][CLAIM], output.get("code", ""))
     if mime == "text/html":  # a notebook that links to another links to its page
         content = re.sub(r'(href="\d\d_\w+)\.ipynb#', r"\1.html#", join_text(content))
     size = output.get("metadata", {}).get(mime)

@@ -15,8 +15,9 @@ import html
 import re
 from collections.abc import Mapping
 
+from labkit.experiments.card_html import LOOKS, describe_verdict, format_values, typeset
 from press.book.facts import Json
-from press.site.claims_table import VERDICTS, average_values, format_number
+from press.site.holm import rebuild_estimate
 
 TABLE = re.compile(
     r"^\| *we predict *\| *measured *\|\n\|[-:| ]+\|\n(?P<rows>(?:\|.*\|(?:\n|$))+)", re.M
@@ -57,10 +58,9 @@ def format_row(prediction: str, names: list[str], claims: Mapping[str, Json]) ->
 
 def show_answer(name: str, claim: Json) -> str:
     """Write what was found: the mark of the verdict, the sentence, and a link to the card."""
-    mark, words = VERDICTS[claim["verdict"]]
-    value = average_values(claim)
-    number = "" if value is None else f" <b>{format_number(value)}</b>"
+    mark, words = LOOKS[claim["verdict"]][0], describe_verdict(claim)
     return (
-        f'<span class="labkit-verdict-{claim["verdict"]}" title="{words}">{mark}</span>{number} '
-        f'{html.escape(claim["statement"])} <a href="#claim-{html.escape(name)}">card</a>'
+        f'<span class="labkit-verdict-{claim["verdict"]}" title="{words}">{mark}</span> '
+        f"{typeset(claim['statement'])} {format_values(claim, rebuild_estimate(claim))} "
+        f'<a href="#claim-{html.escape(name)}">card</a>'
     )
