@@ -3,6 +3,7 @@
 import base64
 import io
 import itertools
+import re
 import subprocess
 import sys
 from functools import cache
@@ -20,6 +21,7 @@ from labkit import plots
 from labkit.norms import NORMS
 from labkit.placements import RECIPES
 from labkit.plots.alt import describe_trend, format_number
+from labkit.plots.figure import VARIABLES
 from labkit.plots.lines import running_mean
 from labkit.plots.looks import COLOURS, LOOKS, SPARE_MARKERS
 from labkit.plots.series import mean_and_half
@@ -590,3 +592,33 @@ def test_a_reference_needs_a_number():
         with_lines("curves", reference={"no attention": float("nan")})
     zero = with_lines("curves", reference={"nothing": 0.0}, logy=True)
     assert "Beyond the axis: nothing at 0." in zero.alt and zero.png()
+
+
+# -- on a page --------------------------------------------------------------------------------
+def test_a_drawing_takes_its_colours_from_the_page_and_its_text_is_text():
+    svg = drawn("curves").svg()
+    assert svg.startswith("<svg role=") and "<metadata" not in svg and "<style" not in svg
+    assert not re.search(r"(?<!, )#[0-9a-f]{6}", svg), "every colour is a variable"
+    assert "<text" in svg and ">batch</text>" in svg
+    assert drawn("curves").svg() == svg
+
+
+def test_a_map_keeps_its_colours_for_words_stand_on_them():
+    assert "var(" not in drawn("grid_map").svg()
+    assert "var(" in drawn("placement_diagram").svg()
+
+
+def test_every_colour_of_a_drawing_can_be_read_in_the_dark():
+    sheet = (Path(__file__).parents[1] / "chapters/_static/book.css").read_text()
+    dark = sheet[sheet.index('html[data-theme="dark"] {') :].partition("}")[0]
+    ground = re.search(r"--pst-color-background: (#\w+)", dark)[1]
+    for name in {*VARIABLES.values()} - {"ground", "hair", "ink"}:
+        colour = re.search(rf"--figure-{name}: (#\w+);", dark)[1]
+        assert measure_contrast(colour, ground) >= 4.5, name
+
+
+def test_a_build_gets_the_drawing_and_a_reader_the_png_alone(monkeypatch):
+    figure = drawn("curves")
+    assert set(figure.pages()) == {"image/png", "text/plain"}
+    monkeypatch.setenv("LABKIT_POOL", "1")
+    assert set(figure.pages()) == {"image/png", "image/svg+xml", "text/plain"}

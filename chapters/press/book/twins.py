@@ -116,6 +116,7 @@ def _drop_transient(outputs: list[Any], count: int | None) -> list[Any]:
             output.execution_count = count
         about.pop("provenance", None)
         data = output.get("data", {})
+        data.pop("image/svg+xml", None)  # a site's; a notebook has the PNG
         if "text/html" in data:
             data.pop("text/latex", None)  # the same once more, for print, which the site makes
         if CLAIM in data:

@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from labkit.display import CLAIM
-from press.book.facts import Json, escape_markdown, join_text, output_kind, provenance_line
+from press.book.facts import Json, join_text, output_kind
 from press.site.claim_cards import draw_in_chapter
+from press.site.figures import draw_figure
 from press.site.folds import Folder, merge_folds, only_closes
 from press.site.predictions import fold_answers
 
+FIGURE = "labkit-figure"  # the tag of a cell of the page that shows one
 HIDDEN_TAGS = {"parameters", "injected-parameters", "remove-cell"}
 UNANSWERED = "not answered yet"  # says labkit.check of an exercise's stub
 # What a page shows of an output that comes in several forms, best first.
@@ -60,33 +62,31 @@ def build_page(
 
 
 def code_cells(cell: Json, build: Mapping[str, Any], fold: bool) -> Iterator[Json]:
-    """Split a cell at its figures: MyST-NB takes alternative text and caption once per cell.
+    """Split a cell at its figures, which stand between its outputs as Markdown.
 
     Folded code stands below all that it made; of a cell that only claims, inside its last card.
     """
     tags = list(cell.get("metadata", {}).get("tags", []))
     outputs = cell.get("outputs", [])
     inside = fold and only_claims(outputs)
-    groups = output_groups(put_code_inside(cell) if inside else outputs, build)
+    first, *groups = output_groups(put_code_inside(cell) if inside else outputs)
     code = {
         "cell_type": "code",
         "id": cell["id"],
         "execution_count": None,
-        "metadata": {"tags": tags},
+        "metadata": {"tags": [*tags, "hide-input"] if fold else tags},
         "source": join_text(cell["source"]),
-        "outputs": [],
+        "outputs": [] if fold else first,
     }
-    if fold:
-        code["metadata"] = {"tags": [*tags, "hide-input"]}
-    else:
-        code |= show_outputs(*groups.pop(0), tags)
-    below = [
+    below = []
+    for number, group in enumerate([first, *groups] if fold else groups, start=1):
         # MyST-NB skips a cell without source, outputs and all.
-        {**code, "id": f"{cell['id']}-{number}", "source": "# output"}
-        | show_outputs(*group, [*tags, "remove-input"])
-        for number, group in enumerate(groups, start=1)
-        if group[0]
-    ]
+        part = {**code, "id": f"{cell['id']}-{number}", "source": "# output", "outputs": group}
+        if group and output_kind(group[0]) == "figure":
+            figure = {"source": draw_figure(group[0], build), "metadata": {"tags": [FIGURE]}}
+            below.append({"cell_type": "markdown", "id": part["id"], **figure})
+        elif group:
+            below.append({**part, "metadata": {"tags": [*tags, "remove-input"]}})
     if inside:
         yield from below
     else:
@@ -105,33 +105,18 @@ def put_code_inside(cell: Json) -> list[Json]:
     return [*others, {**last, "code": join_text(cell["source"])}]
 
 
-def show_outputs(outputs: list[Json], mystnb: Json, tags: list[str]) -> Json:
-    """Return the part of a cell that shows these outputs, with MyST-NB's options for a figure."""
-    return {
-        "metadata": {"tags": tags, "mystnb": mystnb} if mystnb else {"tags": tags},
-        "outputs": outputs,
-    }
-
-
-def output_groups(outputs: list[Json], build: Mapping[str, Any]) -> list[tuple[list[Json], Json]]:
-    """Group outputs so that a figure stands alone, with its options for MyST-NB."""
-    groups: list[tuple[list[Json], Json]] = [([], {})]
+def output_groups(outputs: list[Json]) -> list[list[Json]]:
+    """Group outputs so that a figure stands alone; the first group has none."""
+    groups: list[list[Json]] = [[]]
     caption_due = False
     for output in outputs:
         if caption_due and output_kind(output) == "caption":
             continue  # it stands in the figure itself
-        caption_due = False
-        clean = shown_output(output)
-        if clean is None:
-            continue
-        if output_kind(output) == "figure":
-            group = ([clean], figure_options(output, build))
-            groups = [*groups, group] if groups != [([], {})] else [group]
-            caption_due = True
-        elif groups[-1][1]:
-            groups.append(([clean], {}))
-        else:
-            groups[-1][0].append(clean)
+        caption_due = output_kind(output) == "figure"
+        if caption_due:
+            groups += [[output], []]
+        elif clean := shown_output(output):
+            groups[-1].append(clean)
     return groups
 
 
@@ -148,8 +133,6 @@ def shown_output(output: Json) -> Json | None:
     if UNANSWERED in join_text(data.get("text/html", "")):
         return None  # nobody can answer on a page
     mime, content = next(iter(data.items()))
-    if output_kind(output) == "figure":
-        mime, content = next((m, c) for m, c in data.items() if m.startswith("image/"))
     if output_kind(output) == "claim":
         content = draw_in_chapter(output["data"][CLAIM], output.get("code", ""))
     if mime == "text/html":  # a notebook that links to another links to its page
@@ -163,22 +146,9 @@ def shown_output(output: Json) -> Json | None:
     }
 
 
-def figure_options(output: Json, build: Mapping[str, Any]) -> Json:
-    """Return MyST-NB a figure's alternative text, and its caption with the provenance below."""
-    figure = output["metadata"]["labkit"]
-    facts = escape_markdown(provenance_line(figure.get("provenance"), build))
-    caption = "\n\n".join(filter(None, [figure.get("caption", "").strip(), facts and f"[{facts}]"]))
-    if facts:
-        caption += "{.labkit-provenance}"
-    return {
-        "image": {"alt": " ".join(join_text(output["data"]["text/plain"]).split())},
-        "figure": {"caption": caption, "classes": "labkit-figure"},
-    }
-
-
 def is_figure(cell: Json) -> bool:
     """Return whether a cell of the page shows a figure."""
-    return "mystnb" in cell["metadata"]
+    return FIGURE in cell["metadata"].get("tags", [])
 
 
 def fold_cells(cells: list[Json], identifier: str) -> list[Json]:
