@@ -1,12 +1,15 @@
 """The top of a chapter's page, and how long the chapter takes to read."""
 
+import json
+
 import fake_book
 import pytest
 
-from press.site.folds import count_open_lines
+from press.book.folds import count_open_lines
 from press.site.hero import build_top, link_tally
 from press.site.outline import SECONDS, WORDS_A_MINUTE, Outline, read_outline
 from press.site.page import build_page, is_figure
+from press.site.start import START, write_start
 from press.site.tables import typeset_equation
 
 TITLE = "# QK-Norm\n\n**Question.** Why?"
@@ -112,3 +115,16 @@ def test_no_check_says_not_yet_where_nobody_can_answer():
 )
 def test_an_equation_of_the_tables_is_math(text, tex):
     assert typeset_equation(text) == tex
+
+
+def test_the_notebook_that_a_reader_opens_first_lists_the_chapters_in_order(tmp_path):
+    (tmp_path / "chapters").mkdir()
+    for name in (fake_book.TWO, fake_book.ONE):
+        (tmp_path / "chapters" / f"{name}.py").touch()
+        twin = fake_book.FIRST if name == fake_book.ONE else fake_book.SECOND
+        (tmp_path / "chapters" / f"{name}.ipynb").write_text(json.dumps(twin))
+    assert write_start(tmp_path, check=True) == ["START.ipynb"] == write_start(tmp_path)
+    assert write_start(tmp_path) == []
+    text = (tmp_path / START).read_text()
+    assert text.index(f"]({fake_book.ONE}.ipynb)") < text.index(f"]({fake_book.TWO}.ipynb)")
+    assert "No module named `labkit`" in text

@@ -13,8 +13,8 @@ from typing import Any
 
 from press.book.declared import sum_costs
 from press.book.facts import Json
+from press.book.folds import is_fold, merge_folds
 from press.site.claim_cards import draw_tally
-from press.site.folds import is_fold, merge_folds
 from press.site.outline import Outline
 from press.site.page import is_figure
 

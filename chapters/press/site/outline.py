@@ -14,8 +14,8 @@ from typing import Any
 from press.book.citations import strip_citations
 from press.book.declared import sum_costs
 from press.book.facts import Json, join_text, output_kind, title_of
+from press.book.folds import count_open_lines
 from press.book.ledger import collect_claims
-from press.site.folds import count_open_lines
 
 FENCED = re.compile(r"(?ms)^(```+|~~~+|:::+).*?^\1\s*$")
 MATH = re.compile(r"\$\$.+?\$\$|\\\[.+?\\\]|(?<![\\$])\$(?!\s).+?(?<![\s\\])\$", re.S)

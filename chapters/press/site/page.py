@@ -12,9 +12,9 @@ from typing import Any
 
 from labkit.display import CLAIM
 from press.book.facts import Json, join_text, output_kind
+from press.book.folds import Folder, merge_folds, only_closes
 from press.site.claim_cards import draw_in_chapter
 from press.site.figures import draw_figure
-from press.site.folds import Folder, merge_folds, only_closes
 from press.site.predictions import fold_answers
 
 FIGURE = "labkit-figure"  # the tag of a cell of the page that shows one
@@ -82,7 +82,7 @@ def code_cells(cell: Json, build: Mapping[str, Any], fold: bool) -> Iterator[Jso
     for number, group in enumerate([first, *groups] if fold else groups, start=1):
         # MyST-NB skips a cell without source, outputs and all.
         part = {**code, "id": f"{cell['id']}-{number}", "source": "# output", "outputs": group}
-        if group and output_kind(group[0]) == "figure":
+        if group and is_picture(group[0]):
             figure = {"source": draw_figure(group[0], build), "metadata": {"tags": [FIGURE]}}
             below.append({"cell_type": "markdown", "id": part["id"], **figure})
         elif group:
@@ -112,12 +112,18 @@ def output_groups(outputs: list[Json]) -> list[list[Json]]:
     for output in outputs:
         if caption_due and output_kind(output) == "caption":
             continue  # it stands in the figure itself
-        caption_due = output_kind(output) == "figure"
+        caption_due = is_picture(output)
         if caption_due:
             groups += [[output], []]
         elif clean := shown_output(output):
             groups[-1].append(clean)
     return groups
+
+
+def is_picture(output: Json) -> bool:
+    """Return whether an output is a figure, or the picture that a twin keeps of a slider."""
+    slider = output_kind(output) == "slider" and "text/html" not in output["data"]
+    return slider or output_kind(output) == "figure"
 
 
 def shown_output(output: Json) -> Json | None:

@@ -1,4 +1,4 @@
-"""Which code of a chapter a page shows at once, and which it folds below what the code made.
+"""Which code of a chapter a page or notebook shows at once, and which is folded.
 
 Open stay implementations, the runs that a chapter asks for, listings and the stubs of exercises.
 Folded are claims and figures (below their outputs), tables, set-up, and the checks of answers.
