@@ -92,6 +92,9 @@ def test_every_picture_has_words(page: Page, chapters: list[str]):
         page.goto(name)
         alts = page.locator(".bd-article img").evaluate_all("images => images.map(i => i.alt)")
         assert all(alt.strip() and not alt.startswith(("_images", "../")) for alt in alts), name
+        drawn = page.locator(".bd-article .labkit-figure svg")
+        named = "all => all.every(svg => svg.role === 'img' && svg.ariaLabel.trim())"
+        assert drawn.evaluate_all(named), name
         broken = "images => images.filter(i => !i.complete || !i.naturalWidth).map(i => i.src)"
         assert page.locator(".bd-article img").evaluate_all(broken) == []
 
@@ -101,6 +104,59 @@ def test_every_figure_says_where_its_numbers_come_from(page: Page, chapters: lis
         page.goto(name)
         figures = page.locator("figure.labkit-figure")
         assert figures.count() == page.locator("figure .labkit-provenance").count(), name
+
+
+def test_the_first_figure_of_a_short_answer_is_on_the_first_screen(
+    page: Page, chapters: list[str]
+):
+    page.set_viewport_size({"width": 1400, "height": 900})
+    for name in chapters:
+        page.goto(name)
+        if page.locator(".labkit-hero li").count():
+            box = page.locator(".labkit-hero figure").first.bounding_box()
+            assert box and box["y"] < 900, name
+
+
+def test_no_page_is_wider_than_a_telephone(page: Page, pages: list[str]):
+    page.set_viewport_size({"width": 390, "height": 844})
+    wide = {}
+    for name in pages:
+        page.goto(name)
+        wide[name] = page.evaluate("document.documentElement.scrollWidth")
+    assert {name: width for name, width in wide.items() if width > 390} == {}
+
+
+def test_a_drawing_changes_with_light_and_dark(page: Page, chapters: list[str]):
+    colours = set()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for name in chapters:
+            page.goto(name)
+            text = page.locator("figure.labkit-figure svg text[style*='--figure-ink']").first
+            if text.count():
+                colours.add(text.evaluate("text => getComputedStyle(text).fill"))
+    assert len(colours) in (0, 2), "0: no chapter was executed here"
+
+
+def test_a_reader_s_prediction_is_kept_and_the_answer_opens(page: Page, chapters: list[str]):
+    for name in chapters:
+        page.goto(name)
+        table = page.locator("table.labkit-predictions").first
+        if not table.count():
+            continue
+        table.get_by_label("Your prediction").first.fill("2")
+        page.reload()
+        expect(table.get_by_label("Your prediction").first).to_have_value("2")
+        answer = table.locator("details p").first
+        expect(answer).to_be_hidden()
+        table.locator("summary").first.click()
+        expect(answer).to_be_visible()
+
+
+def test_the_search_has_no_code_in_it(page: Page):
+    page.goto("search.html?q=matmul+kwargs+lambda+def")
+    page.wait_for_selector("#search-results p.search-summary")
+    assert page.locator("#search-results li a[href*='0']").count() == 0
 
 
 def test_the_button_changes_light_and_dark(page: Page, chapters: list[str]):
