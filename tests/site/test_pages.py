@@ -106,9 +106,7 @@ def test_every_figure_says_where_its_numbers_come_from(page: Page, chapters: lis
         assert figures.count() == page.locator("figure .labkit-provenance").count(), name
 
 
-def test_the_first_figure_of_a_short_answer_is_on_the_first_screen(
-    page: Page, chapters: list[str]
-):
+def test_the_first_figure_of_a_short_answer_is_on_the_first_screen(page: Page, chapters: list[str]):
     page.set_viewport_size({"width": 1400, "height": 900})
     for name in chapters:
         page.goto(name)
