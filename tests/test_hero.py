@@ -42,6 +42,14 @@ def test_without_a_short_answer_the_box_has_the_facts_alone_and_the_code_comes_l
     assert [cell["source"] for cell in others[1:]] == ["More words.", code, SECTION]
 
 
+def test_a_slider_is_a_first_figure_too():
+    data = {"text/html": '<div class="labkit-slider">', "image/png": "", "text/plain": "A line."}
+    facts = {"labkit": {"kind": "slider", "caption": "Move."}}
+    moved = {"output_type": "display_data", "data": data, "metadata": facts}
+    cells = top(TITLE + SHORT, ("plots.explore(f, x)", [], [moved]), SECTION)
+    assert "labkit-slider" in str(cells[1]["outputs"]) and cells[-2]["source"] == "</div>"
+
+
 def test_what_has_no_title_stays_as_it_is():
     assert [cell["source"] for cell in top("Words.", SECTION)] == ["Words.", SECTION]
 

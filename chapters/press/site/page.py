@@ -153,8 +153,10 @@ def shown_output(output: Json) -> Json | None:
 
 
 def is_figure(cell: Json) -> bool:
-    """Return whether a cell of the page shows a figure."""
-    return FIGURE in cell["metadata"].get("tags", [])
+    """Return whether a cell of the page shows a figure, or a slider."""
+    shown = [output.get("data", {}).get("text/html", "") for output in cell.get("outputs", [])]
+    slider = any('class="labkit-slider"' in markup for markup in shown)
+    return slider or FIGURE in cell["metadata"].get("tags", [])
 
 
 def fold_cells(cells: list[Json], identifier: str) -> list[Json]:
