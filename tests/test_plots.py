@@ -603,6 +603,13 @@ def test_a_drawing_takes_its_colours_from_the_page_and_its_text_is_text():
     assert drawn("curves").svg() == svg
 
 
+@each_picture
+def test_a_drawing_keeps_the_names_that_it_asks_for_and_no_other(name):
+    svg = drawn(name).svg()
+    asked = set(re.findall(r'(?:href="|url\()#([^")]+)', svg))
+    assert asked == set(re.findall(r' id="([^"]+)"', svg))
+
+
 def test_a_map_keeps_its_colours_for_words_stand_on_them():
     assert "var(" not in drawn("grid_map").svg()
     assert "var(" in drawn("placement_diagram").svg()

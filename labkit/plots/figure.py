@@ -122,7 +122,9 @@ class Figure(Shown):
         if "<image" not in svg and filled <= VARIABLES.keys():  # a map keeps its colours, and all
             for colour, name in VARIABLES.items():
                 svg = svg.replace(colour, f"var(--figure-{name}, {colour})")
-        svg = re.sub(r' id="(?![mp][0-9a-f]{8,})[^"]*"', "", svg)  # a page has many figures
+        for name in re.findall(r' id="([^"]+)"', svg):
+            if f"#{name}" not in svg:  # names that nothing asks for would come again on a page
+                svg = svg.replace(f' id="{name}"', "")
         svg = svg.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
         width = f"{self.fig.get_figwidth() * DPI:.0f}"
         head = f'<svg role="img" aria-label="{escape(self.alt)}" width="{width}"'
