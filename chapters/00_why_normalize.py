@@ -6,10 +6,6 @@
 #     name: python3
 # ---
 
-# %% tags=["parameters"]
-size = "book"
-seed = 0
-
 # %% [markdown]
 r"""
 # Why normalize at all
@@ -27,6 +23,10 @@ ones wander; a norm holds them still. They called the wandering *internal covari
 ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). Then four researchers put the shift back in, on purpose, and the network trained all
 the same ([Santurkar et al., 2018](https://arxiv.org/abs/1805.11604)). What, then, does a norm do?
 """
+
+# %% tags=["parameters"]
+size = "book"
+seed = 0
 
 # %% [markdown]
 r"""
@@ -50,7 +50,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from labkit import ModelConfig, TrainConfig, check, plots
+from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Digits, Text
 from labkit.experiments import Experiment, Lab, Run, claim, exponents, minus, proportion
 from labkit.norms import BatchNorm, layer_norm

@@ -6,10 +6,6 @@
 #     name: python3
 # ---
 
-# %% tags=["parameters"]
-size = "book"
-seed = 0
-
 # %% [markdown]
 r"""
 # BatchNorm vs LayerNorm
@@ -21,6 +17,10 @@ convolutional, keep two images a step, and after a short training BatchNorm is *
 these norms subtract a mean and divide by a standard deviation. Which numbers go into that mean? Why does the answer break one
 network and not the other? And which norm should stand in a language model?
 """
+
+# %% tags=["parameters"]
+size = "book"
+seed = 0
 
 # %% [markdown]
 r"""
@@ -47,7 +47,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from labkit import ModelConfig, TrainConfig, check, plots, train
+from labkit import ModelConfig, TrainConfig, check, plots, train  # pip install the book's folder
 from labkit.corpora import Digits, Text
 from labkit.experiments import Experiment, Lab, Run, claim
 from labkit.norms import BatchNorm, batch_norm, group_norm, layer_norm, rms_norm

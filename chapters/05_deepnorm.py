@@ -6,10 +6,6 @@
 #     name: python3
 # ---
 
-# %% tags=["parameters"]
-size = "book"
-seed = 0
-
 # %% [markdown]
 r"""
 # DeepNorm
@@ -24,6 +20,10 @@ about it. A layer norm does not notice the size of its input, so $\mathrm{LN}(\a
 $\mathrm{LN}(x + f/\alpha)$: the first constant makes the branch small. The second constant makes the branch small, too.
 Why two? And why fourth roots: which quantity is it that must not grow with depth?
 """
+
+# %% tags=["parameters"]
+size = "book"
+seed = 0
 
 # %% [markdown]
 r"""
@@ -46,7 +46,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from labkit import ModelConfig, TrainConfig, check, plots
+from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
 from labkit.experiments import Experiment, Lab, Run, claim, minus
 from labkit.source import show
 

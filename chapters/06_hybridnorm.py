@@ -6,10 +6,6 @@
 #     name: python3
 # ---
 
-# %% tags=["parameters"]
-size = "book"
-seed = 0
-
 # %% [markdown]
 r"""
 # HybridNorm
@@ -22,6 +18,10 @@ HybridNorm\*. On the C4 corpus Pre-Norm has a perplexity of 20.30, HybridNorm 20
 What *is* it a ranking of? Each recipe was trained once, from one kind of initial weights, at one learning
 rate. Would the order survive other weights? Would it survive a second run? And are the sixteen rows sixteen different things?
 """
+
+# %% tags=["parameters"]
+size = "book"
+seed = 0
 
 # %% [markdown]
 r"""
@@ -43,7 +43,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from labkit import ModelConfig, TrainConfig, check, plots
+from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Text
 from labkit.corpora.ngrams import reference_lines
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, published, regime

@@ -6,10 +6,6 @@
 #     name: python3
 # ---
 
-# %% tags=["parameters"]
-size = "book"
-seed = 0
-
 # %% [markdown]
 r"""
 # Dynamic Tanh
@@ -22,6 +18,10 @@ $$\mathrm{DyT}(x) = \gamma\odot\tanh(\alpha x) + \beta,$$
 with one learned number $\alpha$ a layer. No mean, no variance, no sum of any kind. They report parity, from images to language models of 70 billion parameters. That is a strange result. Layer norm
 applied to one token is a *straight line*: subtract a number, divide by a number. Where does an S come from? And how can a map that knows nothing of its neighbours do the work of one that does nothing but compare them?
 """
+
+# %% tags=["parameters"]
+size = "book"
+seed = 0
 
 # %% [markdown]
 r"""
@@ -44,7 +44,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from labkit import TrainConfig, check, plots
+from labkit import TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Digits, Text
 from labkit.experiments import Experiment, Lab, Run, claim, minus
 from labkit.model import Perturbed

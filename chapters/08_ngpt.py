@@ -6,10 +6,6 @@
 #     name: python3
 # ---
 
-# %% tags=["parameters"]
-size = "book"
-seed = 0
-
 # %% [markdown]
 r"""
 # nGPT: everything on a sphere
@@ -18,6 +14,10 @@ r"""
 have length 1 after every step of the optimizer, and there is no norm layer left, no weight decay and no warm-up. They report that it reaches a GPT's loss in 4 to 20 times fewer steps, the more the longer the context.
 A constraint takes freedom away. How can a model learn *faster* with less freedom, and how much of the gain is left when the baseline is tuned with the same care?
 """
+
+# %% tags=["parameters"]
+size = "book"
+seed = 0
 
 # %% [markdown]
 r"""
@@ -39,7 +39,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from labkit import TrainConfig, check, plots
+from labkit import TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Text
 from labkit.experiments import (
     Experiment,

@@ -6,10 +6,6 @@
 #     name: python3
 # ---
 
-# %% tags=["parameters"]
-size = "book"
-seed = 0
-
 # %% [markdown]
 r"""
 # Norms at the memory wall
@@ -18,6 +14,10 @@ r"""
 How can an operation that computes next to nothing take a quarter of the time? Then look at a table that circulates on the web. There a layer norm is "measured" at $0.52\,\mu\mathrm s$ on an H100, with a "bandwidth utilization" of 61 per cent,
 and the series concludes that norms are 0.6 per cent of a decoding step. A quarter, or half a per cent? Both stories are about the same few lines of algebra. What does a norm cost, and who decides it?
 """
+
+# %% tags=["parameters"]
+size = "book"
+seed = 0
 
 # %% [markdown]
 r"""
@@ -40,7 +40,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from labkit import ModelConfig, TrainConfig, check, plots
+from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Text
 from labkit.experiments import Experiment, Lab, Run, claim, minus, proportion, published
 from labkit.kernel_view import benches, kernel_source, recorded

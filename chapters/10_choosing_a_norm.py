@@ -6,10 +6,6 @@
 #     name: python3
 # ---
 
-# %% tags=["parameters"]
-size = "book"
-seed = 0
-
 # %% [markdown]
 r"""
 # Choosing a norm
@@ -18,6 +14,10 @@ r"""
 stand? Give eight recipes of this book the same text, the same budget of arithmetic and the same care with the learning rate. Some recipe will come first, because something always does. **How would that list look if all eight were equally good?** And if you cannot tell the
 two lists apart, what is left to choose by?
 """
+
+# %% tags=["parameters"]
+size = "book"
+seed = 0
 
 # %% [markdown]
 r"""
@@ -39,7 +39,7 @@ from itertools import combinations
 import numpy as np
 import torch
 
-from labkit import TrainConfig, check, plots
+from labkit import TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Text
 from labkit.experiments import Experiment, Lab, claim, ladder, minus, proportion
 from labkit.leaderboard import starter

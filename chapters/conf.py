@@ -58,6 +58,12 @@ def name_cited_works(app, doctree, docname: str) -> None:
             link["reftitle"] = works[link["refuri"]]
 
 
+# -- search: prose and claims, no code -----------------------------------------------------------
+def hide_code_from_search(app, doctree) -> None:
+    for block in doctree.findall(nodes.literal_block):
+        block["classes"].append("no-search")
+
+
 # -- pages of the package ---------------------------------------------------------------------
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True}
@@ -145,6 +151,7 @@ def name_what_is_nameless(app, exception) -> None:
 
 
 def setup(app) -> None:
+    app.connect("doctree-read", hide_code_from_search)
     app.connect("doctree-resolved", name_cited_works)
     app.connect("build-finished", name_what_is_nameless)
     app.connect("autodoc-process-docstring", plain_docstring)
@@ -156,7 +163,7 @@ html_theme = "sphinx_book_theme"
 html_title = "Normalization in Transformers"
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
-html_js_files = ["math.js", "code.js"]
+html_js_files = ["math.js", "code.js", "claims.js", "predict.js"]
 html_favicon = "_static/icon.svg"
 html_context = {"default_mode": "auto"}
 html_copy_source = False

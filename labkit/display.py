@@ -5,7 +5,7 @@ and the facts of that kind; the build reads these and never the pixels or the te
 
     kind        shown by        facts
     claim       claim(…)        id; the claim itself stands in the bundle, under CLAIM
-    figure      plots           alt, caption, data (the numbers drawn), provenance
+    figure      plots           caption, data (the numbers drawn), provenance; its text is the alt
     slider      plots           the same
     caption     plots           none: the words below a figure
     standings   leaderboard     none
@@ -25,7 +25,10 @@ def publish_bundle(bundle: Mapping[str, Any], kind: str, **facts: Any) -> None:
         return
     from IPython.display import display
 
-    display(dict(bundle), raw=True, metadata={"labkit": {"kind": kind, **facts}})
+    metadata: dict[str, Any] = {"labkit": {"kind": kind, **facts}}
+    if "image/png" in bundle:  # where nbconvert looks for what a picture says
+        metadata["image/png"] = {"alt": bundle["text/plain"]}
+    display(dict(bundle), raw=True, metadata=metadata)
 
 
 def in_notebook() -> bool:

@@ -1,12 +1,16 @@
 import json
+import tomllib
 
+import jupytext
 import nbformat
 import pytest
-from toy_book import card, chapter_text, claim_output, make_book, run
+from jupytext.combine import combine_inputs_with_outputs
+from toy_book import REPOSITORY, card, chapter_text, claim_output, make_book, run
 
 from labkit.files import write_whole
 from press.book import chapters, state, twins
 from press.book.files import Red
+from press.book.twins import strip_notebook
 
 CELLS = "# %%\nprint(1)\n\n# %%\n2\n\n# %%\n3\n"
 
@@ -21,7 +25,7 @@ def printed(text, name="stdout"):
 
 
 def figure(data, png="old", alt="A line."):
-    about = {"kind": "figure", "alt": alt, "caption": "Look.", "data": data}
+    about = {"kind": "figure", "caption": "Look.", "data": data}
     return nbformat.v4.new_output(
         "display_data",
         {"image/png": png, "text/plain": alt},
@@ -153,3 +157,34 @@ def test_pairs_names_what_is_missing_and_what_differs(book):
 def test_a_twin_is_what_jupyter_would_write(book):
     text = settle(book, [printed("é\n1")])
     assert text == json.dumps(json.loads(text), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def test_a_twin_folds_by_kind_and_keeps_one_picture_of_a_drawing_and_of_a_slider():
+    def output(kind, **data):
+        return nbformat.v4.new_output("display_data", data, metadata={"labkit": {"kind": kind}})
+
+    cells = [
+        nbformat.v4.new_code_cell("plots.curves(x)", outputs=[
+            output("figure", **{"image/png": "P", "image/svg+xml": "<svg/>", "text/plain": "A."})]),
+        nbformat.v4.new_code_cell("explore(x)", outputs=[
+            output("slider", **{"image/png": "P", "text/html": "<img>", "text/plain": "A."})]),
+        nbformat.v4.new_code_cell("def f(x):\n    return x"),
+        nbformat.v4.new_code_cell("def f(x): ...", metadata={"tags": ["exercise"]}),
+        nbformat.v4.new_code_cell("def f(x): pass", metadata={"tags": ["solution"]}),
+    ]  # fmt: skip
+    twin = strip_notebook(nbformat.v4.new_notebook(cells=cells))
+    hidden = [bool(cell.metadata.get("jupyter", {}).get("source_hidden")) for cell in twin.cells]
+    assert hidden == [True, True, False, False, True]
+    for cell in twin.cells[:2]:
+        assert set(cell.outputs[0].data) == {"image/png", "text/plain"}
+
+
+def test_what_is_folded_survives_jupytext():
+    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["jupytext"]
+    about = {"jupytext": {"cell_metadata_filter": settings["cell_metadata_filter"]}}
+    cell = nbformat.v4.new_code_cell("f()", metadata={"jupyter": {"source_hidden": True}})
+    twin = nbformat.v4.new_notebook(cells=[cell], metadata=about)
+    text = jupytext.writes(twin, fmt="py:percent")
+    assert "source_hidden" not in text, "the text stays plain"
+    opened = combine_inputs_with_outputs(jupytext.reads(text, fmt="py:percent"), twin)
+    assert opened.cells[0].metadata["jupyter"] == {"source_hidden": True}

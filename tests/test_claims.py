@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from labkit.experiments import exponents, minus, proportion, steps_to
+from labkit.experiments.card_html import format_interval, format_number, typeset
 from labkit.experiments.claims import KINDS, VERDICTS, claim
 from labkit.statistics.seeds import t_interval
 
@@ -27,13 +28,59 @@ def test_a_card_says_everything(capsys):
     card = capsys.readouterr().out
     for part in ("holds here", "0.60 nats", "95 % interval", "3 seeds", "> 0", "a paper", "0.4"):
         assert part in card
-    for part in ("● Finding: holds here", "0.60 nats", "labkit-verdict-holds", "a paper"):
+    for part in ("●</span>", "<b>Holds here, weak</b>", "0.60 nats", "[0.35, 0.85]", "a paper"):
         assert part in made.to_html()
 
 
 def test_a_card_escapes_what_it_is_given():
-    made = claim("x", "a <b> & c", 1.0, **REST)
-    assert "a &lt;b&gt; &amp; c" in made.to_html()
+    made = claim("x", "a <b> & c", 1.0, said="b < c", published="<i>", **REST)
+    assert "a &lt;b&gt; &amp; c" in (card := made.to_html())
+    assert "<b>Said:</b> b &lt; c" in card and "published: &lt;i&gt;" in card
+
+
+def test_a_contradicted_card_says_the_tested_sentence_before_it_is_opened():
+    said = {"said": "Post-Norm diverges.", **REST}
+    closed, _, opened = (
+        claim("x", "It does not.", [-1.0, -1.1], **said).to_html().partition("</summary>")
+    )
+    assert "<b>Said:</b> Post-Norm diverges. <b>Found:</b> It does not." in closed
+    assert "Post-Norm" not in opened
+    closed, _, opened = claim("x", "It does.", [1.0, 1.1], **said).to_html().partition("</summary>")
+    assert "Post-Norm" not in closed and "<b>Said:</b> Post-Norm diverges." in opened
+
+
+def test_a_card_says_its_mean_once():
+    values = [0.5, 0.6, 0.7]
+    told = claim("x", "It is {mean:.1f}.", values, **REST).to_html().partition("</summary>")[0]
+    assert "[0.35, 0.85]" in told and "0.60" not in told
+    silent = claim("x", "It is so.", values, **REST).to_html().partition("</summary>")[0]
+    assert "<b>0.60</b> [0.35, 0.85]" in silent
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("4.4e-16 at most", "4.4·10<sup>−16</sup> at most"),
+        ("< 1e-5", "&lt; 10<sup>−5</sup>"),
+        ("by 0e+00 of it, >= -0.5", "by 0 of it, ≥ −0.5"),
+        ("10 to the power -8.8, L to the power 0.04", "10<sup>−8.8</sup>, L<sup>0.04</sup>"),
+        ("√d_k and W_V, not my_norm", "√d<sub>k</sub> and W<sub>V</sub>, not my_norm"),
+        ("bound by L^-1/2", "bound by L<sup>−1/2</sup>"),
+        ("arXiv 2302.05442, Pre-Norm, 0-4", "arXiv 2302.05442, Pre-Norm, 0-4"),
+    ],
+)
+def test_simple_math_is_typeset(typed, shown):
+    assert typeset(typed) == shown
+
+
+def test_the_width_of_an_interval_decides_how_many_digits_its_numbers_have():
+    assert format_interval(2.0714, 2.3788) == "[2.07, 2.38]"
+    assert format_interval(0.018, 0.02339) == "[0.0180, 0.0234]"
+    assert format_interval(-0.00098, 0.7169) == "[0.00, 0.72]"
+    assert format_interval(210.36, 243.37) == "[210, 243]"
+    assert format_interval(16210.0, 17341.2) == "[16,210, 17,340]"
+    assert format_interval(-5.38e-6, 2.58e-6) == "[-5.4e-06, 2.6e-06]"
+    assert [format_number(v) for v in (0.47801, 17341.2, 6.0)] == ["0.478", "17,341", "6"]
 
 
 def test_the_entry_is_the_ledger_s():
@@ -130,7 +177,8 @@ def test_laws_and_findings_are_kept_apart():
     law = claim("x", "s", 1.0, **REST | {"kind": "exact"})
     found = claim("x", "s", 1.0, **REST)
     assert (law.to_dict()["sort"], found.to_dict()["sort"]) == ("law", "finding")
-    assert "labkit-law" in law.to_html() and "Finding: holds here" in found.to_html()
+    assert "labkit-law" in law.to_html() and "✓" in law.to_html()
+    assert "labkit-finding" in found.to_html() and "●" in found.to_html()
 
 
 def test_steps_are_not_clamped_at_the_end_of_a_line():

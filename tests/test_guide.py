@@ -1,5 +1,6 @@
 """How the pages around the chapters are made: links, questions, lessons, errata."""
 
+import html
 import json
 import re
 from functools import cache
@@ -29,7 +30,14 @@ def typed(name: str) -> str:
 def test_the_preface_asks_what_the_chapters_ask():
     shown = guide.fill_page(typed("index.md"), ROOT, book())
     for one in book().values():
-        assert f"({one.name}.ipynb)\n: {one.questions[0]}" in shown
+        assert html.escape(one.questions[0].partition("*")[0]) in shown
+
+
+def test_the_cover_has_a_mark_for_every_claim():
+    shown = guide.fill_page(typed("index.md"), ROOT, book())
+    for one in book().values():
+        for name in one.claims:
+            assert f'href="{one.name}.html#claim-{name}"' in shown
 
 
 def test_a_lesson_names_all_exercises_and_what_did_not_hold():

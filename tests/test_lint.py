@@ -7,12 +7,15 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
+import fake_book
 import pytest
 
+from labkit import display
 from press.book import chapters
 from press.book.ledger import load_recorded
 from press.cli import main
 from press.lint import chapter, ledger, pages
+from press.lint.budgets import list_excesses
 from press.lint.chapter import Text
 from press.lint.numbers import repeated_values, typed_numbers
 from press.lint.said import misstatements
@@ -321,3 +324,42 @@ r"""
 def test_what_prose_says_of_a_card_is_what_is_recorded(made, prose, right):
     found = misstatements(CHAPTER.format(made=made, prose=prose), RECORDED)
     assert (found == []) == right, found
+
+
+# -- budgets ----------------------------------------------------------------------------------
+def chapter_of(words: int, cards: int, figures: int, lines: int, before: int) -> dict:
+    """Make a twin of these sizes; `before` words stand before its first figure."""
+    finding = {"sort": "finding", "verdict": "holds"}
+    drawn = fake_book.figure("A line.", "Flat.")[:1]
+    claims = [
+        {
+            "output_type": "display_data",
+            "metadata": {},
+            "data": {display.CLAIM: {"id": str(i), **finding}},
+        }
+        for i in range(cards)
+    ]
+    return fake_book.notebook(
+        "word " * before,
+        *[("plots.curves(x)", [], drawn)] * figures,
+        "word " * (words - before),
+        ("claim()", ["solution"], claims),
+        ("def f():\n" + "    x\n" * (lines - 1), [], []),
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ((2500, 10, 6, 150, 300), None),
+        ((3010, 10, 6, 150, 300), "has 3010 words, 10 more than the 3000 of a chapter's budget"),
+        ((1900, 10, 6, 150, 300), "has 1900 words, 100 fewer than the 2000 that a chapter has"),
+        ((2500, 12, 6, 150, 300), "has 12 cards of findings, 2 more than the 10"),
+        ((2500, 10, 8, 150, 300), "has 8 figures, 1 more than the 7"),
+        ((2500, 10, 6, 170, 300), "has 170 open lines of code, 20 more than the 150"),
+        ((2500, 10, 6, 150, 400), "has 400 words before the first figure, 100 more than the 300"),
+    ],
+)
+def test_a_chapter_s_budgets_say_which_and_by_how_much(sizes, said):
+    found = list(list_excesses("04_toy", chapter_of(*sizes)))
+    assert len(found) == bool(said) and all(fault.startswith(said) for fault in found)

@@ -30,7 +30,7 @@ def test_pages_of_the_site_that_are_not_there_are_left_out(tmp_path):
         (site / f"{name}.html").touch()
     found = pdf.list_pages(tmp_path, site)
     assert [page["name"] for page in found] == ["index", "01_toy", "references"]
-    assert [page["number"] for page in found] == ["", "01", ""]
+    assert [page["chapter"] for page in found] == [False, True, False]
 
 
 def test_printing_without_a_browser_says_what_is_missing(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import base64
 import io
 import itertools
+import re
 import subprocess
 import sys
 from functools import cache
@@ -21,6 +22,7 @@ from labkit import plots
 from labkit.norms import NORMS
 from labkit.placements import RECIPES
 from labkit.plots.alt import describe_trend, format_number
+from labkit.plots.figure import VARIABLES
 from labkit.plots.lines import running_mean
 from labkit.plots.looks import COLOURS, LOOKS, SPARE_MARKERS
 from labkit.plots.series import mean_and_half
@@ -138,9 +140,9 @@ def test_a_figure_tells_the_build_what_it_shows(name):
     picture, caption = shown(figure)
     assert set(picture.data) == {"image/png", "text/plain"}
     assert picture.data["text/plain"] == figure.alt
+    assert picture.metadata["image/png"] == {"alt": figure.alt}, "where nbconvert looks"
     told = picture.metadata["labkit"]
-    assert list(told) == ["kind", "alt", "caption", "data", "provenance"]
-    assert told["kind"] == "figure" and told["alt"] == figure.alt
+    assert list(told) == ["kind", "caption", "data", "provenance"] and told["kind"] == "figure"
     assert 0 < len(told["data"]) <= 400
     assert all(v is None or v == float(f"{v:.6g}") for v in told["data"])
     assert caption.metadata["labkit"] == {"kind": "caption"}
@@ -411,7 +413,7 @@ def test_a_slider_shows_every_frame_without_a_kernel():
     page, caption = shown(first)
     assert set(page.data) == {"text/html", "image/png", "text/plain"}
     told = page.metadata["labkit"]
-    assert told["kind"] == "slider" and told["alt"] and 0 < len(told["data"]) <= 400
+    assert told["kind"] == "slider" and 0 < len(told["data"]) <= 400
     assert caption.metadata["labkit"] == {"kind": "caption"}
     html = page.data["text/html"]
     assert 'alt="Frame &quot;a&lt;b&quot;, 0."' in html and 'data-label="a&lt;b"' in html
@@ -591,3 +593,40 @@ def test_a_reference_needs_a_number():
         with_lines("curves", reference={"no attention": float("nan")})
     zero = with_lines("curves", reference={"nothing": 0.0}, logy=True)
     assert "Beyond the axis: nothing at 0." in zero.alt and zero.png()
+
+
+# -- on a page --------------------------------------------------------------------------------
+def test_a_drawing_takes_its_colours_from_the_page_and_its_text_is_text():
+    svg = drawn("curves").svg()
+    assert svg.startswith("<svg role=") and "<metadata" not in svg and "<style" not in svg
+    assert not re.search(r"(?<!, )#[0-9a-f]{6}", svg), "every colour is a variable"
+    assert "<text" in svg and ">batch</text>" in svg
+    assert drawn("curves").svg() == svg
+
+
+@each_picture
+def test_a_drawing_keeps_the_names_that_it_asks_for_and_no_other(name):
+    svg = drawn(name).svg()
+    asked = set(re.findall(r'(?:href="|url\()#([^")]+)', svg))
+    assert asked == set(re.findall(r' id="([^"]+)"', svg))
+
+
+def test_a_map_keeps_its_colours_for_words_stand_on_them():
+    assert "var(" not in drawn("grid_map").svg()
+    assert "var(" in drawn("placement_diagram").svg()
+
+
+def test_every_colour_of_a_drawing_can_be_read_in_the_dark():
+    sheet = (Path(__file__).parents[1] / "chapters/_static/book.css").read_text()
+    dark = sheet[sheet.index('html[data-theme="dark"] {') :].partition("}")[0]
+    ground = re.search(r"--pst-color-background: (#\w+)", dark)[1]
+    for name in {*VARIABLES.values()} - {"ground", "hair", "ink"}:
+        colour = re.search(rf"--figure-{name}: (#\w+);", dark)[1]
+        assert measure_contrast(colour, ground) >= 4.5, name
+
+
+def test_a_build_gets_the_drawing_and_a_reader_the_png_alone(monkeypatch):
+    figure = drawn("curves")
+    assert set(figure.pages()) == {"image/png", "text/plain"}
+    monkeypatch.setenv("LABKIT_POOL", "1")
+    assert set(figure.pages()) == {"image/png", "image/svg+xml", "text/plain"}

@@ -184,8 +184,9 @@ def test_a_failed_pip_says_what_to_do():
 
 
 def test_the_lab_listens_on_this_machine_only_and_keeps_its_token(tmp_path: Path):
-    command = " ".join(lab.build_command(tmp_path))
-    assert "--ServerApp.ip=127.0.0.1" in command and "/lab/tree/chapters" in command
+    settings = lab.write_settings(tmp_path)
+    command = " ".join(lab.build_command(tmp_path, settings))
+    assert "--ServerApp.ip=127.0.0.1" in command and "/chapters/START.ipynb" in command
     assert "token" not in command and "password" not in command
-    settings = lab.write_settings(tmp_path).read_text()
-    assert '"python": "Jupytext Notebook"' in settings
+    assert '"python": "Jupytext Notebook"' in (settings / "overrides.json").read_text()
+    assert "nbgrader" in (settings / "page_config.json").read_text(), "no grader's menu"

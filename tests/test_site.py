@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import fake_book
@@ -10,9 +11,9 @@ import pytest
 from press.book.facts import format_seeds, provenance_line
 from press.book.files import Red
 from press.site import sphinx as site_module
-from press.site.claims_table import format_number
+from press.site.claim_cards import draw_strip
 from press.site.holm import compute_p_values, find_survivors, p_value
-from press.site.page import build_page
+from press.site.page import build_page, is_figure
 from press.site.scoreboard import build_scoreboard
 from press.site.sphinx import build_site
 from press.site.sphinx_sources import api_pages, public_modules, staged_files
@@ -38,29 +39,28 @@ def test_nothing_volatile_and_no_parameter_reaches_the_page():
 
 
 def test_a_figure_carries_its_words_its_caption_and_its_provenance():
-    figures = [
-        cell["metadata"]["mystnb"]
-        for cell in build_page(fake_book.FIRST)["cells"]
-        if "mystnb" in cell["metadata"]
-    ]
-    assert [f["image"]["alt"] for f in figures] == [
+    figures = [cell["source"] for cell in build_page(fake_book.FIRST)["cells"] if is_figure(cell)]
+    assert [re.search('alt="([^"]+)"', figure)[1] for figure in figures] == [
         "Two loss curves that cross.",
         "Accuracy by batch size.",
         "The same for a small CNN.",
         "A flat line.",
     ]
-    first = figures[0]["figure"]["caption"]
-    assert first.startswith("Batches of two: $B=2$ **fails**")
-    assert first.endswith("]{.labkit-provenance}") and r"\*turbo\*" in first
-    assert "No training run" in figures[2]["figure"]["caption"]
+    assert "\n\nBatches of two: $B=2$ **fails**" in figures[0]
+    assert "<details" in figures[0] and "*turbo*</details>" not in figures[0]
+    assert "10 runs" in figures[0] and "No training run" in figures[2]
+
+
+def test_a_drawing_is_shown_before_a_png():
+    (picture, caption) = fake_book.figure("A line.", "Flat.")
+    drawn = {**picture, "data": {**picture["data"], "image/svg+xml": "<svg>drawn</svg>"}}
+    out = shown([("plots.curves()", [], [drawn, caption])])
+    assert "<svg>drawn</svg>" in out and "base64" not in out
 
 
 def test_several_figures_of_a_cell_stand_in_cells_of_their_own():
-    cells = [c for c in build_page(fake_book.FIRST)["cells"] if c["cell_type"] == "code"]
-    pictures = [sum("image/png" in o.get("data", {}) for o in c["outputs"]) for c in cells]
-    assert max(pictures) == 1 and sum(pictures) == 4
-    followers = [c for c in cells if "remove-input" in c["metadata"]["tags"]]
-    assert followers and all(c["source"].strip() for c in followers)
+    cells = build_page(fake_book.FIRST)["cells"]
+    assert [c["source"].count("<img") for c in cells if is_figure(c)] == [1] * 4
     assert len({c["id"] for c in cells}) == len(cells)
 
 
@@ -68,10 +68,18 @@ def test_a_caption_is_shown_once():
     assert shown([("f()", [], fake_book.figure("Words.", "CAPTION"))]).count("CAPTION") == 1
 
 
-def test_a_claim_card_gets_an_anchor_and_one_form():
+def test_a_claim_card_has_an_anchor_one_form_and_a_way_to_the_scoreboard():
     out = shown([("claim()", [], [fake_book.card("02-post-ends-lower")])])
-    assert r"<div id=\"claim-02-post-ends-lower\"" in out
+    assert r"id=\"claim-02-post-ends-lower\"" in out
+    assert r"href=\"scoreboard.html#row-02-post-ends-lower\"" in out
     assert "vnd.labkit" not in out and "text/plain" not in out
+
+
+def test_the_code_of_claims_stands_once_inside_the_last_card():
+    cards = [fake_book.card("02-post-needs-warm-up"), fake_book.card("02-post-ends-lower")]
+    (cell,) = build_page(fake_book.notebook(("both(claims)", [], cards)))["cells"]
+    first, last = (output["data"]["text/html"] for output in cell["outputs"])
+    assert "both" not in first and "both" in last and cell["source"] == "# output"
 
 
 def test_a_solution_is_folded_with_all_its_outputs():
@@ -88,7 +96,7 @@ def test_a_solution_is_folded_with_all_its_outputs():
         (
             'def gap(r):\n    return r\n\n\nclaim("02-post-ends-lower", "…")',
             [],
-            [fake_book.card("02-post-ends-lower")],
+            [fake_book.card("02-post-ends-lower"), fake_book.said("0.3")],
             True,
         ),
         (
@@ -178,8 +186,8 @@ def test_every_claim_has_a_row_and_a_link():
         assert f'href="{claim["chapter"]}.html#claim-{name}"' in out
     assert "&lt;b&gt;markup&lt;/b&gt; &amp; all" in out and "<b>markup" not in out
     assert "1 is weak" in out and "4 findings can be tested" in out
-    assert out.index("### Findings") < out.index("### Laws")
-    assert out.index(">One<") < out.index(">Two<")
+    assert out.index(">1 · One<") < out.index(">2 · Two<")
+    assert 'data-chapter="02" data-verdict="not-seen" data-kind="at" data-sort="finding"' in out
 
 
 def test_recorded_claims_say_when_and_where():
@@ -242,12 +250,10 @@ def test_a_family_is_a_chapter_s_primary_findings():
     assert {name: len(p) for name, p in compute_p_values(claims).items()} == {ONE: 31, TWO: 1}
 
 
-def test_numbers_are_short():
-    assert format_number(0.47801) == "0.478"
-    assert format_number(-0.5) == "−0.5"
-    assert format_number(17341.2) == "17,341"
-    assert format_number(1.5e-7) == "1.5 × 10<sup>-7</sup>".replace("-", "−")
-    assert format_number("8.45 <BLEU>") == "8.45 &lt;BLEU&gt;"
+def test_a_strip_draws_each_value_and_the_threshold():
+    strip = draw_strip(fake_book.CLAIMS["02-post-needs-warm-up"])
+    assert strip.count("<circle") == 5 and strip.count('class="tick"') == 1
+    assert draw_strip(fake_book.CLAIMS["02-pre-grows-with-depth"]) == "", "a law has no seeds"
 
 
 # -- pages of the package ---------------------------------------------------------------------

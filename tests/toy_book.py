@@ -59,7 +59,7 @@ def claim(name, values, verdict="holds", tolerance=0.1, criterion="> 0", weak=Fa
 def figure(numbers):
     publish(
         {{"image/png": "iVBORw0KGgo=", "text/plain": "A line."}},
-        kind="figure", alt="A line.", caption="Look.", data=numbers, provenance={{"seeds": [0]}},
+        kind="figure", caption="Look.", data=numbers, provenance={{"seeds": [0]}},
     )
 
 

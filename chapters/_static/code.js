@@ -10,7 +10,6 @@ function showCode(choice) {
 
 document.addEventListener("DOMContentLoaded", () => {
   if (!document.querySelector("div.cell > details.hide")) return; // a page without folded code
-  const title = document.querySelector(".bd-article h1");
   const stored = localStorage.getItem(KEY);
   const chosen = CHOICES.includes(stored) ? stored : "essential";
   const choice = document.createElement("fieldset");
@@ -22,6 +21,12 @@ document.addEventListener("DOMContentLoaded", () => {
     localStorage.setItem(KEY, target.value);
     showCode(target.value);
   });
-  title.after(choice);
+  document.querySelector(".labkit-facts").append(choice);
   if (chosen !== "essential") showCode(chosen);
 });
+
+// What a search shows of a page is prose: its code is not in the index either.
+if (typeof Search !== "undefined") {
+  const read = Search.htmlToText;
+  Search.htmlToText = (page, anchor) => read(page.replace(/<pre[^]*?<\/pre>/g, ""), anchor);
+}

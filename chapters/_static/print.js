@@ -1,5 +1,5 @@
 // Lays the pages of the site out as one document for the printer; chapters/press/site/pdf.py calls it.
-// pages: [{name, label, number, chapter}] in order; each becomes a <section class="page">.
+// pages: [{name, label, chapter}] in order; each becomes a <section class="page">.
 
 const SITE = "../site/";
 const MOST_FRAMES = 6;
@@ -18,8 +18,6 @@ async function assemble(pages) {
     const article = source.querySelector("article.bd-article");
     strip(article);
     redirect(article, page.name, names);
-    const title = article.querySelector("h1");
-    if (page.number) title.prepend(`${page.number} `);
     frames(article);
     article.querySelectorAll("details").forEach(fold => { fold.open = true; });
     const section = document.createElement("section");

@@ -1,34 +1,22 @@
 """A judged claim, and the card that shows it."""
 
-import html
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from labkit.statistics.criteria import Estimate, Interval, parse_criterion
+from labkit.experiments.card_html import (
+    KINDS,
+    describe_evidence,
+    describe_source,
+    describe_verdict,
+    draw_card,
+    format_number,
+)
+from labkit.statistics.criteria import Estimate, Interval
 from labkit.statistics.proportions import Gap, Proportion
 
-KINDS = {
-    "exact": "algebra or a count",
-    "at": "one stated setting",
-    "best": "each arm at its own best learning rate",
-    "range": "over a learning-rate range declared beforehand",
-}
 SORTS = {"law": "Law", "finding": "Finding"}
-VERDICTS = {
-    "holds": "holds here",
-    "not-seen": "not seen at this scale",
-    "contradicted": "contradicted here",
-    "out-of-range": "out of range",
-}
-# A shape, so that no verdict hangs on its colour, and a colour legible on light and dark ground.
-LOOKS = {
-    "holds": ("●", "#2c8a57"),
-    "not-seen": ("○", "#80868b"),
-    "contradicted": ("▲", "#cc5a2b"),
-    "out-of-range": ("◇", "#80868b"),
-}
 
 
 @dataclass(frozen=True)
@@ -120,60 +108,23 @@ class Claim:
         """Show nothing: the card was shown when the claim was made."""
 
     def __str__(self) -> str:
-        theirs = f"; published: {self.published}" if self.published else ""
-        if self.domain:
-            theirs += f"; it speaks of {self.domain['theirs']}, we of {self.domain['ours']}"
-        lines = [
-            f"[{SORTS[self.sort]}: {VERDICTS[self.verdict]}{', weak' if self.weak else ''}] "
-            + self.statement,
-            f"ours: {self._format_estimate()}; criterion: {self.criterion} ({KINDS[self.kind]})",
-            f"source: {self.source}{theirs}",
-        ]
-        return "\n".join(lines)
-
-    def _format_estimate(self) -> str:
-        """Write the mean and its interval; with two bounds also the narrower one, which decides."""
+        claim = self.to_dict()
+        evidence = describe_evidence(claim, self.estimate)
+        asked = f"criterion: {self.criterion} ({KINDS[self.kind]})"
         low, high = self.interval
-        ours = f"{self.mean:.4g}"
-        if self.counts:
-            counts = " against ".join(f"{k} of {n}" for k, n in self.counts)
-            return f"{ours} ({counts} runs), 95 % interval {low:.4g} to {high:.4g}"
-        if len(self.values) == 1:
-            return ours
-        ours += f", 95 % interval {low:.4g} to {high:.4g}"
-        if self.sort == "finding" and parse_criterion(self.criterion).two_sided:
-            low, high = self.estimate.compute_interval(0.90)
-            ours += f", 90 % {low:.4g} to {high:.4g},"
-        return f"{ours} over {len(self.values)} seeds{self._describe_rungs()}"
-
-    def _describe_rungs(self) -> str:
-        """Return what other rungs of the ladder have, and what the comparison lacks."""
-        if not self.rungs:
-            return ""
-        *others, largest = self.rungs
-        words = f", rung {largest}"
-        if others:
-            met = parse_criterion(self.criterion).is_met
-            agree = len({met(mean) for mean in self.rungs.values()}) == 1
-            means = ", ".join(f"{self.rungs[rung]:.4g} on {rung}" for rung in others)
-            words += f"; {means}: the rungs {'agree' if agree else 'disagree'}"
-        return words + "".join(f"; {condition}" for condition in self.lacking)
+        lines = [
+            f"[{SORTS[self.sort]}: {describe_verdict(claim)}] {self.statement}",
+            f"said: {self.said}" if self.said else "",
+            "; ".join(
+                filter(None, [f"ours: {format_number(self.mean, high - low)}", evidence, asked])
+            ),
+            describe_source(claim),
+        ]
+        return "\n".join(filter(None, lines))
 
     def to_html(self) -> str:
         """Draw the card."""
-        head, ours, source = (html.escape(line) for line in str(self).splitlines())
-        mark, _, statement = head.partition("] ")
-        # The styles are for a notebook; the site's own sheet overrules them.
-        shape, colour = LOOKS[self.verdict]
-        bar = f"border-left: 4px solid {colour}; padding-left: 0.9em"
-        return (
-            f'<div class="labkit-claim labkit-{self.sort} labkit-verdict-{self.verdict}" '
-            f'style="{bar}"><span class="labkit-verdict" style="color: {colour}">'
-            f"<b>{shape} {mark[1:]}.</b></span> "
-            f'<span class="labkit-statement">{statement}</span><br>'
-            f'<span class="labkit-values">{ours}</span><br>'
-            f'<span class="labkit-source"><small>{source}</small></span></div>'
-        )
+        return draw_card(self.to_dict(), self.estimate)
 
 
 def _round_digits(value: float, digits: int = 6) -> float:

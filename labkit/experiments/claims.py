@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from labkit.display import CLAIM, publish_bundle
-from labkit.experiments.cards import KINDS, VERDICTS, Claim
+from labkit.experiments.card_html import KINDS, VERDICTS
+from labkit.experiments.cards import Claim
 from labkit.experiments.promises import check_margin, estimate_of, means_of, numbers_of
 from labkit.statistics.criteria import Interval, parse_criterion
 from labkit.statistics.proportions import Gap, Proportion

@@ -6,9 +6,12 @@ order to say, without looking at pixels, whether a figure has changed.
 
 import base64
 import io
+import os
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from html import escape
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -19,9 +22,13 @@ from PIL import Image
 
 from labkit.display import publish_bundle
 
-from .style import DPI, use_book_style
+from .looks import COLOURS
+from .style import DPI, HAIR, INK, QUIET, use_book_style
 
 MOST_NUMBERS = 400
+# The colours that a page may change, in the dark say, by its variables --figure-ink and so on.
+VARIABLES = {"#ffffff": "ground", QUIET: "quiet", HAIR: "hair",
+             **{colour: name for name, colour in COLOURS.items()}, INK: "ink"}  # fmt: skip
 
 
 class Shown(ABC):
@@ -38,8 +45,8 @@ class Shown(ABC):
         """Return what is shown, by its type."""
 
     def metadata(self) -> dict[str, Any]:
-        """Return what a build reads: alt text, caption, numbers and where they came from."""
-        keys = ("alt", "caption", "data", "provenance")
+        """Return what a build reads: caption, numbers and where they came from."""
+        keys = ("caption", "data", "provenance")
         return {key: getattr(self, key) for key in keys}
 
     def _ipython_display_(self) -> None:
@@ -104,9 +111,30 @@ class Figure(Shown):
             raise ValueError(f"a figure is saved as .png, .svg or .pdf, got {path.name!r}")
         return path
 
+    def svg(self) -> str:
+        """Draw for a page: crisp, its text selectable, its colours the page's own."""
+        drawn = io.StringIO()
+        with use_book_style():
+            self.fig.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
+        _close_picture(self.fig)
+        svg = re.sub(r"<(metadata|style).*?</\1>\s*", "", drawn.getvalue(), flags=re.S)
+        filled = set(re.findall(r"fill: (#[0-9a-f]{6})", svg))
+        if "<image" not in svg and filled <= VARIABLES.keys():  # a map keeps its colours, and all
+            for colour, name in VARIABLES.items():
+                svg = svg.replace(colour, f"var(--figure-{name}, {colour})")
+        for name in re.findall(r' id="([^"]+)"', svg):
+            if f"#{name}" not in svg:  # names that nothing asks for would come again on a page
+                svg = svg.replace(f' id="{name}"', "")
+        svg = svg.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
+        width = f"{self.fig.get_figwidth() * DPI:.0f}"
+        head = f'<svg role="img" aria-label="{escape(self.alt)}" width="{width}"'
+        head += ' style="stroke-linejoin: round" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        return head + svg[svg.index("viewBox=") :]
+
     def pages(self) -> dict[str, str]:
-        """Return the picture, and its alt text in its place."""
-        return {"image/png": self.base64(), "text/plain": self.alt}
+        """Return the picture, and its alt text in its place; a site gets it drawn sharper, too."""
+        pages = {"image/png": self.base64(), "text/plain": self.alt}
+        return {**pages, "image/svg+xml": self.svg()} if os.environ.get("LABKIT_POOL") else pages
 
     def base64(self) -> str:
         """Return the PNG as a page or a notebook holds it."""

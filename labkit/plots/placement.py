@@ -7,7 +7,7 @@ from matplotlib.patches import Circle, FancyBboxPatch
 from .alt import format_count
 from .figure import Figure
 from .looks import choose_look
-from .style import INK, WIDTH, make_canvas, use_book_style
+from .style import HAIR, INK, QUIET, WIDTH, make_canvas, use_book_style
 
 
 class Place(NamedTuple):
@@ -132,7 +132,7 @@ def _on_stream(ax: Any, start: float, y: float, colour: str) -> float:
 def _draw_box(ax: Any, x: float, y: float, text: str, colour: str) -> None:
     norm = text == "norm"
     wide = 1.2 if norm else WIDE
-    face, edge, ink = (colour, colour, "white") if norm else ("#eeeeee", "#7a7a7a", INK)
+    face, edge, ink = (colour, colour, "white") if norm else (HAIR, QUIET, INK)
     style: dict[str, Any] = {"facecolor": face, "edgecolor": edge, "zorder": 3}
     corner = (x - wide / 2, y - TALL / 2)
     shape = "round,pad=0,rounding_size=0.1"

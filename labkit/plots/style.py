@@ -49,6 +49,7 @@ def use_book_style() -> Iterator[None]:
         "figure.facecolor": "white",
         "savefig.facecolor": "white",
         "svg.hashsalt": "labkit",
+        "svg.fonttype": "none",  # text stays text
     }
     with matplotlib.style.context(["default", settings]):
         yield

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 pytestmark = pytest.mark.site
 
@@ -36,8 +36,11 @@ READ = [
     ".bd-article p",
     ".labkit-statement",
     ".labkit-values",
-    ".labkit-source",
-    ".labkit-verdict",
+    ".labkit-more div",
+    ".labkit-shape",
+    ".labkit-legend",
+    ".labkit-matrix li p",
+    ".tally > span",
     ".labkit-provenance",
     ".labkit-facts p",
     "figcaption p",
@@ -89,6 +92,9 @@ def test_every_picture_has_words(page: Page, chapters: list[str]):
         page.goto(name)
         alts = page.locator(".bd-article img").evaluate_all("images => images.map(i => i.alt)")
         assert all(alt.strip() and not alt.startswith(("_images", "../")) for alt in alts), name
+        drawn = page.locator(".bd-article .labkit-figure svg")
+        named = "all => all.every(svg => svg.role === 'img' && svg.ariaLabel.trim())"
+        assert drawn.evaluate_all(named), name
         broken = "images => images.filter(i => !i.complete || !i.naturalWidth).map(i => i.src)"
         assert page.locator(".bd-article img").evaluate_all(broken) == []
 
@@ -98,6 +104,57 @@ def test_every_figure_says_where_its_numbers_come_from(page: Page, chapters: lis
         page.goto(name)
         figures = page.locator("figure.labkit-figure")
         assert figures.count() == page.locator("figure .labkit-provenance").count(), name
+
+
+def test_the_first_figure_of_a_short_answer_is_on_the_first_screen(page: Page, chapters: list[str]):
+    page.set_viewport_size({"width": 1400, "height": 900})
+    for name in chapters:
+        page.goto(name)
+        if page.locator(".labkit-hero li").count():
+            box = page.locator(".labkit-hero figure").first.bounding_box()
+            assert box and box["y"] < 900, name
+
+
+def test_no_page_is_wider_than_a_telephone(page: Page, pages: list[str]):
+    page.set_viewport_size({"width": 390, "height": 844})
+    wide = {}
+    for name in pages:
+        page.goto(name)
+        wide[name] = page.evaluate("document.documentElement.scrollWidth")
+    assert {name: width for name, width in wide.items() if width > 390} == {}
+
+
+def test_a_drawing_changes_with_light_and_dark(page: Page, chapters: list[str]):
+    colours = set()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for name in chapters:
+            page.goto(name)
+            text = page.locator("figure.labkit-figure svg text[style*='--figure-ink']").first
+            if text.count():
+                colours.add(text.evaluate("text => getComputedStyle(text).fill"))
+    assert len(colours) in (0, 2), "0: no chapter was executed here"
+
+
+def test_a_reader_s_prediction_is_kept_and_the_answer_opens(page: Page, chapters: list[str]):
+    for name in chapters:
+        page.goto(name)
+        table = page.locator("table.labkit-predictions").first
+        if not table.count():
+            continue
+        table.get_by_label("Your prediction").first.fill("2")
+        page.reload()
+        expect(table.get_by_label("Your prediction").first).to_have_value("2")
+        answer = table.locator("details p").first
+        expect(answer).to_be_hidden()
+        table.locator("summary").first.click()
+        expect(answer).to_be_visible()
+
+
+def test_the_search_has_no_code_in_it(page: Page):
+    page.goto("search.html?q=matmul+kwargs+lambda+def")
+    page.wait_for_selector("#search-results p.search-summary")
+    assert page.locator("#search-results li a[href*='0']").count() == 0
 
 
 def test_the_button_changes_light_and_dark(page: Page, chapters: list[str]):
@@ -124,29 +181,110 @@ def test_text_has_contrast(page: Page, chapters: list[str], theme: str):
                 assert ratio >= AA, f"{name}, {theme}, {selector}: {ratio:.2f}"
 
 
-def test_the_scoreboard_lists_every_claim_and_each_link_arrives(page: Page, root: Path):
-    claims = json.loads((root / "build" / "claims" / "book.json").read_text())["claims"]
-    assert claims
+@pytest.fixture(scope="session")
+def claims(root: Path) -> dict[str, dict]:
+    found = json.loads((root / "build" / "claims" / "book.json").read_text())["claims"]
+    assert found
+    return found
+
+
+def test_the_scoreboard_lists_every_claim_and_each_link_arrives_at_an_open_card(
+    page: Page, claims: dict[str, dict]
+):
     page.goto("scoreboard.html")
-    rows = page.locator(
-        "table.labkit-scoreboard [id^='row-0'], table.labkit-scoreboard [id^='row-1']"
-    )
-    links = dict(rows.locator("code a").evaluate_all("all => all.map(a => [a.innerText, a.href])"))
-    assert set(links) == set(claims)
-    verdicts = {"holds": "holds", "not-seen": "not seen", "contradicted": "contradicted",
-                "out-of-range": "out of range"}  # fmt: skip
-    for identifier, entry in claims.items():
-        row = page.locator(f"[id='row-{identifier}']")
-        assert verdicts[entry["verdict"]] in row.locator(".labkit-verdict").inner_text()
-    for identifier, link in links.items():
+    rows = page.locator(".labkit-claim[id^='row-0'], .labkit-claim[id^='row-1']")
+    verdicts = "all => all.map(e => [e.id.slice(4), e.dataset.verdict])"
+    assert dict(rows.evaluate_all(verdicts)) == {n: c["verdict"] for n, c in claims.items()}
+    links = "all => all.map(a => [a.textContent, a.href])"
+    for identifier, link in rows.locator(".labkit-more a").evaluate_all(links):
         page.goto(link)
-        assert page.locator(f"[id='claim-{identifier}'] .labkit-claim").count() == 1, link
+        card = page.locator(f"[id='claim-{identifier}']")
+        expect(card).to_have_attribute("open", "")
+        assert card.locator(f"a[href='scoreboard.html#row-{identifier}']").count() == 1
 
 
-def test_the_scoreboard_fits_a_telephone(page: Page):
-    page.set_viewport_size({"width": 380, "height": 800})
+def test_the_scoreboard_is_searched_by_words_and_chips_and_the_address_says_how(
+    page: Page, claims: dict[str, dict]
+):
     page.goto("scoreboard.html")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 380
+    shown = page.locator(".labkit-claim:not([hidden])")
+    expect(page.locator(".labkit-filter output")).to_have_text(f"{len(claims)} of {len(claims)}")
+    expect(shown.first).to_be_hidden()  # its chapter is closed
+    page.get_by_label("holds here").check()
+    page.get_by_label("contradicted here").check()
+    page.get_by_label("Search the claims").fill("Xiong")
+    wanted = {
+        name
+        for name, claim in claims.items()
+        if claim["verdict"] in ("holds", "contradicted")
+        and "xiong"
+        in f"{claim['statement']} {claim['said']} {claim['source']} "
+        f"{claim['published']} {claim['domain']}".lower()
+    }
+    assert wanted
+    assert set(shown.evaluate_all("all => all.map(e => e.id.slice(4))")) == wanted
+    expect(shown.first).to_be_visible()
+    expect(page).to_have_url(re.compile("#f:q=Xiong&verdict=holds&verdict=contradicted$"))
+    address = page.url
+    page.goto("index.html")
+    page.goto(address)
+    expect(page.get_by_label("contradicted here")).to_be_checked()
+    assert set(shown.evaluate_all("all => all.map(e => e.id.slice(4))")) == wanted
+
+
+def test_a_chapter_s_tally_leads_to_its_claims_alone(page: Page, chapters: list[str]):
+    page.goto("index.html")
+    page.locator(".labkit-matrix .tally").last.click()
+    number = chapters[-1][:2]
+    expect(page).to_have_url(re.compile(f"scoreboard.html#f:chapter={number}$"))
+    shown = page.locator(".labkit-claim:not([hidden])")
+    expect(shown.first).to_be_visible()
+    assert set(shown.evaluate_all("all => all.map(e => e.dataset.chapter)")) == {number}
+
+
+def test_without_script_the_scoreboard_is_a_list_in_folds(browser: Browser, base: str):
+    context = browser.new_context(base_url=base, java_script_enabled=False)
+    page = context.new_page()
+    page.goto("scoreboard.html")
+    expect(page.locator(".labkit-filter")).to_be_hidden()
+    fold = page.locator(".labkit-chapter").first
+    fold.locator("summary").first.click()
+    card = fold.locator(".labkit-claim").first
+    card.locator("summary").click()
+    expect(card.locator(".labkit-more")).to_be_visible()
+    context.close()
+
+
+@pytest.mark.parametrize(
+    "name", ["scoreboard.html", "scoreboard.html#f:sort=finding", "index.html"]
+)
+def test_the_scoreboard_and_the_cover_fit_a_telephone(page: Page, name: str):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(name)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_cover_has_every_claim_in_two_screens(page: Page, claims: dict[str, dict]):
+    page.set_viewport_size({"width": 1400, "height": 900})
+    page.goto("index.html")
+    marks = page.locator(".labkit-matrix .marks > a")
+    names = marks.evaluate_all("all => all.map(a => a.hash.slice('#claim-'.length))")
+    assert sorted(names) == sorted(claims)
+    assert page.evaluate("document.documentElement.scrollHeight") <= 2 * 900
+
+
+def test_the_cover_is_read_with_the_keys(page: Page):
+    page.goto("index.html")
+    row = page.locator(".labkit-matrix .marks").first
+    marks = row.locator("> a")
+    assert row.locator("> a[tabindex='-1']").count() == marks.count() - 1
+    marks.first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(marks.nth(1)).to_be_focused()
+    assert marks.nth(1).locator("span").evaluate("e => getComputedStyle(e).clipPath") == "none"
+    address = marks.nth(1).get_attribute("href")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(re.escape(address or "?") + "$"))
 
 
 def test_solutions_are_folded_and_open_on_click(page: Page, chapters: list[str]):

@@ -37,7 +37,7 @@ def content(paper: Any) -> bytes:
 
 def test_all_pages_are_there_in_order(paper: Any, root: Path):
     ids = paper.locator("section.page").evaluate_all("all => all.map(e => e.id)")
-    assert ids[:3] == ["index", "paths", "course"] and ids[-1] == "references"
+    assert ids[:4] == ["index", "paths", "claims", "course"] and ids[-1] == "references"
     assert [name for name in ids if name[:2].isdigit()] == chapter_names(root)
 
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from press.book.declared import sum_costs
-
 Json = dict[str, Any]
 
 
@@ -78,17 +76,3 @@ def title_of(notebook: Json) -> str | None:
         ):
             return m.group(1).strip()
     return None
-
-
-def chapter_facts(name: str, notebook: Json, size: str, claims: int) -> str:
-    """Return what executing the chapter took, and link its notebook and its claims."""
-    cost = sum_costs(notebook)
-    parts = [
-        f"Executed with size {size}",
-        f"{cost['runs']} training runs, {cost['cpu_seconds']:,.0f} CPU-seconds"
-        if cost["runs"]
-        else "",
-        f"[{claims} claim{'s' * (claims != 1)}](scoreboard.md)" if claims else "",
-        f"{{download}}`notebook <notebooks/{name}.ipynb>`",
-    ]
-    return ":::{div} labkit-facts\n" + " · ".join(filter(None, parts)) + "\n:::"

@@ -10,6 +10,9 @@ import os
 import sys
 from pathlib import Path
 
+FOLDER = "share/jupyter/lab/labkit-settings"
+# Graders' menus and buttons are of no use to a reader.
+PAGE = {"disabledExtensions": ["@jupyter/nbgrader"]}
 HERE = Path(__file__).resolve().parents[3]
 SETTINGS = {
     # A double click on a chapter's .py opens the notebook; the text editor is in "Open With".
@@ -20,23 +23,25 @@ SETTINGS = {
 
 
 def write_settings(prefix: Path) -> Path:
-    """Put the defaults beside JupyterLab's own, in `.venv` and not in the reader's home."""
-    file = prefix / "share/jupyter/lab/settings/overrides.d/labkit.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = file.with_suffix(f".{os.getpid()}")
-    fresh.write_text(json.dumps(SETTINGS, indent=1), encoding="utf-8")
-    fresh.replace(file)
-    return file
+    """Put the defaults into a folder of their own, in `.venv` and not in the reader's home."""
+    folder = prefix / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in {"overrides.json": SETTINGS, "page_config.json": PAGE}.items():
+        fresh = folder / f"{name}.{os.getpid()}"
+        fresh.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        fresh.replace(folder / name)
+    return folder
 
 
-def build_command(root: Path) -> list[str]:
+def build_command(root: Path, settings: Path) -> list[str]:
     """Write out the call of JupyterLab; what stands here wins over the reader's own settings."""
     never = "jupyterlab.handlers.announcements.NeverCheckForUpdate"
     options = {
         "ServerApp.ip": "127.0.0.1",
         "ServerApp.root_dir": str(root),
         "FileContentsManager.preferred_dir": str(root / "chapters"),
-        "LabApp.default_url": "/lab/tree/chapters",
+        "LabApp.app_settings_dir": str(settings),
+        "LabApp.default_url": "/lab/tree/chapters/START.ipynb",
         "LabApp.extension_manager": "readonly",
         "LabApp.check_for_updates_class": never,
         "LabApp.news_url": "None",
@@ -54,9 +59,9 @@ def main() -> None:
     root = known.root.resolve()
     if not (root / "chapters").is_dir():
         sys.exit(f"lab: the root must hold a folder chapters/, and {root} does not; name another")
-    write_settings(Path(sys.prefix))
+    settings = write_settings(Path(sys.prefix))
     os.chdir(root)
-    os.execv(sys.executable, [*build_command(root), *rest])
+    os.execv(sys.executable, [*build_command(root, settings), *rest])
 
 
 if __name__ == "__main__":

@@ -35,7 +35,12 @@ PROMISES = (
     "derived_from",
 )
 
-NUMBER = re.compile(r"(?<![\w.])[-+−]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b")
+NUMBER = re.compile(
+    r"(?<![\w.])[-+−]?(?:"
+    r"(?:\d+\.?\d*·)?10<sup>−?\d+</sup>"  # as a card writes 3e-16
+    r"|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+    r"|\b(?:nan|inf)\b"
+)
 
 
 def same_text(old: str, new: str) -> bool:
@@ -114,9 +119,12 @@ def same_output(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     if about.get("kind") != other_about.get("kind"):
         return False
     if about.get("kind") == "figure":
+        texts = [
+            (data["text/plain"], other["text/plain"]),
+            (about["caption"], other_about["caption"]),
+        ]
         return same_data(about.get("data", []), other_about.get("data", [])) and all(
-            same_text(about.get(key) or "", other_about.get(key) or "")
-            for key in ("alt", "caption")
+            same_text(before, after) for before, after in texts
         )
     return all(_same_value(mime, data[mime], other[mime]) for mime in data)
 

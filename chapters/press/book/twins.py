@@ -16,6 +16,7 @@ from labkit.files import write_whole
 from press.book import chapters
 from press.book.chapters import KERNEL, Chapter
 from press.book.files import Red
+from press.book.folds import Folder
 from press.book.output_diff import same_outputs
 
 if TYPE_CHECKING:
@@ -50,11 +51,15 @@ def strip_notebook(executed: "NotebookNode") -> "NotebookNode":
         for cell in notebook.cells
         if "injected-parameters" not in cell.metadata.get("tags", [])
     ]
-    count = 0
+    count, folder = 0, Folder()
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata = {"tags": tags} if tags else {}
+        if cell.cell_type == "markdown":
+            folder.read_heading(cell.source)
         if cell.cell_type == "code":
+            if "solution" in tags or folder.must_fold(cell):
+                cell.metadata["jupyter"] = {"source_hidden": True}  # JupyterLab opens it on a click
             count += bool(cell.source.strip())
             cell.execution_count = count if cell.source.strip() else None
             cell.outputs = _drop_transient(cell.outputs, count)
@@ -95,7 +100,7 @@ def list_mismatches(root: Path) -> list[str]:
         lines = chapters.differing_cells(chapter, nbformat.v4.upgrade(twin))
         problems += [f"{chapter.name}: {line}" for line in lines]
     known = {chapter.twin for chapter in found}
-    strays = sorted(set((root / "chapters").glob("*.ipynb")) - known)
+    strays = sorted(set((root / "chapters").glob("[0-9]*.ipynb")) - known)
     return problems + [f"{path.stem}: no text {path.stem}.py for {path.name}" for path in strays]
 
 
@@ -116,6 +121,9 @@ def _drop_transient(outputs: list[Any], count: int | None) -> list[Any]:
             output.execution_count = count
         about.pop("provenance", None)
         data = output.get("data", {})
+        data.pop("image/svg+xml", None)  # a site's; a notebook has the PNG
+        if about.get("kind") == "slider":
+            data.pop("text/html", None)  # without trust its pictures would stand in one long stack
         if "text/html" in data:
             data.pop("text/latex", None)  # the same once more, for print, which the site makes
         if CLAIM in data:

@@ -156,11 +156,12 @@ def write_constraints(
 def write_tables(
     check: Annotated[bool, Option("--check", help="write nothing; red where they differ")] = False,
 ) -> int:
-    """Write the tables of norms and recipes, and README's picture of the ladder."""
-    from press.site import picture, tables
+    """Write the tables of norms and recipes, README's picture, and START.ipynb."""
+    from press.site import picture, start, tables
 
     stale = [f"the table of {name}" for name in tables.write_tables(find_root(), check=check)]
     stale += picture.write_picture(find_root(), check=check)
+    stale += start.write_start(find_root(), check=check)
     if check and stale:
         print(
             f"red     {' and '.join(stale)}: not what labkit has; write anew: `labkit book tables`"

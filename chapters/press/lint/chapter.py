@@ -13,7 +13,9 @@ import jupytext
 from press.book import chapters
 from press.book.cells import Cell, claim_cells, code_cells
 from press.book.chapters import Chapter
+from press.book.facts import join_text
 from press.book.ledger import collect_claims
+from press.lint.budgets import REWRITTEN, list_excesses
 from press.lint.numbers import repeated_values, typed_numbers
 from press.lint.said import misstatements
 from press.site.outline import count_prose_words, find_questions, list_exercises
@@ -21,9 +23,10 @@ from press.site.outline import count_prose_words, find_questions, list_exercises
 WORDS = range(2000, 5501)
 LINES_ON_AVERAGE, MOST_LINES = 14, 25  # of a code cell
 CLAIMS, EXERCISES, HELPED = 6, 6, 5
+LIST, SHORT = "**What you will see", "**In short.**"  # the second in chapters of today's form
 BONES = (
     "**Question.**",
-    "**What you will see",
+    LIST,
     "## Predict",
     "where it goes wrong",
     "## Exercises",
@@ -96,6 +99,12 @@ def count_words(text: Text) -> Iterator[str]:
         yield f"has {count} words; a chapter has {WORDS.start} to {WORDS.stop - 1}"
 
 
+def keep_budgets(text: Text) -> Iterator[str]:
+    """A chapter written for the budgets keeps them."""
+    if text.name in REWRITTEN:
+        yield from list_excesses(text.name, text.twin)
+
+
 def measure_cells(text: Text) -> Iterator[str]:
     """Code is Python, and short enough to be read."""
     lengths = []
@@ -114,10 +123,11 @@ def measure_cells(text: Text) -> Iterator[str]:
 def find_bones(text: Text) -> Iterator[str]:
     """The parts that every chapter has, in one order."""
     whole = "\n".join(text.prose).casefold()
-    at = {bone: whole.find(bone.casefold()) for bone in BONES}
+    bones = [SHORT if text.name in REWRITTEN and bone == LIST else bone for bone in BONES]
+    at = {bone: whole.find(bone.casefold()) for bone in bones}
     yield from (f"lacks {bone!r}" for bone, place in at.items() if place < 0)
     if (places := list(at.values())) != sorted(places):
-        yield f"its parts stand in another order than {', '.join(BONES)}"
+        yield f"its parts stand in another order than {', '.join(bones)}"
 
 
 def ask_something(text: Text) -> Iterator[str]:
@@ -168,7 +178,8 @@ def find_wordless_figures(text: Text) -> Iterator[str]:
             about = output.get("metadata", {}).get("labkit", {})
             if any(kind.startswith("image/") for kind in output.get("data", {})):
                 pictures += 1
-                if len(about.get("alt", "").split()) < 5 or not about.get("caption", "").strip():
+                alt = join_text(output["data"].get("text/plain", ""))
+                if len(alt.split()) < 5 or not about.get("caption", "").strip():
                     yield f"the figure of cell {cell['id']} has no caption or alternative text"
     if not pictures:
         yield "shows no figure"
@@ -190,6 +201,7 @@ CHAPTER: tuple[Callable[[Text], Iterator[str]], ...] = (
     find_repeated_values,
     hold_words_against_the_ledger,
     count_words,
+    keep_budgets,
     measure_cells,
     find_bones,
     ask_something,

@@ -2,7 +2,7 @@
 
 A comment is replaced by what it names:
 
-    <!-- questions -->        every chapter with what it asks
+    <!-- claims -->           the cover: every claim as a mark, a row a chapter
     <!-- sizes -->            words, runs, claims and exercises of every chapter, as a table
     <!-- lesson 07 08 -->     a lesson: reading, run, what did not hold, exercises by kind
     <!-- sizing 16 64G -->    how many students a server of 16 cores and 64 GiB holds, by chapter
@@ -16,17 +16,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from labkit.units import parse_bytes
-from press.book.facts import escape_markdown, format_table
+from press.book.facts import format_table
 from press.site import errata, sizing, wordlists
 from press.site.anchors import Place, link_place
+from press.site.cover import draw_cover
 from press.site.links import link_references
 from press.site.outline import Book, Outline
 
 # Typed pages beside the preface, in the order of the contents.
-GUIDE = ("index.md", "paths.md", "running.md", "package.md", "house.md", "tables.md", "course.md",
-         "server.md", "notation.md", "glossary.md", "errata.md")  # fmt: skip
+GUIDE = ("index.md", "paths.md", "claims.md", "running.md", "package.md", "house.md", "tables.md",
+         "course.md", "server.md", "notation.md", "glossary.md", "errata.md")  # fmt: skip
 MARK = re.compile(
-    r"<!-- (questions|sizes|lesson|sizing|glossary|notation|errata)((?: \d+[KMGT]?)*) -->"
+    r"<!-- (claims|sizes|lesson|sizing|glossary|notation|errata)((?: \d+[KMGT]?)*) -->"
 )
 # The kinds of exercises by a word of theirs, and those that take longer than a lesson.
 KINDS = {"hand": "by hand", "code": "in code", "pro": "a proof", "open": "open"}
@@ -42,8 +43,8 @@ def fill_page(text: str, root: Path, book: Book) -> str:
             return format_lesson(numbers, book)
         if what == "sizing":
             return format_students(book, *numbers)
-        if what == "questions":
-            return format_questions(book)
+        if what == "claims":
+            return draw_cover(book)
         if what == "sizes":
             return format_sizes(book)
         return {
@@ -53,17 +54,6 @@ def fill_page(text: str, root: Path, book: Book) -> str:
         }[what](root, book)
 
     return link_references(MARK.sub(fill_mark, text), book)
-
-
-def format_questions(book: Book) -> str:
-    """List the chapters, each with the questions that it opens with."""
-    parts = []
-    for chapter in book.values():
-        ask = " ".join(chapter.questions) or "What is in it?"
-        parts.append(
-            f"[{chapter.number} · {escape_markdown(chapter.title)}]({chapter.name}.ipynb)\n: {ask}"
-        )
-    return "\n\n".join(parts)
 
 
 def format_sizes(book: Book) -> str:

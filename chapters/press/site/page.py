@@ -6,15 +6,20 @@ provenance; a claim card gets an anchor; a solution is folded, and so is most co
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from press.book.facts import Json, escape_markdown, join_text, output_kind, provenance_line
-from press.site.folds import Folder, merge_folds, only_closes
+from labkit.display import CLAIM
+from press.book.facts import Json, join_text, output_kind
+from press.book.folds import Folder, merge_folds, only_closes
+from press.site.claim_cards import draw_in_chapter
+from press.site.figures import draw_figure
+from press.site.predictions import fold_answers
 
+FIGURE = "labkit-figure"  # the tag of a cell of the page that shows one
 HIDDEN_TAGS = {"parameters", "injected-parameters", "remove-cell"}
+UNANSWERED = "not answered yet"  # says labkit.check of an exercise's stub
 # What a page shows of an output that comes in several forms, best first.
 MIME_TYPES = (
     "text/html",
@@ -27,7 +32,11 @@ MIME_TYPES = (
 )
 
 
-def build_page(notebook: Json, facts: str = "", build: Mapping[str, Any] | None = None) -> Json:
+def build_page(
+    notebook: Json,
+    build: Mapping[str, Any] | None = None,
+    claims: Mapping[str, Json] | None = None,
+) -> Json:
     """Turn an executed notebook into the notebook that the site shows."""
     cells: list[Json] = []
     folder = Folder()
@@ -43,10 +52,7 @@ def build_page(notebook: Json, facts: str = "", build: Mapping[str, Any] | None 
         else:
             source = join_text(cell["source"])
             folder.read_heading(source)
-            if facts and (title := re.match(r"# .*", source)):
-                rest = source[title.end() :].lstrip("\n")
-                source, facts = f"{title.group()}\n\n{facts}\n\n{rest}", ""
-            cells.append({**cell, "source": source})
+            cells.append({**cell, "source": fold_answers(source, claims or {})})
     cells = merge_folds(cells)
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -56,62 +62,68 @@ def build_page(notebook: Json, facts: str = "", build: Mapping[str, Any] | None 
 
 
 def code_cells(cell: Json, build: Mapping[str, Any], fold: bool) -> Iterator[Json]:
-    """Split a cell at its figures: MyST-NB takes alternative text and caption once per cell.
+    """Split a cell at its figures, which stand between its outputs as Markdown.
 
-    Folded code stands below all that it made.
+    Folded code stands below all that it made; of a cell that only claims, inside its last card.
     """
     tags = list(cell.get("metadata", {}).get("tags", []))
-    groups = output_groups(cell.get("outputs", []), build)
+    outputs = cell.get("outputs", [])
+    inside = fold and only_claims(outputs)
+    first, *groups = output_groups(put_code_inside(cell) if inside else outputs)
     code = {
         "cell_type": "code",
         "id": cell["id"],
         "execution_count": None,
-        "metadata": {"tags": tags},
+        "metadata": {"tags": [*tags, "hide-input"] if fold else tags},
         "source": join_text(cell["source"]),
-        "outputs": [],
+        "outputs": [] if fold else first,
     }
-    if fold:
-        code["metadata"] = {"tags": [*tags, "hide-input"]}
-    else:
-        code |= show_outputs(*groups.pop(0), tags)
-    below = [
+    below = []
+    for number, group in enumerate([first, *groups] if fold else groups, start=1):
         # MyST-NB skips a cell without source, outputs and all.
-        {**code, "id": f"{cell['id']}-{number}", "source": "# output"}
-        | show_outputs(*group, [*tags, "remove-input"])
-        for number, group in enumerate(groups, start=1)
-        if group[0]
-    ]
-    yield from [*below, code] if fold else [code, *below]
+        part = {**code, "id": f"{cell['id']}-{number}", "source": "# output", "outputs": group}
+        if group and is_picture(group[0]):
+            figure = {"source": draw_figure(group[0], build), "metadata": {"tags": [FIGURE]}}
+            below.append({"cell_type": "markdown", "id": part["id"], **figure})
+        elif group:
+            below.append({**part, "metadata": {"tags": [*tags, "remove-input"]}})
+    if inside:
+        yield from below
+    else:
+        yield from ([*below, code] if fold else [code, *below])
 
 
-def show_outputs(outputs: list[Json], mystnb: Json, tags: list[str]) -> Json:
-    """Return the part of a cell that shows these outputs, with MyST-NB's options for a figure."""
-    return {
-        "metadata": {"tags": tags, "mystnb": mystnb} if mystnb else {"tags": tags},
-        "outputs": outputs,
-    }
+def only_claims(outputs: list[Json]) -> bool:
+    """Return whether a cell shows cards and nothing else."""
+    shown = [output for output in outputs if shown_output(output)]
+    return bool(shown) and all(output_kind(output) == "claim" for output in shown)
 
 
-def output_groups(outputs: list[Json], build: Mapping[str, Any]) -> list[tuple[list[Json], Json]]:
-    """Group outputs so that a figure stands alone, with its options for MyST-NB."""
-    groups: list[tuple[list[Json], Json]] = [([], {})]
+def put_code_inside(cell: Json) -> list[Json]:
+    """Give a cell's code to the last of its cards, which opens on it."""
+    *others, last = (output for output in cell["outputs"] if shown_output(output))
+    return [*others, {**last, "code": join_text(cell["source"])}]
+
+
+def output_groups(outputs: list[Json]) -> list[list[Json]]:
+    """Group outputs so that a figure stands alone; the first group has none."""
+    groups: list[list[Json]] = [[]]
     caption_due = False
     for output in outputs:
         if caption_due and output_kind(output) == "caption":
             continue  # it stands in the figure itself
-        caption_due = False
-        clean = shown_output(output)
-        if clean is None:
-            continue
-        if output_kind(output) == "figure":
-            group = ([clean], figure_options(output["metadata"]["labkit"], build))
-            groups = [*groups, group] if groups != [([], {})] else [group]
-            caption_due = True
-        elif groups[-1][1]:
-            groups.append(([clean], {}))
-        else:
-            groups[-1][0].append(clean)
+        caption_due = is_picture(output)
+        if caption_due:
+            groups += [[output], []]
+        elif clean := shown_output(output):
+            groups[-1].append(clean)
     return groups
+
+
+def is_picture(output: Json) -> bool:
+    """Return whether an output is a figure, or the picture that a twin keeps of a slider."""
+    slider = output_kind(output) == "slider" and "text/html" not in output["data"]
+    return slider or output_kind(output) == "figure"
 
 
 def shown_output(output: Json) -> Json | None:
@@ -124,12 +136,11 @@ def shown_output(output: Json) -> Json | None:
     widget = any("widget-view" in mime for mime in output["data"])
     if output_kind(output) == "volatile" or widget or not data:
         return None
+    if UNANSWERED in join_text(data.get("text/html", "")):
+        return None  # nobody can answer on a page
     mime, content = next(iter(data.items()))
-    if output_kind(output) == "figure":
-        mime, content = next((m, c) for m, c in data.items() if m.startswith("image/"))
     if output_kind(output) == "claim":
-        anchor = html.escape(f"claim-{output['metadata']['labkit']['id']}", quote=True)
-        content = f'<div id="{anchor}" class="labkit-anchor">{join_text(content)}</div>'
+        content = draw_in_chapter(output["data"][CLAIM], output.get("code", ""))
     if mime == "text/html":  # a notebook that links to another links to its page
         content = re.sub(r'(href="\d\d_\w+)\.ipynb#', r"\1.html#", join_text(content))
     size = output.get("metadata", {}).get(mime)
@@ -141,16 +152,11 @@ def shown_output(output: Json) -> Json | None:
     }
 
 
-def figure_options(figure: Json, build: Mapping[str, Any]) -> Json:
-    """Return MyST-NB a figure's alternative text, and its caption with the provenance below."""
-    facts = escape_markdown(provenance_line(figure.get("provenance"), build))
-    caption = "\n\n".join(filter(None, [figure.get("caption", "").strip(), facts and f"[{facts}]"]))
-    if facts:
-        caption += "{.labkit-provenance}"
-    return {
-        "image": {"alt": " ".join(figure["alt"].split())},
-        "figure": {"caption": caption, "classes": "labkit-figure"},
-    }
+def is_figure(cell: Json) -> bool:
+    """Return whether a cell of the page shows a figure, or a slider."""
+    shown = [output.get("data", {}).get("text/html", "") for output in cell.get("outputs", [])]
+    slider = any('class="labkit-slider"' in markup for markup in shown)
+    return slider or FIGURE in cell["metadata"].get("tags", [])
 
 
 def fold_cells(cells: list[Json], identifier: str) -> list[Json]:

@@ -25,7 +25,7 @@ from press.book.files import Red
 from press.site.sphinx import build_site
 from press.site.sphinx_sources import chapter_names
 
-BEFORE = ("index", "paths", "course")
+BEFORE = ("index", "paths", "claims", "course")
 AFTER = ("scoreboard", "leaderboard", "tables", "notation", "glossary", "errata", "references")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 SCALE = 0.8  # 16 CSS pixels become 9.6 points
@@ -89,7 +89,6 @@ def list_pages(root: Path, site: Path) -> list[dict[str, Any]]:
             "name": name,
             "label": "Preface" if name == "index" else "",
             "chapter": name in chapters,
-            "number": name[:2] if name in chapters else "",
         }
         for name in names
         if (site / f"{name}.html").is_file()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping
 
+from labkit.experiments.card_html import LOOKS, VERDICTS
 from press.book.facts import Json
-from press.site.claims_table import VERDICTS, format_table
+from press.site.claim_cards import draw_in_scoreboard, draw_tally, wrap_html
 from press.site.holm import LEVEL, compute_p_values, find_survivors
 
 
@@ -15,31 +16,29 @@ def format_count(count: int, word: str) -> str:
     return f"{count} {word}{'s' * (count != 1)}"
 
 
-SORTS = {
-    "finding": ("Findings", "Trained or measured, over seeds."),
-    "law": ("Laws", "Algebra, counts and what code does: no seed changes them."),
+# The chips: what a card can be found by, its values, and what they are called.
+FACETS = {
+    "verdict": {key: f"{LOOKS[key][0]} {VERDICTS[key]}" for key in VERDICTS},
+    "sort": {"finding": "findings", "law": "laws"},
+    # A law is exact, and nothing else is.
+    "kind": {"at": "one setting", "best": "own best rates", "range": "range of rates"},
+    "weak": {"yes": "weak"},
+    "holm": {"yes": "survives Holm"},
 }
 
 
 def summarize_claims(claims: Mapping[str, Json]) -> str:
     """Count the verdicts of the findings and what survives the correction for many tests."""
     findings = {name: claim for name, claim in claims.items() if claim["sort"] == "finding"}
-    counts = {key: sum(c["verdict"] == key for c in findings.values()) for key in VERDICTS}
-    tiles = "".join(
-        f'<div class="labkit-tile labkit-verdict-{key}"><b>{counts[key]}</b> '
-        f'<span><span aria-hidden="true">{shape}</span> {words}</span></div>'
-        for key, (shape, words) in VERDICTS.items()
-    )
     laws = [claim for claim in claims.values() if claim["sort"] == "law"]
     kept = sum(claim["verdict"] == "holds" for claim in laws)
     weak = sum(bool(c.get("weak")) for c in findings.values())
     by_chapter = compute_p_values(claims)
     tested = sum(map(len, by_chapter.values()))
     return (
-        f'```{{raw}} html\n<div class="labkit-tiles">{tiles}</div>\n```\n\n'
-        f"{format_count(len(findings), 'finding')} (above) and {format_count(len(laws), 'law')}, "
-        f"of which {kept} hold. {weak} {'is' if weak == 1 else 'are'} weak: leaving "
-        "out one run changes the verdict. "
+        f"{format_count(len(findings), 'finding')} ({count_verdicts(findings.values())}) and "
+        f"{format_count(len(laws), 'law')}, of which {kept} hold. {weak} "
+        f"{'is' if weak == 1 else 'are'} weak: leaving out one run changes the verdict. "
         "When many claims are tested at once, some hold by chance. "
         f"{format_count(tested, 'finding')} can be tested, two-sided: values over seeds with "
         "Student’s *t*, shares of runs with exact tests, “in [a, b]” with two one-sided tests. "
@@ -50,20 +49,53 @@ def summarize_claims(claims: Mapping[str, Json]) -> str:
     )
 
 
-def format_claims(
-    claims: Mapping[str, Json], titles: Mapping[str, str], caption: str, row: str = "row"
-) -> list[str]:
-    """Write findings and laws apart."""
-    parts = []
-    for kind, (heading, about) in SORTS.items():
-        some = {name: claim for name, claim in claims.items() if claim["sort"] == kind}
-        if some:
-            parts += [
-                f"### {heading}",
-                about,
-                wrap_html(format_table(some, titles, f"{heading}, {caption}", row)),
-            ]
-    return parts
+def count_verdicts(claims: Iterable[Json]) -> str:
+    """Count the verdicts in words."""
+    found = [claim["verdict"] for claim in claims]
+    return ", ".join(f"{words}: {found.count(key)}" for key, words in VERDICTS.items())
+
+
+def draw_filter(titles: Mapping[str, str]) -> str:
+    """Draw the search field and the chips; claims.js shows them, for they need it."""
+    chips = "".join(
+        f'<label><input type="checkbox" name="{facet}" value="{value}"> {words}</label>'
+        for facet, values in FACETS.items()
+        for value, words in values.items()
+    )
+    options = "".join(
+        f'<option value="{name[:2]}">{int(name[:2])} · {html.escape(title)}</option>'
+        for name, title in titles.items()
+    )
+    return (
+        '<form class="labkit-filter" role="search" hidden>'
+        '<input type="search" name="q" aria-label="Search the claims" '
+        'placeholder="warm-up, Xiong, bfloat16 …">'
+        '<select name="chapter" aria-label="Chapter"><option value="">every chapter</option>'
+        f'{options}</select><fieldset><legend class="labkit-hidden">Show only</legend>{chips}'
+        "</fieldset><output></output></form>"
+    )
+
+
+def draw_claims(claims: Mapping[str, Json], titles: Mapping[str, str], row: str = "row") -> str:
+    """Draw a fold for each chapter with its cards; `row` begins their names."""
+    marked = find_survivors(claims)
+    chapters: dict[str, dict[str, Json]] = {}
+    for name, claim in sorted(claims.items(), key=lambda i: (str(i[1]["chapter"]), i[0])):
+        chapters.setdefault(str(claim["chapter"]), {})[name] = claim
+    folds = []
+    for chapter, own in chapters.items():
+        cards = "\n".join(
+            draw_in_scoreboard(name, claim, name in marked, chapter in titles, row)
+            for name, claim in own.items()
+        )
+        # The chapter's own address: the link finds its fold without script, too.
+        anchor = f' id="f:chapter={chapter[:2]}"' if row == "row" else ""
+        title = f"{int(chapter[:2])} · {html.escape(titles.get(chapter, chapter))}"
+        folds.append(
+            f'<details class="labkit-chapter"{anchor}><summary><span>{title}</span> '
+            f'<span class="tally">{draw_tally(own.values())}</span></summary>\n{cards}</details>'
+        )
+    return wrap_html("\n".join(folds))
 
 
 def build_scoreboard(build: Json, titles: Mapping[str, str], recorded: Iterable[Json] = ()) -> str:
@@ -73,12 +105,13 @@ def build_scoreboard(build: Json, titles: Mapping[str, str], recorded: Iterable[
     parts = [
         "# Scoreboard",
         "Every sentence of this book that rests on a measurement, in one place. A claim that did "
-        "not reproduce stays in the list. How verdicts are decided stands in the "
-        "[preface](index.md).",
+        "not reproduce stays in the list. How verdicts are decided stands in "
+        "[what a claim is](claims.md).",
         summarize_claims(claims) if claims else "No chapter has stated a claim yet.",
     ]
     if claims:
-        parts += ["## This build", *format_claims(claims, titles, f"size {size}")]
+        parts += [wrap_html(draw_filter(titles)), f"## This build, size {size}",
+                  draw_claims(claims, titles)]  # fmt: skip
     found = {ledger.get("size", "gpu"): ledger for ledger in recorded}
     for name in {"gpu": 0, **found}:
         if name != size:
@@ -98,10 +131,4 @@ def _format_recorded(size: str, ledger: Json | None, titles: Mapping[str, str]) 
     chapters = {claim.get("chapter") for claim in claims.values()}
     if missing := [title for name, title in titles.items() if name not in chapters]:
         said += f" Not recorded with this size: {html.escape(', '.join(missing))}."
-    return [heading, said, summarize_claims(claims),
-            *format_claims(claims, titles, f"recorded, {size}", f"row-{size}")]  # fmt: skip
-
-
-def wrap_html(markup: str) -> str:
-    """Hand HTML through Markdown as it is."""
-    return f"```{{raw}} html\n{markup}\n```"
+    return [heading, said, summarize_claims(claims), draw_claims(claims, titles, f"row-{size}")]

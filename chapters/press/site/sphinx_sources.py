@@ -20,12 +20,13 @@ from pathlib import Path
 from labkit.files import code_hash
 from press.book import ledger, replays
 from press.book.chapters import find_chapters
-from press.book.facts import Json, chapter_facts, escape_markdown
+from press.book.facts import Json, escape_markdown
 from press.book.files import Red, read_json
 from press.book.keys import read_versions
 from press.book.stale import mark_notebook
 from press.site import guide
 from press.site.crossrefs import join_up
+from press.site.hero import build_top, format_facts
 from press.site.outline import read_outlines
 from press.site.page import build_page
 from press.site.scoreboard import build_scoreboard
@@ -56,12 +57,12 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
     book, stale = read_outlines(notebooks), replays.read_stale(root, size)
     titles = {one.name: one.title for one in book.values()}
     for name, notebook in notebooks.items():
-        count = sum(entry.get("chapter") == name for entry in claims["claims"].values())
-        facts = chapter_facts(name, notebook, size, count)
+        chapter = book[name[:2]]
         marks, stale_line = mark_notebook(notebook, stale)
-        facts = "\n\n".join(filter(None, [facts, stale_line]))
-        shown = build_page(marks, facts, claims.get("provenance") or {})
-        join_up(shown, book[name[:2]], book, root)
+        facts = "\n\n".join(filter(None, [format_facts(chapter, notebook), stale_line]))
+        shown = build_page(marks, claims.get("provenance") or {}, claims["claims"])
+        shown["cells"] = build_top(shown["cells"], chapter.number, facts)
+        join_up(shown, chapter, book, root)
         files[f"{name}.ipynb"] = notebook_bytes(shown)
         twin = root / "chapters" / f"{name}.ipynb"
         files[f"notebooks/{name}.ipynb"] = (twin if twin.is_file() else paths[name]).read_bytes()

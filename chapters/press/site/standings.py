@@ -20,6 +20,7 @@ labkit leaderboard pre pre+my_norm.py
 
 How it is made, and what it cannot say, stands in its chapter.
 """
+BOX = '<div class="pst-scrollable-table-container">{}</div>'  # the theme's: it scrolls by itself
 NONE = "No chapter has ranked recipes yet."
 
 
@@ -32,5 +33,5 @@ def standings_page(notebooks: Mapping[str, Json], titles: Mapping[str, str]) -> 
                 if output_kind(output) == "standings":
                     table = join_text(output["data"]["text/html"])
                     parts += [f"## From [{titles.get(name, name)}]({name}.ipynb)",
-                              f"```{{raw}} html\n{table}\n```"]  # fmt: skip
+                              f"```{{raw}} html\n{BOX.format(table)}\n```"]  # fmt: skip
     return "\n\n".join(parts if len(parts) > 1 else [INTRO, NONE]) + "\n"

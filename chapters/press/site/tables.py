@@ -11,6 +11,8 @@ from press.book.facts import format_table
 from press.book.files import Red
 
 NAMES = ("norms", "recipes")
+TEX = {"·": r"\cdot ", "²": "^2", "₁": "_1", "′": "'", "…": r"\dots ", "|": r"\vert ",
+       "√ℓ": r"\sqrt{\ell}", "Σ": r"\textstyle\sum"}  # fmt: skip
 PAGE = Path("chapters") / "tables.md"
 
 
@@ -49,7 +51,7 @@ def norms_table() -> str:
     rows = []
     for key, kind in NORMS.items():
         found = facts(key)
-        equation = _escape_cell(found.equation)
+        equation = typeset_equation(found.equation)
         source = _escape_cell(found.source or "nothing is normed")
         rows.append((f"`{key}`", f"`{kind.__name__}`", equation, source))
     return format_table(("name", "class", "equation", "source"), rows)
@@ -62,16 +64,46 @@ def recipes_table() -> str:
 
     rows = []
     for key, found in RECIPES.items():
-        besides = [line for line in list_extras(found).split("\n") if line]
+        besides = [_escape_cell(line) for line in list_extras(found).split("\n") if line]
         if found.first is not None:
             which = "first block" if found.first_blocks == 1 else f"first {found.first_blocks:.0%}"
-            besides.insert(0, f"{which}: {', '.join(found.first.equations)}")
+            equations = ", ".join(map(typeset_equation, found.first.equations))
+            besides.insert(0, f"{which}: {equations}")
         if found.final_norm:
             besides.append("final norm")
-        equations = "<br>".join(_escape_cell(equation) for equation in found.equations)
-        more, source = _escape_cell("; ".join(besides)), _escape_cell(found.source)
-        rows.append((f"`{key}`", equations, more, source))
+        equations = "<br>".join(map(typeset_equation, found.equations))
+        rows.append((f"`{key}`", equations, "; ".join(besides), _escape_cell(found.source)))
     return format_table(("name", "attention, feed-forward", "besides", "source"), rows)
+
+
+def typeset_equation(text: str) -> str:
+    """Write "y = g · x / sqrt(d), at first" in TeX; parts without "=" stay words."""
+    parts: list[str] = []
+    for part in text.split(", "):
+        if parts and parts[-1].count("(") > parts[-1].count(")"):
+            parts[-1] += f", {part}"  # a comma between arguments
+        else:
+            parts.append(part)
+    return ", ".join(f"${_write_tex(part)}$" if "=" in part else part for part in parts)
+
+
+def _write_tex(formula: str) -> str:
+    tex = re.sub(r"([A-Za-z]{2,})(?:_([A-Z]+))?", _write_name, formula)
+    while (start := tex.find("\\sqrt(")) >= 0:
+        end, depth = start + len("\\sqrt("), 1
+        while depth:
+            depth += {"(": 1, ")": -1}.get(tex[end], 0)
+            end += 1
+        tex = f"{tex[:start]}\\sqrt{{{tex[start + 6 : end - 1]}}}{tex[end:]}"
+    for sign, command in TEX.items():
+        tex = tex.replace(sign, command)
+    return re.sub(" +", " ", tex)
+
+
+def _write_name(match: re.Match[str]) -> str:
+    if match[1] == "sqrt":
+        return r"\sqrt"
+    return rf"\mathrm{{{match[1]}}}" + (rf"_{{\mathrm{{{match[2]}}}}}" if match[2] else "")
 
 
 def _escape_cell(text: str) -> str:

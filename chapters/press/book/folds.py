@@ -1,4 +1,4 @@
-"""Which code of a chapter a page shows at once, and which it folds below what the code made.
+"""Which code of a chapter a page or notebook shows at once, and which is folded.
 
 Open stay implementations, the runs that a chapter asks for, listings and the stubs of exercises.
 Folded are claims and figures (below their outputs), tables, set-up, and the checks of answers.
@@ -29,7 +29,7 @@ class Folder:
 
     def must_fold(self, cell: Mapping[str, Any]) -> bool:
         """Return whether a cell's code is folded."""
-        if {"exercise", "solution"} & set(cell.get("metadata", {}).get("tags", [])):
+        if is_task(cell):
             return False  # a stub is the reader's to fill; a solution has a fold of its own
         kinds = {output_kind(output) for output in cell.get("outputs", [])}
         if self.in_exercises or kinds & {"claim", "figure"}:
@@ -40,11 +40,33 @@ class Folder:
         return "Lab" in called or not (defines or called & OPENING)
 
 
+def count_open_lines(notebook: Mapping[str, Any]) -> int:
+    """Count the lines of code that a page shows at once, the stubs of exercises left out."""
+    folder, lines = Folder(), 0
+    for cell in notebook["cells"]:
+        source = join_text(cell["source"])
+        if cell["cell_type"] == "markdown":
+            folder.read_heading(source)
+        elif cell["cell_type"] == "code" and not (is_task(cell) or folder.must_fold(cell)):
+            listed = "".join(
+                join_text(output["data"].get("text/plain", ""))
+                for output in cell.get("outputs", [])
+                if "show" in find_calls(ast.parse(source)) and "data" in output
+            )
+            lines += sum(bool(line.strip()) for line in f"{source}\n{listed}".splitlines())
+    return lines
+
+
 def find_calls(tree: ast.AST) -> Iterator[str]:
     """Yield the names of the plain functions and classes that are called."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.func.id
+
+
+def is_task(cell: Mapping[str, Any]) -> bool:
+    """Return whether a cell is an exercise's stub or its solution."""
+    return bool({"exercise", "solution"} & set(cell.get("metadata", {}).get("tags", [])))
 
 
 def only_closes(source: str) -> bool:

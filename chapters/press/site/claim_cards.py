@@ -1,0 +1,91 @@
+"""Draw the cards of the site: labkit's, with the values as a strip, and links and code inside."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+
+from pygments import highlight
+from pygments.formatters.html import HtmlFormatter
+from pygments.lexers.python import PythonLexer
+
+from labkit.experiments.card_html import LOOKS, VERDICTS, draw_card
+from press.book.facts import Json
+from press.site.holm import read_criterion, rebuild_estimate
+
+HOLM = ", survives Holm’s correction"
+
+
+def draw_strip(claim: Mapping[str, Json]) -> str:
+    """Draw every value as a dot, the interval as a bar and each threshold as a tick."""
+    values, ticks = list(map(float, claim["values"])), read_criterion(claim).bounds
+    start, end = map(float, claim["interval"])
+    low, high = min([*values, *ticks, start]), max([*values, *ticks, end])
+    if claim["sort"] == "law" or not end > start:
+        return ""
+
+    def scale_value(value: float) -> str:
+        return f"{5 + 110 * (value - low) / (high - low):.1f}"
+
+    dots = "".join(f'<circle cx="{scale_value(v)}" cy="8" r="2.4"/>' for v in values)
+    tick = "".join(f'<path class="tick" d="M{scale_value(t)} 1V15"/>' for t in ticks)
+    bar = f'<path class="bar" d="M{scale_value(start)} 8H{scale_value(end)}"/>'
+    return (
+        f'<svg class="labkit-strip" viewBox="0 0 120 16" aria-hidden="true">{tick}{bar}{dots}</svg>'
+    )
+
+
+def draw_in_chapter(claim: Json, code: str = "") -> str:
+    """Draw a card where its chapter makes it; it opens on the way to the scoreboard, and code."""
+    name = html.escape(claim["id"])
+    below = [f'<a href="scoreboard.html#row-{name}">{name}</a> in the scoreboard']
+    if code:
+        below.append(highlight(code, PythonLexer(), HtmlFormatter()))
+    return draw(claim, f' id="claim-{name}"', below)
+
+
+def draw_in_scoreboard(
+    name: str, claim: Json, survives: bool, linked: bool, row: str = "row"
+) -> str:
+    """Draw a card of the scoreboard: it says what it can be found by, and links to its chapter."""
+    label, chapter = html.escape(name), claim["chapter"]
+    facets = {
+        "chapter": chapter[:2],
+        "verdict": claim["verdict"],
+        "kind": claim["kind"],
+        "sort": claim["sort"],
+        "weak": "yes" if claim["weak"] else "no",
+        "holm": "yes" if survives else "no",
+    }
+    data = "".join(f' data-{key}="{html.escape(value)}"' for key, value in facets.items())
+    to = f'<a href="{chapter}.html#claim-{label}">{label}</a> in its chapter' if linked else label
+    return draw(claim, f' id="{row}-{label}"{data}', [to], HOLM if survives else "")
+
+
+def draw(claim: Json, attributes: str, below: Sequence[str], marks: str = "") -> str:
+    """Draw a card with its strip."""
+    return draw_card(
+        claim,
+        rebuild_estimate(claim),
+        strip=draw_strip(claim),
+        marks=marks,
+        below=below,
+        attributes=attributes,
+    )
+
+
+def draw_tally(claims: Iterable[Mapping[str, Json]]) -> str:
+    """Count the verdicts, each beside its shape; those that nothing has are left out."""
+    found = [claim["verdict"] for claim in claims]
+    return " ".join(
+        f'<span class="labkit-verdict-{verdict}" title="{VERDICTS[verdict]}">'
+        f'<span aria-hidden="true">{shape}</span> {found.count(verdict)} '
+        f'<span class="labkit-hidden">{VERDICTS[verdict]}</span></span>'
+        for verdict, (shape, _) in LOOKS.items()
+        if verdict in found
+    )
+
+
+def wrap_html(markup: str) -> str:
+    """Hand HTML through Markdown as it is."""
+    return f"```{{raw}} html\n{markup}\n```"

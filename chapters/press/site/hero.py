@@ -1,0 +1,77 @@
+"""The top of a chapter's page: its number and title, its question, and the rest in short, in a box.
+
+A chapter types a title, **Question.**, **In short.** and one figure before its first section. The
+page puts the last two into a box, below how the claims fared and what reading and running cost;
+the imports follow the figure, folded. Without **In short.** the box has the tally alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from press.book.declared import sum_costs
+from press.book.facts import Json
+from press.book.folds import is_fold, merge_folds
+from press.site.claim_cards import draw_tally
+from press.site.outline import Outline
+from press.site.page import is_figure
+
+SECTION = re.compile(r"^## ", re.M)
+SHORT = "**In short.**"
+
+
+def format_facts(chapter: Outline, notebook: Json) -> str:
+    """Write how a chapter's claims fared, how long it reads, what it ran, and link its notebook."""
+    cost = sum_costs(notebook)
+    minutes = max(1, round(cost["cpu_seconds"] / 60))
+    ran = f"{cost['runs']:,} runs, {minutes:,} CPU-min"
+    parts = [
+        link_tally(chapter.claims.values(), chapter.number),
+        f"{chapter.minutes} min to read",
+        ran if cost["runs"] else "",
+        f"{{download}}`notebook <notebooks/{chapter.name}.ipynb>`",
+    ]
+    return ":::{div} labkit-facts\n" + " · ".join(filter(None, parts)) + "\n:::"
+
+
+def link_tally(claims: Collection[Mapping[str, Any]], number: str) -> str:
+    """Count a chapter's verdicts, and link them to its part of the scoreboard."""
+    if not claims:
+        return ""
+    address = f"scoreboard.html#f:chapter={number}"
+    return f'<a href="{address}">{len(claims)} claims: {draw_tally(claims)}</a>'
+
+
+def build_top(cells: list[Json], number: str, facts: str) -> list[Json]:
+    """Lay out what stands before a page's first section."""
+    first = next((i for i, cell in enumerate(cells) if has_section(cell)), len(cells))
+    top, rest = cells[:first], cells[first:]
+    start = next((cell for cell in top if cell["source"].startswith("# ")), None)
+    if start is None:
+        return cells
+    title, _, prose = start["source"].removeprefix("# ").partition("\n")
+    question, short, answer = prose.strip().partition(SHORT)
+    figure = next((cell for cell in top if short and is_figure(cell)), None)
+    others = [cell for cell in top if cell is not start and cell is not figure]
+    code = merge_folds(cell for cell in others if is_fold(cell))
+    others = [cell for cell in others if not is_fold(cell)]
+
+    def markdown(part: str, source: str) -> Json:
+        return {**start, "id": f"{start['id']}-{part}", "source": source.strip()}
+
+    heading = f"# {int(number)} · {title}"
+    box = f'<div class="labkit-hero">\n\n{facts}\n\n'
+    if not short:
+        source = f"{heading}\n\n{box}</div>\n\n{question}"
+        return [markdown("top", source), *others, *code, *rest]
+    source = f"{heading}\n\n{question}{box}{short}{answer}"
+    pictures = [figure] if figure else []
+    end = markdown("end", "</div>")
+    return [markdown("top", source), *pictures, *code, end, *others, *rest]
+
+
+def has_section(cell: Json) -> bool:
+    """Return whether a cell begins or holds a section."""
+    return cell["cell_type"] == "markdown" and bool(SECTION.search(cell["source"]))

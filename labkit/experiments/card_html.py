@@ -1,0 +1,181 @@
+"""Draw a claim's card: one line that opens, in HTML that needs no script and no style sheet.
+
+JupyterLab drops scripts and SVG from a notebook that is not trusted yet, and a code host drops
+styles too; what is left must read well. The site adds its own looks, and the values as a strip.
+"""
+
+import html
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from labkit.statistics.criteria import Estimate, parse_criterion
+
+KINDS = {
+    "exact": "algebra or a count",
+    "at": "one stated setting",
+    "best": "each arm at its own best learning rate",
+    "range": "over a learning-rate range declared beforehand",
+}
+VERDICTS = {
+    "holds": "holds here",
+    "not-seen": "not seen at this scale",
+    "contradicted": "contradicted here",
+    "out-of-range": "out of range",
+}
+# A shape, so that no verdict hangs on its colour, and a colour legible on light and dark ground.
+LOOKS = {
+    "holds": ("●", "#2c8a57"),
+    "not-seen": ("○", "#80868b"),
+    "contradicted": ("▲", "#cc5a2b"),
+    "out-of-range": ("◇", "#80868b"),
+}
+TICK = "✓"  # a law that holds
+DIGITS = 4  # significant, of a number without an interval
+SMALLEST = 6  # decimals, before a number is written as a power of ten
+POWER = re.compile(r"(?<![\w.])([-+−]?\d+(?:\.\d+)?)e([-+−]?\d+)\b")
+WORDED_POWER = re.compile(r"\b(10|[A-Za-z]) to the power ([-+−]?\d+(?:\.\d+)?)")
+SUPERSCRIPT = re.compile(r"(?<=[\w)])\^([-−]?\w+(?:/\d+)?)")
+SUBSCRIPT = re.compile(r"\b([A-Za-zα-ω])_(\w{1,3})\b")
+MINUS = re.compile(r"(?<![\w)\].])-(?=\.?\d)")
+
+Card = Mapping[str, Any]  # a claim as Claim.to_dict() writes it, or the ledger
+
+
+# -- text and numbers -------------------------------------------------------------------------
+def typeset(text: str) -> str:
+    """Write plain text as HTML: 3e-16 as a power of ten, d_k with a subscript, a true minus."""
+    out = html.escape(text, quote=False)
+    for typed, sign in {"&lt;=": "≤", "&gt;=": "≥", "sqrt(": "√("}.items():
+        out = out.replace(typed, sign)
+    out = MINUS.sub("−", out)
+    out = POWER.sub(_write_power, out)
+    out = WORDED_POWER.sub(r"\1<sup>\2</sup>", out)
+    out = SUPERSCRIPT.sub(r"<sup>\1</sup>", out)
+    return SUBSCRIPT.sub(r"\1<sub>\2</sub>", out)
+
+
+def _write_power(match: re.Match[str]) -> str:
+    mantissa, exponent = match[1], int(match[2].replace("−", "-"))
+    if not exponent or not mantissa.strip("+−0."):
+        return mantissa.partition(".")[0] if exponent else mantissa
+    ten = f"10<sup>{exponent}</sup>".replace("-", "−")
+    return ten if mantissa == "1" else f"{mantissa}·{ten}"
+
+
+def format_number(value: float, width: float = 0.0) -> str:
+    """Write a number: two digits of its interval's half width decide where it ends."""
+    if not width:
+        size = abs(value)
+        return f"{value:,.0f}" if size >= 10**DIGITS else f"{value:.{DIGITS}g}"
+    places = 1 - math.floor(math.log10(width / 2))
+    if places > SMALLEST:
+        return f"{value:.1e}"
+    return f"{round(value, places) + 0.0:,.{max(places, 0)}f}"  # no minus before a zero
+
+
+def format_interval(low: float, high: float) -> str:
+    """Write an interval."""
+    return f"[{format_number(low, high - low)}, {format_number(high, high - low)}]"
+
+
+# -- what a card says -------------------------------------------------------------------------
+def describe_verdict(claim: Card) -> str:
+    """Return the verdict in words."""
+    return VERDICTS[claim["verdict"]] + (", weak" if claim["weak"] else "")
+
+
+def describe_evidence(claim: Card, estimate: Estimate) -> str:
+    """Return on what the verdict rests: runs or seeds, intervals, other rungs, what is lacking.
+
+    With two bounds it is the narrower interval that decides.
+    """
+    low, high = estimate.compute_interval()
+    parts = []
+    if claim.get("counts"):
+        parts.append(" against ".join(f"{k} of {n}" for k, n in claim["counts"]) + " runs")
+    elif len(claim["values"]) > 1:
+        parts.append(f"{len(claim['values'])} seeds")
+    if high > low:
+        parts.append(f"95 % interval {format_interval(low, high)}")
+        if claim["sort"] == "finding" and parse_criterion(claim["criterion"]).two_sided:
+            decides = format_interval(*estimate.compute_interval(0.90))
+            parts.append(f"90 % interval {decides}, which decides")
+    return "; ".join([*parts, *describe_rungs(claim)])
+
+
+def describe_rungs(claim: Card) -> list[str]:
+    """Return what other rungs of the ladder have, and what the comparison lacks."""
+    if not claim.get("rungs"):
+        return []
+    *others, largest = claim["rungs"]
+    words = [f"rung {largest}"]
+    if others:
+        met = parse_criterion(claim["criterion"]).is_met
+        agree = len({met(mean) for mean in claim["rungs"].values()}) == 1
+        means = ", ".join(f"{format_number(claim['rungs'][rung])} on {rung}" for rung in others)
+        words.append(f"{means}: the rungs {'agree' if agree else 'disagree'}")
+    return words + list(claim.get("lacking") or ())
+
+
+def describe_source(claim: Card) -> str:
+    """Return where the sentence comes from, and of which setting it speaks."""
+    words = f"source: {claim['source']}"
+    if claim.get("published") is not None:
+        words += f"; published: {claim['published']}"
+    if about := claim.get("domain"):
+        words += f"; it speaks of {about['theirs']}, we of {about['ours']}"
+    return words
+
+
+# -- the card ---------------------------------------------------------------------------------
+def draw_card(
+    claim: Card,
+    estimate: Estimate,
+    *,
+    strip: str = "",
+    marks: str = "",
+    below: Sequence[str] = (),
+    attributes: str = "",
+) -> str:
+    """Draw a card: mark, sentence and interval in one line, the rest below when it is opened.
+
+    A page adds its own `marks` after the verdict's words, lines `below` (HTML), a `strip` of the
+    values, and attributes.
+    """
+    verdict, sort = claim["verdict"], claim["sort"]
+    shape, colour = LOOKS[verdict]
+    shape = TICK if (sort, verdict) == ("law", "holds") else shape
+    said, found = claim.get("said"), typeset(claim["statement"])
+    words = describe_verdict(claim)
+    lines = [
+        f"<b>{words.capitalize()}</b>{html.escape(marks)} · asked: {typeset(claim['criterion'])}"
+        f" · {KINDS[claim['kind']]}",
+        typeset(describe_evidence(claim, estimate)),
+        typeset(describe_source(claim)),
+        *below,
+    ]
+    if said and verdict == "contradicted":  # no mark without the sentence that it is about
+        found = f"<b>Said:</b> {typeset(said)} <b>Found:</b> {found}"
+    elif said:
+        lines.insert(0, f"<b>Said:</b> {typeset(said)}")
+    body = "".join(f"<div>{line}</div>" for line in lines if line)
+    return (
+        f'<details class="labkit-claim labkit-{sort} labkit-verdict-{verdict}" '
+        f'style="border-left:3px solid {colour};padding-left:.6em"{attributes}>'
+        f'<summary><span class="labkit-shape" role="img" title="{words}" style="color:{colour}">'
+        f'{shape}</span> <span class="labkit-statement">{found}</span> '
+        f'<span class="labkit-values">{format_values(claim, estimate)}{strip}</span></summary>'
+        f'<div class="labkit-more">{body}</div></details>'
+    )
+
+
+def format_values(claim: Card, estimate: Estimate) -> str:
+    """Write the numbers of the closed line; a mean that the sentence has is not said twice."""
+    low, high = estimate.compute_interval()
+    told = re.search(r"\{(mean|k)\b", claim["wording"])
+    mean = "" if told else f"<b>{typeset(format_number(estimate.mean, high - low))}</b>"
+    interval = typeset(format_interval(low, high)) if high > low else ""
+    weak = "<i>weak</i>" if claim["weak"] else ""
+    return " ".join(filter(None, (weak, mean, interval)))

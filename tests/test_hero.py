@@ -1,0 +1,138 @@
+"""The top of a chapter's page, and how long the chapter takes to read."""
+
+import json
+
+import fake_book
+import pytest
+
+from press.book.folds import count_open_lines
+from press.site.hero import build_top, link_tally
+from press.site.outline import SECONDS, WORDS_A_MINUTE, Outline, read_outline
+from press.site.page import build_page, is_figure
+from press.site.start import START, write_start
+from press.site.tables import typeset_equation
+
+TITLE = "# QK-Norm\n\n**Question.** Why?"
+SHORT = "\n\n**In short.**\n\n- It grows.\n"
+IMPORTS = ("import torch\nlab = Lab('x')", [], [])
+HELPER = ("def logit(q, k):\n    return q @ k", [], [])
+DRAWN = ("plots.curves(records)", [], fake_book.figure("A line.", "Look."))
+SECTION = "## The idea\n\nWords."
+
+
+def top(*cells) -> list[dict]:
+    return build_top(build_page(fake_book.notebook(*cells))["cells"], "04", "FACTS")
+
+
+def test_the_box_has_the_facts_the_answer_the_picture_and_then_the_folded_code():
+    cells = top(TITLE + SHORT, IMPORTS, DRAWN, SECTION)
+    first = cells[0]["source"]
+    assert first.startswith("# 4 · QK-Norm\n\n**Question.** Why?\n\n<div")
+    assert first.index("FACTS") < first.index("**In short.**") < first.index("It grows.")
+    assert is_figure(cells[1]), "the picture is the next thing"
+    assert cells[2]["source"] == f"{IMPORTS[0]}\n\n{DRAWN[0]}", "one fold"
+    assert [cell["source"] for cell in cells[3:]] == ["</div>", SECTION]
+
+
+def test_without_a_short_answer_the_box_has_the_facts_alone_and_the_code_comes_last():
+    first, *others = top(TITLE, IMPORTS, DRAWN, "More words.", SECTION)
+    assert first["source"].index("</div>") < first["source"].index("**Question.**")
+    assert is_figure(others[0])
+    code = f"{IMPORTS[0]}\n\n{DRAWN[0]}"
+    assert [cell["source"] for cell in others[1:]] == ["More words.", code, SECTION]
+
+
+def test_a_slider_is_a_first_figure_too():
+    data = {"text/html": '<div class="labkit-slider">', "image/png": "", "text/plain": "A line."}
+    facts = {"labkit": {"kind": "slider", "caption": "Move."}}
+    moved = {"output_type": "display_data", "data": data, "metadata": facts}
+    cells = top(TITLE + SHORT, ("plots.explore(f, x)", [], [moved]), SECTION)
+    assert "labkit-slider" in str(cells[1]["outputs"]) and cells[-2]["source"] == "</div>"
+
+
+def test_what_has_no_title_stays_as_it_is():
+    assert [cell["source"] for cell in top("Words.", SECTION)] == ["Words.", SECTION]
+
+
+def test_the_tally_counts_what_is_there_and_leads_to_the_scoreboard():
+    found = link_tally([{"verdict": "holds"}] * 3 + [{"verdict": "contradicted"}], "04")
+    assert 'href="scoreboard.html#f:chapter=04"' in found
+    assert "4 claims" in found and "</span> 3 " in found and "not seen" not in found
+    assert link_tally([], "04") == ""
+
+
+def test_minutes_are_words_open_code_figures_and_cards():
+    one = Outline("04_toy", "Toy", (), 10 * WORDS_A_MINUTE, (), (), "")
+    assert one.minutes == 10
+    for field, count in (("lines", 120), ("figures", 8)):
+        longer = Outline("04_toy", "Toy", (), 0, (), (), "", **{field: count})
+        assert longer.minutes == round(count * SECONDS[field] / 60) > 0
+
+
+def test_reading_counts_open_code_and_pictures_only():
+    stub = ("yours = ...", ["exercise"], [])
+    cells = (TITLE, IMPORTS, HELPER, SECTION, DRAWN, "## Exercises\n", stub, HELPER)
+    notebook = fake_book.notebook(*cells)
+    assert count_open_lines(notebook) == 2, "one helper; what checks an exercise is folded"
+    found = read_outline("04_toy", notebook)
+    assert (found.lines, found.figures) == (2, 1)
+
+
+@pytest.mark.parametrize("listed", ["a = 1\n\nb = 2", ["a = 1\n", "\n", "b = 2"]])
+def test_a_listing_is_code_to_read(listed):
+    code = {"output_type": "display_data", "data": {"text/plain": listed}, "metadata": {}}
+    assert count_open_lines(fake_book.notebook(("show(rms_norm)", [], [code]))) == 3
+
+
+# -- predictions ------------------------------------------------------------------------------
+def test_measured_answers_are_folded_with_mark_value_and_link():
+    table = "## Predict\n\n| we predict | measured |\n| --- | --- |\n"
+    rows = "| $a\\|b$ grows | `01-cnn-hides-it` |\n| It ends | `01-gone` |\n"
+    page = build_page(fake_book.notebook(table + rows + "\nAfter."), claims=fake_book.CLAIMS)
+    (cell,) = page["cells"]
+    before, answer, other = cell["source"].split("<summary>")
+    assert "* - $a|b$ grows\n" in before and "0.031" not in before
+    assert all(part in answer for part in ("▲", "−0.031", "&lt;b&gt;", 'href="#claim-01-cnn'))
+    assert "01-gone" not in other and other.endswith("````\n\nAfter.")
+
+
+def test_another_table_is_left_alone():
+    table = "| we predict | reason |\n| --- | --- |\n| It grows | `01-cnn-hides-it` |\n"
+    assert build_page(fake_book.notebook(table))["cells"][0]["source"] == table
+
+
+# -- what a page leaves out -------------------------------------------------------------------
+def test_no_check_says_not_yet_where_nobody_can_answer():
+    def report(text: str) -> list[dict]:
+        data = {"text/html": f'<div class="labkit-report">{text}</div>', "text/plain": text}
+        return [{"output_type": "execute_result", "data": data, "metadata": {}}]
+
+    cells = [("look(yours)", [], report("✗ 1: not answered yet")), ("b", [], report("3 laws hold"))]
+    out = str(build_page(fake_book.notebook(*cells)))
+    assert "not answered yet" not in out and "3 laws hold" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "tex"),
+    [
+        ("y = g · x, one number g", r"$y = g \cdot x$, one number g"),
+        ("k = max(1, floor(d · p))", r"$k = \mathrm{max}(1, \mathrm{floor}(d \cdot p))$"),
+        ("y = x / sqrt(mean(x²) + eps)", r"$y = x / \sqrt{\mathrm{mean}(x^2) + \mathrm{eps}}$"),
+        ("Y = X + MHA_QK(X)", r"$Y = X + \mathrm{MHA}_{\mathrm{QK}}(X)$"),
+    ],
+)
+def test_an_equation_of_the_tables_is_math(text, tex):
+    assert typeset_equation(text) == tex
+
+
+def test_the_notebook_that_a_reader_opens_first_lists_the_chapters_in_order(tmp_path):
+    (tmp_path / "chapters").mkdir()
+    for name in (fake_book.TWO, fake_book.ONE):
+        (tmp_path / "chapters" / f"{name}.py").touch()
+        twin = fake_book.FIRST if name == fake_book.ONE else fake_book.SECOND
+        (tmp_path / "chapters" / f"{name}.ipynb").write_text(json.dumps(twin))
+    assert write_start(tmp_path, check=True) == ["START.ipynb"] == write_start(tmp_path)
+    assert write_start(tmp_path) == []
+    text = (tmp_path / START).read_text()
+    assert text.index(f"]({fake_book.ONE}.ipynb)") < text.index(f"]({fake_book.TWO}.ipynb)")
+    assert "No module named `labkit`" in text
