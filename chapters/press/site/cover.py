@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping
 
 from labkit.experiments.card_html import LOOKS, VERDICTS, typeset
 from press.book.facts import Json
@@ -45,7 +44,7 @@ def draw_row(chapter: Outline) -> str:
     )
 
 
-def draw_mark(chapter: Outline, name: str, claim: Mapping[str, Json]) -> str:
+def draw_mark(chapter: Outline, name: str, claim: Json) -> str:
     """Draw one claim as a mark that leads to its card."""
     verdict = claim["verdict"]
     return (
