@@ -43,7 +43,7 @@ def test_a_contradicted_card_says_the_tested_sentence_before_it_is_opened():
     closed, _, opened = (
         claim("x", "It does not.", [-1.0, -1.1], **said).to_html().partition("</summary>")
     )
-    assert "<b>Said:</b> Post-Norm diverges. <b>Found:</b> It does not." in closed
+    assert "<b>Said:</b> Post-Norm diverges.<br><b>Found:</b> It does not." in closed
     assert "Post-Norm" not in opened
     closed, _, opened = claim("x", "It does.", [1.0, 1.1], **said).to_html().partition("</summary>")
     assert "Post-Norm" not in closed and "<b>Said:</b> Post-Norm diverges." in opened

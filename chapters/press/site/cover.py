@@ -25,9 +25,9 @@ def draw_cover(book: Book) -> str:
     )
     rows = "".join(draw_row(chapter) for chapter in book.values())
     return wrap_html(
-        f'<ol class="labkit-matrix">{rows}</ol>\n'
-        f'<p class="labkit-legend">{len(claims)} claims, a mark each: {legend}. '
-        "Point at one to read it, follow it to its card.</p>"
+        f'<div class="labkit-matrix"><ol>{rows}</ol>'
+        f'<p class="legend">{len(claims)} claims, a mark each: {legend}. '
+        "Point at one to read it, follow it to its card.</p></div>"
     )
 
 
