@@ -45,7 +45,8 @@ READ = [
     ".labkit-facts p",
     "figcaption p",
     "summary",
-    ".bd-article a:not(.headerlink)",
+    ".bd-article a:not(.headerlink, .marks > a)",
+    ".labkit-matrix .marks span",
     ".bd-article p code",
 ]
 
