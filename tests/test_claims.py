@@ -1,6 +1,7 @@
 """Claims: what they refuse, what their cards and entries say."""
 
 import math
+import re
 import sys
 
 import numpy as np
@@ -43,10 +44,15 @@ def test_a_contradicted_card_says_the_tested_sentence_before_it_is_opened():
     closed, _, opened = (
         claim("x", "It does not.", [-1.0, -1.1], **said).to_html().partition("</summary>")
     )
-    assert "<b>Said:</b> Post-Norm diverges. <b>Found:</b> It does not." in closed
+    assert "<b>Said:</b> Post-Norm diverges.<br><b>Found:</b> It does not." in closed
     assert "Post-Norm" not in opened
     closed, _, opened = claim("x", "It does.", [1.0, 1.1], **said).to_html().partition("</summary>")
     assert "Post-Norm" not in closed and "<b>Said:</b> Post-Norm diverges." in opened
+
+
+def test_a_card_needs_nothing_that_an_untrusted_notebook_drops():
+    card = claim("x", "s", [1.0, 1.1, 0.9], **REST).to_html()
+    assert not re.search("<(svg|script|style|link)", card) and 'style="color:#2c8a57"' in card
 
 
 def test_a_card_says_its_mean_once():

@@ -14,16 +14,21 @@ function filterClaims(form) {
   const cards = [...document.querySelectorAll(".labkit-chapter .labkit-claim")];
   const texts = new Map(cards.map((card) => [card, card.textContent.toLowerCase()]));
 
+  // Without a name, for the search of the site empties every field q.
+  const field = form.querySelector("[type=search]");
+
   function read() {
     const wanted = new URLSearchParams(location.hash.startsWith("#f:") ? location.hash.slice(3) : "");
-    for (const field of form.elements)
-      if (field.type === "checkbox") field.checked = wanted.getAll(field.name).includes(field.value);
-      else if (field.name) field.value = wanted.get(field.name) ?? "";
+    field.value = wanted.get("q") ?? "";
+    form.elements.chapter.value = wanted.get("chapter") ?? "";
+    for (const chip of form.querySelectorAll("[type=checkbox]"))
+      chip.checked = wanted.getAll(chip.name).includes(chip.value);
   }
 
   function show() {
     const wanted = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
-    const words = (wanted.get("q") ?? "").toLowerCase().split(/\s+/);
+    if (field.value) wanted.set("q", field.value);
+    const words = field.value.toLowerCase().split(/\s+/);
     const names = [...new Set(wanted.keys())].filter((name) => name !== "q");
     for (const card of cards)
       card.hidden = !(words.every((word) => texts.get(card).includes(word))

@@ -5,7 +5,8 @@ const CHOICES = ["none", "essential", "all"];
 
 function showCode(choice) {
   document.documentElement.dataset.code = choice;
-  for (const fold of document.querySelectorAll("div.cell > details.hide")) fold.open = choice === "all";
+  const folds = "div.cell > details.hide, .labkit-claim:has(.highlight)"; // a claim's code is in its card
+  for (const fold of document.querySelectorAll(folds)) fold.open = choice === "all";
 }
 
 document.addEventListener("DOMContentLoaded", () => {

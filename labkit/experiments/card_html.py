@@ -59,7 +59,7 @@ def typeset(text: str) -> str:
 def _write_power(match: re.Match[str]) -> str:
     mantissa, exponent = match[1], int(match[2].replace("−", "-"))
     if not exponent or not mantissa.strip("+−0."):
-        return mantissa.partition(".")[0] if exponent else mantissa
+        return mantissa
     ten = f"10<sup>{exponent}</sup>".replace("-", "−")
     return ten if mantissa == "1" else f"{mantissa}·{ten}"
 
@@ -157,7 +157,7 @@ def draw_card(
         *below,
     ]
     if said and verdict == "contradicted":  # no mark without the sentence that it is about
-        found = f"<b>Said:</b> {typeset(said)} <b>Found:</b> {found}"
+        found = f"<b>Said:</b> {typeset(said)}<br><b>Found:</b> {found}"
     elif said:
         lines.insert(0, f"<b>Said:</b> {typeset(said)}")
     body = "".join(f"<div>{line}</div>" for line in lines if line)

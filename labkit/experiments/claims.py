@@ -51,10 +51,10 @@ def claim(
     without a verdict, too.
 
     `said` is the sentence that is tested, in words and without our numbers: what a source says, or
-    what we predicted. `statement` is what was found. It may hold {mean}, {low}, {high}, {n} and any
-    of `numbers`, with a format such as {mean:.3f}; of proportions also {k}, {other_k} and
-    {other_n}, of the ladder {rung}. `interval` overrides Student's t interval where the values are
-    not a sample of seeds.
+    what we predicted. `statement` is what was found. Simple math is typeset in both: d_k, x^2,
+    3e-16. The statement may hold {mean}, {low}, {high}, {n} and any of `numbers`, with a format
+    such as {mean:.3f}; of proportions also {k}, {other_k} and {other_n}, of the ladder {rung}.
+    `interval` overrides Student's t interval where the values are not a sample of seeds.
 
     `domain` says where the source's statement applies and `ours` where these runs lie; with
     `in_range=False` the card gives no verdict. A criterion with two bounds needs `effect`, the

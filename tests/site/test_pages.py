@@ -38,14 +38,15 @@ READ = [
     ".labkit-values",
     ".labkit-more div",
     ".labkit-shape",
-    ".labkit-legend",
+    ".labkit-matrix .legend",
     ".labkit-matrix li p",
     ".tally > span",
     ".labkit-provenance",
     ".labkit-facts p",
     "figcaption p",
     "summary",
-    ".bd-article a:not(.headerlink)",
+    ".bd-article a:not(.headerlink, .marks > a)",
+    ".labkit-matrix .marks span",
     ".bd-article p code",
 ]
 
@@ -218,17 +219,18 @@ def test_the_scoreboard_is_searched_by_words_and_chips_and_the_address_says_how(
         for name, claim in claims.items()
         if claim["verdict"] in ("holds", "contradicted")
         and "xiong"
-        in f"{claim['statement']} {claim['said']} {claim['source']} "
+        in f"{claim['statement']} {claim.get('said')} {claim['source']} "
         f"{claim['published']} {claim['domain']}".lower()
     }
     assert wanted
     assert set(shown.evaluate_all("all => all.map(e => e.id.slice(4))")) == wanted
     expect(shown.first).to_be_visible()
-    expect(page).to_have_url(re.compile("#f:q=Xiong&verdict=holds&verdict=contradicted$"))
+    expect(page).to_have_url(re.compile("#f:verdict=holds&verdict=contradicted&q=Xiong$"))
     address = page.url
     page.goto("index.html")
     page.goto(address)
     expect(page.get_by_label("contradicted here")).to_be_checked()
+    expect(page.get_by_label("Search the claims")).to_have_value("Xiong")
     assert set(shown.evaluate_all("all => all.map(e => e.id.slice(4))")) == wanted
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from pygments import highlight
 from pygments.formatters.html import HtmlFormatter
@@ -16,7 +16,7 @@ from press.site.holm import read_criterion, rebuild_estimate
 HOLM = ", survives Holm’s correction"
 
 
-def draw_strip(claim: Mapping[str, Json]) -> str:
+def draw_strip(claim: Json) -> str:
     """Draw every value as a dot, the interval as a bar and each threshold as a tick."""
     values, ticks = list(map(float, claim["values"])), read_criterion(claim).bounds
     start, end = map(float, claim["interval"])
@@ -74,7 +74,7 @@ def draw(claim: Json, attributes: str, below: Sequence[str], marks: str = "") ->
     )
 
 
-def draw_tally(claims: Iterable[Mapping[str, Json]]) -> str:
+def draw_tally(claims: Iterable[Json]) -> str:
     """Count the verdicts, each beside its shape; those that nothing has are left out."""
     found = [claim["verdict"] for claim in claims]
     return " ".join(

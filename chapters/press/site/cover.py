@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping
 
 from labkit.experiments.card_html import LOOKS, VERDICTS, typeset
 from press.book.facts import Json
@@ -26,9 +25,9 @@ def draw_cover(book: Book) -> str:
     )
     rows = "".join(draw_row(chapter) for chapter in book.values())
     return wrap_html(
-        f'<ol class="labkit-matrix">{rows}</ol>\n'
-        f'<p class="labkit-legend">{len(claims)} claims, a mark each: {legend}. '
-        "Point at one to read it, follow it to its card.</p>"
+        f'<div class="labkit-matrix"><ol>{rows}</ol>'
+        f'<p class="legend">{len(claims)} claims, a mark each: {legend}. '
+        "Point at one to read it, follow it to its card.</p></div>"
     )
 
 
@@ -45,7 +44,7 @@ def draw_row(chapter: Outline) -> str:
     )
 
 
-def draw_mark(chapter: Outline, name: str, claim: Mapping[str, Json]) -> str:
+def draw_mark(chapter: Outline, name: str, claim: Json) -> str:
     """Draw one claim as a mark that leads to its card."""
     verdict = claim["verdict"]
     return (

@@ -44,7 +44,7 @@ def summarize_claims(claims: Mapping[str, Json]) -> str:
         "Student’s *t*, shares of runs with exact tests, “in [a, b]” with two one-sided tests. "
         f"Within each of {format_count(len(by_chapter), 'chapter')} the p-values go through "
         f"Holm’s step-down correction. {len(find_survivors(claims))} of {tested} "
-        f"survive at {100 * LEVEL:.0f} % and carry the mark *Holm*: for or against the claim. "
+        f"survive at {100 * LEVEL:.0f} %, for or against the claim. "
         "Claims out of range and values that are not a sample of seeds are no tests and stay out."
     )
 
@@ -68,7 +68,7 @@ def draw_filter(titles: Mapping[str, str]) -> str:
     )
     return (
         '<form class="labkit-filter" role="search" hidden>'
-        '<input type="search" name="q" aria-label="Search the claims" '
+        '<input type="search" aria-label="Search the claims" '
         'placeholder="warm-up, Xiong, bfloat16 …">'
         '<select name="chapter" aria-label="Chapter"><option value="">every chapter</option>'
         f'{options}</select><fieldset><legend class="labkit-hidden">Show only</legend>{chips}'
