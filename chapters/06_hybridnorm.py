@@ -142,6 +142,7 @@ claim(
     "06-the-stream-is-reset",
     "Multiplying Y by 1,000 changes what leaves the block by {mean:.0e}.",
     (half(1000 * stream) - half(stream)).abs().max().item(),
+    said="The size of the stream inside the block does not reach its output.",
     source="scale invariance of RMS norm (ε = 0)",
     criterion="< 1e-10",
     kind="exact",
@@ -184,6 +185,7 @@ claim(
     "06-rows-that-are-one-function",
     "With the gains multiplied in, three pairs of recipes differ by {mean:.0e} at most.",
     max(absorbed(*pair) for pair in twins.items()),
+    said="Three pairs of the table's rows are the same function.",
     source="this chapter, on Table 4 and Figure 4 of Zhuo et al. 2025",
     criterion="< 1e-10",
     kind="exact",
@@ -269,6 +271,7 @@ claim(
     "06-lemma-a1",
     "The four formulas of Lemma A.1 and autograd differ by {mean:.0e} at most.",
     furthest(normed=False),
+    said="Lemma A.1 gives the derivatives that autograd gives.",
     source="Zhuo et al. 2025, arXiv 2503.04598, Lemma A.1",
     criterion="< 1e-10",
     kind="exact",
@@ -280,6 +283,7 @@ claim(
     "06-lemma-a2",
     "The four formulas of Lemma A.2 and autograd differ by {mean:.0e} at most.",
     furthest(normed=True),
+    said="Lemma A.2 gives the derivatives that autograd gives.",
     source="Zhuo et al. 2025, arXiv 2503.04598, Lemma A.2",
     criterion="< 1e-10",
     kind="exact",
@@ -329,6 +333,7 @@ claim(
     norm_v - printed,
     norm=norm_v,
     bound=printed,
+    said="The printed bound of Theorem A.3 holds for the value matrix.",
     source="Zhuo et al. 2025, arXiv 2503.04598, Theorem A.3, equation 31",
     published="bounded by s √d_k ‖W_O‖ / σ_min",
     criterion="<= 0",
@@ -359,6 +364,7 @@ claim(
     "06-corrected-bounds-hold",
     "Over 100 random heads no derivative exceeds its corrected bound; the nearest has {mean:.3f} of it.",
     max(max(shares(*shape)) for shape in shapes for _ in range(20)),
+    said="No derivative exceeds its corrected bound.",
     source="this chapter, after Zhuo et al. 2025, Theorem A.3",
     criterion="<= 1.000001",
     kind="exact",
@@ -404,6 +410,7 @@ claim(
     "06-gradient-is-orthogonal",
     "The cosine of W_V and its gradient is {mean:.0e}.",
     abs(cosine),
+    said="The gradient of the value matrix is orthogonal to the matrix.",
     source="this chapter; replaces the reading of Theorem A.3",
     criterion="< 1e-10",
     kind="exact",
@@ -413,6 +420,7 @@ claim(
     "06-gradient-is-inverse",
     "With W_V three times as large its gradient is {mean:.6f} times smaller.",
     ratio,
+    said="With a value matrix three times as large its gradient is a third.",
     source="this chapter; replaces the reading of Theorem A.3",
     criterion="in [2.999999, 3.000001]",
     kind="exact",
@@ -464,6 +472,7 @@ claim(
     "06-block-is-the-equation",
     "labkit's block and the equations differ by {mean:.0e} at most.",
     (block(stream, context) - by_hand(stream, block)).abs().max().item(),
+    said="labkit's block is the paper's equations.",
     source="Zhuo et al. 2025, arXiv 2503.04598, equations 8 and 9",
     criterion="< 1e-10",
     kind="exact",
@@ -619,6 +628,7 @@ for init, name, criterion in (
         f"From {init}, our ranking of fifteen recipes and the published one have Spearman's ρ = {{mean:.2f}} "
         "({low:.2f} to {high:.2f}; shuffling gives as much in {p:.2%} of the cases).",
         agree[init].rho,
+        said=f"From {init} our ranking of the recipes resembles the published one.",
         interval=agree[init].interval,
         p=agree[init].p,
         source="Zhuo et al. 2025, arXiv 2503.04598, Table 4, perplexity on C4",
@@ -634,6 +644,7 @@ claim(
     "Our own rankings from the two initializations have ρ = {mean:.2f} ({low:.2f} to {high:.2f}).",
     pairs["ours, megatron and xavier"].rho,
     interval=pairs["ours, megatron and xavier"].interval,
+    said="From the two initializations our rankings of the recipes are opposed.",
     source="against 'a ranking of recipes'",
     criterion="< 0",
     kind="at",
@@ -649,6 +660,7 @@ claim(
     "06-qk-post-diverges",
     "QK-Post diverged in {k} of {n} runs.",
     proportion(lost),
+    said="QK-Post diverges.",
     source="Zhuo et al. 2025, arXiv 2503.04598, Table 4",
     published="diverges",
     criterion="> 0.5",
@@ -715,7 +727,7 @@ plots.dots(
 # %%
 TABLE4 = "Zhuo et al. 2025, arXiv 2503.04598, Table 4"
 ladder_here = "six blocks, 20 characters a parameter (the shared ladder)"
-for arm, name, words, said in (
+for arm, name, words, gap in (
     ("hybrid", "06-each-at-its-own", "HybridNorm", "20.30 and 20.00 (C4 perplexity): 0.015 nats"),
     ("hybrid*", "06-star-at-its-own", "HybridNorm*", "20.30 and 19.85: 0.022 nats"),
     ("qkv-pre", "06-qkv-pre-at-its-own", "QKV-Pre", "20.30 and 19.97: 0.016 nats"),
@@ -724,8 +736,9 @@ for arm, name, words, said in (
         name,
         f"On rung {{rung}}, each at its own rate, {words} ends {{mean:+.4f}} nats below Pre-Norm (a minus: above).",
         leads[arm],
+        said=f"With each at its own rate, {words} ends below Pre-Norm.",
         source=TABLE4,
-        published=said,
+        published=gap,
         criterion="> 0",
         kind="best",
         lacking=ladder.lacking(climbed, arm),
@@ -745,6 +758,7 @@ claim(
     "06-qkv-pre-ahead-of-the-star",
     "On rung {rung} QKV-Pre ends {mean:+.4f} nats below HybridNorm*, which has one more norm, on the stream.",
     ladder.lead(climbed, "qkv-pre", "hybrid*"),
+    said="QKV-Pre, with one norm fewer, ends below HybridNorm*.",
     source="this book's pilot: the two level",
     criterion="> 0",
     kind="best",
@@ -756,6 +770,7 @@ claim(
     "06-hybrid-behind-from-xavier",
     "On rung {rung}, from Xavier's weights, HybridNorm ends {mean:+.4f} nats below Pre-Norm (a minus: above).",
     leads["hybrid, xavier"],
+    said="From Xavier's weights HybridNorm ends above Pre-Norm.",
     source="this chapter's short runs at one rate: far above",
     criterion="< 0",
     kind="best",
@@ -765,6 +780,7 @@ claim(
     "06-initialization-turns-the-lead",
     "On rung {rung} HybridNorm's lead over Pre-Norm is {mean:+.4f} nats larger from Megatron's weights than from Xavier's.",
     change(leads["hybrid"], leads["hybrid, xavier"]),
+    said="HybridNorm's lead over Pre-Norm depends on the initialization.",
     source="this chapter's short runs: a ranking is recipe × initialization × learning rate",
     criterion="> 0",
     kind="best",
@@ -772,7 +788,7 @@ claim(
 )
 
 # %%
-for arm, name, words, said in (
+for arm, name, words, gap in (
     ("hybrid", "06-small-embeddings-hybrid", "HybridNorm", "20.30 and 20.00: 0.015 nats"),
     ("hybrid*", "06-small-embeddings-star", "HybridNorm*", "20.30 and 19.85: 0.022 nats"),
     ("qkv-pre", "06-small-embeddings-qkv-pre", "QKV-Pre", "20.30 and 19.97: 0.016 nats"),
@@ -781,8 +797,9 @@ for arm, name, words, said in (
         name,
         f"On rung {{rung}}, with small embeddings in both, {words} ends {{mean:+.4f}} nats below Pre-Norm (a minus: above).",
         leads[arm + by_rule],
+        said=f"With small embeddings {words} ends below Pre-Norm.",
         source=TABLE4,
-        published=said,
+        published=gap,
         criterion="> 0",
         kind="best",
         lacking=ladder.lacking(climbed, arm + by_rule, "pre" + by_rule),
@@ -796,6 +813,7 @@ claim(
     "06-small-embeddings-cost-pre-norm",
     "On rung {rung} Pre-Norm with small embeddings ends {mean:+.4f} nats below Pre-Norm with large ones (a minus: above).",
     ladder.lead(climbed, "pre" + by_rule),
+    said="Small embeddings cost Pre-Norm.",
     source="this book's ladder, rung S",
     criterion="< 0",
     kind="best",
@@ -805,6 +823,7 @@ claim(
     "06-small-embeddings-make-the-lead",
     "On rung {rung} HybridNorm's lead over Pre-Norm is {mean:+.4f} nats larger with small embeddings than with large ones.",
     change(leads["hybrid" + by_rule], leads["hybrid"]),
+    said="HybridNorm's lead over Pre-Norm grows when the embeddings are small.",
     source="this book's ladder, rung S",
     criterion="> 0",
     kind="best",
@@ -868,6 +887,7 @@ claim(
     "06-twins-train-alike",
     "Recipes that are the same functions end at most {mean:.4f} nats apart (three pairs).",
     apart,
+    said="Recipes that are the same function end at the same loss.",
     source="this chapter, on Table 4",
     published="20.13 and 20.00, 19.97 and 19.96 (C4 perplexity): 0.0065 and 0.0005 nats",
     criterion="< 0.0035",
@@ -876,7 +896,7 @@ claim(
 )
 
 # %%
-for arm, name, words, said in (
+for arm, name, words, theirs in (
     ("hybrid*", "06-star-helps", "HybridNorm*", "20.00 and 19.85 (C4 perplexity)"),
     ("embed-norm", "06-embed-norm-helps", "HybridNorm with a norm on the embedding", "no help"),
 ):
@@ -884,8 +904,9 @@ for arm, name, words, said in (
         name,
         f"HybridNorm ends {{mean:+.4f}} nats above {words}.",
         minus(loss["hybrid"], loss[arm]),
+        said=f"{words} ends below HybridNorm.",
         source="Zhuo et al. 2025, arXiv 2503.04598, Table 4 and Figure 4",
-        published=said,
+        published=theirs,
         criterion="> 0",
         kind="at",
         domain="550M parameters, 16 layers, 400B tokens",
@@ -939,7 +960,7 @@ plots.table(
 
 # %%
 last = {name: points[deep] for name, points in by_depth.items()}
-for arm, init, name, said in (
+for arm, init, name, theirs in (
     ("post", "xavier", "06-deep-post-fails-from-xavier", "Post-Norm diverges"),
     ("post", "megatron", "06-deep-post-fails-from-megatron", "Post-Norm diverges"),
     ("hybrid", "xavier", "06-deep-hybrid-fails-from-xavier", "HybridNorm trains"),
@@ -948,8 +969,9 @@ for arm, init, name, said in (
         name,
         f"{deep} blocks from {init}, one rate: {arm} ends {{mean:+.3f}} nats above pre.",
         minus(last[f"{arm}, {init}"], last[f"pre, {init}"]),
+        said=f"From {init} {arm} ends far above pre.",
         source="Zhuo et al. 2025, arXiv 2503.04598, Table 5 (29 layers)",
-        published=said,
+        published=theirs,
         criterion="> 0.2",
         kind="at",
         domain="543M parameters, 29 layers, 400B tokens",
@@ -962,6 +984,7 @@ claim(
     "06-deep-hybrid-ahead",
     f"{deep} blocks from Megatron's weights: Pre-Norm ends {{mean:+.3f}} nats above HybridNorm.",
     minus(last["pre, megatron"], last["hybrid, megatron"]),
+    said="At twelve blocks HybridNorm ends below Pre-Norm.",
     source="Zhuo et al. 2025, arXiv 2503.04598, Table 5 (29 layers)",
     published="19.88 and 19.67 (C4 perplexity): 0.011 nats",
     criterion="> 0",
@@ -1031,6 +1054,7 @@ for step, name in ((moments[0], "06-profile-step-1"), (moments[-1], "06-profile-
         f"At step {step}, Pre-Norm's gradients are {{mean:+.2f}} powers of ten more uneven than HybridNorm's "
         "({pre:.2f} and {hybrid:.2f}; Post-Norm's: {post:.2f}).",
         minus(unevenness("pre", step), unevenness("hybrid", step)),
+        said="Pre-Norm's gradients are more uneven than HybridNorm's.",
         **{arm: float(np.mean(unevenness(arm, step))) for arm in trio},
         source="Zhuo et al. 2025, arXiv 2503.04598, Figure 5",
         published="Pre-Norm explodes, Post-Norm vanishes, HybridNorm is balanced",
@@ -1113,6 +1137,7 @@ claim(
     "06-table-4-is-not-consistent",
     "In Table 4's column C4, {mean:.0f} of the thirteen rows that are not HybridNorm's own are ahead of its plain form.",
     ahead,
+    said="No recipe of others is ahead of HybridNorm in Table 4.",
     source="Zhuo et al. 2025, arXiv 2503.04598, Table 4",
     published="HybridNorm and its variant consistently surpass other configurations",
     criterion="<= 0",
@@ -1169,6 +1194,7 @@ claim(
     "06-printed-code-mixes-examples",
     "In a batch of three, changing example 1 moves what example 0 gets by {mean:.2f}.",
     mixed,
+    said="The printed code lets one example of a batch change another.",
     source="Zhuo et al. 2025, arXiv 2503.04598, Algorithm 1 as printed",
     criterion="> 0.01",
     kind="exact",
@@ -1227,6 +1253,7 @@ claim(
     "06-mistakes-are-caught",
     "Of seven wrong blocks, {mean:.0f} are caught.",
     sum(not report.ok for report in reports.values()),
+    said="Each of the wrong blocks is caught.",
     source="this chapter",
     criterion=">= 7",
     kind="exact",
