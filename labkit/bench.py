@@ -2,9 +2,10 @@
 
 norms       ratio = rival's time / labkit's time                    (above 1: labkit is faster)
 training    ratio = time of labkit.train / time of the other        (above 1: the other is faster)
-            a loop by hand; labkit.train with matmul="onednn"
+            a loop by hand
 
-A norm that PyTorch does not have is held against its own formula, one operation after another.
+A norm that PyTorch does not have is held against its own formula, one operation after another;
+PowerNorm and PRepBN, whose modules are more than a formula, are left out.
 
 What is compared runs one after the other, in alternating order, so that a busy machine slows
 all of it. These are programs to look at, not tests: no number here makes a build fail.
@@ -14,7 +15,6 @@ import copy
 import inspect
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from timeit import timeit
 from typing import Any
@@ -24,10 +24,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from labkit.fused import cpu_linear
 from labkit.model import ModelConfig
-from labkit.norms import NORMS, PowerNorm, facts, layer_norm, make_norm
-from labkit.norms.power_norm import group_scaled
+from labkit.norms import NORMS, facts, make_norm
 from labkit.training import Batch, TrainConfig, train
 
 SIZES = ((64, 128), (4096, 1024))
@@ -41,6 +39,7 @@ TORCH: dict[str, Callable[[int], nn.Module]] = {
     "group": lambda dim: nn.GroupNorm(8, dim),
     "none": nn.Identity,
 }
+COMPARED = [name for name in NORMS if name in TORCH or facts(name).function is not None]
 POSITIONS = 16  # of each sample, where a norm averages over positions
 
 
@@ -81,34 +80,10 @@ def format_row(
 
 def build_formula(name: str, norm: Any) -> Callable[[Tensor], Tensor]:
     """Return a module's formula as a function of its input, with the module's own parameters."""
-    if name == "power":
-        return lambda x: _power_steps(norm, x)
-    if name == "prep-batch":
-        layer, rep = norm.layer, build_formula("rep-batch", norm.rep)
-        return lambda x: 0.5 * layer_norm(x, layer.weight, layer.bias) + 0.5 * rep(x)
     function = facts(name).function
-    assert function is not None, f"{name} needs a function, or a line here"
+    assert function is not None, f"{name} is more than a function"
     names = [key for key in inspect.signature(function).parameters if hasattr(norm, key)]
     return lambda x: function(x, **{key: getattr(norm, key) for key in names})
-
-
-def _power_steps(norm: PowerNorm, x: Tensor) -> Tensor:
-    """Take one warm-up call of PowerNorm, its own backward and running means included."""
-    scaled = group_scaled(x, norm.groups, norm.eps)
-    square = scaled.detach().square().mean(dim=0)
-    z = scaled / (square + norm.eps).sqrt()
-
-    def correct_gradient(g: Tensor) -> Tensor:
-        g = g - (1 - norm.backward_decay) * norm.error * z.detach()
-        norm.error.add_((g * z.detach()).mean(dim=0))
-        return g
-
-    if z.requires_grad:
-        z.register_hook(correct_gradient)
-    norm.calls += 1
-    running = norm.running_square.lerp_(square, 1 / int(norm.calls))
-    running.lerp_(square, 1 - norm.forward_decay)
-    return norm.weight * z + norm.bias
 
 
 def _forward_backward(
@@ -133,7 +108,7 @@ def benchmark_norms(
     for rows, dim in (*sizes, *([LARGE] if large else [])):
         few = rows * dim > 2**24
         inner = max(1, min(100, 2**22 // (rows * dim)))
-        for name in NORMS:
+        for name in COMPARED:
             ours, shape = make_norm(name, dim), (rows, dim)
             if name == "instance":  # in torch's layout, since torch has no other
                 ours, shape = NORMS[name](dim), (rows // POSITIONS, dim, POSITIONS)
@@ -180,11 +155,6 @@ def benchmark_training(
         "labkit": lambda model, drawn: train(model, drawn, config, progress=False),
         "by hand": lambda model, drawn: loop_by_hand(model, drawn, config),
     }
-    if reason := cpu_linear.explain_missing():
-        print(f"training: no onednn, {reason}")
-    else:
-        fast = replace(config, matmul="onednn")
-        loops["onednn"] = lambda model, drawn: train(model, drawn, fast, progress=False)
     print(
         f"training: {depth} blocks, {batch} × {context} tokens, {steps} steps a turn, {turns} turns"
     )

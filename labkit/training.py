@@ -17,7 +17,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import chain, takewhile
 from typing import Any, Protocol
@@ -27,7 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from labkit.fused import cpu_linear, fuse_temporarily, on_gpu
+from labkit.fused import fuse_temporarily, on_gpu
 from labkit.muon import Muon
 from labkit.provenance import collect_provenance
 from labkit.unknown import explain_unknown
@@ -41,8 +41,7 @@ SCHEDULES = {
 CHOICES = {
     "optimizer": ("adamw", "sgd", "muon"),
     "schedule": tuple(SCHEDULES),
-    "precision": ("float32", "tf32", "bf16"),
-    "matmul": ("default", "onednn"),
+    "precision": ("float32", "bf16"),
 }
 Inputs = Tensor | tuple[Tensor | None, ...]  # what a model is called with
 Batch = tuple[Inputs, Tensor]  # inputs, targets
@@ -63,17 +62,11 @@ class TrainConfig:
     final_lr: float = 0.05  # last learning rate, as a share of the peak
     clip: float | None = None  # largest norm of the whole gradient
     precision: str = "float32"  # of the loss's matrix products; weights stay float32
-    matmul: str = "default"  # onednn: wide linear layers by oneDNN, faster on many CPUs
 
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
             if (value := getattr(self, name)) not in known:
                 raise ValueError(explain_unknown(name, value, known))
-        if self.matmul == "onednn" and self.precision != "float32":
-            raise ValueError(
-                f"matmul 'onednn' multiplies in float32, and precision is {self.precision!r}; "
-                "leave one of them at its default"
-            )
         for name, low in (("steps", 1), ("warmup", 0), ("weight_decay", 0), ("final_lr", 0)):
             value = getattr(self, name)
             if not isinstance(value, int if name in ("steps", "warmup") else int | float):
@@ -174,45 +167,11 @@ def prepare_model(model: nn.Module, inputs: Inputs) -> None:
         before_training(*(None if part is None else part.to(device) for part in parts))
 
 
-def check_device(config: TrainConfig, model: nn.Module) -> None:
-    """Refuse arithmetic that the model's device does not have."""
-    device = next(model.parameters()).device
-    if config.precision == "tf32" and (
-        device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0)
-    ):
-        raise ValueError(
-            f"precision 'tf32' needs a CUDA device of capability 8.0 or more, got {device.type}; "
-            "take float32, or bf16"
-        )
-    if config.matmul == "onednn":
-        reason = (
-            cpu_linear.explain_missing()
-            if device.type == "cpu"
-            else f"the model is on {device.type}"
-        )
-        if reason:
-            raise ValueError(f"matmul 'onednn' is for CPUs whose torch has it, and {reason}")
-
-
 def use_autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[Any]:
     """Let a forward pass multiply in bfloat16, if the config says so."""
     if config.precision != "bf16":
         return nullcontext()
     return torch.autocast(device.type, torch.bfloat16)
-
-
-@contextmanager
-def use_tf32(config: TrainConfig) -> Iterator[None]:
-    """Let a GPU round what it multiplies to ten binary places, if the config says so."""
-    if config.precision != "tf32":
-        yield
-        return
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 def weight_decay_of(model: nn.Module, config: TrainConfig) -> float:
@@ -323,8 +282,7 @@ def take_steps(
     watching = [[one for one in group if _watches_backward(one)] for group in observers]
     for number in numbers:
         step.place_batches(number, next(batches))
-        with use_tf32(step.config):
-            step.compute_gradients()
+        step.compute_gradients()
         rows = step.note_losses(number, any(watching))
         if not rows:
             return
@@ -356,8 +314,8 @@ def train(
     A model may ask for more: `before_training(*inputs)` sees the first batch before the first
     step, `auxiliary_loss()` is added to what is minimized (never to what is recorded), and
     `after_step()` runs after each step of the optimizer. The bar appears only when training
-    takes longer than three seconds. Precision and `matmul` of the config end up in the provenance:
-    other arithmetic, other last digits.
+    takes longer than three seconds. The config's precision ends up in the provenance: other
+    arithmetic, other last digits.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(
@@ -369,17 +327,15 @@ def train(
             f"train takes batches, pairs (inputs, targets), got {type(batches).__name__}; a corpus "
             "gives them: corpus.train(seed)"
         )
-    check_device(config, model)
     fused = fuse_temporarily(model) if kernels and on_gpu(model) else nullcontext("formulas")
-    linear = cpu_linear.by_onednn(model) if config.matmul == "onednn" else nullcontext("default")
-    with fused as norms, linear as matmul:
+    with fused as norms:
         (record,) = train_models(
             lambda first: Step(model, config),
             [model],
             [batches],
             [config],
             [observers],
-            {"norms": str(norms), "matmul": matmul},
+            {"norms": str(norms)},
             progress,
         )
     return record

@@ -696,8 +696,8 @@ def fields_added(copy: Copy) -> None:
     copy.edit(
         "labkit/training.py",
         (
-            '    matmul: str = "default"',
-            '    patience: int | None = None  # unused\n    matmul: str = "default"',
+            '    precision: str = "float32"',
+            '    patience: int | None = None  # unused\n    precision: str = "float32"',
         ),
     )
 

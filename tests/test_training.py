@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -12,8 +11,7 @@ from torch import nn
 
 from labkit import ModelConfig, Record, TrainConfig, Transformer, train
 from labkit.corpora import Text
-from labkit.fused import cpu_linear
-from labkit.training import Observer, use_tf32
+from labkit.training import Observer
 
 SMALL = ModelConfig(dim=16, depth=2, heads=2, context=8)
 DATA = Text(batch=4, time=8)
@@ -156,12 +154,7 @@ def test_a_record_survives_json():
         ({"lr": float("nan")}, "lr must be positive and finite"),
         ({"clip": 0.0}, "clip must be above 0"),
         ({"warmup": -1}, "warmup must be at least 0"),
-        ({"precision": "bfloat16"}, "choose one of float32, tf32, bf16"),
-        ({"matmul": "mkl"}, "choose one of default, onednn"),
-        (
-            {"matmul": "onednn", "precision": "bf16"},
-            "multiplies in float32, and precision is 'bf16'",
-        ),
+        ({"precision": "bfloat16"}, "choose one of float32, bf16"),
     ],
 )
 def test_a_train_config_refuses_nonsense(change, message):
@@ -230,74 +223,3 @@ def test_bf16_multiplies_in_half_and_keeps_weights_and_optimizer_in_float32():
     assert record.losses != plain.losses
     assert record.losses == pytest.approx(plain.losses, rel=0.02)  # three digits in each product
     assert (record.provenance["precision"], plain.provenance["precision"]) == ("bf16", "float32")
-
-
-@pytest.mark.skipif(
-    torch.cuda.is_available(), reason="where there is a GPU it has tf32, or says so"
-)
-def test_tf32_is_refused_where_no_device_has_it():
-    with pytest.raises(ValueError, match=r"needs a CUDA device of capability 8.0 or more, got cpu"):
-        wide(precision="tf32")
-
-
-def test_tf32_is_asked_for_while_a_step_looks_and_no_longer():
-    said = []
-    before = torch.get_float32_matmul_precision()
-    for precision in ("float32", "tf32"):
-        with use_tf32(TrainConfig(precision=precision)):
-            said.append(torch.get_float32_matmul_precision())
-    assert said == [before, "high"] and torch.get_float32_matmul_precision() == before
-
-
-onednn = pytest.mark.skipif(
-    bool(cpu_linear.explain_missing()), reason=cpu_linear.explain_missing() or "it is here"
-)
-
-
-@onednn
-def test_onednn_trains_the_same_model_but_for_the_order_of_sums():
-    (plain, model), (fast, other) = wide(), wide(matmul="onednn")
-    assert fast.losses == pytest.approx(plain.losses, rel=1e-5)
-    for ours, theirs in zip(other.parameters(), model.parameters(), strict=True):
-        # Adam divides by the root of a square: where a gradient is near 0, its sign is rounding
-        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
-    assert plain.provenance["matmul"] == "default"
-    assert fast.provenance["matmul"] == "onednn: 8 of 8 linear layers"
-    assert {type(m) for m in other.modules() if isinstance(m, nn.Linear)} == {nn.Linear}
-
-
-@onednn
-def test_onednn_leaves_narrow_models_to_the_bit():
-    config = TrainConfig(steps=4)
-    record = train(*model_and_batches(), replace(config, matmul="onednn"))
-    assert record.losses == train(*model_and_batches(), config).losses
-    assert record.provenance["matmul"].startswith("onednn: 0 of ")
-
-
-@onednn
-def test_a_product_has_the_derivatives_of_torchs():
-    a, b = torch.randn(5, 7, requires_grad=True), torch.randn(3, 7, requires_grad=True)
-    found = []
-    for multiply in (cpu_linear.multiply_transposed, F.linear):
-        y = multiply(a, b)
-        first = torch.autograd.grad(y.square().sum(), (a, b), create_graph=True)
-        second = torch.autograd.grad(sum(part.square().sum() for part in first), (a, b))
-        found.append([y, *first, *second])
-    for ours, theirs in zip(*found, strict=True):
-        # a few hundred terms in float32, in another order
-        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-3)
-
-
-@onednn
-@pytest.mark.parametrize("shape", [(7,), (4, 7), (2, 3, 7), (0, 7)])
-def test_a_layer_by_onednn_takes_what_torchs_takes(shape):
-    layer, x = nn.Linear(7, 3), torch.randn(shape)
-    expected, wide, half = layer(x), layer.double()(x.double()), torch.autocast("cpu")
-    layer.float()
-    with half:
-        narrow = layer(x)
-    with cpu_linear.by_onednn(layer, narrowest=1):
-        torch.testing.assert_close(layer(x), expected)
-        with half:
-            assert torch.equal(layer(x), narrow)
-        assert torch.equal(layer.double()(x.double()), wide)

@@ -45,7 +45,7 @@ def time_training(
     steps: Annotated[int, Option(min=1, help="of each turn")] = 12,
     widths: Annotated[list[int], Option(metavar="N...", help="of the models")] = WIDTHS,
 ) -> None:
-    """Time labkit's loop beside one by hand and its own with matmul='onednn', as ratios."""
+    """Time labkit's loop beside one by hand, as ratios."""
     from labkit import bench
 
     _be_alike()

@@ -27,7 +27,7 @@ def explain_refusal(config: TrainConfig) -> str:
     """Return why runs trained like this cannot train together; empty where they can."""
     if config.optimizer not in TOGETHER:
         return f"{config.optimizer} is not among the batched optimizers"
-    return "" if config.matmul == "default" else f"{config.matmul} multiplies for one model"
+    return ""
 
 
 def numbers_of(configs: Sequence[TrainConfig], decays: Sequence[float]) -> Tensor:

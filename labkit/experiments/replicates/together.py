@@ -21,7 +21,6 @@ from labkit.training import (
     Observer,
     Record,
     TrainConfig,
-    check_device,
     train_models,
     weight_decay_of,
 )
@@ -93,7 +92,6 @@ def train_together(
         raise NotTogether("the optimizers are two kinds, or train for different steps")
     if reason := explain_refusal(configs[0]):
         raise NotTogether(reason)
-    check_device(configs[0], models[0])
     decays = [weight_decay_of(model, config) for model, config in zip(models, configs, strict=True)]
     made: list[Recorded] = []
 
@@ -101,7 +99,7 @@ def train_together(
         made.append(Recorded(Step(Stack(models), configs, decays, first)))
         return made[0]
 
-    origin = {"norms": "formulas", "matmul": "default", "together": len(models)}
+    origin = {"norms": "formulas", "together": len(models)}
     records = train_models(make_step, models, streams, configs, observers, origin)
     for record in records:
         record.provenance["graphs"] = str(made[0])
