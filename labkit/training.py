@@ -17,7 +17,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import chain, takewhile
 from typing import Any, Protocol
@@ -41,7 +41,7 @@ SCHEDULES = {
 CHOICES = {
     "optimizer": ("adamw", "sgd", "muon"),
     "schedule": tuple(SCHEDULES),
-    "precision": ("float32", "bf16"),
+    "precision": ("float32", "tf32", "bf16"),
 }
 Inputs = Tensor | tuple[Tensor | None, ...]  # what a model is called with
 Batch = tuple[Inputs, Tensor]  # inputs, targets
@@ -167,11 +167,37 @@ def prepare_model(model: nn.Module, inputs: Inputs) -> None:
         before_training(*(None if part is None else part.to(device) for part in parts))
 
 
+def check_device(config: TrainConfig, model: nn.Module) -> None:
+    """Refuse arithmetic that the model's device does not have."""
+    device = next(model.parameters()).device
+    if config.precision == "tf32" and (
+        device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0)
+    ):
+        raise ValueError(
+            f"precision 'tf32' needs a CUDA device of capability 8.0 or more, got {device.type}; "
+            "take float32, or bf16"
+        )
+
+
 def use_autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager[Any]:
     """Let a forward pass multiply in bfloat16, if the config says so."""
     if config.precision != "bf16":
         return nullcontext()
     return torch.autocast(device.type, torch.bfloat16)
+
+
+@contextmanager
+def use_tf32(config: TrainConfig) -> Iterator[None]:
+    """Let a GPU round what it multiplies to ten binary places, if the config says so."""
+    if config.precision != "tf32":
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def weight_decay_of(model: nn.Module, config: TrainConfig) -> float:
@@ -282,7 +308,8 @@ def take_steps(
     watching = [[one for one in group if _watches_backward(one)] for group in observers]
     for number in numbers:
         step.place_batches(number, next(batches))
-        step.compute_gradients()
+        with use_tf32(step.config):
+            step.compute_gradients()
         rows = step.note_losses(number, any(watching))
         if not rows:
             return
@@ -327,6 +354,7 @@ def train(
             f"train takes batches, pairs (inputs, targets), got {type(batches).__name__}; a corpus "
             "gives them: corpus.train(seed)"
         )
+    check_device(config, model)
     fused = fuse_temporarily(model) if kernels and on_gpu(model) else nullcontext("formulas")
     with fused as norms:
         (record,) = train_models(

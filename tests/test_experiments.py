@@ -58,6 +58,13 @@ def test_a_run_survives_json_and_keeps_its_key(run):
     assert again.key() == run.key()
 
 
+def test_a_record_may_have_a_field_that_is_gone_at_the_value_that_all_had():
+    values = TINY.to_dict()
+    assert Run.from_dict({**values, "train": {**values["train"], "matmul": "default"}}) == TINY
+    with pytest.raises(TypeError, match="matmul"):
+        Run.from_dict({**values, "train": {**values["train"], "matmul": "onednn"}})
+
+
 def test_every_field_of_a_run_is_in_its_key():
     others = [
         replace(TINY, seed=1),

@@ -11,7 +11,7 @@ from torch import nn
 
 from labkit import ModelConfig, Record, TrainConfig, Transformer, train
 from labkit.corpora import Text
-from labkit.training import Observer
+from labkit.training import Observer, use_tf32
 
 SMALL = ModelConfig(dim=16, depth=2, heads=2, context=8)
 DATA = Text(batch=4, time=8)
@@ -154,7 +154,7 @@ def test_a_record_survives_json():
         ({"lr": float("nan")}, "lr must be positive and finite"),
         ({"clip": 0.0}, "clip must be above 0"),
         ({"warmup": -1}, "warmup must be at least 0"),
-        ({"precision": "bfloat16"}, "choose one of float32, bf16"),
+        ({"precision": "bfloat16"}, "choose one of float32, tf32, bf16"),
     ],
 )
 def test_a_train_config_refuses_nonsense(change, message):
@@ -223,3 +223,20 @@ def test_bf16_multiplies_in_half_and_keeps_weights_and_optimizer_in_float32():
     assert record.losses != plain.losses
     assert record.losses == pytest.approx(plain.losses, rel=0.02)  # three digits in each product
     assert (record.provenance["precision"], plain.provenance["precision"]) == ("bf16", "float32")
+
+
+@pytest.mark.skipif(
+    torch.cuda.is_available(), reason="where there is a GPU it has tf32, or says so"
+)
+def test_tf32_is_refused_where_no_device_has_it():
+    with pytest.raises(ValueError, match=r"needs a CUDA device of capability 8.0 or more, got cpu"):
+        wide(precision="tf32")
+
+
+def test_tf32_is_asked_for_while_a_step_looks_and_no_longer():
+    said = []
+    before = torch.get_float32_matmul_precision()
+    for precision in ("float32", "tf32"):
+        with use_tf32(TrainConfig(precision=precision)):
+            said.append(torch.get_float32_matmul_precision())
+    assert said == [before, "high"] and torch.get_float32_matmul_precision() == before

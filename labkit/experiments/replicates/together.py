@@ -21,6 +21,7 @@ from labkit.training import (
     Observer,
     Record,
     TrainConfig,
+    check_device,
     train_models,
     weight_decay_of,
 )
@@ -92,6 +93,7 @@ def train_together(
         raise NotTogether("the optimizers are two kinds, or train for different steps")
     if reason := explain_refusal(configs[0]):
         raise NotTogether(reason)
+    check_device(configs[0], models[0])
     decays = [weight_decay_of(model, config) for model, config in zip(models, configs, strict=True)]
     made: list[Recorded] = []
 
