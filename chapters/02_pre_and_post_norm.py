@@ -58,6 +58,7 @@ sizes = lab.sizes(
     early=("1", "4"),  # steps at which we look again
     then=("2", "20"),
     later=("2", "60"),
+    last=("2", "140"),
 )
 
 # %%
@@ -305,14 +306,14 @@ about text is how frequent each letter is, and that is one vector of logits for 
 ## Measure
 
 **Honesty note.** The learning rate was chosen because Post-Norm fails at it, and pilots with seeds 0 to 4 had shown how.
-The runs that report have other seeds. The ladder of the last two rows was trained before this text was written. So most cards demonstrate
-more than they predict; the fifth row was open, and promised more in the pilots than it kept.
+The runs that report have other seeds; the ladder of the last two rows was trained before this text. So most cards demonstrate
+more than they predict. The fifth row was open, and kept less than the pilots promised.
 
 ### Post-Norm without warm-up
 
 Six blocks of width 32, LayerNorm, GELU, rotary positions, Xavier's initialization with gain ½; Adam with `betas=(0.9, 0.98)`,
 150 steps of 16 windows of 32 characters; a rate of $0.025$ that falls linearly, after 60 steps of warm-up or none. These runs
-are a hundred steps old on purpose, because that is how old the trouble is. Sentences about *final* losses come later, from longer runs.
+are short because the trouble is early. Sentences about *final* losses come later, from longer runs.
 
 What is failing? A model that knows how frequent each character is, and nothing else, has a loss that can be counted. A
 run is **stuck** if it does not end at least a tenth of a nat below it.
@@ -343,14 +344,13 @@ claim(
 
 # %% [markdown]
 r"""
-Look at the figure again. No run explodes, and nothing becomes infinite. But it is not quiet either: on the way some Post-Norm runs
-spike above the plateau, and then settle on it for good.
+Nothing becomes infinite. But it is not quiet either: in the first figure some Post-Norm runs spike on the way, and then settle on the plateau.
 
 ### What is it stuck in?
 
 Letter frequencies are what a model says that ignores its input. So compare tokens in the last stream: what share of its
-squared length tells them apart? A share of 1 means that tokens have nothing in common, 0 that they are one vector. (The share is
-computed in double precision; in single precision such small differences would be rounding.)
+squared length tells them apart? A share of 1 means that tokens have nothing in common, 0 that they are one vector. (It is computed in double
+precision.)
 """
 
 
@@ -364,13 +364,15 @@ def at(arm, measure, step):
 claim(
     "02-post-norm-merges-its-tokens",
     "At step 20 the share that tells tokens apart is 10 to the power {mean:.1f} under Post-Norm, {warm:.2f} with warm-up and "
-    "{pre:.2f} under Pre-Norm; the first block's gradient over the last one's is {post_ratio:.4f}, {warm_ratio:.2f} and {pre_ratio:.1f} (medians).",
+    "{pre:.2f} under Pre-Norm; the first block's gradient over the last one's is {post_ratio:.4f}, {warm_ratio:.2f} and {pre_ratio:.1f} "
+    "(medians). At step 140 {lost:.0f} of {n} Post-Norm runs have a share below a millionth.",
     [float(np.log10(value)) for value in at("Post-Norm", share, sizes.then)],
     warm=float(np.median(at("with warm-up", share, sizes.then))),
     pre=float(np.median(at("Pre-Norm", share, sizes.then))),
     post_ratio=float(np.median(at("Post-Norm", first_over_last, sizes.then))),
     warm_ratio=float(np.median(at("with warm-up", first_over_last, sizes.then))),
     pre_ratio=float(np.median(at("Pre-Norm", first_over_last, sizes.then))),
+    lost=sum(value < 1e-6 for value in at("Post-Norm", share, sizes.last)),
     said="By step 20 less than a thousandth of Post-Norm's last stream tells tokens apart.",
     source="predicted above; pilots",
     criterion="< -3",
@@ -379,8 +381,8 @@ claim(
 
 # %% [markdown]
 r"""
-A stuck model gives one answer at every position. (One thin line stays up: that run kept some of its tokens.) Something has divided
-the tokens away, and there are four suspects.
+Most stuck models give one answer at every position, up to a millionth. (The thin lines that stay up in the first figure are the others: a tenth of
+their stream still tells tokens apart, and their first blocks hear as little.) Something has divided the tokens away, and there are four suspects.
 
 ### Suspect 1: gradients that vanish from the start
 
@@ -500,8 +502,7 @@ claim(
 
 # %% [markdown]
 r"""
-**Cleared, for the first step.** All four suspects were looked for at step 0. Perhaps that was the mistake: nothing has
-happened yet at step 0.
+**Cleared, for the first step.** All four suspects were looked for at step 0. Perhaps that was the mistake.
 
 ### Look again at step 20
 
@@ -512,18 +513,16 @@ first, and which will come back?
 
 # %%
 def shares_at(step):
+    """Draw the share after each block, before one step."""
+
+    def read(record):
+        return dict(enumerate(record.probes["token-share"][step]["share"]))
+
     return plots.panels(
-        {
-            SHARE: {
-                arm: [
-                    dict(enumerate(record.probes["token-share"][step]["share"]))
-                    for _, record in arms[arm]
-                ]
-                for arm in trio
-            }
-        },
+        {SHARE: {arm: arms[arm].values(read) for arm in trio}},
         xlabel="after block (0: the embedding)",
         log=[SHARE],
+        limits={SHARE: (1e-15, 5.0)},
         caption=f"Before step {step}, layer by layer.",
         provenance=lab.provenance(watched),
     )
@@ -596,8 +595,8 @@ claim(
 )
 claim(
     "02-a-given-constant-prevents-the-plateau",
-    "With the frequencies given {other_k} of {other_n} runs are stuck at the end, without them {k} of {n}. By step 60 {lost:.0f} of "
-    "those with them have a share below a thousandth.",
+    "With the frequencies given {other_k} of {other_n} runs are stuck at the end, without them {k} of {n}. Of those with them, "
+    "{lost:.0f} has lost its tokens by step 60 (a share below a thousandth).",
     proportion(stuck["Post-Norm"]) - proportion(stuck["frequencies given"]),
     lost=sum(value < 1e-3 for value in at("frequencies given", share, sizes.later)),
     said="Given the letter frequencies, Post-Norm gets stuck less often.",
@@ -609,18 +608,16 @@ claim(
 # %% [markdown]
 r"""
 **Convicted, of the first twenty steps.** Spared the constant, the tokens of every run stay apart, and in the median the gradient arrives in the
-first block at full length. Read the last number of the first card twice: these norms still divide by a great deal, and the
-identity path alone would have left next to nothing. It did no harm, because now the writes answer to their tokens and
+first block at full length. Read the last number of the first card twice: these norms still divide by a great deal, and it did no harm, because now the writes answer to their tokens and
 $I + J_f$ pays back what $J_N$ takes. **It is not dividing that does the damage; it is dividing by something that all tokens share.**
 
-The second card limits the sentence. Some of these runs lose their tokens later, between steps 20 and 60, still at the high
-rate. So the constant that comes first is letter frequencies; it is not the only thing that all tokens can come to share. What is
-written the second time we did not find out.
+The second card limits the sentence. Fewer runs are stuck, but not so few that ten seeds could settle it. And most that are stuck now have kept
+their tokens apart: at this rate something else can hold a model near the plateau. What it is we did not find out.
 
 ### What warm-up does
 
 Warm-up keeps the writes small while there is one constant to learn. In the slider its tokens dip at step 8 and
-are back by step 20. Would five steps do?
+are back by step 20. Would five steps do? And would a low rate do without any?
 """
 
 # %%
@@ -631,38 +628,37 @@ ramps = lab.run(
 careful = lab.run(
     Experiment(brief, {"arm": {"low rate": {**post, "train.lr": 3e-3}}, "seed": sizes.seeds})
 )
-counted = [proportion(part.values(is_stuck)) for part in ramps.by("warmup").values()]
+
 
 # %%
-claim(
-    "02-five-steps-of-warm-up-are-too-few",
-    "With five steps of warm-up {k} of {n} Post-Norm runs are stuck, with twenty {longer:.0f}, with sixty {sixty:.0f}. After four "
-    "steps the identity path has {kept:.2f} left with sixty, {bare:.4f} with none (medians).",
-    counted[0],
-    longer=counted[-1].counts[0][0],
-    sixty=sum(stuck["with warm-up"]),
-    kept=float(np.median(at("with warm-up", path, sizes.early))),
-    bare=float(np.median(at("Post-Norm", path, sizes.early))),
-    said="With five steps of warm-up more than three runs in ten are stuck.",
-    source="this book",
-    criterion="> 0.3",
-    kind="at",
-    primary=False,
-)
-claim(
-    "02-low-rates-need-no-warm-up",
-    "At rate 0.003, without warm-up, {k} of {n} Post-Norm runs are stuck.",
-    proportion(careful.values(is_stuck)),
-    said="At a low rate, without warm-up, fewer than half of the Post-Norm runs are stuck.",
-    source="this book: the limits of Xiong's observation",
-    criterion="< 0.5",
-    kind="at",
-    primary=False,
+def count_stuck(flags):
+    return f"{sum(flags)} of {len(flags)}"
+
+
+rows = {
+    (0, 0.025): stuck["Post-Norm"],
+    **{(n, 0.025): part.values(is_stuck) for n, part in ramps.by("warmup").items()},
+    (sizes.warmup, 0.025): stuck["with warm-up"],
+    (0, 0.003): careful.values(is_stuck),
+}
+path_left = {0: "Post-Norm", sizes.warmup: "with warm-up"}
+plots.table(
+    [
+        {
+            "warm-up (steps)": n,
+            "rate": rate,
+            "Post-Norm runs stuck": count_stuck(flags),
+            "identity path left at step 4": float(np.median(at(path_left[n], path, sizes.early)))
+            if n in path_left and rate == 0.025
+            else "",
+        }
+        for (n, rate), flags in rows.items()
+    ]
 )
 
 # %% [markdown]
 r"""
-See it happen: the next cell trains one Post-Norm model while you wait, a few seconds. Change its warm-up.
+Five steps are too few, twenty are a gamble, and at an eighth of the rate none are needed. See it happen: the next cell trains one Post-Norm model while you wait, a few seconds. Change its warm-up.
 """
 
 
@@ -749,7 +745,7 @@ claim(
 # %% [markdown]
 r"""
 Would a stuck run get away in the end? Not in twenty times the steps. And warm-up is no cure: at some five times its best rate
-Post-Norm is on the plateau in spite of it. At a low rate it needs none, as the card above says. [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found the
+Post-Norm is on the plateau in spite of it. At a low rate it needs none, as the table above says. [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found the
 like with translation models. "Post-Norm needs warm-up" is a sentence about a recipe, an initialization and a rate. Leave one out, and
 it is no longer testable.
 
@@ -776,8 +772,8 @@ claim(
 # %% [markdown]
 r"""
 In our run they end level. Attention is worth about a nat to these models, so they are old enough for the question. The reports of a
-Post-Norm ahead speak of translation, of other optimizers, of deeper stacks trained to the end; our tie does not refute them. It says that
-nothing in the placement *alone* makes a small character model better. What Pre-Norm buys is to the right of the best rate in the figure.
+Post-Norm ahead speak of translation and deeper stacks; our tie does not refute them. It says that
+the placement *alone* makes no small character model better. What Pre-Norm buys is to the right of the best rate in the figure.
 
 ### The price of the highway
 
@@ -822,21 +818,10 @@ claim(
     kind="best",
     lacking=ladder.lacking(climbed, "post"),
 )
-claim(
-    "02-late-pre-layers-turn-less",
-    "On rung {rung} a late Pre-Norm block leaves the stream a cosine {mean:.3f} nearer to what it was than a late Post-Norm block does.",
-    gap("pre", "post", "layer-cosine"),
-    said="Late Pre-Norm blocks turn the stream less than late Post-Norm blocks.",
-    source="Xie et al. 2023, arXiv 2304.14802 (representation collapse)",
-    criterion="> 0.01",
-    kind="best",
-    lacking=ladder.lacking(climbed, "post"),
-    primary=False,
-)
 
 # %% [markdown]
 r"""
-There is the price, and it is paid in work, not in loss: Post-Norm does more of its work late, and both arrive at the same place.
+There is the price, and it is paid in work, not in loss.
 
 ### Seven answers
 
@@ -847,13 +832,12 @@ every write starts small beside it. Their equations, who uses them, and where th
 
 ## Where it goes wrong
 
-A loss curve is a poor detector of a wrong block, because most wrong blocks train. Compare with the equation instead.
+Most wrong blocks train, so a loss curve seldom finds them. Compare with the equation instead.
 
 **Text says Post, code does Pre.** The Annotated Transformer ([Huang et al., 2022](https://nlp.seas.harvard.edu/annotated-transformer/)) describes Post-Norm and
 normalizes the *input* of each sublayer. It is a good Pre-Norm model, and a trap for whoever cites it as the original.
 
-**The skip carries the norm.** One variable too few, and the block computes $x \leftarrow N(x) + f(N(x))$. That looks like Pre-Norm.
-Put $y = N(x)$, and it reads $y \leftarrow N(y + f(y))$: it *is* Post-Norm, with a norm on the embedding. In the figure of
+**The skip carries the norm.** One variable too few, and the block computes $x \leftarrow N(x) + f(N(x))$. Put $y = N(x)$, and it reads $y \leftarrow N(y + f(y))$: it *is* Post-Norm, with a norm on the embedding. In the figure of
 the rates above its line, the normed skip, lies on Post-Norm's. Megatron-LM offers it as an option (`apply_residual_connection_post_layernorm`), so a port must copy the setting as well as the weights.
 
 **The final norm is missing.** Switch a Post-Norm model to Pre-Norm, and the last norm is easily forgotten;
@@ -982,9 +966,9 @@ assert check_pull_back(solved_pull_back).ok
 
 # %% [markdown]
 r"""
-**4 (open).** The second card of the trial leaves a hole: some runs that were given the letter frequencies lost their tokens later. Which rescue
+**4 (open).** The second card of the trial leaves a hole: some runs that were given the letter frequencies are stuck all the same. Which rescue
 closes it? Write down a prediction, and what result would change your mind. Then compare: (a) the frequencies and ten steps of warm-up; (b) the
-frequencies and a third of the rate; (c) no frequencies, but the whole gradient clipped to norm 1. Remember what Adam does to the size of a gradient.
+frequencies and a third of the rate; (c) no frequencies, but the whole gradient clipped to norm 1.
 """
 
 # %% tags=["exercise"]
@@ -1010,7 +994,7 @@ Adam divides by the size of the gradient. What can clipping change, then?
 ## What you now know
 
 - **How can the place of one norm decide?** Every model first writes one constant, letter frequencies. Pre-Norm adds it beside the tokens;
-  Post-Norm divides the sum, tokens included. At a high rate the tokens merge, and the gradient that could part them is divided by the same factors.
+  Post-Norm divides the sum, tokens included. At a high rate the tokens of most runs merge, and the gradient that could part them is divided by the same factors.
 - **Not at step 0.** Vanishing gradients, a floor, large last gradients, a long first step: at initialization none of them tells the two apart.
 - **Dividing is harmless where writes answer to their tokens.** The identity path $2^{-S/2}$ becomes the law only when writes are the same for all.
 - Warm-up keeps writes small while there is one constant to learn. A low rate does so too; at a rate that is too high warm-up is not enough.

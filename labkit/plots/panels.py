@@ -24,12 +24,13 @@ def panels(
     caption: str,
     log: Collection[str] = (),
     reference: Mapping[str, Mapping[str, float]] | None = None,
+    limits: Mapping[str, tuple[float, float]] | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw a panel for each quantity, a line for each arm: thin for each run, thick the median.
 
     `series` is quantity -> arm -> runs; the quantities in `log` have a logarithmic axis, and
-    `reference` names lines of a quantity's own.
+    `reference` names lines of a quantity's own. Pictures of one slider need the same `limits`.
     """
     check_series(series, "panels")
     for quantity, arms in series.items():
@@ -52,7 +53,13 @@ def panels(
             drawn.append(middle)
             counts.append(len(runs))
         label_axes(ax, xlabel if ax.get_subplotspec().is_last_row() else "", quantity)
-        marks = finish_axes(ax, ends, (reference or {}).get(quantity), None, markers=False)
+        marks = finish_axes(
+            ax,
+            ends,
+            (reference or {}).get(quantity),
+            (limits or {}).get(quantity),
+            markers=False,
+        )
         head = f"Line plot of {quantity} against {xlabel}"
         texts.append(join_sentences(head, parts, marks.drawn) + marks.note)
     note = f"Thin lines: {say_seeds(counts)}; thick: their median."

@@ -46,7 +46,7 @@ ADVICE = (
         "you must use Post-Norm",
         "warm-up, or small branches",
         ("02-post-needs-warm-up", "05-alpha-is-not-needed-here"),
-        ("02-warm-up-is-not-always-enough", "02-low-rates-need-no-warm-up"),
+        ("02-warm-up-is-not-always-enough",),
     ),
     Advice(
         "hundreds of blocks",
