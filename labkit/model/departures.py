@@ -92,13 +92,17 @@ class DepartedTransformer(Transformer):
 
     def __init__(self, config: Departure):
         super().__init__(config)
-        if config.bias:
+        self.told = bool(config.bias)
+        if self.told:
             self.register_buffer("bias", torch.tensor(config.bias), persistent=False)
 
-    def forward(self, tokens: Tensor, *rest: Tensor | None) -> Tensor:
+    def forward(
+        self, tokens: Tensor, source: Tensor | None = None, padding: Tensor | None = None,
+        source_padding: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
         """Add the given bias to the logits, if there is one."""
-        logits = super().forward(tokens, *rest)
-        return logits + self.get_buffer("bias") if self.config.bias else logits
+        logits = super().forward(tokens, source, padding, source_padding)
+        return logits + self.get_buffer("bias") if self.told else logits
 
     def after_step(self) -> None:
         """Restore unit lengths, then round."""

@@ -32,7 +32,8 @@ def token_share(model: Transformer, tokens: Tensor) -> dict[str, Any]:
     with ExitStack() as hooks, untouched(copy, training=False):
         for step in copy.modules():
             if isinstance(step, PostNorm):
-                hooks.enter_context(step.norm.register_forward_pre_hook(keep_factor))
+                norm = step.get_submodule("norm")
+                hooks.enter_context(norm.register_forward_pre_hook(keep_factor))
         streams = [x.flatten(0, -2) for x in residual_streams(copy, tokens)]
     path = 1.0
     for factor in factors:
