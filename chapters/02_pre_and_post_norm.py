@@ -631,10 +631,6 @@ careful = lab.run(
 
 
 # %%
-def count_stuck(flags):
-    return f"{sum(flags)} of {len(flags)}"
-
-
 rows = {
     (0, 0.025): stuck["Post-Norm"],
     **{(n, 0.025): part.values(is_stuck) for n, part in ramps.by("warmup").items()},
@@ -647,7 +643,7 @@ plots.table(
         {
             "warm-up (steps)": n,
             "rate": rate,
-            "Post-Norm runs stuck": count_stuck(flags),
+            "Post-Norm runs stuck": f"{sum(flags)} of {len(flags)}",
             "identity path left at step 4": float(np.median(at(path_left[n], path, sizes.early)))
             if n in path_left and rate == 0.025
             else "",
@@ -676,8 +672,8 @@ warmup = 0  # yours to change: 5, 20, 60
 yours = train_live(warmup)
 plots.loss_curves(
     {
-        "yours": [yours.losses],
         **{arm: [record.losses for _, record in arms[arm]][:3] for arm in trio},
+        "yours": [yours.losses],
     },
     reference={"letter frequencies": letters},
     caption=f"Your run, with {warmup} steps of warm-up, beside three recorded ones of each kind.",
