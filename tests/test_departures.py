@@ -182,6 +182,19 @@ def test_without_attention_a_run_learns_what_one_symbol_tells():
     assert test == pytest.approx(ngram_loss(data, 2, steps=150), abs=0.01)
 
 
+def test_a_given_bias_is_added_to_the_logits_and_not_trained():
+    bias = tuple(0.5 * i for i in range(11))
+    models = []
+    for given in ((), bias):
+        torch.manual_seed(0)
+        models.append(
+            Departure(recipe="post", dim=16, heads=2, vocab=11, depth=2, bias=given).build()
+        )
+    plain, told = models
+    assert torch.allclose(told(TOKENS), plain(TOKENS) + torch.tensor(bias))
+    assert [*dict(told.named_parameters())] == [*dict(plain.named_parameters())]
+
+
 @pytest.mark.parametrize(
     "wrong, words",
     [
@@ -193,6 +206,7 @@ def test_without_attention_a_run_learns_what_one_symbol_tells():
         ),
         ({"recipe": "pre", "differs": "no attention", "qk_clip": 1.0}, "no logits to clip"),
         ({"share": 0.0}, "above 0"),
+        ({"bias": (1.0,)}, "a number for each of 11 tokens, got 1"),
     ],
 )
 def test_nonsense_is_refused(wrong, words):

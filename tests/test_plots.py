@@ -58,6 +58,16 @@ PICTURES = {
         caption="One is lower.",
         threshold={"chance": 0.1},
     ),
+    "panels": lambda: plots.panels(
+        {
+            "loss": {"pre": [{0: 4.0, 5: 2.0}, {0: 4.2, 5: 2.4}], "post": [{0: 4.0, 5: 3.1}]},
+            "share": {"pre": [{0: 1.0, 4: 0.5}], "post": [{0: 1.0, 4: 1e-8}]},
+        },
+        xlabel="step",
+        log=["share"],
+        reference={"loss": {"chance": 3.0}},
+        caption="Two quantities, one axis.",
+    ),
     "paired": lambda: plots.paired(
         {"batch": ([0.98, 0.97], [0.9, 0.8]), "layer": ([0.97, 0.97], [0.97, 0.96])},
         ylabel="accuracy",

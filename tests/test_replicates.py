@@ -116,12 +116,6 @@ def test_bf16_trains_replicates_as_it_does_alone():
         assert other.provenance["precision"] == record.provenance["precision"] == "bf16"
 
 
-def test_onednn_multiplies_for_one_model():
-    models, batches = three(SMALL), streams(SMALL)
-    with pytest.raises(NotTogether, match="onednn multiplies for one model"):
-        train_together(models, batches, [replace(TRAIN, matmul="onednn")] * 3, [[]] * 3)
-
-
 SGD = TrainConfig(steps=4, lr=0.05, optimizer="sgd")
 PICTURES = {
     "perceptron, batch": MLPConfig(width=16),

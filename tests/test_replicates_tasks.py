@@ -75,7 +75,7 @@ PART = {
         "norm": "layer", "width": 8, "depth": 2, "groups": 4, "classes": 3, "norm_eps": 1e-3,
         "residual": "highway",
     },
-    TrainConfig: {"steps": 9, "optimizer": "sgd", "precision": "bf16", "matmul": "onednn"},
+    TrainConfig: {"steps": 9, "optimizer": "sgd", "precision": "bf16"},
 }  # fmt: skip
 BASES = {
     Run: RUN,

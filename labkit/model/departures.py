@@ -9,10 +9,12 @@
     rounded weights     after each step the matrices of linear layers are rounded to bfloat16
     no attention        attention writes 0: nothing but a norm over tokens sees other positions
 
-The last two are for any recipe. The official code of nGPT (github.com/NVIDIA/ngpt, model.py) makes
-its linear layers in bfloat16, nGPT's and the baseline's. Optimizer states stay in float32 here;
-there they are in bfloat16, too. "no attention" draws the weights that the recipe draws and never
-trains those of attention; norms stay where they were. It is what attention is measured by.
+The last two are for any recipe, and so is a `bias` of the logits, given and never trained: what a
+model knows from it, no layer has to write. The official code of nGPT (github.com/NVIDIA/ngpt,
+model.py) makes its linear layers in bfloat16, nGPT's and the baseline's. Optimizer states stay in
+float32 here; there they are in bfloat16, too. "no attention" draws the weights that the recipe
+draws and never trains those of attention; norms stay where they were. It is what attention is
+measured by.
 """
 
 from dataclasses import dataclass
@@ -38,11 +40,15 @@ from labkit.unknown import explain_unknown
 
 @dataclass(frozen=True)
 class Departure(ModelConfig):
-    """A model with one named difference; `s_z` and `share` are first values of nGPT's scales."""
+    """A model with one named difference, or with a bias of its logits that is never trained.
+
+    `s_z` and `share` are first values of nGPT's scales.
+    """
 
     differs: str | None = None  # a key of DEPARTURES; None: not at all
     s_z: float = 1.0  # of the logits' scale
     share: float = 0.05  # of |α|, in every sublayer
+    bias: tuple[float, ...] = ()  # what is added to the logits, a number a token; (): nothing
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,6 +63,11 @@ class Departure(ModelConfig):
                 f"differs={self.differs!r}, s_z={self.s_z} and share={self.share} are about nGPT, "
                 f"got recipe {self.recipe!r}; any recipe can have "
                 f"{' or '.join(map(repr, _FOR_ANY))}"
+            )
+        if self.bias and len(self.bias) != self.vocab:
+            raise ValueError(
+                f"a bias of the logits has a number for each of {self.vocab} tokens, got "
+                f"{len(self.bias)}"
             )
         if self.differs == "no attention" and self.qk_clip is not None:
             raise ValueError("without attention there are no logits to clip: leave qk_clip out")
@@ -75,9 +86,23 @@ class Departure(ModelConfig):
 
 
 class DepartedTransformer(Transformer):
-    """A transformer that may round its linear layers after each step."""
+    """A transformer that may round its linear layers after each step, or add to its logits."""
 
     rounded = False
+
+    def __init__(self, config: Departure):
+        super().__init__(config)
+        self.told = bool(config.bias)
+        if self.told:
+            self.register_buffer("bias", torch.tensor(config.bias), persistent=False)
+
+    def forward(
+        self, tokens: Tensor, source: Tensor | None = None, padding: Tensor | None = None,
+        source_padding: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Add the given bias to the logits, if there is one."""
+        logits = super().forward(tokens, source, padding, source_padding)
+        return logits + self.get_buffer("bias") if self.told else logits
 
     def after_step(self) -> None:
         """Restore unit lengths, then round."""

@@ -8,6 +8,7 @@ from .lines import by_depth, curves, loss_curves
 from .looks import choose_look, choose_looks
 from .maps import grid_map
 from .norm_maps import norm_curves, xor_points
+from .panels import panels
 from .placement import placement_diagram
 from .ranking import ranking
 from .slider import Slider, explore, show_frames
@@ -29,6 +30,7 @@ __all__ = [
     "loss_curves",
     "norm_curves",
     "paired",
+    "panels",
     "placement_diagram",
     "ranking",
     "roof",

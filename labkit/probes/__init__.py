@@ -9,6 +9,7 @@ norm_maps.py    what norms do to the numbers that enter them
 attention.py    how sharp attention is: logits, entropy
 updates.py      how far steps of training move what a model computes
 weights.py      condition numbers and lengths of trained weights, nGPT's learned scales
+tokens.py       how different tokens still are, by layer and step
 timing.py       what a step costs beside another recipe's; what folding norms away saves
 diagnosis.py    from symptoms to causes: which of the book's troubles does a run have?
 
@@ -34,6 +35,7 @@ from labkit.probes.landscape import GradientShift, InputShift, Landscape
 from labkit.probes.look import outputs_of, residual_streams, untouched
 from labkit.probes.norm_maps import NormMaps, norm_maps
 from labkit.probes.timing import Folding, Pace, fold_prenorms
+from labkit.probes.tokens import TokenShare, token_share
 from labkit.probes.trained import (
     Evaluate,
     OnTrained,
@@ -56,6 +58,9 @@ from labkit.probes.weights import (
 from labkit.training import Observer
 from labkit.unknown import explain_unknown
 
+# The first steps of a run, one by one; then fewer.
+EARLY = (*range(11), *range(12, 21, 2), 24, 28, 32, 40, 50, 60, 80, 100, 120, 140)
+
 PROBES: dict[str, Callable[[Corpus], Observer]] = {
     "validation": lambda corpus: Evaluate("validation", corpus.held_out["validation"]),
     "test": lambda corpus: Evaluate("test", corpus.held_out["test"]),
@@ -63,6 +68,10 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
         "test-batch-statistics", corpus.held_out["test"], batch_statistics=True
     ),
     "gradient-at-start": lambda corpus: GradientNorms("gradient-at-start", (0,)),
+    "gradient-by-steps": lambda corpus: GradientNorms("gradient-by-steps", EARLY),
+    "token-share": lambda corpus: TokenShare(
+        "token-share", corpus.held_out["validation"][0], EARLY
+    ),
     "gradient-profile": lambda corpus: GradientProfile("gradient-profile", (1, 2, 5, 20, 100)),
     "fluctuation": Fluctuation,
     "step-response": lambda corpus: StepResponse("step-response", corpus.held_out["validation"][0]),
@@ -124,6 +133,7 @@ __all__ = [
     "Pace",
     "SharpnessBySteps",
     "StepResponse",
+    "TokenShare",
     "attention_logits",
     "attention_sharpness",
     "compute_condition",
@@ -145,5 +155,6 @@ __all__ = [
     "sharpness",
     "sphere_scales",
     "step_response",
+    "token_share",
     "untouched",
 ]

@@ -1,5 +1,7 @@
 """Wrong lines in labkit that chapter 02, Pre-Norm and Post-Norm, must notice."""
 
+from dataclasses import replace
+
 from labkit.corpora import Markov
 from labkit.experiments import Run
 from labkit.model import ModelConfig
@@ -14,7 +16,7 @@ BREAKS = [
         path="labkit/placements/residual.py",
         old="        return N(x + f(x))",
         new="        return x + N(f(x))",
-        claim="02-blocks-equal-torch",
+        claim="02-a-constant-write-halves-the-angle",
     ),
     Break(
         idea="Pre-Norm's skip carries the normalized copy",
@@ -23,14 +25,28 @@ BREAKS = [
         "        return x + f(N(x))",
         new='        """Add to the stream what the sublayer makes of its normalized copy."""\n'
         "        return N(x) + f(N(x))",
-        claim="02-block-jacobians",
+        claim="02-a-constant-write-leaves-pre-norm-its-token",
     ),
     Break(
         idea="Admin's profiling pass leaves every ω at 1",
         path="labkit/placements/scaled.py",
         old="            one.omega.fill_(total**0.5)",
         new="            one.omega.fill_(1.0)",
-        claim="02-admin-starts-as-pre-norm",
+        run=Run(replace(TINY, recipe="admin"), Markov(batch=2, time=8), TrainConfig(steps=20)),
+    ),
+    Break(
+        idea="Pre-Norm loses its final norm",
+        path="labkit/model/transformer.py",
+        old="        self.final_norm = config.make_norm() if final else nn.Identity()",
+        new="        self.final_norm = nn.Identity()",
+        claim="02-tripling-finds-a-missing-final-norm",
+    ),
+    Break(
+        idea="the norm on the stream forgets the skip that it carries",
+        path="labkit/placements/residual.py",
+        old="        return z + f(z)",
+        new="        return x + f(z)",
+        claim="02-a-normed-skip-is-post-norm",
     ),
     Break(
         idea="the warm-up begins with a step at rate 0",

@@ -10,11 +10,11 @@ ADVICE = (
         "you start a language model of ordinary depth",
         "Pre-Norm",
         (
-            "02-pre-trains-without-warm-up",
-            "02-pre-hardly-needs-warm-up",
+            "02-post-needs-warm-up",
+            "02-warm-up-is-not-always-enough",
             "00-norms-widen-the-range-of-rates",
         ),
-        ("02-post-ends-lower", "02-late-pre-layers-turn-less"),
+        ("02-each-at-its-own-rate-they-tie", "02-late-pre-blocks-are-cheaper-to-remove"),
     ),
     Advice(
         "LayerNorm or RMSNorm?",
@@ -46,7 +46,7 @@ ADVICE = (
         "you must use Post-Norm",
         "warm-up, or small branches",
         ("02-post-needs-warm-up", "05-alpha-is-not-needed-here"),
-        ("02-warm-up-is-not-always-enough", "02-low-rates-need-no-warm-up"),
+        ("02-warm-up-is-not-always-enough",),
     ),
     Advice(
         "hundreds of blocks",

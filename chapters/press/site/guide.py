@@ -25,7 +25,8 @@ from press.site.outline import Book, Outline
 
 # Typed pages beside the preface, in the order of the contents.
 GUIDE = ("index.md", "paths.md", "claims.md", "running.md", "package.md", "house.md", "tables.md",
-         "course.md", "server.md", "notation.md", "glossary.md", "errata.md")  # fmt: skip
+         "placements.md", "course.md", "server.md", "notation.md", "glossary.md",
+         "errata.md")  # fmt: skip
 MARK = re.compile(
     r"<!-- (claims|sizes|lesson|sizing|glossary|notation|errata)((?: \d+[KMGT]?)*) -->"
 )

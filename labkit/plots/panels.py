@@ -1,0 +1,77 @@
+"""Panels: several quantities of the same runs, one below the other on one x axis."""
+
+from collections.abc import Collection, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from .alt import describe_trend, format_count, join_sentences
+from .axes import finish_axes
+from .figure import Figure
+from .lines import End
+from .looks import Look, choose_looks
+from .series import check_series, say_seeds
+from .style import label_axes, make_canvas, use_book_style
+
+Run = Mapping[float, float]  # x -> y
+HEIGHT, LEAST = 1.75, 3.6  # inches: a panel, a picture
+
+
+@use_book_style()
+def panels(
+    series: Mapping[str, Mapping[str, Sequence[Run]]],
+    *,
+    xlabel: str,
+    caption: str,
+    log: Collection[str] = (),
+    reference: Mapping[str, Mapping[str, float]] | None = None,
+    limits: Mapping[str, tuple[float, float]] | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Figure:
+    """Draw a panel for each quantity, a line for each arm: thin for each run, thick the median.
+
+    `series` is quantity -> arm -> runs; the quantities in `log` have a logarithmic axis, and
+    `reference` names lines of a quantity's own. Pictures of one slider need the same `limits`.
+    """
+    check_series(series, "panels")
+    for quantity, arms in series.items():
+        check_series(arms, quantity)
+    picture = make_canvas(height=max(0.6 + HEIGHT * len(series), LEAST))
+    looks = choose_looks(dict.fromkeys(arm for arms in series.values() for arm in arms))
+    texts, drawn, counts = [], [], []
+    for ax, (quantity, arms) in zip(
+        picture.subplots(len(series), 1, sharex=True, squeeze=False)[:, 0],
+        series.items(),
+        strict=True,
+    ):
+        if quantity in log:
+            ax.set_yscale("log", nonpositive="mask")
+        ends, parts = [], []
+        for arm, runs in arms.items():
+            xs, middle = _draw_runs(ax, looks[arm], runs)
+            ends.append(End(arm, middle[-1], looks[arm]))
+            parts.append(describe_trend(arm, xs, middle))
+            drawn.append(middle)
+            counts.append(len(runs))
+        label_axes(ax, xlabel if ax.get_subplotspec().is_last_row() else "", quantity)
+        marks = finish_axes(
+            ax,
+            ends,
+            (reference or {}).get(quantity),
+            (limits or {}).get(quantity),
+            markers=False,
+        )
+        head = f"Line plot of {quantity} against {xlabel}"
+        texts.append(join_sentences(head, parts, marks.drawn) + marks.note)
+    note = f"Thin lines: {say_seeds(counts)}; thick: their median."
+    text = f"{format_count(len(series), 'panel')}. {' '.join(texts)}"
+    return Figure(picture, text, caption, drawn, provenance, note)
+
+
+def _draw_runs(ax: Any, look: Look, runs: Sequence[Run]) -> tuple[list[float], list[float]]:
+    """Draw one arm; return where it was looked at, and the medians there."""
+    xs = sorted(set[float]().union(*runs))
+    for run in runs:
+        ax.plot(xs, [run[x] for x in xs], color=look.colour, linewidth=0.5, alpha=0.4)
+    middle = [median(run[x] for run in runs) for x in xs]
+    ax.plot(xs, middle, color=look.colour, linestyle=look.line, linewidth=1.8, zorder=3)
+    return xs, middle

@@ -1,0 +1,55 @@
+"""How different the tokens of a batch still are, by layer and step.
+
+    share = Σ |x − mean of all tokens|² / Σ |x|²      of the stream after the embedding, each block
+    path  = ∏ 1/r      r: what a token's sum is divided by, over the norms of Post-Norm's sublayers
+
+At a share of 1 tokens have nothing in common, at 0 they are one and the same vector. The path is
+what Post-Norm leaves of the embedding on the way that no sublayer touches; 1 without Post-Norm.
+"""
+
+from contextlib import ExitStack
+from copy import deepcopy
+from typing import Any
+
+from torch import Tensor, nn
+
+from labkit.corpora.base import Batch
+from labkit.model import Transformer
+from labkit.placements import PostNorm
+from labkit.probes.look import Watcher, residual_streams, untouched
+
+
+def token_share(model: Transformer, tokens: Tensor) -> dict[str, Any]:
+    """Measure share (one number a layer) and path, on a copy in float64.
+
+    In float32 tokens that differ by less than a ten-millionth would be rounded to one vector.
+    """
+    copy, factors = deepcopy(model).double(), [1.0]
+
+    def keep_factor(norm: nn.Module, args: tuple) -> None:
+        factors.append(1 / args[0].var(dim=-1, correction=0).sqrt().mean().item())
+
+    with ExitStack() as hooks, untouched(copy, training=False):
+        for step in copy.modules():
+            if isinstance(step, PostNorm):
+                norm = step.get_submodule("norm")
+                hooks.enter_context(norm.register_forward_pre_hook(keep_factor))
+        streams = [x.flatten(0, -2) for x in residual_streams(copy, tokens)]
+    path = 1.0
+    for factor in factors:
+        path *= factor
+    shares = [((x - x.mean(0)).square().sum() / x.square().sum()).item() for x in streams]
+    return {"share": shares, "path": path}
+
+
+class TokenShare(Watcher):
+    """`token_share` before the steps named, from 0: {"step": {"share": […], "path": …}}."""
+
+    def __init__(self, name: str, batch: Batch, steps: tuple[int, ...]):
+        super().__init__(name, steps)
+        self.tokens = batch[0]
+
+    def after_backward(self, step: int, model: nn.Module) -> None:
+        """Look at the chosen steps."""
+        if step in self.steps and isinstance(model, Transformer):
+            self.seen[str(step)] = token_share(model, self.tokens)
