@@ -62,7 +62,7 @@ def _draw_map(ax: Any, weights: np.ndarray, text: str) -> np.ndarray:
         )
     seen = np.tril(np.ones_like(weights, dtype=bool))
     ax.set_facecolor(FAINT)
-    ax.imshow(np.where(seen, weights, np.nan), cmap=colormaps["YlGnBu"], vmin=0, vmax=1)
+    ax.imshow(np.where(seen, weights, np.nan), cmap=colormaps["Blues"], vmin=0, vmax=1)
     places, letters = range(len(text)), ["␣" if letter.isspace() else letter for letter in text]
     ax.set_xticks(places, letters)
     ax.set_yticks(places, letters)
