@@ -80,6 +80,12 @@ PICTURES = {
         value_label="loss",
         caption="Hatched: diverged.",
     ),
+    "attention_maps": lambda: plots.attention_maps(
+        {("pre", "step 0"): [[1, 0], [0.5, 0.5]], ("pre", "step 9"): [[1, 0], [0.9, 0.1]]},
+        "a ",
+        notes={("pre", "step 0"): "largest logit 1", ("pre", "step 9"): "largest logit 9"},
+        caption="It gets sharper.",
+    ),
     "axes_cube": plots.axes_cube,
     "sphere_projection": lambda: plots.sphere_projection(
         [[2.0, 0.3, 1.6], [-0.5, 1.9, 0.9]], [[0.97, -1.37, 0.41], [-1.28, 1.15, 0.14]]
@@ -603,6 +609,14 @@ def test_a_reference_needs_a_number():
         with_lines("curves", reference={"no attention": float("nan")})
     zero = with_lines("curves", reference={"nothing": 0.0}, logy=True)
     assert "Beyond the axis: nothing at 0." in zero.alt and zero.png()
+
+
+def test_an_attention_map_says_which_one_it_cannot_draw():
+    one = {("pre", "step 0"): [[1.0]]}
+    with pytest.raises(ValueError, match="as many rows and columns, got \\(1, 1\\)"):
+        plots.attention_maps(one, "ab", notes={("pre", "step 0"): "x"}, caption="c")
+    with pytest.raises(ValueError, match="a note for each"):
+        plots.attention_maps(one, "a", notes={}, caption="c")
 
 
 # -- on a page --------------------------------------------------------------------------------

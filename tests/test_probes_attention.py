@@ -124,3 +124,21 @@ def test_without_rotation_and_context_it_reads_plain_attention():
     (logits, _), *_ = attention_logits(layer, x)
     q, k, _ = layer.project(x, Context())
     torch.testing.assert_close(logits, explicit_logits(q, k, None))
+
+
+@pytest.mark.parametrize("changes", [{}, {"softcap": 0.5}], ids=str)
+def test_maps_are_the_weights_of_the_head_with_the_largest_logit(changes):
+    model = build(**changes)
+    probe = make_probe("attention-maps", CORPUS)
+    for step in range(102):
+        probe.after_backward(step, model)
+    seen = probe.result(model)
+    assert seen["steps"] == [0, 100, 102]
+    looks = attention_logits(model, BATCH[0][:1, :24])
+    largest = max(logits.masked_fill(~allowed, 0).abs().max().item() for logits, allowed in looks)
+    assert seen["largest"][-1] == pytest.approx(largest)
+    logits, allowed = looks[seen["layer"]]
+    if changes:
+        logits = soft_cap(logits, 0.5)
+    weights = logits.masked_fill(~allowed, -torch.inf).softmax(-1)[0, seen["head"]]
+    assert torch.allclose(torch.tensor(seen["maps"][-1]), weights, atol=6e-4)  # three decimals

@@ -528,7 +528,7 @@ PLANTS = (
         ),
         "opening",
         "04",
-        {"model.qk_norm": "qk rms"},
+        {"model.recipe": "qk"},
     ),
     Plant(
         "5 DeepNorm's α on the branch",
@@ -753,7 +753,7 @@ SAMPLE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("02", {"model.recipe": "peri"}),
     ("02", {"model.recipe": "admin"}),
     ("03", {"model.norm_arithmetic": "bfloat16"}),
-    ("04", {"model.qk_norm": "henry"}),
+    ("04", {"model.softcap": 50.0}),
     ("05", {"model.recipe": "deepnorm"}),
     ("06", {"model.recipe": "hybrid*"}),
     ("07", {"model.type": "ViTConfig", "model.norm": "dyt"}),

@@ -1,5 +1,6 @@
 """Figures of the book: numbers in, a `Figure` with alt text and caption out; no torch."""
 
+from .attention import attention_maps
 from .cube import axes_cube
 from .figure import Figure
 from .groups import dots, paired, share_bars
@@ -19,6 +20,7 @@ __all__ = [
     "Figure",
     "Slider",
     "Table",
+    "attention_maps",
     "axes_cube",
     "by_depth",
     "choose_look",

@@ -116,6 +116,8 @@ _ALIASES = {
     "pre-norm": "pre",
     "hybridnorm": "hybrid",
     "qkv-post": "hybrid",
+    "qk-norm": "qk",
+    "soft cap": "soft-cap",
 }
 
 

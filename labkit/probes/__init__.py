@@ -6,7 +6,7 @@ gradients.py    sizes of gradients, by layer and step
 fluctuation.py  how much the statistics of batches scatter
 landscape.py    what a step along the gradient meets, and how inputs shift
 norm_maps.py    what norms do to the numbers that enter them
-attention.py    how sharp attention is: logits, entropy
+attention.py    how sharp attention is: logits, entropy, maps
 updates.py      how far steps of training move what a model computes
 weights.py      condition numbers and lengths of trained weights, nGPT's learned scales
 tokens.py       how different tokens still are, by layer and step
@@ -24,6 +24,7 @@ import torch
 from labkit.corpora import Corpus
 from labkit.corpora.base import Batch
 from labkit.probes.attention import (
+    AttentionMaps,
     SharpnessBySteps,
     attention_logits,
     attention_sharpness,
@@ -103,6 +104,7 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
     "folding": lambda corpus: Folding(_join_batches(corpus.held_out["test"])),
     "pace": lambda corpus: Pace(next(corpus.train(0))),
     "attention-by-steps": lambda corpus: SharpnessBySteps(corpus.held_out["test"][0]),
+    "attention-maps": lambda corpus: AttentionMaps(corpus.held_out["test"][0]),
 }
 
 
@@ -119,6 +121,7 @@ def make_probe(name: str, corpus: Corpus) -> Observer:
 
 __all__ = [
     "PROBES",
+    "AttentionMaps",
     "Drift",
     "Evaluate",
     "Fluctuation",

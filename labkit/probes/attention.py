@@ -44,10 +44,15 @@ def attention_logits(model: nn.Module, tokens: Tensor) -> list[Seen]:
         seen.append((logits, allowed_pairs(q, k, layer.causal, context.padding)))
 
     with ExitStack() as hooks:
-        for layer in (m for m in model.modules() if isinstance(m, Attention) and not m.cross):
+        for layer in _list_layers(model):
             hooks.enter_context(layer.register_forward_hook(keep_logits, with_kwargs=True))
         model(tokens)
     return seen
+
+
+def _list_layers(model: nn.Module) -> list[Attention]:
+    """List the self-attentions, first layer first."""
+    return [m for m in model.modules() if isinstance(m, Attention) and not m.cross]
 
 
 def sharpness(logits: Tensor, allowed: Tensor, cap: float | None = None) -> dict[str, float]:
@@ -70,10 +75,56 @@ def sharpness(logits: Tensor, allowed: Tensor, cap: float | None = None) -> dict
 
 def attention_sharpness(model: Transformer, batch: Batch) -> dict[str, list[float]]:
     """Measure `sharpness` of every layer: {"largest": [one number per layer], …}."""
-    layers = [m for m in model.modules() if isinstance(m, Attention) and not m.cross]
-    seen = attention_logits(model, batch[0])
-    rows = [sharpness(*one, layer.softcap) for one, layer in zip(seen, layers, strict=True)]
+    seen = zip(attention_logits(model, batch[0]), _list_layers(model), strict=True)
+    rows = [sharpness(*one, layer.softcap) for one, layer in seen]
     return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+class AttentionMaps(Observer):
+    """The attention weights of one head on one held-out text, before some steps and at the end.
+
+    Result: {"layer", "head": both from 0, "steps": […], "largest": [the head's largest |logit| on
+    that text, by step], "maps": [its weights, one row a query, by step]}. The head is the one with
+    the largest |logit| in the trained model. Only the text's first `time` characters are kept.
+    """
+
+    name = "attention-maps"
+
+    def __init__(self, batch: Batch, steps: tuple[int, ...] = (0, 100), time: int = 24):
+        self.text, self.steps = batch[0][:1, :time], steps
+        self.seen: list[tuple[int, Tensor, Tensor]] = []  # step, logits, weights of every head
+
+    def after_backward(self, step: int, model: nn.Module) -> None:
+        """Look before the update of step `step`."""
+        self.last = step
+        if step in self.steps:
+            self._look(step, model)
+
+    def result(self, model: nn.Module) -> dict[str, Any]:
+        """Look once more, and choose the head."""
+        self._look(getattr(self, "last", -1) + 1, model)
+        largest = torch.stack([sizes for _, sizes, _ in self.seen])  # (look, layer, head)
+        layer, head = divmod(int(largest[-1].argmax()), largest.shape[-1])
+        return {
+            "layer": layer,
+            "head": head,
+            "steps": [step for step, _, _ in self.seen],
+            "largest": largest[:, layer, head].tolist(),
+            "maps": [weights[layer, head].round(decimals=3).tolist() for *_, weights in self.seen],
+        }
+
+    def _look(self, step: int, model: nn.Module) -> None:
+        if not isinstance(model, Transformer):
+            raise TypeError(f"probe {self.name!r} needs a Transformer, got {type(model).__name__}")
+        sizes, weights = [], []
+        with untouched(model, training=False):
+            for (logits, allowed), layer in zip(
+                attention_logits(model, self.text), _list_layers(model), strict=True
+            ):
+                sizes.append(logits[0].masked_fill(~allowed[0], 0).abs().amax(dim=(-2, -1)))
+                bent = logits if layer.softcap is None else soft_cap(logits, layer.softcap)
+                weights.append(bent.masked_fill(~allowed, -torch.inf).softmax(dim=-1)[0])
+        self.seen.append((step, torch.stack(sizes), torch.stack(weights)))
 
 
 class SharpnessBySteps(Observer):

@@ -37,10 +37,10 @@ ADVICE = (
         "QK-Norm, or a soft cap",
         (
             "04-qk-norm-helps-at-a-high-rate",
-            "04-qk-norm-holds-the-logits",
+            "04-qk-norm-logits-lag-the-rate",
             "04-soft-cap-helps-too",
         ),
-        ("04-qk-norm-costs-at-a-low-rate", "04-each-tuned-qk-norm-is-ahead"),
+        ("04-qk-norm-beats-the-soft-cap", "04-each-tuned-qk-norm-is-ahead"),
     ),
     Advice(
         "you must use Post-Norm",
