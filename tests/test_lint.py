@@ -71,7 +71,7 @@ MEDIUM = ("# %%\n" + "x = 1\n" * 20) * 60
         (chapter.find_bones, "## Predict", "## Guess", "lacks '## Predict'"),
         (chapter.find_bones, "## Predict", "## Exercises\n# ## Predict", "in another order"),
         (chapter.ask_something, "**Question.**", "**Answer.**", "does not end on a question"),
-        (chapter.count_claims_and_exercises, "<summary>Hint</summary>", "Hint", "has 0 hints; 5"),
+        (chapter.count_claims_and_exercises, "<summary>Hint</summary>", "Hint", "has 0 hints; 3"),
         (chapter.count_claims_and_exercises, "plots.explore(", "plots.exp(", "has nothing to move"),
         (chapter.count_claims_and_exercises, '    "03-', '    "04-', "begins with 03-, got 04-"),
         (chapter.find_markup_of_sphinx, "## Predict", "{cite:p}`a`\n# ## Predict", "{cite:p}`a`"),

@@ -2,7 +2,7 @@
 
 from .cube import axes_cube
 from .figure import Figure
-from .groups import dots, paired, share_bars
+from .groups import dots, histograms, paired, share_bars
 from .kernels import roof
 from .lines import by_depth, curves, loss_curves
 from .looks import choose_look, choose_looks
@@ -10,6 +10,7 @@ from .maps import grid_map
 from .norm_maps import norm_curves, xor_points
 from .placement import placement_diagram
 from .ranking import ranking
+from .shadow import shadow
 from .slider import Slider, explore, show_frames
 from .spheres import sphere_paths, sphere_projection
 from .table import Table, table
@@ -26,12 +27,14 @@ __all__ = [
     "dots",
     "explore",
     "grid_map",
+    "histograms",
     "loss_curves",
     "norm_curves",
     "paired",
     "placement_diagram",
     "ranking",
     "roof",
+    "shadow",
     "share_bars",
     "show_frames",
     "sphere_paths",

@@ -20,10 +20,9 @@ from press.site.outline import count_prose_words, find_questions, list_exercises
 
 WORDS = range(2000, 5501)
 LINES_ON_AVERAGE, MOST_LINES = 14, 25  # of a code cell
-CLAIMS, EXERCISES, HELPED = 6, 6, 5
+CLAIMS, EXERCISES, HELPED = 6, 3, 3
 BONES = (
     "**Question.**",
-    "**What you will see",
     "## Predict",
     "where it goes wrong",
     "## Exercises",
