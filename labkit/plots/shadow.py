@@ -33,7 +33,7 @@ def shadow(
     All tokens lie in one plane with **1**, as two do that differ from their mean by the same
     vector and its opposite.
     """
-    flat = find_places(tokens)
+    flat = _find_places(tokens)
     top = max(abs(off) for _, off in flat.values()) + MARGIN
     starts, parts, drawn = [0.0], [], []
     for offset in offsets.values():
@@ -41,24 +41,18 @@ def shadow(
     picture = make_canvas(height=0.6 + 6.2 * (2 * top + 1.3) / starts[-1])
     ax = picture.add_subplot()
     for (name, offset), start, end in zip(offsets.items(), starts, starts[1:], strict=False):
-        origin, ends = np.array([start, 0.0]), []
-        _draw_ground(ax, origin, end - 1.5 * MARGIN)
+        moved = {token: at + np.array([offset, 0]) for token, at in flat.items()}
         write_text(ax, name, (start - MARGIN, top), (0, 0), fontsize=10, color=INK)
-        for token, place in flat.items():
-            at = place + np.array([offset, 0])
-            places = {"rms": at / np.hypot(*at), "layer": np.array([0, np.sign(at[1])])}
-            _draw_token(ax, token, origin, at, places)
-            ends.append([at, *places.values()])
-        apart = [_measure_angle([row[i] for row in ends]) for i in (1, 2)]
-        for angle, norm, down in zip(apart, ("rms", "layer"), (-16, -2), strict=True):
-            words: dict[str, Any] = {"color": choose_look(norm).colour, "va": "top"}
-            write_text(ax, f"{angle:.0f}° apart", (start, -top), (0, down), **words)
+        _draw_ground(ax, np.array([start, 0.0]), end - 1.5 * MARGIN)
+        ends = [_draw_token(ax, t, np.array([start, 0.0]), at) for t, at in moved.items()]
+        apart = _write_angles(ax, ends, (start, -top))
+        mean, off = next(iter(moved.values()))
         parts.append(
-            f"{name}, the tokens have the mean {format_number(ends[0][0][0])} and stand "
-            f"{format_number(abs(ends[0][0][1]))} off the line; {apart[0]:.0f} degrees are between "
-            f"them after RMSNorm, {apart[1]:.0f} after LayerNorm"
+            f"{name}, the tokens have the mean {format_number(mean)} and stand "
+            f"{format_number(abs(off))} off the line; {apart['rms']:.0f} degrees are between "
+            f"them after RMSNorm, {apart['layer']:.0f} after LayerNorm"
         )
-        drawn += ends
+        drawn += [[*moved.values()], [[*at.values()] for at in ends]]
     ax.set(xlim=(-MARGIN, starts[-1] - MARGIN), ylim=(-top - 0.8, top + 0.5), aspect="equal")
     ax.set_axis_off()
     handles = [make_handle("token", None, markers=False)]
@@ -70,7 +64,7 @@ def shadow(
     return Figure(picture, text, caption, drawn, provenance)
 
 
-def find_places(tokens: Mapping[str, Sequence[float]]) -> dict[str, Point]:
+def _find_places(tokens: Mapping[str, Sequence[float]]) -> dict[str, Point]:
     """Return each token's mean, and its signed distance from the line **1**, as an RMS."""
     rows = {name: np.asarray(token, dtype=float) for name, token in tokens.items()}
     rest = {name: row - row.mean() for name, row in rows.items()}
@@ -86,10 +80,17 @@ def find_places(tokens: Mapping[str, Sequence[float]]) -> dict[str, Point]:
     return places
 
 
-def _measure_angle(ends: Sequence[Point]) -> float:
-    """Measure the widest angle from the first to another vector, in degrees."""
-    first, *others = (np.arctan2(end[1], end[0]) for end in ends)
-    return max((abs(np.degrees(first - other)) for other in others), default=0.0)
+def _write_angles(
+    ax: Any, ends: Sequence[Mapping[str, Point]], below: tuple[float, float]
+) -> dict[str, float]:
+    """Write how far apart, in degrees, each norm leaves the first token and the last."""
+    apart = {}
+    for norm, down in (("layer", -2), ("rms", -16)):
+        first, last = (np.arctan2(*at[norm][::-1]) for at in (ends[0], ends[-1]))
+        apart[norm] = float(abs(np.degrees(first - last)))
+        how: dict[str, Any] = {"color": choose_look(norm).colour, "va": "top"}
+        write_text(ax, f"{apart[norm]:.0f}° apart", below, (0, down), **how)
+    return apart
 
 
 def _draw_ground(ax: Any, origin: Point, right: float) -> None:
@@ -101,14 +102,16 @@ def _draw_ground(ax: Any, origin: Point, right: float) -> None:
     write_text(ax, "(1, 1, 1, 1)", (right, 0), (0, 5), ha="right", color=QUIET)
 
 
-def _draw_token(ax: Any, name: str, origin: Point, at: Point, places: Mapping[str, Point]) -> None:
+def _draw_token(ax: Any, name: str, origin: Point, at: Point) -> dict[str, Point]:
     """Draw one token, how LayerNorm drops its shadow, and where both norms put it."""
-    blue, teal = choose_look("layer"), choose_look("rms")
+    ends = {"layer": np.array([0, np.sign(at[1])]), "rms": at / np.hypot(*at)}
     arrow: dict[str, Any] = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.3}
     ax.annotate("", origin + at, origin, arrowprops={**arrow, "shrinkA": 0, "shrinkB": 0})
     write_text(ax, name, origin + at, (4, 2 if at[1] > 0 else -9), color=INK, weight="bold")
-    drop: dict[str, Any] = {"color": blue.colour, "linewidth": 0.9, "linestyle": (0, (4, 2))}
-    ax.plot(*np.stack([at, (0, at[1]), places["layer"]], axis=1) + origin[:, None], **drop)
-    for look, norm in ((blue, "layer"), (teal, "rms")):
-        spot = origin + places[norm]
-        ax.plot(*spot, look.marker, color=look.colour, markersize=look.size + 0.5, zorder=5)
+    drop = origin + np.stack([at, at * (0, 1), ends["layer"]])
+    ax.plot(*drop.T, color=choose_look("layer").colour, linewidth=0.9, linestyle=(0, (4, 2)))
+    for norm, end in ends.items():
+        look = choose_look(norm)
+        point: dict[str, Any] = {"color": look.colour, "markersize": look.size + 0.5, "zorder": 5}
+        ax.plot(*(origin + end), look.marker, **point)
+    return ends
