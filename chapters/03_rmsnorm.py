@@ -114,8 +114,8 @@ $\mathbf 1$ and nothing else. So LayerNorm is RMSNorm after a projection,
 
 $$\mathrm{LN}(x) = \mathrm{RMSNorm}(Px),$$
 
-gain and shift aside. What is lost with $P$? Both norms forget how *long* a token is. Only LayerNorm forgets where
-it stands along $\mathbf 1$.
+gain and shift aside. What is lost with $P$ is an invariance. Both norms forget how *long* a token is. Only LayerNorm
+forgets where it stands along $\mathbf 1$.
 """
 
 # %%
@@ -124,7 +124,7 @@ x = 3 * torch.randn(1000, 60, dtype=torch.float64) + 5
 projection = torch.eye(60).double() - 1 / 60
 claim(
     "03-layer-is-rms-of-projection",
-    "They differ by at most {mean:.1e}.",
+    "LN(x) and RMSNorm(Px) differ by at most {mean:.1e}.",
     (layer_norm(x, eps=1e-6) - rms_norm(x @ projection, eps=1e-6)).abs().max().item(),
     said="LayerNorm is RMSNorm after the projection off the line of ones.",
     source="Zhang and Sennrich 2019, arXiv 1910.07467; Gupta et al. 2024, arXiv 2409.12951",
@@ -149,7 +149,7 @@ keeps = {
 differ = [what for what in changed if (what in keeps[layer_norm]) != (what in keeps[rms_norm])]
 claim(
     "03-only-recentring-is-lost",
-    "Of {rows} changes of a token the two treat {mean:.0f} differently: {which}.",
+    "Of {rows} changes of a token LayerNorm and RMSNorm treat {mean:.0f} differently: {which}.",
     len(differ),
     said="Of LayerNorm's invariances RMSNorm loses re-centring alone.",
     rows=len(changed),
@@ -379,8 +379,8 @@ r"""
 
 Why does nobody miss the subtraction? Perhaps there is nothing to subtract. The share of a token's energy that is mean,
 $\mu^2/\mathrm{RMS}^2$, is its squared cosine with $\mathbf 1$: 4/9 for $a$, 144/149 for $a + 10$, and on average $1/d$
-for a random direction. We train small models, of four blocks and for 150 steps: enough to see where the stream goes,
-too young to rank losses.
+for a random direction. A probe measures it in small models, of four blocks and for 150 steps: enough to see where the
+stream goes, too young to rank losses.
 """
 
 # %%
@@ -583,14 +583,14 @@ where bfloat16's numbers are 4 apart. Move the mean and watch:
 
 # %%
 def measure(mean, arithmetic, seed=seed, count=100):
-    """Measure variances of tokens with this mean and standard deviation 1: in an arithmetic, and true."""
+    """Return variances of tokens with this mean and deviation 1: rounded, and true."""
     torch.manual_seed(seed)
     x = (torch.randn(count, 4096) + mean).to(getattr(torch, arithmetic.split()[0]))
     return variance_in(x, arithmetic).double(), x.double().var(-1, correction=0, keepdim=True)
 
 
 def measure_mean_square(mean, seed=seed, count=100):
-    """Measure RMSNorm's statistic of the same tokens, in bfloat16, as a share of the true one."""
+    """Return RMSNorm's statistic of the same tokens in bfloat16, over the true one."""
     torch.manual_seed(seed)
     x = (torch.randn(count, 4096) + mean).bfloat16()
     return x.square().mean(-1).double() / x.double().square().mean(-1)
@@ -613,6 +613,7 @@ def draw(mean):
     )
 
 
+# %%
 plots.explore(
     draw,
     [0, 3, 10, 15, 20, 30],
@@ -813,7 +814,7 @@ the share $\epsilon/(\mathrm{RMS}^2 + \epsilon)$: nothing for a healthy token, a
 everything for a silent one.
 
 **The last rounding.** In float32 all public versions are one function. In bfloat16 torch and Gemma multiply by the gain
-before they round; Llama and T5 round, multiply and round *again*. That changes many entries by a unit in the last place,
+before they round; Llama and T5 round, multiply and round *again*. The rounding order changes many entries by a unit in the last place,
 gives no error, and can flip a near-tie. With a gain of exactly 1 all agree in every bit: **test ports with random gains**.
 """
 
