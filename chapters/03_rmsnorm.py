@@ -814,8 +814,9 @@ the share $\epsilon/(\mathrm{RMS}^2 + \epsilon)$: nothing for a healthy token, a
 everything for a silent one.
 
 **The last rounding.** In float32 all public versions are one function. In bfloat16 torch and Gemma multiply by the gain
-before they round; Llama and T5 round, multiply and round *again*. The rounding order changes many entries by a unit in the last place,
-gives no error, and can flip a near-tie. With a gain of exactly 1 all agree in every bit: **test ports with random gains**.
+before they round; Llama, and T5 with a bfloat16 gain, round, multiply and round *again*. The rounding order changes many
+entries by a unit in the last place, gives no error, and can flip a near-tie. With a gain of exactly 1 all agree in every
+bit: **test ports with random gains**.
 """
 
 # %%
