@@ -23,7 +23,8 @@ mean do, when may it go, and what does the number format have to do with it?
 
 **In short.**
 
-- The mean is one direction out of $d$. Under Pre-Norm a LayerNorm model *is* an RMSNorm model, with other weights.
+- The mean is one direction out of $d$. Under Pre-Norm a LayerNorm model without shifts *is* an RMSNorm model, with
+  other weights.
 - Ordinary tokens have hardly any mean, so nobody misses the step. Where tokens are mostly mean, RMSNorm learns as if its
   learning rate were smaller.
 - In bfloat16 it is not the norm that breaks. It is one formula: the difference of two large rounded squares.
@@ -538,8 +539,8 @@ claim(
 
 # %% [markdown]
 r"""
-RMSNorm does not subtract. It **outgrows**: it makes everything else so large that the mean no longer fills the token. That is
-what the larger rate is for. Real embeddings hold no constant of 10, of course. The experiment shows what LayerNorm's first
+RMSNorm does not subtract. It **outgrows**: it makes everything else so large that the mean no longer fills the token. The
+larger rate seems to be for just that; the card's two factors nearly agree. Real embeddings hold no constant of 10, of course. The experiment shows what LayerNorm's first
 step insures against.
 
 ## Numbers that run out
@@ -813,7 +814,7 @@ along the token: lengthening $x$ changes nothing. With ε it deletes less, becau
 the share $\epsilon/(\mathrm{RMS}^2 + \epsilon)$: nothing for a healthy token, a half at $\mathrm{RMS} = \sqrt\epsilon$,
 everything for a silent one.
 
-**The last rounding.** In float32 all public versions are one function. In bfloat16 torch and Gemma multiply by the gain
+**The last rounding.** In float32 these four are one function. In bfloat16 torch and Gemma multiply by the gain
 before they round; Llama, and T5 with a bfloat16 gain, round, multiply and round *again*. The rounding order changes many
 entries by a unit in the last place, gives no error, and can flip a near-tie. With a gain of exactly 1 all agree in every
 bit: **test ports with random gains**.
