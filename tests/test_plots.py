@@ -68,6 +68,16 @@ PICTURES = {
         reference={"loss": {"chance": 3.0}},
         caption="Two quantities, one axis.",
     ),
+    "histograms": lambda: plots.histograms(
+        {"one-pass": [0.0, 0.0, 4.0, 9.0], "two-pass": [1.0, 1.1]},
+        [-1, 0.5, 2, 5],
+        xlabel="variance",
+        caption="Lost.",
+        reference={"true": 1.0},
+    ),
+    "shadow": lambda: plots.shadow(
+        {"a": [3, 1, -1, 5], "b": [1, 3, 5, -1]}, {"as it is": 0, "plus 10": 10}, caption="Drop it."
+    ),
     "paired": lambda: plots.paired(
         {"batch": ([0.98, 0.97], [0.9, 0.8]), "layer": ([0.97, 0.97], [0.97, 0.96])},
         ylabel="accuracy",
@@ -223,6 +233,24 @@ def test_bars_show_the_share_of_the_last_part_and_refuse_unlike_wholes():
     assert "fused 3 %; eager 50 %" in drawn("share_bars").alt
     with pytest.raises(ValueError, match="same parts"):
         plots.share_bars({"a": {"x": 1.0}, "b": {"y": 1.0}}, caption="No.")
+
+
+def test_histograms_count_what_lies_beyond_their_axis():
+    figure = drawn("histograms")
+    assert figure.data == [0.5, 0, 0.5, 0, 1, 0]
+    assert (
+        "one-pass has 50 % between -1 and 0.5; two-pass has 100 % between 0.5 and 2" in figure.alt
+    )
+
+
+def test_a_shadow_is_the_mean_and_rms_norm_keeps_the_arrows_direction():
+    alt = drawn("shadow").alt
+    angle = 2 * np.degrees(np.arctan2(5**0.5, [2, 12]))  # the standard deviation over the mean
+    for at, mean in zip(angle, (2, 12), strict=True):
+        assert f"have the mean {mean} and stand 2.24 off the line; {at:.0f} degrees" in alt
+    assert alt.count("180 after LayerNorm") == 2
+    with pytest.raises(ValueError, match=r"'b' does not; take x and 2 · mean\(x\) − x"):
+        plots.shadow({"a": [3, 1, -1, 5], "b": [1, 2, 3, 4]}, {"as it is": 0}, caption="No.")
 
 
 def test_a_roof_says_what_a_kernel_may_reach():

@@ -3,7 +3,7 @@
 from .attention import attention_maps
 from .cube import axes_cube
 from .figure import Figure
-from .groups import dots, paired, share_bars
+from .groups import dots, histograms, paired, share_bars
 from .kernels import roof
 from .lines import by_depth, curves, loss_curves
 from .looks import choose_look, choose_looks
@@ -12,6 +12,7 @@ from .norm_maps import norm_curves, xor_points
 from .panels import panels
 from .placement import placement_diagram
 from .ranking import ranking
+from .shadow import shadow
 from .slider import Slider, explore, show_frames
 from .spheres import sphere_paths, sphere_projection
 from .table import Table, table
@@ -29,6 +30,7 @@ __all__ = [
     "dots",
     "explore",
     "grid_map",
+    "histograms",
     "loss_curves",
     "norm_curves",
     "paired",
@@ -36,6 +38,7 @@ __all__ = [
     "placement_diagram",
     "ranking",
     "roof",
+    "shadow",
     "share_bars",
     "show_frames",
     "sphere_paths",

@@ -11,7 +11,16 @@ from .axes import start_axes
 from .figure import Figure
 from .looks import COLOURS, Look, choose_looks
 from .series import check_series, mean_and_half, read_values, say_seeds
-from .style import HAIR, QUIET, label_axes, name_rows, use_book_style, write_beside_row, write_text
+from .style import (
+    HAIR,
+    QUIET,
+    label_axes,
+    make_canvas,
+    name_rows,
+    use_book_style,
+    write_beside_row,
+    write_text,
+)
 
 Pair = tuple[list[float], list[float]]
 # Shade and hatch of the first, second … part; the last part is the one to look at.
@@ -57,6 +66,50 @@ def dots(
     text = join_sentences(head, parts, thresholds)
     data = [list(table.values()), list(thresholds.values())]
     return Figure(ax.figure, text, caption, data, provenance, note)
+
+
+@use_book_style()
+def histograms(
+    groups: Mapping[str, Sequence[float]],
+    edges: Sequence[float],
+    *,
+    xlabel: str,
+    caption: str,
+    reference: Mapping[str, float] | None = None,
+    title: str | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Figure:
+    """Draw one histogram a row, all on the axis that `edges` fix: shares of a group's values.
+
+    What lies beyond the axis is counted in the first or last bin.
+    """
+    check_series(groups, "histograms")
+    picture = make_canvas(height=0.9 + 0.75 * len(groups) + 0.2 * bool(title))
+    rows = picture.subplots(len(groups), 1, sharex=True, squeeze=False)[:, 0]
+    parts, drawn = [], []
+    for ax, (name, style) in zip(rows, choose_looks(groups).items(), strict=True):
+        values = np.array(read_values(groups[name]))
+        counts, _ = np.histogram(values.clip(edges[0], edges[-1]), edges)
+        shares = counts / len(values)
+        ax.stairs(shares, edges, fill=True, color=style.colour)
+        for x in (reference or {}).values():
+            ax.axvline(x, color=QUIET, linewidth=0.9, linestyle=(0, (2, 2)))
+        ax.set(xlim=(edges[0], edges[-1]), ylim=(0, 1), yticks=(0, 1), yticklabels=("0", "100 %"))
+        write_text(ax, name, (1, 0.5), (8, 0), xycoords="axes fraction", va="center",
+                   color=style.colour, weight="bold")  # fmt: skip
+        tallest = int(shares.argmax())
+        parts.append(
+            f"{name} has {100 * shares[tallest]:.0f} % between {format_number(edges[tallest])} and "
+            f"{format_number(edges[tallest + 1])}"
+        )
+        drawn.append(shares.tolist())
+    for mark, x in (reference or {}).items():
+        place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": "center"}
+        write_text(rows[0], mark, (x, 1), (0, 3), va="bottom", color=QUIET, **place)
+    label_axes(rows[-1], xlabel, "")
+    rows[0].set_title(f"{title}\n" if title else "", loc="left", fontsize=10.5, fontweight="bold")
+    head = f"Histograms of {xlabel} for {format_count(len(groups), 'group')}"
+    return Figure(picture, join_sentences(head, parts, reference), caption, drawn, provenance)
 
 
 @use_book_style()

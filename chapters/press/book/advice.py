@@ -24,13 +24,13 @@ ADVICE = (
             "03-only-recentring-is-lost",
             "03-saved-operations-are-few",
         ),
-        ("03-torch-rms-is-no-faster-on-a-cpu", "03-rms-equals-layer-on-markov"),
+        ("03-torch-rms-is-no-faster-on-a-cpu", "03-an-offset-hurts-rms"),
     ),
     Advice(
         "half precision",
         "statistics in float32, or in two passes",
-        ("03-one-pass-bf16-breaks-training", "03-two-pass-bf16-is-harmless"),
-        ("03-bf16-rms-is-harmless-on-ordinary-activations",),
+        ("03-one-pass-bf16-breaks-training", "03-two-passes-and-rms-are-safe"),
+        ("03-bf16-layer-is-harmless-on-ordinary-activations",),
     ),
     Advice(
         "high rates, or attention logits in the hundreds",

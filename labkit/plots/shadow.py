@@ -1,0 +1,117 @@
+"""Shadow: a token as an arrow beside the line of equal channels, and what two norms make of it.
+
+Two lengths of a token matter, both as root mean squares: its shadow on the line, which is its mean,
+and how far it stands off the line, its standard deviation. By Pythagoras the arrow is its RMS.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .alt import format_number
+from .axes import make_handle
+from .figure import Figure
+from .looks import choose_look
+from .style import INK, QUIET, make_canvas, use_book_style, write_text
+
+Point = np.ndarray
+_QUARTERS = np.linspace(-np.pi / 2, np.pi / 2, 91)
+MARGIN = 0.7
+
+
+@use_book_style()
+def shadow(
+    tokens: Mapping[str, Sequence[float]],
+    offsets: Mapping[str, float],
+    *,
+    caption: str,
+    provenance: Mapping[str, Any] | None = None,
+) -> Figure:
+    """Draw a panel for each constant that is added to every channel of these tokens.
+
+    All tokens lie in one plane with **1**, as two do that differ from their mean by the same
+    vector and its opposite.
+    """
+    flat = _find_places(tokens)
+    top = max(abs(off) for _, off in flat.values()) + MARGIN
+    starts, parts, drawn = [0.0], [], []
+    for offset in offsets.values():
+        starts.append(starts[-1] + max(mean for mean, _ in flat.values()) + offset + 4 * MARGIN)
+    picture = make_canvas(height=0.6 + 6.2 * (2 * top + 1.3) / starts[-1])
+    ax = picture.add_subplot()
+    for (name, offset), start, end in zip(offsets.items(), starts, starts[1:], strict=False):
+        moved = {token: at + np.array([offset, 0]) for token, at in flat.items()}
+        write_text(ax, name, (start - MARGIN, top), (0, 0), fontsize=10, color=INK)
+        _draw_ground(ax, np.array([start, 0.0]), end - 1.5 * MARGIN)
+        ends = [_draw_token(ax, t, np.array([start, 0.0]), at) for t, at in moved.items()]
+        apart = _write_angles(ax, ends, (start, -top))
+        mean, off = next(iter(moved.values()))
+        parts.append(
+            f"{name}, the tokens have the mean {format_number(mean)} and stand "
+            f"{format_number(abs(off))} off the line; {apart['rms']:.0f} degrees are between "
+            f"them after RMSNorm, {apart['layer']:.0f} after LayerNorm"
+        )
+        drawn += [[*moved.values()], [[*at.values()] for at in ends]]
+    ax.set(xlim=(-MARGIN, starts[-1] - MARGIN), ylim=(-top - 0.8, top + 0.5), aspect="equal")
+    ax.set_axis_off()
+    handles = [make_handle("token", None, markers=False)]
+    handles[0].set(color=INK, linestyle="solid")
+    for norm, words in (("layer", "after LayerNorm"), ("rms", "after RMSNorm")):
+        handles.append(make_handle(words, choose_look(norm)._replace(dash="solid")))
+    picture.legend(handles=handles, loc="outside lower center", ncols=3)
+    text = f"Arrows beside the line of equal channels. {'. '.join(parts)}."
+    return Figure(picture, text, caption, drawn, provenance)
+
+
+def _find_places(tokens: Mapping[str, Sequence[float]]) -> dict[str, Point]:
+    """Return each token's mean, and its signed distance from the line **1**, as an RMS."""
+    rows = {name: np.asarray(token, dtype=float) for name, token in tokens.items()}
+    rest = {name: row - row.mean() for name, row in rows.items()}
+    axis = next(iter(rest.values()))
+    axis = axis / np.sqrt(np.mean(axis**2))
+    places = {name: np.array([rows[name].mean(), np.mean(rest[name] * axis)]) for name in rows}
+    for name, (_, off) in places.items():
+        if not np.allclose(rest[name], off * axis) or not off:
+            raise ValueError(
+                f"tokens of this figure lie in one plane with (1, …, 1) and off that line, "
+                f"{name!r} does not; take x and 2 · mean(x) − x"
+            )
+    return places
+
+
+def _write_angles(
+    ax: Any, ends: Sequence[Mapping[str, Point]], below: tuple[float, float]
+) -> dict[str, float]:
+    """Write how far apart, in degrees, each norm leaves the first token and the last."""
+    apart = {}
+    for norm, down in (("layer", -2), ("rms", -16)):
+        first, last = (np.arctan2(*at[norm][::-1]) for at in (ends[0], ends[-1]))
+        apart[norm] = float(abs(np.degrees(first - last)))
+        how: dict[str, Any] = {"color": choose_look(norm).colour, "va": "top"}
+        write_text(ax, f"{apart[norm]:.0f}° apart", below, (0, down), **how)
+    return apart
+
+
+def _draw_ground(ax: Any, origin: Point, right: float) -> None:
+    """Draw the line **1**, and the half circle of all vectors of RMS 1."""
+    circle = np.stack([np.cos(_QUARTERS), np.sin(_QUARTERS)], axis=1) + origin
+    ax.plot(*circle.T, color=QUIET, linewidth=0.9, linestyle=(0, (2, 2)))
+    line = {"arrowstyle": "->", "color": QUIET}
+    ax.annotate("", (right, 0), origin - (MARGIN / 2, 0), arrowprops=line)
+    write_text(ax, "(1, 1, 1, 1)", (right, 0), (0, 5), ha="right", color=QUIET)
+
+
+def _draw_token(ax: Any, name: str, origin: Point, at: Point) -> dict[str, Point]:
+    """Draw one token, how LayerNorm drops its shadow, and where both norms put it."""
+    ends = {"layer": np.array([0, np.sign(at[1])]), "rms": at / np.hypot(*at)}
+    arrow: dict[str, Any] = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.3}
+    ax.annotate("", origin + at, origin, arrowprops={**arrow, "shrinkA": 0, "shrinkB": 0})
+    write_text(ax, name, origin + at, (4, 2 if at[1] > 0 else -9), color=INK, weight="bold")
+    drop = origin + np.stack([at, at * (0, 1), ends["layer"]])
+    ax.plot(*drop.T, color=choose_look("layer").colour, linewidth=0.9, linestyle=(0, (4, 2)))
+    for norm, end in ends.items():
+        look = choose_look(norm)
+        point: dict[str, Any] = {"color": look.colour, "markersize": look.size + 0.5, "zorder": 5}
+        ax.plot(*(origin + end), look.marker, **point)
+    return ends
