@@ -1,6 +1,7 @@
 """The cube of activations, and which of its cells share one mean under each norm."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from math import cos, radians, sin
 from typing import Any, NamedTuple
 
@@ -27,45 +28,71 @@ class Share(NamedTuple):
     inside: Callable[[int, int, int], bool]
 
 
-N, C = EXAMPLES - 1, CHANNELS - 1  # the cell nearest to the eye
+N, C, L = EXAMPLES - 1, CHANNELS - 1, POSITIONS - 1  # the cell nearest to the eye
 SHARES: dict[str, Share] = {
     "batch": Share("BatchNorm", "channel", lambda n, c, p: c == C),
     "layer": Share("LayerNorm", "example", lambda n, c, p: n == N),
+    "token": Share("… per token", "token", lambda n, c, p: n == N and p == L),
     "instance": Share("InstanceNorm", "example and channel", lambda n, c, p: n == N and c == C),
     "group": Share("GroupNorm", "example and group", lambda n, c, p: n == N and c > C // 2),
 }
 
 
 @use_book_style()
-def axes_cube() -> Figure:
-    """Draw the examples × channels × positions cube once per norm, one set of cells coloured."""
+def axes_cube(
+    norms: Sequence[str] = ("batch", "layer", "instance", "group"),
+    *,
+    caption: str = "Coloured cells share one mean and one variance; the other cells form further "
+    "sets of the same shape.",
+    alt: str | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> Figure:
+    """Draw the examples × channels × positions cube once per norm, one set of cells coloured.
+
+    "group-3" is GroupNorm with three groups, "group" the one with two.
+    """
+    shares = [_find_share(norm) for norm in norms]
+    if not norms:
+        raise ValueError(f"axes_cube needs at least one norm out of {', '.join(SHARES)}")
     picture = make_canvas(height=2.35)
     picture.set_layout_engine("none")
     sizes, parts = [], []
-    wide = 1 / len(SHARES)
-    for i, (norm, (title, words, inside)) in enumerate(SHARES.items()):
+    wide = 1 / len(norms)
+    for i, (norm, (title, words, inside)) in enumerate(zip(norms, shares, strict=True)):
         ax = picture.add_axes((i * wide + 0.03, 0.27, wide - 0.04, 0.6))
-        colour = choose_look(norm).colour
+        colour = choose_look("layer" if norm == "token" else norm.partition("-")[0]).colour
         _draw_voxels(ax, inside, colour)
         _label_edges(ax)
         middle = (i + 0.5) * wide
-        picture.text(middle, 0.9, title, ha="center", color=colour, size=10, weight="bold")
+        size = 10 if len(norms) <= 4 else 9
+        picture.text(middle, 0.9, title, ha="center", color=colour, size=size, weight="bold")
         lines = f"one mean per\n{words}"
-        picture.text(middle, 0.245, lines, ha="center", va="top", color=QUIET, size=9)
+        picture.text(middle, 0.245, lines, ha="center", va="top", color=QUIET, size=size - 1)
         sizes.append(sum(inside(*cell) for cell in np.ndindex(*SIZES)))
         parts.append(f"{title}: {sizes[-1]} cells, one mean per {words}")
     picture.text(0.5, 0.03, KEY, ha="center", color=QUIET, size=8.5)
     head = (
-        f"{format_count(len(SHARES), 'cube')} of {EXAMPLES} examples, {CHANNELS} channels and "
+        f"{format_count(len(norms), 'cube')} of {EXAMPLES} examples, {CHANNELS} channels and "
         f"{POSITIONS} positions, {np.prod(SIZES)} cells; coloured are the cells that share one "
         "mean. "
     )
     text = head[0].upper() + head[1:] + "; ".join(parts) + "."
-    caption = (
-        "Coloured cells share one mean and one variance; the other cells form further sets of the "
-        "same shape."
-    )
-    return Figure(picture, text, caption, sizes)
+    return Figure(picture, alt or text, caption, sizes, provenance)
+
+
+def _find_share(norm: str) -> Share:
+    """Find what a norm pools."""
+    if norm in SHARES:
+        return SHARES[norm]
+    named = re.fullmatch(r"group-([1-9]\d*)", norm)
+    if named is None or CHANNELS % int(named[1]):
+        raise ValueError(
+            f"unknown norm {norm!r}; choose among {', '.join(SHARES)}, or group-G with G a divisor "
+            f"of the {CHANNELS} channels"
+        )
+    size = CHANNELS // int(named[1])
+    title = f"GroupNorm, G = {named[1]}"
+    return Share(title, "example and group", lambda n, c, p: n == N and c // size == C // size)
 
 
 def _project_corner(n: float, c: float, p: float) -> tuple[float, float]:
