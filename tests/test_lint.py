@@ -113,6 +113,7 @@ def test_a_figure_without_words_and_a_wrong_verdict_are_found(tmp_path):
         (ledger.judge_again, {"weak": None}, "weak; it is otherwise"),
         (ledger.refuse_width_zero, {"interval": [0.1, 0.1]}, "whose interval has no width"),
         (ledger.refuse_markup, {"statement": "A \\frac"}, "holds markup"),
+        (ledger.find_unsaid, {"said": None}, "does not say what it tests"),
     ],
 )  # fmt: skip
 def test_a_fault_of_the_ledger_is_found(rule, change, said):

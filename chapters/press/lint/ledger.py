@@ -66,10 +66,18 @@ def refuse_markup(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
             yield f"{name} holds markup, which its card shows as it is: {claim['statement']}"
 
 
+def find_unsaid(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
+    """Every claim says the sentence that it tests: its verdict is about that one."""
+    for name, claim in claims.items():
+        if not claim.get("said"):
+            yield f"{name} does not say what it tests; give said=, in words, without our numbers"
+
+
 LEDGER: tuple[Callable[[Claims, Sequence[Text]], Iterator[str]], ...] = (
     judge_again,
     refuse_width_zero,
     match_the_chapters,
     limit_families,
     refuse_markup,
+    find_unsaid,
 )
