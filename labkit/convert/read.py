@@ -53,8 +53,9 @@ def _by_class(norm: nn.Module, key: str) -> Reading:
         raise Unfit("an identity has no width")
     size = _find_attribute(norm, "normalized_shape", "num_channels", "num_features", "dim")
     shape: tuple[int, ...] = (size,) if isinstance(size, int) else tuple(size)
-    if len(shape) > 1:
+    if len(shape) != 1:
         raise Unfit(f"it normalizes {len(shape)} axes at once; norms here know one")
+    (dim,) = shape
     own = dict(norm.named_parameters(recurse=False))
     gain, shift = (name if name in own else None for name in ("weight", "bias"))
     channels_first = type(norm) in _TORCH and hasattr(NORMS[key], "on_last_axis")
@@ -63,8 +64,8 @@ def _by_class(norm: nn.Module, key: str) -> Reading:
     if eps is None and hasattr(norm, "eps"):  # torch's way to say: that of the computation
         dtypes = [parameter.dtype for parameter in norm.parameters()] or [torch.float32]
         eps = torch.finfo(torch.promote_types(dtypes[0], torch.float32)).eps
-    start = 1.0 if type(norm) in _TORCH else start_of(key, getattr(norm, "weight", None), shape[0])
-    return Reading(key, axis, shape[0], gain, shift, start, eps)
+    start = 1.0 if type(norm) in _TORCH else start_of(key, getattr(norm, "weight", None), dim)
+    return Reading(key, axis, dim, gain, shift, start, eps)
 
 
 def _find_attribute(norm: nn.Module, *names: str) -> Any:

@@ -1,6 +1,7 @@
 """The hub's configuration, from the course's settings: one function, read from top to bottom."""
 
 import sys
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -74,7 +75,9 @@ def build_pull_url(course: Settings) -> str:
 
 def build_arguments(course: Settings) -> list[str]:
     """Tell each server what the book's own JupyterLab is told, and to keep its sockets private."""
-    told = [one for one in lab.build_command(course.material) if one.startswith("--LabApp.")]
+    settings = Path(sys.prefix) / lab.FOLDER
+    command = lab.build_command(course.material, settings)
+    told = [one for one in command if one.startswith("--LabApp.")]
     return [
         *(one for one in told if not one.startswith("--LabApp.default_url")),
         # On a network port every user of the machine could read every kernel's output.

@@ -8,8 +8,7 @@ the imports follow the figure, folded. Without **In short.** the box has the tal
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
 from press.book.declared import sum_costs
 from press.book.facts import Json
@@ -36,7 +35,7 @@ def format_facts(chapter: Outline, notebook: Json) -> str:
     return ":::{div} labkit-facts\n" + " · ".join(filter(None, parts)) + "\n:::"
 
 
-def link_tally(claims: Collection[Mapping[str, Any]], number: str) -> str:
+def link_tally(claims: Collection[Json], number: str) -> str:
     """Count a chapter's verdicts, and link them to its part of the scoreboard."""
     if not claims:
         return ""
