@@ -6,10 +6,6 @@
 #     name: python3
 # ---
 
-# %% tags=["parameters"]
-size = "book"
-seed = 0
-
 # %% [markdown]
 r"""
 # Pre-Norm and Post-Norm
@@ -32,6 +28,10 @@ what is that place worth once it has survived?
 - With a rate of its own, each placement ends here where the other does. What Pre-Norm buys is a wide range of rates.
 """
 
+# %% tags=["parameters"]
+size = "book"
+seed = 0
+
 # %%
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from labkit import ModelConfig, TrainConfig, check, plots, train
+from labkit import ModelConfig, TrainConfig, check, plots, train  # pip install the book's folder
 from labkit.corpora import Text
 from labkit.corpora.ngrams import ngram_loss
 from labkit.corpora.text import training_text

@@ -6,10 +6,6 @@
 #     name: python3
 # ---
 
-# %% tags=["parameters"]
-size = "book"
-seed = 0
-
 # %% [markdown]
 r"""
 # RMSNorm
@@ -30,6 +26,10 @@ mean do, when may it go, and what does the number format have to do with it?
 - In bfloat16 it is not the norm that breaks. It is one formula: the difference of two large rounded squares.
 """
 
+# %% tags=["parameters"]
+size = "book"
+seed = 0
+
 # %%
 from dataclasses import replace
 from statistics import fmean
@@ -38,7 +38,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from labkit import ModelConfig, TrainConfig, check, plots
+from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Text
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, proportion, regime
 from labkit.model import Perturbed

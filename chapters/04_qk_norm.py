@@ -6,10 +6,6 @@
 #     name: python3
 # ---
 
-# %% tags=["parameters"]
-size = "book"
-seed = 0
-
 # %% [markdown]
 r"""
 # QK-Norm
@@ -28,6 +24,10 @@ But that transformer was a Pre-Norm model: what enters attention *is* normalized
 - What it buys is room: high learning rates that cost a Pre-Norm model its attention become usable.
 """
 
+# %% tags=["parameters"]
+size = "book"
+seed = 0
+
 # %%
 import math
 from dataclasses import replace
@@ -37,7 +37,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from labkit import ModelConfig, check, plots, train
+from labkit import ModelConfig, check, plots, train  # pip install the book's folder
 from labkit.attention import Attention, attention_norms, qk_norm_rope, rotary_angles
 from labkit.context import Context
 from labkit.corpora.text import decode_tokens
@@ -138,7 +138,7 @@ $$\ell_{ij} = \tfrac1{\sqrt{d_k}}\,(g\odot\hat x_i)^\top\, W_q^\top W_k\, (g\odo
 
 Pre-Norm fixes the size of $\hat x$. It does not fix $W_q$, $W_k$ or $g$. The factor $1/\sqrt{d_k}$ is itself a
 normalization, but one *on credit*: it makes the variance of a logit 1 if the entries of $q$ and $k$ are independent, with
-mean 0 and variance 1. That is about true at the first step. Nothing keeps it true.
+mean 0 and variance 1. Nothing keeps that true.
 
 Adam moves each weight by up to about the learning rate $\eta$ in each step, whatever its gradient. If steps point the
 same way for a while, $W_q$ and $W_k$ have each moved by $\eta t$ after $t$ steps, and their product grows like $(\eta t)^2$. The
@@ -177,8 +177,7 @@ claim(
 r"""
 Two conclusions sound natural here, and do not follow. *Saturated attention explodes.* Its output cannot: it is an average of
 values. *Saturated attention is frozen, since no gradient reaches it.* Under plain gradient descent, nearly. But Adam divides a
-small gradient by its own small size. As long as that is large against Adam's $\epsilon$, steps keep their length; only their
-direction now comes from the few rows that are not yet one-hot. Keep both for the predictions.
+small gradient by its own small size: steps keep their length, and only their direction comes from the few rows not yet one-hot.
 
 ## Four bounds
 
@@ -264,8 +263,8 @@ claim(
 
 # %% [markdown]
 r"""
-So "QK-Norm bounds the logits by $1/\sqrt{d_k}$ and eliminates saturation" mixes two methods. Bare unit vectors do eliminate
-saturation, together with any sharp choice. RMSNorm allows a hard choice. With gains near 1 it forbids a *gap of hundreds*, from which no gradient leads back.
+So "QK-Norm bounds the logits by $1/\sqrt{d_k}$ and eliminates saturation" mixes two methods. Bare unit vectors eliminate
+saturation, together with any sharp choice. RMSNorm allows a hard choice; with gains near 1 it forbids a *gap of hundreds*.
 
 ### Temperature
 
@@ -340,7 +339,7 @@ $$\frac{\eta\sqrt n}{\|W\|} = \sqrt{2\eta\lambda}\,,$$
 
 and the left side is the angle of a step. Neither gradient nor initialization appears in it
 ([van Laarhoven, 2017](https://arxiv.org/abs/1706.05350); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
-Train a matrix on noise of which it can only see the direction, and watch it turn.
+Train a matrix on noise, and watch it turn.
 """
 
 
@@ -399,7 +398,7 @@ claim(
 # %% [markdown]
 r"""
 So behind a norm, weight decay is a second learning rate in disguise. Whoever switches it off lowers the effective rate of $W_q$ and $W_k$ as
-training goes on. (Momentum $\beta_1$ adds a factor $\sqrt{(1-\beta_1)/(1+\beta_1)}$.) The runs below have no decay.
+training goes on. The runs below have no decay.
 
 ## Implementation: you write it
 
@@ -461,7 +460,7 @@ assert check_logits(solved_logits).ok
 
 # %% [markdown]
 r"""
-`labkit` does the same, with memory read once, in the formula of its fused kernel:
+`labkit` does the same in the formula of its fused kernel:
 """
 
 # %%
@@ -471,7 +470,7 @@ show(module._one, module._turned)
 
 # %% [markdown]
 r"""
-Does the whole attention of the runs below use exactly this? Compute it once more from the solution above, head by head.
+Does the attention of the runs below use exactly this? Compute it once more, head by head.
 """
 
 
@@ -505,8 +504,8 @@ claim(
 
 # %% [markdown]
 r"""
-What does it cost? Two norms take about $8d$ operations per token and layer, the four projections $8d^2$: a share of
-$1/d$. The real price is a trip of $q$ and $k$ through memory, which a fused kernel saves; chapter 09 counts such trips.
+Two norms take about $8d$ operations per token and layer, the four projections $8d^2$: a share of $1/d$. Trips through memory
+weigh more; chapter 09 counts them.
 """
 
 # %% [markdown]
@@ -531,8 +530,8 @@ The runs are of the book's shared ladder: six blocks of width 32 with four heads
 with 10 % warm-up, a linear decay of the rate, the gradient clipped at 1. Of seven learning rates 0.01 is best for both models,
 chosen with one seed that never reports. The next figures are taken at ten times that.
 
-**Honesty note.** From tuning runs and one pilot a model we knew that Pre-Norm fails there. Those cards *demonstrate*, with fresh seeds. The soft
-cap and the unit vectors are predictions.
+**Honesty note.** From tuning runs and one pilot a model we knew that Pre-Norm fails there. Those cards *demonstrate*, with fresh seeds; one
+of them, on growing logits, first began at the end of warm-up, where the slope was still high. The soft cap and the unit vectors are predictions.
 
 ### One rate, three models
 """
@@ -715,11 +714,9 @@ claim(
 # %% [markdown]
 r"""
 So the logits are guilty, and a good part of the loss comes back when the softmax is spared them. Only a part: behind the cap
-the raw logits run away as before. Where several lie far beyond $c$ they tie, and none gets a gradient. A norm comes earlier. It leaves no
-length that could run away.
+the raw logits run away as before, tie beyond $c$, and get no gradient. A norm leaves no length that could run away.
 
-See it happen: this trains the first steps of a recorded run before your eyes and draws them on the recorded ones. The two
-lines should coincide.
+See it happen: this trains the first steps of a recorded run before your eyes. The two lines should coincide.
 """
 
 
@@ -742,8 +739,8 @@ recorded = {step: largest for step, largest in one.items() if step <= 160}
 r"""
 ### Each at its own rate
 
-A rate ten times too high is nobody's choice. What is QK-Norm worth where people train? The ladder has tuned both models, and a third
-without any norm, over two decades.
+A rate ten times too high is nobody's choice. What is QK-Norm worth where people train? The ladder tuned both models, and a third
+without norms.
 """
 
 
@@ -789,15 +786,7 @@ attention itself is worth here; leave out one seed, and it may be gone. What the
 rate that was chosen on another model. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure just that, as
 *learning-rate sensitivity*, and find the same in models more than a hundred times our size.
 
-It does not make a high rate good. At ten times its best rate QK-Norm too ends above its own optimum, and its stream grows a
-thousandfold. It protects attention, and attention alone.
-
-<details><summary>What changed since the first edition</summary>
-
-Its runs had 160 steps. In them QK-Norm cost something at low rates and had no lead after tuning. In runs twenty times as long both are
-different: a model that hardly knows more than which letter follows which cannot rank what is done to its attention.
-
-</details>
+It does not make a high rate good: there QK-Norm too ends above its own optimum. It protects attention, and attention alone.
 
 ### Unit vectors
 
@@ -821,8 +810,8 @@ claim(
 
 # %% [markdown]
 r"""
-Attention is hardly more than an average now, and the loss pays. It pays less than one might fear: most of what attention is worth here survives an
-average that leans only a little. Henry's learned number is the cure for unit vectors; RMSNorm has it built in.
+Attention is hardly more than an average now, and the loss pays, though less than one might fear. Henry's learned number is the cure
+for unit vectors; RMSNorm has it built in.
 
 ## Four details that bite
 
@@ -918,7 +907,7 @@ Who normalizes what, model by model, is on the book's page of [norms and recipes
 
 ## Symptoms
 
-Five runs, and what their probes say after training. Could you tell them apart by the loss alone?
+Five runs after training. Could you tell them apart by the loss alone?
 """
 
 
@@ -1011,12 +1000,6 @@ claim(
 
 # %% [markdown]
 r"""
-Would the loss have told? Two projects exchanged norm and rotation and saw no difference ([nanochat](https://github.com/karpathy/nanochat/issues/743),
-[Marin](https://github.com/marin-community/marin/issues/5114)). Neither could: their norms have no gain.
-"""
-
-# %% [markdown]
-r"""
 ## Exercises
 
 **2 (by hand).** A query must be able to give one of 1,001 keys a weight of 0.9. What bound $b$ on the logits does that need at
@@ -1040,8 +1023,7 @@ $1/(1 + 1000\,e^{-2b}) = 9/10$ means $1000\,e^{-2b} = 1/9$.
 </details>
 <details><summary>Solution</summary>
 
-$e^{2b} = 9000$, so $b = \tfrac12\ln 9000 \approx 4.55$. RMSNorm bounds by $\sqrt{d_k}$: $d_k \ge b^2 \approx 20.7$, so 21. (Henry's
-number would have to reach the same $b$; it starts at $\log_2(T^2 - T) \approx 20$ for $T = 1001$.)
+$e^{2b} = 9000$, so $b = \tfrac12\ln 9000 \approx 4.55$. RMSNorm bounds by $\sqrt{d_k}$: $d_k \ge b^2 \approx 20.7$, so 21.
 
 </details>
 
@@ -1091,9 +1073,8 @@ assert check_clip(solved_clip).ok
 
 # %% [markdown]
 r"""
-**4 (open).** Other cures attack the growth itself: weight decay pulls $W_q$ and $W_k$ back, clipping the gradient harder bounds it,
-a longer warm-up delays. [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682) combine QK-Norm with a soft cap. Which of these helps
-at ten times the best rate? Predict each with a reason, say what would change your mind, and use three seeds.
+**4 (open).** Other cures attack the growth itself: weight decay, harder clipping, a longer warm-up; [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682)
+combine QK-Norm with a soft cap. Which of these helps at ten times the best rate? Predict each with a reason, then run three seeds.
 """
 
 # %% tags=["exercise"]
@@ -1115,14 +1096,13 @@ r"""
 <details><summary>Hint</summary>
 
 Adam divides the gradient by its own running size, so a factor on it changes little. Decay shrinks a weight $w$ by $\eta\lambda w$ a step,
-against a step of up to $\eta$. Where do the two balance, and is that a small $W_q$?
+against a step of up to $\eta$.
 
 </details>
 
 **5 (a proof).** Let $\mathcal L$ depend on $W_q$ through normalized queries only (no $\epsilon$), and train with plain gradient descent,
-$W_{t+1} = W_t - \eta\,\nabla\mathcal L(W_t)$. Prove: (a) the gradient is orthogonal to $W_t$; (b) $\|W_t\|$ never decreases;
-(c) if the gradient has norm $G/\|W_t\|$ with a constant $G$, then $\|W_t\|^4$ grows like $2\eta^2G^2\,t$ at first order (treat steps as small), so that the
-angle per step falls like $t^{-1/2}$ however large $\eta$ is.
+$W_{t+1} = W_t - \eta\,\nabla\mathcal L(W_t)$. Prove: (a) $\|W_t\|$ never decreases; (b) if the gradient has norm $G/\|W_t\|$ with a constant $G$, then
+$\|W_t\|^4$ grows like $2\eta^2G^2\,t$ for small steps, so that the angle per step falls like $t^{-1/2}$ however large $\eta$ is.
 """
 
 # %% tags=["exercise"]
@@ -1132,17 +1112,14 @@ my_proof = "…"
 r"""
 <details><summary>Hint</summary>
 
-For (a), differentiate $\mathcal L(cW) = \mathcal L(W)$ by $c$. For (b), Pythagoras. For (c), write $n_t = \|W_t\|^2$.
+For (a), the gradient is orthogonal to $W_t$: Pythagoras. For (b), write $n_t = \|W_t\|^2$.
 
 </details>
 <details><summary>Solution</summary>
 
-(a) For every head, $N(cq) = N(q)$ for $c > 0$, so $\mathcal L(cW) = \mathcal L(W)$. The derivative by $c$ at $c = 1$ is
-$\langle W, \nabla\mathcal L(W)\rangle$ on the left and 0 on the right.
+(a) $\|W_{t+1}\|^2 = \|W_t\|^2 - 2\eta\langle W_t, \nabla\mathcal L\rangle + \eta^2\|\nabla\mathcal L\|^2 = \|W_t\|^2 + \eta^2\|\nabla\mathcal L\|^2 \ge \|W_t\|^2$.
 
-(b) $\|W_{t+1}\|^2 = \|W_t\|^2 - 2\eta\langle W_t, \nabla\mathcal L\rangle + \eta^2\|\nabla\mathcal L\|^2 = \|W_t\|^2 + \eta^2\|\nabla\mathcal L\|^2 \ge \|W_t\|^2$.
-
-(c) With $n_t = \|W_t\|^2$, (b) reads $n_{t+1} - n_t = \eta^2G^2/n_t$. For small steps $n_{t+1}^2 - n_t^2 \approx 2n_t(n_{t+1} - n_t) = 2\eta^2G^2$, so
+(b) With $n_t = \|W_t\|^2$, (a) reads $n_{t+1} - n_t = \eta^2G^2/n_t$. For small steps $n_{t+1}^2 - n_t^2 \approx 2n_t(n_{t+1} - n_t) = 2\eta^2G^2$, so
 $n_t^2 = \|W_t\|^4 \approx \|W_0\|^4 + 2\eta^2G^2t$. Once the
 start is forgotten, the angle of a step is $\eta\|\nabla\mathcal L\|/\|W_t\| = \eta G/n_t \to \eta G/(\sqrt2\,\eta G\sqrt t) = 1/\sqrt{2t}$: the rate has cancelled.
 
@@ -1158,9 +1135,8 @@ r"""
   softmax is not frozen: Adam drives the logits on.
 - **What does the norm bound?** The lengths. RMSNorm bounds logits by $\sqrt{d_k}$ times two gains; bare unit vectors forbid any sharp choice.
 - **What does it cost?** Few operations, and no loss that we could see. With both models tuned it changes little; it widens the range of rates that work.
-- Behind a norm a matrix gets gradients across it only. Growth is a brake there, and weight decay a second learning rate.
-- Norm and gain before the rotation, the cap before the mask, one norm per head unless the recipe says otherwise.
-- Look at logits, entropy and slope, not at the loss; and compare a block with its equation.
+- Behind a norm a matrix gets gradients across it only: growth is a brake, and weight decay a second learning rate.
+- Look at logits, entropy and slope, not at the loss alone.
 
 ## References
 

@@ -640,14 +640,14 @@ for name, words, grows, expected, criterion in (
     (
         "05-step-random",
         "A step of random signs",
-        "equally far at every depth",
+        "equally far at any depth",
         0.0,
         "in [-0.15, 0.15]",
     ),
     (
         "05-step-sgd-all",
         "An SGD step on gains and shifts too",
-        "in proportion to its depth",
+        "further the deeper it is",
         1.0,
         "> 0.6",
     ),

@@ -844,6 +844,8 @@ for over, name, words, side, criterion, source in (
         kind="best",
         lacking=ladder.lacking(climbed, "ngpt", over),
     )
+
+# %%
 claim(
     "08-ladder-starting-values",
     "On rung {rung} nGPT with the published first values ends {mean:+.4f} nats above nGPT with those for six blocks.",
