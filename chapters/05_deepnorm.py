@@ -637,21 +637,9 @@ plots.curves(
 # %%
 for name, words, grows, expected, criterion in (
     ("05-step-adam", "Adam's first step", "like the root of its depth", 0.5, "in [0.35, 0.65]"),
-    (
-        "05-step-random",
-        "A step of random signs",
-        "equally far at any depth",
-        0.0,
-        "in [-0.15, 0.15]",
-    ),
-    (
-        "05-step-sgd-all",
-        "An SGD step on gains and shifts too",
-        "further the deeper it is",
-        1.0,
-        "> 0.6",
-    ),
-):
+    ("05-step-random", "A step of random signs", "equally far at any depth", 0.0, "in [-0.15, 0.15]"),
+    ("05-step-sgd-all", "An SGD step on gains and shifts too", "further the deeper it is", 1.0, "> 0.6"),
+):  # fmt: skip
     claim(
         name,
         f"{words} moves a DeepNorm model by depth to the power {{mean:+.2f}}.",
