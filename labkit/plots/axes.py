@@ -84,6 +84,7 @@ def draw_references(
     ax: Any,
     reference: Mapping[str, float] | None,
     limits: tuple[float, float] | None = None,
+    which: str = "y",
 ) -> Marks:
     """Draw a thin dashed line at each named number that lies within the limits.
 
@@ -94,16 +95,17 @@ def draw_references(
     for name, value in reference.items():
         if not isfinite(value):
             raise ValueError(f"a reference line needs a finite number, {name!r} has {value}")
-    to = ax.yaxis.get_transform().transform
+    axis, line = (ax.yaxis, ax.axhline) if which == "y" else (ax.xaxis, ax.axvline)
+    to = axis.get_transform().transform
     places = dict(zip(reference, to(np.array([*reference.values()], dtype=float)), strict=True))
-    low, high = sorted(to(np.array(limits or ax.yaxis.get_view_interval(), dtype=float)).tolist())
+    low, high = sorted(to(np.array(limits or axis.get_view_interval(), dtype=float)).tolist())
     most = (high - low) / (1 if limits else SERIES)
     middle, beyond = (low + high) / 2, dict(reference)
     for name in sorted(reference, key=lambda name: abs(places[name] - middle)):
         reach = min(low, places[name]), max(high, places[name])
         if reach[1] - reach[0] <= most:
             low, high = reach
-            ax.axhline(beyond.pop(name), color=QUIET, linewidth=0.9, linestyle=DOTS, zorder=1)
+            line(beyond.pop(name), color=QUIET, linewidth=0.9, linestyle=DOTS, zorder=1)
     drawn = {name: value for name, value in reference.items() if name not in beyond}
     return Marks(drawn, beyond)
 

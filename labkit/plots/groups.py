@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .alt import describe_spread, format_count, format_number, join_sentences
-from .axes import start_axes
+from .axes import draw_references, start_axes
 from .figure import Figure
 from .looks import COLOURS, Look, choose_looks
 from .series import check_series, mean_and_half, read_values, say_seeds
@@ -35,21 +35,29 @@ def dots(
     xlabel: str,
     caption: str,
     threshold: Mapping[str, float] | float | None = None,
+    reference: Mapping[str, float] | None = None,
+    logx: bool = False,
     title: str | None = None,
+    alt: str | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw one row per group: every point, its mean, its interval and the mean in figures."""
+    """Draw one row per group: every point, its mean, its interval and the mean in figures.
+
+    A `threshold` is always drawn, a `reference` where the points stay readable beside it.
+    """
     check_series(groups, "dots")
     table = {name: read_values(values) for name, values in groups.items()}
     thresholds = threshold if isinstance(threshold, Mapping) else {}
     if threshold is not None and not isinstance(threshold, Mapping):
         thresholds = {"threshold": float(threshold)}
-    ax = start_axes(height=1.15 + 0.42 * len(table) + 0.2 * bool(title))
+    ax = start_axes(logx, height=1.15 + 0.42 * len(table) + 0.2 * bool(title))
     for x in thresholds.values():
         ax.axvline(x, color=QUIET, linewidth=1, linestyle=(0, (2, 2)), zorder=1)
     for row, (name, style) in enumerate(choose_looks(table).items()):
         _draw_group(ax, row, table[name], style)
-    for i, (name, x) in enumerate(sorted(thresholds.items(), key=lambda line: line[1])):
+    marks = draw_references(ax, reference, which="x")
+    lines = {**thresholds, **marks.drawn}
+    for i, (name, x) in enumerate(sorted(lines.items(), key=lambda line: line[1])):
         text = f"{name} {format_number(x)}" if name == "threshold" else name
         above = (0, 14 if i % 2 else 3)  # neighbours do not write over one another
         place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": "center"}
@@ -63,9 +71,9 @@ def dots(
     note = f"Points: {seeds}; tick and bar: mean and 95 % t interval."
     head = f"Dot plot of {xlabel} for {format_count(len(table), 'group')}"
     parts = [describe_spread(name, xs) for name, xs in table.items()]
-    text = join_sentences(head, parts, thresholds)
-    data = [list(table.values()), list(thresholds.values())]
-    return Figure(ax.figure, text, caption, data, provenance, note)
+    text = join_sentences(head, parts, lines) + marks.note
+    data = [list(table.values()), list(lines.values())]
+    return Figure(ax.figure, alt or text, caption, data, provenance, note + marks.note)
 
 
 @use_book_style()
@@ -119,6 +127,9 @@ def paired(
     ylabel: str,
     caption: str,
     columns: tuple[str, str] = ("train", "eval"),
+    title: str | None = None,
+    ylim: tuple[float, float] | None = None,
+    alt: str | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw a slope from the first column to the second for every run of every group."""
@@ -142,14 +153,16 @@ def paired(
     ax.set_xticks(range(len(table)), [("\n" if roomy else "") + name for name in table])
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.5, len(table) - 0.5)
-    label_axes(ax, "", ylabel, None)
+    if ylim:
+        ax.set_ylim(*ylim)
+    label_axes(ax, "", ylabel, title)
     seeds = say_seeds(len(first) for first, _ in table.values())
     left, right = columns
     note = f"Open mark: {left}; filled: {right}; thin lines: {seeds}; thick: their mean."
     head = f"Slopes of {ylabel} from {left} to {right}, {format_count(len(table), 'group')}"
     return Figure(
         ax.figure,
-        join_sentences(head, parts),
+        alt or join_sentences(head, parts),
         caption,
         list(table.values()),
         provenance,
@@ -163,6 +176,10 @@ def share_bars(
     *,
     caption: str,
     notes: Mapping[str, str] | None = None,
+    xlabel: str = "% of the whole",
+    title: str | None = None,
+    alt: str | None = None,
+    provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw one bar of 100 % for each whole; the last part is loud, and its share is written.
 
@@ -172,7 +189,7 @@ def share_bars(
     if not names or any(list(parts) != names for parts in wholes.values()):
         raise ValueError("share_bars needs wholes with the same parts, in the same order")
     looks = [*_QUIET[: len(names) - 1], _LOUD]
-    ax = start_axes(height=1.25 + 0.36 * len(wholes))
+    ax = start_axes(height=1.25 + 0.36 * len(wholes) + 0.2 * bool(title))
     edge: dict[str, Any] = {"height": 0.72, "edgecolor": "white", "linewidth": 0.8}
     parts = []
     for row, (whole, sizes) in enumerate(wholes.items()):
@@ -189,13 +206,13 @@ def share_bars(
     ax.set_xlim(0, 100)
     ax.grid(False)
     ax.spines["left"].set_color(HAIR)
-    label_axes(ax, "% of the whole", "", None)
+    label_axes(ax, xlabel, "", title)
     handles = ax.patches[: len(names)]
     where: dict[str, Any] = {"loc": "outside upper left", "ncols": len(names)}
     ax.figure.legend(handles, names, handlelength=1.4, **where)
     head = f"Bars of the share of {names[-1]} among {', '.join(names)}"
     data = [list(sizes.values()) for sizes in wholes.values()]
-    return Figure(ax.figure, join_sentences(head, parts), caption, data)
+    return Figure(ax.figure, alt or join_sentences(head, parts), caption, data, provenance)
 
 
 def _draw_group(ax: Any, row: int, values: list[float], style: Look) -> None:

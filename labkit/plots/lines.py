@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
 from .alt import describe_divergence, describe_trend, format_count, join_sentences
-from .axes import End, finish_axes, place_ticks, start_axes
+from .axes import End, finish_axes, log_ticks, place_ticks, start_axes
 from .figure import MOST_NUMBERS, Figure
 from .looks import Look, choose_looks
 from .series import Rows, check_series, mean_and_half, read_runs, read_values, say_seeds
@@ -31,6 +31,7 @@ def curves(
     title: str | None = None,
     reference: Mapping[str, float] | None = None,
     ylim: tuple[float, float] | None = None,
+    alt: str | None = None,
     counted: bool = False,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
@@ -68,7 +69,7 @@ def curves(
     data = [[place[x], *ys] for points in table.values() for x, ys in points.items()]
     text = join_sentences(head, parts, marks.drawn) + marks.note
     note = "" if counted else note
-    return Figure(ax.figure, text, caption, data, provenance, note + marks.note)
+    return Figure(ax.figure, alt or text, caption, data, provenance, note + marks.note)
 
 
 @use_book_style()
@@ -77,22 +78,28 @@ def loss_curves(
     *,
     caption: str,
     ylabel: str = "training loss (nats per token)",
+    xlabel: str = "step",
+    diverged: Mapping[str, Sequence[int | None]] | None = None,
     smooth: int | None = None,
+    logx: bool = False,
+    logy: bool = False,
+    title: str | None = None,
     reference: Mapping[str, float] | None = None,
     ylim: tuple[float, float] | None = None,
+    alt: str | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw each run's loss by step, smoothed; a cross ends a run that diverged."""
     arms = read_runs(series, "loss_curves")
     longest = max(len(row) for arm in arms.values() for row in arm)
     window = smooth or max(1, longest // 40)
-    stops = {name: _find_stops(rows, longest) for name, rows in arms.items()}
+    stops = {name: _find_stops(name, rows, diverged, longest) for name, rows in arms.items()}
     drawn = {
         name: [running_mean(row[:end], window) for row, end in zip(rows, stops[name], strict=True)]
         for name, rows in arms.items()
     }
     far = max(len(row) for rows in drawn.values() for row in rows)
-    ax = start_axes()
+    ax = start_axes(logx, logy)
     ends, parts = [], []
     for name, style in choose_looks(drawn).items():
         rows = drawn[name]
@@ -101,7 +108,9 @@ def loss_curves(
         mean = mean_run(rows)
         steps = range(1, len(mean) + 1)
         parts.append(describe_trend(name, steps, mean, link="at step") + _say_stops(stops[name]))
-    label_axes(ax, "step", ylabel, None)
+    if logx:
+        log_ticks(ax, "x")
+    label_axes(ax, xlabel, ylabel, title)
     marks = finish_axes(ax, ends, reference, ylim, markers=False)
 
     seeds = say_seeds(map(len, arms.values()))
@@ -112,8 +121,10 @@ def loss_curves(
         note += " A cross ends a run that diverged."
     share = max(1, MOST_NUMBERS // sum(map(len, arms.values())))
     data = [_thin_row(row, share) for rows in drawn.values() for row in rows]
-    text = join_sentences(f"Line plot of {ylabel} against step", parts, marks.drawn) + marks.note
-    return Figure(ax.figure, text, caption, data, provenance, note + marks.note)
+    text = (
+        join_sentences(f"Line plot of {ylabel} against {xlabel}", parts, marks.drawn) + marks.note
+    )
+    return Figure(ax.figure, alt or text, caption, data, provenance, note + marks.note)
 
 
 @use_book_style()
@@ -264,14 +275,20 @@ def _cross_ends(ax: Any, style: Look, rows: Rows, stops: Stops) -> None:
             ax.plot(*spot, "x", color=style.colour, markersize=8, markeredgewidth=2, zorder=5)
 
 
-def _find_stops(rows: Rows, longest: int) -> Stops:
-    """Find each run's divergence: where its losses end early or stop being numbers."""
-    return [
-        next(
-            (i for i, y in enumerate(row) if not isfinite(y)),
-            len(row) if len(row) < longest else None,
+def _find_stops(name: str, rows: Rows, diverged: Any, longest: int) -> Stops:
+    """Find each run's divergence: as told, or where its losses end early or stop being numbers."""
+    if diverged is None:
+        told = [len(row) if len(row) < longest else None for row in rows]
+    else:
+        told = list(diverged.get(name, [None] * len(rows)))
+    if len(told) != len(rows):
+        raise ValueError(
+            f"diverged needs a step or None for each run, {name!r} has {len(rows)} runs and "
+            f"{len(told)} entries"
         )
-        for row in rows
+    return [
+        next((i for i, y in enumerate(row) if not isfinite(y)), stop)
+        for row, stop in zip(rows, told, strict=True)
     ]
 
 

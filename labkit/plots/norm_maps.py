@@ -23,6 +23,7 @@ def norm_curves(
     panels: Mapping[str, Mapping[str, Any]],
     *,
     caption: str,
+    alt: str | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw one panel a norm: `points` are entries (xs, ys), `lines` are ends x₀ y₀ x₁ y₁ of tokens.
@@ -59,7 +60,7 @@ def norm_curves(
         picture.legend(*handles, loc="outside upper right", ncols=3)
     text = f"Scatter plots of output against input for {format_count(len(panels), 'norm')}. "
     data = [[*panel["points"], *panel.get("lines", ())] for panel in panels.values()]
-    return Figure(picture, text + "; ".join(parts) + ".", caption, data, provenance)
+    return Figure(picture, alt or text + "; ".join(parts) + ".", caption, data, provenance)
 
 
 def _draw_tokens(ax: Any, lines: Sequence[Sequence[float]]) -> None:
@@ -75,9 +76,12 @@ def xor_points(
     after: Any,
     labels: Sequence[int],
     *,
-    caption: str,
+    caption: str = "Left: no straight line separates the two classes. Right: after a linear map "
+    "and LayerNorm one does.",
     titles: tuple[str, str] = ("before", "after"),
     line: tuple[float, float, float] | None = None,
+    alt: str | None = None,
+    provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw labelled points of the plane before and after a map; `line` a·x + b·y = c separates."""
     pair = [np.asarray(points, dtype=float) for points in (before, after)]
@@ -100,7 +104,7 @@ def xor_points(
         for (x, y), (u, v), label in zip(*pair, labels, strict=True)
     ]
     text = f"Two panels, {format_count(len(labels), 'point')} before and after: {'; '.join(sides)}."
-    return Figure(picture, text, caption, pair)
+    return Figure(picture, alt or text, caption, pair, provenance)
 
 
 def _draw_classes(ax: Any, points: np.ndarray, labels: Sequence[int], names: np.ndarray) -> None:

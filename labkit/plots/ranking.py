@@ -19,6 +19,9 @@ def ranking(
     *,
     caption: str,
     marked: tuple[str, ...] = (),
+    digits: int = 4,
+    title: str | None = None,
+    alt: str | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw each column's order, the smallest number on top; what has no number stands below a line.
@@ -30,12 +33,12 @@ def ranking(
     values = list(table.values())
     names = list(values[0])
     orders = [_rank_names(column) for column in values]
-    picture = make_canvas(height=1.0 + 0.24 * len(names))
+    picture = make_canvas(height=1.0 + 0.24 * len(names) + 0.2 * bool(title))
     ax = picture.add_subplot()
     for name, style in choose_looks(names).items():
         ys = [order.index(name) + 1 for order in orders]
         ink = _draw_places(ax, ys, style, name in marked)
-        first, last = (_format_value(column[name]) for column in (values[0], values[-1]))
+        first, last = (_format_value(column[name], digits) for column in (values[0], values[-1]))
         write_text(ax, f"{name}  {first}", (0, ys[0]), (-10, 0), ha="right", **ink)
         write_text(ax, f"{last}  {name}", (len(ys) - 1, ys[-1]), (10, 0), ha="left", **ink)
     for i, column in enumerate(values):
@@ -48,8 +51,10 @@ def ranking(
     ax.set_yticks([])
     ax.grid(False)
     ax.spines[:].set_visible(False)
+    if title:
+        ax.set_title(title, loc="left", fontsize=10, fontweight="bold")
     data = [list(column.values()) for column in values]
-    return Figure(picture, _describe_columns(table), caption, data, provenance)
+    return Figure(picture, alt or _describe_columns(table), caption, data, provenance)
 
 
 def _read_columns(columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Column]:
@@ -82,8 +87,8 @@ def _draw_places(ax: Any, ys: list[int], style: Look, strong: bool) -> dict[str,
     return {**words, "color": QUIET}
 
 
-def _format_value(value: float) -> str:
-    return f"{value:#.4g}" if isfinite(value) else "diverged"
+def _format_value(value: float, digits: int) -> str:
+    return f"{value:#.{digits}g}" if isfinite(value) else "diverged"
 
 
 def _describe_columns(table: Mapping[str, Column]) -> str:

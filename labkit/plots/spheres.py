@@ -37,6 +37,12 @@ SCREEN, EYE = BALL[:, :2], BALL[:, 2]
 def sphere_projection(
     points_before: Any,
     points_after: Any,
+    *,
+    caption: str = "Left: LayerNorm first removes the mean, which drops every point onto the "
+    "plane orthogonal to (1, 1, 1). Right: seen along (1, 1, 1), it then scales every point to "
+    "length √3.",
+    alt: str | None = None,
+    provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw LayerNorm of three channels: a projection onto a plane, then onto a circle."""
     before = _read_points(points_before, "points_before")
@@ -60,11 +66,7 @@ def sphere_projection(
         f"{format_number(RADIUS)}; lengths before {_describe_lengths(flat)}, "
         f"after {_describe_lengths(after)}."
     )
-    caption = (
-        "Left: LayerNorm first removes the mean, which drops every point onto the plane orthogonal "
-        "to (1, 1, 1). Right: seen along (1, 1, 1), it then scales every point to length √3."
-    )
-    return Figure(picture, text[0].upper() + text[1:], caption, [before, after])
+    return Figure(picture, alt or text[0].upper() + text[1:], caption, [before, after], provenance)
 
 
 @use_book_style()
@@ -74,6 +76,8 @@ def sphere_paths(
     caption: str,
     marks: Mapping[str, Sequence[float]] | None = None,
     title: str | None = None,
+    alt: str | None = None,
+    provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw paths of points (x, y, z) in and on the unit ball; `marks` are single named points.
 
@@ -110,7 +114,7 @@ def sphere_paths(
     ax.legend(loc="center left", bbox_to_anchor=(0.66, 0.5))
     ax.set_title(title or "", loc="left", fontsize=10.5, fontweight="bold")
     text = f"A unit sphere with {format_count(len(table), 'path')}: {'; '.join(parts)}."
-    return Figure(picture, text, caption, list(table.values()))
+    return Figure(picture, alt or text, caption, list(table.values()), provenance)
 
 
 def _read_points(points: Any, name: str) -> np.ndarray:
