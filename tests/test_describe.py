@@ -140,7 +140,7 @@ def test_a_stale_table_is_red_and_is_written_anew(tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     assert main(["book", "tables", "--check"]) == 1
     said = capsys.readouterr().out
-    assert "the table of recipes and README's picture: not what labkit has" in said
+    assert "the table of recipes and README's picture and START.ipynb: not what labkit has" in said
     assert main(["book", "tables"]) == main(["book", "tables", "--check"]) == 0
     assert (tmp_path / PAGE).read_text(encoding="utf-8") == page
     (tmp_path / PAGE).write_text("no marks here")

@@ -123,6 +123,12 @@ def test_the_table_has_an_arm_a_row_and_a_rung_s_columns():
     assert pre["S: lead"] == "" and "S: lead" not in ladder.table(results("S"), over=None)[0]
 
 
+def test_a_rung_that_only_one_arm_has_climbed_has_no_columns():
+    rows = [r for r in results("S", "M").rows if r[0]["rung"] == "S" or r[0]["arm"] == "pre"]
+    table = ladder.table(Results(tuple(rows)))
+    assert not [column for column in table[0] if column.startswith("M: ")]
+
+
 UP, DOWN = (0.011, 0.010, 0.009), (-0.011, -0.010, -0.009)
 
 

@@ -15,7 +15,7 @@ initialization of their paper; the others have Megatron's, and embeddings of RMS
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from itertools import product
 from statistics import fmean
@@ -300,24 +300,29 @@ def lacking(found: Results, arm: str, over: str = "pre") -> list[str]:
 def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
     """Sum up an arm a row, in the order of their losses on the smallest rung.
 
+    A rung has its columns as soon as two of the arms have reported there with every seed.
+
     `lead` is how far the arm's test loss lies below that of `over`, seed by seed, with Student's
     interval. `lost` is how far the validation loss lies above the best one on average over the
     coarse rates, a loss capped at that of letter frequencies (Wortsman et al. 2023, arXiv
     2309.14322); it has one seed.
     """
-    rungs = [*found.by("rung")]
+    arms = found.by("arm")
+    losses_of = {arm: reported(found, arm) for arm in arms}
+    every = [*found.by("rung")]
+    rungs = [rung for rung in every if _count_reports(losses_of, rung) > 1] or every[:1]
     columns = [f"{rung}: {what}" for rung in rungs for what in ("rate", "lost", "test", "lead")]
     rows = []
-    for arm, of_arm in found.by("arm").items():
+    for arm, of_arm in arms.items():
         row: dict[str, Any] = {"arm": arm, **dict.fromkeys(columns, "")}
-        for rung, part in of_arm.by("rung").items():
+        for rung, part in of_arm.where(rung=rungs).by("rung").items():
             tuning = [(labels, record) for labels, record in part if labels["stage"] == "tuning"]
             tuned = {labels["lr"]: _cap_loss(record) for labels, record in tuning}
             if tuned:
                 row[f"{rung}: rate"] = min(tuned, key=lambda lr: tuned[lr])
             if {*COARSE} <= {*tuned}:
                 row[f"{rung}: lost"] = fmean(tuned[lr] for lr in COARSE) - min(tuned.values())
-            if losses := reported(found, arm).get(rung):
+            if losses := losses_of[arm].get(rung):
                 row[f"{rung}: test"] = fmean(losses.values())
             if over and arm != over and (pairs := lead(found, arm, over).get(rung)):
                 of = Seeds(tuple(pairs))
@@ -325,6 +330,11 @@ def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
                 row[f"{rung}: lead"] = f"{of.mean:+.4f} [{low:+.4f}, {high:+.4f}]"
         rows.append(row if over else {k: v for k, v in row.items() if not k.endswith(": lead")})
     return sorted(rows, key=lambda row: row[f"{rungs[0]}: test"] or math.inf)
+
+
+def _count_reports(losses_of: Mapping[str, Mapping[str, Sized]], rung: str) -> int:
+    """Count the arms that have reported on a rung with every seed."""
+    return sum(len(of_rung.get(rung, ())) == len(SEEDS) for of_rung in losses_of.values())
 
 
 FREQUENCIES = 3.06  # nats: what letter frequencies alone reach on this text

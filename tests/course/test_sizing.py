@@ -134,7 +134,8 @@ def test_memory_that_is_no_number_is_refused(capsys):
 
 
 def test_a_page_shows_the_table_where_it_is_asked_for():
-    one = Outline("02_toy", "Toy", (), 9, (), (), "", 400.0, {"kernel": "1G", "run": "1.5G"})
+    declared = {"kernel": "1G", "run": "1.5G"}
+    one = Outline("02_toy", "Toy", (), 9, (), (), "", seconds=400.0, memory=declared)
     page = guide.fill_page("Before\n\n<!-- sizing 16 64G -->\n\nafter", REPOSITORY, {"02": one})
     assert "| [Toy](02_toy.ipynb) | 4.0 GiB | 400 | 3.3 min | 16 | 216 | 16 |" in page
     assert "For a server of 16 cores, 64.0 GiB of memory;" in page and "<!--" not in page
