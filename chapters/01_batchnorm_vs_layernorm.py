@@ -122,8 +122,8 @@ LayerNorm does not know that the third example exists. BatchNorm gives the first
 features because its neighbour changed. The second thing is that we need no second formula: BatchNorm
 of a table is LayerNorm of the table turned on its side.
 
-The card below is a *claim*: a sentence, the run's number, and the criterion that judges it. The preface
-explains verdicts and kinds.
+The card below is a *claim*: a sentence, the run's number, and the criterion that judges it. Verdicts
+and kinds are explained in [what a claim is](claims.md).
 """
 
 # %%
@@ -1364,12 +1364,12 @@ r"""
 | batch statistics of language fluctuate strongly throughout training | [Shen et al. (2020)](https://arxiv.org/abs/2003.07845): transformers for language | for means, in our LayerNorm model: seen at a Xavier start, gone after training (`01-text-fluctuates-at-the-start`, `01-text-fluctuates-after-training`) |
 | BatchNorm works by reducing internal covariate shift | [Ioffe and Szegedy (2015)](https://arxiv.org/abs/1502.03167) | disputed ([Santurkar et al., 2018](https://arxiv.org/abs/1805.11604)); chapter 00 runs their test |
 | $G = C$ is LayerNorm, $G = 1$ is InstanceNorm | a survey | reversed (`01-group-norm-limits`) |
-| a gain of σ and a shift of μ recover the input | a blog series, on LayerNorm | true for BatchNorm, false for LayerNorm: first cell below |
-| LayerNorm in text is what InstanceNorm is in images | a survey | no: second cell below |
-| normalizing turns features into a standard normal distribution | a survey | mean and variance only; the shape stays: third cell below |
+| a gain of σ and a shift of μ recover the input | a blog series, on LayerNorm | true for BatchNorm, false for LayerNorm: *Gain σ, shift μ* below |
+| LayerNorm in text is what InstanceNorm is in images | a survey | no: *InstanceNorm on text* below |
+| normalizing turns features into a standard normal distribution | a survey | mean and variance only; the shape stays: *Standard normal?* below |
 | BatchNorm on text fixes the $n$-th position of every sentence | a survey | `BatchNorm1d` pools positions too: one mean per channel |
 | PowerNorm is by Bhatt et al. | a blog series | by [Shen et al. (2020)](https://arxiv.org/abs/2003.07845) |
-| a bfloat16 tensor goes through a float32 `nn.LayerNorm` | a blog series | on a CPU, yes (cell four); on a GPU [PyTorch raises an error](https://github.com/pytorch/pytorch/issues/138128), by report |
+| a bfloat16 tensor goes through a float32 `nn.LayerNorm` | a blog series | on a CPU, yes (the last cell of this section); on a GPU [PyTorch raises an error](https://github.com/pytorch/pytorch/issues/138128), by report |
 
 **Gain σ, shift μ.** BatchNorm's σ and μ belong to a channel, as do the gain and the shift, so they can undo
 it. LayerNorm's belong to a token. The tokens $x$ and $2x + 1$ have the same LayerNorm, so no gain and
