@@ -8,11 +8,11 @@ from convert_models import gpt2, llama
 from peers import hf
 from torch import nn
 
-from labkit.convert import Conversion, convert
+from labkit.convert import Conversion, convert, fold_norms
 from labkit.norms import make_norm
 
 
-class GatedNorm(nn.Module):
+class Gated(nn.Module):
     def __init__(self):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(4))
@@ -48,17 +48,17 @@ def failing():
 
 # what stays, to what, and why
 STUBBORN = {
-    "gate": (GatedNorm, "rms", "fails on a trial row .*'gate'"),
+    "gate": (Gated, "rms", "more than one input \\(gate\\)"),
     "unknown formula": (OwnNorm, "rms", "no formula known here"),
     "failing": (failing, "rms", "fails on a trial row"),
     "hook": (hooked, "rms", "has forward hooks, which would be lost"),
-    "parametrized": (parametrized, "rms", "would be lost"),
-    "two axes": (lambda: nn.LayerNorm((3, 4)), "dyt", "normalizes 2 axes at once"),
+    "parametrized": (parametrized, "rms", "parametrized"),
+    "two axes": (lambda: nn.LayerNorm((3, 4)), "dyt", "normalizes 2 axes at once; dyt knows one"),
     "own heads": (lambda: hf("cohere").CohereLayerNorm((2, 4)), "layer", "weight \\(2, 4\\)"),
     "no width": (lambda: hf("llama4").Llama4TextL2Norm(), "rms", "does not say its width"),
     "frozen": (lambda: hf("detr").DetrFrozenBatchNorm2d(4), "batch", "keeps state of its own"),
-    "lazy": (nn.LazyBatchNorm1d, "batch", "has forward pre hooks"),
-    "meta": (lambda: hf("gemma").GemmaRMSNorm(4).to("meta"), "rms", "fails on a trial row"),
+    "lazy": (nn.LazyBatchNorm1d, "batch", "is lazy"),
+    "meta": (lambda: hf("gemma").GemmaRMSNorm(4).to("meta"), "rms", "meta device"),
 }
 
 
@@ -72,7 +72,7 @@ def test_what_cannot_be_swapped_is_left_with_its_reason(name):
     assert [row.name for row in conversion.swapped] == ["0"]
     assert [(row.name, row.norm) for row in conversion.left] == [("1", kind)]
     assert model[1] is norm
-    with pytest.raises(ValueError, match=f"could be swapped for .*{reason}"):
+    with pytest.raises(ValueError, match=f"no norm could be swapped. .*{reason}"):
         convert(model, {kind: key})
     # the way out for all of them
     new = nn.Identity()
@@ -83,16 +83,18 @@ def test_what_cannot_be_swapped_is_left_with_its_reason(name):
 # --- which norms ---
 
 
-def test_only_narrows_by_a_glob():
-    conversion = convert(gpt2(), {"LayerNorm": "dyt"}, only="*.ln_1")
-    swapped = [row.name for row in conversion.swapped]
-    assert swapped == ["transformer.h.0.ln_1", "transformer.h.1.ln_1"]
-    assert {row.reason for row in conversion.left} == {"`only` leaves it out, or one of its places"}
-    assert len(conversion.left) == 3
+def test_only_narrows_by_glob_globs_or_predicate():
+    for only in ("*.ln_1", ["*.0.ln_1", "*.1.ln_1"], lambda name: name.endswith("ln_1")):
+        model = gpt2()
+        conversion = convert(model, {"LayerNorm": "dyt"}, only=only)
+        swapped = [row.name for row in conversion.swapped]
+        assert swapped == ["transformer.h.0.ln_1", "transformer.h.1.ln_1"]
+        assert {row.reason for row in conversion.left} == {"`only` leaves it out"}
+        assert len(conversion.left) == 3
 
 
-def test_classes_and_globs_are_keys():
-    for key in ("LlamaRMSNorm", "*RMSNorm"):
+def test_classes_globs_and_classes_themselves_are_keys():
+    for key in ("LlamaRMSNorm", "*RMSNorm", hf("llama").LlamaRMSNorm):
         assert len(convert(llama(), {key: "rms"}).swapped) == 5
 
 
@@ -109,17 +111,46 @@ def test_misuse_says_what_to_do():
     model = gpt2()
     before = dict(model.named_modules())
     for mapping, kw, error, message in (
-        ({"LayerNrom": "rms"}, {}, ValueError, "for LayerNrom. Its norms are: .*h.0.ln_1"),
+        ({"LayerNrom": "rms"}, {}, ValueError, "has no LayerNrom; its norms are LayerNorm \\(5\\)"),
         ({"LayerNorm": "rsm"}, {}, ValueError, "unknown norm 'rsm'; did you mean 'rms'"),
         ({"LayerNorm": "dyt"}, {"aplha": 1}, TypeError, "dyt has no aplha; it takes alpha, bias"),
         ({"LayerNorm": "dyt"}, {"eps": 1e-5}, TypeError, "dyt has no eps"),
-        ({"LayerNorm": "rms"}, {"only": "x.*"}, ValueError, "ln_1.*leaves it out"),
-        ({"LayerNorm": lambda old: "rms"}, {}, TypeError, "returns the new module, got str"),
-        ({"LayerNorm": 3}, {}, TypeError, "the name of a norm is a string, got 3"),
+        (
+            {"LayerNorm": "rms"},
+            {"only": "x.*"},
+            ValueError,
+            "leaves it out: transformer.h.0.ln_1",
+        ),
+        ({"LayerNorm": lambda old: "rms"}, {}, TypeError, "must return the new module, got str"),
+        ({"LayerNorm": lambda old: old}, {}, ValueError, "returned it unchanged"),
+        ({"LayerNorm": 3}, {}, TypeError, "a norm is a key of NORMS like .*, got 3"),
+        ({"LayerNorm": []}, {}, TypeError, "a norm is a key of NORMS like .*, got \\[\\]"),
+        ({"LayerNorm": nn.RMSNorm}, {}, TypeError, 'class RMSNorm; write "rms", or lambda old: R'),
+        ({"LayerNorm": nn.Linear}, {}, TypeError, "the class Linear; write lambda old: Linear"),
+        ({"LayerNorm": nn.RMSNorm(32)}, {}, TypeError, "got one RMSNorm for all norms; write lam"),
+        ({"LayerNorm": "rms"}, {"only": 3}, TypeError, "only takes a glob, .* names, got 3"),
+        (
+            {"LayerNorm": ("rms",)},
+            {},
+            TypeError,
+            "a pair \\(key, arguments\\) like .* or a callable",
+        ),
+        ({"LayerNorm": "rms"}, {"dtype": torch.half}, TypeError, "has the old one's dtype; move"),
+        ({"LayerNorm": "rms"}, {"only": [3]}, TypeError, "only takes a glob, several globs or a"),
+        ({3: "rms"}, {}, ValueError, "has no 3; its norms are"),
+        ({}, {}, TypeError, "needs a mapping"),
+        ("LayerNorm", {}, TypeError, "needs a mapping"),
     ):
         with pytest.raises(error, match=message):
             convert(model, mapping, **kw)
         assert all(module is before[name] for name, module in model.named_modules())
+
+
+@pytest.mark.parametrize("call", [lambda m: convert(m, {"LayerNorm": "rms"}), fold_norms])
+def test_what_is_no_model_is_refused(call):
+    for model, got in ((3, "got 3"), (None, "got None"), (nn.Linear, "got the class Linear")):
+        with pytest.raises(TypeError, match=f"an nn.Module, {got}; hand one in"):
+            call(model)
 
 
 def test_an_error_at_the_last_norm_leaves_the_first_as_it_was():
@@ -143,12 +174,38 @@ def test_statistics_over_tokens_come_with_a_warning():
     assert not convert(gpt2(), {"LayerNorm": "rms"}).notes
 
 
+def test_undo_refuses_what_it_would_get_wrong():
+    model = nn.Sequential(nn.LayerNorm(4))
+    first = convert(model, {"LayerNorm": "rms"})
+    second = convert(model, {"RMSNorm": "dyt"})
+    with pytest.raises(RuntimeError, match="undo later conversions first"):
+        first.undo()
+    second.undo()
+    first.undo()
+    with pytest.raises(RuntimeError, match="undone already"):
+        first.undo()
+
+
 def test_the_report_reads_as_a_table():
     model = gpt2()
     conversion = convert(model, {"LayerNorm": "rms"}, only="transformer.h*")
     text = str(conversion)
     assert text.splitlines()[0] == "4 swapped, 1 left"
-    assert "\ntransformer.h.0.ln_1 … transformer.h.1.ln_1 (2) " in text
-    assert "transformer.ln_f" in text
+    assert "\ntransformer.h.1.ln_1 " in text and "transformer.ln_f" in text
     assert conversion._repr_html_() == f"<pre>{html.escape(text)}</pre>"
     assert repr(conversion) == text and isinstance(conversion, Conversion)
+
+
+@pytest.mark.parametrize(
+    ("places", "shown"),
+    [
+        ((1, 4), ["1", "4"]),
+        ((0, 1, 2), ["0", "1", "2"]),
+        ((1, 4, 5, 9), ["1 … 9 (4)"]),
+    ],
+)
+def test_the_report_says_which_places_it_means(places, shown):
+    places = set(places)
+    model = nn.Sequential(*(nn.LayerNorm(4) if i in places else nn.ReLU() for i in range(20)))
+    rows = str(convert(model, {"LayerNorm": "rms"})).splitlines()[2:]
+    assert [row.split("  ")[0] for row in rows] == shown

@@ -8,6 +8,8 @@ from torch import nn
 from labkit.convert import convert, fold_norms
 from labkit.model import ModelConfig
 
+# --- folding ---
+
 
 def trained(norm: nn.Module) -> nn.Module:
     """Return a norm of running statistics some, by training calls, and its own gain and shift."""
@@ -24,10 +26,14 @@ def test_a_folded_sequence_equals_the_unfolded(key, bias):
     convert(model, {"LayerNorm": key})
     trained(model[1])
     model, x = model.double().eval(), torch.randn(4, 5, 8, dtype=torch.float64)
-    before = model(x)
-    fold_norms(model)
-    assert isinstance(model[1], nn.Identity)
+    before, old = model(x), model[2]
+    conversion = fold_norms(model)
+    assert isinstance(model[1], nn.Identity) and model[2] is not old
     torch.testing.assert_close(model(x), before, rtol=1e-12, atol=1e-12)
+    assert conversion.swapped[0].new == "Identity, folded into 2"
+    assert not conversion.left  # nor the parts of the norm that was folded whole
+    conversion.undo()
+    assert model[2] is old and torch.equal(model(x), before)
 
 
 def test_torchs_batch_norm_folds_too():
@@ -52,8 +58,8 @@ def test_one_norm_folds_into_queries_keys_and_values():
         pairs[f"{attention}.norm"] = [f"{attention}.sublayer.{name}" for name in "qkv"]
         maps = [f"{feed_forward}.sublayer.{name}" for name in ("gate", "up")]
         pairs[f"{feed_forward}.norm"] = maps
-    fold_norms(model, pairs)
-    assert not any("Batch" in type(module).__name__ for module in model.modules())
+    conversion = fold_norms(model, pairs)
+    assert len(conversion.swapped) == 5
     # float32: six folded sums in another order
     torch.testing.assert_close(model(TOKENS), before, rtol=1e-4, atol=1e-4)
 
@@ -84,12 +90,35 @@ def test_a_frozen_map_stays_frozen():
 
 
 def test_folding_refuses_what_it_cannot_do():
-    for norm, training, message in (
-        (nn.BatchNorm1d(8), True, "training mode; call model.eval"),
-        (nn.LayerNorm(8), False, "only BatchNorm1d, .* where an nn.Linear follows"),
-        (nn.BatchNorm1d(4), False, "features"),
+    def model(norm, *more):
+        return nn.Sequential(norm, nn.Linear(8, 8), *more)
+
+    tied = model(nn.BatchNorm1d(8), nn.Linear(8, 8)).eval()
+    tied[2].weight = tied[1].weight
+    only = (
+        "only BatchNorm1d, BatchNorm, RepBatchNorm and PRepBatchNorm fold, .* nn.Linear behind them"
+    )
+    image = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).eval()
+    alone = nn.Sequential(nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 8)).eval()
+    norm = nn.BatchNorm1d(8)
+    shared = nn.Sequential(norm, nn.Linear(8, 8), norm).eval()
+    two = nn.Sequential(nn.BatchNorm1d(8), nn.BatchNorm1d(8), nn.Linear(8, 8)).eval()
+    for case, pairs, error, message in (
+        (model(nn.BatchNorm1d(8)), None, ValueError, "training mode; call model.eval"),
+        (model(nn.LayerNorm(8)).eval(), None, ValueError, f"{only}; its norms are LayerNorm .1"),
+        (image, None, ValueError, f"{only}; its norms are BatchNorm2d .1"),
+        (alone, None, ValueError, f"{only}. 0 .BatchNorm1d.: no nn.Linear fol.* Name the pairs"),
+        (model(nn.LayerNorm(8)).eval(), {"0": "1"}, TypeError, "LayerNorm, which does not fold"),
+        (model(nn.BatchNorm1d(8)).eval(), 3, TypeError, "pairs is a mapping .*, got 3"),
+        (model(nn.BatchNorm1d(8)).eval(), {"0": "9"}, ValueError, "the model has no 9"),
+        (model(nn.BatchNorm1d(8)).eval(), {"0": "0"}, TypeError, "paired with nn.Linear, got Bat"),
+        (model(nn.BatchNorm1d(8)).eval(), {"0": []}, TypeError, "got nothing"),
+        (model(nn.BatchNorm1d(4)).eval(), None, ValueError, "features"),
+        (tied, None, ValueError, "its parameter is tied to 2.weight"),
+        (shared, None, ValueError, "0 is used in 2 places; fold it by hand"),
+        (two, {"0": "2", "1": "2"}, ValueError, "2 is named with two norms; it reads one"),
     ):
-        model = nn.Sequential(norm, nn.Linear(8, 8)).train(training)
-        with pytest.raises(ValueError, match=message):
-            fold_norms(model)
-        assert model[0] is norm
+        before = dict(case.named_modules())
+        with pytest.raises(error, match=message):
+            fold_norms(case, pairs)
+        assert all(module is before[name] for name, module in case.named_modules())

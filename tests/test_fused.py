@@ -230,6 +230,14 @@ def test_a_fused_model_works_where_triton_is_missing(monkeypatch):
     assert torch.equal(model(t), y)
 
 
+def test_a_conversion_that_fails_leaves_the_model_fused():
+    model = small("pre")
+    fuse(model)
+    with pytest.raises(ValueError, match="no-such"):
+        convert(model, {"RMSNorm": "no-such"})
+    assert isinstance(model.final_norm, norms.FusedRMSNorm)
+
+
 def test_a_stream_changed_in_place_is_normalized_anew():
     model = small("pre")
     twin = copy.deepcopy(model)

@@ -6,51 +6,136 @@ So PRepBN costs nothing in evaluation. Source: Guo et al. 2024, arXiv 2405.11582
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from torch import nn
 
+from labkit.convert.find import find_obstacle, list_norms, places_of, seats_of, tied_outside
+from labkit.convert.record import Conversion, Left, Seat, Swapped
 from labkit.norms.batch_norm import BatchNorm
 from labkit.norms.prep_batch_norm import PRepBatchNorm
 from labkit.norms.rep_batch_norm import RepBatchNorm, fold
 
+Pairs = Mapping[str, str | Iterable[str]]
 _FOLDABLE = (nn.BatchNorm1d, BatchNorm, RepBatchNorm, PRepBatchNorm)
+_RULE = (
+    "BatchNorm1d, BatchNorm, RepBatchNorm and PRepBatchNorm fold, and only into an nn.Linear "
+    "behind them"
+)
 
 
-def fold_norms(model: nn.Module, pairs: Mapping[str, Sequence[str]] | None = None) -> None:
+def fold_norms(model: nn.Module, pairs: Pairs | None = None) -> Conversion:
     """Fold BatchNorm, RepBatchNorm and PRepBatchNorm into the linear maps that read them.
 
-    `pairs` names them, {"norm": ["q", "k", "v"]}: all maps that read the norm's output. Without
-    it a norm in an nn.Sequential is folded where an nn.Linear follows. The norm becomes
-    nn.Identity and each map a new nn.Linear with a bias; norms must be in evaluation mode.
+    `pairs` names them, {"norm": "fc1"} or {"norm": ["q", "k", "v"]}: all maps that read the
+    norm's output, since they get its input from now on. Without `pairs`, a norm in an
+    nn.Sequential is folded where an nn.Linear follows. The norm becomes nn.Identity and each map
+    a new nn.Linear with a bias. The norms must be in evaluation mode. Everything is checked
+    before anything changes; `undo()` on what is returned brings the old modules back.
     """
-    pairs = pairs or _find_pairs(model)
-    if not pairs:
+    places = places_of(model)
+    named = {name: module for module, names in places.items() for name in names}
+    wanted, left = (_find_pairs(pairs, named), {}) if pairs else _in_sequentials(model, places)
+    if not wanted:
         raise ValueError(
-            f"nothing to fold in {type(model).__name__}: only BatchNorm1d, BatchNorm, RepBatchNorm "
-            "and PRepBatchNorm fold, and only where an nn.Linear follows in an nn.Sequential; "
-            'elsewhere name the pairs, like {"blocks.0.norm": ["blocks.0.q", "blocks.0.k"]}'
+            f"nothing to fold in {type(model).__name__}: "
+            f"{_explain_nothing_folded(model, places, left)}"
         )
-    new: dict[str, nn.Module] = {}
-    for name, maps in pairs.items():
-        norm = model.get_submodule(name)
-        if norm.training:
-            raise ValueError(f"{name} is in training mode; call model.eval() before folding")
-        new[name] = nn.Identity()
-        for reader in maps:
-            linear = model.get_submodule(reader)
-            if not isinstance(linear, nn.Linear):
-                raise TypeError(f"{name} folds into an nn.Linear, got {type(linear).__name__}")
-            new[reader] = fold(norm, linear).requires_grad_(linear.weight.requires_grad)
-    for name, module in new.items():
-        model.set_submodule(name, module)
+    new: dict[nn.Module, nn.Module] = {}
+    rows: list[Swapped] = []
+    for norm, maps in wanted.items():
+        for module in (norm, *maps):
+            if reason := _explain_unfit(model, module, places, places[norm][0]):
+                raise ValueError(reason)
+        for linear in maps:
+            if linear in new:
+                raise ValueError(f"{places[linear][0]} is named with two norms; it reads one")
+            new[linear] = fold(norm, linear).requires_grad_(linear.weight.requires_grad)
+        into = ", ".join(places[linear][0] for linear in maps)
+        kind = f"Identity, folded into {into}"
+        rows.append(Swapped(places[norm][0], type(norm).__name__, kind, same="same in eval"))
+        new[norm] = nn.Identity()
+    seats: list[Seat] = [
+        (parent, last, old, put)
+        for old, put in new.items()
+        for parent, last in seats_of(model, places[old])
+    ]
+    rest = [Left(places[norm][0], type(norm).__name__, why) for norm, why in left.items()]
+    for parent, last, _, put in seats:
+        parent._modules[last] = put
+    return Conversion(model, rows, rest, seats)
 
 
-def _find_pairs(model: nn.Module) -> dict[str, list[str]]:
-    return {
-        f"{path}.{at}".lstrip("."): [f"{path}.{after}".lstrip(".")]
-        for path, parts in model.named_modules()
-        if isinstance(parts, nn.Sequential)
-        for (at, norm), (after, linear) in itertools.pairwise(parts.named_children())
-        if isinstance(norm, _FOLDABLE) and isinstance(linear, nn.Linear)
+def _explain_nothing_folded(
+    model: nn.Module, places: dict[nn.Module, list[str]], left: dict[nn.Module, str]
+) -> str:
+    if not left:
+        return f"only {_RULE}; its norms are {list_norms(model)}"
+    norm, reason = next(iter(left.items()))
+    more = f", nor any of {len(left) - 1} more" if len(left) > 1 else ""
+    return (
+        f"only {_RULE}. {places[norm][0] or 'the model'} ({type(norm).__name__}): {reason}{more}. "
+        'Name the pairs, like {"blocks.0.norm": ["blocks.0.q", "blocks.0.k", "blocks.0.v"]}'
+    )
+
+
+def _find_pairs(pairs: Pairs, named: dict[str, nn.Module]) -> dict[nn.Module, list[nn.Linear]]:
+    if not isinstance(pairs, Mapping):
+        raise TypeError(
+            'pairs is a mapping from a norm to its linear maps, like {"norm": ["q", "k"]}, '
+            f"got {pairs!r}"
+        )
+    wanted: dict[nn.Module, list[nn.Linear]] = {}
+    for name, into in pairs.items():
+        names = [into] if isinstance(into, str) else list(into)
+        if missing := [each for each in (name, *names) if each not in named]:
+            raise ValueError(f"the model has no {', '.join(missing)}; see model.named_modules()")
+        maps = [named[each] for each in names]
+        if not maps or not all(isinstance(module, nn.Linear) for module in maps):
+            kinds = ", ".join(type(module).__name__ for module in maps) or "nothing"
+            raise TypeError(f"{name} must be paired with nn.Linear, got {kinds}")
+        if not isinstance(named[name], _FOLDABLE):
+            raise TypeError(
+                f"{name} is {type(named[name]).__name__}, which does not fold: only {_RULE}, "
+                "since in evaluation they are a fixed affine map of the last axis"
+            )
+        wanted[named[name]] = [module for module in maps if isinstance(module, nn.Linear)]
+    return wanted
+
+
+def _in_sequentials(
+    model: nn.Module, places: dict[nn.Module, list[str]]
+) -> tuple[dict[nn.Module, list[nn.Linear]], dict[nn.Module, str]]:
+    """Pair each norm with the Linear that follows it; give the other norms with a reason."""
+    wanted: dict[nn.Module, list[nn.Linear]] = {}
+    for module in places:
+        parts = [*module._modules.values()] if isinstance(module, nn.Sequential) else []
+        for norm, after in itertools.pairwise(parts):
+            if isinstance(norm, _FOLDABLE) and isinstance(after, nn.Linear):
+                wanted[norm] = [after]
+    norms = [module for module in places if isinstance(module, _FOLDABLE)]
+    inner = {part for norm in norms for part in norm.modules() if part is not norm}
+    left: dict[nn.Module, str] = {
+        norm: "no nn.Linear follows it in an nn.Sequential"
+        for norm in norms
+        if norm not in wanted and norm not in inner
     }
+    return wanted, left
+
+
+def _explain_unfit(
+    model: nn.Module, module: nn.Module, places: dict[nn.Module, list[str]], norm: str
+) -> str:
+    """Return why a norm or a map cannot take part in a fold, or nothing."""
+    name = places[module][0]
+    if isinstance(module, _FOLDABLE) and module.training:
+        return f"{name} is in training mode; call model.eval() before folding"
+    if not name:
+        return "the model itself is a norm; there is nothing to fold it into"
+    if places[module][1:]:
+        return f"{name} is used in {len(places[module])} places; fold it by hand"
+    if reason := find_obstacle(module):
+        return f"{name} cannot be folded: {reason}"
+    if other := tied_outside(model, {module}).get(module):
+        return f"{name} cannot be folded for {norm}: its parameter is tied to {other}"
+    return ""

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from labkit.norms import NORMS, facts
+from labkit.norms import NORMS, facts, make_norm
 
 _TORCH = {nn.LayerNorm: "layer", nn.RMSNorm: "rms", nn.GroupNorm: "group"}
 _BATCH = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
@@ -25,37 +25,37 @@ _EPS_NAMES = ("eps", "variance_epsilon", "epsilon", "norm_eps")
 _USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 0.0)
 
 
-class Unfit(Exception):
-    """A norm that cannot be swapped; the message says why."""
-
-
 @dataclass
 class Reading:
     """What a norm computes, gain · f(x) + shift along one axis, and where it keeps gain, shift."""
 
     key: str  # the formula: a key of NORMS
     axis: int  # -1: the last; 1: channels
-    dim: int  # how many values are normalized, or have a gain each
+    shape: tuple[int, ...]  # of what is normalized (or has its own gain)
     gain: str | None = None  # name of the parameter
     shift: str | None = None
     start: float = 1.0  # what the gain's parameter holds where the gain is 1
     eps: float | None = None
 
 
-def read_norm(norm: nn.Module) -> Reading:
-    """Read a norm; Unfit where it cannot be read."""
-    key = _TORCH.get(type(norm)) or next((k for k, t in NORMS.items() if type(norm) is t), None)
+def read_norm(norm: nn.Module) -> Reading | str:
+    """Read a norm, or say why it cannot be read."""
+    key = _TORCH.get(type(norm)) or key_of(norm)
     return _probe_norm(norm) if key is None else _by_class(norm, key)
 
 
-def _by_class(norm: nn.Module, key: str) -> Reading:
+def key_of(norm: nn.Module) -> str | None:
+    """Return the key of one of labkit's own norms."""
+    return next((key for key, kind in NORMS.items() if type(norm) is kind), None)
+
+
+def _by_class(norm: nn.Module, key: str) -> Reading | str:
     if key == "none":
-        raise Unfit("an identity has no width")
+        return "an identity has no width"
     size = _find_attribute(norm, "normalized_shape", "num_channels", "num_features", "dim")
+    if size is None:
+        return "it does not say its width; hand in a callable that makes the new norm"
     shape: tuple[int, ...] = (size,) if isinstance(size, int) else tuple(size)
-    if len(shape) != 1:
-        raise Unfit(f"it normalizes {len(shape)} axes at once; norms here know one")
-    (dim,) = shape
     own = dict(norm.named_parameters(recurse=False))
     gain, shift = (name if name in own else None for name in ("weight", "bias"))
     channels_first = type(norm) in _TORCH and hasattr(NORMS[key], "on_last_axis")
@@ -64,8 +64,8 @@ def _by_class(norm: nn.Module, key: str) -> Reading:
     if eps is None and hasattr(norm, "eps"):  # torch's way to say: that of the computation
         dtypes = [parameter.dtype for parameter in norm.parameters()] or [torch.float32]
         eps = torch.finfo(torch.promote_types(dtypes[0], torch.float32)).eps
-    start = 1.0 if type(norm) in _TORCH else start_of(key, getattr(norm, "weight", None), dim)
-    return Reading(key, axis, dim, gain, shift, start, eps)
+    start = start_of(make_plain_norm(key, shape)) if key_of(norm) else 1.0
+    return Reading(key, axis, shape, gain, shift, start, eps)
 
 
 def _find_attribute(norm: nn.Module, *names: str) -> Any:
@@ -74,13 +74,31 @@ def _find_attribute(norm: nn.Module, *names: str) -> Any:
     return next((value for value in found if value is not None), None)
 
 
-def start_of(key: str, weight: Tensor | None, dim: int) -> float:
-    """Return what a norm's `weight` holds where it leaves the standardized value as it is.
+def make_plain_norm(key: str, shape: tuple[int, ...]) -> nn.Module:
+    """Make a norm with no arguments of its own."""
+    groups = {"num_groups": 1} if "num_groups" in facts(key).options else {}
+    return make_shaped_norm(key, shape, **groups)
+
+
+def make_shaped_norm(key: str, shape: tuple[int, ...], **kw: Any) -> nn.Module:
+    """Make a norm for one axis or, of the kinds that normalize several at once, for all."""
+    if len(shape) == 1 or key == "none":
+        return make_norm(key, shape[0], **kw)
+    return NORMS[key](shape, **kw)  # pyright: ignore[reportCallIssue]
+
+
+def start_of(fresh: nn.Module) -> float:
+    """Return what a fresh norm's `weight` holds where it leaves the standardized value as it is.
 
     0 where it stores gain − 1; sqrt(dim) where it is one number, the length of the result.
     """
-    one = weight is not None and weight.shape == (1,)
-    return dim**0.5 if one else facts(key).start
+    weight = getattr(fresh, "weight", None)
+    if not isinstance(weight, Tensor):
+        return 1.0
+    if not weight.any():
+        return 0.0
+    dim = getattr(fresh, "dim", 1)
+    return float(dim) ** 0.5 if weight.shape == (1,) else 1.0
 
 
 # Along dim, with eps; rows that a formula should tell apart differ in mean and in length.
@@ -96,40 +114,42 @@ FORMULAS: dict[str, Callable[[Tensor, int, float], Tensor]] = {
 }
 
 
-def _probe_norm(norm: nn.Module) -> Reading:
+def _probe_norm(norm: nn.Module) -> Reading | str:
     """Run a copy in float32 on drawn parameters and rows, and look for the formula that fits."""
     own = {name: tuple(p.shape) for name, p in norm.named_parameters()}
     shape = next(iter(own.values()), getattr(norm, "normalized_shape", None))
     if buffers := [name for name, _ in norm.named_buffers()]:
-        raise Unfit(f"it keeps state of its own ({', '.join(buffers)})")
+        return f"it keeps state of its own ({', '.join(buffers)})"
     if shape is None:
-        raise Unfit("it does not say its width; hand in a callable that makes the new norm")
+        return "it does not say its width; hand in a callable that makes the new norm"
     if len(own) > 2 or len(set(own.values())) > 1 or len(shape) != 1:
         held = ", ".join(f"{name} {size}" for name, size in own.items())
-        raise Unfit(f"one gain and one shift per feature are expected, it has {held or shape}")
+        return f"one gain and one shift per feature are expected, it has {held or shape}"
     generator = torch.Generator().manual_seed(0)
+    twin = copy.deepcopy(norm).float().eval()
+    device = next((p.device for p in twin.parameters()), torch.device("cpu"))
     drawn = {name: torch.rand(shape, generator=generator) + 0.5 for name in own}
-    sizes = torch.tensor([1.0, 1e-2, 1e-3]).view(3, 1, 1)
-    x = (torch.randn(3, 5, *shape, generator=generator) + 0.3) * sizes
-    reason = ""
-    for axis, rows in ((-1, x), (1, x.transpose(1, 2).unsqueeze(-1))):
-        try:
-            twin = copy.deepcopy(norm).float().eval()
-            device = next((p.device for p in twin.parameters()), torch.device("cpu"))
-            with torch.no_grad():
-                for name, value in drawn.items():
-                    twin.get_parameter(name).copy_(value)
-                y = twin(rows.clone().to(device)).cpu().double()
-        except Exception as error:  # foreign code: whatever it raises is the reason
-            said = f"{type(error).__name__}: {error}"
-            reason = reason or f"its forward fails on a trial row ({said})"
-            continue
-        if y.shape == rows.shape and (
-            found := _fit_formula(rows.double(), y, axis, drawn, _eps_of(norm))
-        ):
-            return found
-        reason = "what it computes on trial rows is no formula known here"
-    raise Unfit(reason)
+    with torch.no_grad():
+        for name, value in drawn.items():
+            twin.get_parameter(name).copy_(value)
+        sizes = torch.tensor([1.0, 1e-2, 1e-3]).view(3, 1, 1)
+        x = (torch.randn(3, 5, *shape, generator=generator) + 0.3) * sizes
+        reason = ""
+        for axis, rows in ((-1, x), (1, x.transpose(1, 2).unsqueeze(-1))):
+            try:
+                y = twin(rows.clone().to(device))
+            except Exception as error:  # foreign code: whatever it raises is the reason
+                said = f"{type(error).__name__}: {error}"
+                reason = reason or f"its forward fails on a trial row ({said})"
+                continue
+            if not isinstance(y, Tensor) or y.shape != rows.shape:
+                reason = reason or "its output on a trial row has another shape than the row"
+                continue
+            found = _fit_formula(rows.double(), y.cpu().double(), axis, drawn, _eps_of(norm))
+            if found is not None:
+                return found
+            reason = "what it computes on trial rows is no formula known here"
+    return reason
 
 
 def _eps_of(norm: nn.Module) -> tuple[float, ...]:
@@ -155,5 +175,5 @@ def _fit_formula(
                 fitted = standard * scale + (0.0 if shift is None else by_name[shift])
                 # a float32 evaluation errs by about 1e-6; formulas differ by 1/dim and more
                 if bool((fitted - y).abs().max() < 1e-5 * y.abs().max()):
-                    return Reading(key, axis, size, gain, shift, start, eps)
+                    return Reading(key, axis, (size,), gain, shift, start, eps)
     return None

@@ -86,6 +86,7 @@ class Facts:
     scope: Literal["token", "sample", "batch"] = "token"
     first_values: tuple[str, ...] = ()  # the options that only say where a parameter starts
     eps_place: str = "inside the root"  # an eps keeps its meaning in a norm with the same place
+    same_as: str | None = None  # the norm that it equals but for eps, rounding and gain
     start: float = 1.0  # what `weight` holds where the gain is 1
 
 

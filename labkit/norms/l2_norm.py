@@ -45,6 +45,7 @@ class L2Norm(LastAxis):
     source = "Henry et al. 2020, arXiv 2010.04245"
     function = staticmethod(l2_norm)
     eps_place = "least length"
+    same_as = "rms"
     first_values = ("temperature",)
 
     def __init__(

@@ -77,6 +77,7 @@ class _Gained(LastAxis):
     """Own one gain per feature for a function of (x, weight, eps)."""
 
     function: ClassVar[Callable[[Tensor, Tensor, float], Tensor]]
+    same_as: ClassVar[str] = "rms"
     start: ClassVar[float] = 1.0
     offset: ClassVar[float | None] = None  # gain − weight, where the result is that of `rms`
 

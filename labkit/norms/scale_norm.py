@@ -31,6 +31,7 @@ class ScaleNorm(LastAxis):
     source = "Nguyen and Salazar 2019, arXiv 1910.05895"
     function = staticmethod(scale_norm)
     eps_place = "least length"
+    same_as = "rms"
 
     def __init__(self, dim: int, eps: float = 1e-5, *, device=None, dtype=None):
         super().__init__(dim, eps)

@@ -1,0 +1,90 @@
+"""Find the norms of a model and the places where they sit, and what speaks against a swap."""
+
+import inspect
+from collections.abc import Iterator
+
+from torch import nn
+from torch.nn.utils import parametrize
+
+from labkit.norms import NORMS
+
+
+def places_of(model: nn.Module) -> dict[nn.Module, list[str]]:
+    """Return every module all of its qualified names: more than one where it is shared."""
+    if not isinstance(model, nn.Module) or isinstance(model, type):
+        got = f"the class {model.__name__}" if isinstance(model, type) else repr(model)
+        raise TypeError(f"norms are looked for in a model, an nn.Module, got {got}; hand one in")
+    places: dict[nn.Module, list[str]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        places.setdefault(module, []).append(name)
+    return places
+
+
+def is_norm(module: nn.Module) -> bool:
+    """Distinguish a norm from a layer that contains one by its name and by what it holds."""
+    kind = type(module)
+    ours = kind is not nn.Identity and kind in NORMS.values()
+    named = ours or "norm" in kind.__name__.lower()
+    return named and all(
+        is_norm(child) or not any(True for _ in child.parameters()) for child in module.children()
+    )
+
+
+def list_norms(model: nn.Module) -> str:
+    """List the norm classes of a model with their counts, most frequent first."""
+    counts: dict[str, int] = {}
+    for module in model.modules():
+        if is_norm(module):
+            counts[type(module).__name__] = counts.get(type(module).__name__, 0) + 1
+    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} ({count})" for name, count in ranked) or "no norm at all"
+
+
+def seats_of(model: nn.Module, names: list[str]) -> Iterator[tuple[nn.Module, str]]:
+    """Yield (parent, name in the parent) for each of a module's qualified names, each seat once."""
+    seen: set[tuple[int, str]] = set()
+    for name in names:
+        above, _, last = name.rpartition(".")
+        parent = model.get_submodule(above)
+        if (id(parent), last) not in seen:
+            seen.add((id(parent), last))
+            yield parent, last
+
+
+def find_obstacle(norm: nn.Module) -> str:
+    """Return why this module cannot be exchanged by its formula alone, or nothing."""
+    tensors = [*norm.parameters(), *norm.buffers()]
+    if any(nn.parameter.is_lazy(tensor) for tensor in tensors):
+        return "it is lazy and has no shape yet; run a batch through the model first"
+    if any(tensor.is_meta for tensor in tensors):
+        return "its tensors are on the meta device and hold no values; materialize them first"
+    if any(parametrize.is_parametrized(part) for part in norm.modules()):
+        return "its parameters are parametrized; remove the parametrizations first"
+    for part in norm.modules():
+        if hooks := [name for name, held in vars(part).items() if name.endswith("_hooks") and held]:
+            kinds = ", ".join(hook.strip("_").replace("_", " ") for hook in hooks)
+            return f"it has {kinds}, which would be lost; remove them first"
+    taken = list(inspect.signature(type(norm).forward).parameters.values())[2:]
+    if getattr(norm, "takes_mask", False):
+        taken = [parameter for parameter in taken if parameter.name != "mask"]
+    if taken:
+        more = ", ".join(parameter.name for parameter in taken)
+        return f"its forward takes more than one input ({more}); hand in a callable"
+    return ""
+
+
+def tied_outside(model: nn.Module, norms: set[nn.Module]) -> dict[nn.Module, str]:
+    """Return the norms that share a parameter with a module not among them, and which it is."""
+    inside = {part for norm in norms for part in norm.modules()}
+    outside = {
+        id(parameter): f"{name}.{own}".lstrip(".")
+        for name, module in model.named_modules()
+        if module not in inside
+        for own, parameter in module.named_parameters(recurse=False)
+    }
+    return {
+        norm: outside[id(parameter)]
+        for norm in norms
+        for parameter in norm.parameters()
+        if id(parameter) in outside
+    }
