@@ -4,6 +4,7 @@ import errno
 import gc
 import itertools
 import json
+import os
 import shutil
 import signal
 import sys
@@ -118,15 +119,19 @@ def test_what_a_pass_keeps_is_counted_by_hand():
         ({"precision": "half"}, "choose one of auto, float32, bfloat16"),
         ({"parallel": "fsdp2"}, "is for several processes, got one; .* or say --parallel none"),
         ({"norm": "batch", "micro_batch": 4}, "takes statistics over the batch, which 1 processes"),
+        ({"formulas": True}, "--formulas is for CUDA"),
         ({"minutes": 0.0}, "--minutes must be above 0, got 0"),
         ({"schedule": "step"}, "choose one of constant, linear, cosine"),
         ({"context": 5000}, "takes 5001 tokens of one shard, but the longest has 4000"),
         ({"tensorboard": "board"}, "needs the package tensorboard, which is not installed"),
         ({"out": ""}, "--out must name a folder"),
         ({"data": "nowhere"}, "has no index.json; make one: labkit tokens"),
+        ({"compile": True}, "needs a C.. compiler .* leave it out: nothing depends on it"),
     ],
 )
 def test_settings_that_contradict_one_another_are_refused(big, monkeypatch, options, said):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     find = start.check_tensorboard.__globals__["importlib"].util.find_spec
     monkeypatch.setattr(
         "importlib.util.find_spec", lambda name: None if name == "tensorboard" else find(name)
@@ -278,6 +283,7 @@ def test_every_block_is_compiled_where_each_has_a_number_of_its_own(big, monkeyp
         return graph.forward
 
     plain, compile = big("plain", recipe="lns", steps=2), torch.nn.Module.compile
+    monkeypatch.setattr("labkit.scale.plan._has_compiler", lambda device: True)
     monkeypatch.setattr(torch.nn.Module, "compile", lambda self: compile(self, backend=counted))
     torch._dynamo.reset()
     with torch._dynamo.config.patch(recompile_limit=3):  # below the number of blocks
@@ -424,6 +430,43 @@ def test_two_trainings_never_share_a_folder(big, tmp_path):
         pytest.raises(ValueError, match="another process trains in"),
     ):
         big(steps=2)
+
+
+def test_the_log_is_on_the_disk_before_a_checkpoint_is(big, monkeypatch):
+    path, synced, seen = big.folder("run") / "log.jsonl", [0], []
+    fsync, save_file = os.fsync, checkpoint.save_file
+
+    def noted(handle):
+        fsync(handle)
+        if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
+            synced.append(len(losses(path.parent)))
+
+    def saving(tensors, file):
+        seen.append(synced[-1])
+        save_file(tensors, file)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(checkpoint, "save_file", saving)
+    big(save_every=3)
+    assert seen == [3, 3, 6, 6, 8, 8]
+
+
+def test_a_log_with_a_hole_is_refused_and_says_how_to_go_on(big):
+    out = big()
+    shutil.rmtree(checkpoint.list_checkpoints(out / "checkpoints")[-1])
+    whole, path = losses(out), out / "log.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:2] + lines[3:]))
+    with pytest.raises(
+        ValueError, match="each of the 4 steps that are done, but step 2 is missing"
+    ):
+        big(resume=True)
+    path.write_text("".join(lines[:2] + lines[1:]))
+    with pytest.raises(ValueError, match="but step 2 is missing or out of order"):
+        big(resume=True)
+    shutil.rmtree(checkpoint.list_checkpoints(out / "checkpoints")[-1])  # the way out that it names
+    big(resume=True)
+    assert losses(out) == whole
 
 
 def test_what_a_crash_damaged_in_the_log_is_cut_off(big):

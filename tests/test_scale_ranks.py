@@ -70,6 +70,10 @@ def pair(tmp_path_factory):
     shutil.rmtree(folder / "goes-on/checkpoints/step-00000004")
     goes_on = {"out": str(folder / "goes-on"), "parallel": "fsdp2"}
     spec.append({"name": "goes-on", "given": goes_on, "resume": True})
+    shutil.copytree(folder / "goes-on", folder / "hole")
+    lines = (whole / "log.jsonl").read_text().splitlines(keepends=True)
+    (folder / "hole" / "log.jsonl").write_text("".join(lines[1:]))
+    spec.append({"name": "hole", "given": {"out": str(folder / "hole")}, "resume": True})
     stopped = {**base, "out": str(folder / "stopped"), "parallel": "fsdp2", "save_every": 0}
     asked = {"rank": 1, "step": 2, "number": 15}
     spec.append({"name": "stopped", "given": stopped, "signal": asked})
@@ -118,6 +122,12 @@ def test_a_checkpoint_of_one_process_goes_on_in_two(pair):
     assert said[0]["goes-on"] == {"reason": "finished", "steps": 4}
     assert losses(folder / "goes-on") == pytest.approx(losses(folder / "whole"), **CLOSE)
     assert losses(folder / "goes-on")[:2] == losses(folder / "whole")[:2]
+
+
+def test_every_process_refuses_a_log_that_only_the_first_has_read(pair):
+    first, second = (said["hole"]["error"] for said in pair[2])
+    assert "each of the 2 steps that are done, but step 0 is missing" in first
+    assert second == "another process refused; its message says why"
 
 
 def test_a_signal_to_one_process_stops_all_after_the_same_step(pair):

@@ -42,7 +42,7 @@ def test_tiktoken_that_is_missing_says_what_to_install(monkeypatch):
 
 @pytest.fixture
 def tiktoken(monkeypatch):
-    """Stand in for tiktoken."""
+    """Stand in for tiktoken: one vocabulary on its disk, and one that it would download."""
 
     class Encoding:
         n_vocab, eot_token = 70_000, 69_999
@@ -50,11 +50,25 @@ def tiktoken(monkeypatch):
         def encode_ordinary(self, text):
             return [ord(letter) for letter in text]
 
+    def read_file(path):
+        raise AssertionError("it must never go to the network")
+
+    def get_encoding(name):
+        if name == "far":
+            fake.load.read_file("https://example.org/far.tiktoken")
+        if name != "near":
+            raise ValueError(f"Unknown encoding {name}")
+        return Encoding()
+
     fake = types.ModuleType("tiktoken")
     fake.__version__ = "0"
-    fake.get_encoding = lambda name: Encoding()
+    fake.load = types.ModuleType("tiktoken.load")
+    fake.load.read_file, fake.get_encoding = read_file, get_encoding
     fake.list_encoding_names = lambda: ["near", "far"]
     monkeypatch.setitem(sys.modules, "tiktoken", fake)
+    monkeypatch.setitem(sys.modules, "tiktoken.load", fake.load)
+    yield fake
+    assert fake.load.read_file is read_file, "tiktoken was not left as it was"
 
 
 def test_a_vocabulary_on_the_disk_makes_wide_shards(tiktoken, tmp_path):
@@ -64,6 +78,11 @@ def test_a_vocabulary_on_the_disk_makes_wide_shards(tiktoken, tmp_path):
     shards = prepare_shards(tmp_path / "t", [tmp_path / "a.txt"], tokenizer="near")
     assert shards.splits["train"][0].dtype == np.uint32
     assert joined(shards, "train")[-1] == made.end
+
+
+def test_a_vocabulary_is_never_downloaded(tiktoken):
+    with pytest.raises(ValueError, match="must be on the disk; tiktoken would download https"):
+        make_tokenizer("far")
 
 
 def test_an_unknown_tokenizer_lists_the_known(tiktoken):
@@ -122,6 +141,11 @@ def flip(folder):
     (folder / "validation-00000.bin").write_bytes(content)
 
 
+def edit(folder):
+    index = json.loads((folder / "index.json").read_text())
+    (folder / "index.json").write_text(json.dumps({**index, "vocab": 33}))
+
+
 def foreign(folder):
     (folder / "index.json").write_text('{"schema": 9, "what": "another program\'s"}')
 
@@ -131,6 +155,7 @@ def foreign(folder):
     [
         (truncate, "must have 8000 bytes, got 100: it is damaged"),
         (flip, "differs from the sha256 in its index"),
+        (edit, "was edited: its checksum differs"),
         (foreign, "must have schema 1, got 9"),
         (lambda folder: (folder / "train-00001.bin").unlink(), "there is no such file"),
         (lambda folder: (folder / "index.json").write_text("{"), "must be JSON, but it is damaged"),

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
     get_model_state_dict,
@@ -29,7 +29,7 @@ from torch.distributed.checkpoint.state_dict import (
     set_optimizer_state_dict,
 )
 
-from labkit.scale.files import fill_folder, read_json, sha256_of, write_json
+from labkit.scale.files import fill_folder, read_json, sha256_of, sync_path, write_json
 
 SCHEMA = 1
 _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
@@ -64,11 +64,11 @@ def save_checkpoint(
         f"{name}/{key}": value for name, own in whole["state"].items() for key, value in own.items()
     }
     with fill_folder(path):
-        for name, values in (("model", tensors), ("optimizer", moments)):
-            laid_out = {key: value.contiguous() for key, value in values.items()}
-            save_file(laid_out, path / f"{name}.safetensors")
+        _write_tensors(path / "model.safetensors", tensors)
+        _write_tensors(path / "optimizer.safetensors", moments)
         hashes = {file.name: sha256_of(file) for file in path.iterdir()}
         write_json(path / "state.json", {"schema": SCHEMA, "files": hashes, **state})
+    sync_path(folder)
     for old in list_checkpoints(folder)[:-keep]:
         (old / "state.json").unlink()
         shutil.rmtree(old)
@@ -113,6 +113,11 @@ def remove_partial(folder: Path) -> None:
     """Remove what a killed run was writing or removing."""
     for path in set(folder.glob("step-*")) - set(list_checkpoints(folder)):
         shutil.rmtree(path)
+
+
+def _write_tensors(file: Path, tensors: dict[str, Tensor]) -> None:
+    save_file({key: value.contiguous() for key, value in tensors.items()}, file)
+    sync_path(file)
 
 
 def _read_tensors(path: Path, name: str, state: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ which no reader takes.
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ def fill_folder(folder: Path) -> Iterator[None]:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON so that a reader, or a kill, at any moment sees the old file or the new one."""
     write_whole(path, json.dumps(value, indent=1, allow_nan=False))
+    sync_path(path.parent)
 
 
 def read_json(path: Path, schema: int, way_out: str) -> dict[str, Any]:
@@ -53,6 +55,15 @@ def read_json(path: Path, schema: int, way_out: str) -> dict[str, Any]:
             f"{path} must have schema {schema}, got {value.get('schema')!r}; {way_out}"
         )
     return value
+
+
+def sync_path(path: Path) -> None:
+    """Wait until a file or folder is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def sha256_of(path: Path) -> str:

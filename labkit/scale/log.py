@@ -9,6 +9,7 @@
 import importlib.util
 import json
 import math
+import os
 import resource
 import sys
 from pathlib import Path
@@ -20,7 +21,10 @@ from labkit.files import write_whole
 
 
 class Log:
-    """Append to `log.jsonl`; a process that does not write is silent."""
+    """Append to `log.jsonl`; a process that does not write is silent.
+
+    A run that goes on after `done` steps has a line of each in its log; ValueError where not.
+    """
 
     def __init__(self, folder: Path, tensorboard: str | None, writes: bool, done: int):
         self._file = self._board = None
@@ -50,24 +54,40 @@ class Log:
                 if value is not None and key not in ("step", "after"):
                     self._board.add_scalar(key, value, at)
 
+    def sync_lines(self) -> None:
+        """Wait until all lines are on the disk."""
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+
     def close(self) -> None:
-        """Write what is left."""
+        """Write what is left to the disk."""
+        self.sync_lines()
         for one in (self._file, self._board):
             if one is not None:
                 one.close()
 
 
 def _rewind_lines(path: Path, done: int) -> None:
-    """Drop the lines of steps that will be trained again."""
-    kept = []
+    """Drop the lines of steps that will be trained again; ValueError where one is missing."""
+    kept, due = [], 0
     for text in path.read_text("utf-8", "replace").split("\n") if path.is_file() else []:
         try:
             line = json.loads(text)
-        except ValueError:  # a kill cut it off
+        except ValueError:  # a kill cut it off, or a crash of the machine damaged the last ones
             break
-        again = line.get("step", -1) >= done or line.get("after", 0) > done
-        if not again and "diverged_at" not in line:
-            kept.append(text + "\n")
+        if line.get("step", -1) >= done or line.get("after", 0) > done or "diverged_at" in line:
+            continue
+        if "step" in line:
+            if line["step"] != due:
+                break
+            due += 1
+        kept.append(text + "\n")
+    if due < done:
+        raise ValueError(
+            f"{path} must have one line for each of the {done} steps that are done, but step "
+            f"{due} is missing or out of order: it is damaged; put the file back, or remove the "
+            f"checkpoints after step {due}, and --resume trains those steps again"
+        )
     write_whole(path, "".join(kept))
 
 

@@ -155,6 +155,7 @@ class Training:
     def _save_checkpoint(self, diverged_at: int | None = None) -> None:
         self.optimizer.zero_grad(set_to_none=True)
         config = self.plan.config
+        self.log.sync_lines()  # a checkpoint never knows of steps that the log may still lose
         checkpoint.save_checkpoint(
             Path(config.out) / "checkpoints",
             unwrap_model(self.model),

@@ -5,10 +5,10 @@ averaged over processes, so each minimizes the mean loss of its own share of the
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -22,6 +22,7 @@ from labkit.context import Context
 from labkit.model import Transformer
 from labkit.share import limit_memory, read_fraction
 
+T = TypeVar("T")
 _GROUPS: list[Any] = []  # kept, see `join_processes`
 
 
@@ -38,10 +39,6 @@ class Group:
         """Return whether this process is the one that writes."""
         return self.rank == 0
 
-    def wait(self) -> None:
-        """Wait for all processes; where one has failed, torchrun ends the others."""
-        self.sum_values(0.0)
-
     def sum_values(self, *values: float | Tensor) -> list[float]:
         """Add numbers up over all processes, in float64."""
         stacked = torch.stack(
@@ -50,6 +47,20 @@ class Group:
         if self.world > 1:
             dist.all_reduce(stacked)
         return stacked.tolist()
+
+    def run_together(self, work: Callable[[], T]) -> T:
+        """Do something in every process; where one of them refuses, all end with ValueError."""
+        error = result = None
+        try:
+            result = work()
+        except ValueError as refusal:
+            error = refusal
+        (failed,) = self.sum_values(float(error is not None))
+        if error is not None:
+            raise error
+        if failed:
+            raise ValueError("another process refused; its message says why")
+        return cast(T, result)
 
 
 @contextmanager

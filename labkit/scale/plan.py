@@ -9,6 +9,8 @@ activations    what one micro-batch's forward pass keeps for its backward pass
 """
 
 import json
+import os
+import shutil
 from dataclasses import asdict, dataclass
 
 import torch
@@ -98,6 +100,15 @@ def settle_plan(config: ScaleConfig, group: Group, shards: Shards) -> Plan:
             f"processes × {accumulate} passes would cut up; take one process and leave "
             "--micro-batch out, or another norm"
         )
+    if config.deterministic and group.device.type != "cuda":
+        raise ValueError("--deterministic is for CUDA; on the CPU every run is; leave it out")
+    if config.formulas and group.device.type != "cuda":
+        raise ValueError("--formulas is for CUDA; on the CPU there are no kernels; leave it out")
+    if config.compile and not _has_compiler(group.device.type):
+        raise ValueError(
+            "--compile needs a C++ compiler (CXX, g++ or clang++) on the CPU, found none; leave "
+            "it out: nothing depends on it"
+        )
     count = count_parameters(model)
     return Plan(
         config,
@@ -163,3 +174,8 @@ def _divide_batch(config: ScaleConfig, world: int) -> tuple[int, int]:
             f"{config.batch} over {world}); take one of {', '.join(map(str, fits))}"
         )
     return micro, share // micro
+
+
+def _has_compiler(device: str) -> bool:
+    names = (os.environ.get("CXX", ""), "g++", "clang++")
+    return device == "cuda" or any(name and shutil.which(name) for name in names)

@@ -6,6 +6,8 @@ DIR/index.json               tokenizer, vocabulary, dtype; per file: split, toke
                              written last
 """
 
+import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from labkit.scale.files import fill_folder, read_json, sha256_of, write_json
+from labkit.scale.files import fill_folder, read_json, sha256_of, sync_path, write_json
 
 SCHEMA = 1
 _DTYPES = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
@@ -68,6 +70,7 @@ def write_shards(
                 entries[-1]["tokens"] += len(now)
         listed = [entry for entries in files.values() for entry in entries]
         for entry in listed:
+            sync_path(folder / entry["file"])
             entry["sha256"] = sha256_of(folder / entry["file"])
         index = {
             "schema": SCHEMA,
@@ -77,7 +80,7 @@ def write_shards(
             "files": listed,
             "source": source,
         }
-        write_json(folder / "index.json", index)
+        write_json(folder / "index.json", {"checksum": _compute_digest(index), **index})
 
 
 def open_shards(folder: Path, verify: bool = True) -> Shards:
@@ -91,13 +94,14 @@ def open_shards(folder: Path, verify: bool = True) -> Shards:
             "make one: labkit tokens DIR --corpus text"
         )
     index = read_json(folder / "index.json", SCHEMA, _AGAIN)
+    checksum = index.pop("checksum", None)
+    if checksum != _compute_digest(index):
+        raise ValueError(f"{folder}/index.json was edited: its checksum differs; {_AGAIN}")
     splits: dict[str, list[np.ndarray]] = {}
     for entry in index["files"]:
         part = _map_file(folder / entry["file"], entry, _DTYPES[index["dtype"]], verify)
         splits.setdefault(entry["split"], []).append(part)
-    return Shards(
-        folder, index["vocab"], index["tokenizer"], splits, sha256_of(folder / "index.json")
-    )
+    return Shards(folder, index["vocab"], index["tokenizer"], splits, checksum)
 
 
 def _map_file(path: Path, entry: dict[str, Any], dtype: np.dtype, verify: bool) -> np.ndarray:
@@ -109,3 +113,7 @@ def _map_file(path: Path, entry: dict[str, Any], dtype: np.dtype, verify: bool) 
     if verify and sha256_of(path) != entry["sha256"]:
         raise ValueError(f"{path} differs from the sha256 in its index: it is damaged; {_AGAIN}")
     return np.memmap(path, dtype=dtype, mode="r")
+
+
+def _compute_digest(index: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(index, sort_keys=True).encode()).hexdigest()

@@ -18,7 +18,7 @@ from labkit.scale.loop import Outcome, Training
 from labkit.scale.parallel import Group, join_processes, unwrap_model, wrap_model
 from labkit.scale.plan import Plan, settle_plan
 from labkit.scale.sampler import Sampler
-from labkit.scale.shards import Shards, open_shards
+from labkit.scale.shards import open_shards
 from labkit.training import make_optimizer, prepare_model
 
 _PROFILED = 32  # sequences that Admin sees before training, whatever the number of processes
@@ -33,27 +33,39 @@ def train_run(
     tokens or the folder do not fit.
     """
     with join_processes(given.get("device", "auto")) as group, ExitStack() as stack:
-        config = folder.choose_settings(given, resume)
-        check_tensorboard(config.tensorboard)
-        # The first process reads and hashes every file; that is once a run.
-        shards = open_shards(Path(config.data), verify=group.first)
-        plan = settle_plan(config, group, shards)
-        train, held_out = (_read_split(shards, split, plan) for split in ("train", "validation"))
-        group.wait()  # all have read the folder before the first one writes into it
-        out = Path(config.out)
-        if group.first:
-            stack.enter_context(folder.hold_folder(out))
-            folder.write_run(config, plan.parameters, shards.digest)
-            checkpoint.remove_partial(out / "checkpoints")
-        group.wait()
+        plan, data, sampler, held_out = group.run_together(
+            lambda: _settle_run(given, resume, group)
+        )
         quiet = say if group.first else lambda text: None
-        return _resume_and_train(plan, group, shards.digest, train, held_out, quiet)
+
+        def claim_folder() -> None:
+            if group.first:
+                out = Path(plan.config.out)
+                stack.enter_context(folder.hold_folder(out))
+                folder.write_run(plan.config, plan.parameters, data)
+                checkpoint.remove_partial(out / "checkpoints")
+
+        group.run_together(claim_folder)
+        return _resume_and_train(plan, group, data, sampler, held_out, quiet)
 
 
-def _read_split(shards: Shards, split: str, plan: Plan) -> Sampler:
-    if split not in shards.splits:
-        raise ValueError(f"{shards.folder} has no split {split!r}; write it again, with more")
-    return Sampler(shards.splits[split], plan.model.context, plan.config.seed)
+def _settle_run(
+    given: dict[str, Any], resume: bool, group: Group
+) -> tuple[Plan, str, Sampler, Sampler]:
+    """Read and check everything, write nothing: the plan, the data's digest, what is read."""
+    config = folder.choose_settings(given, resume)
+    check_tensorboard(config.tensorboard)
+    # The first process reads and hashes every file; that is once a run.
+    shards = open_shards(Path(config.data), verify=group.first)
+    plan = settle_plan(config, group, shards)
+    for split in ("train", "validation"):
+        if split not in shards.splits:
+            raise ValueError(f"{shards.folder} has no split {split!r}; write it again, with more")
+    train, held_out = (
+        Sampler(shards.splits[split], plan.model.context, config.seed)
+        for split in ("train", "validation")
+    )
+    return plan, shards.digest, train, held_out
 
 
 def _resume_and_train(
@@ -70,18 +82,20 @@ def _resume_and_train(
         torch.use_deterministic_algorithms(True)
     say(str(plan))
     found = checkpoint.list_checkpoints(out / "checkpoints")
-    model = _build_model(plan, group, sampler, fresh=not found, say=say)
+    model = group.run_together(lambda: _build_model(plan, group, sampler, fresh=not found, say=say))
     optimizer = make_optimizer(unwrap_model(model), plan.training)
     done = 0
     if found:
-        state = checkpoint.load_checkpoint(found[-1], unwrap_model(model), optimizer)
+        state = group.run_together(
+            lambda: checkpoint.load_checkpoint(found[-1], unwrap_model(model), optimizer)
+        )
         done = state["step"]
         if state["diverged_at"] is not None:
             return Outcome("diverged", done, state["diverged_at"])
         if done == config.steps:
             return Outcome("finished", done)
         say(f"{'from':<11} {found[-1].name}: {done} steps are done")
-    log = Log(out, config.tensorboard, group.first, done)
+    log = group.run_together(lambda: Log(out, config.tensorboard, group.first, done))
     evaluation = Evaluation(held_out, config.eval_sequences, plan.micro_batch, group, plan.half)
     try:
         return Training(plan, group, model, optimizer, sampler, evaluation, log, data, done).run()

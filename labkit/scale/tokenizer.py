@@ -1,5 +1,6 @@
-"""Text to numbers: bytes, built in; tiktoken's vocabularies, where tiktoken is installed."""
+"""Text to numbers: bytes, built in; tiktoken's vocabularies, where they are on the disk."""
 
+import hashlib
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,22 +36,40 @@ def _encode_bytes(text: str) -> np.ndarray:
 
 
 def _load_tiktoken(name: str) -> Tokenizer:
-    """Make one of tiktoken's, such as cl100k_base, which tiktoken downloads once and keeps."""
+    """Make one of tiktoken's, such as cl100k_base; it is never downloaded."""
     try:
         tiktoken: Any = importlib.import_module("tiktoken")  # optional
+        loading: Any = importlib.import_module("tiktoken.load")
     except ImportError as error:
         raise ValueError(
             f"the tokenizer {name!r} needs the package tiktoken, which is not installed; "
             "install labkit's extra `tokens`, or take --tokenizer byte"
         ) from error
-    names = tiktoken.list_encoding_names()
-    if name not in names:
-        raise ValueError(explain_unknown("tokenizer", name, ["byte", *names]))
-    encoding = tiktoken.get_encoding(name)
+
+    def refuse_download(path: str) -> bytes:
+        raise FileNotFoundError(path)
+
+    # tiktoken reads this way only what its cache on the disk lacks: from the network.
+    read, loading.read_file = loading.read_file, refuse_download
+    try:
+        encoding = tiktoken.get_encoding(name)
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"the vocabulary {name!r} must be on the disk; tiktoken would download {error}; "
+            "copy it into TIKTOKEN_CACHE_DIR as tiktoken's documentation says, or take "
+            "--tokenizer byte"
+        ) from error
+    except ValueError as error:
+        names = ["byte", *tiktoken.list_encoding_names()]
+        raise ValueError(explain_unknown("tokenizer", name, names)) from error
+    finally:
+        loading.read_file = read
 
     def encode_text(text: str) -> np.ndarray:
         # what looks like a special token is text too
         return np.array(encoding.encode_ordinary(text), dtype=np.uint32)
 
-    origin = {"tiktoken": tiktoken.__version__}
+    sample = encode_text("Norms, 1790–2026: naïve x̂ = (x − μ)/σ\n\tdef f(x): return x")
+    digest = hashlib.sha256(sample.astype("<u4").tobytes()).hexdigest()[:16]
+    origin = {"tiktoken": tiktoken.__version__, "sample": digest}
     return Tokenizer(name, encoding.n_vocab, encoding.eot_token, encode_text, origin)
