@@ -4,8 +4,7 @@ norms       ratio = rival's time / labkit's time                    (above 1: la
 training    ratio = time of labkit.train / time of the other        (above 1: the other is faster)
             a loop by hand
 
-A norm that PyTorch does not have is held against its own formula, one operation after another;
-PowerNorm and PRepBN, whose modules are more than a formula, are left out.
+A norm that PyTorch does not have is held against its own formula, one operation after another.
 
 What is compared runs one after the other, in alternating order, so that a busy machine slows
 all of it. These are programs to look at, not tests: no number here makes a build fail.
@@ -25,7 +24,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from labkit.model import ModelConfig
-from labkit.norms import NORMS, facts, make_norm
+from labkit.norms import NORMS, PowerNorm, facts, layer_norm, make_norm
+from labkit.norms.power_norm import group_scaled
 from labkit.training import Batch, TrainConfig, train
 
 SIZES = ((64, 128), (4096, 1024))
@@ -39,7 +39,6 @@ TORCH: dict[str, Callable[[int], nn.Module]] = {
     "group": lambda dim: nn.GroupNorm(8, dim),
     "none": nn.Identity,
 }
-COMPARED = [name for name in NORMS if name in TORCH or facts(name).function is not None]
 POSITIONS = 16  # of each sample, where a norm averages over positions
 
 
@@ -80,10 +79,34 @@ def format_row(
 
 def build_formula(name: str, norm: Any) -> Callable[[Tensor], Tensor]:
     """Return a module's formula as a function of its input, with the module's own parameters."""
+    if name == "power":
+        return lambda x: _power_steps(norm, x)
+    if name == "prep-batch":
+        layer, rep = norm.layer, build_formula("rep-batch", norm.rep)
+        return lambda x: 0.5 * layer_norm(x, layer.weight, layer.bias) + 0.5 * rep(x)
     function = facts(name).function
-    assert function is not None, f"{name} is more than a function"
+    assert function is not None, f"{name} needs a function, or a line here"
     names = [key for key in inspect.signature(function).parameters if hasattr(norm, key)]
     return lambda x: function(x, **{key: getattr(norm, key) for key in names})
+
+
+def _power_steps(norm: PowerNorm, x: Tensor) -> Tensor:
+    """Take one warm-up call of PowerNorm, its own backward and running means included."""
+    scaled = group_scaled(x, norm.groups, norm.eps)
+    square = scaled.detach().square().mean(dim=0)
+    z = scaled / (square + norm.eps).sqrt()
+
+    def correct_gradient(g: Tensor) -> Tensor:
+        g = g - (1 - norm.backward_decay) * norm.error * z.detach()
+        norm.error.add_((g * z.detach()).mean(dim=0))
+        return g
+
+    if z.requires_grad:
+        z.register_hook(correct_gradient)
+    norm.calls += 1
+    running = norm.running_square.lerp_(square, 1 / int(norm.calls))
+    running.lerp_(square, 1 - norm.forward_decay)
+    return norm.weight * z + norm.bias
 
 
 def _forward_backward(
@@ -108,7 +131,7 @@ def benchmark_norms(
     for rows, dim in (*sizes, *([LARGE] if large else [])):
         few = rows * dim > 2**24
         inner = max(1, min(100, 2**22 // (rows * dim)))
-        for name in COMPARED:
+        for name in NORMS:
             ours, shape = make_norm(name, dim), (rows, dim)
             if name == "instance":  # in torch's layout, since torch has no other
                 ours, shape = NORMS[name](dim), (rows // POSITIONS, dim, POSITIONS)
