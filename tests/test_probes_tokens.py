@@ -36,6 +36,13 @@ def test_two_opposite_tokens_share_nothing():
     assert found["share"] == [pytest.approx(1.0)] * 3 and found["path"] == 1.0
 
 
+def test_the_mean_is_that_of_the_tokens_and_not_of_their_channels():
+    model = silent("pre")
+    model.embedding.weight.data[:2] = torch.tensor([[1.0], [3.0]]).expand(2, 16)
+    first = token_share(model, torch.tensor([[0, 1]]))["share"][0]
+    assert first == pytest.approx((1 + 1) / (1 + 9))
+
+
 def test_a_difference_below_single_precision_is_seen():
     model = silent("pre").double()
     model.embedding.weight.data[:] = 1.0

@@ -11,7 +11,7 @@ import pytest
 from press.book.facts import format_seeds, provenance_line
 from press.book.files import Red
 from press.site import sphinx as site_module
-from press.site.claim_cards import draw_strip
+from press.site.claim_cards import draw_in_scoreboard, draw_strip
 from press.site.holm import compute_p_values, find_survivors, p_value
 from press.site.page import build_page, is_figure
 from press.site.scoreboard import build_scoreboard
@@ -254,6 +254,15 @@ def test_a_strip_draws_each_value_and_the_threshold():
     strip = draw_strip(fake_book.CLAIMS["02-post-needs-warm-up"])
     assert strip.count("<circle") == 5 and strip.count('class="tick"') == 1
     assert draw_strip(fake_book.CLAIMS["02-pre-grows-with-depth"]) == "", "a law has no seeds"
+
+
+@pytest.mark.parametrize("weak", [True, False])
+def test_a_row_of_the_scoreboard_is_found_by_what_it_is(weak):
+    claim = {**fake_book.CLAIMS["02-post-needs-warm-up"], "weak": weak}
+    row = draw_in_scoreboard("02-post-needs-warm-up", claim, survives=not weak, linked=True)
+    facets = dict(re.findall(r'data-(\w+)="([^"]+)"', row))
+    assert (facets["weak"], facets["holm"]) == (("yes", "no") if weak else ("no", "yes"))
+    assert (facets["chapter"], facets["verdict"]) == ("02", claim["verdict"])
 
 
 # -- pages of the package ---------------------------------------------------------------------

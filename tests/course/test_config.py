@@ -15,6 +15,7 @@ pytest.importorskip("jupyterhub", reason="the extra course is not installed")
 import jupyterhub
 from traitlets.config import Config
 
+from press.book import lab
 from press.course import config, confine, proxy, readable_paths, serve
 from press.course.gpus import Shares
 from press.course.settings import Settings
@@ -79,6 +80,7 @@ def test_a_login_pulls_the_material_into_the_home(course, tmp_path):
 def test_servers_ask_nothing_of_the_network_and_keep_their_kernels_sockets_private(told):
     options = told.CourseSpawner.args
     assert "--LabApp.news_url=None" in options
+    assert f"--LabApp.app_settings_dir={Path(sys.prefix) / lab.FOLDER}" in options
     assert "--KernelManager.transport=ipc" in options
     assert not any(option.startswith("--ServerApp.ip") for option in options)
 
