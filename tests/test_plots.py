@@ -249,8 +249,9 @@ def test_a_shadow_is_the_mean_and_rms_norm_keeps_the_arrows_direction():
     for at, mean in zip(angle, (2, 12), strict=True):
         assert f"have the mean {mean} and stand 2.24 off the line; {at:.0f} degrees" in alt
     assert alt.count("180 after LayerNorm") == 2
-    places = np.reshape(drawn("shadow").data, (2, 2, 2, 2, 2))  # offset, tokens or ends, …, point
-    assert np.hypot(*places[:, 1].T) == pytest.approx(np.ones((2, 2, 2)))  # both norms: RMS 1
+    # Of each offset: two tokens, then where each norm puts each of them, at an RMS of 1.
+    ends = np.reshape(drawn("shadow").data, (2, 12))[:, 4:].reshape(-1, 2)
+    assert np.hypot(*ends.T) == pytest.approx(np.ones(8))
     with pytest.raises(ValueError, match=r"'b' does not; take x and 2 · mean\(x\) − x"):
         plots.shadow({"a": [3, 1, -1, 5], "b": [1, 2, 3, 4]}, {"as it is": 0}, caption="No.")
 
