@@ -171,10 +171,11 @@ def test_a_twin_folds_by_kind_and_keeps_one_picture_of_a_drawing_and_of_a_slider
         nbformat.v4.new_code_cell("def f(x):\n    return x"),
         nbformat.v4.new_code_cell("def f(x): ...", metadata={"tags": ["exercise"]}),
         nbformat.v4.new_code_cell("def f(x): pass", metadata={"tags": ["solution"]}),
+        nbformat.v4.new_code_cell('size = "book"', metadata={"tags": ["parameters"]}),
     ]  # fmt: skip
     twin = strip_notebook(nbformat.v4.new_notebook(cells=cells))
     hidden = [bool(cell.metadata.get("jupyter", {}).get("source_hidden")) for cell in twin.cells]
-    assert hidden == [True, True, False, False, True]
+    assert hidden == [True, True, False, False, True, False]
     for cell in twin.cells[:2]:
         assert set(cell.outputs[0].data) == {"image/png", "text/plain"}
 

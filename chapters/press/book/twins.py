@@ -58,7 +58,8 @@ def strip_notebook(executed: "NotebookNode") -> "NotebookNode":
         if cell.cell_type == "markdown":
             folder.read_heading(cell.source)
         if cell.cell_type == "code":
-            if "solution" in tags or folder.must_fold(cell):
+            fold = folder.must_fold(cell)
+            if "solution" in tags or (fold and "parameters" not in tags):  # a reader sets the size
                 cell.metadata["jupyter"] = {"source_hidden": True}  # JupyterLab opens it on a click
             count += bool(cell.source.strip())
             cell.execution_count = count if cell.source.strip() else None
