@@ -74,18 +74,18 @@ function redirect(article, here, names) {
 // A slider becomes a sheet of its pictures, evenly chosen where they are many.
 function frames(article) {
   for (const slider of article.querySelectorAll(".labkit-slider")) {
-    const images = [...slider.querySelectorAll("img")];
-    const most = Math.min(images.length, MOST_FRAMES);
-    const step = most > 1 ? (images.length - 1) / (most - 1) : 0;
-    const chosen = new Set(Array.from({length: most}, (_, i) => images[Math.round(i * step)]));
+    const all = [...slider.querySelectorAll(".labkit-frame")];
+    const most = Math.min(all.length, MOST_FRAMES);
+    const step = most > 1 ? (all.length - 1) / (most - 1) : 0;
+    const chosen = new Set(Array.from({length: most}, (_, i) => all[Math.round(i * step)]));
     const sheet = article.ownerDocument.createElement("div");
     sheet.className = "print-frames";
-    for (const image of chosen) {
-      image.hidden = false;
+    for (const frame of chosen) {
+      frame.hidden = false;
       const figure = article.ownerDocument.createElement("figure");
       const label = article.ownerDocument.createElement("figcaption");
-      label.textContent = image.dataset.label;
-      figure.append(image, label);
+      label.textContent = frame.dataset.label;
+      figure.append(frame, label);
       sheet.append(figure);
     }
     slider.replaceChildren(sheet);

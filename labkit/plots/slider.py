@@ -1,4 +1,9 @@
-"""Sliders: one value to move by hand; a widget in JupyterLab, precomputed pictures on the site."""
+"""Sliders: one value to move, by pictures drawn before: no kernel and no trust is needed.
+
+A notebook gets them as a Vega-Lite specification, which JupyterLab draws even where it runs no
+script of a notebook; a site gets a page fragment with drawings in the page's own colours. What
+knows neither shows the first picture.
+"""
 
 import os
 import re
@@ -6,15 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from .figure import Figure, Shown, publish_caption, thin_numbers
+from .figure import Figure, Shown, thin_numbers
+from .style import DPI
 
 MOST_BYTES = 300_000
+VEGA_LITE = "application/vnd.vegalite.v5+json"  # the newest that JupyterLab 4 draws
 
-# The pictures lie in the page, all but the first hidden. Without scripts the first one stays.
+# The drawings lie in the page, all but the first hidden. Without scripts the first one stays.
 PAGE = """<div class="labkit-slider" id="{id}" style="max-width: 720px">
-<div>
-{images}
-</div>
+{frames}
 <p hidden><label for="{id}-range">{label}: <output for="{id}-range">{first}</output></label><br>
 <input type="range" id="{id}-range" min="0" max="{last}" step="1" value="0"
  aria-valuetext="{first}" style="width: 100%"></p>
@@ -22,10 +27,10 @@ PAGE = """<div class="labkit-slider" id="{id}" style="max-width: 720px">
 (() => {{
   const box = document.getElementById("{id}");
   const range = box.querySelector("input");
-  const images = box.querySelectorAll("img");
+  const frames = box.querySelectorAll(".labkit-frame");
   range.addEventListener("input", () => {{
-    images.forEach((image, i) => {{ image.hidden = i !== Number(range.value); }});
-    const name = images[range.value].dataset.label;
+    frames.forEach((frame, i) => {{ frame.hidden = i !== Number(range.value); }});
+    const name = frames[range.value].dataset.label;
     box.querySelector("output").textContent = name;
     range.setAttribute("aria-valuetext", name);
   }});
@@ -33,20 +38,19 @@ PAGE = """<div class="labkit-slider" id="{id}" style="max-width: 720px">
 }})();
 </script>
 </div>"""
-IMAGE = '<img src="data:image/png;base64,{png}" alt="{alt}" data-label="{label}"{hidden}>'
+FRAME = '<div class="labkit-frame" data-label="{label}"{hidden}>\n{svg}\n</div>'
 
 
 class Slider(Shown):
-    """Figures under one slider; where no kernel listens, a page with the first as fallback."""
+    """Figures of which the reader chooses one to see; the first stands where nothing moves."""
 
     kind = "slider"
 
     def __init__(self, figures: Mapping[str, Figure], name: str, label: str, caption: str) -> None:
-        self.figures, self.label, self.caption = dict(figures), label, caption
+        self.figures, self.name, self.label = dict(figures), name, label
+        self.caption = caption
         first = next(iter(self.figures.values()))
-        self.html = _build_page(self.figures, f"labkit-slider-{name}", label)
-        self.png = first.base64()
-        size = len(self.html.encode()) + len(self.png)
+        size = sum(len(figure.base64()) for figure in self.figures.values())
         if size > MOST_BYTES:
             raise ValueError(
                 f"a slider holds at most {MOST_BYTES // 1000} kB, {name!r} has {size // 1000} kB "
@@ -59,44 +63,65 @@ class Slider(Shown):
         self.data = thin_numbers([figure.data for figure in self.figures.values()])
         self.provenance = first.provenance
 
-    def pages(self) -> dict[str, str]:
-        """Return the page fragment, the first picture and the alt text."""
-        return {"text/html": self.html, "image/png": self.png, "text/plain": self.alt}
+    def pages(self) -> dict[str, Any]:
+        """Return the Vega-Lite specification, the first picture and the alt text.
 
-    def _ipython_display_(self) -> None:
-        if is_live():
-            self._show_widget()
-        else:
-            super()._ipython_display_()
+        While the book is built its site gets a page fragment, too.
+        """
+        first = next(iter(self.figures.values()))
+        pages = {
+            VEGA_LITE: self.build_specification(),
+            "image/png": first.base64(),
+            "text/plain": self.alt,
+        }
+        return {"text/html": self.draw_page(), **pages} if os.environ.get("LABKIT_POOL") else pages
 
-    def _show_widget(self) -> None:
-        from IPython.display import display
-        from ipywidgets import HTML, Image, SelectionSlider, VBox
+    def build_specification(self) -> dict[str, Any]:
+        """Build a Vega-Lite specification: the pictures, and buttons that choose one of them."""
+        first, *_ = self.figures
+        width, height = (DPI * inches for inches in self.figures[first].fig.get_size_inches())
+        frames = [
+            {"frame": key, "picture": f"data:image/png;base64,{figure.base64()}"}
+            for key, figure in self.figures.items()
+        ]
+        choice = {"input": "radio", "options": list(self.figures), "name": f"{self.label}: "}
+        return {
+            "description": self.alt,
+            "width": width,
+            "height": height,
+            "padding": 0,
+            "config": {"view": {"stroke": None}},
+            "usermeta": {"embedOptions": {"actions": False}},
+            "data": {"values": frames},
+            "params": [{"name": "chosen", "value": first, "bind": choice}],
+            "transform": [{"filter": "datum.frame == chosen"}],
+            "mark": {"type": "image", "width": width, "height": height},
+            "encoding": {
+                "x": {"value": width / 2},
+                "y": {"value": height / 2},
+                "url": {"field": "picture", "type": "nominal"},
+            },
+        }
 
-        choice = SelectionSlider(
-            options=list(self.figures),
-            description=self.label,
-            style={"description_width": "initial"},
-            layout={"width": "95%"},
+    def draw_page(self) -> str:
+        """Draw the pictures for a page, with a range input that moves through them."""
+        name = f"labkit-slider-{self.name}"
+        frames = [
+            FRAME.format(
+                label=escape(key),
+                hidden=" hidden" if i else "",
+                # A hidden frame must not own a name that another frame's drawing refers to.
+                svg=re.sub(r'( id="|url\(#|href="#)', rf"\1{name}-{i}-", figure.svg()),
+            )
+            for i, (key, figure) in enumerate(self.figures.items())
+        ]
+        return PAGE.format(
+            id=name,
+            frames="\n".join(frames),
+            label=escape(self.label),
+            first=escape(next(iter(self.figures))),
+            last=len(frames) - 1,
         )
-        picture, words = Image(format="png", width=720), HTML()
-
-        def show_picture(name: str) -> None:
-            figure = self.figures[name]
-            picture.value, words.value = figure.png(), escape(figure.alt)
-
-        choice.observe(lambda change: show_picture(change["new"]), names="value")
-        show_picture(choice.value)
-        display(VBox([choice, picture, words]))
-        publish_caption(self.caption)
-
-
-def is_live() -> bool:
-    """Return whether a reader sits at a kernel: in a notebook, and not while the book is built."""
-    from IPython.core.getipython import get_ipython
-
-    shell = get_ipython()
-    return getattr(shell, "kernel", None) is not None and not os.environ.get("LABKIT_POOL")
 
 
 def explore(
@@ -109,8 +134,8 @@ def explore(
 ) -> Slider:
     """Let the reader move one value and see `draw(value)`, a Figure.
 
-    In JupyterLab the range input is an ipywidget; on the site it moves precomputed pictures, at
-    most 300 kB in all. `name` is unique on its page, `label` names what moves.
+    Every picture is drawn at once, at most 300 kB in all. `name` is unique on its page, `label`
+    names what moves.
     """
     if len(values) < 2 or len(set(map(str, values))) < len(values):
         raise ValueError(f"there must be at least two values, all different, got {list(values)}")
@@ -128,22 +153,3 @@ def show_frames(
         raise ValueError(f"a slider's name is made of a-z, 0-9 and -, got {name!r}")
     figures = {str(key): figure for key, figure in figures.items()}
     return Slider(figures, name, label, caption or next(iter(figures.values())).caption)
-
-
-def _build_page(figures: Mapping[str, Figure], name: str, label: str) -> str:
-    images = [
-        IMAGE.format(
-            png=figure.base64(),
-            alt=escape(figure.alt),
-            label=escape(key),
-            hidden=" hidden" if i else "",
-        )
-        for i, (key, figure) in enumerate(figures.items())
-    ]
-    return PAGE.format(
-        id=name,
-        images="\n".join(images),
-        label=escape(label),
-        first=escape(next(iter(figures))),
-        last=len(figures) - 1,
-    )

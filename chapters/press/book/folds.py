@@ -1,7 +1,8 @@
 """Which code of a chapter a page or notebook shows at once, and which is folded.
 
 Open stay implementations, the runs that a chapter asks for, listings and the stubs of exercises.
-Folded are claims and figures (below their outputs), tables, set-up, and the checks of answers.
+Folded are claims, figures and sliders (below their outputs), tables, set-up, and what checks
+answers.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Folder:
         if is_task(cell):
             return False  # a stub is the reader's to fill; a solution has a fold of its own
         kinds = {output_kind(output) for output in cell.get("outputs", [])}
-        if self.in_exercises or kinds & {"claim", "figure"}:
+        if self.in_exercises or kinds & {"claim", "figure", "slider"}:
             return True
         tree = ast.parse(join_text(cell["source"]))
         called = set(find_calls(tree))
