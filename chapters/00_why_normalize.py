@@ -789,6 +789,10 @@ def test_loss(name, depth):
     return [np.nan if x is None else x for x in final[f"{name} | {depth}"].values("test.loss")]
 
 
+# %% tags=["remove-cell"]
+# See one train: its first steps, here and now, beside the book's record.
+lab.train_live(Experiment(digits, {"arm": tuned, "seed": five}))
+
 # %%
 plots.curves(
     {name: {n: test_loss(name, n) for n in heights} for name in designs},

@@ -689,6 +689,10 @@ seeds = lab.seeds(sizes.seeds)
 norms = ["batch", "layer", "group", "none"]
 by_size = lab.run(Experiment(digits, {"model.norm": norms, "size": batches, "seed": seeds}))
 
+# %% tags=["remove-cell"]
+# See one train: its first steps, here and now, beside the book's record.
+lab.train_live(Experiment(digits, {"model.norm": norms, "size": batches, "seed": seeds}))
+
 # %%
 plots.curves(
     {

@@ -746,6 +746,10 @@ usual = {"pre, megatron": {**pre, "model.init": "megatron"}}
 fifty = lab.run(Experiment(base, {"arm": main, "seed": five}))
 fifty += lab.run(Experiment(base, {"arm": usual, "seed": few}))
 
+# %% tags=["remove-cell"]
+# See one train: its first steps, here and now, beside the book's record.
+lab.train_live(Experiment(base, {"arm": main, "seed": five}))
+
 # %% [markdown]
 r"""
 What does a model get that knows the frequency of each character and nothing else?

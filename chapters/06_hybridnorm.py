@@ -563,6 +563,10 @@ ours = {
     for init, part in grid.by("init").items()
 }
 
+# %% tags=["remove-cell"]
+# See one train: its first steps, here and now, beside the book's record.
+lab.train_live(Experiment(base, {"arm": rows, "model.init": inits, "seed": three}))
+
 # %%
 plots.table(
     [

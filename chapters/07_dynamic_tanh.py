@@ -440,6 +440,10 @@ def at_its_best(results, arms):
 final = lab.run(Experiment(base, {"arm": at_its_best(search, arms), "seed": five})).by("arm")
 best = {arm: part.values("test.loss") for arm, part in final.items()}
 
+# %% tags=["remove-cell"]
+# See one train: its first steps, here and now, beside the book's record.
+lab.train_live(Experiment(base, {"arm": at_its_best(search, arms), "seed": five}))
+
 # %%
 plots.dots(
     best,

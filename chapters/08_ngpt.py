@@ -514,6 +514,10 @@ tuned = {arm: {**changes, "train.lr": best[arm]} for arm, changes in arms.items(
 final = lab.run(Experiment(base, {"arm": tuned, "seed": five}))
 print("chosen rates:", best)
 
+# %% tags=["remove-cell"]
+# See one train: its first steps, here and now, beside the book's record.
+lab.train_live(Experiment(base, {"arm": tuned, "seed": five}))
+
 # %%
 plots.curves(
     {

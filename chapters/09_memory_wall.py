@@ -732,6 +732,10 @@ final = {
     for depth, results in tests.items()
 }
 
+# %% tags=["remove-cell"]
+# See one train: its first steps, here and now, beside the book's record.
+lab.train_live(Experiment(base, {"arm": tuned[depths[0]], "model.depth": depths[:1], "seed": five}))
+
 # %%
 bytes_of = {
     arm: cost_of(replace(base.model, recipe=arm).build(), torch.zeros(1, 32, dtype=torch.long)).norm_bytes

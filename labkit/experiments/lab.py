@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -21,6 +21,7 @@ from labkit.experiments.experiment import Experiment, Results
 from labkit.experiments.filling import MissingRuns, may_train, read_records, train_and_read
 from labkit.experiments.memory import find_peak_memory, peak_bytes, read_declared_memory
 from labkit.experiments.own import sources_of
+from labkit.experiments.replay import first_losses
 from labkit.experiments.run import CPU, Run, get_gpu_name
 from labkit.experiments.store import Store
 from labkit.pool import Pool
@@ -28,6 +29,9 @@ from labkit.provenance import collect_provenance
 from labkit.training import Record
 from labkit.units import in_words
 from labkit.unknown import explain_unknown
+
+if TYPE_CHECKING:
+    from labkit.plots import Figure
 
 __all__ = ["SIZES", "Lab", "MissingRuns", "device_of", "project_root"]
 
@@ -157,6 +161,27 @@ class Lab:
         self._declare_runs([*runs, *(run for run in more if run.key() in found)])
         self._report_runs(found, 0, 0.0)
         return ladder.read_results([first, *larger], arms, self.store.read_record)
+
+    def train_live(self, experiment: Experiment, steps: int = 200) -> "Figure | None":
+        """Train the first steps of an experiment's first run here, and draw them by its record.
+
+        It takes seconds, and a bar moves. While the book is built nobody watches: nothing is
+        trained, and nothing drawn.
+        """
+        if os.environ.get("LABKIT_POOL"):
+            return None
+        from labkit.plots import loss_curves
+
+        run = experiment.runs()[0][1]
+        steps = min(steps, run.train.steps)
+        (_, record), *_ = self.run(Experiment(run, {"seed": [run.seed]}))
+        live = first_losses(run, steps, self.device, progress=True)
+        return loss_curves(
+            {"recorded": [record.losses[:steps]], "live": [live]},
+            ylabel="training loss (nats)",
+            caption=f"The first {steps} steps, of {run.train.steps}: as the book has them, and "
+            "trained just now.",
+        )
 
     def provenance(self, *results: Results) -> dict[str, Any]:
         """Return where the numbers of a figure come from; without results, this process."""

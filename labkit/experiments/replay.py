@@ -61,12 +61,13 @@ class Replay:
 
 
 def first_losses(
-    run: Run, steps: int = FIRST, device: str = CPU, nudge: float = 0.0
+    run: Run, steps: int = FIRST, device: str = CPU, nudge: float = 0.0, progress: bool = False
 ) -> list[float]:
     """Compute the losses of a run's first steps: nan where one is not finite."""
     steps = min(steps, run.train.steps)
     short = _Opening(**{**asdict(run.train), "steps": steps}, whole=run.train)
-    return execute_run(replace(run, train=short, probes=()), device=device, nudge=nudge).losses
+    run = replace(run, train=short, probes=())
+    return execute_run(run, progress=progress, device=device, nudge=nudge).losses
 
 
 def replay_run(run: Run, record: Record, device: str = CPU, steps: int = FIRST) -> Replay:
