@@ -25,7 +25,7 @@ what is that place worth once it has survived?
 
 - Both placements begin alike. Both then write one and the same vector into every token.
 - Pre-Norm adds that constant beside the tokens. Post-Norm divides by it, and divides the tokens away.
-- With a rate of its own, each placement ends here where the other does. What Pre-Norm buys is a wide range of rates.
+- Each at its own best learning rate, the two end at the same loss here. What Pre-Norm buys is a wide range of rates.
 """
 
 # %% tags=["parameters"]
@@ -46,6 +46,7 @@ from labkit.corpora.text import training_text
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, proportion
 from labkit.model import Departure
 
+# %%
 lab = Lab("02_pre_and_post_norm", size=size, seed=seed, memory={"kernel": "1000M", "run": "900M"})
 sizes = lab.sizes(
     # smoke, book
@@ -60,6 +61,18 @@ sizes = lab.sizes(
     later=("2", "60"),
     last=("2", "140"),
 )
+
+
+def first_over_last(record, step):
+    """Gradient of the first block's last matrix over that of the last block's, at a step."""
+    sizes_of = record.probes["gradient-by-steps"][step]
+    return sizes_of[0] / sizes_of[-1]
+
+
+def share(record, step):
+    """How much of the last stream's energy tells tokens apart, at a step."""
+    return record.probes["token-share"][step]["share"][-1]
+
 
 # %%
 base = Run(
@@ -78,17 +91,6 @@ letters = ngram_loss(base.data, 1)  # nats: what letter frequencies alone reach
 
 
 # %%
-def first_over_last(record, step):
-    """Gradient of the first block's last matrix over that of the last block's, at a step."""
-    sizes_of = record.probes["gradient-by-steps"][step]
-    return sizes_of[0] / sizes_of[-1]
-
-
-def share(record, step):
-    """How much of the last stream's energy tells tokens apart, at a step."""
-    return record.probes["token-share"][step]["share"][-1]
-
-
 def follow(measure):
     """Read a measure at the first sixty steps at which the probes looked: arm -> runs."""
     return {
@@ -100,7 +102,6 @@ def follow(measure):
     }
 
 
-# %%
 SHARE, RATIO = "share that tells tokens apart", "gradient, first block / last"
 plots.panels(
     {
@@ -111,8 +112,8 @@ plots.panels(
     xlabel="step",
     log=(SHARE, RATIO),
     reference={"training loss (nats)": {"letter frequencies": letters}},
-    caption="Three models, alike but for the place of a norm and a warm-up. At step 0 nothing tells them apart. Twenty "
-    "steps later most Post-Norm runs have nearly one vector for all tokens, and their first blocks hear next to nothing.",
+    caption="Post-Norm, Post-Norm with warm-up, and Pre-Norm without. At step 0 nothing tells them apart. Twenty steps "
+    "later most Post-Norm runs have nearly one vector for all tokens, and their first blocks get next to no gradient.",
     provenance=lab.provenance(watched),
 )
 
@@ -132,20 +133,20 @@ r"""
 Under Post-Norm the norms stand *on* the stream. Under Pre-Norm they stand on the branches, the stream runs straight
 through, and one more, the final norm, waits at its end.
 
-One example will go with us through the chapter. A token $x = (1, 1, -1, -1)$ has mean 0 and variance 1. A sublayer writes
+One example goes with us. A token $x = (1, 1, -1, -1)$ has mean 0 and variance 1. A sublayer writes
 $c = (1, -1, 1, -1)$, a vector at right angles to it. The sum is $(2, 0, 0, -2)$, with variance 2. Pre-Norm keeps the sum.
 Post-Norm divides it by $\sqrt2$: the write *and* the old token are both smaller now.
 
 ### The stream as a highway
 
-Unroll the Pre-Norm equation, and no norm stands around the sum:
+Unroll the Pre-Norm equation over $S$ sublayers, two a block, and no norm stands around the sum:
 
 $$x_S = x_0 + \sum_{s=1}^{S} f_s\big(N(x_{s-1})\big).$$
 
 The last stream is the embedding plus a list of writes, all with weight one. None can overwrite; to delete something, a
 layer must write its negative. Post-Norm has a sum as well, but each write in it, the embedding first of all, has been
-divided by every later norm. Pre-Norm pays with a stream that grows. Post-Norm pays with a **memory that fades**. Keep that
-sentence; the rest of the chapter is about when it matters.
+divided by every later norm. Pre-Norm pays with a stream that grows. Post-Norm pays with a **memory that fades**. The
+rest of the chapter is about when that matters.
 
 ## Implementation
 
@@ -224,7 +225,7 @@ $J_N$ shrinks. A ReLU layer without biases has $f(x) = J_f\,x$: the same matrix 
 write that doubles the variance makes $I + J_f$ enlarge a typical change by $\sqrt2$, and **the two factors cancel**.
 
 When do they *not* cancel? When $f$ writes much and answers little: when its write is large and the same for every token.
-Then $J_f = 0$, and the identity is all there is.
+Then $J_f = 0$, and the identity is all that is left.
 
 ### A constant write, twelve times
 
@@ -285,10 +286,10 @@ claim(
 
 # %% [markdown]
 r"""
-Both lose the token. But a twelfth of the stream can still be read, and a few ten-thousandths hardly. The way back is worse: since
-$J_f = 0$, every gradient that could teach an early layer is divided by the same factors.
+Both lose the token. But a twelfth of the stream can still be read, and a few ten-thousandths hardly. The way back is no better: with
+$J_f = 0$ every gradient is divided by the same norms, and by nearly 2 each, not $\sqrt2$, once the stream points along $c$.
 
-Would a real network do anything so dull as write a constant? At the first steps it must. The cheapest thing to learn
+Would a real network do anything so dull as write a constant? At first it should. The cheapest thing to learn
 about text is how frequent each letter is, and that is one vector of logits for all positions.
 
 ## Predict
@@ -296,8 +297,8 @@ about text is how frequent each letter is, and that is one vector of logits for 
 | we predict | measured |
 | --- | --- |
 | At step 0 Post-Norm's first block has about the gradient of its last one. | `02-step-zero-shows-nothing` |
-| At a high rate without warm-up, Post-Norm sits still on a plateau, and warm-up frees it. | `02-post-needs-warm-up` |
-| By step 20 Post-Norm's tokens are all one vector. | `02-post-norm-merges-its-tokens` |
+| At a high rate without warm-up, Post-Norm stays on a plateau, and warm-up frees it. | `02-post-needs-warm-up` |
+| By step 20 Post-Norm's tokens are nearly one vector. | `02-post-norm-merges-its-tokens` |
 | *Given* the letter frequencies, Post-Norm keeps its tokens apart for these twenty steps… | `02-a-given-constant-keeps-tokens-apart` |
 | …and gets stuck less often at the end. | `02-a-given-constant-prevents-the-plateau` |
 | Each at its own rate, the two end alike. | `02-each-at-its-own-rate-they-tie` |
@@ -306,17 +307,17 @@ about text is how frequent each letter is, and that is one vector of logits for 
 ## Measure
 
 **Honesty note.** The learning rate was chosen because Post-Norm fails at it, and pilots with seeds 0 to 4 had shown how.
-The runs that report have other seeds; the ladder of the last two rows was trained before this text. So most cards demonstrate
-more than they predict. The fifth row was open, and kept less than the pilots promised.
+The runs that report have other seeds; the longer runs of the last two rows came before this text. So most cards demonstrate
+more than they predict. The fifth row was open, and came out weaker than in the pilots.
 
 ### Post-Norm without warm-up
 
 Six blocks of width 32, LayerNorm, GELU, rotary positions, Xavier's initialization with gain ½; Adam with `betas=(0.9, 0.98)`,
 150 steps of 16 windows of 32 characters; a rate of $0.025$ that falls linearly, after 60 steps of warm-up or none. These runs
-are short because the trouble is early. Sentences about *final* losses come later, from longer runs.
+are short because the trouble is early. *Final* losses come later, from longer runs.
 
 What is failing? A model that knows how frequent each character is, and nothing else, has a loss that can be counted. A
-run is **stuck** if it does not end at least a tenth of a nat below it.
+run is **stuck** unless it ends at least a tenth of a nat below that.
 """
 
 
@@ -344,12 +345,12 @@ claim(
 
 # %% [markdown]
 r"""
-Nothing becomes infinite. But it is not quiet either: in the first figure some Post-Norm runs spike on the way, and then settle on the plateau.
+Nothing becomes infinite. But in the first figure some Post-Norm runs spike on the way, and then settle on the plateau.
 
 ### What is it stuck in?
 
 Letter frequencies are what a model says that ignores its input. So compare tokens in the last stream: what share of its
-squared length tells them apart? A share of 1 means that tokens have nothing in common, 0 that they are one vector. (It is computed in double
+squared length tells them apart? A share of 1 means that their mean is zero, 0 that they are one vector. (Computed in double
 precision.)
 """
 
@@ -381,8 +382,8 @@ claim(
 
 # %% [markdown]
 r"""
-Most stuck models give one answer at every position, up to a millionth. (The thin lines that stay up in the first figure are the others: a tenth of
-their stream still tells tokens apart, and their first blocks hear as little.) Something has divided the tokens away, and there are four suspects.
+Most stuck models give one answer at every position, up to a millionth. (The others are thin lines that stay up in the first figure: a few per cent of
+their stream still tells tokens apart, and their first blocks get little gradient, too.) What divides the tokens away? There are four suspects.
 
 ### Suspect 1: gradients that vanish from the start
 
@@ -419,7 +420,7 @@ write as large as the stream, is not met yet. [Takase et al. (2023)](https://arx
 
 ### Suspect 2: a floor that only Pre-Norm has
 
-$J_{\text{pre}}$ contains an identity, so its gradient is "bounded below", one reads. It is not. Take $f(y) = -r\,y$, a sublayer that
+$J_{\text{pre}}$ contains an identity, so its gradient is often called "bounded below". It is not. Take $f(y) = -r\,y$, a sublayer that
 erases what the stream says about the token. Then $J_{\text{pre}} = I - r J_N$ is zero but for the two directions that $J_N$ deletes:
 """
 
@@ -442,7 +443,7 @@ claim(
 
 # %% [markdown]
 r"""
-**Cleared.** A floor that does not exist cannot be the difference.
+**Cleared.** No such floor exists. (Pre-Norm's gradients do stay large in the third panel, but by no law.)
 
 ### Suspect 3: large gradients in the last layer
 
@@ -502,11 +503,11 @@ claim(
 
 # %% [markdown]
 r"""
-**Cleared, for the first step.** All four suspects were looked for at step 0. Perhaps that was the mistake.
+**Cleared, for the first step.** All four were looked for at step 0, where writes are still small. Perhaps that was the mistake.
 
 ### Look again at step 20
 
-Here is the share that tells tokens apart, layer by layer. Move the clock. Before you do: which of the three lines will drop
+Here is the share that tells tokens apart, layer by layer. Before you move the clock: which line will drop
 first, and which will come back?
 """
 
@@ -528,7 +529,6 @@ def shares_at(step):
     )
 
 
-# %%
 moments = [
     step
     for step in ("0", "2", "4", "8", "20", "60")
@@ -548,8 +548,8 @@ r"""
 All three dip: every model writes letter frequencies first, and under Pre-Norm, too, the tokens are a few per cent of the
 stream by step 4. Then they part. Pre-Norm has the constant *beside* its tokens and goes on from there. Under Post-Norm
 every block divides by it, and a line that keeps falling on a logarithmic axis is what halved angles look like in a trained
-network. Backwards the same factors stand in the way. The first block's gradient was equal to the last one's at step 0; at step 20
-it is a thousandth of it or less in most runs, as the lowest panel of the first figure shows.
+network. Backwards, the first block's gradient, equal to the last one's at step 0, is a thousandth
+of it or less by step 20 in most runs, as the lowest panel of the first figure shows.
 
 At step 0 the identity path was innocent, because writes were small. Now they are large. Is it guilty, then, or does $I + J_f$ still pay back what
 $J_N$ takes?
@@ -608,16 +608,16 @@ claim(
 # %% [markdown]
 r"""
 **Convicted, of the first twenty steps.** Spared the constant, the tokens of every run stay apart, and in the median the gradient arrives in the
-first block at full length. Read the last number of the first card twice: these norms still divide by a great deal, and it did no harm, because now the writes answer to their tokens and
+first block at full length. Read the first card's last number twice: these norms still divide by a great deal and do no harm, because now the writes answer to their tokens and
 $I + J_f$ pays back what $J_N$ takes. **It is not dividing that does the damage; it is dividing by something that all tokens share.**
 
-The second card limits the sentence. Fewer runs are stuck, but not so few that ten seeds could settle it. And most that are stuck now have kept
-their tokens apart: at this rate something else can hold a model near the plateau. What it is we did not find out.
+The second card limits the verdict. Fewer runs are stuck, but ten seeds do not settle it: the interval leaves out zero by a hair; Fisher's exact test, which decides,
+does not. And most that are stuck now have kept their tokens apart: something else can hold a model near the plateau. What, we did not find out.
 
 ### What warm-up does
 
 Warm-up keeps the writes small while there is one constant to learn. In the slider its tokens dip at step 8 and
-are back by step 20. Would five steps do? And would a low rate do without any?
+are mostly back by step 20. Would five steps do? And would a low rate do without any?
 """
 
 # %%
@@ -654,7 +654,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-Five steps are too few, twenty are a gamble, and at an eighth of the rate none are needed. See it happen: the next cell trains one Post-Norm model while you wait, a few seconds. Change its warm-up.
+Five steps are too few, twenty are a gamble, and at an eighth of the rate none are needed. The next cell trains one Post-Norm model in a few seconds. Change its warm-up.
 """
 
 
@@ -686,7 +686,8 @@ r"""
 
 A plateau at one rate is an anecdote, and a hundred steps are no training. From here on the runs are those of the *ladder*
 that the book's chapters share: 3,200 steps and 20 characters a parameter, warm-up over a tenth of the steps for every arm,
-RMSNorm, Megatron's initialization unless said otherwise. Seven rates each were tried with one seed that never reports; five others report.
+RMSNorm, Megatron's initialization unless said otherwise. Its smallest *rung*, S, has our six blocks of width 32. One seed that never reports tries
+five rates, and two more beside the best; five others report.
 """
 
 # %%
@@ -740,9 +741,9 @@ claim(
 
 # %% [markdown]
 r"""
-Would a stuck run get away in the end? Not in twenty times the steps. And warm-up is no cure: at some five times its best rate
+Would a stuck run get away in the end? Not in twenty times the steps. And warm-up is no cure: at too high a rate
 Post-Norm is on the plateau in spite of it. At a low rate it needs none, as the table above says. [Nguyen and Salazar (2019)](https://arxiv.org/abs/1910.05895) found the
-like with translation models. "Post-Norm needs warm-up" is a sentence about a recipe, an initialization and a rate. Leave one out, and
+same in translation. "Post-Norm needs warm-up" is a sentence about a recipe, an initialization and a rate. Leave one out, and
 it is no longer testable.
 
 ### Each at its own rate
@@ -767,14 +768,14 @@ claim(
 
 # %% [markdown]
 r"""
-In our run they end level. Attention is worth about a nat to these models, so they are old enough for the question. The reports of a
-Post-Norm ahead speak of translation and deeper stacks; our tie does not refute them. It says that
-the placement *alone* makes no small character model better. What Pre-Norm buys is to the right of the best rate in the figure.
+In our runs they end level. Without attention these models lose about a nat, so they have learned what a norm could spoil. The reports of a
+Post-Norm ahead speak of translation and deeper stacks; our tie does not refute them. It says that in
+*these* small models the placement alone is worth next to nothing. What Pre-Norm buys lies to the right of the best rate in the figure.
 
 ### The price of the highway
 
 A stream that only adds grows. If writes are uncorrelated and of variance $\sigma_f^2$, then $\mathrm{Var}\,x_S = \mathrm{Var}\,x_0 + S\,\sigma_f^2$, and the
-share of a late write falls like $1/\sqrt S$. So late Pre-Norm blocks should turn the stream less. Is it also cheaper to leave one out?
+length of a late write, beside the stream's, falls like $1/\sqrt S$. So late Pre-Norm blocks should turn the stream less. Is it also cheaper to leave one out?
 """
 
 
@@ -806,7 +807,7 @@ plots.by_depth(
 # %%
 claim(
     "02-late-pre-blocks-are-cheaper-to-remove",
-    "On rung {rung} removing a late Post-Norm block costs {mean:.2f} nats more than removing a late Pre-Norm block.",
+    "On rung {rung} removing a late Post-Norm block (of the second half, without the last) costs {mean:.2f} nats more than a late Pre-Norm one.",
     gap("post", "pre", "removal-cost"),
     said="Late Pre-Norm blocks can be spared more easily than late Post-Norm blocks.",
     source="Xie et al. 2023, arXiv 2304.14802; Li et al. 2025, arXiv 2412.13795",
@@ -817,11 +818,11 @@ claim(
 
 # %% [markdown]
 r"""
-There is the price, and it is paid in work, not in loss.
+That is the price: late blocks do less. The loss does not show it.
 
 ### Seven answers
 
-Many recipes want both, a highway and late blocks that count. An *output norm* ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) limits what a sublayer writes; *Sandwich*
+Many recipes want both, a highway and late blocks that count. An *output norm*, as in OLMo 2 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656)) limits what a sublayer writes; *Sandwich*
 ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) and *Peri* ([Kim et al., 2025](https://arxiv.org/abs/2502.02732)) what it reads and writes. *Mix-LN* makes the first blocks Post-Norm and the others Pre-Norm. *ResiDual*
 keeps a stream of each kind. *B2T* leads one more skip around all norms of a block but the last. *Admin* weighs the skip of sublayer $i$ by a learned $\omega_i$, so that
 every write starts small beside it. Their equations, who uses them, and where their results stand are on [a page of their own](placements.md).
@@ -834,7 +835,7 @@ Most wrong blocks train, so a loss curve seldom finds them. Compare with the equ
 normalizes the *input* of each sublayer. It is a good Pre-Norm model, and a trap for whoever cites it as the original.
 
 **The skip carries the norm.** One variable too few, and the block computes $x \leftarrow N(x) + f(N(x))$. Put $y = N(x)$, and it reads $y \leftarrow N(y + f(y))$: it *is* Post-Norm, with a norm on the embedding. In the figure of
-the rates above its line, the normed skip, lies on Post-Norm's. Megatron-LM offers it as an option (`apply_residual_connection_post_layernorm`), so a port must copy the setting as well as the weights.
+rates its line, "normed skip", lies on Post-Norm's. Megatron-LM offers it as an option (`apply_residual_connection_post_layernorm`), so a port must copy the setting as well as the weights.
 
 **The final norm is missing.** Switch a Post-Norm model to Pre-Norm, and the last norm is easily forgotten;
 [NeMo added it later](https://github.com/NVIDIA-NeMo/Speech/pull/2197). There is a test without any training: triple what the last block puts out. If a norm follows, no logit changes.
@@ -992,9 +993,9 @@ Adam divides by the size of the gradient. What can clipping change, then?
 - **How can the place of one norm decide?** Every model first writes one constant, letter frequencies. Pre-Norm adds it beside the tokens;
   Post-Norm divides the sum, tokens included. At a high rate the tokens of most runs merge, and the gradient that could part them is divided by the same factors.
 - **Not at step 0.** Vanishing gradients, a floor, large last gradients, a long first step: at initialization none of them tells the two apart.
-- **Dividing is harmless where writes answer to their tokens.** The identity path $2^{-S/2}$ becomes the law only when writes are the same for all.
+- **Dividing is harmless where writes answer to their tokens.** The identity path becomes the law only when writes are the same for all.
 - Warm-up keeps writes small while there is one constant to learn. A low rate does so too; at a rate that is too high warm-up is not enough.
-- **What is the place worth?** At its own rate each ends level with the other here. Pre-Norm buys a range of rates, and pays with late blocks that do less.
+- **What is the place worth?** Each at its own rate, they end level here. Pre-Norm buys a range of rates, and pays with late blocks that do less.
 - A wrong placement often trains. Compare with the equation, and triple the last block's output.
 
 ## References

@@ -12,7 +12,7 @@ r"""
 
 **Question.** LayerNorm does two things to a token: it subtracts the mean, and it divides by the standard deviation.
 [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) left the first step out and reported comparable
-quality. Llama followed, and with it most open language models. Was half of a famous operation dead weight? Then
+quality. T5 and Llama followed, and with them most open language models. Was half of a famous operation dead weight? Then
 add the number 10 to every channel of every embedding. LayerNorm does not notice; RMSNorm does. And compute the
 variance of those same tokens in bfloat16, by a formula from any textbook: training all but stalls. What does the
 mean do, when may it go, and what does the number format have to do with it?
@@ -88,10 +88,10 @@ $(9 + 1 + 1 + 25)/4 = 9$, so its **root mean square** is 3. RMSNorm makes it $a/
 $$\mathrm{RMSNorm}(x) = g \odot \frac{x}{\mathrm{RMS}(x)}, \qquad
 \mathrm{RMS}(x) = \sqrt{\tfrac1d\textstyle\sum_i x_i^2}.$$
 
-No mean, and usually no shift. One gain $g_i$ per channel stays.
+No mean, and usually no shift. A learned gain $g_i$ per channel stays.
 
 The three numbers belong together: $9 = 2^2 + 5$. In general $\mathrm{RMS}^2 = \mu^2 + \sigma^2$, and that is
-Pythagoras in the picture above. The arrow's length is the RMS, its shadow on the line $\mathbf 1 = (1, 1, 1, 1)$
+Pythagoras in the picture above. In units of $\sqrt d$ the arrow's length is the RMS, its shadow on the line $\mathbf 1 = (1, 1, 1, 1)$
 is the mean, and how far it stands off the line is the standard deviation. Add 10 and only the shadow grows:
 """
 
@@ -257,11 +257,12 @@ claim(
 
 # %% [markdown]
 r"""
-(A shift $\beta$, which RMSNorm usually lacks, moves as $W\beta$ into a bias of the matrix that reads.) So one
+(A shift $\beta$, which RMSNorm usually lacks, moves as $W\beta$ into a bias of the matrix that reads. An output head that shares the
+embedding's weights must keep the old ones.) So one
 question is closed: leaving out the mean loses no function. Open is whether *training* finds it as easily. And what
 is gained?
 
-RMSNorm saves three of seven operations on each value. Beside a large model's matrices that is nothing. What a norm
+RMSNorm saves three of seven operations on each value: a sum, a subtraction, the shift. Beside a large model's matrices that is nothing. What a norm
 costs is memory traffic: read a row, write a row. Both norms do that, so a fused kernel makes them equally fast, and an
 unfused one may make RMSNorm the *slower* of the two. **Speed belongs to a kernel, not to a formula**;
 chapter 09 measures kernels.
@@ -354,8 +355,8 @@ plots.dots(
     {"RMSNorm": ahead["pre"][sizes.rung], "no norm": ahead["none"][sizes.rung]},
     xlabel="test loss minus LayerNorm's, the same seed (nats)",
     threshold={"−0.01": -0.01, "LayerNorm": 0.0, "+0.01": 0.01},
-    caption="Each at its own best rate. RMSNorm's difference from LayerNorm lies within what we call equal. So small is "
-    "what a norm is worth at a tuned rate that even a model without norms ends close by.",
+    caption="Each at its own best rate. RMSNorm's difference from LayerNorm lies within what we call equal. At a tuned "
+    "rate a norm is worth so little here that even a model without norms ends close by.",
     provenance=lab.provenance(found.where(arm=["pre", "pre, layer", "none"], stage="final")),
 )
 
@@ -428,7 +429,7 @@ the stream has no component along it; everything else grows.
 ### When the mean is large
 
 So put a mean there: add 10 to every channel of every embedding, in the ladder's six blocks. All tokens now look like
-$a + 10$, and what tells them apart reaches the matrices ten times smaller. They could grow tenfold and make up for it. But
+$a + 10$, and what tells them apart reaches the matrices ten times smaller. These could grow tenfold and make up for it. But
 Adam moves a weight by about one learning rate a step, however small the gradient. So the model should want a larger rate.
 """
 
@@ -458,7 +459,7 @@ plots.curves(
     logx=True,
     reference=ladder.references(sizes.rung),
     caption="The offset moves RMSNorm's curve to the right: behind at low rates, and the last to suffer from high ones. "
-    "LayerNorm's curve is the same with the offset and without it. This is the one seed that tunes.",
+    "LayerNorm's curve is the same with the offset and without it.",
     provenance=lab.provenance(found.where(stage="tuning", rung=sizes.rung), tuning),
 )
 
@@ -488,7 +489,7 @@ claim(
 # %% [markdown]
 r"""
 To RMSNorm an offset is a smaller learning rate: behind where rates are low, ahead of both norms where they are too high.
-And a remainder stays that no rate pays back. (The figure's seed is a lucky one for the offset. The five seeds of the card,
+And part of the loss stays at any rate. (The figure's seed is a lucky one for the offset. The five seeds of the card,
 which tuned nothing, end further apart.)
 
 ### Subtract, or outgrow?
@@ -516,6 +517,7 @@ plots.by_depth(
         "offset 10, the rest": rests,
     },
     ylabel="size (RMS over channels and tokens)",
+    xlabel="block (0: the embedding)",
     start=0,
     logy=True,
     caption="With the offset the mean is carried through the blocks nearly as it came. What grows is the rest, at the "
@@ -540,7 +542,8 @@ claim(
 # %% [markdown]
 r"""
 RMSNorm does not subtract. It **outgrows**: it makes everything else so large that the mean no longer fills the token. The
-larger rate seems to be for just that; the card's two factors nearly agree. Real embeddings hold no constant of 10, of course. The experiment shows what LayerNorm's first
+card's two factors nearly agree, and that may be what the larger rate is for. (Any stream grows with the rate; the control, this rate without
+the offset, we did not measure.) Real embeddings hold no constant of 10, of course. The experiment shows what LayerNorm's first
 step insures against.
 
 ## Numbers that run out
@@ -614,7 +617,6 @@ def draw(mean):
     )
 
 
-# %%
 plots.explore(
     draw,
     [0, 3, 10, 15, 20, 30],
@@ -814,7 +816,7 @@ along the token: lengthening $x$ changes nothing. With ε it deletes less, becau
 the share $\epsilon/(\mathrm{RMS}^2 + \epsilon)$: nothing for a healthy token, a half at $\mathrm{RMS} = \sqrt\epsilon$,
 everything for a silent one.
 
-**The last rounding.** In float32 these four are one function. In bfloat16 torch and Gemma multiply by the gain
+**The last rounding.** In float32 PyTorch, Llama, T5 and Gemma compute one function. In bfloat16 torch and Gemma multiply by the gain
 before they round; Llama, and T5 with a bfloat16 gain, round, multiply and round *again*. The rounding order changes many
 entries by a unit in the last place, gives no error, and can flip a near-tie. With a gain of exactly 1 all agree in every
 bit: **test ports with random gains**.
@@ -894,7 +896,7 @@ not even bound the function: only the product of gain and next matrix counts, so
 gains, as [nanoGPT](https://github.com/karpathy/nanoGPT) does. Stored as $1 + w$, the gain is pulled to 1: to the plain
 norm.
 
-**Rounding.** Above 1, bfloat16's numbers are $2^{-7}$ apart, so a gain stored as itself rounds away every update below
+**Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below, so a gain of 1 stored as itself rounds away every update below
 $2^{-9}$. Around 0 they lie as close as anyone needs. Without a float32 copy of the weights, only the second gain learns:
 """
 

@@ -19,8 +19,8 @@ But that transformer was a Pre-Norm model: what enters attention *is* normalized
 
 **In short.**
 
-- A logit multiplies two trained matrices and stands in an exponent. Pre-Norm normalizes what they multiply, not them.
-- A norm on queries and keys takes their lengths out of the logit. Enough is left to choose, too little to run away.
+- A logit is a product of two trained matrices, and stands in an exponent. Pre-Norm normalizes their input; nothing bounds the matrices.
+- A norm on queries and keys takes their lengths out of the logit. What is left is enough to choose by, and too little to run away.
 - What it buys is room: high learning rates that cost a Pre-Norm model its attention become usable.
 """
 
@@ -31,7 +31,6 @@ seed = 0
 # %%
 import math
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import torch
@@ -45,7 +44,6 @@ from labkit.experiments import Experiment, Lab, claim, ladder, minus, proportion
 from labkit.model import Block
 from labkit.norms import l2_norm, rms_norm
 from labkit.probes import SharpnessBySteps, sharpness
-from labkit.source import show
 
 # %%
 lab = Lab(
@@ -88,7 +86,7 @@ r"""
 ## The idea: one query, one key
 
 An attention logit is a dot product, divided by the root of the head's width $d_k$: $\ell = q\cdot k/\sqrt{d_k}$.
-One pair stays with us to the end of the chapter: $q = (4, -2, 2, 0)$ and $k = (2, 0, 4, 2)$. The dot product is
+One pair stays with us: $q = (4, -2, 2, 0)$ and $k = (2, 0, 4, 2)$. The dot product is
 $8 + 0 + 8 + 0 = 16$, and $\ell = 16/2 = 8$. Beside $k$ stand two more keys, whose logits are 0; the softmax chooses
 among the three. Now let training make the query twenty times as long.
 """
@@ -125,7 +123,7 @@ r"""
 Without a norm the logit follows the length of the query. Under either norm it is blind to it: only the *direction* counts.
 Both vectors have a mean square of $24/4 = 6$, so RMS gives $16/6/2 = 4/3$. The cosine is $16/24$, and L2 gives half of that.
 
-The *entropy* of the weights is a share of the largest possible one, here $\log 3$: 1 for equal weights, 0 for one-hot.
+The *entropy* of the weights is given as a share of the largest possible, here $\log 3$: 1 for equal weights, 0 for one-hot.
 The *slope* is $\sum_j \partial p_j/\partial\ell_j$, what a small change of the logits can still do. At $\ell = 160$ the
 softmax has made a choice that no gradient can question. That is the last map of the upper row in the first figure.
 
@@ -153,7 +151,7 @@ $e^{-\delta}$, so $1 - p_{\max} \le (T-1)\,e^{-\delta}$, and
 
 $$\text{slope} = 1 - \sum_j p_j^2 \;\le\; 1 - p_{\max}^2 \;\le\; 2\,(1 - p_{\max}) \;\le\; 2\,(T-1)\,e^{-\delta}.$$
 
-What a row passes back to its query and keys dies *exponentially* in the gap. For our pair the bound is $4e^{-8}$, about a
+The Jacobian is positive semidefinite, so its trace bounds what it passes on: what reaches query and keys dies *exponentially* in the gap. For our pair the bound is $4e^{-8}$, about a
 thousandth; for the long query it is $4e^{-160}$. Random rows agree:
 """
 
@@ -195,7 +193,7 @@ How sharp can attention be if all logits lie in $[-b, b]$? At best one key has $
 $$p_{\max} = \frac{e^{b}}{e^{b} + (T-1)\,e^{-b}} = \frac{1}{1 + (T-1)\,e^{-2b}}.$$
 
 Gains are trained, and they move the bound: with $\gamma$ for every gain of $q$ and of $k$ it is $\gamma^2$ times as large. Before you move the
-slider: which line stays at the bottom right longest?
+slider: which line will be the last to leave the bottom right corner?
 """
 
 
@@ -331,7 +329,7 @@ r"""
 A step of length $s$ turns the matrix by an angle of about $s/\|W_q\|$, and steps at right angles to a matrix make it longer. So
 each turns it less than the one before. The norm does not stop $W_q$ from growing; it keeps the growth out of the logits, and makes a brake of it.
 
-**And weight decay?** It cannot do here what it is used for: a shorter $W_q$ gives the same logits. It takes the brake off. AdamW
+**And weight decay?** A shorter $W_q$ gives the same logits, so decay only takes the brake off. AdamW
 without momentum moves $n$ weights by about $\eta\sqrt n$ together, across the matrix on average. That adds $\eta^2n$ to $\|W\|^2$, and decay with coefficient
 $\lambda$ takes $2\eta\lambda\|W\|^2$ away. They balance where
 
@@ -460,17 +458,7 @@ assert check_logits(solved_logits).ok
 
 # %% [markdown]
 r"""
-`labkit` does the same in the formula of its fused kernel:
-"""
-
-# %%
-module = import_module("labkit.attention.qk_norm_rope")
-show(module._one, module._turned)
-
-
-# %% [markdown]
-r"""
-Does the attention of the runs below use exactly this? Compute it once more, head by head.
+Around these logits, attention is three lines a head. Do the runs below compute just this?
 """
 
 
@@ -485,6 +473,7 @@ def slow_attention(x, w, angles, heads):
     return torch.cat(out, -1) @ w["out.weight"].T
 
 
+# %%
 torch.manual_seed(seed)
 attention = Attention(64, 4, 4, norms=attention_norms("qk rms"), eps=1e-6).double()
 for norm in (attention.norm_q, attention.norm_k):
@@ -512,7 +501,7 @@ weigh more; chapter 09 counts them.
 r"""
 ## Predict
 
-Write down your own numbers before you read on. Ours follow from what was derived.
+Ours follow from the derivations. Yours?
 
 | we predict | measured |
 | --- | --- |
@@ -526,12 +515,12 @@ Write down your own numbers before you read on. Ours follow from what was derive
 
 ## Measure
 
-The runs are of the book's shared ladder: six blocks of width 32 with four heads, so $d_k = 8$; 3,200 steps, 20 characters a parameter; AdamW
+The runs are of the book's shared ladder, on its rung S: six blocks of width 32 with four heads, so $d_k = 8$; 3,200 steps, 20 characters a parameter; AdamW
 with 10 % warm-up, a linear decay of the rate, the gradient clipped at 1. Of seven learning rates 0.01 is best for both models,
-chosen with one seed that never reports. The next figures are taken at ten times that.
+chosen with one seed that never reports. The next figures are at ten times that.
 
-**Honesty note.** From tuning runs and one pilot a model we knew that Pre-Norm fails there. Those cards *demonstrate*, with fresh seeds; one
-of them, on growing logits, first began at the end of warm-up, where the slope was still high. The soft cap and the unit vectors are predictions.
+**Honesty note.** From tuning runs and a pilot of each model we knew that Pre-Norm fails there. Those cards *demonstrate*, with fresh seeds. (The one on growing
+logits first counted from the end of warm-up, where nothing was saturated yet.) The soft cap and the unit vectors are predictions.
 
 ### One rate, three models
 """
@@ -556,7 +545,7 @@ plots.loss_curves(
     reference=ladder.references(rung),
     ylim=(1.2, 3.6),
     caption="Ten times the best rate. Nothing diverges. Pre-Norm learns for some two hundred steps, unlearns some of "
-    "it, and ends above what counts of three characters reach. With QK-Norm the same model learns at the same rate.",
+    "it, and ends worse than trigram counts. With QK-Norm the same model learns at the same rate.",
     provenance=lab.provenance(hot),
 )
 
@@ -577,7 +566,7 @@ claim(
     "04-failure-is-a-plateau",
     "Of {n} Pre-Norm runs at rates 0.0316 and 0.1, {k} diverged.",
     proportion([float(record.diverged_at is not None) for _, record in stressed]),
-    said="Saturated attention does not make the loss diverge.",
+    said="In models of this size saturated attention does not make the loss diverge.",
     source="this book: an average of values cannot explode",
     criterion="< 0.5",
     kind="at",
@@ -585,7 +574,7 @@ claim(
 
 # %% [markdown]
 r"""
-Who is to blame? There are three suspects.
+(The vision transformer of the first paragraph did diverge; it is a hundred thousand times our size.) Who is to blame for the plateau? There are three suspects.
 
 1. **The rest of the network.** A rate ten times too high might ruin the feed-forward layers or the stream.
 2. **A frozen softmax.** Once a row is one-hot no gradient gets through, and queries and keys stay what they are.
@@ -615,7 +604,7 @@ plots.curves(
     logx=True,
     logy=True,
     reference={"√d_k": (base.model.dim // base.model.heads) ** 0.5},
-    caption="Ten times the best rate. Without a norm the logits never stop, although the softmax is "
+    caption="Ten times the best rate. Without a norm the logits grow for most of the run, although the softmax is "
     "saturated from a few hundred steps on. With QK-Norm they exceed √d_k as far as trained gains let them.",
     provenance=lab.provenance(hot),
 )
@@ -683,7 +672,7 @@ claim(
 # %% [markdown]
 r"""
 The second suspect is cleared: a frozen softmax would leave its queries and keys alone. Adam does not. It makes full steps of what
-little gradient is left, and they lead further out.
+little gradient is left, and these take the logits further up.
 
 ### Only the logits
 
@@ -716,7 +705,7 @@ r"""
 So the logits are guilty, and a good part of the loss comes back when the softmax is spared them. Only a part: behind the cap
 the raw logits run away as before, tie beyond $c$, and get no gradient. A norm leaves no length that could run away.
 
-See it happen: this trains the first steps of a recorded run before your eyes. The two lines should coincide.
+See it happen: train the first steps of a recorded run. The two lines should coincide.
 """
 
 
@@ -781,12 +770,12 @@ claim(
 
 # %% [markdown]
 r"""
-At its own rate each model ends about where the other does. QK-Norm's lead is a few thousandths of a nat, against the whole nat that
-attention itself is worth here; leave out one seed, and it may be gone. What the norm buys is the right half of the figure: room, which forgives a
+Each at its own rate, the two end at about the same loss. QK-Norm's lead is a few thousandths of a nat, against the whole nat that
+attention itself is worth here, and its card is weak: one seed decides. What the norm buys is the right half of the figure: room, which forgives a
 rate that was chosen on another model. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure just that, as
 *learning-rate sensitivity*, and find the same in models more than a hundred times our size.
 
-It does not make a high rate good: there QK-Norm too ends above its own optimum. It protects attention, and attention alone.
+It does not make a high rate good: there QK-Norm too ends above its own optimum. It protects attention alone.
 
 ### Unit vectors
 
@@ -945,7 +934,7 @@ r"""
 Four slips of public code, each rebuilt by spoiling one thing in the attention of a whole block. Does the book's checker, which
 compares a block with its equation, notice?
 
-1. **The norm runs across heads**: gpt-neox, found when shapes no longer fitted ([pull request 1367](https://github.com/EleutherAI/gpt-neox/pull/1367)).
+1. **The norm runs across heads** where per head was meant: gpt-neox ([pull request 1367](https://github.com/EleutherAI/gpt-neox/pull/1367)).
 2. **The norm is skipped**: a port looked for `q_norm` and `k_norm`, one model calls them otherwise; it served garbage ([vllm-metal 659](https://github.com/vllm-project/vllm-metal/pull/659)).
 3. **The wrong order** of norm and rotation: queries off by a tenth of a per cent, small enough to ship ([issue 660](https://github.com/vllm-project/vllm-metal/issues/660)).
 4. **The cap is dropped**, by a kernel that knew none ([issue 665](https://github.com/vllm-project/vllm-metal/issues/665)).
@@ -1140,7 +1129,7 @@ r"""
 
 ## References
 
-Works cited: [van Laarhoven (2017)](https://arxiv.org/abs/1706.05350), [Henry et al. (2020)](https://arxiv.org/abs/2010.04245), [Su et al. (2021)](https://arxiv.org/abs/2104.09864), [Liu et al. (2022)](https://arxiv.org/abs/2111.09883), [Dehghani et al. (2023)](https://arxiv.org/abs/2302.05442), [Zhai et al. (2023)](https://arxiv.org/abs/2303.06296), [Gemma Team (2024)](https://arxiv.org/abs/2408.00118), [Kosson et al. (2024)](https://arxiv.org/abs/2305.17212), [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682), [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Gemma Team (2025)](https://arxiv.org/abs/2503.19786), [Kimi Team (2025)](https://arxiv.org/abs/2507.20534), [Loshchilov et al. (2025)](https://arxiv.org/abs/2410.01131), [Qwen Team (2025)](https://arxiv.org/abs/2505.09388).
+Works cited: [van Laarhoven (2017)](https://arxiv.org/abs/1706.05350), [Henry et al. (2020)](https://arxiv.org/abs/2010.04245), [Su et al. (2021)](https://arxiv.org/abs/2104.09864), [Liu et al. (2022)](https://arxiv.org/abs/2111.09883), [Dehghani et al. (2023)](https://arxiv.org/abs/2302.05442), [Zhai et al. (2023)](https://arxiv.org/abs/2303.06296), [Gemma Team (2024)](https://arxiv.org/abs/2408.00118), [Kosson et al. (2024)](https://arxiv.org/abs/2305.17212), [Rybakov et al. (2024)](https://arxiv.org/abs/2410.16682), [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Gemma Team (2025)](https://arxiv.org/abs/2503.19786), [Kimi Team (2025)](https://arxiv.org/abs/2507.20534), [Qwen Team (2025)](https://arxiv.org/abs/2505.09388).
 Full entries are on the book's page of references.
 """
 

@@ -78,6 +78,13 @@ def test_reading_counts_open_code_and_pictures_only():
     assert (found.lines, found.figures) == (2, 1)
 
 
+@pytest.mark.parametrize("ends", ["plots.table(rows())", "check.answer(rows(), 1, name='1')"])
+def test_what_draws_or_checks_is_folded_with_its_helper(ends):
+    helper = "def rows():\n    return []\n"
+    assert count_open_lines(fake_book.notebook((f"{helper}\n\n{ends}", [], []))) == 0
+    assert count_open_lines(fake_book.notebook((f"{helper}\n\nrows()", [], []))) == 3
+
+
 @pytest.mark.parametrize("listed", ["a = 1\n\nb = 2", ["a = 1\n", "\n", "b = 2"]])
 def test_a_listing_is_code_to_read(listed):
     code = {"output_type": "display_data", "data": {"text/plain": listed}, "metadata": {}}

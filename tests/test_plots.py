@@ -655,6 +655,21 @@ def test_a_reference_needs_a_number():
     assert "Beyond the axis: nothing at 0." in zero.alt and zero.png()
 
 
+@pytest.mark.parametrize("spiked", [3.0, 7.0])
+def test_a_spike_above_the_axis_is_told_in_the_caption_and_to_who_cannot_see(spiked):
+    losses = {"post": [[4.0, 3.0, spiked, 2.5]]}
+    figure = plots.loss_curves(losses, caption="c", ylim=(2, 4.5), reference={"letters": 5.0})
+    told = "Beyond the axis: letters at 5, values up to 7." in figure.caption
+    assert told == (spiked > 4.5) == ("values up to" in figure.alt)
+
+
+def test_a_legend_says_where_a_reference_line_lies():
+    ends = {name: {1: [2.0], 2: [1.0]} for name in "abcdefghij"}  # too many names for the margin
+    figure = plots.curves(ends, xlabel="x", ylabel="y", caption="c", reference={"letters": 1.5})
+    (legend,) = [ax.get_legend() for ax in figure.fig.axes]
+    assert legend.get_texts()[-1].get_text() == "letters, 1.5"
+
+
 def test_an_attention_map_says_which_one_it_cannot_draw():
     one = {("pre", "step 0"): [[1.0]]}
     with pytest.raises(ValueError, match="as many rows and columns, got \\(1, 1\\)"):
@@ -679,9 +694,12 @@ def test_a_drawing_keeps_the_names_that_it_asks_for_and_no_other(name):
     assert asked == set(re.findall(r' id="([^"]+)"', svg))
 
 
-def test_a_map_keeps_its_colours_for_words_stand_on_them():
-    assert "var(" not in drawn("grid_map").svg()
-    assert "var(" in drawn("placement_diagram").svg()
+def test_a_number_on_a_cell_keeps_its_colour_and_a_word_beside_the_map_has_the_page_s():
+    svg = drawn("grid_map").svg()
+    for on_cell in ("0.401", "1.20", "diverged"):
+        assert all("var(" not in tag for tag in re.findall(rf"<text[^>]*>{on_cell}</text>", svg))
+    for beside in ("learning rate", "12"):
+        assert "--figure-ink" in re.search(rf"<text[^>]*>{beside}</text>", svg)[0]
 
 
 def test_every_colour_of_a_drawing_can_be_read_in_the_dark():

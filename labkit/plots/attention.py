@@ -8,10 +8,9 @@ from matplotlib import colormaps
 
 from .alt import format_number, join_sentences
 from .figure import Figure
-from .style import QUIET, make_canvas, use_book_style
+from .style import HAIR, QUIET, make_canvas, use_book_style
 
 Place = tuple[str, str]  # row and column of a map
-FAINT = "#e4e4e4"  # the keys that a query may not see
 
 
 @use_book_style()
@@ -61,7 +60,7 @@ def _draw_map(ax: Any, weights: np.ndarray, text: str) -> np.ndarray:
             f"a map of {len(text)} characters has as many rows and columns, got {weights.shape}"
         )
     seen = np.tril(np.ones_like(weights, dtype=bool))
-    ax.set_facecolor(FAINT)
+    ax.set_facecolor(HAIR)  # the keys that a query may not see
     ax.imshow(np.where(seen, weights, np.nan), cmap=colormaps["Blues"], vmin=0, vmax=1)
     places, letters = range(len(text)), ["␣" if letter.isspace() else letter for letter in text]
     ax.set_xticks(places, letters)

@@ -38,12 +38,13 @@ class Marks(NamedTuple):
 
     drawn: dict[str, float]
     beyond: dict[str, float]
+    cut: tuple[str, ...] = ()  # how far the series reach that the limits cut off
 
     @property
     def note(self) -> str:
         """Return what is not drawn, as a sentence that follows another."""
-        far = ", ".join(f"{name} at {format_number(value)}" for name, value in self.beyond.items())
-        return f" Beyond the axis: {far}." if far else ""
+        lines = [f"{name} at {format_number(value)}" for name, value in self.beyond.items()]
+        return f" Beyond the axis: {', '.join([*lines, *self.cut])}." if lines or self.cut else ""
 
 
 def start_axes(logx: bool = False, logy: bool = False, height: float = 3.6) -> Any:
@@ -69,7 +70,8 @@ def finish_axes(
 
     `crossed` axes have crosses along their top; `markers` stand in a legend.
     """
-    marks = draw_references(ax, reference, ylim)
+    cut = _say_cut(ax, ylim) if ylim else ()
+    marks = draw_references(ax, reference, ylim)._replace(cut=cut)
     if ylim:
         ax.set_ylim(*ylim)
     elif crossed:
@@ -155,6 +157,14 @@ def log_ticks(ax: Any, which: str = "y") -> None:
     axis.set_minor_locator(NullLocator())
 
 
+def _say_cut(ax: Any, limits: tuple[float, float]) -> tuple[str, ...]:
+    """Say how far what has been drawn reaches beyond the limits: a spike must not vanish."""
+    low, high = ax.dataLim.intervaly
+    down = f"values down to {format_number(low)}" if low < limits[0] else ""
+    up = f"values up to {format_number(high)}" if high > limits[1] else ""
+    return tuple(filter(None, (down, up)))
+
+
 def _make_headroom(ax: Any) -> None:
     """Raise the top of the y axis by an eighth, to keep a strip free for marks."""
     to, back = ax.transScale.transform, ax.transScale.inverted().transform
@@ -176,7 +186,12 @@ def _name_lines(ax: Any, ends: Sequence[End], markers: bool) -> None:
             spot = (1, (y - box.y0) / box.height)
             write_text(ax, end.name, spot, (7, 0), xycoords="axes fraction", va="center", **ink)
         return
-    handles = [make_handle(end.name, end.look, markers) for end in ends]
+    handles = [
+        make_handle(
+            end.name if end.look else f"{end.name}, {format_number(end.height)}", end.look, markers
+        )
+        for end in ends
+    ]
     ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0)
 
 

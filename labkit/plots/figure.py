@@ -118,10 +118,8 @@ class Figure(Shown):
             self.fig.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
         _close_picture(self.fig)
         svg = re.sub(r"<(metadata|style).*?</\1>\s*", "", drawn.getvalue(), flags=re.S)
-        filled = set(re.findall(r"fill: (#[0-9a-f]{6})", svg))
-        if "<image" not in svg and filled <= VARIABLES.keys():  # a map keeps its colours, and all
-            for colour, name in VARIABLES.items():
-                svg = svg.replace(colour, f"var(--figure-{name}, {colour})")
+        for colour, name in VARIABLES.items():  # what has a colour of its own keeps it, as cells do
+            svg = svg.replace(colour, f"var(--figure-{name}, {colour})")
         for name in re.findall(r' id="([^"]+)"', svg):
             if f"#{name}" not in svg:  # names that nothing asks for would come again on a page
                 svg = svg.replace(f' id="{name}"', "")

@@ -99,6 +99,7 @@ qkv-pre          blue       p long       | post-pre        brown      ^ solid
 pre-post         purple     X dash       | rms-outside     brown      * dashdot
 one-pass         vermillion X long       | two-pass        navy       P long
 soft-cap         olive      h dashdot    | qk-clip         brown      d dashdot
+yours            black      s dashdotdot
 """
 LOOKS: dict[str, Look] = {
     name: Look(COLOURS[colour], marker, dash)

@@ -14,8 +14,9 @@ from matplotlib.patches import Rectangle
 from .alt import format_count, format_number, join_sentences, shorten_power
 from .axes import format_plain
 from .figure import Figure
-from .style import INK, QUIET, make_canvas, measure_contrast, use_book_style
+from .style import QUIET, make_canvas, measure_contrast, use_book_style
 
+ON_CELLS = ("#000000", "#fefefe")  # no colours of a page: a number stays readable on its cell
 PALE = "#f2f2f2"  # the ground of a run that diverged
 Cells = Mapping[tuple[Any, Any], float | None]
 Numbers = dict[tuple[Any, Any], float]  # NaN is a run that diverged
@@ -107,7 +108,7 @@ def _build_shades(grids: Mapping[str, Numbers], log: bool, limits: Any) -> Scala
 def _draw_cell(ax: Any, i: int, j: int, value: float, shades: ScalarMappable, digits: int) -> None:
     """Fill one cell and write its number in whichever ink reads better on it."""
     shade = shades.to_rgba(np.array([value]))[0][:3]
-    ink = max((INK, "white"), key=lambda colour: measure_contrast(colour, shade))
+    ink = max(ON_CELLS, key=lambda colour: measure_contrast(colour, shade))
     ax.add_patch(Rectangle((j, i), 1, 1, facecolor=shade, edgecolor="white", linewidth=1.5))
     text = _format_value(value, digits)
     ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", color=ink, fontsize=9)
@@ -126,7 +127,8 @@ def _hatch_diverged(ax: Any, i: int, lost: list[bool], across: int) -> None:
         wide = len(places) * 600 / across / len(lost)  # pixels
         word, middle = "diverged" if wide > 60 else "div.", np.mean(places) + 0.5
         box = {"facecolor": PALE, "edgecolor": "none", "pad": 1.2}
-        ax.text(middle, i + 0.5, word, ha="center", va="center", fontsize=8, bbox=box)
+        ink = ON_CELLS[0]
+        ax.text(middle, i + 0.5, word, ha="center", va="center", color=ink, fontsize=8, bbox=box)
 
 
 def _format_value(value: float, digits: int) -> str:

@@ -140,7 +140,7 @@ def _draw_solid(ax: Any, before: np.ndarray, flat: np.ndarray) -> None:
     to = np.stack([*FLAT, NORMAL]).T @ _build_view(-76, 32)[:, :2]
     reach = 1.05 * max(RADIUS, np.abs(flat @ FLAT.T).max())
     corners = reach * np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])
-    ax.fill(*(corners @ FLAT @ to).T, facecolor="#eaf1f8", edgecolor="#aebfd0")
+    ax.fill(*(corners @ FLAT @ to).T, facecolor=(COLOURS["blue"], 0.085), edgecolor="#aebfd0")
     for at in np.linspace(-1, 1, 7)[1:-1]:
         for along, across in (FLAT, FLAT[::-1]):
             ends = reach * np.stack([at * along - across, at * along + across])

@@ -1,8 +1,7 @@
 """Which code of a chapter a page or notebook shows at once, and which is folded.
 
 Open stay implementations, the runs that a chapter asks for, listings and the stubs of exercises.
-Folded are claims, figures and sliders (below their outputs), tables, set-up, and what checks
-answers.
+Folded are claims, what draws a figure or a table (below it), set-up, and the checks of answers.
 """
 
 from __future__ import annotations
@@ -37,8 +36,10 @@ class Folder:
             return True
         tree = ast.parse(join_text(cell["source"]))
         called = set(find_calls(tree))
+        if "Lab" in called or draws(tree) or checks(tree):
+            return True
         defines = any(isinstance(node, ast.FunctionDef | ast.ClassDef) for node in tree.body)
-        return "Lab" in called or not (defines or called & OPENING)
+        return not (defines or called & OPENING)
 
 
 def count_open_lines(notebook: Mapping[str, Any]) -> int:
@@ -63,6 +64,21 @@ def find_calls(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.func.id
+
+
+def draws(tree: ast.Module) -> bool:
+    """Return whether a cell ends in what it draws: a figure, a slider, a table."""
+    match tree.body[-1:]:
+        case [ast.Expr(ast.Call(ast.Attribute(ast.Name("plots"))))]:
+            return True
+    return False
+
+
+def checks(tree: ast.AST) -> bool:
+    """Return whether a cell holds an answer against the right one."""
+    return any(
+        ast.unparse(n.func) == "check.answer" for n in ast.walk(tree) if isinstance(n, ast.Call)
+    )
 
 
 def is_task(cell: Mapping[str, Any]) -> bool:
