@@ -445,6 +445,10 @@ final = lab.run(
     Experiment(replace(raised, train=best, probes=looks), {"arm": arm, "seed": list(ladder.SEEDS)})
 )
 
+# %% tags=["remove-cell"]
+# See one train: its first steps, here and now, beside the book's record.
+lab.train_live(Experiment(replace(raised, train=best, probes=looks), {"arm": arm, "seed": [0]}))
+
 # %%
 plots.curves(
     {

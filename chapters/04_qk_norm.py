@@ -36,14 +36,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from labkit import ModelConfig, check, plots, train  # pip install the book's folder
+from labkit import ModelConfig, check, plots  # pip install the book's folder
 from labkit.attention import Attention, attention_norms, qk_norm_rope, rotary_angles
 from labkit.context import Context
 from labkit.corpora.text import decode_tokens
 from labkit.experiments import Experiment, Lab, claim, ladder, minus, proportion
 from labkit.model import Block
 from labkit.norms import l2_norm, rms_norm
-from labkit.probes import SharpnessBySteps, sharpness
+from labkit.probes import sharpness
 
 # %%
 lab = Lab(
@@ -704,25 +704,11 @@ claim(
 r"""
 So the logits are guilty, and a good part of the loss comes back when the softmax is spared them. Only a part: behind the cap
 the raw logits run away as before, tie beyond $c$, and get no gradient. A norm leaves no length that could run away.
-
-See it happen: train the first steps of a recorded run. The two lines should coincide.
 """
 
-
-# %%
-def watch(arm, steps=160):
-    """Train the first steps of a recorded run; the largest logit by step."""
-    (_, run), *_ = Experiment(base, {"arm": {arm: arms[arm]}}).runs()
-    seen = SharpnessBySteps(corpus.held_out["test"][0])
-    torch.manual_seed(run.seed)
-    train(run.model.build(), corpus.train(run.seed), replace(run.train, steps=steps), [seen])
-    return {step: [y] for step, y in zip(seen.seen["steps"], seen.seen["largest"], strict=True)}
-
-
-one = logits_by_step(hot.where(arm="Pre-Norm", seed=0))
-recorded = {step: largest for step, largest in one.items() if step <= 160}
-# Remove the first "#" of the next line.
-# plots.curves({"recorded": recorded, "live": watch("Pre-Norm")}, xlabel="step", ylabel="largest logit", logy=True, caption="Live.")
+# %% tags=["remove-cell"]
+# See one train: its first steps, here and now, beside the book's record.
+lab.train_live(Experiment(base, {"arm": arms, "seed": seeds}))
 
 # %% [markdown]
 r"""

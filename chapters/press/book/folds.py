@@ -32,7 +32,7 @@ class Folder:
         if is_task(cell):
             return False  # a stub is the reader's to fill; a solution has a fold of its own
         kinds = {output_kind(output) for output in cell.get("outputs", [])}
-        if self.in_exercises or kinds & {"claim", "figure", "slider"}:
+        if self.in_exercises or kinds & {"claim", "figure"}:
             return True
         tree = ast.parse(join_text(cell["source"]))
         called = set(find_calls(tree))
