@@ -64,6 +64,7 @@ plots.loss_curves(
     {name: on_the_ladder(arm).values(lambda r: r.losses) for name, arm in racers.items()},
     logx=True,
     smooth=20,
+    ylim=(1.3, 3.5),
     reference={"trigram counts": ladder.references(rung)["trigram counts"]},
     caption="Three models of one size, each at its own best rate, five seeds. The step on a logarithmic axis: nGPT is "
     "ahead at first. Who is ahead at the end?",
@@ -470,7 +471,8 @@ plots.loss_curves(
     {name: runs.values(lambda r: r.losses[: 3 * tenth]) for name, runs in lap.items()},
     logx=True,
     smooth=20,
-    caption="The first three tenths of the training, five seeds each. The warm-up makes the two lower and the two upper lines, not the sphere.",
+    ylim=(1.6, 3.5),
+    caption="The first three tenths of the training, five seeds each. What separates the two lower lines from the two upper ones is the warm-up, not the sphere.",
     provenance=lab.provenance(*lap.values()),
 )
 
@@ -638,7 +640,7 @@ claim(
 # %% [markdown]
 r"""
 The shares have left their first value, each in its own direction. The feed-forward of the first blocks takes tiny steps, that of the
-last goes a third of the way or so; attention's share hardly depends on the block. If a share is a learning rate, the model
+last goes a third of the way or so; attention's share changes little from block to block. If a share is a learning rate, the model
 has learned a schedule. One first value for all blocks is a start and no more.
 
 The scale $s_z$ has left its start as well. The table of the next section has it, in the row of the right model: several times 10. Cosines are small, and certainty needs large logits.
