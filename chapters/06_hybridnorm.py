@@ -346,6 +346,7 @@ def shares(x, weights):
     return {n: found[n] / bounds[n] for n in found}
 
 
+# %%
 n = 16
 eye = torch.eye(n).double()
 alike = {"q": eye, "k": eye, "v": eye, "out": eye}
