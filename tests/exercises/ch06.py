@@ -10,8 +10,8 @@ EXERCISES = [
     Exercise(
         "1",
         wrong={
-            BLOCK + "    return y + feed_forward(norm(y))": "",
-            BLOCK + "    return norm(y + feed_forward(y))": "",
+            BLOCK + "    return y + feed_forward(norm(y))": "carries the raw stream",
+            BLOCK + "    return norm(y + feed_forward(y))": "this is Post-Norm",
         },
     ),
     Exercise(
