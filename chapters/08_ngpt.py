@@ -859,7 +859,7 @@ claim(
 
 # %% [markdown]
 r"""
-In our run nGPT ends above both GPTs at this size, though it falls faster at first (chapter 10 draws the curves), and above the stronger one by more. With the published first values it ends higher still, though by far less than in the short race. Nor does the overwritten stream explain a lead: at a rate of its own that mistake costs nothing that five seeds show. What it costs stands in the column *lost*: how far the validation loss lies above the best on average over two decades of rates, where it loses several times what Pre-Norm does.
+In our run nGPT ends above both GPTs at this size, though it falls faster at first, and above the stronger one by more. With the published first values it ends higher still, though by far less than in the short race. Nor does the overwritten stream explain a lead: at a rate of its own that mistake costs nothing that five seeds show. What it costs stands in the column *lost*: how far the validation loss lies above the best on average over two decades of rates, where it loses several times what Pre-Norm does.
 
 None of this speaks about the paper's claim, whose models have 24 layers and up, contexts a hundred times as long and hundreds of thousands of steps. What it says: at a size where you would try a recipe first, look at the strongest opponent, and do not read a race off its first lap.
 
