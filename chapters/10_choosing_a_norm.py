@@ -46,6 +46,7 @@ from labkit.leaderboard.standings import rank_ladder
 from labkit.probes.updates import step_response
 from labkit.source import show
 from labkit.statistics.holm import adjusted
+from labkit.statistics.seeds import paired_p
 
 # %%
 lab = Lab(
@@ -202,13 +203,13 @@ run_luck, seed_luck = apart.std(ddof=1), (ours.mean(0)).std(ddof=1)
 def draw_equals(draw):
     """Draw a board on which nobody is better: the luck of our runs, and no recipe."""
     luck = np.random.default_rng(seed + draw)
-    shape = len(names), len(ladder.SEEDS)
-    drawn = (
-        ours.mean() + seed_luck * luck.normal(size=shape[1]) + run_luck * luck.normal(size=shape)
-    )
+    of_seed = seed_luck * luck.normal(size=len(ladder.SEEDS))
+    drawn = ours.mean() + of_seed + run_luck * luck.normal(size=ours.shape)
+    found = sum(paired_p(a, b) <= 0.05 for a, b in combinations(drawn.tolist(), 2))
     return plots.dots(
         {name: drawn[i].tolist() for name, i in zip(names, drawn.mean(1).argsort(), strict=True)},
         xlabel="test loss (nats)",
+        title=f"draw {draw}: “significant” pairs: {found} of 55",
         caption=f"Eleven equal recipes, draw {draw}.",
     )
 
@@ -218,7 +219,7 @@ plots.explore(
     [1, 2, 3, 4],
     "equals",
     label="draw",
-    caption="Eleven equal recipes, best first. Every draw has a winner and a loser, and intervals that do not touch.",
+    caption="Eleven equal recipes, best first, with the luck of our own runs. Every draw has a winner.",
 )
 
 # %%
@@ -502,8 +503,8 @@ claim(
 r"""
 This is what a norm buys: **not a lower loss but a wider range**. In a large run nobody tunes the rate ten times. Then range *is* loss.
 
-Two limits. Norms on queries and keys protect attention and nothing else: Hybrid* has them, and its placement takes back what they
-give. So has nGPT. And the model without norms shows the other end of the scale: at its best rate it keeps up, and one step to the right it is gone.
+Two limits. Norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and stand below Pre-Norm in the first
+figure. And the model without norms shows the other end of the scale: at its best rate it keeps up, and one step to the right it is gone.
 
 ### A rate that transfers
 
@@ -560,12 +561,12 @@ plots.curves(
         "depth, branches / L": over_first(depths[1.0]),
     },
     xlabel="times as wide, or as deep",
-    ylabel="times as far moves the first step",
+    ylabel="times as far goes the first step",
     logx=True,
     logy=True,
     counted=True,
-    caption="One step of Adam at one rate, Pre-Norm before training. It goes as much further as the model is wider or deeper. "
-    "Divide every branch by the depth, and it goes equally far.",
+    caption="One step of Adam at one rate, Pre-Norm before training. It goes about as much further as the model is wider or "
+    "deeper. Divide every branch by the depth, and it goes about equally far.",
 )
 
 # %%
@@ -621,15 +622,14 @@ plots.curves(
     xlabel="learning rate",
     ylabel="validation loss above the best (nats)",
     logx=True,
-    caption=f"The tuning runs of our pair near their best rates, by rung; M is twice as wide as S. Best rates: {found}. "
-    "One seed a rate.",
+    caption=f"The tuning runs of our pair near their best rates, by rung; M is twice as wide as S. Best rates: {found}.",
     provenance=lab.provenance(climbed.where(stage="tuning", arm=["pre", "qk"])),
 )
 
 # %% [markdown]
 r"""
-One seed, and rates a quarter of a decade apart, allow a glance and no verdict: the caption names the best ones. What the wider range of
-QK-Norm does to transfer can be seen anyway. Where the curve is flat, it matters little that the rate came from elsewhere.
+One seed, and rates a quarter of a decade apart, allow a glance and no verdict: the caption names the best ones. What a wide range does for
+transfer can be seen anyway. Where the curve is flat, it matters little that the rate came from elsewhere.
 
 ## What to choose: a table that the ledger writes
 
@@ -791,7 +791,7 @@ assert check_holm(solved_holm).ok
 
 # %% [markdown]
 r"""
-**3 (a proof).** Show that Holm's procedure makes at least one false rejection with a probability of at most $lpha$, whatever the
+**3 (a proof).** Show that Holm's procedure makes at least one false rejection with a probability of at most $\alpha$, whatever the
 dependence of the tests.
 
 <details><summary>Hint</summary>

@@ -22,13 +22,13 @@ ADVICE = (
         ("03-an-offset-hurts-rms",),
     ),
     Advice(
-        "on the branch or on the stream?",
+        "On the branch or on the stream?",
         "Pre-Norm, and a final norm",
         ("02-warm-up-is-not-always-enough", "02-post-needs-warm-up"),
         ("02-each-at-its-own-rate-they-tie", "02-late-pre-blocks-are-cheaper-to-remove"),
     ),
     Advice(
-        "you get one try at the learning rate",
+        "You get one try at the learning rate:",
         "QK-Norm: RMSNorm per head, its gain before the rotation",
         (
             "04-rms-allows-sharp-attention",
@@ -48,7 +48,7 @@ ADVICE = (
         ("04-bare-unit-vectors-cannot-focus",),
     ),
     Advice(
-        "latent attention, which never forms its keys",
+        "Latent attention, which never forms its keys:",
         "QK-Clip",
         (
             "04-clip-lands-on-the-threshold",
@@ -56,7 +56,7 @@ ADVICE = (
         ),
     ),
     Advice(
-        "half precision",
+        "Half precision:",
         "sums in float32 or two passes; gains stored as 1 + w, or in float32",
         (
             "03-a-gain-near-one-cannot-move",
@@ -66,7 +66,7 @@ ADVICE = (
         ("03-bf16-layer-is-harmless-on-ordinary-activations",),
     ),
     Advice(
-        "the learning rate comes from a smaller model",
+        "The learning rate comes from a smaller model:",
         "μP in width, branches divided by the depth",
         (
             Report(
@@ -89,7 +89,7 @@ ADVICE = (
         ),
     ),
     Advice(
-        "hundreds of blocks",
+        "Hundreds of blocks:",
         "small branches; DeepNorm's constants are those of gradient descent",
         (
             "05-bound-is-one",
@@ -99,7 +99,7 @@ ADVICE = (
         ("05-step-adam", "05-alpha-is-not-needed-here"),
     ),
     Advice(
-        "a placement that promises a lower loss",
+        "A placement that promises a lower loss:",
         "HybridNorm, if your embeddings are small; compare it with QKV-Pre",
         (
             "06-small-embeddings-make-the-lead",
@@ -112,7 +112,7 @@ ADVICE = (
         ("06-hybrid-behind-from-xavier",),
     ),
     Advice(
-        "everything on the sphere",
+        "Everything on the sphere:",
         "nGPT, but against a GPT with QK-Norm",
         (
             Report(
@@ -124,25 +124,25 @@ ADVICE = (
         ("08-ladder-against-qk-norm",),
     ),
     Advice(
-        "no statistics at all",
+        "No statistics at all:",
         "DyT, its first α chosen by width",
         (Report("zhu2025", "DyT ends level with RMSNorm.", "LLaMA, 7 B to 70 B parameters"),),
         ("07-dyt-beats-no-norm",),
     ),
     Advice(
-        "no norm at all",
+        "No norm at all:",
         "small branches, and a careful rate",
         ("00-small-branches-need-no-norm",),
         ("00-norms-widen-the-range-of-rates",),
     ),
     Advice(
-        "images",
+        "Images:",
         "BatchNorm in large batches, GroupNorm or LayerNorm at two examples",
         ("01-bn-first-at-batch-128", "01-bn-fails-at-batch-2"),
         ("01-bn-wins-in-a-cnn-at-batch-2",),
     ),
     Advice(
-        "BatchNorm in a causal model",
+        "BatchNorm in a causal model:",
         "do not: it sees the future",
         ("01-batch-norm-leaks-the-future", "01-layer-norm-leaks-nothing"),
     ),

@@ -87,17 +87,17 @@ class Decisions:
 
     def format_fallen(self) -> str:
         """Name the advice that has lost its evidence."""
-        named = "; ".join(f"{advice.when}: {advice.choose}" for advice in self.fallen)
+        named = "; ".join(f"{advice.when} {advice.choose}" for advice in self.fallen)
         return f"Advice for which no evidence is left: {named}." if named else ""
 
     def to_html(self) -> str:
         """Draw the table; a line links to its card or its paper."""
-        heads = "".join(f'<th scope="col">{head.capitalize()}</th>' for head in HEADS)
+        heads = "".join(f'<th scope="col">{head.capitalize()}</th>' for head in HEADS[2:])
         rows = "".join(_draw_row(row) for row in self.rows)
         below = f"<p>{html.escape(said)}</p>" if (said := self.format_fallen()) else ""
         return (
             f'<div class="labkit-table"><table class="labkit-decisions"><thead><tr>{heads}</tr>'
-            f"</thead><tbody>{rows}</tbody></table></div>{below}"
+            f"</thead>{rows}</table></div>{below}"
         )
 
     def __str__(self) -> str:
@@ -169,18 +169,17 @@ def _format_line(line: Evidence) -> str:
 
 
 def _draw_row(row: Decision) -> str:
-    """Draw a row as lines of a table: situation and choice stand beside all of them."""
-    drawn = []
-    for i, line in enumerate(row.lines):
-        cells = ""
-        if i == 0:
-            across = f'<td rowspan="{len(row.lines)}">{{}}</td>'
-            cells = "".join(
-                across.format(html.escape(text)) for text in (row.advice.when, row.advice.choose)
-            )
-        says = html.escape(_format_line(line))
-        # `press.site.page` turns .ipynb into .html
-        link = f'<a href="{html.escape(line.link)}">{html.escape(line.source)}</a>'
-        cells += f"<td>{line.grade}</td><td>{html.escape(line.scale)}</td><td>{says} {link}</td>"
-        drawn.append(f"<tr>{cells}</tr>")
-    return "".join(drawn)
+    """Draw a row: situation and choice, and below them the lines of evidence."""
+    across = len(HEADS) - 2
+    said = f"{html.escape(row.advice.when)} <strong>{html.escape(row.advice.choose)}</strong>"
+    drawn = [f'<tr><th colspan="{across}" scope="rowgroup">{said}</th></tr>']
+    for line in row.lines:
+        says, source, link = map(html.escape, (_format_line(line), line.source, line.link))
+        # A card's sentence is its link; a paper is named. `press.site.page` makes .ipynb .html.
+        evidence = f'<a href="{link}">{says}</a>'
+        if line.grade == "report":
+            evidence = f'{says} <a href="{link}">{source}</a>'
+        drawn.append(
+            f"<tr><td>{line.grade}</td><td>{html.escape(line.scale)}</td><td>{evidence}</td></tr>"
+        )
+    return f"<tbody>{''.join(drawn)}</tbody>"
