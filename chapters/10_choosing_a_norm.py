@@ -365,7 +365,7 @@ plots.dots(
 
 # %% [markdown]
 r"""
-Read the letters before the ranks. Whoever shares one with the first may be first next time. A recipe whose seeds scatter, such as nGPT,
+Read the letters before the ranks. Whoever shares one with the first may be first next time. A recipe whose seeds scatter
 shares letters with many: wide intervals win letters. RealFormer adds a block's attention logits to those of the block before
 ([He et al., 2021](https://arxiv.org/abs/2012.11747)).
 """
@@ -813,7 +813,7 @@ independence, at least one of the $m_0$ has it with a probability of at most $\a
 **4 (open).** Put a norm of your own where Pre-Norm's stand. Four steps. (a) `labkit leaderboard --starter my_norm.py` writes a file with one norm to begin with: it
 divides by the mean absolute value. Make it yours. (b) `check.own(own_norm("my_norm.py"))` holds it against the laws that every norm of such a model
 keeps. (c) Write down what you predict, for the best loss *and* for the sensitivity, and what you'd have to see to believe that it is better. (d) Tune it as
-the ladder tunes: the cell lists the runs; some seven minutes on one core. Then five seeds at its best rate, paired with Pre-Norm's.
+the ladder tunes; the cell lists the runs. Then five seeds at its best rate, paired with Pre-Norm's: some seven minutes of one core in all.
 """
 
 # %% tags=["exercise"]
@@ -822,7 +822,8 @@ mine = replace(ladder.build_base_run(rung, "pre"), seed=ladder.TUNING_SEED, prob
 my_norm = {"mine": {"model.norm": own_norm(starter.__file__)}}  # your file in place of the starter
 my_experiment = Experiment(mine, {"arm": my_norm, "train.lr": list(ladder.COARSE)})
 # Remove the first "#" of each line.
-# tried = {rate: of.values("validation.loss")[0] for rate, of in lab.run(my_experiment).by("lr").items()}
+# tuned = lab.run(my_experiment).by("lr").items()
+# tried = {rate: of.values("validation.loss")[0] for rate, of in tuned}
 # print(tried, solved_sensitivity(tried, ladder.COARSE, ladder.FREQUENCIES), lost["pre"])
 print(len(my_experiment.runs()), "runs to tune")
 
@@ -841,7 +842,7 @@ this order: five other seeds; a finer grid of rates for its *opponent*; a larger
   correction are the price of asking. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
 - **What is left of ours?** Five seeds cannot tell most neighbours on the board apart. Letters say which.
   <!-- 10-neighbours-are-not-told-apart 10-letters-say-the-pairs -->
-- **What does a norm buy, if not loss?** Range. Recipes differ in what a wrong rate costs far more than in their best loss, and norms on queries and keys lower
+- **What does a norm buy, if not loss?** Range. Recipes differ more in what a wrong rate costs than in their best loss, and norms on queries and keys lower
   that cost. <!-- 10-rates-tell-more-than-losses 10-norms-on-q-and-k-lower-the-sensitivity -->
 - **What carries a rate to a larger model?** A rule, not a norm: a first step grows in proportion to the width, and it goes equally far at every depth where branches are
   divided by the depth. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->

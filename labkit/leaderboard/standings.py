@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 from labkit.display import publish_bundle
 from labkit.experiments import Results, ladder, minus
@@ -19,6 +19,7 @@ from labkit.leaderboard.contest import Contest, best_rates
 from labkit.leaderboard.entries import Entry
 from labkit.leaderboard.footprint import count_footprint
 from labkit.leaderboard.letters import letters
+from labkit.model import ModelConfig
 from labkit.statistics.holm import adjusted
 from labkit.statistics.seeds import paired_p, t_interval
 from labkit.statistics.verdicts import LEVEL
@@ -147,12 +148,12 @@ def standings(
 
 def rank_ladder(found: Results, arms: Mapping[str, str], rung: str) -> Standings:
     """Rank arms of the shared ladder, by the names to show, by what their fresh seeds report."""
-    rows = []
+    rows, text = [], ladder.build_text(rung)
     for name, arm in arms.items():
         run, of_arm = ladder.build_base_run(rung, arm), found.where(arm=arm, rung=rung)
         (rate,), tried = of_arm.where(stage="final").by("lr"), of_arm.where(stage="tuning").by("lr")
         losses = ladder.reported(found, arm).get(rung, {})
-        cost = count_footprint(run.model, run.data.batch, run.data.time)
+        cost = count_footprint(cast(ModelConfig, run.model), text.batch, text.time)
         rows.append(
             Row(name, tuple(losses.get(seed) for seed in ladder.SEEDS), rate,
                 rate in (min(tried), max(tried)), run.train.steps,
