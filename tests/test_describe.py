@@ -13,10 +13,11 @@ from labkit.describe import describe_norm, describe_recipe
 from labkit.model import ModelConfig, Transformer
 from labkit.norms import NORMS, facts
 from labkit.placements import ALIASES, RECIPES
+from labkit.probes.diagnosis import SYMPTOMS
 from press.book.files import Red
 from press.cli import main
 from press.site import picture
-from press.site.tables import PAGE, norms_table, recipes_table, write_tables
+from press.site.tables import PAGE, norms_table, recipes_table, symptoms_table, write_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = ModelConfig(dim=16, depth=4, heads=2, context=8, vocab=11)
@@ -126,6 +127,14 @@ def test_a_description_reads_well_in_a_notebook():
 def test_the_tables_name_every_norm_and_recipe():
     for table, keys in ((norms_table(), NORMS), (recipes_table(), RECIPES)):
         assert re.findall(r"^\| `([^`]+)`", table, re.M) == list(keys)
+
+
+def test_the_table_of_symptoms_has_each_with_its_fix():
+    lines = symptoms_table().splitlines()[2:]
+    assert len(lines) == len(SYMPTOMS)
+    assert all(
+        one.see in line and one.fix in line for one, line in zip(SYMPTOMS, lines, strict=True)
+    )
 
 
 def test_a_stale_table_is_red_and_is_written_anew(tmp_path, monkeypatch, capsys):

@@ -1,11 +1,14 @@
 """The decision table and the page of standings are what the ledger and the chapters say."""
 
 import json
+import re
 from pathlib import Path
 
+from labkit.statistics.seeds import t_interval
 from press.book.advice import ADVICE
 from press.book.chapters import find_chapters
-from press.book.evidence import Advice, decisions, recorded
+from press.book.evidence import Advice, Report, decisions, recorded
+from press.book.holm import find_survivors, p_value
 from press.book.keys import key_of, parts_of
 from press.book.ledger import load_recorded
 from press.site.page import shown_output
@@ -13,44 +16,78 @@ from press.site.standings import standings_page
 from tests.toy_book import chapter_text, make_book
 
 ROOT = Path(__file__).resolve().parents[1]
+LAW = {"sort": "law", "said": "One is one.", "verdict": "holds", "chapter": "01_toy",
+       "primary": True}  # fmt: skip
+
+
+def find(verdict, *values, criterion="> 0"):
+    """Record a finding of chapter 01."""
+    numbers = {"counts": None, "values": values, "interval": t_interval(values)}
+    words = {"sort": "finding", "said": "A < B.", "verdict": verdict, "criterion": criterion}
+    return LAW | words | numbers
+
+
+FOUND = find("holds", 1.0, 1.1, 0.9, 1.0, 1.05)
+NOT_SEEN = find("not-seen", 1.0, -1.1, 0.9, -1.0, 0.05)
 CLAIMS = {
-    "01-a": {"verdict": "holds", "weak": False, "chapter": "01_toy"},
-    "01-b": {"verdict": "not-seen", "weak": True, "chapter": "01_toy"},
-    "01-c": {"verdict": "contradicted", "weak": False, "chapter": "01_toy"},
-    "01-d": {"verdict": "out-of-range", "weak": False, "chapter": "01_toy"},
+    "01-law": LAW,
+    "01-false-law": LAW | {"verdict": "contradicted"},
+    "01-found": FOUND,
+    "01-refuted": FOUND | {"verdict": "contradicted", "criterion": "< 0"},
+    "01-not-seen": NOT_SEEN,
+    "01-out": FOUND | {"verdict": "out-of-range"},
+    # It holds by itself, and not among so many.
+    "01-lucky": find("holds", 1.0, 0.2, 0.4, 1.6, 0.8),
+    **{f"01-{n}": NOT_SEEN for n in range(9)},
 }
+PAPER = Report("holm1979", "It holds.", "1 B parameters")
 
 
-def standing(*names):
-    return decisions([Advice("now", "this", names)], CLAIMS).rows[0].standing
+def read_lines(because, but=()):
+    """Write each line of evidence that is left as grade, scale and source."""
+    table = decisions([Advice("now", "this", tuple(because), tuple(but))], CLAIMS, ROOT)
+    return [(line.grade, line.scale, line.source) for row in table.rows for line in row.lines]
 
 
-def test_a_row_stands_as_its_claims_do():
-    assert standing("01-a") == "stands"
-    assert standing("01-a", "01-b") == "seen in part"
-    assert standing("01-a", "01-b", "01-c") == "contradicted in part"
-    assert standing("01-a", "09-x") == "stands, as far as recorded and in range"
-    assert standing("01-d") == standing("01-d", "09-x") == "out of range"
-    assert standing("01-a", "01-d") == "stands, as far as recorded and in range"
-    assert standing("01-c", "01-d") == "contradicted in part"
-    assert standing("01-c") == "contradicted" and standing("01-b") == "not seen"
-    assert standing("01-c", "09-x") == "contradicted in part"
-    assert standing("09-x") == "not recorded yet"
+def test_a_row_holds_what_survives_with_grade_and_scale():
+    assert read_lines(["01-law"]) == [("law", "any size", "01-law")]
+    assert read_lines(["01-found"]) == [("our run", "small models", "01-found")]
+    assert read_lines([PAPER]) == [("report", "1 B parameters", "Holm (1979)")]
+    for lost in ("01-not-seen", "01-out", "01-lucky", "01-refuted", "01-false-law", "09-x"):
+        assert read_lines([lost]) == [], lost
+        assert len(read_lines(["01-law", lost])) == 1, lost
 
 
-def test_a_recorded_claim_is_linked_and_another_is_not():
-    table = decisions([Advice("a < b", "this", ("01-b",), ("09-x",))], CLAIMS)
-    assert '<a href="01_toy.ipynb#claim-01-b">' in (page := table.to_html())
-    assert "not seen, weak" in page and "not recorded yet" in page and "a &lt; b" in page
-    assert 'href="09' not in page
-    assert table.format_rows()[0]["because"] == "01-b (○ not seen, weak)"
-    assert "09-x (not recorded yet)" in str(table)
+def test_a_claim_that_was_contradicted_limits_a_row_and_is_no_reason_for_one():
+    (_, (grade, _, name)) = read_lines(["01-law"], ["01-refuted"])
+    assert (grade, name) == ("our run", "01-refuted")
+    table = decisions([Advice("now", "this", ("01-law",), ("01-refuted",))], CLAIMS, ROOT)
+    assert "But: Contradicted: “A < B.” (01-refuted)" in str(table)
+
+
+def test_a_row_without_evidence_is_named_and_is_no_row():
+    table = decisions([Advice("now", "this", ("01-out",), ("01-law",))], CLAIMS, ROOT)
+    assert table.rows == () and "no evidence is left: now this." in str(table)
+    assert "no evidence is left: now this." in table.to_html()
+
+
+def test_the_scale_of_a_finding_on_the_ladder_is_its_rungs():
+    claims = CLAIMS | {"01-found": FOUND | {"rungs": {"S": 1.0, "M": 1.1}}}
+    (row,) = decisions([Advice("now", "this", ("01-found",))], claims, ROOT).rows
+    assert row.lines[0].scale == "0.08 M and 0.31 M parameters"
+
+
+def test_evidence_is_linked():
+    table = decisions([Advice("a < b", "this", ("01-found", PAPER))], CLAIMS, ROOT)
+    assert '<a href="01_toy.ipynb#claim-01-found">' in (page := table.to_html())
+    assert 'href="https://www.jstor.org/stable/4615733"' in page
+    assert "a &lt; b <strong>this</strong></th>" in page and ">A &lt; B.</a>" in page
 
 
 def test_on_the_site_a_link_leads_to_the_page():
-    table = decisions([Advice("now", "this", ("01-a",))], CLAIMS)
+    table = decisions([Advice("now", "this", ("01-law",))], CLAIMS, ROOT)
     output = {"output_type": "display_data", "data": {"text/html": table.to_html()}, "metadata": {}}
-    assert 'href="01_toy.html#claim-01-a"' in shown_output(output)["data"]["text/html"]
+    assert 'href="01_toy.html#claim-01-law"' in shown_output(output)["data"]["text/html"]
 
 
 def test_every_claim_that_the_book_advises_by_is_of_a_chapter_that_could_have_it():
@@ -69,11 +106,27 @@ def test_the_twins_table_is_what_the_ledger_says():
     pages = ["".join(o["data"]["text/html"]) for c in twin["cells"] for o in c.get("outputs", [])
              if "labkit-decisions" in "".join(o.get("data", {}).get("text/html", ""))]  # fmt: skip
     assert len(pages) == 1
-    assert decisions(ADVICE, claims).to_html() == pages[0], "build chapter 10 anew"
+    assert decisions(ADVICE, claims, ROOT).to_html() == pages[0], "build chapter 10 anew"
+
+
+def test_what_chapter_10_sums_up_rests_on_claims_that_are_left():
+    """Each bullet names its claims in a comment: they hold, and survive Holm where tested."""
+    text = (ROOT / "chapters/10_choosing_a_norm.py").read_text(encoding="utf-8")
+    summary = text.partition("## What you now know")[2].partition("## References")[0]
+    bullets = re.split(r"(?m)^- ", summary)[1:]
+    claims = recorded(root=ROOT)
+    untested = {name for name, one in claims.items() if p_value(one) is None}  # laws and counts
+    left = find_survivors(claims) | untested
+    assert len(bullets) >= 4
+    for bullet in bullets:
+        (named,) = re.findall(r"<!-- (.+?) -->", bullet)
+        for name in named.split():
+            assert name in left and claims[name]["verdict"] == "holds", f"{name}: {bullet}"
 
 
 def _advised() -> set[str]:
-    return {name for row in ADVICE for name in (*row.because, *row.but)}
+    named = {name for row in ADVICE for name in (*row.because, *row.but)}
+    return {name for name in named if isinstance(name, str)}
 
 
 def test_a_chapter_that_shows_verdicts_runs_again_when_another_chapters_changes(tmp_path):
@@ -84,8 +137,8 @@ def test_a_chapter_that_shows_verdicts_runs_again_when_another_chapters_changes(
     toy, plain = find_chapters(root)
 
     def keys(own: str, other: str) -> list[str]:
-        claims = {"01-a": {**CLAIMS["01-a"], "verdict": own},
-                  "02-a": {**CLAIMS["01-a"], "verdict": other, "chapter": "02_plain"}}  # fmt: skip
+        claims = {"01-a": {**FOUND, "verdict": own},
+                  "02-a": {**FOUND, "verdict": other, "chapter": "02_plain"}}  # fmt: skip
         ledger.write_text(json.dumps({"schema": 1, "claims": claims}))
         return [key_of(parts_of(each, root, "book", 0)) for each in (toy, plain)]
 

@@ -160,7 +160,7 @@ def test_what_a_comparison_lacks_stands_on_the_card_and_leaves_no_verdict():
 
 @pytest.mark.parametrize(("small", "large"), [*product((UP, DOWN), (UP, DOWN))])
 def test_the_ledger_judges_by_rung_as_the_page_does(small, large):
-    from press.site.holm import find_survivors, verdict_of
+    from press.book.holm import find_survivors, verdict_of
 
     entry = made({"S": small, "M": large}).to_dict() | {"chapter": "01"}
     assert verdict_of(entry) == entry["verdict"]

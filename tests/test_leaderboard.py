@@ -2,22 +2,25 @@
 
 import json
 import re
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from labkit.experiments import ladder
 from labkit.leaderboard import starter
 from labkit.leaderboard.compete import compete
 from labkit.leaderboard.contest import MAIN, Contest
 from labkit.leaderboard.entries import entries, entry
 from labkit.leaderboard.footprint import count_footprint
 from labkit.leaderboard.letters import letters
-from labkit.leaderboard.standings import Row, rank_rows
+from labkit.leaderboard.standings import Row, rank_ladder, rank_rows
 from labkit.model import ModelConfig
 from labkit.statistics.holm import adjusted
 from labkit.statistics.seeds import paired_p
+from labkit.training import Record
 from press import cli
 
 SMALL = Contest(
@@ -80,6 +83,33 @@ def test_ranks_letters_and_what_diverged():
         in rank_rows([row("best", 1.0, 1.1)], 1.0).format_summary()
     )
     assert rank_rows([row("lost", None, None)], 1.0).format_summary() == "Every entry diverged."
+
+
+def test_short_runs_are_said_to_be_too_young():
+    other = replace(row("b", 2.0, 2.2), steps=2000)
+    for steps, young in ((10, True), (2000, False)):
+        said = rank_rows([replace(row("a", 1.0, 1.1), steps=steps), other], 1.0).format_summary()
+        assert ("too young to rank recipes: 10 updates" in said) is young
+
+
+def test_arms_of_the_ladder_are_ranked_by_the_seeds_that_report():
+    """Tuning runs are better here, and count for the rate alone."""
+
+    def read(run):
+        tuned, worse = run.seed == ladder.TUNING_SEED, run.model.recipe == "post"
+        loss = (
+            1.0 + (run.train.lr != 0.01) + worse - 0.3 * tuned + 0.01 * (run.seed % 3) * (1 + worse)
+        )
+        return Record([], 1, probes={kind: {"loss": loss} for kind in ("test", "validation")})
+
+    found = ladder.read_results(["smoke"], ["pre", "post"], read)
+    board = rank_ladder(found, {"Post-Norm": "post", "Pre-Norm": "pre"}, "smoke")
+    assert [(one.name, one.rate, one.edge) for one in board.rows] == [
+        ("Pre-Norm", 0.01, False),
+        ("Post-Norm", 0.01, False),
+    ]
+    assert board.rows[0].values == pytest.approx((1.0, 1.01, 1.02, 1.0, 1.01))
+    assert board.rows[0].steps == ladder.RUNGS["smoke"].steps and board.flops is None
 
 
 def test_equal_entries_are_not_told_apart():

@@ -10,9 +10,9 @@ import pytest
 
 from press.book.facts import format_seeds, provenance_line
 from press.book.files import Red
+from press.book.holm import compute_p_values, find_survivors, p_value
 from press.site import sphinx as site_module
 from press.site.claim_cards import draw_in_scoreboard, draw_strip
-from press.site.holm import compute_p_values, find_survivors, p_value
 from press.site.page import build_page, is_figure
 from press.site.scoreboard import build_scoreboard
 from press.site.sphinx import build_site

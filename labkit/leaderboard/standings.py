@@ -10,13 +10,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 from labkit.display import publish_bundle
-from labkit.experiments import Results, minus
+from labkit.experiments import Results, ladder, minus
+from labkit.experiments.regime import UPDATES
 from labkit.leaderboard.contest import Contest, best_rates
 from labkit.leaderboard.entries import Entry
+from labkit.leaderboard.footprint import count_footprint
 from labkit.leaderboard.letters import letters
+from labkit.model import ModelConfig
 from labkit.statistics.holm import adjusted
 from labkit.statistics.seeds import paired_p, t_interval
 from labkit.statistics.verdicts import LEVEL
@@ -50,7 +53,7 @@ class Standings:
 
     rows: tuple[Row, ...]
     pairs: Mapping[tuple[str, str], float]
-    flops: float
+    flops: float | None  # the budget of a run; None: everybody has the same steps
 
     @property
     def level_with_the_first(self) -> list[str]:
@@ -79,6 +82,11 @@ class Standings:
             text += f" Diverged with at least one seed, so not ranked: {', '.join(lost)}."
         if edge := [row.name for row in alive if row.edge]:
             text += f" Best rate at the end of the grid, so perhaps not tuned: {', '.join(edge)}."
+        if (steps := min(row.steps for row in alive)) < UPDATES:
+            text += (
+                f" These runs are too young to rank recipes: {steps:,} updates, and {UPDATES:,} "
+                "are needed."
+            )
         if len(level) == 1:
             text += (
                 f" Before you believe the first place ({alive[0].steps} steps a run): five other "
@@ -138,7 +146,23 @@ def standings(
     return rank_rows(rows, contest.flops)
 
 
-def rank_rows(rows: Sequence[Row], flops: float) -> Standings:
+def rank_ladder(found: Results, arms: Mapping[str, str], rung: str) -> Standings:
+    """Rank arms of the shared ladder, by the names to show, by what their fresh seeds report."""
+    rows, text = [], ladder.build_text(rung)
+    for name, arm in arms.items():
+        run, of_arm = ladder.build_base_run(rung, arm), found.where(arm=arm, rung=rung)
+        (rate,), tried = of_arm.where(stage="final").by("lr"), of_arm.where(stage="tuning").by("lr")
+        losses = ladder.reported(found, arm).get(rung, {})
+        cost = count_footprint(cast(ModelConfig, run.model), text.batch, text.time)
+        rows.append(
+            Row(name, tuple(losses.get(seed) for seed in ladder.SEEDS), rate,
+                rate in (min(tried), max(tried)), run.train.steps,
+                cost.operations, cost.norm_share, cost.kept, cost.parameters)
+        )  # fmt: skip
+    return rank_rows(rows, None)
+
+
+def rank_rows(rows: Sequence[Row], flops: float | None) -> Standings:
     """Order rows by their mean, compare all pairs, and give letters."""
     alive = {row.name: [float(v) for v in row.values if v is not None] for row in rows
              if all(v is not None and math.isfinite(v) for v in row.values)}  # fmt: skip

@@ -1,93 +1,149 @@
-"""What the book advises, row by row: situation, choice, the claims for it, those that limit it.
+"""What the book advises, row by row: situation, choice, what speaks for it, and what limits it.
 
-Only ids stand here. What the claims say is in data/ledger; see evidence.py.
+Only ids of claims and reports of papers stand here. What the claims say, and which of them are
+left, is in data/ledger; see evidence.py.
 """
 
-from press.book.evidence import Advice
+from press.book.evidence import Advice, Report
 
 ADVICE = (
     Advice(
-        "you start a language model of ordinary depth",
-        "Pre-Norm",
+        "LayerNorm or RMSNorm?",
+        "RMSNorm",
         (
-            "02-post-needs-warm-up",
-            "02-warm-up-is-not-always-enough",
-            "00-norms-widen-the-range-of-rates",
+            "03-pre-layer-becomes-pre-rms",
+            "03-rms-equals-layer-on-text",
+            Report(
+                "narang2021",
+                "Of some forty changes RMSNorm is among the few that help.",
+                "T5, 220 M parameters",
+            ),
         ),
+        ("03-an-offset-hurts-rms",),
+    ),
+    Advice(
+        "On the branch or on the stream?",
+        "Pre-Norm, and a final norm",
+        ("02-warm-up-is-not-always-enough", "02-post-needs-warm-up"),
         ("02-each-at-its-own-rate-they-tie", "02-late-pre-blocks-are-cheaper-to-remove"),
     ),
     Advice(
-        "LayerNorm or RMSNorm?",
-        "RMSNorm: the loss does not care, a kernel may",
+        "You get one try at the learning rate:",
+        "QK-Norm: RMSNorm per head, its gain before the rotation",
         (
-            "03-rms-equals-layer-on-text",
-            "03-only-recentring-is-lost",
-            "03-saved-operations-are-few",
+            "04-rms-allows-sharp-attention",
+            "04-gain-before-rotation-sees-distances-only",
+            "04-qk-norm-helps-at-a-high-rate",
+            Report(
+                "wortsman2024",
+                "Norms on queries and keys lower the sensitivity to the learning rate.",
+                "language models of several sizes, 100,000 steps",
+            ),
+            Report(
+                "dehghani2023",
+                "Attention logits grow until training diverges; norms on queries and keys end it.",
+                "vision, 8 B parameters",
+            ),
         ),
-        ("03-torch-rms-is-no-faster-on-a-cpu", "03-an-offset-hurts-rms"),
+        ("04-bare-unit-vectors-cannot-focus",),
     ),
     Advice(
-        "half precision",
-        "statistics in float32, or in two passes",
-        ("03-one-pass-bf16-breaks-training", "03-two-passes-and-rms-are-safe"),
+        "Latent attention, which never forms its keys:",
+        "QK-Clip",
+        (
+            "04-clip-lands-on-the-threshold",
+            Report("kimi2025", "Pre-training with QK-Clip had no loss spike.", "1 T parameters"),
+        ),
+    ),
+    Advice(
+        "Half precision:",
+        "sums in float32 or two passes; gains stored as 1 + w, or in float32",
+        (
+            "03-a-gain-near-one-cannot-move",
+            "03-one-pass-bf16-breaks-training",
+            "03-two-passes-and-rms-are-safe",
+        ),
         ("03-bf16-layer-is-harmless-on-ordinary-activations",),
     ),
     Advice(
-        "high rates, or attention logits in the hundreds",
-        "QK-Norm, or a soft cap",
+        "The learning rate comes from a smaller model:",
+        "μP in width, branches divided by the depth",
         (
-            "04-qk-norm-helps-at-a-high-rate",
-            "04-qk-norm-logits-lag-the-rate",
-            "04-soft-cap-helps-too",
+            Report(
+                "yang2022",
+                "With μP a rate tuned on a narrow model suits a wide one.",
+                "tuned at 40 M, used at 6.7 B parameters",
+            ),
+            Report(
+                "dey2025",
+                "With branches divided by the depth it suits a deep one, too.",
+                "language models, to about 1.5 B parameters",
+            ),
         ),
-        ("04-qk-norm-beats-the-soft-cap", "04-each-tuned-qk-norm-is-ahead"),
+        (
+            Report(
+                "shigida2026",
+                "nGPT as published does not carry its rate to other widths and token counts.",
+                "language models, several sizes",
+            ),
+        ),
     ),
     Advice(
-        "you must use Post-Norm",
-        "warm-up, or small branches",
-        ("02-post-needs-warm-up", "05-alpha-is-not-needed-here"),
-        ("02-warm-up-is-not-always-enough",),
+        "Hundreds of blocks:",
+        "small branches; DeepNorm's constants are those of gradient descent",
+        (
+            "05-bound-is-one",
+            "05-update-is-bounded",
+            Report("wang2022", "A thousand layers train.", "translation, 1,000 layers"),
+        ),
+        ("05-step-adam", "05-alpha-is-not-needed-here"),
     ),
     Advice(
-        "hundreds of blocks",
-        "small branches first; DeepNorm's constants where the step is gradient descent's",
-        ("05-update-is-bounded", "05-thousand-blocks-level-gradients"),
-        ("05-deepnorm-beats-pre-each-tuned", "05-step-adam", "05-very-deep-training"),
+        "A placement that promises a lower loss:",
+        "HybridNorm, if your embeddings are small; compare it with QKV-Pre",
+        (
+            "06-small-embeddings-make-the-lead",
+            Report(
+                "zhuo2025",
+                "HybridNorm ends below Pre-Norm, at one rate for both.",
+                "550 M parameters, 400 B tokens",
+            ),
+        ),
+        ("06-hybrid-behind-from-xavier",),
     ),
     Advice(
-        "images",
-        "BatchNorm in large batches; GroupNorm or LayerNorm at two examples",
+        "Everything on the sphere:",
+        "nGPT, but against a GPT with QK-Norm",
+        (
+            Report(
+                "loshchilov2025",
+                "nGPT needs 4 to 20 times fewer steps than a GPT without QK-Norm.",
+                "0.5 B and 1 B parameters",
+            ),
+        ),
+        ("08-ladder-against-qk-norm",),
+    ),
+    Advice(
+        "No statistics at all:",
+        "DyT, its first α chosen by width",
+        (Report("zhu2025", "DyT ends level with RMSNorm.", "LLaMA, 7 B to 70 B parameters"),),
+        ("07-dyt-beats-no-norm",),
+    ),
+    Advice(
+        "No norm at all:",
+        "small branches, and a careful rate",
+        ("00-small-branches-need-no-norm",),
+        ("00-norms-widen-the-range-of-rates",),
+    ),
+    Advice(
+        "Images:",
+        "BatchNorm in large batches, GroupNorm or LayerNorm at two examples",
         ("01-bn-first-at-batch-128", "01-bn-fails-at-batch-2"),
         ("01-bn-wins-in-a-cnn-at-batch-2",),
     ),
     Advice(
-        "BatchNorm in a causal model",
+        "BatchNorm in a causal model:",
         "do not: it sees the future",
         ("01-batch-norm-leaks-the-future", "01-layer-norm-leaks-nothing"),
-        ("01-lm-uses-the-leak", "01-lm-gap-when-tuned"),
-    ),
-    Advice(
-        "a placement that promises less loss",
-        "HybridNorm",
-        ("06-each-at-its-own",),
-        ("06-qkv-pre-ahead-of-the-star", "06-small-embeddings-make-the-lead"),
-    ),
-    Advice(
-        "no statistics at all",
-        "DyT",
-        ("07-dyt-equals-layer-norm-on-text",),
-        ("07-dyt-beats-no-norm", "07-trained-dyt-is-saturated"),
-    ),
-    Advice(
-        "everything on the sphere",
-        "nGPT",
-        ("08-ngpt-ends-lower", "08-fewer-steps"),
-        ("08-ladder-against-gpt", "08-ladder-against-qk-norm", "08-starting-values-decide"),
-    ),
-    Advice(
-        "no norm at all",
-        "small branches, and a careful rate",
-        ("00-small-branches-need-no-norm",),
-        ("00-norms-widen-the-range-of-rates", "01-lm-needs-a-norm"),
     ),
 )

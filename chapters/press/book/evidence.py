@@ -1,8 +1,14 @@
-"""The decision table: what to choose when, and which recorded claims say so.
+"""The decision table: what to choose when, and the evidence that is left for it.
 
-A row is advice for a situation, with the claims on which it stands. Nothing about a claim is typed
-here but its id: verdict and kind come from data/ledger/<size>.json, so a row changes when the
-ledger does. A claim that is not in the ledger is shown as "not recorded yet".
+A row is advice for a situation. What speaks for it, and what limits it, is of three grades:
+
+    law      a claim that is algebra or a count: at any size
+    report   a paper's runs, with their scale
+    our run  a finding of this book that survives Holm's correction in its chapter
+
+Nothing about a claim is typed here but its id: sentence, verdict and scale come from
+data/ledger/<size>.json, so the table changes when the ledger does. What does not survive is left
+out; a row that nothing speaks for any more is not a row, and is named below the table.
 """
 
 import html
@@ -11,88 +17,92 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from press.book.citations import read_works
+from press.book.holm import find_survivors
 from press.book.ledger import load_recorded
 
-MARKS = {
-    "holds": "● holds",
-    "not-seen": "○ not seen",
-    "contradicted": "▲ contradicted",
-    "out-of-range": "◇ out of range",
-}
-MISSING = "not recorded yet"
+Claims = Mapping[str, Mapping[str, Any]]
+HEADS = ("when", "choose", "grade", "scale", "evidence")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a paper reports, by its key in references.bib, and how large its runs were."""
+
+    work: str
+    says: str
+    scale: str
 
 
 @dataclass(frozen=True)
 class Advice:
-    """One row: a situation, what to choose in it, what is known against it."""
+    """One row: a situation, what to choose in it, what speaks for that and what limits it."""
 
     when: str
     choose: str
-    because: tuple[str, ...]  # claims that would have to hold
-    but: tuple[str, ...] = ()  # claims that limit it
+    because: tuple[str | Report, ...]  # ids of claims that hold, and reports
+    but: tuple[str | Report, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One line of a row."""
+
+    grade: str  # law, report, our run
+    scale: str
+    says: str
+    source: str
+    link: str
+    limits: bool = False  # it speaks against the advice, or bounds it
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A row with what the ledger says of each claim; None: not recorded."""
+    """A row with the evidence that is left."""
 
     advice: Advice
-    because: Mapping[str, Mapping[str, Any] | None]
-    but: Mapping[str, Mapping[str, Any] | None]
+    lines: tuple[Evidence, ...]
 
     @property
-    def standing(self) -> str:
-        """Return how well the row stands, from the verdicts of its reasons alone."""
-        verdicts = [claim["verdict"] if claim else None for claim in self.because.values()]
-        known = [verdict for verdict in verdicts if verdict]
-        if not known:
-            return MISSING
-        # What lies out of range speaks neither for nor against.
-        judged = [verdict for verdict in known if verdict != "out-of-range"]
-        if not judged:
-            return "out of range"
-        alone = len(judged) == len(verdicts)
-        for verdict, word in (("contradicted", "contradicted"), ("not-seen", "not seen")):
-            if verdict in judged:
-                whole = alone and set(judged) == {verdict}
-                return word if whole else f"{word.replace('not ', '')} in part"
-        return "stands" if alone else "stands, as far as recorded and in range"
+    def stands(self) -> bool:
+        """Return whether anything still speaks for the row."""
+        return any(not line.limits for line in self.lines)
 
 
 class Decisions:
-    """The table: HTML with links to the claims' cards, or text."""
+    """The table: HTML with links to cards and papers, or text."""
 
     def __init__(self, rows: Sequence[Decision]):
-        self.rows = tuple(rows)
+        self.rows = tuple(row for row in rows if row.stands)
+        self.fallen = tuple(row.advice for row in rows if not row.stands)
 
     def format_rows(self) -> list[dict[str, str]]:
-        """Write the rows as text."""
+        """Write the table as text, a line of evidence a row."""
         return [
-            {"when": row.advice.when, "choose": row.advice.choose,
-             "because": _format_claims(row.because), "but": _format_claims(row.but),
-             "standing": row.standing}
+            dict(zip(HEADS, (row.advice.when, row.advice.choose, line.grade, line.scale,
+                             f"{_format_line(line)} ({line.source})"), strict=True))
             for row in self.rows
+            for line in row.lines
         ]  # fmt: skip
 
+    def format_fallen(self) -> str:
+        """Name the advice that has lost its evidence."""
+        named = "; ".join(f"{advice.when} {advice.choose}" for advice in self.fallen)
+        return f"Advice for which no evidence is left: {named}." if named else ""
+
     def to_html(self) -> str:
-        """Draw the table; a recorded claim links to its card."""
-        heads = "".join(
-            f'<th scope="col">{head}</th>'
-            for head in ("When", "Choose", "Because", "But", "Standing")
-        )
-        rows = "".join(
-            f"<tr><td>{html.escape(row.advice.when)}</td><td>{html.escape(row.advice.choose)}</td>"
-            f"<td>{_link_claims(row.because)}</td><td>{_link_claims(row.but)}</td><td>{row.standing}</td></tr>"
-            for row in self.rows
-        )
+        """Draw the table; a line links to its card or its paper."""
+        heads = "".join(f'<th scope="col">{head.capitalize()}</th>' for head in HEADS[2:])
+        rows = "".join(_draw_row(row) for row in self.rows)
+        below = f"<p>{html.escape(said)}</p>" if (said := self.format_fallen()) else ""
         return (
             f'<div class="labkit-table"><table class="labkit-decisions"><thead><tr>{heads}</tr>'
-            f"</thead><tbody>{rows}</tbody></table></div>"
+            f"</thead>{rows}</table></div>{below}"
         )
 
     def __str__(self) -> str:
-        lines = ["when | choose | because | but | standing"]
-        return "\n".join([*lines, *(" | ".join(row.values()) for row in self.format_rows())])
+        lines = [" | ".join(HEADS), *(" | ".join(row.values()) for row in self.format_rows())]
+        return "\n".join([*lines, self.format_fallen()]).rstrip()
 
     __repr__ = __str__
 
@@ -102,42 +112,74 @@ class Decisions:
         display({"text/html": self.to_html(), "text/plain": str(self)}, raw=True)
 
 
-def decisions(advice: Sequence[Advice], claims: Mapping[str, Mapping[str, Any]]) -> Decisions:
-    """Look every claim of the rows up."""
+def decisions(advice: Sequence[Advice], claims: Claims, root: Path | None = None) -> Decisions:
+    """Look up what is left of the evidence for each row."""
+    survivors = find_survivors(claims)
+    works = read_works((root or _find_root()) / "chapters")
 
-    def find_claims(names: Sequence[str]) -> dict[str, Mapping[str, Any] | None]:
-        return {name: claims.get(name) for name in names}
+    def read_line(named: str | Report, limits: bool) -> Evidence | None:
+        if isinstance(named, Report):
+            work = works[named.work]
+            source = f"{work.authors} ({work.year})"
+            return Evidence("report", named.scale, named.says, source, work.url, limits)
+        claim = claims.get(named)
+        if claim is None or claim["verdict"] not in ("holds", "contradicted"):
+            return None
+        law = claim["sort"] == "law"
+        if not (law or named in survivors) or (claim["verdict"] == "contradicted" and not limits):
+            return None
+        said = str(claim["said"])
+        if claim["verdict"] == "contradicted":
+            said = f"Contradicted: “{said}”"
+        link = f"{claim['chapter']}.ipynb#claim-{named}"
+        return Evidence("law" if law else "our run", "any size" if law else _scale_of(claim),
+                        said, named, link, limits)  # fmt: skip
 
-    return Decisions(
-        [Decision(row, find_claims(row.because), find_claims(row.but)) for row in advice]
-    )
+    rows = []
+    for row in advice:
+        named = [(name, False) for name in row.because] + [(name, True) for name in row.but]
+        lines = [line for name, limits in named if (line := read_line(name, limits))]
+        rows.append(Decision(row, tuple(lines)))
+    return Decisions(rows)
 
 
 def recorded(size: str = "book", root: Path | None = None) -> dict[str, dict[str, Any]]:
     """Read the recorded claims of the book that is being executed."""
-    if root is None:
-        from labkit.experiments.lab import project_root  # needs torch
-
-        root = project_root()
-    return load_recorded(root, size)["claims"]
+    return load_recorded(root or _find_root(), size)["claims"]
 
 
-def _format_claims(claims: Mapping[str, Mapping[str, Any] | None]) -> str:
-    return "; ".join(f"{name} ({_format_verdict(claim)})" for name, claim in claims.items()) or "–"
+def _find_root() -> Path:
+    from labkit.experiments.lab import project_root  # needs torch
+
+    return project_root()
 
 
-def _format_verdict(claim: Mapping[str, Any] | None) -> str:
-    if claim is None:
-        return MISSING
-    return MARKS[claim["verdict"]] + (", weak" if claim.get("weak") else "")
+def _scale_of(claim: Mapping[str, Any]) -> str:
+    """Say how large the runs of a finding were: those of the ladder by rung."""
+    if not (rungs := claim.get("rungs")):
+        return "small models"
+    from labkit.experiments import ladder, regime  # needs torch
+
+    sizes = [regime.parameters(ladder.build_base_run(rung, "pre")) for rung in rungs]
+    return " and ".join(f"{size / 1e6:.2g} M" for size in sizes) + " parameters"
 
 
-def _link_claims(claims: Mapping[str, Mapping[str, Any] | None]) -> str:
-    """Link a recorded claim to its card; `press.site.page` turns .ipynb into .html."""
-    parts = []
-    for name, claim in claims.items():
-        label = f"<code>{html.escape(name)}</code>"
-        if claim is not None:
-            label = f'<a href="{claim["chapter"]}.ipynb#claim-{html.escape(name)}">{label}</a>'
-        parts.append(f"{label} {html.escape(_format_verdict(claim))}")
-    return "<br>".join(parts) or "–"
+def _format_line(line: Evidence) -> str:
+    return f"But: {line.says}" if line.limits else line.says
+
+
+def _draw_row(row: Decision) -> str:
+    """Draw a row: situation and choice, and below them the lines of evidence."""
+    across = len(HEADS) - 2
+    said = f"{html.escape(row.advice.when)} <strong>{html.escape(row.advice.choose)}</strong>"
+    drawn = [f'<tr><th colspan="{across}" scope="rowgroup">{said}</th></tr>']
+    for line in row.lines:
+        says, source, link = map(html.escape, (_format_line(line), line.source, line.link))
+        # A card's sentence is its link; a paper is named. `press.site.page` makes .ipynb .html.
+        evidence = f'<a href="{link}">{says}</a>'
+        if line.grade == "report":
+            evidence = f'{says} <a href="{link}">{source}</a>'
+        drawn.append(
+            f"<tr><td>{line.grade}</td><td>{html.escape(line.scale)}</td><td>{evidence}</td></tr>"
+        )
+    return f"<tbody>{''.join(drawn)}</tbody>"

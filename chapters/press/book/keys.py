@@ -12,6 +12,7 @@ from labkit.files import code_hash
 from press.book import asked
 from press.book.chapters import Chapter
 from press.book.files import sha256_of
+from press.book.holm import find_survivors
 from press.book.replays import LADDER
 
 
@@ -73,11 +74,12 @@ def list_data_files(root: Path) -> str:
 
 
 def list_verdicts(root: Path, but: str) -> str:
-    """List the recorded verdicts of all chapters but one."""
+    """List the recorded verdicts of all chapters but one, and which survive Holm's correction."""
     path = root / "data" / "ledger" / "book.json"
     claims = json.loads(path.read_text(encoding="utf-8"))["claims"] if path.is_file() else {}
+    left = find_survivors(claims)
     found = {
-        name: [claim["verdict"], claim.get("weak"), claim["chapter"]]
+        name: [claim["verdict"], name in left, claim["said"], claim["chapter"]]
         for name, claim in claims.items()
         if claim["chapter"] != but
     }

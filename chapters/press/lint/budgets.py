@@ -13,6 +13,7 @@ REWRITTEN = (
     "04_qk_norm",
     "06_hybridnorm",
     "08_ngpt",
+    "10_choosing_a_norm",
 )
 BUDGETS = {
     "words": range(2000, 3001),

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from labkit.statistics.verdicts import is_weak
-from press.book.ledger import collect_claims
-from press.lint.chapter import Text
-from press.site.holm import (
+from press.book.holm import (
     compute_p_values,
     read_criterion,
     rebuild_estimate,
     verdict_of,
 )
+from press.book.ledger import collect_claims
+from press.lint.chapter import Text
 
 Claims = Mapping[str, Mapping[str, Any]]
 TOGETHER = 30  # findings of a chapter that Holm's correction can bear

@@ -11,7 +11,7 @@ from pygments.lexers.python import PythonLexer
 
 from labkit.experiments.card_html import LOOKS, VERDICTS, draw_card
 from press.book.facts import Json
-from press.site.holm import read_criterion, rebuild_estimate
+from press.book.holm import read_criterion, rebuild_estimate
 
 HOLM = ", survives Holm’s correction"
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 from labkit.experiments.card_html import LOOKS, describe_verdict, format_values, typeset
 from press.book.facts import Json
-from press.site.holm import rebuild_estimate
+from press.book.holm import rebuild_estimate
 
 TABLE = re.compile(
     r"^\| *we predict *\| *measured *\|\n\|[-:| ]+\|\n(?P<rows>(?:\|.*\|(?:\n|$))+)", re.M

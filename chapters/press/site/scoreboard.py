@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from labkit.experiments.card_html import LOOKS, VERDICTS
 from press.book.facts import Json
+from press.book.holm import LEVEL, compute_p_values, find_survivors
 from press.site.claim_cards import draw_in_scoreboard, draw_tally, wrap_html
-from press.site.holm import LEVEL, compute_p_values, find_survivors
 
 
 def format_count(count: int, word: str) -> str:

@@ -6,12 +6,14 @@ from press.book.facts import Json, join_text, output_kind
 
 INTRO = """# Leaderboard
 
-Recipes under one budget of training operations: each at its own best learning rate, chosen on
-validation text and reported on test text. Entries that share a letter in the column *group* were
-not told apart, by paired *t* tests over seeds and Holm's correction for all pairs. A rank inside a
-group may be chance.
+Recipes on the book's shared ladder: the same text and steps for all, each at its own best learning
+rate. One seed chose the rate, on validation text; five others report, on test text. Entries that
+share a letter in the column *group* were not told apart, by paired *t* tests over seeds and Holm's
+correction for all pairs. A rank inside a group may be chance.
 
-Put yours beside them. The command takes a recipe's name, and a norm from a file of yours:
+Rank yours. The command takes recipes' names, and a norm from a file of yours; every entry gets the
+same budget of training operations. The default pays some eighty steps: enough to see a norm fail,
+too few to rank one. `--flops 9e11` is as long as the ladder's first rung.
 
 ```bash
 labkit leaderboard --starter my_norm.py   # writes a norm to begin with

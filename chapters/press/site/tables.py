@@ -1,7 +1,7 @@
-"""Keep the page of norms and recipes true: its tables are written from NORMS and RECIPES.
+"""Keep the page of norms and recipes true: its tables are written from NORMS, RECIPES, SYMPTOMS.
 
-They stand in chapters/tables.md, between `<!-- norms -->` and `<!-- /norms -->`, and the same for
-recipes, so that a code host shows them too, and building the site needs no torch.
+They stand in chapters/tables.md, between `<!-- norms -->` and `<!-- /norms -->` and so on, so that
+a code host shows them too, and building the site needs no torch.
 """
 
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 from press.book.facts import format_table
 from press.book.files import Red
 
-NAMES = ("norms", "recipes")
+NAMES = ("norms", "recipes", "symptoms")
 TEX = {"·": r"\cdot ", "²": "^2", "₁": "_1", "′": "'", "…": r"\dots ", "|": r"\vert ",
        "√ℓ": r"\sqrt{\ell}", "Σ": r"\textstyle\sum"}  # fmt: skip
 PAGE = Path("chapters") / "tables.md"
@@ -20,7 +20,7 @@ def write_tables(root: Path, *, check: bool = False) -> list[str]:
     """Bring the tables up to date and name those that were not; with `check`, only look."""
     page = root / PAGE
     before = after = page.read_text(encoding="utf-8")
-    made = {"norms": norms_table, "recipes": recipes_table}
+    made = {"norms": norms_table, "recipes": recipes_table, "symptoms": symptoms_table}
     stale = []
     for name in NAMES:
         start, end = find_span(after, name)
@@ -74,6 +74,17 @@ def recipes_table() -> str:
         equations = "<br>".join(map(typeset_equation, found.equations))
         rows.append((f"`{key}`", equations, "; ".join(besides), _escape_cell(found.source)))
     return format_table(("name", "attention, feed-forward", "besides", "source"), rows)
+
+
+def symptoms_table() -> str:
+    """Write SYMPTOMS as a Markdown table: what one sees, the probe that tells, cause and fix."""
+    from labkit.probes.diagnosis import SYMPTOMS
+
+    rows = [
+        (s.see, f"`{s.probe}`: {s.number} above {s.limit:g}", s.cause, s.fix, f"[[{s.chapter}]]")
+        for s in SYMPTOMS
+    ]
+    return format_table(("you see", "probe", "cause", "fix", "chapter"), rows)
 
 
 def typeset_equation(text: str) -> str:
