@@ -19,12 +19,11 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
+from labkit.check import run
 from labkit.check.case import Broken
-from labkit.check.guard import run_all, untouched_world
 from labkit.check.report import Law, Report
 from labkit.norms import make_norm
 
-EACH, TOTAL = 8.0, 40.0  # seconds
 DIM = 12
 Make = Callable[[int], nn.Module]
 Formula = Callable[[Tensor], Tensor]
@@ -48,39 +47,14 @@ def own(given: AnyNorm, formula: Formula | None = None, *, seed: int = 0) -> Rep
 
 def _hold(title: str, given: AnyNorm, formula: Formula | None, seed: int) -> Report:
     laws = LAWS if formula is None else {**LAWS, "formula": partial(_formula, formula)}
-    made: list[Make] = []  # read under the time limit, like everything that runs foreign code
-
-    def prepare() -> Law | None:
-        try:
-            made.append(_read(given))
-        except ValueError as error:
-            return Law("a class", False, "", str(error))
-        except Exception as error:  # a file runs when it is read
-            return Law("a class", False, "", f"it raised {type(error).__name__}: {error}")
-        return None
-
-    def job(name: str) -> Law | None:
-        if not made:
-            return None
-        try:
-            laws[name](made[0], torch.Generator().manual_seed(seed))
-        except Broken as broken:
-            return Law(name, False, broken.cause, broken.message)
-        except Exception as error:  # whatever came, the reader gets a sentence
-            return Law(name, False, "", f"it raised {type(error).__name__}: {error}")
-        return Law(name, True)
-
-    names = ["a class", *laws]
-    with untouched_world():
-        done = run_all([prepare, *(partial(job, name) for name in laws)], EACH, TOTAL)
-        held = [law for law in done if law is not None]
-        whole = bool(held) and held[0].ok
-        notes = run_all([partial(_properties, made[0])], EACH, EACH) if whole else []
-    if len(done) < len(names):
-        held.append(Law(names[len(done)], False, "", f"not done within {EACH:g} s"))
     name = getattr(given, "__name__", "norm")
     name = Path(given).name.partition("@")[0] if isinstance(given, str | Path) else name
-    return Report(f"{title} {name}", tuple(held), notes[0] if notes else ())
+
+    def on_norm(name: str) -> Callable[[Make], Law | None]:
+        return lambda make: run.try_law(name, laws[name], make, torch.Generator().manual_seed(seed))
+
+    jobs = {name: on_norm(name) for name in laws}
+    return run.try_all(f"{title} {name}", partial(_read, given), jobs, _properties)
 
 
 # --- what was handed in ---
@@ -98,15 +72,15 @@ class Plain(nn.Module):
         return self.function(x)
 
 
-def _read(given: AnyNorm) -> Make:
-    """Return what makes the module for a dim; ValueError where nothing does."""
+def _read(given: AnyNorm) -> Make | str:
+    """Return what makes the module for a dim, or a sentence that says why nothing does."""
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".py")):
         return _load(Path(given))
     if isinstance(given, str):
         make_norm(given, DIM)  # an unknown key raises here, once
         return partial(make_norm, given)
     if isinstance(given, nn.Module) or not callable(given):
-        raise ValueError(
+        return (
             "a norm's class is wanted, or a key of NORMS, so that it can be made for another dim; "
             f"got {type(given).__name__}"
         )
@@ -117,10 +91,10 @@ def _read(given: AnyNorm) -> Make:
     return given if factory else lambda dim: Plain(given)
 
 
-def _load(path: Path) -> Make:
+def _load(path: Path) -> Make | str:
     """Run a file and return the one module that it defines."""
     if not path.is_file():
-        raise ValueError(
+        return (
             f"a norm's file is wanted, and {path} is none; "
             "`labkit leaderboard --starter my_norm.py` writes one to begin with"
         )
@@ -136,7 +110,7 @@ def _load(path: Path) -> Make:
         and kind.__module__ == module.__name__
     ]
     if len(kinds) != 1:
-        raise ValueError(
+        return (
             f"a norm's file defines one nn.Module, but {path.name} defines {len(kinds)}: pass the "
             "class itself"
         )
@@ -289,12 +263,15 @@ LAWS: dict[str, Callable[[Make, Generator], None]] = {
 def _properties(make: Make) -> tuple[str, ...]:
     """Return what the norm is blind to, and how far its values reach."""
     generator = torch.Generator().manual_seed(1)
-    norm, x = make(DIM), _rows(generator, 64, DIM)
-    with torch.no_grad():
-        y = norm(x)
-        scale = torch.allclose(norm(100 * x), y, rtol=1e-3, atol=1e-4)
-        shift = torch.allclose(norm(x + 5), y, rtol=1e-3, atol=1e-4)
-        far = norm(1e6 * x).abs().max().item()
+    try:
+        norm, x = make(DIM), _rows(generator, 64, DIM)
+        with torch.no_grad():
+            y = norm(x)
+            scale = torch.allclose(norm(100 * x), y, rtol=1e-3, atol=1e-4)
+            shift = torch.allclose(norm(x + 5), y, rtol=1e-3, atol=1e-4)
+            far = norm(1e6 * x).abs().max().item()
+    except Exception:  # a law has said it
+        return ()
     return (
         f"{'blind' if scale else 'not blind'} to scale",
         f"{'blind' if shift else 'not blind'} to a constant",

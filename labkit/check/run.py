@@ -1,7 +1,7 @@
 """Hold an implementation against the laws of a norm, in bounded time, and write the report."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
 
@@ -16,6 +16,7 @@ from labkit.check.subject import is_module, makes_modules, read_subject
 
 SECONDS_EACH, SECONDS_TOTAL = 8.0, 40.0
 
+T = TypeVar("T")
 Implementation = Callable[..., Any] | nn.Module | type[nn.Module]
 
 _EPS_LAW = {
@@ -98,20 +99,19 @@ def hold(
         message = f"a function or a module is wanted, got {type(handed).__name__}"
         return Report(title, (Law("callable", False, "", message),))
     given = {role: _valid(role, value) for role, value in settings.items() if value is not None}
-    exam: list[Exam] = []  # made under the time limit, like everything that calls foreign code
 
-    def prepare() -> Law | None:
-        try:
-            if said := _refuse(handed, norm):
-                return Law("prepared", False, "", said)
-            exam.append(Exam(read_subject(handed, norm, given), seed, variant))
-        except Exception as error:
-            message = f"it could not be prepared: {type(error).__name__}: {error}"
-            return Law("prepared", False, "", message)
-        return None
+    def prepare() -> Exam | str:
+        refused = _refuse(handed, norm)
+        return refused or Exam(read_subject(handed, norm, given), seed, variant)
 
-    def job(name: str, law: Check) -> Callable[[], Law | None]:
-        return lambda: _try(name, law, exam[0]) if exam else None
+    def on_exam(name: str, check: Check) -> Callable[[Exam], Law | None]:
+        def tried(exam: Exam) -> Law | None:
+            law = try_law(name, check, exam, exam.generator(name))
+            if law is not None and not law.ok:
+                exam.failed.add(name)
+            return law
+
+        return tried
 
     named = laws_of(norm)
     # Some norms are another thing as a module than as a function.
@@ -119,30 +119,58 @@ def hold(
         named = sequences.POWER_LAWS
     if norm.name == "prep_batch_norm":
         named = sequences.PROGRESSIVE_LAWS
-    jobs = [prepare, *(job(name, law) for name, law in named.items())]
+    jobs = {name: on_exam(name, law) for name, law in named.items()}
+    return try_all(title, prepare, jobs, _notes)
+
+
+def try_all(
+    title: str,
+    prepare: Callable[[], T | str],
+    laws: Mapping[str, Callable[[T], Law | None]],
+    notes: Callable[[T], tuple[str, ...]],
+) -> Report:
+    """Prepare what the laws take, which calls foreign code too, and try them in bounded time.
+
+    `prepare` may return, or raise, a sentence that says why nothing is tried.
+    """
+    ready: list[T] = []
+
+    def first() -> Law | None:
+        try:
+            got = prepare()
+        except Exception as error:
+            got = f"it could not be prepared: {type(error).__name__}: {error}"
+        if isinstance(got, str):
+            return Law("prepared", False, "", got)
+        ready.append(got)
+        return None
+
+    def job(law: Callable[[T], Law | None]) -> Callable[[], Law | None]:
+        return lambda: law(ready[0]) if ready else None
+
+    jobs = [first, *map(job, laws.values())]
     with untouched_world():
         done = run_all(jobs, SECONDS_EACH, SECONDS_TOTAL)
-    held = [law for law in done if law is not None]
+        held = [law for law in done if law is not None]
+        noted = run_all([lambda: notes(ready[0])], SECONDS_EACH, SECONDS_EACH) if ready else []
     if len(done) < len(jobs):
-        name, left = ["prepared", *named][len(done)], len(jobs) - len(done) - 1
+        name, left = ["prepared", *laws][len(done)], len(jobs) - len(done) - 1
         message = f"no result within {SECONDS_EACH:g} seconds on a small input; stopped"
         message += f", {left} further laws were not tried" if left else ""
         held.append(Law(name, False, "a loop that does not end, or a wait", message))
-    return Report(title, tuple(held), _notes(exam[0]) if exam else ())
+    return Report(title, tuple(held), noted[0] if noted else ())
 
 
-def _try(name: str, law: Check, exam: Exam) -> Law | None:
+def try_law(name: str, law: Callable[..., None], *given: Any) -> Law | None:
     """Try one law; None where it does not apply."""
     try:
-        law(exam, exam.generator(name))
+        law(*given)
     except Untested:
         return None
     except Broken as broken:
-        exam.failed.add(name)
         return Law(name, False, broken.cause, broken.message)
     except Exception as error:  # an outcome that no law foresaw is wrong, and no crash of ours
-        exam.failed.add(name)
-        return Law(name, False, "", f"{type(error).__name__}: {error}")
+        return Law(name, False, "", f"it raised {type(error).__name__}: {error}")
     return Law(name, True, "", (law.__doc__ or "").strip())
 
 
