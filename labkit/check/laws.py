@@ -88,27 +88,68 @@ def repeatable(exam: Exam, draw: Generator) -> None:
             )
 
 
-# --- what the formula implies: a failure here has a cause that the value has, too ---
+# --- invariances: an implementation may keep them and be another norm ---
 
 
 def standardized(exam: Exam, draw: Generator) -> None:
     """Give every unit the mean and the mean square of the formula, far above eps."""
-    root = max(1.0, exam.eps_size())
-    exam.compare([exam.case(draw, scale=30 * root, offset=2 * root)], 1e-4, 1e-4)
+    root, name = max(1.0, exam.eps_size()), exam.norm.unit_name
+    case = exam.case(draw, scale=30 * root, offset=2 * root)
+    unit = exam.norm.unit(case.x, exam.groups)
+    values, expected = exam.run(case).double()[unit], exam.truth(case)[unit]
+    mean, square = values.mean().item(), values.square().mean().item()
+    wanted, n = expected.square().mean().item(), values.numel()
+    room = 1e-4 * max(1.0, wanted)
+    if exam.norm.centred and not abs(mean - expected.mean().item()) < room:
+        raise Broken(f"on {case} the first {name} of the result has mean {mean:.4g}, not 0")
+    if not abs(square - wanted) < room:
+        other = f"the divisor of the mean of squares is {n - 1} instead of {n}"
+        raise Broken(
+            f"on {case} the squares in the first {name} of the result have mean {square:.4g}, "
+            f"expected {wanted:.4g}",
+            other if n > 1 and abs(square - wanted * (n - 1) / n) < room else "",
+        )
 
 
 def scale_invariance(exam: Exam, draw: Generator) -> None:
     """Forget the size of the input and keep its sign: f(c·x) = sign(c)·f(x)."""
-    case = exam.case(draw, about="far above eps", scale=100 * max(1.0, exam.eps_size()))
-    told = [replace(case, x=case.x * c, about=f"{case.about}, times {c}") for c in (1, 7.5, -2)]
-    exam.compare(told, 1e-3, 1e-3)
+    case = _far_above_eps(exam, draw)
+    y = exam.run(case)
+    for factor in (7.5, -2.0):
+        scaled, wanted = exam.run(replace(case, x=case.x * factor)), y * (1 if factor > 0 else -1)
+        if not torch.allclose(scaled, wanted, rtol=1e-3, atol=1e-3):
+            raise Broken(
+                describe(case, scaled, wanted, f" multiplied by {factor}")
+                + ": the size of x must not matter far above eps, its sign must"
+            )
 
 
 def shift_invariance(exam: Exam, draw: Generator) -> None:
     """Forget a constant that is added to all values that share statistics."""
-    case = exam.case(draw, about="far above eps", scale=100 * max(1.0, exam.eps_size()))
-    about = "a constant added to all of it"
-    exam.compare([replace(case, x=case.x + 3.0 * case.x.abs().max(), about=about)], 2e-3, 2e-3)
+    case = _far_above_eps(exam, draw)
+    y, moved = exam.run(case), exam.run(replace(case, x=case.x + 3.0 * case.x.abs().max()))
+    if not torch.allclose(moved, y, rtol=2e-3, atol=2e-3):
+        raise Broken(
+            describe(case, moved, y, ", a constant added to all of it")
+            + ": a constant must be subtracted away with the mean"
+        )
+
+
+def _far_above_eps(exam: Exam, draw: Generator) -> Case:
+    return exam.case(draw, about="far above eps", scale=100 * max(1.0, exam.eps_size()))
+
+
+def batch_coupling(exam: Exam, draw: Generator) -> None:
+    """Let every sample's result depend on the other samples of the batch."""
+    case = exam.case(draw, about="another first sample in the batch")
+    x = case.x.clone()
+    x[0] = 4 - 3 * x[0]
+    before, after = exam.run(case).clone(), exam.run(replace(case, x=x))
+    if torch.allclose(before[1:], after[1:], rtol=1e-4, atol=1e-4):
+        raise Broken(
+            f"on {case} the other samples' results stayed the same: the batch is not shared",
+            "the statistics are those of each sample, not of the batch",
+        )
 
 
 def independence(exam: Exam, draw: Generator) -> None:
@@ -132,15 +173,6 @@ def independence(exam: Exam, draw: Generator) -> None:
             )
     if not apart:
         raise Untested()
-
-
-def batch_coupling(exam: Exam, draw: Generator) -> None:
-    """Let every sample's result depend on the other samples of the batch."""
-    case = exam.case(draw, about="another first sample in the batch")
-    x = case.x.clone()
-    x[0] = 4 - 3 * x[0]
-    said = "the statistics are those of each sample, not of the batch"
-    exam.compare([replace(case, x=x)], 1e-4, 1e-4, said)
 
 
 # --- parameters ---
@@ -231,8 +263,9 @@ def default(role: str) -> Law:
         documented, *also = exam.norm.settings[role]
         formula = exam.norm.formula
         for other in also:
-            fixed = [exam.truth(c, replace(formula, fixed=((role, other),))) for c in cases]
-            if all(torch.allclose(y.double(), t, 1e-4, 1e-4) for y, t in zip(actual, fixed)):  # noqa: B905
+            fixed = replace(formula, fixed=((role, other),))
+            pairs = zip(actual, (exam.truth(case, fixed) for case in cases), strict=True)
+            if all(torch.allclose(y.double(), truth, 1e-4, 1e-4) for y, truth in pairs):
                 return
         settings = [
             (f"the default {role} is {used:g}, documented is {documented:g}",

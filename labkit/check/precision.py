@@ -199,9 +199,9 @@ def rounding_order(exam: Exam, draw: Generator) -> None:
     for dtype in HALF:
         case, standard = _rows(exam, draw, dtype)
         y = exam.run(case)
-        gained = lambda s, c=case: exam.norm.formula.affine(s, {"weight": c.given["weight"]})  # noqa: E731
-        orders = {ONCE: gained(standard), TWICE: gained(standard.to(dtype).double())}
-        share = {order: _share(y, rounded) for order, rounded in orders.items()}
+        affine, gain = exam.norm.formula.affine, {"weight": case.given["weight"]}
+        orders = {ONCE: affine(standard, gain), TWICE: affine(standard.to(dtype).double(), gain)}
+        share = {order: _share(y, exact.to(dtype)) for order, exact in orders.items()}
         if not share[wanted] > 0.98:
             best = max(share, key=lambda order: share[order])
             raise Broken(
@@ -221,7 +221,7 @@ def wide_gain(exam: Exam, draw: Generator) -> None:
         y = exam.run(case)
     standard = standard.bfloat16().double() if llama else standard
     product = case.given["weight"].double() * standard
-    share = _share(y, product)
+    share = _share(y, product.to(y.dtype))
     if y.dtype == torch.float32:
         share = torch.isclose(y.double(), product, rtol=1e-5, atol=1e-5).double().mean().item()
     if not share > 0.98:
@@ -243,5 +243,5 @@ def _rows(exam: Exam, draw: Generator, dtype: torch.dtype) -> tuple[Case, Tensor
     return case, exam.norm.formula(case.x, {**exam.filled(case), "weight": None})
 
 
-def _share(y: Tensor, exact: Tensor) -> float:
-    return (y.double() == exact.to(y.dtype).double()).double().mean().item()
+def _share(y: Tensor, rounded: Tensor) -> float:
+    return (y.double() == rounded.double()).double().mean().item()

@@ -15,7 +15,7 @@ and leaves behind is compared. A failure is explained by the equations with one 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor
@@ -25,6 +25,7 @@ from labkit.check.exam import Exam
 from labkit.check.gradients import CUT, gradient_close
 from labkit.check.laws import Law, inputs_kept
 from labkit.check.precision import HALF
+from labkit.check.specs import Shape
 from labkit.check.subject import ModuleRunner, names_of
 
 RESULT, EVALUATION = "the result", "the result in evaluation"
@@ -157,8 +158,8 @@ class Progressive:
                 continue
             y = (share * layer + (1 - share) * rep).movedim(-1, 1)
             if t >= self.warm or self.runs_warm:
-                new = real.mean(0).detach(), real.var(0, correction=self.correction).detach()
-                mean, var = (0.9 * old + 0.1 * now for old, now in zip((mean, var), new))  # noqa: B905
+                mean = mean.lerp(real.detach().mean(0), 0.1)
+                var = var.lerp(real.detach().var(0, correction=self.correction), 0.1)
             grads = torch.autograd.grad(y, [x, *own.values()], top.double())
             slopes = {f"gradient of {n}": g for n, g in zip(("x", *own), grads, strict=True)}
             outcomes.append({RESULT: y.detach(), "running mean": mean, "running variance": var,
@@ -305,7 +306,8 @@ def _hold(
     call, part, wanted = other
     wrong = [(sentence, replace(rule, **change)) for sentence, change in MISTAKES[type(rule)]]
     # What explains all that came is more likely than what explains this law's part of it.
-    causes = [sentence for some in ((*calls[0].came, EVALUATION), parts)
+    everything = tuple({part for call in calls for part in call.came})
+    causes = [sentence for some in (everything, parts)
               for sentence, r in wrong if r != rule and first_other(r, some) is None]  # fmt: skip
     if "gradient" in part and not call.came[part].any():
         causes.append(CUT)
@@ -320,19 +322,18 @@ def _close(exam: Exam, case: Case, came: Tensor, wanted: Tensor) -> bool:
     return bool((exam.real(case, within, True) if came.shape == case.x.shape else within).all())
 
 
-def _need_mask(exam: Exam) -> None:
-    if not exam.subject.takes_mask:
-        raise Untested()
+# --- the laws ---
 
 
-# --- the laws of PowerNorm ---
-
-
-def _power(
-    exam: Exam, warmup: int
-) -> tuple[ModuleRunner, Power, dict[str, Tensor], dict[str, Tensor]]:
-    """Open a copy, and say its rule and its parameters: as leaves, and in float64."""
-    settings = {"warmup": warmup}
+def _start(
+    exam: Exam, settings: Mapping[str, int]
+) -> tuple[ModuleRunner, Rule, dict[str, Tensor], dict[str, Tensor]]:
+    """Open a copy; say its rule, and its parameters in float64 and as leaves."""
+    if exam.norm.runs:
+        own = _neutral(exam.dim)
+        rule = Progressive(exam.expected("eps"), settings.get("warm", 0))
+        return _open(exam, {"steps": STEPS, "warm": 0, **settings}), rule, own, {}
+    settings = {"warmup": WARMUP, **settings}
     if exam.subject.is_class:  # those of a module are a part of what it is
         settings["groups"] = 2 if exam.dim % 2 == 0 else 1
     runner = _open(exam, settings)
@@ -345,141 +346,70 @@ def _power(
 
     leaves = {exam.norm.learned[role].name: p for role, p in runner.parameters.items()}
     own = {"the gain": torch.ones(exam.dim), "the shift": torch.zeros(exam.dim), **leaves}
-    rule = Power(exam.expected("eps"), used("groups"), used("warmup"))
-    return runner, rule, leaves, {name: p.detach().double() for name, p in own.items()}
+    own = {name: p.detach().double() for name, p in own.items()}
+    return runner, Power(exam.expected("eps"), used("groups"), used("warmup")), own, leaves
 
 
-def power_calls(*parts: str, warmup: int = WARMUP, masked: bool = False) -> Law:
+def follows(
+    does: str,
+    *parts: str,
+    calls: int = 6,
+    shapes: int = 2,
+    masked: bool = False,
+    evaluate: bool = False,
+    **settings: int,
+) -> Law:
     """Make the law that some of what each call gives and stores is the rule's."""
 
     def law(exam: Exam, draw: Generator) -> None:
-        """Follow the authors' code from call to call."""
-        if masked:
-            _need_mask(exam)
-        for shape in exam.shapes[:2]:
-            runner, rule, leaves, own = _power(exam, warmup)
-            about = "training call {}" + ", with a mask" * masked
-            cases = [exam.case(draw, shape, about.format(step), scale=1 + 0.5 * step)
-                     for step in range(1, 7)]  # fmt: skip
-            cases = [exam.masked(draw, case) for case in cases] if masked else cases
-            _hold(exam, _lead(exam, runner, draw, cases, leaves), rule, own, *parts)
-
-    return law
-
-
-def power_evaluation(exam: Exam, draw: Generator) -> None:
-    """Use φ alone in evaluation, one token or many, and change nothing."""
-    runner, rule, leaves, own = _power(exam, WARMUP)
-    cases = [exam.case(draw, about=f"training call {t}", scale=1 + 0.5 * t) for t in range(1, 7)]
-    calls = _lead(exam, runner, draw, cases, leaves)
-    about = "evaluation after six training calls"
-    shapes = (exam.shapes[0], (1, exam.dim), exam.shapes[1])
-    cases = [exam.case(draw, shape, about, scale=2.0) for shape in shapes]
-    calls += _lead(exam, runner, draw, cases, leaves, training=False)
-    _hold(exam, calls, rule, own, EVALUATION)
-
-
-def power_dtype(exam: Exam, draw: Generator) -> None:
-    """Return the input's dtype, right up to its rounding, in training and evaluation."""
-    for dtype in (torch.float64, torch.float32, *HALF):
-        case = exam.case(draw, dtype=dtype)
-        y = exam.run(case)
-        if y.dtype != dtype:
-            raise Broken(f"on {case} the result is {y.dtype}; a norm returns the dtype of x")
-        rule = Power(exam.expected("eps"), int(exam.expected("groups")))
-        own = {"the gain": torch.ones(exam.dim).double(), "the shift": torch.zeros(exam.dim)}
-        call = Call(case, torch.ones_like(case.x), True, {})
-        wanted = rule.follow([call], own)[0][RESULT].detach()
-        room = max(4 * torch.finfo(dtype).eps, 1e-9) * wanted.abs() + 1e-9
-        if not bool(((y.double() - wanted).abs() <= room).all()):
-            cause = "float64 is converted to float32 on the way" if dtype == torch.float64 else ""
-            if dtype in HALF:
-                cause = "the mean squares are computed in the input's half precision"
-            raise Broken(describe(case, y, wanted), cause)
-
-
-POWER_LAWS: dict[str, Law] = {
-    "value in the warm-up": power_calls(RESULT, warmup=100),
-    "inputs kept": inputs_kept,
-    "value after the warm-up": power_calls(RESULT),
-    "running mean square": power_calls("φ"),
-    "gradients": power_calls("gradient of x", "gradient of the gain", "gradient of the shift"),
-    "padding left out": power_calls(RESULT, masked=True),
-    "padding left out of φ": power_calls("φ", masked=True),
-    "evaluation uses φ": power_evaluation,
-    "dtype kept": power_dtype,
-}
-
-
-# --- the laws of PRepBN ---
-
-
-def _neutral(dim: int) -> dict[str, Tensor]:
-    """Return the parameters that a module starts with."""
-    one, zero = torch.ones(dim).double(), torch.zeros(dim).double()
-    eta = torch.ones(()).double()
-    return {"layer weight": one, "layer bias": zero, "weight": one, "bias": zero, "eta": eta}
-
-
-def _inputs(exam: Exam, draw: Generator, calls: int, **more: Any) -> list[Case]:
-    """Draw one input for each training call."""
-    shape = next((s for s in exam.shapes if len(s) == 3), exam.shapes[0])
-    about = "training call {}, a schedule of " + f"{STEPS} steps"
-    return [exam.case(draw, shape, about.format(i + 1), offset=0.3 * i, **more)
-            for i in range(calls)]  # fmt: skip
-
-
-def progressive_calls(
-    does: str,
-    *parts: str,
-    calls: int = STEPS + 3,
-    warm: int = 0,
-    masked: bool = False,
-    evaluate: bool = False,
-) -> Law:
-    """Make a law that some of what each training call gives and stores is the rule's."""
-
-    def law(exam: Exam, draw: Generator) -> None:
-        if masked:
-            _need_mask(exam)
-        if warm and "warm" not in exam.subject.sets:
+        if (masked and not exam.subject.takes_mask) or (
+            "warm" in settings and "warm" not in exam.subject.sets
+        ):
             raise Untested()
-        runner = _open(exam, {"steps": STEPS, "warm": warm})
-        cases = _inputs(exam, draw, calls)
-        cases = [exam.masked(draw, case) for case in cases] if masked else cases
-        seen = _lead(exam, runner, draw, cases, {})
-        if evaluate:
-            plain = replace(_inputs(exam, draw, 1)[0], about=f"evaluation after {calls} calls")
-            some = [plain, replace(plain, x=plain.x[:1])]
-            seen += _lead(exam, runner, draw, some, {}, training=False)
-        _hold(exam, seen, Progressive(exam.expected("eps"), warm), _neutral(exam.dim), *parts)
+        for shape in exam.shapes[:shapes]:
+            runner, rule, own, leaves = _start(exam, settings)
+            cases = _inputs(exam, draw, shape, calls)
+            cases = [exam.masked(draw, case) for case in cases] if masked else cases
+            seen = _lead(exam, runner, draw, cases, leaves)
+            if evaluate:
+                case = exam.case(draw, shape, f"evaluation after {calls} training calls", scale=2.0)
+                some = [case, replace(case, x=case.x[:1])]
+                seen += _lead(exam, runner, draw, some, leaves, training=False)
+            _hold(exam, seen, rule, own, *parts)
 
     law.__doc__ = does
     return law
 
 
-def first_call(exam: Exam, draw: Generator) -> None:
-    """Be layer norm at the first training call."""
-    for shape in exam.shapes:
-        case = exam.case(draw, shape, "the first training call")
-        seen = _lead(exam, _open(exam, {"steps": STEPS, "warm": 0}), draw, [case], {})
-        _hold(exam, seen, Progressive(exam.expected("eps")), _neutral(exam.dim), RESULT)
+def _inputs(
+    exam: Exam, draw: Generator, shape: Shape, calls: int, dtype: torch.dtype = torch.float32
+) -> list[Case]:
+    """Draw one input for each training call, each with other statistics."""
+    return [
+        exam.case(draw, shape, f"training call {t}", scale=1 + 0.5 * t, offset=0.3 * t, dtype=dtype)
+        for t in range(1, calls + 1)
+    ]
 
 
-def progressive_parameters(exam: Exam, draw: Generator) -> None:
+def _neutral(dim: int) -> dict[str, Tensor]:
+    """Return the parameters that PRepBN starts with."""
+    one, zero = torch.ones(dim).double(), torch.zeros(dim).double()
+    eta = torch.ones(()).double()
+    return {"layer weight": one, "layer bias": zero, "weight": one, "bias": zero, "eta": eta}
+
+
+def parameters(exam: Exam, draw: Generator) -> None:
     """Use each branch's own gain and shift, and one number eta; give their gradients."""
     runner = _open(exam, {"steps": STEPS, "warm": 0}, torch.float64)
     rule, own = Progressive(exam.expected("eps")), _neutral(exam.dim)
     found = dict(runner.module.named_parameters())
-    *first, last = _inputs(exam, draw, 3, dtype=torch.float64)
+    *first, last = _inputs(exam, draw, exam.shapes[0], 3, torch.float64)
     calls = _lead(exam, runner, draw, first, found)
     came, right = calls[-1].came, rule.follow(calls, own)[-1]
     roles: dict[str, Tensor] = {}  # who is who: λ is ¾ here, so that no two gradients are alike
     for name, parameter in found.items():
-        grad = came[f"gradient of {name}"]
-        if parameter.numel() == exam.dim and gradient_close(
-            last, grad.sum(), right["gradient of eta"]
-        ):
+        grad, eta = came[f"gradient of {name}"], right["gradient of eta"]
+        if parameter.numel() == exam.dim and gradient_close(last, grad.sum(), eta):
             raise Broken(
                 f"{name} holds {parameter.numel()} values, eta is one number",
                 "eta is one number for the whole layer; here it is one for each channel",
@@ -502,39 +432,71 @@ def progressive_parameters(exam: Exam, draw: Generator) -> None:
     _hold(exam, calls, rule, own, RESULT, *(f"gradient of {role}" for role in ("x", *own)))
 
 
-def progressive_dtype(exam: Exam, draw: Generator) -> None:
-    """Return the input's dtype, in training and evaluation."""
-    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+def dtype_kept(exam: Exam, draw: Generator) -> None:
+    """Return the input's dtype in training and evaluation, PowerNorm right up to its rounding."""
+    for dtype in (torch.float64, torch.float32, *HALF):
         case = exam.case(draw, dtype=dtype)
         runner = exam.open(case)
-        for training in (True, False):
-            if (y := exam.run(case, runner, training)).dtype != dtype:
-                raise Broken(f"on {case} the result is {y.dtype}; a norm returns the dtype of x")
+        y, evaluated = exam.run(case, runner), exam.run(case, runner, training=False)
+        for one in (y, evaluated):
+            if one.dtype != dtype:
+                raise Broken(f"on {case} the result is {one.dtype}; a norm returns the dtype of x")
+        if exam.norm.runs:
+            continue
+        rule = Power(exam.expected("eps"), int(exam.expected("groups")))
+        own = {"the gain": torch.ones(exam.dim).double(), "the shift": torch.zeros(exam.dim)}
+        call = Call(case, torch.ones_like(case.x), True, {})
+        wanted = rule.follow([call], own)[0][RESULT].detach()
+        room = max(4 * torch.finfo(dtype).eps, 1e-9) * wanted.abs() + 1e-9
+        if not bool(((y.double() - wanted).abs() <= room).all()):
+            cause = "float64 is converted to float32 on the way" if dtype == torch.float64 else ""
+            if dtype in HALF:
+                cause = "the mean squares are computed in the input's half precision"
+            raise Broken(describe(case, y, wanted), cause)
 
 
+_CODE = "Follow the authors' code from call to call."
+_SLOPES = ("gradient of x", "gradient of the gain", "gradient of the shift")
+POWER_LAWS: dict[str, Law] = {
+    "value in the warm-up": follows(_CODE, RESULT, warmup=100),
+    "inputs kept": inputs_kept,
+    "value after the warm-up": follows(_CODE, RESULT),
+    "running mean square": follows(_CODE, "φ"),
+    "gradients": follows(_CODE, *_SLOPES),
+    "padding left out": follows(_CODE, RESULT, masked=True),
+    "padding left out of φ": follows(_CODE, "φ", masked=True),
+    "evaluation uses φ": follows(
+        "Use φ alone in evaluation, one token or many, and change nothing.",
+        EVALUATION, evaluate=True,
+    ),
+    "dtype kept": dtype_kept,
+}  # fmt: skip
 _RUNNING = ("running mean", "running variance")
 PROGRESSIVE_LAWS: dict[str, Law] = {
-    "layer norm at first": first_call,
-    "schedule": progressive_calls(
-        "Go from layer norm to RepBN in equal steps, one for each training call.", RESULT
+    "layer norm at first": follows(
+        "Be layer norm at the first training call.", RESULT, calls=1, shapes=9
     ),
-    "warm phase": progressive_calls(
+    "schedule": follows(
+        "Go from layer norm to RepBN in equal steps, one for each training call.",
+        RESULT, calls=STEPS + 3,
+    ),
+    "warm phase": follows(
         "Stay layer norm for `warm` calls, before the schedule starts and RepBN learns.",
-        RESULT, *_RUNNING, warm=2,
+        RESULT, *_RUNNING, calls=STEPS + 3, warm=2,
     ),
     "inputs kept": inputs_kept,
-    "running statistics": progressive_calls(
+    "running statistics": follows(
         "Learn the running statistics from the first training call on, whatever λ is.",
         *_RUNNING, calls=3,
     ),
-    "evaluation is RepBN": progressive_calls(
+    "evaluation is RepBN": follows(
         "Be RepBN alone in evaluation, whatever λ is, and change nothing.",
         EVALUATION, calls=2, evaluate=True,
     ),
-    "parameters": progressive_parameters,
-    "padding left out": progressive_calls(
+    "parameters": parameters,
+    "padding left out": follows(
         "Leave padding out of the statistics, where the mask is False.",
         RESULT, calls=4, masked=True,
     ),
-    "dtype kept": progressive_dtype,
+    "dtype kept": dtype_kept,
 }  # fmt: skip
