@@ -1,16 +1,16 @@
 """Check a norm for which nobody has a reference: the laws that any norm must keep.
 
-    print(check.any_norm(MyNorm))                     a class, dim first; or a key of NORMS
-    print(check.any_norm("my_norm.py"))               a file that defines one
-    print(check.any_norm(lambda x: x / x.norm()))     a function of x
-    print(check.any_norm(MyNorm, lambda x: …))        and a formula in float64, gains left out
+    print(check.any_norm(MyNorm))                  a class, dim first; or a key of NORMS
+    print(check.any_norm("my_norm.py"))            a file that defines one
+    print(check.any_norm(my_norm))                 a function of x
+    print(check.any_norm(MyNorm, lambda x: …))     and a formula in float64, gains left out
 
 A norm of the last axis maps each token by itself, keeps shape and dtype, stays finite, and has the
 gradient that its values say. What it is blind to (scale, a constant) is no law but a property: the
 notes say it.
 """
 
-import importlib.util
+import runpy
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from torch import Generator, Tensor, nn
 from labkit.check import run
 from labkit.check.case import Broken
 from labkit.check.report import Law, Report
+from labkit.check.subject import is_module
 from labkit.norms import make_norm
 
 DIM = 12
@@ -46,7 +47,9 @@ def own(given: AnyNorm, formula: Formula | None = None, *, seed: int = 0) -> Rep
 
 
 def _hold(title: str, given: AnyNorm, formula: Formula | None, seed: int) -> Report:
-    laws = LAWS if formula is None else {**LAWS, "formula": partial(_formula, formula)}
+    laws = dict(LAWS)
+    if formula is not None:
+        laws["formula"] = lambda make, generator: _formula(formula, make, generator)
     name = getattr(given, "__name__", "norm")
     name = Path(given).name.partition("@")[0] if isinstance(given, str | Path) else name
 
@@ -98,16 +101,11 @@ def _load(path: Path) -> Make | str:
             f"a norm's file is wanted, and {path} is none; "
             "`labkit leaderboard --starter my_norm.py` writes one to begin with"
         )
-    found = importlib.util.spec_from_file_location(f"norm_of_{path.stem}", path)
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    names = runpy.run_path(str(path))
     kinds = [
         kind
-        for kind in vars(module).values()
-        if isinstance(kind, type)
-        and issubclass(kind, nn.Module)
-        and kind.__module__ == module.__name__
+        for kind in names.values()
+        if is_module(kind) and isinstance(kind, type) and kind.__module__ == names["__name__"]
     ]
     if len(kinds) != 1:
         return (

@@ -198,14 +198,14 @@ class Exam:
             rooms = [self._room(c, rtol, atol) for c, _ in pairs]
 
             def explains(wrong: Formula, rooms=rooms) -> bool:
-                # As close to it as what is right is to the formula, be it larger or smaller.
-                return all(
-                    self._within(c, came, self.truth(c, wrong), room)
-                    and self._within(
-                        c, came, self.truth(c, wrong), self._room(c, rtol, atol, wrong)
-                    )
-                    for (c, came), room in zip(pairs, rooms, strict=True)
-                )
+                for (c, came), room in zip(pairs, rooms, strict=True):
+                    truth = self.truth(c, wrong)
+                    if not self._within(c, came, truth, room):
+                        return False
+                    # As close to it as what is right is to the formula: it may be far smaller.
+                    if not self._within(c, came, truth, self._room(c, rtol, atol, wrong)):
+                        return False
+                return True
 
             settings = settings or (self._other_settings(cases) if rtol <= 1e-3 else ())
             found = self.diagnose(explains, cases, settings)
