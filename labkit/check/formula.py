@@ -89,7 +89,7 @@ class Formula:
     # statistics
     pool: str = "last"  # a key of POOLS, "group", "strided group", or "" for no statistics
     centre: str = "mean"  # | none | spread only: what is subtracted from x
-    moment: str = "about the mean"  # | raw | absolute
+    moment: str = "about the mean"  # | raw | absolute | largest
     correction: float = 0  # the divisor is (number of values − correction)
     summed: bool = False  # the sum of squares instead of their mean
     eps_at: str = "inside"  # a key of ROOTS
@@ -248,6 +248,8 @@ class Formula:
         deviation = self._part(deviation, given) if self.part != "all" else deviation
         if self.moment == "absolute":
             return mean, average(deviation.abs()) + given["eps"]
+        if self.moment == "largest":
+            return mean, deviation.abs().amax(axes, keepdim=True) + given["eps"]
         return mean, root(average(deviation.square()), given["eps"])
 
     def _part(self, x: Tensor, given: Given) -> Tensor:

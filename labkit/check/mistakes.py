@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from labkit.check.formula import POOLS, SQUASHES, Formula
+from labkit.check.formula import SQUASHES, Formula
 
 Explanation = tuple[str, Formula]
 Rows = list[tuple[str, dict[str, Any]]]
@@ -27,7 +27,6 @@ _POOLED = {
     "group": "over each group of neighbouring channels",
     "strided group": "over every G-th channel instead of neighbouring ones",
 }
-assert set(POOLS) < set(_POOLED)
 
 # The values of settings that are met in the wild, most common first.
 USUAL = {
@@ -132,6 +131,7 @@ def _statistics(right: Formula) -> Rows:
         ("it multiplies by the root instead of dividing", {"eps_at": "multiplied" + end}),
         (factor, {"summed": not right.summed}),
         ("the mean absolute value divides, not the root", {"moment": "absolute"}),
+        ("the largest absolute value divides, not the root", {"moment": "largest"}),
         ("the statistics are detached: no gradient flows through them",
          {"cut": ("mean", "spread")}),
         ("the mean is detached: no gradient flows through it", {"cut": ("mean",)}),
