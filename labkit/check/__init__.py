@@ -13,6 +13,11 @@ value to expect where it cannot be passed: without it the default must be the do
 a module's own attribute. `seed` draws other inputs. `CHECKS` has them by the keys of
 labkit.norms.NORMS, and each key is a name here too: check.rms_llama, check.dyt, … A norm that has
 no laws of its own there is held to those of every norm: check.any_norm.
+
+To read: specs.py says what each norm is, formula.py has the one formula with its knobs, mistakes.py
+turns one knob each. subject.py calls a stranger's code, exam.py draws, compares and explains. The
+laws are laws.py, gradients.py, precision.py, running.py (batch norms) and sequences.py (PowerNorm
+and PRepBN as modules); run.py tries them. block.py and its parts check whole blocks.
 """
 
 from collections.abc import Callable
