@@ -15,7 +15,7 @@ EVERY = 8  # of so many variants, one is tried on all laws
 
 def rest_after(monkeypatch, settles: Callable[[Law], bool]) -> None:
     """Leave out the laws that follow a broken one which `settles`, in every check from here on."""
-    monkeypatch.setattr(run, "_try", _until(run._try, settles))
+    monkeypatch.setattr(run, "try_law", _until(run.try_law, settles))
 
 
 def _until(attempt: Callable[..., Law | None], settles: Callable[[Law], bool]):

@@ -150,5 +150,22 @@ def test_a_slip_is_found_by_its_law(line, law):
     assert law in [one.name for one in report.failed], report
 
 
+def test_a_class_a_key_a_file_and_a_function_are_checked_alike(tmp_path):
+    (tmp_path / "broken.py").write_text("1 / 0")
+    (tmp_path / "two.py").write_text(TEXT + TEXT.replace("MeanAbsNorm", "Second"))
+    for given in (starter.MeanAbsNorm, "rms", starter.__file__, nn.functional.silu):
+        assert check.any_norm(given).ok, check.any_norm(given)
+    wrong = check.any_norm(lambda x: x / (x.abs().mean() + 1e-6))
+    assert "each token by itself" in [law.name for law in wrong.failed]
+    for given, said in {
+        "rmss": "did you mean 'rms'",
+        str(tmp_path / "none.py"): "--starter my_norm.py",
+        str(tmp_path / "broken.py"): "ZeroDivisionError",
+        str(tmp_path / "two.py"): "defines 2",
+    }.items():
+        report = check.any_norm(given)
+        assert not report.ok and said in report.laws[0].message
+
+
 def test_what_is_no_class_is_refused():
     assert "a norm's class is wanted" in str(check.own(nn.LayerNorm(4)))

@@ -12,7 +12,12 @@ Every check takes a function, a module or a module's class; `eps` (or `p`, `boun
 value to expect where it cannot be passed: without it the default must be the documented one, or
 a module's own attribute. `seed` draws other inputs. `CHECKS` has them by the keys of
 labkit.norms.NORMS, and each key is a name here too: check.rms_llama, check.dyt, … A norm that has
-no laws of its own there is held to those of every norm: check.own.
+no laws of its own there is held to those of every norm: check.any_norm.
+
+To read: specs.py says what each norm is, formula.py has the one formula with its knobs, mistakes.py
+turns one knob each. subject.py calls a stranger's code, exam.py draws, compares and explains. The
+laws are laws.py, gradients.py, precision.py, running.py (batch norms) and sequences.py (PowerNorm
+and PRepBN as modules); run.py tries them. block.py and its parts check whole blocks.
 """
 
 from collections.abc import Callable
@@ -21,18 +26,17 @@ from typing import Any, Literal
 
 from labkit.check import specs
 from labkit.check.answer import answer
+from labkit.check.any_norm import any_norm, own
 from labkit.check.block import block
-from labkit.check.own import own
 from labkit.check.report import Law, Report
 from labkit.check.run import Implementation, hold
 from labkit.unknown import explain_unknown
 
 __all__ = [
-    "CHECKS", "Law", "Report", "annotated_layer_norm", "answer", "batch_norm", "block",
-    "bounded_tanh",
-    "dynamic_erf", "dynamic_tanh", "fix_norm", "group_norm", "identity", "instance_norm",
-    "l2_norm", "layer_norm", "own", "partial_rms_norm", "power_norm", "prep_batch_norm",
-    "rep_batch_norm", "rms_norm", "scale_norm",
+    "CHECKS", "Law", "Report", "annotated_layer_norm", "answer", "any_norm", "batch_norm",
+    "block", "bounded_tanh", "dynamic_erf", "dynamic_tanh", "fix_norm", "group_norm", "identity",
+    "instance_norm", "l2_norm", "layer_norm", "own", "partial_rms_norm", "power_norm",
+    "prep_batch_norm", "rep_batch_norm", "rms_norm", "scale_norm",
 ]  # fmt: skip
 
 Eps = float | None

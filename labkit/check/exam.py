@@ -1,40 +1,123 @@
-"""Run one implementation on one input, compare it with the formula, and put the rest in words."""
+"""Draw inputs, run one implementation on them, compare it with the formula, and say it in words."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from labkit.check import causes
 from labkit.check.case import Broken, Case, describe, same_layout_copy, told
 from labkit.check.formula import Formula
-from labkit.check.inputs import Inputs
-from labkit.check.spec import Spec
+from labkit.check.mistakes import USUAL, Explanation, explain, known_mistakes
+from labkit.check.specs import Shape
 from labkit.check.subject import Runner, Subject
 
 
-class Exam(Inputs):
+class Exam:
     """Hold what all laws use: the subject, the formula, the inputs and what was found so far."""
 
-    def __init__(self, subject: Subject, spec: Spec, seed: int, variant: str | None = None):
-        super().__init__(subject, spec, seed)
-        self.variant = variant
-        self.found: list[tuple[str, Formula]] = []  # explanations of laws that failed before
+    def __init__(self, subject: Subject, seed: int, variant: str | None = None):
+        self.subject, self.norm, self.seed, self.variant = subject, subject.norm, seed, variant
+        norm = self.norm
+        self.dim = subject.dim or norm.dim
+        shapes = norm.shapes(self.dim)
+        self.shapes = tuple(s for s in shapes if subject.takes(s, self.dim)) or shapes
+        self.learned = subject.learned
+        self.usual = {
+            role: subject.given.get(role, values[0])
+            for role, values in norm.settings.items()
+            if role in subject.sets
+        }
+        self.groups = subject.groups or 3
+        # A batch norm's state is float32, as in mixed precision; the two norms of a sum are not.
+        self.mixed = norm.runs and bool(norm.learned)
+        self.found: list[Explanation] = []  # explanations of laws that failed before
         self.failed: set[str] = set()  # names of laws, and settings, that do not hold
-        self.unexplained = False
         self.gradients: dict[int, dict[str, Tensor | None]] = {}  # of the parameters, by case
         self._raised: dict[str, str] = {}  # what the code raised -> what was said then
 
-    def expected(self, role: str, case: Case | None = None, dtype=torch.float32) -> Any:
-        """Return which eps (p, …) an outcome must show."""
-        asked = self.usual.get(role) if case is None else case.given.get(role)
-        return self.subject.expected(role, asked, dtype if case is None else case.x.dtype)
+    # --- inputs ---
+
+    def generator(self, law: str) -> torch.Generator:
+        """Make the law's own random stream, whatever ran before it."""
+        return torch.Generator().manual_seed(zlib.crc32(f"{law} {self.seed}".encode()))
+
+    def case(
+        self,
+        draw: torch.Generator,
+        shape: Shape | None = None,
+        about: str = "ordinary numbers",
+        *,
+        learned: Sequence[str] = (),
+        scale: float = 1.0,
+        offset: float = 0.0,
+        dtype: torch.dtype = torch.float32,
+    ) -> Case:
+        """Draw an input whose statistics differ along every axis, and parameters to go with it."""
+        shape = self.shapes[0] if shape is None else shape
+        x = torch.randn(shape, generator=draw, dtype=torch.float64)
+        for axis in range(x.ndim):
+            along = [1] * x.ndim
+            along[axis] = x.shape[axis]
+            x = x * (0.6 + 0.8 * torch.rand(along, generator=draw, dtype=torch.float64))
+            x = x + 0.5 * torch.randn(along, generator=draw, dtype=torch.float64)
+        given: dict[str, Any] = dict(self.usual)
+        for role, one in self.norm.learned.items():
+            size = (shape[self.norm.formula.features],) if one.each else ()
+            value = torch.randn(size, generator=draw, dtype=torch.float64) + one.centre
+            if role in learned and role in self.learned:
+                given[role] = value.to(self.parameter_dtype(dtype))
+        if "num_groups" in self.norm.roles:
+            given["num_groups"] = self.groups
+        return Case((x * scale + offset).to(dtype), about, given)
+
+    def large(self, draw: torch.Generator, dtype: torch.dtype = torch.float32) -> Case:
+        """Draw more values than a fast path for small inputs takes, each unit well spread."""
+        first, *rest = self.shapes[0] if len(self.shapes[0]) > 1 else (1, *self.shapes[0])
+        shape = (-(-40_000 * first // math.prod(self.shapes[0])), *rest)
+        plain = self.case(draw, shape, "many values", learned=self.learned, dtype=dtype)
+        signs = sum(torch.meshgrid(*(torch.arange(n) for n in shape), indexing="ij")) % 2 * 2 - 1
+        x = 0.3 * torch.randn(shape, generator=draw, dtype=torch.float64) + signs
+        return replace(plain, x=x.to(dtype))
+
+    def masked(self, draw: torch.Generator, case: Case, share: float = 0.6) -> Case:
+        """Add a mask to a case, True for the tokens that are real."""
+        positions = case.x.movedim(self.norm.formula.features, -1).shape[:-1]
+        mask = torch.rand(positions, generator=draw) < share
+        mask.view(-1)[:3] = torch.tensor([True, False, True])
+        return case.but(mask=mask)
+
+    def eps_size(self, dtype: torch.dtype = torch.float32, asked: float | None = None) -> float:
+        """Say how large numbers are of which eps is a part that shows."""
+        if "eps" not in self.norm.settings:
+            return 1.0
+        eps = self.expected("eps", dtype=dtype) if asked is None else asked
+        on_root = self.norm.formula.eps_at in ("outside", "floor of the root")
+        return eps if on_root else eps**0.5
+
+    @contextmanager
+    def parameters(self, mixed: bool) -> Iterator[None]:
+        """Hold parameters in float32 beside half-precision inputs for a while, or in theirs."""
+        before, self.mixed = self.mixed, mixed
+        try:
+            yield
+        finally:
+            self.mixed = before
+
+    def parameter_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """Return which dtype parameters and running statistics have beside an input."""
+        return torch.promote_types(dtype, torch.float32) if self.mixed else dtype
+
+    # --- running ---
 
     def open(self, case: Case, **more: Any) -> Runner:
         """Make a runner for a case; say it when the implementation cannot even be set up."""
-        features = case.x.shape[self.spec.formula.features]
+        features = case.x.shape[self.norm.formula.features]
         given = {k: v.clone() if isinstance(v, Tensor) else v for k, v in case.given.items()}
         dtype = self.parameter_dtype(case.x.dtype)
         if dtype != case.x.dtype and self.subject.has_running and "running" not in given:
@@ -75,20 +158,20 @@ class Exam(Inputs):
             )
         return y
 
+    # --- the truth ---
+
+    def expected(self, role: str, case: Case | None = None, dtype=torch.float32) -> Any:
+        """Return which eps (p, …) an outcome must show."""
+        asked = self.usual.get(role) if case is None else case.given.get(role)
+        return self.subject.expected(role, asked, dtype if case is None else case.x.dtype)
+
     def filled(self, case: Case) -> dict[str, Any]:
         """Complete what is given by the settings that the subject has by itself."""
-        settings = {role: self.expected(role, case) for role in self.spec.settings}
-        return {**case.given, **settings}
+        return {**case.given, **{role: self.expected(role, case) for role in self.norm.settings}}
 
-    def truth(
-        self,
-        case: Case,
-        formula: Formula | None = None,
-        changed: Mapping[str, Any] | None = None,
-    ) -> Tensor:
+    def truth(self, case: Case, formula: Formula | None = None) -> Tensor:
         """Evaluate the formula, or another one, on a case."""
-        formula = self.spec.formula if formula is None else formula
-        return formula(case.x, {**self.filled(case), **(changed or {})})
+        return (formula or self.norm.formula)(case.x, self.filled(case))
 
     def compare(
         self, cases: Sequence[Case], rtol: float = 2e-5, atol: float = 2e-5, cause: str = ""
@@ -103,100 +186,89 @@ class Exam(Inputs):
         rtol: float,
         atol: float,
         cause: str = "",
+        settings: Sequence[Explanation] = (),
     ) -> None:
         """Compare outcomes with the formula; `cause` is said where no known mistake fits."""
-        for case, y in zip(cases, actual, strict=True):
+        pairs = list(zip(cases, actual, strict=True))
+        for case, y in pairs:
             expected = self.truth(case)
-            if self.close(case, y, expected, rtol, atol):
+            if self._close(case, y, expected, rtol, atol):
                 continue
-            order = [
-                (case, y),
-                *((c, t) for c, t in zip(cases, actual, strict=True) if c is not case),
-            ]
-            rooms = [self._room(c, rtol, atol) for c, _ in order]
+            pairs.sort(key=lambda pair: pair[0] is not case)  # what differs tells most
+            rooms = [self._room(c, rtol, atol) for c, _ in pairs]
 
-            def explains(wrong: Formula, order=order, rooms=rooms) -> bool:
-                return all(
-                    self._within(c, t, self.truth(c, wrong), room)
-                    for (c, t), room in zip(order, rooms, strict=True)
-                )
+            def explains(wrong: Formula, rooms=rooms) -> bool:
+                for (c, came), room in zip(pairs, rooms, strict=True):
+                    truth = self.truth(c, wrong)
+                    if not self._within(c, came, truth, room):
+                        return False
+                    # As close to it as what is right is to the formula: it may be far smaller.
+                    if not self._within(c, came, truth, self._room(c, rtol, atol, wrong)):
+                        return False
+                return True
 
-            chosen = [c for c, _ in order] if rtol <= 1e-3 else []
-            more = self._settings(chosen)
-            found = self.diagnose(explains, cases, pairs=not cause, more=more)
+            settings = settings or (self._other_settings(cases) if rtol <= 1e-3 else ())
+            found = self.diagnose(explains, cases, settings)
             y, expected = self.real(case, y), self.real(case, expected)
             raise Broken(describe(case, y, expected), found or self.stock(cause, case))
-
-    def stock(self, cause: str, case: Case) -> str:
-        """Return a law's own cause, where nothing more basic than that law is broken already."""
-        laws = {self.spec.learned[r].law for r in self.learned if r in case.given}
-        basic = {"value", *self.spec.settings, *laws}
-        return "" if basic & self.failed else cause
-
-    def _settings(self, cases: Sequence[Case]) -> list[tuple[str, Formula]]:
-        """List what other settings would give: another eps, another default alpha."""
-        listed: list[tuple[str, Formula]] = []
-        for role in self.spec.settings if cases else ():
-            asked = [self.expected(role, case) for case in cases]
-            for value in causes.usual_settings(role):
-                other = next((one for one in asked if one != value), None)
-                if other is not None:
-                    said = f"{role} is {value:g} here, where {other:g} was asked for"
-                    listed.append((said, replace(self.spec.formula, fixed=((role, value),))))
-        for role, one in self.spec.learned.items() if cases else ():
-            if role not in ("alpha", "scale"):
-                continue
-            usual, set_ = one.start(self.dim), all(role in case.given for case in cases)
-            for value in (usual, *causes.usual_settings(role)):
-                said = f"{one.name} is {value:g} by default, documented is {usual:g}"
-                said = f"{one.name} is {value:g} whatever is given" if set_ else said
-                number = torch.tensor(value, dtype=torch.float64)
-                listed.append((said, replace(self.spec.formula, fixed=((role, number),))))
-        return listed
-
-    def close(self, case: Case, y: Tensor, expected: Tensor, rtol: float, atol: float) -> bool:
-        """Return whether an outcome is the expected one, with room for rounding."""
-        # The result is no larger than its parts: what is this close needs no further room.
-        least = rtol * expected.abs() + atol * expected.abs().max()
-        if self._within(case, y, expected, least):
-            return True
-        return self._within(case, y, expected, self._room(case, rtol, atol))
 
     def diagnose(
         self,
         explains: Callable[[Formula], bool],
         cases: Sequence[Case],
-        pairs: bool = True,
-        gradient: bool = False,
-        more: Sequence[tuple[str, Formula]] = (),
+        settings: Sequence[Explanation] = (),
     ) -> str:
         """Find a known mistake that explains what came, first among those found before."""
-        pairs = pairs and not self.unexplained
-        at_hand = {role for case in cases for role in case.given} | {"x"}
-        at_hand |= {"gradient"} if gradient else set()
-        given = bool(at_hand & {"alpha", "scale"})  # what a default does is no matter there
-        first = tuple(one for one in self.found if not (given and " by default" in one[0]))
-        found = causes.diagnose(self.spec.formula, explains, frozenset(at_hand), first, pairs, more)
+        right, given = self.norm.formula, {role for case in cases for role in case.given}
+        # Where no alpha is given, another default is likelier than that it is ignored.
+        known = (one for one in known_mistakes(right)
+                 if one[1].alpha == right.alpha or right.slope in given)  # fmt: skip
+        before = (one for one in self.found
+                  if right.slope not in given or " by default" not in one[0])  # fmt: skip
+        found = explain(explains, chain(before, known, settings))
         if found is None:
-            self.unexplained = self.unexplained or pairs  # look at pairs once only: they are many
             return ""
         if found not in self.found:
             self.found.append(found)
-        return found[0]
+        elsewhere = "running" not in given or "evaluation" in found[0]
+        return found[0] if elsewhere else f"{found[0]} (in evaluation)"
 
-    def _room(self, case: Case, rtol: float, atol: float) -> Tensor:
-        """Allow `rtol` of the parts that were added up, and `atol` of the largest of them.
+    def stock(self, cause: str, case: Case) -> str:
+        """Return a law's own cause, where nothing more basic than that law is broken already."""
+        laws = {self.norm.learned[r].law for r in self.learned if r in case.given}
+        return "" if {"value", *self.norm.settings, *laws} & self.failed else cause
 
-        Besides, x may count as known to four units in the last place of its computation: where
-        the spread is small beside the mean, every right implementation magnifies that.
-        """
-        given = self.filled(case)
-        computed = torch.promote_types(case.x.dtype, torch.float32)
-        magnified = self.spec.formula.sensitivity(case.x, given)
-        parts = self.spec.formula.parts(case.x, given)
-        finite = parts[parts.isfinite()]
-        largest = finite.max() if finite.numel() else 0.0
-        return rtol * parts + atol * largest + 4 * torch.finfo(computed).eps * magnified
+    def _other_settings(self, cases: Sequence[Case]) -> list[Explanation]:
+        """List what other settings would give: another eps, another default alpha."""
+        listed: list[Explanation] = []
+        formula = self.norm.formula
+        for role in self.norm.settings:
+            asked = [self.expected(role, case) for case in cases]
+            for value in USUAL.get(role, ()):
+                other = next((one for one in asked if one != value), None)
+                if other is not None:
+                    said = f"{role} is {value:g} here, where {other:g} was asked for"
+                    listed.append((said, replace(formula, fixed=((role, value),))))
+        role = formula.slope
+        if role in self.norm.learned:
+            one = self.norm.learned[role]
+            usual, is_set = one.start(self.dim), all(role in case.given for case in cases)
+            for value in (usual, *USUAL[role]):
+                said = f"{one.name} is {value:g} by default, documented is {usual:g}"
+                said = f"{one.name} is {value:g} whatever is given" if is_set else said
+                listed.append((said, replace(formula, fixed=((role, value),))))
+        return listed
+
+    def _close(self, case: Case, y: Tensor, expected: Tensor, rtol: float, atol: float) -> bool:
+        # The result is no larger than its parts: what is this close needs no further room.
+        least = rtol * expected.abs() + atol * expected.abs().max()
+        exact = not self.norm.formula.pool and not self.norm.formula.f
+        if not exact and self._within(case, y, expected, least):
+            return True
+        return self._within(case, y, expected, self._room(case, rtol, atol))
+
+    def _room(self, case: Case, rtol: float, atol: float, formula: Formula | None = None) -> Tensor:
+        return (formula or self.norm.formula).room(case.x, self.filled(case), rtol, atol)
 
     def _within(self, case: Case, y: Tensor, expected: Tensor, room: Tensor) -> bool:
         return bool(self.real(case, (y.double() - expected).abs() <= room, True).all())
@@ -206,4 +278,4 @@ class Exam(Inputs):
         mask = case.given.get("mask")
         if mask is None:
             return y
-        return y.masked_fill(~mask.unsqueeze(self.spec.formula.features).expand(y.shape), instead)
+        return y.masked_fill(~mask.unsqueeze(self.norm.formula.features).expand(y.shape), instead)

@@ -1,84 +1,171 @@
-"""Float64 formulas with a knob for every decision: the truth, and each known mistake.
+"""One float64 formula for every norm, with a knob for each decision: the truth, and each mistake.
 
-    y = gain · standard(x) + shift
+    u = (x − mean) / sqrt(moment + eps)       where the norm has statistics; else u = x
+    s = f(alpha · u / bound + inner shift)    where it squashes; else s = u
+    y = gain · s + shift  (+ eta · x, for RepBN)
 
-Written apart from labkit.norms on purpose: two people's readings of the papers must agree.
-A formula takes what an implementation was given, by role: weight, bias, eps, …
+The right setting of the knobs is a norm (specs.py); one knob turned is a known mistake
+(mistakes.py). It is written apart from labkit.norms on purpose: two people's readings of the
+papers must agree. It takes what an implementation was given, by role: weight, bias, eps, …
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from math import ceil, floor
+from typing import Any
 
 import torch
 from torch import Tensor
 
 Given = Mapping[str, Any]
 
+# Which axes share statistics, for an input with `n` axes; "group" and "strided group" besides.
+POOLS = {
+    "last": lambda n: (n - 1,),
+    "first": lambda n: (0,),
+    "all": lambda n: tuple(range(n)),
+    "all but the first": lambda n: tuple(range(1, n)),
+    "all but the last": lambda n: tuple(range(n - 1)),
+    "all but the channel": lambda n: (0, *range(2, n)),
+    "channel": lambda n: (1,),
+    "space": lambda n: tuple(range(2, n)),
+    "last of space": lambda n: (n - 1,) if n > 2 else (1,),
+}
+# What divides, from the moment v and eps.
+ROOTS = {
+    "inside": lambda v, e: (v + e).sqrt(),
+    "outside": lambda v, e: v.sqrt() + e,
+    "none": lambda v, e: v.sqrt(),
+    "both": lambda v, e: (v + e).sqrt() + e,
+    "floor": lambda v, e: v.clamp(min=e).sqrt(),
+    "floor of the root": lambda v, e: v.clamp(min=e * e).sqrt(),  # the root of 0 has no slope
+    "squared": lambda v, e: (v + e * e).sqrt(),
+    "no root": lambda v, e: v + e,
+    "no root, a floor": lambda v, e: v.clamp(min=e),
+    "multiplied": lambda v, e: 1 / (v + e).sqrt(),
+    "multiplied, a floor": lambda v, e: 1 / v.clamp(min=e * e).sqrt(),
+}
+GAINS = {
+    "times": lambda w: w,
+    "none": lambda w: 1.0,
+    "one plus": lambda w: 1.0 + w,
+    "divide": lambda w: 1.0 / w,
+    "absolute": lambda w: w.abs(),
+    "squared": lambda w: w.square(),
+    "mean": lambda w: w.mean(),
+}
+SQUASHES = {
+    "tanh": torch.tanh,
+    "erf": torch.erf,
+    "sigmoid": torch.sigmoid,
+    "clip": lambda u: u.clamp(-1.0, 1.0),
+    "arctan": torch.atan,
+    "softsign": lambda u: u / (1 + u.abs()),
+    "erf of u/√2": lambda u: torch.erf(u / 2**0.5),
+    "one minus erf": torch.erfc,
+    "nothing": lambda u: u,
+}
+SLOPES = {  # what alpha, or BHyT's lambda, does to the argument of the squash
+    "inside": lambda u, a: u * a,
+    "both": lambda u, a: u * a,
+    "divide": lambda u, a: u / a,
+    "squared": lambda u, a: u * a**2,
+    "absolute": lambda u, a: u * abs(a),
+}
+SKIPS = {  # RepBN: what is added to the norm y
+    "eta x": lambda y, x, eta: y + eta * x,
+    "none": lambda y, x, eta: y,
+    "x": lambda y, x, eta: y + x,
+    "minus": lambda y, x, eta: y - eta * x,
+    "eta all": lambda y, x, eta: eta * (y + x),
+    "mixed": lambda y, x, eta: (1 - eta) * y + eta * x,
+}
+
 
 @dataclass(frozen=True)
 class Formula:
-    """Multiply by the gain and add the shift; what comes before is a subclass's."""
+    """Say every decision of a norm; call it for float64 values that autograd can follow."""
 
+    # statistics
+    pool: str = "last"  # a key of POOLS, "group", "strided group", or "" for no statistics
+    centre: str = "mean"  # | none | spread only: what is subtracted from x
+    moment: str = "about the mean"  # | raw | absolute | largest
+    correction: float = 0  # the divisor is (number of values − correction)
+    summed: bool = False  # the sum of squares instead of their mean
+    eps_at: str = "inside"  # a key of ROOTS
+    cut: tuple[str, ...] = ()  # statistics that the gradient does not see: mean, spread
+    part: str = "all"  # | first | last | strided: the features that the moment is taken of
+    count: str = "floor"  # | ceil | round: how p · d becomes a number of features
+    only_part: bool = False  # the features outside the part stay as they are
+    mask: str = "used"  # | ignored | inverted | padding counted
+    evaluation: str = "running"  # | batch: whose statistics where running ones are given
+    # squash
+    f: str = ""  # a key of SQUASHES, or "" for none
+    slope: str = "alpha"  # the role of the number that multiplies: alpha, or BHyT's scale
+    slope_start: float = 0.5
+    alpha: str = "inside"  # a key of SLOPES | outside | none
+    inner: str = "after alpha"  # | before alpha | outside | minus | none
+    bound: str = ""  # | inside | ignored | outside | times: BHyT's kappa
+    # gain and shift
     features: int = -1  # the axis of parameters that hold one number for each feature
-    gain: str = "times"  # | none | one plus | divide | absolute | squared | mean
+    gain: str = "times"  # a key of GAINS | unset: as if none were given
     unset_gain: str = "one"  # | root of d: what multiplies where no gain is given
     shift: str = "after"  # | none | before | minus
     swapped: bool = False
-    fixed: tuple[tuple[str, float], ...] = ()  # settings that are used, whatever is given
-
-    addends: ClassVar[tuple[str, ...]] = ("bias",)
+    skip: str = ""  # a key of SKIPS | inside the gain
+    fixed: tuple[tuple[str, Any], ...] = ()  # settings that are used, whatever is given
 
     def __call__(self, x: Tensor, given: Given) -> Tensor:
         """Evaluate in float64."""
-        given = {**given, **dict(self.fixed)}
-        return self.affine(self.standard(x.double(), given), given)
+        x, given = x.double(), {**given, **dict(self.fixed)}
+        standard = self.standardize(x, given) if self.pool else x
+        y = self.squash(standard, given) if self.f else standard
+        if not self.skip:
+            return self.affine(y, given)
+        eta = self.spread(1.0 if given.get("eta") is None else given["eta"], x)
+        if self.skip == "inside the gain":
+            return self.affine(y + eta * x, given)
+        return SKIPS[self.skip](self.affine(y, given), x, eta)
 
-    def standard(self, x: Tensor, given: Given) -> Tensor:
-        """Return what gain and shift are applied to."""
-        return x
+    def standardize(self, x: Tensor, given: Given) -> Tensor:
+        """Divide what is left after centring by the denominator."""
+        split, axes = self._split(x, given)
+        mean, scale = self._statistics(split, axes, given)
+        mean = mean.detach() if "mean" in self.cut else mean
+        scale = scale.detach() if "spread" in self.cut else scale
+        y = (split - mean if self.centre == "mean" else split) / scale
+        if self.only_part:
+            inside = torch.zeros(x.shape[-1], dtype=torch.bool)
+            inside[self._part(torch.arange(x.shape[-1]), given)] = True
+            y = torch.where(inside, y, split)
+        return y.reshape(x.shape)
 
-    def sensitivity(self, x: Tensor, given: Given) -> Tensor:
-        """Bound how far one unit of relative rounding error in x moves the result."""
-        return self.affine(x.double().abs(), without(given, "bias")).abs()
-
-    def parts(self, x: Tensor, given: Given) -> Tensor:
-        """Add up the sizes of what is summed in the result: rounding errors grow with these."""
-        rest = {**given, **{role: torch.zeros(()) for role in self.addends}}
-        before = self(x, rest)
-        total = before.abs()
-        for role in self.addends:
-            rest[role] = given.get(role)
-            after = self(x, rest)
-            total, before = total + (after - before).abs(), after
-        return total
+    def squash(self, x: Tensor, given: Given) -> Tensor:
+        """Squash alpha · x + s, or lambda · x / kappa."""
+        alpha, inner = given.get(self.slope), given.get("shift")
+        alpha = self.slope_start if alpha is None else self.spread(alpha, x)
+        inner = 0.0 if inner is None else self.spread(inner, x)
+        bound = given.get("bound", 1.0)
+        u = x + inner if self.inner == "before alpha" else x
+        u = SLOPES[self.alpha](u, alpha) if self.alpha in SLOPES else u
+        u = u / bound if self.bound == "inside" else u * bound if self.bound == "times" else u
+        u = u + inner if self.inner == "after alpha" else u - inner if self.inner == "minus" else u
+        y = SQUASHES[self.f](u)
+        y = y * alpha if self.alpha in ("outside", "both") else y
+        y = y / bound if self.bound == "outside" else y
+        return y + inner if self.inner == "outside" else y
 
     def affine(self, y: Tensor, given: Given) -> Tensor:
         """Apply gain and shift."""
         weight, bias = given.get("weight"), given.get("bias")
         weight, bias = (bias, weight) if self.swapped else (weight, bias)
-        gain = self._gain(weight, y)
+        gain: Any = y.shape[self.features] ** 0.5 if self.unset_gain == "root of d" else 1.0
+        if weight is not None and self.gain != "unset":
+            gain = GAINS[self.gain](self.spread(weight, y))
         shift = 0.0 if bias is None or self.shift == "none" else self.spread(bias, y)
         if self.shift == "before":
             return (y + shift) * gain
         return y * gain - shift if self.shift == "minus" else y * gain + shift
-
-    def _gain(self, weight: Tensor | None, y: Tensor) -> Tensor | float:
-        if weight is None or self.gain == "none":
-            return y.shape[self.features] ** 0.5 if self.unset_gain == "root of d" else 1.0
-        gain = self.spread(weight, y)
-        match self.gain:
-            case "one plus":
-                return 1.0 + gain
-            case "divide":
-                return 1.0 / gain
-            case "absolute":
-                return gain.abs()
-            case "squared":
-                return gain.square()
-            case "mean":
-                return gain.mean()
-        return gain
 
     def spread(self, parameter: Any, y: Tensor) -> Tensor:
         """Lay a parameter along the feature axis; a single number goes everywhere."""
@@ -88,20 +175,86 @@ class Formula:
         axis = self.features % y.ndim
         return parameter.view(-1, *[1] * (y.ndim - 1 - axis))
 
+    def room(self, x: Tensor, given: Given, rtol: float, atol: float) -> Tensor:
+        """Say how far from this formula's a right implementation's result may be.
 
-def without(given: Given, *roles: str) -> dict[str, Any]:
-    """Leave some of what was given out."""
-    return {role: value for role, value in given.items() if role not in roles}
-
-
-@dataclass(frozen=True)
-class Identity(Formula):
-    """Give x back: no gain, no shift."""
+        `rtol` of the parts that are added up, and `atol` of the largest of them: rounding errors
+        grow with these, not with a sum that cancels. Besides, x may count as known to four units
+        in the last place of its computation: where the spread is small beside the mean, every
+        right implementation magnifies that.
+        """
+        if not self.pool and not self.f:
+            return torch.zeros(x.shape, dtype=torch.float64)  # nothing is computed
+        rest = {**given, "bias": None, "eta": torch.zeros(())}
+        before = self(x, rest)
+        parts = before.abs()
+        for role in ("bias", "eta") if self.skip else ("bias",):
+            rest[role] = given.get(role)
+            after = self(x, rest)
+            parts, before = parts + (after - before).abs(), after
+        finite = parts[parts.isfinite()]
+        largest = finite.max() if finite.numel() else 0.0
+        step = 4 * torch.finfo(torch.promote_types(x.dtype, torch.float32)).eps
+        return rtol * parts + atol * largest + step * self.sensitivity(x, given)
 
     def sensitivity(self, x: Tensor, given: Given) -> Tensor:
-        """Leave no room at all: nothing is computed."""
-        return torch.zeros(x.shape, dtype=torch.float64)
+        """Bound how far one unit of relative rounding error in x moves the result."""
+        inner, alpha = (given.get(role) for role in ("shift", self.slope))
+        # What is bounded by 1 may be computed to so many digits of 1.
+        moved = torch.ones(x.shape, dtype=torch.float64) * (1 + abs(float(inner or 0.0)))
+        if self.pool:
+            split, axes = self._split(x.double(), given)
+            _, scale = self._statistics(split, axes, given)
+            moved = split.abs().amax(axes, keepdim=True) / scale
+            moved = moved.expand(split.shape).reshape(x.shape)
+        if self.bound:
+            slope = abs(self.slope_start if alpha is None else float(alpha)) / given["bound"]
+            moved = moved * max(slope, 1e-3)
+        return self.affine(moved, {**given, "bias": None}).abs()
 
-    def parts(self, x: Tensor, given: Given) -> Tensor:
-        """Leave no room here either."""
-        return torch.zeros(x.shape, dtype=torch.float64)
+    def _split(self, x: Tensor, given: Given) -> tuple[Tensor, tuple[int, ...]]:
+        """View x so that each set which shares statistics lies along the axes returned."""
+        groups = given.get("num_groups", 1)
+        if self.pool == "group":
+            split = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
+            return split, tuple(range(2, split.ndim))
+        if self.pool == "strided group":
+            split = x.reshape(x.shape[0], -1, groups, *x.shape[2:])
+            return split, (1, *range(3, split.ndim))
+        return x, POOLS[self.pool](x.ndim)
+
+    def _statistics(self, x: Tensor, axes: tuple[int, ...], given: Given) -> tuple[Tensor, Tensor]:
+        """Return the mean, and what divides: the running ones where they count."""
+        root, stored = ROOTS[self.eps_at], given.get("running")
+        if stored is not None and self.evaluation == "running":
+            mean, moment = (self.spread(s, x) for s in stored)
+            return mean, root(moment, given["eps"])
+        mask = given.get("mask") if self.mask != "ignored" else None
+        real = torch.ones((), dtype=torch.bool).expand(x.shape)
+        if mask is not None:
+            mask = ~mask if self.mask == "inverted" else mask
+            real = mask.unsqueeze(self.features).expand(x.shape)
+
+        def average(values: Tensor) -> Tensor:
+            known = real[tuple(slice(n) for n in values.shape)]
+            counted = torch.ones_like(known) if self.mask == "padding counted" else known
+            total = torch.where(known, values, 0.0).sum(axes, keepdim=True)
+            count = counted.sum(axes, keepdim=True)
+            return total / (1 if self.summed else count - self.correction)
+
+        mean = torch.where(real, x, 0.0).sum(axes, keepdim=True) / real.sum(axes, keepdim=True)
+        about_mean = self.moment != "raw" and self.centre != "none"
+        deviation = x - mean if about_mean else x
+        deviation = self._part(deviation, given) if self.part != "all" else deviation
+        if self.moment == "absolute":
+            return mean, average(deviation.abs()) + given["eps"]
+        if self.moment == "largest":
+            return mean, deviation.abs().amax(axes, keepdim=True) + given["eps"]
+        return mean, root(average(deviation.square()), given["eps"])
+
+    def _part(self, x: Tensor, given: Given) -> Tensor:
+        wanted = x.shape[-1] * given["p"]
+        k = max(1, {"floor": floor, "ceil": ceil, "round": round}[self.count](wanted))
+        if self.part == "strided":
+            return x[..., :: max(1, x.shape[-1] // k)]
+        return x[..., -k:] if self.part == "last" else x[..., :k]

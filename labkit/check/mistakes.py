@@ -1,14 +1,18 @@
-"""Known mistakes, each a change to the right formula, most common first."""
+"""Known mistakes, each one knob of the right formula turned, most common first.
 
-from collections.abc import Iterator
+They decide nothing: the laws compare with the right formula alone. When a law fails, the outcome is
+compared with what each known mistake would have given; the first that matches is the likely cause.
+"""
+
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
+from typing import Any
 
-from labkit.check.formula import Formula
-from labkit.check.slips import Mistake, affine, bounded, skipped, squashed
-from labkit.check.squash import BoundedTanh, Squash
-from labkit.check.standardize import RepStandardize, Standardize
+from labkit.check.formula import SQUASHES, Formula
 
-_COUNT = {"last": "d"}
+Explanation = tuple[str, Formula]
+Rows = list[tuple[str, dict[str, Any]]]
 
 _POOLED = {
     "last": "over the last axis",
@@ -24,133 +28,196 @@ _POOLED = {
     "strided group": "over every G-th channel instead of neighbouring ones",
 }
 
-_EPS = {
-    "outside": "eps is added outside the root, to the standard deviation",
-    "inside": "eps is added inside the root",
-    "none": "eps is not used",
-    "both": "eps is added inside the root and again outside",
-    "floor": "eps is a floor (clamp, max) instead of being added",
-    "floor of the root": "eps is a floor on the root (clamp, max) instead of being added inside it",
-    "squared": "eps is squared before it is added",
-}
-_EPS_RULE = {
-    "outside": "; here it is added to the root",
-    "floor of the root": "; here it is a floor: the length is at least eps",
-}
-_EPS_OTHERWISE = {
-    ("outside", "floor of the root"): "eps is a floor on the root (clamp, max)",
-    ("floor of the root", "outside"): "eps is added to the length (plus eps, not max)",
-    ("floor of the root", "floor"): "eps is a floor on the square of the length",
+# The values of settings that are met in the wild, most common first.
+USUAL = {
+    "eps": (1e-5, 1e-6, 1e-8, 1e-12, 1e-3, 1e-7, 1e-10, 1e-4, 1e-2, 0.1, 1.0, 1.1920929e-07),
+    "p": (0.0625, 0.125, 0.25, 0.5, 1.0),
+    "bound": (10.0, 1.0, 5.0, 100.0),
+    "alpha": (1.0, 0.25, 0.1, 0.2, 0.8, 2.0),
+    "scale": (2.0, 0.5, 10.0),
 }
 
 
-def known_mistakes(right: Formula) -> list[Mistake]:
-    """List what people get wrong in this norm."""
-    listed: list[Mistake] = []
-    if isinstance(right, Standardize):
-        listed += _spread(right)
-    if isinstance(right, BoundedTanh):
-        listed += bounded()
-    if isinstance(right, Squash):
-        listed += squashed(right)
-    if isinstance(right, RepStandardize):
-        listed += skipped()
-    listed += affine(right)
-    if isinstance(right, Standardize):
-        listed += [*_statistics(right), *_pools(right)]
-    return [m for m in listed if replace(right, **m.change) != right]
+@cache
+def known_mistakes(right: Formula) -> tuple[Explanation, ...]:
+    """List what people get wrong in this norm, as formulas that differ from the right one."""
+    rows: Rows = []
+    if right.pool:
+        rows += [*_divisor(right), *_eps(right)]
+    if right.bound:
+        rows += [
+            ("the bound kappa is ignored", {"bound": "ignored"}),
+            ("the bound kappa divides outside the tanh, not inside", {"bound": "outside"}),
+            ("the bound kappa multiplies instead of dividing", {"bound": "times"}),
+        ]
+    if right.f:
+        rows += _squash(right)
+    if right.skip:
+        rows += _SKIP
+    rows += _affine(right)
+    if right.pool:
+        rows += [*_statistics(right), *_centre(right)]
+        rows += _PART if right.part != "all" else []
+        rows += _BATCH if right.pool in ("all but the channel", "all but the last") else []
+        rows += [
+            (f"the statistics run {where}, not {_POOLED[right.pool]}", {"pool": pool})
+            for pool, where in _POOLED.items()
+        ]
+    wrong = [(sentence, replace(right, **change)) for sentence, change in rows]
+    return tuple((sentence, formula) for sentence, formula in wrong if formula != right)
 
 
-def _spread(right: Standardize) -> Iterator[Mistake]:
-    n = _COUNT.get(right.pool, "n")
+def explain(
+    explains: Callable[[Formula], bool], tried: Iterable[Explanation]
+) -> Explanation | None:
+    """Find the first explanation that gives what came."""
+    for sentence, wrong in tried:
+        try:
+            if explains(wrong):
+                return sentence, wrong
+        except (RuntimeError, IndexError, KeyError, ZeroDivisionError):
+            continue  # this mistake is not possible on an input of this shape
+    return None
+
+
+def _divisor(right: Formula) -> Rows:
+    n = "d" if right.pool == "last" else "n"
     if right.correction:
-        yield Mistake(
-            f"the variance divides by {n}; here the standard deviation is the unbiased one, "
-            f"which divides by {n} − 1",
-            {"correction": 0},
-        )
-    elif not right.summed:
-        yield Mistake(
-            f"the variance divides by {n} − 1 instead of {n}: var and std do so by default, "
-            "correction=0 is wanted"
-            if right.centre == "mean"
-            else f"the mean of squares divides by {n} − 1 instead of {n}",
-            {"correction": 1},
-        )
-    for where, sentence in _EPS.items():
-        sentence = _EPS_OTHERWISE.get((right.eps_at, where), sentence)
-        yield Mistake(sentence + _EPS_RULE.get(right.eps_at, ""), {"eps_at": where})
+        told = f"the variance divides by {n}; here the standard deviation is the unbiased one, "
+        return [(told + f"which divides by {n} − 1", {"correction": 0})]
+    if right.summed:
+        return []
+    told = f"the mean of squares divides by {n} − 1 instead of {n}"
+    if right.centre == "mean":
+        told = f"the variance divides by {n} − 1 instead of {n}: var and std do so by default, "
+        told += "correction=0 is wanted"
+    return [(told, {"correction": 1})]
 
 
-def _statistics(right: Standardize) -> Iterator[Mistake]:
-    n = _COUNT.get(right.pool, "n")
+def _eps(right: Formula) -> Rows:
+    said = {
+        "outside": "eps is added outside the root, to the standard deviation",
+        "inside": "eps is added inside the root",
+        "none": "eps is not used",
+        "both": "eps is added inside the root and again outside",
+        "floor": "eps is a floor (clamp, max) instead of being added",
+        "floor of the root": "eps is a floor on the root (clamp, max) instead of being added "
+        "inside it",
+        "squared": "eps is squared before it is added",
+    }
+    rule = ""
+    if right.eps_at == "outside":
+        rule = "; here it is added to the root"
+        said["floor of the root"] = "eps is a floor on the root (clamp, max)"
+    if right.eps_at == "floor of the root":
+        rule = "; here it is a floor: the length is at least eps"
+        said["outside"] = "eps is added to the length (plus eps, not max)"
+        said["floor"] = "eps is a floor on the square of the length"
+    return [(sentence + rule, {"eps_at": where}) for where, sentence in said.items()]
+
+
+def _statistics(right: Formula) -> Rows:
+    n = "d" if right.pool == "last" else "n"
+    floor = right.eps_at == "floor of the root"
+    end = ", a floor" if floor else ""
     what = "the length" if right.summed else "the variance"
-    yield Mistake(f"the root is missing: {what} divides, not its root", {"root": False})
-    yield Mistake("it multiplies by the root instead of dividing", {"divide": False})
-    yield Mistake(
+    factor = (
         f"the root mean square divides, not the length: a factor √{n} is too much"
         if right.summed
-        else f"the sum of squares divides, not their mean: a factor of the root of {n} is missing",
-        {"summed": not right.summed},
+        else f"the sum of squares divides, not their mean: a factor of the root of {n} is missing"
     )
-    yield Mistake("the mean absolute value divides, not the root", {"moment": "absolute"})
-    yield Mistake("the largest absolute value divides, not the root", {"moment": "largest"})
-    yield Mistake(
-        "the statistics are detached: no gradient flows through them", {"cut": ("mean", "spread")}
-    )
-    yield Mistake("the mean is detached: no gradient flows through it", {"cut": ("mean",)})
-    yield Mistake("the denominator is detached: no gradient flows through it", {"cut": ("spread",)})
-    yield from _centre(right)
-    if right.part != "all":
-        yield from _parts()
-    if right.pool in ("all but the channel", "all but the last"):
-        yield Mistake("the mask is ignored: padding counts in the statistics", {"mask": "ignored"})
-        yield Mistake("the mask is inverted: True means a real token", {"mask": "inverted"})
-        yield Mistake(
-            "the sums leave padding out, their divisor counts it", {"mask": "padding counted"}
-        )
-        yield Mistake(
-            "the batch's own statistics are used in evaluation; the training flag is ignored",
-            {"evaluation": "batch"},
-        )
+    return [
+        (f"the root is missing: {what} divides, not its root", {"eps_at": "no root" + end}),
+        ("it multiplies by the root instead of dividing", {"eps_at": "multiplied" + end}),
+        (factor, {"summed": not right.summed}),
+        ("the mean absolute value divides, not the root", {"moment": "absolute"}),
+        ("the largest absolute value divides, not the root", {"moment": "largest"}),
+        ("the statistics are detached: no gradient flows through them",
+         {"cut": ("mean", "spread")}),
+        ("the mean is detached: no gradient flows through it", {"cut": ("mean",)}),
+        ("the denominator is detached: no gradient flows through it", {"cut": ("spread",)}),
+    ]  # fmt: skip
 
 
-def _centre(right: Standardize) -> Iterator[Mistake]:
+def _centre(right: Formula) -> Rows:
     if right.centre == "mean":
-        yield Mistake("the mean is not subtracted, as if it were RMS norm", {"centre": "none"})
-        yield Mistake(
-            "the mean is not subtracted from x, only inside the variance",
-            {"centre": "spread only"},
-        )
-        yield Mistake(
-            "the denominator uses the mean of x², not the variance about the mean",
-            {"moment": "raw"},
-        )
-        return
+        return [
+            ("the mean is not subtracted, as if it were RMS norm", {"centre": "none"}),
+            ("the mean is not subtracted from x, only inside the variance",
+             {"centre": "spread only"}),
+            ("the denominator uses the mean of x², not the variance about the mean",
+             {"moment": "raw"}),
+        ]  # fmt: skip
     name = "RMS norm" if not right.summed and right.pool == "last" else "this norm"
-    yield Mistake(f"the mean is subtracted; {name} keeps it", {"centre": "mean"})
-    yield Mistake(
-        f"the mean is subtracted from x; {name} keeps it", {"centre": "mean", "moment": "raw"}
-    )
-    yield Mistake(
-        "the standard deviation divides: the mean is subtracted before squaring",
-        {"centre": "spread only"},
-    )
+    return [
+        (f"the mean is subtracted; {name} keeps it", {"centre": "mean"}),
+        (f"the mean is subtracted from x; {name} keeps it", {"centre": "mean", "moment": "raw"}),
+        ("the standard deviation divides: the mean is subtracted before squaring",
+         {"centre": "spread only"}),
+    ]  # fmt: skip
 
 
-def _parts() -> Iterator[Mistake]:
-    yield Mistake("all features are counted, not the first p · d", {"part": "all"})
-    yield Mistake("the last features are taken, not the first", {"part": "last"})
-    yield Mistake("every n-th feature is taken, not the first ones", {"part": "strided"})
-    yield Mistake("p · d is rounded up; the floor is wanted", {"count": "ceil"})
-    yield Mistake("p · d is rounded to the nearest; the floor is wanted", {"count": "round"})
-    yield Mistake(
-        "only the first p · d features are normalized; all are divided", {"only_part": True}
-    )
+def _affine(right: Formula) -> Rows:
+    root = right.unset_gain == "root of d"
+    return [
+        ("the gain is ignored", {"gain": "none"}),
+        ("the gain is ignored", {"gain": "unset"}),
+        ("the factor √d is missing where no gain is given", {"unset_gain": "one"})
+        if root
+        else ("a factor √d multiplies where no gain is given", {"unset_gain": "root of d"}),
+        ("the shift is ignored", {"shift": "none"}),
+        ("the shift is added before the gain multiplies", {"shift": "before"}),
+        ("the shift is subtracted instead of added", {"shift": "minus"}),
+        ("gain and shift are exchanged", {"swapped": True}),
+        ("the gain itself multiplies; here 1 + gain does, and the gain starts at 0",
+         {"gain": "times"}),
+        ("1 + gain multiplies instead of the gain itself", {"gain": "one plus"}),
+        ("the gain divides instead of multiplying", {"gain": "divide"}),
+        ("the sign of the gain is lost", {"gain": "absolute"}),
+        ("the gain is squared", {"gain": "squared"}),
+        ("the mean of the gains multiplies, not each its own feature", {"gain": "mean"}),
+        ("gain and shift run along the wrong axis", {"features": -1 - right.features}),
+        ("gain and shift run along the wrong axis", {"features": 0}),
+    ]  # fmt: skip
 
 
-def _pools(right: Standardize) -> Iterator[Mistake]:
-    for pool, where in _POOLED.items():
-        if pool != right.pool:
-            sentence = f"the statistics run {where}, not {_POOLED[right.pool]}"
-            yield Mistake(sentence, {"pool": pool})
+def _squash(right: Formula) -> Rows:
+    a = "the scale lambda" if right.bound else "alpha"
+    return [
+        (f"{a} is ignored", {"alpha": "none"}),
+        (f"{a} multiplies outside the {right.f}, not inside", {"alpha": "outside"}),
+        (f"{a} multiplies inside the {right.f} and again outside", {"alpha": "both"}),
+        (f"{a} divides instead of multiplying", {"alpha": "divide"}),
+        (f"{a} is squared", {"alpha": "squared"}),
+        (f"the sign of {a.split()[-1]} is lost", {"alpha": "absolute"}),
+        *((f"the squash is {name}, not {right.f}", {"f": name}) for name in SQUASHES),
+        ("the inner shift is ignored", {"inner": "none"}),
+        ("the inner shift is added before alpha multiplies", {"inner": "before alpha"}),
+        (f"the inner shift is added outside the {right.f}", {"inner": "outside"}),
+        ("the inner shift is subtracted", {"inner": "minus"}),
+    ]
+
+
+_SKIP: Rows = [
+    ("eta · x is missing", {"skip": "none"}),
+    ("eta is ignored: x itself is added", {"skip": "x"}),
+    ("eta · x is subtracted", {"skip": "minus"}),
+    ("eta · x is added before gain and shift", {"skip": "inside the gain"}),
+    ("eta multiplies the norm as well, not x alone", {"skip": "eta all"}),
+    ("the norm is multiplied by 1 − eta", {"skip": "mixed"}),
+]
+_PART: Rows = [
+    ("all features are counted, not the first p · d", {"part": "all"}),
+    ("the last features are taken, not the first", {"part": "last"}),
+    ("every n-th feature is taken, not the first ones", {"part": "strided"}),
+    ("p · d is rounded up; the floor is wanted", {"count": "ceil"}),
+    ("p · d is rounded to the nearest; the floor is wanted", {"count": "round"}),
+    ("only the first p · d features are normalized; all are divided", {"only_part": True}),
+]
+_BATCH: Rows = [
+    ("the mask is ignored: padding counts in the statistics", {"mask": "ignored"}),
+    ("the mask is inverted: True means a real token", {"mask": "inverted"}),
+    ("the sums leave padding out, their divisor counts it", {"mask": "padding counted"}),
+    ("the batch's own statistics are used in evaluation; the training flag is ignored",
+     {"evaluation": "batch"}),
+]  # fmt: skip

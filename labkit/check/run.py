@@ -1,38 +1,23 @@
 """Hold an implementation against the laws of a norm, in bounded time, and write the report."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
 
-from labkit.check import (
-    batch_laws,
-    corner_laws,
-    gradient_laws,
-    hard_laws,
-    laws,
-    power_laws,
-    precision_laws,
-    progressive_laws,
-    rounding_laws,
-    running_laws,
-    setting_laws,
-)
+from labkit.check import gradients, laws, precision, running, sequences
 from labkit.check.case import Broken, Untested
-from labkit.check.embedding import Embedding
 from labkit.check.exam import Exam
 from labkit.check.guard import run_all, untouched_world
-from labkit.check.handed import factory, is_module, tracks, valid
-from labkit.check.module import Module
+from labkit.check.laws import Law as Check
 from labkit.check.report import Law, Report
-from labkit.check.spec import Spec
-from labkit.check.specs import FIX_EMBEDDING, POWER_MODULE
-from labkit.check.subject import Function, Subject
+from labkit.check.specs import Norm
+from labkit.check.subject import is_module, makes_modules, read_subject
 
 SECONDS_EACH, SECONDS_TOTAL = 8.0, 40.0
 
+T = TypeVar("T")
 Implementation = Callable[..., Any] | nn.Module | type[nn.Module]
-Laws = dict[str, Callable[[Exam], None]]
 
 _EPS_LAW = {
     "inside": "eps inside the root",
@@ -41,163 +26,182 @@ _EPS_LAW = {
 }
 
 
-def laws_of(spec: Spec) -> Laws:
+def laws_of(norm: Norm) -> dict[str, Check]:
     """List the laws of a norm in the order of the report: what explains most comes first."""
-    formula = spec.standardizes
-    listed: Laws = {
+    formula = norm.formula
+    listed: dict[str, Check] = {
         "value": laws.value,
-        "parameters known": corner_laws.parameters_known,
+        "parameters known": laws.parameters_known,
         "inputs kept": laws.inputs_kept,
         "same result twice": laws.repeatable,
     }
-    scale_free = formula is not None and "bound" not in spec.settings and "eta" not in spec.learned
-    if formula is not None and scale_free and formula.part == "all":
-        name = "mean 0 and mean square 1" if spec.centred else "mean square"
+    scale_free = bool(formula.pool) and not formula.f and not formula.skip
+    if scale_free and formula.part == "all":
+        name = "mean 0 and mean square 1" if norm.centred else "mean square"
         listed[name] = laws.standardized
-    for role in spec.settings:
-        name = _EPS_LAW[formula.eps_at] if role == "eps" and formula is not None else role
-        listed[name] = setting_laws.setting(role)
-        listed[f"default {role}"] = setting_laws.default(role)
-    for role, learned in spec.learned.items():
+    for role in norm.settings:
+        listed[_EPS_LAW[formula.eps_at] if role == "eps" else role] = laws.setting(role)
+        listed[f"default {role}"] = laws.default(role)
+    for role, learned in norm.learned.items():
         listed[learned.law] = laws.parameter(role)
-    if len(spec.learned) > 1:
-        short = [learned.law for learned in spec.learned.values()]
-        listed[f"{short[0]} first, then {short[1]}" if len(short) == 2 else "all parameters"] = (
-            laws.every_parameter
-        )
+    if len(norm.learned) > 1:
+        short = [learned.law for learned in norm.learned.values()]
+        name = f"{short[0]} first, then {short[1]}" if len(short) == 2 else "all parameters"
+        listed[name] = laws.every_parameter
     listed["shapes"] = laws.shapes
-    listed["without autograd"] = corner_laws.without_autograd
+    listed["without autograd"] = laws.without_autograd
     if scale_free:
         listed["blind to scale"] = laws.scale_invariance
-        if spec.centred:
+        if norm.centred:
             listed["blind to a constant"] = laws.shift_invariance
-    if spec.pools_batch:
-        listed["batch shared"] = batch_laws.batch_coupling
-        listed["padding left out"] = batch_laws.padding
-    if spec.runs:
-        listed["training uses the batch"] = running_laws.training_uses_batch
-        listed["running statistics"] = running_laws.running_update
-        listed["evaluation uses running statistics"] = running_laws.evaluation_uses_running
-    for role in ("x", *spec.learned):
-        name = "x" if role == "x" else spec.learned[role].name
-        listed[f"gradient of {name}"] = gradient_laws.gradient_of(role)
-    if formula is not None:
-        listed["large offset"] = precision_laws.large_offset
-        listed["constant values"] = hard_laws.constant
-        listed["gradient of constant values"] = corner_laws.constant_gradient
+    if norm.pools_batch:
+        listed["batch shared"] = laws.batch_coupling
+        listed["padding left out"] = running.padding
+    if norm.runs:
+        listed["training uses the batch"] = running.training_uses_batch
+        listed["running statistics"] = running.running_update
+        listed["evaluation uses running statistics"] = running.evaluation_uses_running
+    for role in ("x", *norm.learned):
+        name = "x" if role == "x" else norm.learned[role].name
+        listed[f"gradient of {name}"] = gradients.gradient_of(role)
+    if formula.pool:
+        listed["large offset"] = precision.large_offset
+        listed["constant values"] = laws.constant
+        listed["gradient of constant values"] = gradients.constant_gradient
     return {
         **listed,
-        "outliers": corner_laws.outliers,
-        "digits of small numbers": corner_laws.small_arguments,
-        "all magnitudes": precision_laws.magnitudes,
-        "half precision": precision_laws.half_precision,
-        "rounding order": rounding_laws.rounding_order,
-        "float32 gain": rounding_laws.wide_gain,
-        "dtype kept": precision_laws.dtype_kept,
-        "float64 kept": precision_laws.float64_kept,
-        "views": hard_laws.strides,
-        "neighbours apart": hard_laws.independence,
-        "NaN and infinity contained": hard_laws.containment,
+        "outliers": laws.outliers,
+        "digits of small numbers": laws.small_arguments,
+        "all magnitudes": precision.magnitudes,
+        "half precision": precision.half_precision,
+        "rounding order": precision.rounding_order,
+        "float32 gain": precision.wide_gain,
+        "dtype kept": precision.dtype_kept,
+        "float64 kept": precision.float64_kept,
+        "views": laws.strides,
+        "neighbours apart": laws.independence,
+        "NaN and infinity contained": laws.containment,
     }
 
 
 def hold(
-    spec: Spec,
+    norm: Norm,
     handed: Implementation,
     settings: Mapping[str, float | None],
     seed: int,
     variant: str | None = None,
 ) -> Report:
     """Try all laws on what was handed in."""
-    title = f"check.{spec.name}"
+    title = f"check.{norm.name}"
     if handed is None or handed is ...:
         return Report(title, (Law("answered", False, "", "not answered yet"),))
     if not callable(handed):
-        kind = type(handed).__name__
-        message = f"a function or a module is wanted, got {kind}"
+        message = f"a function or a module is wanted, got {type(handed).__name__}"
         return Report(title, (Law("callable", False, "", message),))
-    given = {role: valid(role, value) for role, value in settings.items() if value is not None}
-    exam: list[Exam] = []  # made under the time limit, like everything that calls foreign code
+    given = {role: _valid(role, value) for role, value in settings.items() if value is not None}
 
-    def prepare() -> Law | None:
+    def prepare() -> Exam | str:
+        refused = _refuse(handed, norm)
+        return refused or Exam(read_subject(handed, norm, given), seed, variant)
+
+    def on_exam(name: str, check: Check) -> Callable[[Exam], Law | None]:
+        def tried(exam: Exam) -> Law | None:
+            law = try_law(name, check, exam, exam.generator(name))
+            if law is not None and not law.ok:
+                exam.failed.add(name)
+            return law
+
+        return tried
+
+    named = laws_of(norm)
+    # Some norms are another thing as a module than as a function.
+    if norm.name == "power_norm" and is_module(handed):
+        named = sequences.POWER_LAWS
+    if norm.name == "prep_batch_norm":
+        named = sequences.PROGRESSIVE_LAWS
+    jobs = {name: on_exam(name, law) for name, law in named.items()}
+    return try_all(title, prepare, jobs, _notes)
+
+
+def try_all(
+    title: str,
+    prepare: Callable[[], T | str],
+    laws: Mapping[str, Callable[[T], Law | None]],
+    notes: Callable[[T], tuple[str, ...]],
+) -> Report:
+    """Prepare what the laws take, which calls foreign code too, and try them in bounded time.
+
+    `prepare` may return, or raise, a sentence that says why nothing is tried.
+    """
+    ready: list[T] = []
+
+    def first() -> Law | None:
         try:
-            if factory(handed, spec.dim):
-                said = "it makes a module when it is called: pass the class or an instance"
-                return Law("prepared", False, "", said)
-            if tracks(handed, spec):
-                said = (
-                    "an instance norm with running statistics is out of scope: "
-                    "make it with track_running_stats=False"
-                )
-                return Law("prepared", False, "", said)
-            subject = _subject(handed, spec, given)
-            exam.append(Exam(subject, subject.spec, seed, variant))
+            got = prepare()
         except Exception as error:
-            message = f"it could not be prepared: {type(error).__name__}: {error}"
-            return Law("prepared", False, "", message)
+            got = f"it could not be prepared: {type(error).__name__}: {error}"
+        if isinstance(got, str):
+            return Law("prepared", False, "", got)
+        ready.append(got)
         return None
 
-    def job(name: str, law: Callable[[Exam], None]) -> Callable[[], Law | None]:
-        return lambda: _try(name, law, exam[0]) if exam else None
+    def job(law: Callable[[T], Law | None]) -> Callable[[], Law | None]:
+        return lambda: law(ready[0]) if ready else None
 
-    named = _laws(spec, handed)
-    jobs = [prepare, *(job(name, law) for name, law in named.items())]
+    jobs = [first, *map(job, laws.values())]
     with untouched_world():
         done = run_all(jobs, SECONDS_EACH, SECONDS_TOTAL)
-    held = [law for law in done if law is not None]
+        held = [law for law in done if law is not None]
+        noted = run_all([lambda: notes(ready[0])], SECONDS_EACH, SECONDS_EACH) if ready else []
     if len(done) < len(jobs):
-        name = ["prepared", *named][len(done)]
-        held.append(Law(name, False, *_out_of_time(len(jobs) - len(done) - 1)))
-    return Report(title, tuple(held), _notes(exam[0]) if exam else ())
+        name, left = ["prepared", *laws][len(done)], len(jobs) - len(done) - 1
+        message = f"no result within {SECONDS_EACH:g} seconds on a small input; stopped"
+        message += f", {left} further laws were not tried" if left else ""
+        held.append(Law(name, False, "a loop that does not end, or a wait", message))
+    return Report(title, tuple(held), noted[0] if noted else ())
 
 
-def _laws(spec: Spec, handed: Implementation) -> Laws:
-    """Choose the laws: some norms are another thing as a module than as a function."""
-    if is_module(handed) and spec.name == "power_norm":
-        return power_laws.LAWS
-    if spec.name == "prep_batch_norm":
-        return progressive_laws.LAWS
-    return laws_of(spec)
-
-
-def _subject(handed: Implementation, spec: Spec, given: Mapping[str, float]) -> Subject:
-    if spec.name == "fix_norm" and is_module(handed, nn.Embedding):
-        return Embedding(handed, FIX_EMBEDDING, given)
-    if spec.name == "power_norm" and is_module(handed):
-        spec = POWER_MODULE
-    if isinstance(handed, nn.Module) or (isinstance(handed, type) and is_module(handed)):
-        return Module(handed, spec, given)
-    return Function(handed, spec, given)
-
-
-def _try(name: str, law: Callable[[Exam], None], exam: Exam) -> Law | None:
+def try_law(name: str, law: Callable[..., None], *given: Any) -> Law | None:
     """Try one law; None where it does not apply."""
     try:
-        law(exam)
+        law(*given)
     except Untested:
         return None
     except Broken as broken:
-        exam.failed.add(name)
         return Law(name, False, broken.cause, broken.message)
     except Exception as error:  # an outcome that no law foresaw is wrong, and no crash of ours
-        exam.failed.add(name)
-        return Law(name, False, "", f"{type(error).__name__}: {error}")
+        return Law(name, False, "", f"it raised {type(error).__name__}: {error}")
     return Law(name, True, "", (law.__doc__ or "").strip())
 
 
-def _out_of_time(left: int) -> tuple[str, str]:
-    message = f"no result within {SECONDS_EACH:g} seconds on a small input; stopped"
-    message += f", {left} further laws were not tried" if left else ""
-    return "a loop that does not end, or a wait", message
+def _refuse(handed: Implementation, norm: Norm) -> str:
+    """Say why something is not tried at all."""
+    if makes_modules(handed, norm.dim):
+        return "it makes a module when it is called: pass the class or an instance"
+    if norm.name == "instance_norm" and getattr(handed, "track_running_stats", None) is True:
+        return (
+            "an instance norm with running statistics is out of scope: "
+            "make it with track_running_stats=False"
+        )
+    return ""
+
+
+def _valid(role: str, value: Any) -> float:
+    """Return a setting that a norm can have; raise where it cannot."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{role} must be a number, got {value!r}")
+    if not 0.0 <= value < float("inf") or (role != "eps" and value == 0):
+        least = "at least 0" if role == "eps" else "greater than 0"
+        raise ValueError(f"{role} must be finite and {least}, got {value!r}")
+    return float(value)
 
 
 def _notes(exam: Exam) -> tuple[str, ...]:
-    subject, spec = exam.subject, exam.spec
     notes = [
         f"{learned.name} was not tested: there is none"
-        for role, learned in spec.learned.items()
-        if role not in subject.learned
+        for role, learned in exam.norm.learned.items()
+        if role not in exam.subject.learned
     ]
-    if spec.runs and not subject.has_running:
+    if exam.norm.runs and not exam.subject.has_running:
         notes.append("running statistics were not tested: there are none")
     return tuple(notes)

@@ -1,15 +1,40 @@
-"""The table of norms that the check knows, one Spec each; facts as in the papers and codes."""
+"""The norms that the check knows, one Norm each; facts as in the papers and codes."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import torch
+from torch import Tensor
 
-from labkit.check import spec
-from labkit.check.formula import Identity
-from labkit.check.spec import GAIN, SHIFT, Learned, Shape, Spec
-from labkit.check.squash import BoundedTanh, Squash
-from labkit.check.standardize import RepStandardize, Standardize
+from labkit.check.formula import Formula
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A learnable parameter, as the laws speak of it."""
+
+    name: str  # in a sentence
+    law: str  # the name of its law
+    each: bool = True  # one number for each feature, or one for all
+    start: Callable[[int], float] = lambda dim: 1.0
+    centre: float = 0.5  # where the laws draw it
+
+
+GAIN = Learned("the gain", "gain")
+SHIFT = Learned("the shift", "shift", start=lambda dim: 0.0, centre=0.0)
+_BOTH: Mapping[str, Learned] = {"weight": GAIN, "bias": SHIFT}
+
+# What shares statistics: how a sentence calls it, and the part of x that is the first one.
+UNITS: dict[str, Callable[[Tensor, int], tuple]] = {
+    "row": lambda x, groups: (*[0] * (x.ndim - 1), slice(None)),
+    "value": lambda x, groups: (0,) * x.ndim,
+    "channel": lambda x, groups: (slice(None), 0),
+    "feature": lambda x, groups: (..., 0),
+    "group": lambda x, groups: (0, slice(x.shape[1] // groups)),
+    "channel of a sample": lambda x, groups: (0, 0),
+}
 
 
 def _row_shapes(dim: int) -> tuple[Shape, ...]:
@@ -17,85 +42,108 @@ def _row_shapes(dim: int) -> tuple[Shape, ...]:
     return (5, dim), (dim,), (3, 4, dim), (2, 3, 2, dim), square, (1, dim), (1, 1, dim)
 
 
-def _rows(name: str, formula, roles: tuple[str, ...], **rest) -> Spec:
-    rest = {
-        "unit": spec.first_row,
-        "unit_name": "row",
-        "shapes": _row_shapes,
-        "long_shape": lambda dim, axes: (24, dim),
-        "sizes": (1, 2, 7, 33, 64, 1030),
-        **rest,
-    }
-    return Spec(name=name, formula=formula, roles=("x", *roles), **rest)
+@dataclass(frozen=True)
+class Norm:
+    """Describe one norm to the laws; what is not said is that of a norm of the last axis."""
+
+    name: str
+    formula: Formula
+    roles: tuple[str, ...]  # the function's parameters after x, in labkit's order
+    learned: Mapping[str, Learned] = field(default_factory=lambda: {"weight": GAIN})
+    # Defaults; where several are documented somewhere, the first is labkit's.
+    settings: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: {"eps": (1e-5,)})
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unit_name: str = "row"  # a key of UNITS
+    shapes: Callable[[int], tuple[Shape, ...]] = _row_shapes  # the plain one first
+    long_shape: Callable[[int, int], Shape] = lambda dim, axes: (24, dim)  # many values a unit
+    dim: int = 12
+    sizes: tuple[int, ...] = (1, 2, 7, 33, 64, 1030)  # of the normalized axis, where it is free
+    odd: bool = False  # the gradient at a constant unit is a matter of convention
+    rounds: str = "once"  # in half precision | as torch | freely: each operation may round
+
+    @property
+    def centred(self) -> bool:
+        """Return whether the mean is subtracted."""
+        return bool(self.formula.pool) and self.formula.centre == "mean"
+
+    @property
+    def pools_batch(self) -> bool:
+        """Return whether samples share statistics."""
+        return self.formula.pool in ("all but the channel", "all but the last")
+
+    @property
+    def runs(self) -> bool:
+        """Return whether running statistics are kept: the batch norms."""
+        return "running_mean" in self.roles
+
+    def unit(self, x: Tensor, groups: int) -> Tensor:
+        """Mark the values of the first set that shares statistics."""
+        mask = torch.zeros_like(x, dtype=torch.bool)
+        mask[UNITS[self.unit_name](x, groups)] = True
+        return mask
 
 
-_BOTH: Mapping[str, Learned] = {"weight": GAIN, "bias": SHIFT}
-
-LAYER = _rows("layer_norm", Standardize(), ("weight", "bias", "eps"), learned=_BOTH)
-ANNOTATED = _rows(
+LAYER = Norm("layer_norm", Formula(), ("weight", "bias", "eps"), _BOTH)
+ANNOTATED = Norm(
     "annotated_layer_norm",
-    Standardize(correction=1, eps_at="outside"),
+    Formula(correction=1, eps_at="outside"),
     ("weight", "bias", "eps"),
-    learned=_BOTH,
-    settings={"eps": (1e-6,)},
+    _BOTH,
+    {"eps": (1e-6,)},
     sizes=(2, 7, 33, 64, 1030),  # one value has no unbiased deviation
-    odd=("constant",),  # its derivative at deviation 0 is a matter of convention
+    odd=True,
 )
-RMS = _rows(
+RMS = Norm(
     "rms_norm",
-    Standardize(centre="none"),
+    Formula(centre="none"),
     ("weight", "eps"),
     # torch's default, eps=None, is the machine epsilon of float32.
     settings={"eps": (1e-6, torch.finfo(torch.float32).eps)},
 )
 GEMMA = replace(
     RMS,
-    formula=Standardize(centre="none", gain="one plus"),
+    formula=Formula(centre="none", gain="one plus"),
     learned={"weight": Learned("the gain", "gain", start=lambda dim: 0.0)},
 )
 OUTSIDE = replace(
-    RMS,
-    formula=Standardize(centre="none", eps_at="outside"),
-    settings={"eps": (1e-8,)},
-    odd=("constant",),
+    RMS, formula=Formula(centre="none", eps_at="outside"), settings={"eps": (1e-8,)}, odd=True
 )
 RMS_VARIANTS = {"torch": RMS, "llama": RMS, "gemma": GEMMA, "t5": RMS, "outside": OUTSIDE}
-PARTIAL = _rows(
+PARTIAL = Norm(
     "partial_rms_norm",
-    Standardize(centre="none", part="first"),
+    Formula(centre="none", part="first"),
     ("weight", "eps", "p"),
     settings={"eps": (1e-6,), "p": (0.0625,)},
     aliases={"p": ("p", "partial", "fraction", "portion", "k")},
     dim=44,
     sizes=(1, 2, 7, 12, 33, 64, 1030),
 )
-_LENGTH = Standardize(centre="none", summed=True, eps_at="floor of the root")
-SCALE = _rows(
+_LENGTH = Formula(centre="none", summed=True, eps_at="floor of the root")
+SCALE = Norm(
     "scale_norm",
     replace(_LENGTH, unset_gain="root of d"),
     ("weight", "eps"),
-    learned={"weight": Learned("g", "gain", each=False, start=lambda dim: dim**0.5)},
+    {"weight": Learned("g", "gain", each=False, start=lambda dim: dim**0.5)},
 )
-L2 = _rows(
+L2 = Norm(
     "l2_norm",
     _LENGTH,
     ("weight", "eps"),
-    learned={"weight": Learned("g", "gain", each=False)},
-    settings={"eps": (1e-12,)},
-    aliases={"weight": ("temperature", "tau", "t")},
+    {"weight": Learned("g", "gain", each=False)},
+    {"eps": (1e-12,)},
+    {"weight": ("temperature", "tau", "t")},
 )
-FIX = _rows("fix_norm", _LENGTH, ("eps",), learned={})
+FIX = Norm("fix_norm", _LENGTH, ("eps",), {})
 FIX_EMBEDDING = replace(FIX, formula=replace(_LENGTH, unset_gain="root of d"), rounds="freely")
-POWER = _rows(
+POWER = Norm(
     "power_norm",
-    Standardize(centre="none", pool="all but the last"),
+    Formula(centre="none", pool="all but the last"),
     ("weight", "bias", "eps", "mask"),
-    learned=_BOTH,
+    _BOTH,
+    unit_name="feature",
     shapes=lambda dim: ((8, dim), (3, 4, dim), (2, 3, 2, dim), (1, 6, dim), (dim, dim)),
     long_shape=lambda dim, axes: (256, dim),
     sizes=(1, 2, 33),
-    unit=spec.first_feature,
-    unit_name="feature",
 )
 POWER_MODULE = replace(
     POWER,
@@ -105,29 +153,28 @@ POWER_MODULE = replace(
         "groups": ("num_groups", "group_num", "head_num", "heads", "num_heads"),
     },
 )
-BATCH = Spec(
-    name="batch_norm",
-    formula=Standardize(pool="all but the channel", features=1),
-    roles=("x", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps",
-           "mask"),
+_RUNNING = ("running_mean", "running_var")
+BATCH = Norm(
+    "batch_norm",
+    Formula(pool="all but the channel", features=1),
+    (*_RUNNING, "weight", "bias", "training", "momentum", "eps", "mask"),
+    _BOTH,
+    unit_name="channel",
     shapes=lambda dim: ((8, dim), (4, dim, 3), (3, dim, 2, 2), (2, dim, 1, 2, 2), (1, dim, 4),
                         (2, dim)),
     long_shape=lambda dim, axes: {2: (256, dim), 3: (32, dim, 8)}.get(
         axes, (16, dim, 4, 4, *[1] * (axes - 4))
     ),
-    unit=spec.first_channel,
-    unit_name="channel",
-    learned=_BOTH,
+    sizes=(),
 )  # fmt: skip
 REP = replace(
     BATCH,
     name="rep_batch_norm",
-    formula=RepStandardize(pool="all but the channel", features=1),
-    roles=("x", "running_mean", "running_var", "weight", "bias", "eta", "training", "momentum",
-           "eps", "mask"),
+    formula=Formula(pool="all but the channel", features=1, skip="eta x"),
+    roles=(*_RUNNING, "weight", "bias", "eta", "training", "momentum", "eps", "mask"),
     learned={**_BOTH, "eta": Learned("eta", "eta", each=False)},
     aliases={"eta": ("alpha", "skip")},
-)  # fmt: skip
+)
 PREP = replace(
     REP,
     name="prep_batch_norm",
@@ -135,64 +182,54 @@ PREP = replace(
     settings={"eps": (1e-5,), "steps": (300_000,), "warm": (0,)},
     aliases={**REP.aliases, "steps": ("step", "total_steps", "total_step")},
 )
-GROUP = Spec(
-    name="group_norm",
-    formula=Standardize(pool="group", features=1),
-    roles=("x", "num_groups", "weight", "bias", "eps"),
+GROUP = Norm(
+    "group_norm",
+    Formula(pool="group", features=1),
+    ("num_groups", "weight", "bias", "eps"),
+    _BOTH,
+    unit_name="group",
     shapes=lambda dim: ((3, dim, 5), (3, dim), (2, dim, 3, 2), (2, dim, 2, 1, 2), (1, dim, 4)),
     long_shape=lambda dim, axes: (4, dim, *[64, 1, 1][: axes - 2]),
-    unit=spec.first_group,
-    unit_name="group",
-    learned=_BOTH,
+    sizes=(),
 )
 INSTANCE = replace(
     GROUP,
     name="instance_norm",
-    formula=Standardize(pool="space", features=1),
-    roles=("x", "weight", "bias", "eps"),
+    formula=Formula(pool="space", features=1),
+    roles=("weight", "bias", "eps"),
     shapes=lambda dim: ((3, dim, 5), (2, dim, 3, 2), (2, dim, 2, 1, 2), (1, dim, 4)),
-    long_shape=lambda dim, axes: (4, dim, *[64, 1, 1][: axes - 2]),
-    unit=spec.first_map,
     unit_name="channel of a sample",
     rounds="as torch",
 )
-
 _ALPHA = Learned("alpha", "alpha", each=False, start=lambda dim: 0.5, centre=0.8)
-_VALUES = {
-    "settings": {},
-    "unit": spec.first_value,
-    "unit_name": "value",
-    "rounds": "freely",
-}
-DYT = _rows(
+_INNER = Learned("the inner shift", "inner shift", False, lambda dim: 0.0, 0.3)
+DYT = Norm(
     "dynamic_tanh",
-    Squash(),
+    Formula(pool="", f="tanh"),
     ("alpha", "weight", "bias"),
-    learned={"alpha": _ALPHA, **_BOTH},
-    **_VALUES,
+    {"alpha": _ALPHA, **_BOTH},
+    {},
+    unit_name="value",
+    rounds="freely",
 )
-DERF = _rows(
-    "dynamic_erf",
-    Squash(f="erf"),
-    ("alpha", "shift", "weight", "bias"),
-    learned={
-        "alpha": _ALPHA,
-        "shift": Learned("the inner shift", "inner shift", False, lambda dim: 0.0, 0.3),
-        **_BOTH,
-    },
+DERF = replace(
+    DYT,
+    name="dynamic_erf",
+    formula=Formula(pool="", f="erf"),
+    roles=("alpha", "shift", "weight", "bias"),
+    learned={"alpha": _ALPHA, "shift": _INNER, **_BOTH},
     aliases={"shift": ("shift", "s", "inner_shift")},
-    **_VALUES,
 )
-BHYT = _rows(
+BHYT = Norm(
     "bounded_tanh",
-    BoundedTanh(centre="none"),
+    Formula(centre="none", f="tanh", slope="scale", slope_start=1.0, bound="inside"),
     ("scale", "weight", "bound", "eps"),
-    learned={"scale": Learned("lambda", "lambda", each=False, centre=2.0), "weight": GAIN},
-    settings={"bound": (10.0,), "eps": (1e-6,)},
-    aliases={
+    {"scale": Learned("lambda", "lambda", each=False, centre=2.0), "weight": GAIN},
+    {"bound": (10.0,), "eps": (1e-6,)},
+    {
         "scale": ("scale", "lambda_", "lam", "lmbda", "alpha"),
         "bound": ("bound", "kappa", "k"),
     },
     rounds="freely",
 )
-IDENTITY = _rows("identity", Identity(), (), learned={}, **_VALUES)
+IDENTITY = Norm("identity", Formula(pool=""), (), {}, {}, unit_name="value", rounds="freely")

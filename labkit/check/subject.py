@@ -1,18 +1,20 @@
 """Call whatever was handed in, a function, a module or a module's class, in one way.
 
-A function's parameters are matched by name (weight, gamma, gain, …) and else by position. A
-module is copied before each use, so its parameters, statistics and mode stay as they are.
+A function's parameters are matched by name (weight, gamma, gain, …) and else by position; so are a
+module's, and else by size. A module is copied before each use, so its parameters, statistics and
+mode stay as they are.
 """
 
+import copy
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from labkit.check.spec import Shape, Spec
+from labkit.check.case import Broken
+from labkit.check.specs import FIX_EMBEDDING, POWER_MODULE, Norm, Shape
 
 ALIASES = {
     "weight": ("weight", "gamma", "gain", "scale", "g", "w", "a_2", "alpha"),
@@ -27,84 +29,113 @@ ALIASES = {
     "mask": ("mask",),
     "alpha": ("alpha", "a"),
 }
+_INPUTS = ("x", "input", "inputs", "hidden_states", "h", "tensor", "xs")
+_SIZES = ("normalized_shape", "num_features", "num_channels", "dim", "d_model", "features", "size")
+# With fewer axes torch takes the first for channels, not for samples: no exception says so.
+_AXES = {nn.InstanceNorm1d: 3, nn.InstanceNorm2d: 4, nn.InstanceNorm3d: 5}
 
 
-def names_of(role: str, spec: Spec) -> tuple[str, ...]:
+def names_of(role: str, norm: Norm) -> tuple[str, ...]:
     """List the names under which a role goes, those that mean another role here left out."""
-    own = (role, *spec.aliases.get(role, ()))
-    taken = {name for other in spec.roles if other != role
-             for name in (other, *spec.aliases.get(other, ()))}  # fmt: skip
+    own = (role, *norm.aliases.get(role, ()))
+    taken = {name for other in norm.roles if other != role
+             for name in (other, *norm.aliases.get(other, ()))}  # fmt: skip
     return (*own, *(n for n in ALIASES.get(role, ()) if n not in taken))
 
 
-class Runner(ABC):
+def is_module(handed: Any, kind: type[nn.Module] = nn.Module) -> bool:
+    """Return whether a module or a module's class was handed in."""
+    return isinstance(handed, kind) or (isinstance(handed, type) and issubclass(handed, kind))
+
+
+def makes_modules(handed: Any, dim: int) -> bool:
+    """Return whether a function makes a module of a size, instead of normalizing."""
+    if is_module(handed):
+        return False
+    try:
+        names = list(inspect.signature(handed).parameters)
+        return bool(names) and names[0] not in _INPUTS and isinstance(handed(dim), nn.Module)
+    except Exception:
+        return False
+
+
+class Runner:
     """One use of the subject: parameters set, statistics set, ready to be called."""
 
     parameters: dict[str, Tensor]  # the learnable ones, by role
 
-    @abstractmethod
     def __call__(self, x: Tensor, training: bool = True, mask: Tensor | None = None) -> Any:
         """Run the implementation; what comes may be anything."""
+        raise NotImplementedError
 
-    @abstractmethod
     def running(self) -> tuple[Tensor, Tensor] | None:
         """Read the running mean and variance as they are now."""
+        raise NotImplementedError
 
     def state(self) -> dict[str, Tensor]:
         """Collect what a call must leave as it is."""
         return self.parameters
 
 
-class Subject(ABC):
+class Subject:
     """What the laws ask of an implementation before they use it."""
 
-    spec: Spec
+    norm: Norm
+    given: Mapping[str, float]  # settings that the caller named
     dim: int | None = None  # None: any
     groups: int | None = None
     momentum: float | None = 0.1
-    is_module: bool = False
+    is_module = is_class = False
     learned: tuple[str, ...]  # the parameters that it has
+    missing: Mapping[str, tuple[str, str]]  # role that is wanted and not there -> message, cause
+    unknown: tuple[str, ...] = ()  # parameters whose part is not known
     has_running: bool
     takes_mask: bool
     sets: frozenset[str]  # the settings that each use may choose
-    missing: dict[str, tuple[str, str]]  # role that is wanted and not there -> message, cause
-    given: Mapping[str, float]  # settings that the caller named
-    unknown: tuple[str, ...] = ()  # parameters whose part is not known
 
-    def ranks(self, dim: int) -> Callable[[Shape], bool]:
-        """Return which shapes it takes."""
-        return lambda shape: True
+    def takes(self, shape: Shape, dim: int) -> bool:
+        """Return whether it takes inputs of this shape."""
+        return True
 
     def expected(self, role: str, asked: Any, dtype: torch.dtype) -> Any:
         """Return which eps (p, …) its outcome must show when `asked` was passed (or not)."""
         if asked is not None and role in self.sets:
             return asked
-        return self.given.get(role, self.spec.settings[role][0])
+        return self.given.get(role, self.norm.settings[role][0])
 
-    @abstractmethod
     def open(self, dim: int, dtype: torch.dtype, given: Mapping[str, Any]) -> Runner:
         """Make a runner with what is given, by role."""
+        raise NotImplementedError
 
 
-def match_roles(fn: Callable[..., Any], spec: Spec) -> dict[str, str] | None:
+def read_subject(handed: Any, norm: Norm, given: Mapping[str, float]) -> Subject:
+    """Choose how to use what was handed in."""
+    if norm.name == "fix_norm" and is_module(handed, nn.Embedding):
+        return _embedding(handed, given)
+    if is_module(handed):
+        return Module(handed, POWER_MODULE if norm.name == "power_norm" else norm, given)
+    return Function(handed, norm, given)
+
+
+def match_roles(fn: Callable[..., Any], norm: Norm) -> dict[str, str] | None:
     """Map each role to the name of the parameter that plays it; None when nothing can be read."""
     try:
         parameters = list(inspect.signature(fn).parameters.values())
     except (TypeError, ValueError):
         return None
     named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)][1:]
-    wanted = {r: names_of(r, spec) for r in (*spec.roles[1:], "normalized_shape")}
+    wanted = {r: names_of(r, norm) for r in (*norm.roles, "normalized_shape")}
     matched: dict[str, str] = {}
     for p in named:
         role = next((r for r in wanted if r not in matched and p.name in wanted[r]), None)
         if role:
             matched[role] = p.name
     for p in named:
-        free = [r for r in spec.roles[1:] if r not in matched]
+        free = [r for r in norm.roles if r not in matched]
         if p.name not in matched.values() and p.default is p.empty and free:
             matched[free[0]] = p.name
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return {role: matched.get(role, role) for role in spec.roles[1:]}
+        return {role: matched.get(role, role) for role in norm.roles}
     if not named and any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return None
     return matched
@@ -113,20 +144,22 @@ def match_roles(fn: Callable[..., Any], spec: Spec) -> dict[str, str] | None:
 class Function(Subject):
     """A function with labkit's signature, or part of it."""
 
-    def __init__(self, fn: Callable[..., Any], spec: Spec, given: Mapping[str, float]):
-        self.fn, self.spec, self.given = fn, spec, given
-        self.matched = match_roles(fn, spec)
+    def __init__(self, fn: Callable[..., Any], norm: Norm, given: Mapping[str, float]):
+        self.fn, self.norm, self.given = fn, norm, given
+        self.matched = match_roles(fn, norm)
         self.signature = {} if self.matched is None else dict(inspect.signature(fn).parameters)
-        known = set(spec.roles) if self.matched is None else set(self.matched)
-        self.learned = tuple(role for role in spec.learned if role in known)
+        known = set(norm.roles) if self.matched is None else set(self.matched)
+        self.learned = tuple(role for role in norm.learned if role in known)
         self.has_running = {"running_mean", "running_var"} <= known
         self.takes_mask = "mask" in known
-        self.sets = frozenset(role for role in spec.settings if role in known)
-        self.missing = {}
-        wanted = [r for r in spec.learned if r in ("weight", "bias") or r not in ALIASES]
-        if known & set(wanted):  # the bare formula, without any, is fine as an exercise
-            for role in (r for r in wanted if r not in known):
-                self.missing[role] = (f"the function takes no {role}", "a missing parameter")
+        self.sets = frozenset(role for role in norm.settings if role in known)
+        wanted = [r for r in norm.learned if r in ("weight", "bias") or r not in ALIASES]
+        bare = not known & set(wanted)  # the formula without any is fine as an exercise
+        self.missing = {
+            role: (f"the function takes no {role}", "a missing parameter")
+            for role in wanted
+            if not bare and role not in known
+        }
 
     def open(self, dim: int, dtype: torch.dtype, given: Mapping[str, Any]) -> "FunctionRunner":
         """Keep the tensors for the calls to come."""
@@ -138,12 +171,12 @@ class FunctionRunner(Runner):
 
     def __init__(self, subject: Function, dim: int, given: Mapping[str, Any]):
         self.subject, self.dim, self.given = subject, dim, given
-        self.parameters = {r: given[r] for r in subject.spec.learned if r in given}
+        self.parameters = {r: given[r] for r in subject.norm.learned if r in given}
         self.buffers: tuple[Tensor, Tensor] | None = given.get("running")
 
     def __call__(self, x: Tensor, training: bool = True, mask: Tensor | None = None) -> Any:
         """Call the function, by name where names are known."""
-        subject = self.subject
+        subject, norm = self.subject, self.subject.norm
         mean, var = self.buffers or (None, None)
         values = {
             **self.given,
@@ -154,26 +187,22 @@ class FunctionRunner(Runner):
             "normalized_shape": (x.shape[-1],),
         }
         if subject.matched is None:
-            order = [r for r in subject.spec.roles[1:] if r != "mask"]
-            filled = {r: self._stand_in(r, x) for r in (*subject.spec.settings, "momentum")
-                      if values.get(r) is None}  # fmt: skip
-            return subject.fn(x, *[{**values, **filled}.get(role) for role in order])
+            stand_ins = {r: self._stand_in(r, x) for r in (*norm.settings, "momentum")}
+            values = {**stand_ins, **{r: v for r, v in values.items() if v is not None}}
+            return subject.fn(x, *[values.get(role) for role in norm.roles if role != "mask"])
         positional, named = [], {}
-        places = list(subject.signature)
-        for role, name in sorted(
-            subject.matched.items(),
-            key=lambda pair: places.index(pair[1]) if pair[1] in places else len(places),
-        ):
-            p = subject.signature.get(name)
+        names = {name: role for role, name in subject.matched.items()}
+        for name in (*subject.signature, *(n for n in names if n not in subject.signature)):
+            p, role = subject.signature.get(name), names.get(name)
+            if role is None:
+                continue
             required = p is not None and p.default is p.empty and p.kind is not p.VAR_KEYWORD
             value = values.get(role)
-            if value is None:
-                if not required:
-                    continue
+            if value is None and required:
                 value = self._stand_in(role, x)
             if required and p is not None and p.kind is p.POSITIONAL_ONLY:
                 positional.append(value)
-            else:
+            elif value is not None:
                 named[name] = value
         return subject.fn(x, *positional, **named)
 
@@ -183,13 +212,260 @@ class FunctionRunner(Runner):
 
     def _stand_in(self, role: str, x: Tensor) -> Any:
         """Make what means the same as nothing, for a parameter without a default."""
-        spec = self.subject.spec
-        if role in spec.learned:
-            learned = spec.learned[role]
-            shape = (self.dim,) if learned.each else ()
-            return torch.full(shape, learned.start(self.dim), dtype=x.dtype)
-        if role in spec.settings:
+        norm = self.subject.norm
+        if role in norm.learned:
+            one = norm.learned[role]
+            return torch.full((self.dim,) if one.each else (), one.start(self.dim), dtype=x.dtype)
+        if role in norm.settings:
             return self.subject.expected(role, None, x.dtype)
         if role in ("running_mean", "running_var"):
             return torch.full((self.dim,), float(role == "running_var"), dtype=x.dtype)
         return {"momentum": 0.1, "num_groups": 1}.get(role)
+
+
+def _embedding(handed: Any, given: Mapping[str, float]) -> Function:
+    """Use an embedding as a function of its table, whose rows are normalized at each lookup."""
+    is_class = isinstance(handed, type)
+    takes = constructor_names(handed) if is_class else []
+    name = next((n for n in names_of("eps", FIX_EMBEDDING) if n in takes), "")
+
+    def look_up(x: Tensor, **settings: Any) -> Any:
+        rows = x.reshape(-1, x.shape[-1])
+        named = {name: settings["eps"]} if settings else {}
+        module = handed(*rows.shape, **named) if is_class else handed
+        ids = torch.arange(len(rows)).reshape(x.shape[:-1])
+        return torch.func.functional_call(module, {"weight": rows}, (ids,))
+
+    own = None if is_class else getattr(handed, "eps", None)
+    subject = Function(look_up, FIX_EMBEDDING, {**({} if own is None else {"eps": own}), **given})
+    subject.sets = subject.sets if name else frozenset()
+    subject.dim = None if is_class else handed.embedding_dim
+    return subject
+
+
+class Module(Subject):
+    """A module as it was handed in, or a class of modules that each use makes anew."""
+
+    is_module = True
+
+    def __init__(self, given: nn.Module | type[nn.Module], norm: Norm, named: Mapping[str, float]):
+        self.norm, self.handed, self.given = norm, given, named
+        self.sets = frozenset()
+        if isinstance(given, type):
+            self.is_class, self.constructor = True, constructor_names(given)
+            self.sets = frozenset(r for r in norm.settings if self._argument(r))
+            sample = self._make(norm.dim, {"num_groups": 2, "weight": True})
+        else:
+            sample = given
+            self.dim = find_size(given, norm)
+            groups = getattr(given, "num_groups", None)
+            self.groups = groups if isinstance(groups, int) else None
+        self.feature_shape: tuple[int, ...] = tuple(getattr(sample, "normalized_shape", None) or ())
+        self.names, self.unknown = find_parameters(sample, norm, self.dim or norm.dim)
+        self.learned = tuple(r for r in norm.learned if r in self.names)
+        self.missing = self._missing(sample)
+        self.has_running = find_buffer(sample, "mean") is not None and norm.runs
+        self.takes_mask = "mask" in inspect.signature(sample.forward).parameters
+        self.momentum = getattr(sample, "momentum", 0.1)
+        self.channels_last = False
+        self.channels_last = norm.formula.features == 1 and self._has_channels_last(sample)
+
+    def takes(self, shape: Shape, dim: int) -> bool:
+        """Take the shapes that do not raise; torch's instance norms read some as no batch."""
+        if self.norm.formula.features == -1:
+            return True
+        for kind, axes in _AXES.items():
+            if isinstance(self.handed, kind) or self.handed is kind:
+                return len(shape) == axes
+        only = {"group_norm": 2, "instance_norm": 3}.get(self.norm.name)
+        if self.channels_last and only:  # what stands before is a batch of many axes
+            return len(shape) == only
+        return self._runs_on(shape, dim)
+
+    def expected(self, role: str, asked: Any, dtype: torch.dtype) -> Any:
+        """Expect what was set, else what the caller named, else the module's own attribute."""
+        if self.is_class or (asked is not None and role in self.sets) or role in self.given:
+            return super().expected(role, asked, dtype)
+        for name in names_of(role, self.norm):
+            if isinstance(own := getattr(self.handed, name, None), int | float):
+                return float(own)
+        if isinstance(self.handed, nn.RMSNorm) and self.handed.eps is None:
+            return torch.finfo(torch.promote_types(dtype, torch.float32)).eps
+        return self.norm.settings[role][0]
+
+    def open(self, dim: int, dtype: torch.dtype, given: Mapping[str, Any]) -> "ModuleRunner":
+        """Copy the module, or make one, and set its parameters and statistics."""
+        module = self._make(dim, given) if self.is_class else copy.deepcopy(self.handed)
+        assert isinstance(module, nn.Module)
+        return ModuleRunner(self, module.to(device="cpu", dtype=dtype), dim, given)
+
+    def _make(self, dim: int, given: Mapping[str, Any]) -> nn.Module:
+        assert isinstance(self.handed, type)
+        sizes = (given.get("num_groups", 1), dim) if "num_groups" in self.norm.roles else (dim,)
+        named = {self._argument(role): given[role] for role in self.sets if role in given}
+        if "affine" in self.constructor and ("weight" in given or "bias" in given):
+            named["affine"] = True  # InstanceNorm has no gain and shift unless asked
+        return self.handed(*sizes, **named)
+
+    def _argument(self, role: str) -> str:
+        return next((n for n in names_of(role, self.norm) if n in self.constructor), "")
+
+    def _missing(self, sample: nn.Module) -> dict[str, tuple[str, str]]:
+        """Find what has a parameter's name and is none, and parameters that are never learned."""
+        missing, tensors = {}, {**vars(sample), **dict(sample.named_buffers())}
+        for role in self.norm.learned:
+            name = next((n for n in names_of(role, self.norm)
+                         if isinstance(tensors.get(n), Tensor)), "")  # fmt: skip
+            if name and role not in self.names:
+                said = f"{name} is not an nn.Parameter, so no optimizer finds it"
+                missing[role] = (said, "a plain tensor where nn.Parameter(…) is wanted")
+        for role in self.learned if self.is_class else ():
+            if not sample.get_parameter(self.names[role]).requires_grad:
+                said = f"the parameter for the {role} of a new module requires no gradient"
+                missing[role] = (said, "requires_grad=False, so that it is never learned")
+        return missing
+
+    def _runs_on(self, shape: Shape, dim: int) -> bool:
+        try:
+            x = torch.arange(torch.Size(shape).numel()).reshape(shape).float()
+            self.open(dim, x.dtype, {"num_groups": self.groups or 2})(x)
+        except Exception:
+            return False
+        return True
+
+    def _has_channels_last(self, sample: nn.Module) -> bool:
+        own = getattr(sample, "channel_axis", None)
+        if own is not None or type(sample).__module__.startswith("torch."):
+            return own == -1
+        dim = self.dim or self.norm.dim
+        first = any(self._runs_on(shape, dim) for shape in ((3, dim, 5), (3, dim, 5, 4)))
+        return not first and self._runs_on((3, 5, dim), dim)
+
+
+class ModuleRunner(Runner):
+    """One copy of the module; its own parameters are set to the values of the law."""
+
+    def __init__(self, subject: Module, module: nn.Module, dim: int, given: Mapping[str, Any]):
+        self.subject, self.module = subject, module
+        self.parameters = {}
+        own = dict(module.named_parameters())
+        for role in subject.learned:
+            if subject.names[role] in own:
+                self.parameters[role] = own[subject.names[role]]
+                self._set(role, given.get(role), dim)
+        for kind, value in zip(("mean", "var"), given.get("running") or (), strict=False):
+            buffer = find_buffer(module, kind)
+            if buffer is not None:
+                buffer.copy_(value.reshape(buffer.shape))
+
+    def _set(self, role: str, value: Tensor | None, dim: int) -> None:
+        own, one = self.parameters[role], self.subject.norm.learned[role]
+        wanted = dim if one.each else 1
+        if own.numel() != wanted:
+            raise Broken(
+                f"{one.name} of a norm of {dim} features holds {own.numel()} values, "
+                f"expected {wanted}",
+                f"{one.name} is one number "
+                + ("for each feature" if one.each else "for all features")
+                + f"; here it is {'another size' if one.each else 'one for each'}",
+            )
+        with torch.no_grad():
+            if value is not None:
+                own.copy_(value.reshape(own.shape))
+            elif not self.subject.is_class:  # a module just made has its right values by itself
+                own.fill_(one.start(dim))
+
+    def __call__(self, x: Tensor, training: bool = True, mask: Tensor | None = None) -> Any:
+        """Run the module in training or evaluation, its channels where it wants them."""
+        self.module.train(training)
+        more = {} if mask is None else {"mask": mask}
+        if self.subject.channels_last:
+            y = self.module(x.movedim(1, -1), **more)
+            return y.movedim(-1, 1) if isinstance(y, Tensor) and y.ndim == x.ndim else y
+        if len(self.subject.feature_shape) < 2:
+            return self.module(x, **more)
+        shaped = x.reshape(*x.shape[:-1], *self.subject.feature_shape)
+        y = self.module(shaped, **more)
+        return y.reshape(x.shape) if isinstance(y, Tensor) and y.shape == shaped.shape else y
+
+    def running(self) -> tuple[Tensor, Tensor] | None:
+        """Read the module's buffers."""
+        mean, var = find_buffer(self.module, "mean"), find_buffer(self.module, "var")
+        return None if mean is None or var is None else (mean.flatten(), var.flatten())
+
+    def state(self) -> dict[str, Tensor]:
+        """Collect all parameters; buffers too where none of them runs along."""
+        kept: dict[str, Tensor] = dict(self.module.named_parameters())
+        return kept if self.subject.norm.pools_batch else {**kept, **tensors_of(self.module)}
+
+
+def find_parameters(
+    module: nn.Module, norm: Norm, dim: int
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Name the parameter that plays each role, and those that play none.
+
+    Names decide where they are usual; else the size, first with the value that it starts with.
+    """
+    own = dict(module.named_parameters())
+    found: dict[str, str] = {}
+    for role in norm.learned:
+        names = names_of(role, norm)
+        usual = [name for name in own if name.split(".")[-1] in names]
+        if usual:
+            found[role] = min(usual, key=lambda name: names.index(name.split(".")[-1]))
+    for by_value in (True, False):
+        for role, one in norm.learned.items():
+            fits = [
+                name
+                for name, p in own.items()
+                if role not in found
+                and name not in found.values()
+                and p.numel() == (dim if one.each else 1)
+                and not (by_value and bool((p != one.start(dim)).any()))
+            ]
+            if len(fits) == 1 or (fits and by_value):
+                found[role] = fits[0]
+    rest = tuple(name for name in own if name not in found.values())
+    return found, rest if norm.learned else ()
+
+
+def find_buffer(module: nn.Module, kind: str) -> Tensor | None:
+    """Find the running mean or variance among buffers, and tensors kept as plain attributes."""
+    for name, buffer in tensors_of(module).items():
+        stem = name.split(".")[-1]
+        if stem in ALIASES[f"running_{kind}"] or (kind in stem and buffer.is_floating_point()):
+            return buffer
+    return None
+
+
+def tensors_of(module: nn.Module) -> dict[str, Tensor]:
+    """Collect buffers, and tensors kept as plain attributes."""
+    plain = {k: v for k, v in vars(module).items() if isinstance(v, Tensor)}
+    return {**dict(module.named_buffers()), **plain}
+
+
+def find_size(module: nn.Module, norm: Norm) -> int | None:
+    """Find the number of features that a module is made for."""
+    for part in module.modules():  # its own size first, then that of what it is made of
+        for name in _SIZES:
+            size = getattr(part, name, None)
+            if isinstance(size, int):
+                return size
+            if isinstance(size, tuple | list | torch.Size) and size:
+                return int(torch.Size(size).numel())
+    for name, parameter in module.named_parameters():
+        for role, one in norm.learned.items():
+            if one.each and name.split(".")[-1] in names_of(role, norm):
+                return parameter.numel()
+    return None
+
+
+def constructor_names(kind: type[nn.Module]) -> list[str]:
+    """List the constructor's parameters, those that it hands on to its parents included."""
+    names: list[str] = []
+    for parent in kind.__mro__:
+        parameters = inspect.signature(parent.__init__).parameters.values()
+        names += [p.name for p in parameters]
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            break
+    return names

@@ -1,0 +1,277 @@
+"""Check a norm for which nobody has a reference: the laws that any norm must keep.
+
+    print(check.any_norm(MyNorm))                  a class, dim first; or a key of NORMS
+    print(check.any_norm("my_norm.py"))            a file that defines one
+    print(check.any_norm(my_norm))                 a function of x
+    print(check.any_norm(MyNorm, lambda x: …))     and a formula in float64, gains left out
+
+A norm of the last axis maps each token by itself, keeps shape and dtype, stays finite, and has the
+gradient that its values say. What it is blind to (scale, a constant) is no law but a property: the
+notes say it.
+"""
+
+import runpy
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from labkit.check import run
+from labkit.check.case import Broken
+from labkit.check.report import Law, Report
+from labkit.check.subject import is_module
+from labkit.norms import make_norm
+
+DIM = 12
+Make = Callable[[int], nn.Module]
+Formula = Callable[[Tensor], Tensor]
+AnyNorm = str | Path | type[nn.Module] | Callable[..., Any]
+
+
+def any_norm(given: AnyNorm, formula: Formula | None = None, *, seed: int = 0) -> Report:
+    """Check a norm over the last axis against what every norm must do.
+
+    `given` makes the module when it is called with dim, or is a key of NORMS, a file that defines
+    one module, or a function of x. `formula` takes float64 rows and gives what the norm should,
+    before gains.
+    """
+    return _hold("check.any_norm", given, formula, seed)
+
+
+def own(given: AnyNorm, formula: Formula | None = None, *, seed: int = 0) -> Report:
+    """Check a norm of your own: `any_norm` under its older name."""
+    return _hold("check.own", given, formula, seed)
+
+
+def _hold(title: str, given: AnyNorm, formula: Formula | None, seed: int) -> Report:
+    laws = dict(LAWS)
+    if formula is not None:
+        laws["formula"] = lambda make, generator: _formula(formula, make, generator)
+    name = getattr(given, "__name__", "norm")
+    name = Path(given).name.partition("@")[0] if isinstance(given, str | Path) else name
+
+    def on_norm(name: str) -> Callable[[Make], Law | None]:
+        return lambda make: run.try_law(name, laws[name], make, torch.Generator().manual_seed(seed))
+
+    jobs = {name: on_norm(name) for name in laws}
+    return run.try_all(f"{title} {name}", partial(_read, given), jobs, _properties)
+
+
+# --- what was handed in ---
+
+
+class Plain(nn.Module):
+    """A function of x as a module without parameters."""
+
+    def __init__(self, function: Callable[..., Any]):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Any:
+        """Call the function."""
+        return self.function(x)
+
+
+def _read(given: AnyNorm) -> Make | str:
+    """Return what makes the module for a dim, or a sentence that says why nothing does."""
+    if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".py")):
+        return _load(Path(given))
+    if isinstance(given, str):
+        make_norm(given, DIM)  # an unknown key raises here, once
+        return partial(make_norm, given)
+    if isinstance(given, nn.Module) or not callable(given):
+        return (
+            "a norm's class is wanted, or a key of NORMS, so that it can be made for another dim; "
+            f"got {type(given).__name__}"
+        )
+    try:
+        factory = isinstance(given, type) or isinstance(given(DIM), nn.Module)
+    except Exception:
+        factory = False
+    return given if factory else lambda dim: Plain(given)
+
+
+def _load(path: Path) -> Make | str:
+    """Run a file and return the one module that it defines."""
+    if not path.is_file():
+        return (
+            f"a norm's file is wanted, and {path} is none; "
+            "`labkit leaderboard --starter my_norm.py` writes one to begin with"
+        )
+    names = runpy.run_path(str(path))
+    kinds = [
+        kind
+        for kind in names.values()
+        if is_module(kind) and isinstance(kind, type) and kind.__module__ == names["__name__"]
+    ]
+    if len(kinds) != 1:
+        return (
+            f"a norm's file defines one nn.Module, but {path.name} defines {len(kinds)}: pass the "
+            "class itself"
+        )
+    return kinds[0]
+
+
+# --- laws: each takes what makes the norm, and raises Broken where it does not hold ---
+
+
+def _rows(generator: Generator, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return (2 * torch.randn(*shape, generator=generator, dtype=torch.float64) + 0.5).to(dtype)
+
+
+def _shapes(make: Make, generator: Generator) -> None:
+    for dim in (DIM, 2, 33):
+        norm = make(dim)
+        for shape in ((5, dim), (3, 4, dim), (2, 3, 2, dim)):
+            x = _rows(generator, *shape)
+            y = norm(x)
+            if y.shape != x.shape or y.dtype != x.dtype:
+                raise Broken(f"{tuple(shape)} float32 became {tuple(y.shape)} {y.dtype}")
+
+
+def _input_kept(make: Make, generator: Generator) -> None:
+    x = _rows(generator, 5, DIM)
+    before = x.clone()
+    make(DIM)(x)
+    if not torch.equal(x, before):
+        raise Broken("the input was changed", "an operation in place")
+
+
+def _twice(make: Make, generator: Generator) -> None:
+    norm, x = make(DIM), _rows(generator, 5, DIM)
+    if not torch.equal(norm(x), norm(x)):
+        raise Broken("it differs", "a state or a random number")
+
+
+def _tokens(make: Make, generator: Generator) -> None:
+    """Compare a token in a batch with the same token among others."""
+    norm, x = make(DIM), _rows(generator, 4, 6, DIM)
+    other = x.clone()
+    other[0, 0] = 100 * _rows(generator, DIM)  # large: a maximum must notice it, too
+    moved = (norm(x) - norm(other)).abs()
+    moved[0, 0] = 0
+    if moved.max() > 1e-5:
+        where = "another example" if moved[1:].max() > 1e-5 else "another position"
+        raise Broken(
+            f"one token changed, and one of {where} moved by {moved.max().item():.2g}: in a "
+            "language model it would see the future",
+            "statistics over more than the last axis",
+        )
+
+
+def _gradient(make: Make, generator: Generator) -> None:
+    """Compare autograd with finite differences in float64, for x and all parameters."""
+    norm = make(DIM).double()
+    x = _rows(generator, 3, DIM, dtype=torch.float64).requires_grad_()
+    if (kind := norm(x).dtype) != torch.float64:
+        raise Broken(f"float64 became {kind}")
+    weights = [p for p in norm.parameters() if p.requires_grad]
+    for p in weights:
+        p.data += 0.3 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
+    try:
+        torch.autograd.gradcheck(lambda *_: norm(x), (x, *weights), eps=1e-6, atol=1e-5, rtol=1e-4)
+    except Exception as error:
+        text = " ".join(str(error).split())[:160]
+        raise Broken(
+            f"autograd and finite differences disagree: {text}",
+            "a part is cut off (detach, no_grad, .item()) or computed in float32",
+        ) from error
+
+
+_HARD = {
+    "zeros": lambda x: torch.zeros_like(x),
+    "a constant": lambda x: torch.full_like(x, 3.0),
+    "values of 1e-20": lambda x: 1e-20 * x,
+    "values of 1e15": lambda x: 1e15 * x,
+    "one outlier of 1e4": lambda x: torch.cat([x[:, :-1], torch.full_like(x[:, :1], 1e4)], dim=-1),
+}
+
+
+def _finite(make: Make, generator: Generator) -> None:
+    for name, change in _HARD.items():
+        norm, x = make(DIM), change(_rows(generator, 5, DIM)).requires_grad_()
+        y = norm(x)
+        (slope,) = torch.autograd.grad(y.sum(), x)
+        for what, values in (("result", y), ("gradient", slope)):
+            if not values.isfinite().all():
+                said = f"for {name} the {what} is not finite"
+                raise Broken(said, "no eps, or one in the wrong place")
+
+
+def _half(make: Make, generator: Generator) -> None:
+    norm, x = make(DIM), _rows(generator, 64, DIM, dtype=torch.bfloat16)
+    y, wide = norm(x), norm(x.float())
+    if y.dtype != x.dtype:
+        raise Broken(f"bfloat16 became {y.dtype}: return y.to(x.dtype)")
+    off = ((y.float() - wide).abs() / wide.abs().amax(dim=-1, keepdim=True)).max().item()
+    if not off < 2**-6:
+        raise Broken(f"off by {off:.2g} of the largest value", "statistics in bfloat16")
+
+
+def _learns(make: Make, generator: Generator) -> None:
+    norm, x, target = make(DIM), _rows(generator, 64, DIM), _rows(generator, 64, DIM)
+    if not any(p.requires_grad for p in norm.parameters()):
+        return
+    (norm(x) - target).square().mean().backward()
+    idle = [n for n, p in norm.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    if idle:
+        raise Broken(f"no gradient reaches {', '.join(idle)}")
+
+
+def _state(make: Make, generator: Generator) -> None:
+    norm, again, x = make(DIM), make(DIM), _rows(generator, 5, DIM)
+    for p in norm.parameters():
+        p.data += 0.5 * torch.randn(p.shape, generator=generator)
+    again.load_state_dict(norm.state_dict())
+    if not torch.equal(norm(x), again(x)):
+        raise Broken("a saved norm is another", "a tensor that is no parameter and no buffer")
+
+
+def _views(make: Make, generator: Generator) -> None:
+    norm, x = make(DIM), _rows(generator, DIM, 5).T
+    if not torch.allclose(norm(x), norm(x.contiguous())):
+        raise Broken("a transposed input differs")
+
+
+def _formula(formula: Formula, make: Make, generator: Generator) -> None:
+    x = _rows(generator, 5, DIM, dtype=torch.float64)
+    actual, wanted = make(DIM).double()(x), formula(x)
+    off = ((actual - wanted).abs() / wanted.abs().max()).max().item()
+    if not off < 1e-9:
+        raise Broken(f"the formula gives something else, by {off:.2g} of its largest")
+
+
+LAWS: dict[str, Callable[[Make, Generator], None]] = {
+    "shape and dtype kept": _shapes,
+    "input kept": _input_kept,
+    "same result twice": _twice,
+    "each token by itself": _tokens,
+    "gradient": _gradient,
+    "finite": _finite,
+    "half precision": _half,
+    "every parameter learns": _learns,
+    "state saved": _state,
+    "views": _views,
+}
+
+
+def _properties(make: Make) -> tuple[str, ...]:
+    """Return what the norm is blind to, and how far its values reach."""
+    generator = torch.Generator().manual_seed(1)
+    try:
+        norm, x = make(DIM), _rows(generator, 64, DIM)
+        with torch.no_grad():
+            y = norm(x)
+            scale = torch.allclose(norm(100 * x), y, rtol=1e-3, atol=1e-4)
+            shift = torch.allclose(norm(x + 5), y, rtol=1e-3, atol=1e-4)
+            far = norm(1e6 * x).abs().max().item()
+    except Exception:  # a law has said it
+        return ()
+    return (
+        f"{'blind' if scale else 'not blind'} to scale",
+        f"{'blind' if shift else 'not blind'} to a constant",
+        f"a stream a million times as large leaves it with {far:.3g} at most",
+    )

@@ -1,0 +1,181 @@
+"""The laws of gradients: those of the float64 formula, for x and every parameter."""
+
+from dataclasses import replace
+
+import torch
+from torch import Generator, Tensor
+
+from labkit.check.case import Broken, Case, Untested, describe, same_layout_copy, told
+from labkit.check.exam import Exam
+from labkit.check.formula import Formula
+from labkit.check.laws import Law, transposed
+
+CUT = "the graph is cut: .data, .detach(), .item(), no_grad, numpy or torch.tensor(…)"
+NO_SLOPE = "the square root has no slope at 0: infinity times 0 is NaN"
+_HALF = (torch.bfloat16, torch.float16)
+# Room for a float32 step on the way; float32 inputs lose digits to the spread as well, and in
+# half precision each operation of the backward pass may round.
+_ROOM = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 0.04, torch.float16: 0.01}
+
+
+def gradient_of(role: str) -> Law:
+    """Make the law that the gradient with respect to x or a parameter is the formula's."""
+
+    def law(exam: Exam, draw: Generator) -> None:
+        if role != "x" and role not in exam.learned:
+            raise Untested()
+        # x by itself; the parameters all at once, for all their laws.
+        draw = draw if role == "x" else exam.generator("gradient of parameters")
+        kept = exam.gradients if role != "x" else {}
+        seen = []
+        for i, case in enumerate(_cases(exam, draw, role == "x")):
+            top = transposed(torch.randn(case.x.shape[::-1], generator=draw, dtype=case.x.dtype))
+            roles = ("x",) if role == "x" else tuple(r for r in exam.learned if r in case.given)
+            # torch's own group norm raises on the gradient of a shift without a gain.
+            if role not in roles or (roles == ("bias",) and "weight" in exam.learned):
+                continue
+            try:
+                kept[i] = kept[i] if i in kept else _gradients(exam, case, top, roles)
+                if (grad := kept[i][role]) is None:
+                    raise Broken(f"on {case} no gradient arrives at {_name(exam, role)}", CUT)
+            except Broken as broken:
+                ignored = role != "x" and next((s for s, _ in exam.found if "ignored" in s), "")
+                broken.cause = ignored or broken.cause
+                raise
+            # A number's is a sum over all of x: in half precision roundings may outweigh it.
+            if role == "x" or exam.norm.learned[role].each or case.x.dtype not in _HALF:
+                seen.append((case, top, grad.double()))
+        _judge(exam, seen, role)
+
+    name = role if role == "x" else "a parameter"
+    law.__doc__ = f"Give the formula's gradient with respect to {name}."
+    return law
+
+
+def _name(exam: Exam, role: str) -> str:
+    return "x" if role == "x" else exam.norm.learned[role].name
+
+
+def _cases(exam: Exam, draw: Generator, bare: bool) -> list[Case]:
+    every, wide = exam.learned, torch.float64
+    size, small = exam.eps_size(wide), "numbers so small that eps matters"
+    cases = [exam.case(draw, s, learned=every, dtype=wide) for s in exam.shapes]
+    for about, scale in ((small, size), (small, size / 30), ("large numbers", 1e4)):
+        cases.append(exam.case(draw, about=about, learned=every, scale=scale, dtype=wide))
+    if bare:
+        cases.append(exam.case(draw, dtype=wide))
+    cases += [exam.case(draw, learned=(role,), dtype=wide) for role in every]
+    if not exam.norm.odd:
+        level = exam.case(draw, about="one constant", learned=every, dtype=wide)
+        unit = exam.norm.unit(level.x, exam.groups)
+        cases.append(replace(level, x=torch.where(unit, 1.5, level.x)))
+        nothing = replace(level, about="all values of one unit are 0")
+        cases.append(replace(nothing, x=torch.where(unit, 0.0, level.x)))
+    # A fast path may serve float32, or half precision, alone.
+    for dtype in (torch.float32, *_HALF):
+        shapes = exam.shapes if dtype == torch.float32 else exam.shapes[:1]
+        narrow = [exam.case(draw, s, learned=every, dtype=dtype) for s in shapes]
+        cases += [case for case in narrow if _well_posed(exam, case)]
+    cases += [exam.large(draw), exam.large(draw, wide)]
+    turned = exam.case(draw, exam.shapes[0][::-1], "a transposed view", dtype=wide).x
+    plain = exam.case(draw, about="a transposed view", learned=every, dtype=wide)
+    return [*cases, replace(plain, x=transposed(turned))]
+
+
+def _well_posed(exam: Exam, case: Case) -> bool:
+    """Return whether no unit is tiny or nearly constant, which would leave float32 few digits."""
+    if not exam.norm.formula.pool:
+        return True
+    if int(exam.norm.unit(case.x, exam.groups).sum()) < 4:
+        return False
+    bare = case.but(**dict.fromkeys(exam.norm.learned))
+    return exam.norm.formula.sensitivity(case.x, exam.filled(bare)).max().item() < 30
+
+
+def _gradients(
+    exam: Exam, case: Case, top: Tensor, roles: tuple[str, ...]
+) -> dict[str, Tensor | None]:
+    runner = exam.open(case)
+    x = same_layout_copy(case.x).requires_grad_("x" in roles)
+    leaves = [x if role == "x" else runner.parameters[role] for role in roles]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    y = exam.call(runner, x, case)
+    if not y.requires_grad:
+        raise Broken(f"on {case} the result has no gradient at all", CUT)
+    if case.x.dtype not in _HALF:
+        exam.judge([case], [y.detach()], 1e-4, 1e-4, "the value is another one under autograd")
+    try:
+        grads = torch.autograd.grad(y, leaves, top.to(y.dtype), allow_unused=True)
+    except Exception as error:
+        raise Broken(f"on {case} the backward pass raised {told(error)}") from error
+    return dict(zip(roles, grads, strict=True))
+
+
+def wanted_gradient(exam: Exam, case: Case, top: Tensor, role: str, formula: Formula) -> Tensor:
+    """Differentiate a formula, in float64."""
+    leaf = case.x.clone().requires_grad_()
+    given = exam.filled(case)
+    if role == "x":
+        y = formula(leaf, given)
+    else:
+        leaf = given[role].clone().requires_grad_()
+        y = formula(case.x, {**given, role: leaf})
+    if not y.requires_grad:
+        return torch.zeros_like(leaf).double()
+    (grad,) = torch.autograd.grad(y, leaf, top.double(), allow_unused=True)
+    return torch.zeros_like(leaf).double() if grad is None else grad.double()
+
+
+def gradient_close(case: Case, grad: Tensor, expected: Tensor) -> bool:
+    """Compare relatively to the largest entry."""
+    if grad.numel() != expected.numel():
+        return False
+    gap = (grad.reshape(expected.shape) - expected).abs()
+    room = _ROOM[case.x.dtype] * (expected.abs() + expected.abs().max())
+    # What cancels to nothing leaves the rounding of what was added up.
+    floor = 1e-12 if case.x.dtype == torch.float64 else 1e-6
+    return bool((gap <= room + floor).all())
+
+
+def _judge(exam: Exam, seen: list[tuple[Case, Tensor, Tensor]], role: str) -> None:
+    def close(case: Case, top: Tensor, grad: Tensor, formula: Formula) -> bool:
+        return gradient_close(case, grad, wanted_gradient(exam, case, top, role, formula))
+
+    for case, top, grad in seen:
+        if close(case, top, grad, exam.norm.formula):
+            continue
+        small = [t for t in seen if t[0].x.dtype == torch.float64 and t[1].numel() < 5000]
+        order = [(case, top, grad), *small]
+        asked = [c for c, _, _ in order]
+        cause = exam.diagnose(lambda f, order=order: all(close(*t, f) for t in order), asked)
+        if not cause and not grad.isfinite().all():
+            cause = exam.stock(NO_SLOPE, case)
+        expected = wanted_gradient(exam, case, top, role, exam.norm.formula)
+        what = f", gradient of {_name(exam, role)}"
+        raise Broken(describe(case, grad.reshape(expected.shape), expected, what), cause)
+
+
+def constant_gradient(exam: Exam, draw: Generator) -> None:
+    """Keep the gradient finite where all values are equal, and right beside them."""
+    if exam.norm.formula.eps_at != "outside":
+        raise Untested()  # the other laws hold these against the formula
+    for dtype in (torch.float64, torch.float32):
+        for level in (0.0, 1.5):
+            about = f"all values of one {exam.norm.unit_name} are {level:g}"
+            plain = exam.case(draw, about=about, learned=exam.learned, dtype=dtype)
+            unit = exam.norm.unit(plain.x, exam.groups)
+            case = replace(plain, x=torch.where(unit, level, plain.x))
+            top = torch.randn(case.x.shape, generator=draw, dtype=dtype)
+            runner, x = exam.open(case), same_layout_copy(case.x).requires_grad_()
+            y = exam.call(runner, x, case)
+            if not y.requires_grad:
+                raise Untested()  # said by the gradient law
+            (grad,) = torch.autograd.grad(y, x, top)
+            if not grad.isfinite().all():
+                raise Broken(f"on {case} the gradient of x is not finite", NO_SLOPE)
+            # Only beside the unit: in it the formula has a corner.
+            grad = grad.masked_fill(unit, 0).double()
+            wanted = wanted_gradient(exam, plain, top, "x", exam.norm.formula).masked_fill(unit, 0)
+            if not gradient_close(case, grad, wanted):
+                raise Broken(describe(case, grad, wanted, ", gradient of x"))
