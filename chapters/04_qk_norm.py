@@ -756,8 +756,8 @@ claim(
 
 # %% [markdown]
 r"""
-Each at its own rate, the two end at about the same loss. QK-Norm's lead is a few thousandths of a nat, against the whole nat that
-attention itself is worth here, and its card is weak: one seed decides. What the norm buys is the right half of the figure: room, which forgives a
+Each at its own rate, the two end close together. QK-Norm's lead has one sign on every rung, but it is small beside the nat that
+attention itself is worth here. What the norm buys is the right half of the figure: room, which forgives a
 rate that was chosen on another model. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure just that, as
 *learning-rate sensitivity*, and find the same in models more than a hundred times our size.
 
