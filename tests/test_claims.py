@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from labkit.experiments import exponents, minus, proportion, steps_to
+from labkit.experiments import exponents, minus, proportion
 from labkit.experiments.card_html import format_interval, format_number, typeset
 from labkit.experiments.claims import KINDS, VERDICTS, claim
 from labkit.statistics.seeds import t_interval
@@ -185,16 +185,6 @@ def test_laws_and_findings_are_kept_apart():
     assert (law.to_dict()["sort"], found.to_dict()["sort"]) == ("law", "finding")
     assert "labkit-law" in law.to_html() and "✓" in law.to_html()
     assert "labkit-finding" in found.to_html() and "●" in found.to_html()
-
-
-def test_steps_are_not_clamped_at_the_end_of_a_line():
-    steps, losses = [100, 200, 400], [2.2, 2.0, 1.8]
-    assert steps_to(1.9, steps, losses) == pytest.approx(200 * 2**0.5)
-    assert steps_to(1.6, steps, losses) == pytest.approx(800), "worse than the baseline"
-    assert steps_to(2.4, steps, losses) == pytest.approx(50)
-    assert steps_to(-1e9, steps, losses) > 1e12
-    with pytest.raises(ValueError, match="two losses or more, which differ"):
-        steps_to(1.0, [1, 2], [2.0, 2.0])
 
 
 @pytest.mark.parametrize(

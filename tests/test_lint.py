@@ -149,16 +149,6 @@ def test_a_chapter_with_too_many_findings_is_found(monkeypatch):
     )
 
 
-def test_a_claim_that_comes_from_others_is_what_they_make():
-    """In time a step's price counts: fewer steps, divided by it."""
-    claims = load_recorded(ROOT, "book")["claims"]
-    gained, fewer, price = (
-        claims[f"08-{name}"]["values"]
-        for name in ("time-gained", "fewer-steps", "a-step-costs-more")
-    )
-    assert gained == pytest.approx([a / b for a, b in zip(fewer, price, strict=True)], rel=1e-4)
-
-
 # -- planted: what stands around ----------------------------------------------------------------
 @cache
 def book() -> Book:

@@ -113,14 +113,6 @@ PICTURES = {
         line=(1, -1, 0),
     ),
     "placement_diagram": lambda: plots.placement_diagram("post", "pre"),
-    "ranking": lambda: plots.ranking(
-        {
-            "published": {"pre": 20.3, "hybrid": 20.0, "qk-post": None},
-            "ours": {"pre": 2.49, "hybrid": 2.51, "qk-post": 2.5},
-        },
-        marked=("pre", "hybrid"),
-        caption="They change places.",
-    ),
     "roof": lambda: plots.roof(
         3e12, {"matrix": 9e14, "vector": 6e13}, {"norm": 1.25, "product": 900.0}, caption="Left."
     ),
@@ -563,16 +555,6 @@ def test_variants_of_one_method_differ_in_their_dashes():
     for method in ("post", "pre"):
         dashes = [look.dash for name, look in chosen.items() if name.startswith(method)]
         assert len(set(dashes)) == len(dashes)
-
-
-def test_a_ranking_puts_the_smallest_first_and_what_diverged_last():
-    said = PICTURES["ranking"]().alt
-    assert "published: hybrid 20, pre 20.3, qk-post diverged" in said
-    assert "ours: pre 2.49, qk-post 2.5, hybrid 2.51" in said
-    with pytest.raises(ValueError, match="ranks the same names, 'b' does not"):
-        plots.ranking({"a": {"x": 1, "y": 2}, "b": {"x": 1, "z": 2}}, caption="No.")
-    with pytest.raises(ValueError, match="two columns or more"):
-        plots.ranking({"a": {"x": 1, "y": 2}}, caption="No.")
 
 
 def test_a_diagram_of_hybrid_norm_says_where_its_norms_stand():

@@ -226,7 +226,7 @@ def test_a_run_that_carries_rounding_on_is_given_the_room_of_a_nudge(compare, mo
     from labkit.experiments import replay as module
 
     def agrees(row, swing, wrong):
-        def chaotic(run, device, nudge):
+        def chaotic(run, device, nudge, progress=False):
             record = execute_run(run, device=device)
             factor = 1 + wrong + swing * bool(nudge)
             return replace(record, losses=[x * factor for x in record.losses])

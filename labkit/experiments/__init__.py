@@ -29,9 +29,8 @@ from labkit.experiments.experiment import Experiment, Results
 from labkit.experiments.lab import Lab
 from labkit.experiments.own import own_norm
 from labkit.experiments.papers import published
-from labkit.experiments.ranks import RankCorrelation, rank_correlation
 from labkit.experiments.run import Run, execute_run
-from labkit.experiments.statistics import exponents, minus, steps_to
+from labkit.experiments.statistics import exponents, minus
 from labkit.experiments.sweep import sweep
 from labkit.statistics.proportions import proportion
 
@@ -39,7 +38,6 @@ __all__ = [
     "Claim",
     "Experiment",
     "Lab",
-    "RankCorrelation",
     "Results",
     "Run",
     "claim",
@@ -49,7 +47,5 @@ __all__ = [
     "own_norm",
     "proportion",
     "published",
-    "rank_correlation",
-    "steps_to",
     "sweep",
 ]

@@ -11,7 +11,6 @@ from .maps import grid_map
 from .norm_maps import norm_curves, xor_points
 from .panels import panels
 from .placement import placement_diagram
-from .ranking import ranking
 from .shadow import shadow
 from .slider import Slider, explore, show_frames
 from .spheres import sphere_paths, sphere_projection
@@ -36,7 +35,6 @@ __all__ = [
     "paired",
     "panels",
     "placement_diagram",
-    "ranking",
     "roof",
     "shadow",
     "share_bars",
