@@ -576,7 +576,7 @@ PLANTS = (
         "labkit/experiments/run.py",
         (("    torch.manual_seed(run.seed)", "    torch.manual_seed(0)"),),
         "opening",
-        "10",
+        "08",
         {"seed": 1},
     ),
     Plant(
@@ -758,8 +758,8 @@ SAMPLE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("05", {"model.recipe": "deepnorm"}),
     ("06", {"model.recipe": "hybrid*"}),
     ("07", {"model.type": "ViTConfig", "model.norm": "dyt"}),
-    ("08", {"model.recipe": "ngpt", "model.differs": "early gain"}),
-    ("10", {"train.optimizer": "adamw"}),
+    ("08", {"model.recipe": "ngpt", "model.differs": "no outer norm"}),
+    ("07", {"train.optimizer": "muon"}),
 )
 
 
