@@ -380,7 +380,7 @@ Write your answers down before you scroll.
 | A GPT without warm-up is behind it, too | `08-first-lap-without-warm-up` |
 | nGPT loses nothing without warm-up, the GPT does | `08-no-warm-up-needed` `08-gpt-needs-its-warm-up` |
 | At the end, nGPT is below a tuned GPT | `08-ladder-against-gpt` |
-| It is below a tuned GPT with QK-Norm, too | `08-ladder-against-qk-norm` |
+| It ends above a tuned GPT with QK-Norm | `08-ladder-against-qk-norm` |
 | First values meant for 24 layers cost a model of six | `08-ladder-starting-values` |
 | A step costs more | `08-a-step-costs-more` |
 
@@ -506,24 +506,30 @@ plots.dots(
 )
 
 # %%
-for over, name, words in (
-    ("pre", "08-ladder-against-gpt", "a tuned GPT"),
-    ("qk", "08-ladder-against-qk-norm", "a tuned GPT with QK-Norm"),
-):
-    claim(
-        name,
-        f"On rung {{rung}}, each at its own rate, nGPT ends {{mean:+.4f}} nats below {words} (a minus: above).",
-        ladder.lead(climbed, "ngpt", over),
-        said=f"At the end, nGPT is below {words}.",
-        source="Loshchilov et al. 2025, arXiv 2410.01131, Figures 1 and 2",
-        published="the same loss after 4 to 20 times fewer steps",
-        criterion="> 0",
-        kind="best",
-        lacking=ladder.lacking(climbed, "ngpt", over),
-        domain="24 layers and more, contexts of 1k to 8k tokens, 200k steps and more",
-        ours="six blocks, 20 characters a parameter (the shared ladder)",
-        in_range=False,
-    )
+claim(
+    "08-ladder-against-gpt",
+    "On rung {rung}, each at its own rate, nGPT ends {mean:+.4f} nats below a tuned GPT (a minus: above).",
+    ladder.lead(climbed, "ngpt"),
+    said="At the end, nGPT is below a tuned GPT.",
+    source="Loshchilov et al. 2025, arXiv 2410.01131, Figures 1 and 2",
+    published="the same loss after 4 to 20 times fewer steps",
+    criterion="> 0",
+    kind="best",
+    lacking=ladder.lacking(climbed, "ngpt"),
+    domain="24 layers and more, contexts of 1k to 8k tokens, 200k steps and more",
+    ours="six blocks, 20 characters a parameter (the shared ladder)",
+    in_range=False,
+)
+claim(
+    "08-ladder-against-qk-norm",
+    "On rung {rung}, each at its own rate, nGPT ends {mean:+.4f} nats below a GPT with QK-Norm (a minus: above).",
+    ladder.lead(climbed, "ngpt", "qk"),
+    said="At this size nGPT ends above a tuned GPT with QK-Norm.",
+    source="this book's pilot: behind by 0.06 nats",
+    criterion="< 0",
+    kind="best",
+    lacking=ladder.lacking(climbed, "ngpt", "qk"),
+)
 
 # %%
 claim(

@@ -7,6 +7,7 @@ mode stay as they are.
 
 import copy
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -59,25 +60,25 @@ def makes_modules(handed: Any, dim: int) -> bool:
         return False
 
 
-class Runner:
+class Runner(ABC):
     """One use of the subject: parameters set, statistics set, ready to be called."""
 
     parameters: dict[str, Tensor]  # the learnable ones, by role
 
+    @abstractmethod
     def __call__(self, x: Tensor, training: bool = True, mask: Tensor | None = None) -> Any:
         """Run the implementation; what comes may be anything."""
-        raise NotImplementedError
 
+    @abstractmethod
     def running(self) -> tuple[Tensor, Tensor] | None:
         """Read the running mean and variance as they are now."""
-        raise NotImplementedError
 
     def state(self) -> dict[str, Tensor]:
         """Collect what a call must leave as it is."""
         return self.parameters
 
 
-class Subject:
+class Subject(ABC):
     """What the laws ask of an implementation before they use it."""
 
     norm: Norm
@@ -103,9 +104,9 @@ class Subject:
             return asked
         return self.given.get(role, self.norm.settings[role][0])
 
+    @abstractmethod
     def open(self, dim: int, dtype: torch.dtype, given: Mapping[str, Any]) -> Runner:
         """Make a runner with what is given, by role."""
-        raise NotImplementedError
 
 
 def read_subject(handed: Any, norm: Norm, given: Mapping[str, float]) -> Subject:

@@ -4,17 +4,12 @@
     wrong branch        h ← norm(b + |α| ⊙ (h − b)), b = norm(f(h)): nearly all of the way
     early gain          s_qk multiplies q and k before the rotation, not after it
     no outer norm       h ← h + |α| ⊙ (norm(f(h)) − h): along the chord, into the ball
-    never again         weights get unit length at the start and not after the steps
-    plain storage       every scale is stored at the size that it has
-    rounded weights     after each step the matrices of linear layers are rounded to bfloat16
     no attention        attention writes 0: nothing but a norm over tokens sees other positions
 
-The last two are for any recipe, and so is a `bias` of the logits, given and never trained: what a
-model knows from it, no layer has to write. The official code of nGPT (github.com/NVIDIA/ngpt,
-model.py) makes its linear layers in bfloat16, nGPT's and the baseline's. Optimizer states stay in
-float32 here; there they are in bfloat16, too. "no attention" draws the weights that the recipe
-draws and never trains those of attention; norms stay where they were. It is what attention is
-measured by.
+The last one is for any recipe, and so is a `bias` of the logits, given and never trained: what a
+model knows from it, no layer has to write. "no attention" draws the weights that the recipe draws
+and never trains those of attention; norms stay where they were. It is what attention is measured
+by.
 """
 
 from dataclasses import dataclass
@@ -28,7 +23,6 @@ from labkit.model.config import ModelConfig
 from labkit.model.transformer import Transformer
 from labkit.placements import recipe
 from labkit.placements.sphere import (
-    Scale,
     SphereAttention,
     SphereStep,
     normalize_weights,
@@ -57,12 +51,11 @@ class Departure(ModelConfig):
         sphere = recipe(self.recipe).sphere
         if not min(self.s_z, self.share) > 0:
             raise ValueError(f"s_z and share must be above 0, got {self.s_z} and {self.share}")
-        usual = self.differs in (None, *_FOR_ANY) and (self.s_z, self.share) == (1.0, 0.05)
+        usual = self.differs in (None, _FOR_ANY) and (self.s_z, self.share) == (1.0, 0.05)
         if not sphere and not usual:
             raise ValueError(
                 f"differs={self.differs!r}, s_z={self.s_z} and share={self.share} are about nGPT, "
-                f"got recipe {self.recipe!r}; any recipe can have "
-                f"{' or '.join(map(repr, _FOR_ANY))}"
+                f"got recipe {self.recipe!r}; any recipe can have {_FOR_ANY!r}"
             )
         if self.bias and len(self.bias) != self.vocab:
             raise ValueError(
@@ -86,9 +79,7 @@ class Departure(ModelConfig):
 
 
 class DepartedTransformer(Transformer):
-    """A transformer that may round its linear layers after each step, or add to its logits."""
-
-    rounded = False
+    """A transformer that may add to its logits."""
 
     def __init__(self, config: Departure):
         super().__init__(config)
@@ -103,12 +94,6 @@ class DepartedTransformer(Transformer):
         """Add the given bias to the logits, if there is one."""
         logits = super().forward(tokens, source, padding, source_padding)
         return logits + self.get_buffer("bias") if self.told else logits
-
-    def after_step(self) -> None:
-        """Restore unit lengths, then round."""
-        super().after_step()
-        if self.rounded:
-            _round_weights(self)
 
 
 class WrongBranch(SphereStep):
@@ -165,35 +150,6 @@ def _rows_always(weight: Tensor, dim: int = -1) -> Tensor:
     return unit_rows_(weight, -1)
 
 
-def _never_again(model: Transformer) -> None:
-    model.unit_rows_ = _as_it_is  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def _as_it_is(weight: Tensor, dim: int = -1) -> Tensor:
-    return weight
-
-
-@torch.no_grad()
-def _plain_storage(model: Transformer) -> None:
-    for module in model.modules():
-        if isinstance(module, Scale):
-            module.weight.mul_(module.factor)
-            module.factor = 1.0
-
-
-@torch.no_grad()
-def _round_weights(model: nn.Module) -> None:
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            module.weight.copy_(module.weight.bfloat16())
-
-
-def _rounded_weights(model: Transformer) -> None:
-    assert isinstance(model, DepartedTransformer)
-    model.rounded = True
-    _round_weights(model)
-
-
 def _no_attention(model: Transformer) -> None:
     for module in model.modules():
         if isinstance(module, Attention):
@@ -205,14 +161,11 @@ def _no_attention(model: Transformer) -> None:
             module.alpha.requires_grad_(False)
 
 
-_FOR_ANY = ("rounded weights", "no attention")
+_FOR_ANY = "no attention"
 DEPARTURES = {
     "wrong axis": _wrong_axis,
     "wrong branch": lambda model: _change_class(model, SphereStep, WrongBranch),
     "early gain": lambda model: _change_class(model, SphereAttention, EarlyGain),
     "no outer norm": lambda model: _change_class(model, SphereStep, NoOuterNorm),
-    "never again": _never_again,
-    "plain storage": _plain_storage,
-    "rounded weights": _rounded_weights,
     "no attention": _no_attention,
 }

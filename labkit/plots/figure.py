@@ -88,7 +88,7 @@ class Figure(Shown):
             with use_book_style():
                 self.fig.savefig(raw, format="png", dpi=DPI, metadata={"Software": None})
             picture = Image.open(raw).convert("RGB")
-            colours = picture.quantize(128, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+            colours = picture.quantize(64, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
             colours.save(small, format="PNG", optimize=True)
             self._png = small.getvalue()
             _close_picture(self.fig)

@@ -22,7 +22,7 @@ from press.book.output_diff import same_outputs
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-LARGEST_TWIN = 600_000  # bytes
+LARGEST_TWIN = 500_000  # bytes
 LANGUAGE = {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"}
 ADDRESS = re.compile(r"(?<= at )0x[0-9a-f]+")
 
