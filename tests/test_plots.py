@@ -474,6 +474,7 @@ def test_a_slider_is_a_page_on_the_site_and_a_vega_lite_specification_in_a_noteb
     (choice,) = specification["params"]
     assert choice["bind"] == {"input": "radio", "options": ["a<b", "c"], "name": "norm: "}
     assert choice["value"] == "a<b"
+    assert specification["transform"] == [{"filter": "datum.frame == chosen"}]
     frames = specification["data"]["values"]
     assert [frame["frame"] for frame in frames] == ["a<b", "c"]
     assert frames[0]["picture"] == "data:image/png;base64," + page.data["image/png"]
