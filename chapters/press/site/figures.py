@@ -18,7 +18,7 @@ FIGURE = """<figure class="labkit-figure">
 
 {caption}
 
-<details class="labkit-provenance"><summary aria-label="Where these numbers come from">ⓘ</summary>
+<details class="labkit-provenance"><summary aria-label="Where these numbers come from">i</summary>
 {facts}</details></figcaption></figure>"""
 
 
