@@ -97,16 +97,15 @@ def test_arms_of_the_ladder_are_ranked_by_the_seeds_that_report():
 
     def read(run):
         tuned, worse = run.seed == ladder.TUNING_SEED, run.model.recipe == "post"
-        loss = (
-            1.0 + (run.train.lr != 0.01) + worse - 0.3 * tuned + 0.01 * (run.seed % 3) * (1 + worse)
-        )
+        off = run.train.lr != (0.1 if worse else 0.01)  # the second is best at the grid's end
+        loss = 1.0 + off + worse - 0.3 * tuned + 0.01 * (run.seed % 3) * (1 + worse)
         return Record([], 1, probes={kind: {"loss": loss} for kind in ("test", "validation")})
 
     found = ladder.read_results(["smoke"], ["pre", "post"], read)
     board = rank_ladder(found, {"Post-Norm": "post", "Pre-Norm": "pre"}, "smoke")
     assert [(one.name, one.rate, one.edge) for one in board.rows] == [
         ("Pre-Norm", 0.01, False),
-        ("Post-Norm", 0.01, False),
+        ("Post-Norm", 0.1, True),
     ]
     assert board.rows[0].values == pytest.approx((1.0, 1.01, 1.02, 1.0, 1.01))
     assert board.rows[0].steps == ladder.RUNGS["smoke"].steps and board.flops is None
