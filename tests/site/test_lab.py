@@ -129,7 +129,9 @@ def choose_another_picture(page: Page) -> None:
 
 def test_a_figure_moves_in_a_notebook_that_nobody_trusts(lab: Lab, browser: Browser):
     page = browser.new_page(viewport={"width": 1400, "height": 1000})
-    page.goto(f"{lab.url}lab/tree/chapters/{CHAPTERS[0]}.ipynb?token={lab.token}")
+    # In a workspace of its own: JupyterLab opens again what the workspace had open.
+    workspace = f"{lab.url}lab/workspaces/untrusted"
+    page.goto(f"{workspace}/tree/chapters/{CHAPTERS[0]}.ipynb?token={lab.token}")
     page.wait_for_selector(NOTEBOOK, timeout=60_000)
     in_jupyterlab.wait_for_kernel(page)
     page.locator("[title^='Notebook not trusted']").first.wait_for()
