@@ -67,9 +67,10 @@ def make_group(name: str, owner: str, limit: int, base: Path = BASE) -> Group:
     return _make_version_2(base, owner, name, limit)
 
 
-def list_groups(owner: str, base: Path = BASE) -> list[Path]:
-    """List the folders of all groups of one owner, of either version."""
-    return [*(base / "memory" / owner).glob("*/"), *(base / owner).glob("*/")]
+def list_groups(owner: str, base: Path = BASE) -> list[Group]:
+    """List all groups of one owner, of either version."""
+    folders = [*(base / "memory" / owner).glob("*/"), *(base / owner).glob("*/")]
+    return [Group(folder) for folder in folders]
 
 
 def _make_version_1(folder: Path, limit: int) -> Group:

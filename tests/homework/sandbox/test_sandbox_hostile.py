@@ -47,7 +47,11 @@ def test_no_attack_gets_anything_in_plain_mode():
 def launched(mode, kind):
     """Run all attacks in a mode from another kind of process."""
     command = [sys.executable, "-m", "tests.homework.sandbox.gauntlet", mode]
-    environment = {**os.environ, "HOME": "/tmp", "PYTHONPATH": f"{ROOT}:{ROOT / 'chapters'}:{ROOT / 'kernels'}"}
+    environment = {
+        **os.environ,
+        "HOME": "/tmp",
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'chapters'}:{ROOT / 'kernels'}",
+    }
     ran = subprocess.run(
         [sys.executable, str(LAUNCH), kind, str(ROOT), *command],
         cwd=ROOT, env=environment, capture_output=True, text=True, timeout=540,

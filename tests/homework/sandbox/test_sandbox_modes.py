@@ -28,7 +28,11 @@ def test_an_unknown_mode_lists_the_right_ones():
 @pytest.mark.parametrize(
     "mode, without, lacks",
     [
-        ("full", "bwrap", r"bwrap is missing: install it \(Debian's package is called bubblewrap\)"),
+        (
+            "full",
+            "bwrap",
+            r"bwrap is missing: install it \(Debian's package",
+        ),
         ("full", "namespaces", r"bubblewrap is refused here \(no such namespace\)"),
         ("full", "landlock", "the kernel has no Landlock"),
         ("restricted", "root", "it needs root"),

@@ -43,8 +43,8 @@ What the walls do not do, so that nobody relies on it:
 """
 
 from press.homework.sandbox.answer import Answer as Answer
-from press.homework.sandbox.sandbox import Sandbox as Sandbox
 from press.homework.sandbox.limits import Limits as Limits
 from press.homework.sandbox.modes import Unavailable as Unavailable
 from press.homework.sandbox.modes import available as available
+from press.homework.sandbox.sandbox import Sandbox as Sandbox
 from press.homework.sandbox.worker import Worker as Worker

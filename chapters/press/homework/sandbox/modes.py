@@ -12,6 +12,8 @@ from press.homework.sandbox.inside import kernel
 MODES = ("full", "restricted", "plain")
 
 _SETGID, _SETUID = 6, 7  # capabilities
+
+
 class Unavailable(ValueError):
     """The mode asked for cannot be kept here; nothing weaker is taken in its place."""
 

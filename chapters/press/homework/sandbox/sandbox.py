@@ -17,8 +17,8 @@ from typing import Any
 
 from press import bubblewrap, control_groups
 from press.homework.sandbox import folder, modes, mount_plan, seccomp
-from press.homework.sandbox.process import Process
 from press.homework.sandbox.limits import Limits
+from press.homework.sandbox.process import Process
 from press.homework.sandbox.worker import REQUEST, Worker
 
 START_SECONDS = 180.0  # importing torch on a loaded machine
@@ -211,9 +211,15 @@ class Sandbox:
 
 def _sweep() -> None:
     """Remove the folders and groups of graders that were killed."""
-    homes = Path(tempfile.gettempdir()).glob(f"{_PREFIX}*")
-    for path in [*homes, *control_groups.list_groups(_OWNER)]:
-        pid = path.name.removeprefix(_PREFIX).partition("-")[0]
-        if not Path("/proc", pid).exists():
+    for home in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if _is_gone(home.name.removeprefix(_PREFIX)):
             with contextlib.suppress(OSError):  # somebody else's, or gone meanwhile
-                folder.remove(str(path)) if path.name.startswith(_PREFIX) else path.rmdir()
+                folder.remove(str(home))
+    for group in control_groups.list_groups(_OWNER):
+        if _is_gone(group.folder.name):
+            group.remove()
+
+
+def _is_gone(name: str) -> bool:
+    """Whether the grader is gone whose process number a name begins with."""
+    return not Path("/proc", name.partition("-")[0]).exists()

@@ -1,7 +1,7 @@
 """The walls that a worker puts around itself, before it reads anything.
 
-`plan` is what the grader worked out before (press.homework.sandbox.mount_plan): the paths to read and
-the compiled seccomp filter. In full mode zygote and workers are behind bubblewrap's walls as well.
+`plan` is what the grader worked out before (press.homework.sandbox.mount_plan): the paths to read
+and the compiled seccomp filter. In full mode all of this is behind bubblewrap's walls as well.
 """
 
 import contextlib
