@@ -91,7 +91,8 @@ class Walls:
         arguments += ["--ro-bind-try", names, names] if names.startswith("/run/") else []
         shown = [path for path in self.readable if Path("/usr") not in path.parents]
         # Made here, because bubblewrap would make them its own user's alone.
-        for folder in sorted({above for path in [*shown, *self.writable] for above in path.parents}):
+        above = {folder for path in [*shown, *self.writable] for folder in path.parents}
+        for folder in sorted(above):
             arguments += ["--perms", "0755", "--dir", str(folder)]
         arguments += bubblewrap.show(map(str, shown))
         arguments += bubblewrap.show(map(str, self.writable), writable=True)
