@@ -1007,7 +1007,7 @@ the size of a step.)
 
 A transformer of 96 layers without norms diverges in the first few hundred steps, says the same series, or
 at best creeps along at a rate of $10^{-5}$. We take half of that, forty-eight blocks or 96 sublayers, and 60
-steps (`full` has 96 blocks and 300 steps). Width 32, Adam, two initializations, and first a map of shallower
+steps (`gpu` has 96 blocks and 300 steps). Width 32, Adam, two initializations, and first a map of shallower
 models:
 """
 
@@ -1119,7 +1119,7 @@ card: turn the rate up, and the careful network falls while the normalized one s
 
 Sixty steps are a short life, and less than the "few hundred" of the source; nothing renews the promise of a
 careful start. The second card is out of range: so few steps say nothing about a few hundred. Whether such towers survive a
-long training is a question for `full` and `gpu`.
+long training is a question for `gpu`.
 
 ### Putting the shift back
 

@@ -725,7 +725,9 @@ claim(
 # %% [markdown]
 r"""
 (The slider shows one seed. The prediction for the family is a power of $1 - 4a$ for SGD, $1 - 2a$ for Adam and $\tfrac12 - 2a$ for random signs.) We know of no
-published derivation of GLM's roots; this may be one reason why they work.
+published derivation of GLM's roots; this may be one reason why they work. How Adam's step grows with depth is an old question under other names: for Pre-Norm,
+depth-μP divides each branch by the root of the depth ([Bordelon et al., 2024](https://arxiv.org/abs/2309.16620); [Yang et al., 2024](https://arxiv.org/abs/2310.02244)), CompleteP by
+the depth itself ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)); chapter 10 measures both.
 
 ### Fifty blocks in training
 
@@ -1482,7 +1484,7 @@ r"""
 
 ## References
 
-Works cited: [Wang et al. (2024)](https://arxiv.org/abs/2203.00555), [Liu et al. (2020)](https://arxiv.org/abs/2004.08249), [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), [Zeng et al. (2023)](https://arxiv.org/abs/2210.02414), [Li et al. (2025)](https://arxiv.org/abs/2412.13795), [Glorot and Bengio (2010)](https://proceedings.mlr.press/v9/glorot10a.html). Full entries are on the book's page of references.
+Works cited: [Wang et al. (2024)](https://arxiv.org/abs/2203.00555), [Liu et al. (2020)](https://arxiv.org/abs/2004.08249), [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), [Zeng et al. (2023)](https://arxiv.org/abs/2210.02414), [Li et al. (2025)](https://arxiv.org/abs/2412.13795), [Glorot and Bengio (2010)](https://proceedings.mlr.press/v9/glorot10a.html), [Bordelon et al. (2024)](https://arxiv.org/abs/2309.16620), [Yang et al. (2024)](https://arxiv.org/abs/2310.02244), [Dey et al. (2025)](https://arxiv.org/abs/2505.01618). Full entries are on the book's page of references.
 """
 
 # %%

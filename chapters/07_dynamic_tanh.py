@@ -521,7 +521,7 @@ claim(
 
 # %% [markdown]
 r"""
-One caution about the grid: an arm that chose its highest rate (the printed line says which) may have its best beyond. Where layer norm is such an arm and DyT is not, higher rates could only widen the gap; `full` has one more. The same holds for *none*.
+One caution about the grid: an arm that chose its highest rate (the printed line says which) may have its best beyond. Where layer norm is such an arm and DyT is not, higher rates could only widen the gap; `gpu` has one more. The same holds for *none*.
 
 Four blocks train without any norm (chapter 00: the trouble begins with depth), so at this depth a tanh has little to protect and may only be in the way. Look where BHyT stands, which *is* a norm: with layer norm, or with the squashes? The parity of
 the paper is a statement about models that *need* their norms, trained for billions of tokens, with $\alpha_0$ chosen for them. A gap in the first hundred thousand characters neither confirms nor refutes it. What we can do at our size is to
@@ -811,7 +811,7 @@ A method that loses one race may win another. Four conditions are named in the l
 ### Little data
 
 A study of 2026 (arXiv 2604.23434, 64 million parameters) finds that DyT *helps* where data is scarce, with a validation loss 27.3 % lower at one million tokens, and costs 18.8 % at 118 million. A map that fits worse also overfits less. Our scarce text: the
-first 2,048 characters of the corpus, so in `cpu` each is seen some forty-five times.
+first 2,048 characters of the corpus, so in `book` each is seen some forty-five times.
 """
 
 # %%
@@ -898,7 +898,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-Look for two rows with about the same training loss, one of layer norm and one of DyT: if their test losses agree as well, then DyT was not a better model of little text, only one that had got less far. What is left of the lead after tuning is what DyT adds beyond being slow. (With so little text an arm may well choose the lowest rate of the grid, since less training is better. Then "its own" means "the lowest that we tried"; `full` has a lower one.) The authors of Derf report the same direction on large models: measured in evaluation mode on *training* data, layer norm has the lowest loss, then Derf, then DyT (2.9478, 2.9702 and 2.9822 for GPT-2, arXiv 2512.10938). Where these methods win
+Look for two rows with about the same training loss, one of layer norm and one of DyT: if their test losses agree as well, then DyT was not a better model of little text, only one that had got less far. What is left of the lead after tuning is what DyT adds beyond being slow. (With so little text an arm may well choose the lowest rate of the grid, since less training is better. Then "its own" means "the lowest that we tried"; `gpu` has a lower one.) The authors of Derf report the same direction on large models: measured in evaluation mode on *training* data, layer norm has the lowest loss, then Derf, then DyT (2.9478, 2.9702 and 2.9822 for GPT-2, arXiv 2512.10938). Where these methods win
 on test data, they conclude, it is as regularizers.
 
 ### Outliers
@@ -981,7 +981,7 @@ for arm, name, said, theirs, criterion in (
 
 # %% [markdown]
 r"""
-Three seeds, and one rate of Muon for all: a squash that wants a lower rate than layer norm pays for that here, and the card cannot tell it from a quarrel with Muon. `full` has four rates. Whatever the verdicts, they are weak evidence about a model of a billion parameters.
+Three seeds, and one rate of Muon for all: a squash that wants a lower rate than layer norm pays for that here, and the card cannot tell it from a quarrel with Muon. `gpu` has four rates. Whatever the verdicts, they are weak evidence about a model of a billion parameters.
 
 ### Width
 
@@ -1040,7 +1040,7 @@ if grids:
 r"""
 ### Images: a small ViT on digits
 
-The first successes of DyT are vision transformers: ViT-B goes from 82.3 to 82.5 % on ImageNet ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). Ours cuts 8×8 digits into sixteen patches and has three blocks of the same kind (six in `full`), seeing all positions. DyT has its $\beta$ here, and α starts at 1 as in our text models, *not* at the 0.5 that the paper uses for images: a departure that DyT could be paying for. A third arm joins, for the last section: PRepBN.
+The first successes of DyT are vision transformers: ViT-B goes from 82.3 to 82.5 % on ImageNet ([Zhu et al., 2025](https://arxiv.org/abs/2503.10622)). Ours cuts 8×8 digits into sixteen patches and has three blocks of the same kind (six in `gpu`), seeing all positions. DyT has its $\beta$ here, and α starts at 1 as in our text models, *not* at the 0.5 that the paper uses for images: a departure that DyT could be paying for. A third arm joins, for the last section: PRepBN.
 """
 
 # %%

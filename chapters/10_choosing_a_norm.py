@@ -12,14 +12,14 @@ r"""
 
 **Question.** You will train a language model of seven billion parameters tomorrow, and somebody asks which norm it should
 have, and where. There is an answer that everybody gives: *RMSNorm, in Pre-Norm position, and QK-Norm if the model is large.*
-It is a good answer. But on what does it stand? This book has trained some forty recipes on the same text, each at its own
+It is a good answer. But on what does it stand? This book has trained some twenty recipes on the same text, each at its own
 learning rate. One of them came first, because something always does. How would that list look if all were equally good?
-What does a norm buy, if not loss? And which one, then, should you take?
+What does a norm buy besides loss? And which one, then, should you take?
 
 **In short.**
 
 - At its own learning rate hardly a recipe can be told from its neighbours. Equally good recipes make a list with a winner, too.
-- What differs is the price of a wrong rate. Norms on queries and keys lower it. A large model gets one try.
+- What differs more is the price of a wrong rate. Norms on queries and keys lowered it in each of our four pairs. A large model gets one try.
 - Advice has a grade: a law, a report on large models, or our own small runs. The table near the end says which is which.
 """
 
@@ -30,7 +30,7 @@ seed = 0
 # %%
 from dataclasses import replace
 from itertools import combinations, pairwise
-from statistics import fmean
+from statistics import fmean, stdev
 
 import numpy as np
 import torch
@@ -44,7 +44,6 @@ from labkit.leaderboard.footprint import BACKWARD, count_footprint
 from labkit.leaderboard.letters import letters
 from labkit.leaderboard.standings import rank_ladder
 from labkit.probes.updates import step_response
-from labkit.source import show
 from labkit.statistics.holm import adjusted
 from labkit.statistics.seeds import paired_p
 
@@ -175,6 +174,8 @@ Five seeds report for our pair, each at its own best rate. None of them chose th
 
 # %%
 losses = {name: [*ladder.reported(climbed, arm)[rung].values()] for name, arm in field.items()}
+apart = [pre - qk for pre, qk in zip(losses["Pre-Norm"], losses["QK-Norm"], strict=True)]
+print(f"t = {fmean(apart) * len(apart) ** 0.5 / stdev(apart):.1f}")
 plots.table(
     [
         {"seed": s, "Pre-Norm": pre, "QK-Norm": qk, "difference": pre - qk}
@@ -187,27 +188,29 @@ plots.table(
 r"""
 With one seed both read the same batches, and some seeds are hard for both. So look at the differences, seed by seed. **Pairing**
 takes away what the two have in common. Let the differences have mean $m$ and standard deviation $s$; then Student's $t = m\sqrt n/s$, and
-with $n = 5$ it has to exceed $2.78$ for a verdict at 5 %.
+with $n = 5$ it has to exceed $2.78$ for a verdict at 5 %. That of our pair is printed above the table; this pair was named before the runs, and
+[chapter 04](04_qk_norm.ipynb) has its card.
 
 Here is the trap. Eleven recipes make $11\cdot10/2 = 55$ pairs, and each test errs in one case of twenty. Were all eleven equal,
-we would expect $55/20 \approx 2.8$ findings on a board, all false. The next figure draws such boards. Its entries have the luck of
-a seed and the luck of a run, both as large as in our own runs, and nothing else. Which of them would you have published?
+we would expect $55/20 \approx 2.8$ findings on a board on average, all false. The next figure draws such boards. Its entries have the luck of
+a seed and the luck of a run, about as large as in our own runs (DyT left out, whose seeds scatter most), and nothing else. Which of them would you have published?
 """
 
 # %%
-ours = np.array([*losses.values()])
-apart = ours - ours.mean(1, keepdims=True) - ours.mean(0) + ours.mean()
-run_luck, seed_luck = apart.std(ddof=1), (ours.mean(0)).std(ddof=1)
+ours = np.array([of for name, of in losses.items() if name != "DyT"])
+left = ours - ours.mean(1, keepdims=True) - ours.mean(0) + ours.mean()
+run_luck = ((left**2).sum() / ((ours.shape[0] - 1) * (ours.shape[1] - 1))) ** 0.5
+seed_luck = ours.mean(0).std(ddof=1)
 
 
 def draw_equals(draw):
     """Draw a board on which nobody is better: the luck of our runs, and no recipe."""
     luck = np.random.default_rng(seed + draw)
     of_seed = seed_luck * luck.normal(size=len(ladder.SEEDS))
-    drawn = ours.mean() + of_seed + run_luck * luck.normal(size=ours.shape)
+    drawn = ours.mean() + of_seed + run_luck * luck.normal(size=(len(names), len(of_seed)))
     found = sum(paired_p(a, b) <= 0.05 for a, b in combinations(drawn.tolist(), 2))
     return plots.dots(
-        {name: drawn[i].tolist() for name, i in zip(names, drawn.mean(1).argsort(), strict=True)},
+        {names[i]: drawn[i].tolist() for i in drawn.mean(1).argsort()},
         xlabel="test loss (nats)",
         title=f"draw {draw}: “significant” pairs: {found} of 55",
         caption=f"Eleven equal recipes, draw {draw}.",
@@ -216,10 +219,11 @@ def draw_equals(draw):
 
 plots.explore(
     draw_equals,
-    [1, 2, 3, 4],
+    [1, 2, 3, 4, 5, 6, 7, 8],
     "equals",
     label="draw",
-    caption="Eleven equal recipes, best first, with the luck of our own runs. Every draw has a winner.",
+    caption="Eleven equal recipes, best first, with the luck of our own runs. Every draw has a winner, "
+    "and hardly ever the same one.",
 )
 
 # %%
@@ -260,7 +264,7 @@ claim(
 # %%
 claim(
     "10-five-seeds-see-large-differences",
-    "Among 55 pairs five seeds tell a difference from chance when it is {mean:.1f} times its own scatter.",
+    "Among 55 pairs five seeds tell a difference from chance when its mean is {mean:.1f} standard deviations of the paired differences.",
     student.isf(0.025 / len(pairs), 4) / 5**0.5,
     said="Among many pairs five seeds tell only large differences from chance.",
     source="Student's t with 4 degrees of freedom at 0.05/55",
@@ -270,20 +274,11 @@ claim(
 
 # %% [markdown]
 r"""
-Keep the second card in mind: it is what "best of eleven" is worth when nobody is better.
-
 ### Letters instead of ranks
 
 Whoever asks 55 questions must pay for 55. [Holm (1979)](https://www.jstor.org/stable/4615733) sorts the $m$ p-values,
 $p_1 \le \dots \le p_m$, compares the smallest with $0.05/m$, the next with $0.05/(m-1)$, and stops at the first that fails. Put the
-other way round, he raises each to $\tilde p_i = \max_{j\le i}\min\big(1, (m - j + 1)\,p_j\big)$ and compares with $0.05$:
-"""
-
-# %%
-show(adjusted)
-
-# %% [markdown]
-r"""
+other way round, he raises each to $\tilde p_i = \max_{j\le i}\min\big(1, (m - j + 1)\,p_j\big)$ and compares with $0.05$. Exercise 2 asks you to write it.
 What is left are verdicts on pairs, and "not told apart" is no order: A may equal B, B equal C, and A and C differ. So
 a rank says too much. Letters say what is known: **two entries share a letter exactly where they were not told apart**
 ([Piepho, 2004](https://doi.org/10.1198/1061860043515)). "a, ab, b" reads: the first and the last differ, the middle one is told apart
@@ -329,11 +324,10 @@ board below is a summary.
 
 | we predict | measured |
 | --- | --- |
-| Fewer than half of the neighbours on the board can be told apart. | `10-neighbours-are-not-told-apart` |
 | At its own rate, a model without any norm ends above Pre-Norm. | `10-ladder-a-norm-lowers-the-best-loss` |
 | RealFormer, said to be better than Post-Norm, ends below it. | `10-realformer-ends-below-post` |
 | Recipes differ from Pre-Norm more in their sensitivity than in their best loss. | `10-rates-tell-more-than-losses` |
-| Norms on queries and keys lower the sensitivity, whatever else a recipe does. | `10-norms-on-q-and-k-lower-the-sensitivity` |
+| In four pairs of recipes norms on queries and keys lower the sensitivity. | `10-norms-on-q-and-k-lower-the-sensitivity` |
 | A first step at one rate moves a model twice as wide twice as far… | `10-a-first-step-grows-with-the-width` |
 | …and a model of any depth equally far, if each branch is divided by the depth. | `10-branches-over-depth-keep-the-step` |
 
@@ -344,8 +338,8 @@ than they predict. Sensitivities rest on one seed a rate, the one that tuned; lo
 
 ### The board
 
-Every arm reads the same text, 20 characters a parameter, in the regime that the book's *ladder* has for all chapters. nGPT has the starting
-values that chapter 08 found for this depth, and no warm-up. Where a larger rung has reported, the cards read it too, and a ranking that turns
+Every arm reads the same text, 20 characters a parameter, as on the *ladder* everywhere. The board has eleven recipes, those that the chapters before
+this one discuss most. nGPT has the first values of chapter 08, and no warm-up. Where a larger rung has reported, the cards read it too, and a ranking that turns
 from rung to rung is no finding.
 """
 
@@ -359,39 +353,29 @@ plots.dots(
     {f"{row.name} ({row.group})": list(row.values) for row in board.rows},
     xlabel="test loss (nats)",
     caption="Eleven recipes, each at its own best rate, best first, with the letters of the table. Five seeds, none of which "
-    "chose a rate. Compare with the equals above, whose dots scatter as much.",
+    "chose a rate.",
     provenance=lab.provenance(climbed.where(stage="final", rung=shared, arm=list(field.values()))),
 )
 
 # %% [markdown]
 r"""
 Read the letters before the ranks. Whoever shares one with the first may be first next time. A recipe whose seeds scatter
-shares letters with many: wide intervals win letters. RealFormer adds a block's attention logits to those of the block before
+shares letters with many: wide intervals win letters. So two entries can share one here though a chapter that asked for this pair alone tells them
+apart; nGPT and QK-Norm do, in chapter 08. RealFormer adds a block's attention logits to those of the block before
 ([He et al., 2021](https://arxiv.org/abs/2012.11747)).
 """
 
 # %%
 neighbours = [{one.name, other.name} for one, other in pairwise(board.rows)]
 told = [p <= 0.05 for pair, p in board.pairs.items() if {*pair} in neighbours]
-claim(
-    "10-neighbours-are-not-told-apart",
-    "Of {pairs} pairs of neighbours on the board five seeds tell {k_told} apart after Holm's correction; of all {all} pairs {whole}.",
-    sum(told) / len(told),
-    said="Five seeds tell fewer than half of the board's neighbours apart.",
-    pairs=len(told),
-    k_told=sum(told),
-    all=len(board.pairs),
-    whole=sum(p <= 0.05 for p in board.pairs.values()),
-    source="this board",
-    criterion="< 0.5",
-    kind="at",
-    tolerance=0.2,
-)
+whole = sum(p <= 0.05 for p in board.pairs.values())
+print(f"after Holm's correction five seeds tell {sum(told)} of {len(told)} pairs of neighbours apart,")
+print(f"and {whole} of all {len(board.pairs)} pairs")
 
 # %%
 claim(
     "10-ladder-a-norm-lowers-the-best-loss",
-    "On rung {rung} the model without norms ends {mean:+.4f} nats below Pre-Norm (a minus: above).",
+    "On rung {rung} the lead of the model without norms over Pre-Norm is {mean:+.4f} nats.",
     ladder.lead(climbed, "none"),
     said="Tuned, the model without norms ends above Pre-Norm.",
     source="this book's pilot: behind by 0.02 nats",
@@ -403,7 +387,7 @@ claim(
 # %%
 claim(
     "10-realformer-ends-below-post",
-    "On rung {rung} RealFormer ends {mean:+.4f} nats below Post-Norm (a minus: above); its sensitivity is {its:.3f}, Post-Norm's {other:.3f}.",
+    "On rung {rung} RealFormer's lead over Post-Norm is {mean:+.4f} nats; its sensitivity is {its:.3f}, Post-Norm's {other:.3f}.",
     ladder.lead(climbed, "realformer", over="post"),
     said="With each at its own rate, RealFormer ends below Post-Norm.",
     its=lost["realformer"],
@@ -480,7 +464,7 @@ others = [arm for arm in field.values() if arm != "pre"]
 leads = {arm: fmean(ladder.lead(climbed, arm)[rung]) for arm in others}
 claim(
     "10-rates-tell-more-than-losses",
-    "Of {n} recipes {k} differ from Pre-Norm more in sensitivity than in test loss (sensitivities from one seed a rate).",
+    "Over a grid up to ten times the best rate {k} of {n} recipes differ from Pre-Norm more in sensitivity than in test loss (one seed a rate, one Pre-Norm for all).",
     proportion([abs(lost[arm] - lost["pre"]) > abs(leads[arm]) for arm in others]),
     said="Most recipes differ from Pre-Norm more in sensitivity than in best loss.",
     source="this book; learning-rate sensitivity: Wortsman et al. 2024, arXiv 2309.14322",
@@ -492,7 +476,7 @@ claim(
     "10-norms-on-q-and-k-lower-the-sensitivity",
     "In {n} pairs of twins norms on queries and keys lower the sensitivity by {mean:.2f} nats (one seed a rate; the pairs are the sample).",
     [lost[bare] - lost[normed] for bare, normed in twins.values()],
-    said="Norms on queries and keys lower the learning-rate sensitivity, whatever else the recipe does.",
+    said="In these four pairs norms on queries and keys lower the learning-rate sensitivity.",
     source="this book; the same in larger models: Wortsman et al. 2024, arXiv 2309.14322",
     criterion="> 0",
     kind="range",
@@ -501,17 +485,17 @@ claim(
 
 # %% [markdown]
 r"""
-This is what a norm buys: **not a lower loss but a wider range**. In a large run nobody tunes the rate ten times. Then range *is* loss.
+This is what a norm buys first: **a wider range of rates**. In a large run nobody tunes the rate ten times. Then range *is* loss.
 
-Two limits. Norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and stand below Pre-Norm in the first
-figure. And the model without norms shows the other end of the scale: at its best rate it keeps up, and one step to the right it is gone.
+Three limits. For QK-Norm nearly all of it comes from the last column of the first figure. Norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and stand below Pre-Norm in the first
+figure. And the model without norms shows the other end of the scale: at its best rate we cannot tell it from Pre-Norm, and one step to the right it is gone.
 
 ### A rate that transfers
 
 Whoever cannot tune a large model tunes a small one. How should the rate move with the size? Adam moves every weight by about $\eta$, whatever
 the gradient. One output of a matrix sums over its $d$ inputs. Where the moves agree in sign they add up, and a step at a fixed rate changes
 the output **in proportion to the width**. Along the depth, $L$ blocks move the stream the same way, and their changes add
-up to something **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves $\sqrt L$ of that; dividing it by $L$ leaves nothing.
+up to something **in proportion to $L$**. Dividing each branch by $\sqrt L$ leaves $\sqrt L$ of that; dividing it by $L$ leaves no growth.
 
 The next cell measures it now, on models that have not been trained: one step of Adam, and how far the last stream moves.
 """
@@ -561,7 +545,7 @@ plots.curves(
         "depth, branches / L": over_first(depths[1.0]),
     },
     xlabel="times as wide, or as deep",
-    ylabel="times as far goes the first step",
+    ylabel="first step, over the smallest model's",
     logx=True,
     logy=True,
     counted=True,
@@ -603,7 +587,7 @@ rate as well ([Yang et al., 2024](https://arxiv.org/abs/2310.02244); [Bordelon e
 that tuned rates follow it is those papers' finding. nGPT, which has norms everywhere, still does not
 carry its rate from one width to another ([Shigida et al., 2026](https://arxiv.org/abs/2604.27077)): **a norm does not replace the rule**.
 
-Does the ladder agree? Its second rung is twice as wide, so μP would halve the rate.
+Does the ladder agree? Its second rung is twice as wide (and reads longer windows for more steps), so μP would halve the rate.
 """
 
 # %%
@@ -643,12 +627,12 @@ survive is not in it, and a row without evidence is not a row. (Cards of *this* 
 from press.book.advice import ADVICE
 from press.book.evidence import decisions, recorded
 
-decisions(ADVICE, recorded())
+decisions(ADVICE[:5], recorded())
 
 # %% [markdown]
 r"""
 Two studies have asked our question where it counts, many changes in one code base. [Narang et al. (2021)](https://arxiv.org/abs/2102.11972) tried some
-forty, and most did not help. [Zhao et al. (2026)](https://arxiv.org/abs/2605.20798) tried twenty newer ones at 1.2B and 3B parameters, measured
+forty changes, and most did not help. [Zhao et al. (2026)](https://arxiv.org/abs/2605.20798) tried twenty newer ones at 1.2B and 3B parameters, measured
 the noise of their own baseline first, and paid for all comparisons: two survive at 1.2B, and one of the two does not train stably at 3B under the shared
 recipe. A first place at one size, without that noise beside it, is a draw of the slider above.
 
@@ -662,23 +646,35 @@ recipe. A first place at one size, without that noise beside it, is a draw of th
 - **Leave out** the norm on values, the second norm behind each branch, the sphere, and DyT, until one of them beats *this* baseline with
   a rate of its own.
 
-How sure is that? That such models train is certain: OLMo 2, Gemma 3 and Qwen 3 have norms on queries and keys
+How sure is that? That models with norms on queries and keys train is certain: OLMo 2, Gemma 3 and Qwen 3 have norms on queries and keys
 ([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), at different places.
-But that many agree is adoption, not a measurement. That the choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten below yours.
+But that many agree is adoption, not a measurement. That the choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten below yours. No run here trains with branches over the depth.
 
-**What would change it?** Latent attention: its keys are never formed, so QK-Clip. A comparison at a billion parameters or more, each recipe at its own
+**What would change it?** Latent attention forms no full keys at inference: QK-Clip, or norms on its latents. A comparison at a billion parameters or more, each recipe at its own
 rate, with QK-Norm in the baseline and a lead outside the noise: then that recipe. Hundreds of blocks: another scale of the branches comes
 before another norm. A sign that turns on a larger rung of our ladder: then a line of the table goes, and nobody has to remember it.
 
+### Other situations
+
+Not your seven billion parameters today, but perhaps tomorrow's question:
+"""
+
+# %%
+decisions(ADVICE[5:], recorded())
+
+# %% [markdown]
+r"""
 ## Where it goes wrong
 
-**The seeds that choose also report.** The best of five seeds and a rate chosen by *test* loss both flatter. By how much, in nats, on our board?
+**The best seed reports, or the best of many recipes.** Both flatter. By how much, in nats, on our board?
 """
 
 # %%
 lucky = fmean(fmean(of) - min(of) for of in losses.values())
 steps_between = np.diff(sorted(fmean(of) for of in losses.values()))
+first_of_equals = (equals.mean((2, 3)) - equals.mean(-1).min(-1)).mean() * run_luck
 print(f"the best of five seeds flatters an entry by {lucky:.4f} nats on average")
+print(f"the first of eleven equals would lead their mean by {first_of_equals:.4f} nats")
 print(f"neighbours on the board are {np.median(steps_between):.4f} nats apart in the median")
 
 # %% [markdown]
@@ -717,25 +713,25 @@ slips = (
 )
 claim(
     "10-check-finds-the-slips",
-    "Of these three slips of one line, the check lets {mean:.0f} pass.",
-    sum(check.own(make_norm(slip)).ok for slip in slips),
-    said="The check lets none of three slips of one line pass.",
+    "Of these three slips of one line the check catches {mean:.0f}.",
+    sum(not check.any_norm(make_norm(slip)).ok for slip in slips),
+    said="The check catches each of three slips of one line.",
     source="F.normalize's default axis; a mean without dim; a root at zero",
-    criterion="<= 0",
+    criterion=">= 3",
     kind="exact",
 )
 
 # %%
 claim(
     "10-own-norm-keeps-the-laws",
-    "The starter keeps all but {mean:.0f} of the laws.",
+    "The starter breaks {mean:.0f} laws.",
     len(
-        check.own(
+        check.any_norm(
             own_norm(starter.__file__), lambda x: x / (x.abs().mean(-1, keepdim=True) + 1e-6)
         ).failed
     ),
     said="The starter of a norm of one's own keeps all laws.",
-    source="labkit.check.own",
+    source="labkit.check.any_norm",
     criterion="<= 0",
     kind="exact",
 )
@@ -811,7 +807,7 @@ independence, at least one of the $m_0$ has it with a probability of at most $\a
 ### Your own norm: a guided project
 
 **4 (open).** Put a norm of your own where Pre-Norm's stand. Four steps. (a) `labkit leaderboard --starter my_norm.py` writes a file with one norm to begin with: it
-divides by the mean absolute value. Make it yours. (b) `check.own(own_norm("my_norm.py"))` holds it against the laws that every norm of such a model
+divides by the mean absolute value. Make it yours. (b) `check.any_norm("my_norm.py")` holds it against the laws that every norm of such a model
 keeps. (c) Write down what you predict, for the best loss *and* for the sensitivity, and what you'd have to see to believe that it is better. (d) Tune it as
 the ladder tunes; the cell lists the runs. Then five seeds at its best rate, paired with Pre-Norm's: some seven minutes of one core in all.
 """
@@ -838,12 +834,11 @@ this order: five other seeds; a finer grid of rates for its *opponent*; a larger
 
 ## What you now know
 
-- **How would the list look if all were equal?** Much the same: a winner, a loser, and pairs that seem to differ. Pairing by seed and Holm's
+- **How would the list look if all were equal?** At the top much the same: a winner, and pairs that seem to differ. Pairing by seed and Holm's
   correction are the price of asking. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
-- **What is left of ours?** Five seeds cannot tell most neighbours on the board apart. Letters say which.
-  <!-- 10-neighbours-are-not-told-apart 10-letters-say-the-pairs -->
-- **What does a norm buy, if not loss?** Range. Recipes differ more in what a wrong rate costs than in their best loss, and norms on queries and keys lower
-  that cost. <!-- 10-rates-tell-more-than-losses 10-norms-on-q-and-k-lower-the-sensitivity -->
+- **What is left of ours?** Two entries share a letter where no test tells them apart; most neighbours do. <!-- 10-letters-say-the-pairs -->
+- **What does a norm buy besides loss?** Range. Recipes differ more in what a wrong rate costs than in their best loss, and norms on queries and keys lowered
+  that cost in each of our four pairs. <!-- 10-rates-tell-more-than-losses 10-norms-on-q-and-k-lower-the-sensitivity -->
 - **What carries a rate to a larger model?** A rule, not a norm: a first step grows in proportion to the width, and it goes equally far at every depth where branches are
   divided by the depth. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
 - **Which one, then?** RMSNorm, Pre-Norm, QK-Norm; the table says on what each of the three stands. <!-- 03-rms-equals-layer-on-text 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->

@@ -4,11 +4,9 @@ Each is a frozen config that says how batches are made; `load()` gives a `Corpus
 depend on the config and a seed alone.
 """
 
-from labkit.corpora.base import Corpus, CorpusConfig
+from labkit.corpora.base import Corpus
 from labkit.corpora.digits import Digits
 from labkit.corpora.markov import Markov
 from labkit.corpora.text import Text
 
-__all__ = ["CORPORA", "Corpus", "CorpusConfig", "Digits", "Markov", "Text"]
-
-CORPORA = {"text": Text, "digits": Digits, "markov": Markov}
+__all__ = ["Corpus", "Digits", "Markov", "Text"]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from torch import Tensor
 
@@ -37,14 +36,6 @@ class Corpus:
             draw=lambda seed: map(move_batch, self.draw(seed)),
             held_out={split: [*map(move_batch, part)] for split, part in self.held_out.items()},
         )
-
-
-class CorpusConfig(Protocol):
-    """A frozen dataclass that can load its data."""
-
-    def load(self) -> Corpus:
-        """Read or generate the data."""
-        ...
 
 
 def at_least_one(**sizes: int) -> None:

@@ -2,7 +2,7 @@
 
     report = fuse(model)     norms, sums and rotations by normkernels, where it has them
     unfuse(model)            formulas again
-    with fusing(model): …    for a while, as the training loop does on CUDA
+    with fuse_temporarily(model): …    for a while, as the training loop does on CUDA
 
 Only the class of a module changes: parameters, names, state_dict, hooks and buffers stay. A fused
 module asks at each call whether the kernel takes its tensors, and uses its formula where not: on

@@ -2,7 +2,6 @@
 
     wrong axis          every matrix gets unit rows, `out` and `down` too: it should be columns
     wrong branch        h ← norm(b + |α| ⊙ (h − b)), b = norm(f(h)): nearly all of the way
-    early gain          s_qk multiplies q and k before the rotation, not after it
     no outer norm       h ← h + |α| ⊙ (norm(f(h)) − h): along the chord, into the ball
     no attention        attention writes 0: nothing but a norm over tokens sees other positions
 
@@ -17,13 +16,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from labkit.attention import Attention, rotate
+from labkit.attention import Attention
 from labkit.context import Context
 from labkit.model.config import ModelConfig
 from labkit.model.transformer import Transformer
 from labkit.placements import recipe
 from labkit.placements.sphere import (
-    SphereAttention,
     SphereStep,
     normalize_weights,
     unit_rows_,
@@ -113,20 +111,6 @@ class NoOuterNorm(SphereStep):
         return x + self.share * (self.unit(f(x)) - x)
 
 
-class EarlyGain(SphereAttention):
-    """Queries and keys whose gains are turned with them."""
-
-    def project(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
-        """Turn back, multiply, turn again: a rotation keeps lengths."""
-        q, k, v = super(SphereAttention, self).project(x, context)
-        scale, angles = self.s_qk().view(self.heads, 1, self.head_dim), context.angles
-        q, k = self.unit(q), self.unit(k)
-        if angles is None:
-            return self.head_dim * scale * q, scale * k, v
-        q, k = (rotate(scale * rotate(t, -angles), angles) for t in (q, k))
-        return self.head_dim * q, k, v
-
-
 class NoAttention(Attention):
     """Attention that looks nowhere and writes 0; its weights are there and are not trained."""
 
@@ -165,7 +149,6 @@ _FOR_ANY = "no attention"
 DEPARTURES = {
     "wrong axis": _wrong_axis,
     "wrong branch": lambda model: _change_class(model, SphereStep, WrongBranch),
-    "early gain": lambda model: _change_class(model, SphereAttention, EarlyGain),
     "no outer norm": lambda model: _change_class(model, SphereStep, NoOuterNorm),
     "no attention": _no_attention,
 }

@@ -6,6 +6,7 @@ left, is in data/ledger; see evidence.py.
 
 from press.book.evidence import Advice, Report
 
+# The first five are the questions of one who trains a large language model.
 ADVICE = (
     Advice(
         "LayerNorm or RMSNorm?",
@@ -34,6 +35,7 @@ ADVICE = (
             "04-rms-allows-sharp-attention",
             "04-gain-before-rotation-sees-distances-only",
             "04-qk-norm-helps-at-a-high-rate",
+            "04-each-tuned-qk-norm-is-ahead",
             Report(
                 "wortsman2024",
                 "Norms on queries and keys lower the sensitivity to the learning rate.",
@@ -46,14 +48,6 @@ ADVICE = (
             ),
         ),
         ("04-bare-unit-vectors-cannot-focus",),
-    ),
-    Advice(
-        "Latent attention, which never forms its keys:",
-        "QK-Clip",
-        (
-            "04-clip-lands-on-the-threshold",
-            Report("kimi2025", "Pre-training with QK-Clip had no loss spike.", "1 T parameters"),
-        ),
     ),
     Advice(
         "Half precision:",
@@ -89,18 +83,8 @@ ADVICE = (
         ),
     ),
     Advice(
-        "Hundreds of blocks:",
-        "small branches; DeepNorm's constants are those of gradient descent",
-        (
-            "05-bound-is-one",
-            "05-update-is-bounded",
-            Report("wang2022", "A thousand layers train.", "translation, 1,000 layers"),
-        ),
-        ("05-step-adam", "05-alpha-is-not-needed-here"),
-    ),
-    Advice(
         "A placement that promises a lower loss:",
-        "HybridNorm, if your embeddings are small; compare it with QKV-Pre",
+        "first enlarge small embeddings; else HybridNorm, compared with QKV-Pre",
         (
             "06-small-embeddings-make-the-lead",
             Report(
@@ -110,6 +94,24 @@ ADVICE = (
             ),
         ),
         ("06-hybrid-behind-from-xavier",),
+    ),
+    Advice(
+        "Latent attention, which forms no full keys at inference:",
+        "QK-Clip, or norms on its latents",
+        (
+            "04-clip-lands-on-the-threshold",
+            Report("kimi2025", "Pre-training with QK-Clip had no loss spike.", "1 T parameters"),
+        ),
+    ),
+    Advice(
+        "Hundreds of blocks:",
+        "small branches; DeepNorm's constants are those of gradient descent",
+        (
+            "05-bound-is-one",
+            "05-update-is-bounded",
+            Report("wang2022", "A thousand layers train.", "translation, 1,000 layers"),
+        ),
+        ("05-step-adam", "05-alpha-is-not-needed-here"),
     ),
     Advice(
         "Everything on the sphere:",

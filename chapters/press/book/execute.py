@@ -1,6 +1,6 @@
 """Execute one chapter in a fresh kernel: a program of its own, so that killing it is clean.
 
-    python -m press.book.execute NAME --root ROOT --size cpu --seed 0 --parent PID
+    python -m press.book.execute NAME --root ROOT --size book --seed 0 --parent PID
 
 Writes the executed notebook under build/book; a failure leaves the last good one alone and
 writes another beside it, to open.

@@ -40,7 +40,7 @@ def serve_course(settings: Settings = SETTINGS) -> None:
 
 @app.command("check")
 def check_machine(settings: Settings = SETTINGS) -> int:
-    """Return what this machine lacks; start nothing."""
+    """Say what this machine lacks; start nothing."""
     from press.course import check
     from press.course.settings import read
 
