@@ -61,7 +61,7 @@ def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(tmp_p
     files = batch.submissions([tmp_path / "in"], NAME)
     done = batch.run(files, path, tmp_path / "out", batch.How("full", seconds=4))
     assert len(done.graded) == 100 and not done.faults and not done.changes
-    found = {each["student"]: each for each in results.load_all(done.folder)}
+    found = {each["student"]: each for each in results.load_all([done.folder])}
     honest = [found[f"s{number}"] for number in range(70)]
     # The clock of a busy machine is no student's fault; the loops end by it and nothing else does.
     assert {each["total"] for each in honest} == {5}

@@ -42,9 +42,9 @@ def test_another_right_solution_earns_every_point(name, answers):
     homework = source.read(SOURCES[name])
     given = numbers(homework)
     cells = [
-        answers.get(cell.question) or notebook.text_of(cell, given, for_key)
+        answers.get(cell.question) or notebook.text_of(homework, cell, given, for_key)
         if cell.role == "solution"
-        else notebook.text_of(cell, given, for_key)
+        else notebook.text_of(homework, cell, given, for_key)
         for cell in homework.cells
         if cell.kind == "code" and cell.role in ("", "variant", "solution")
     ]

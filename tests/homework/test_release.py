@@ -8,9 +8,10 @@ import nbformat
 import pytest
 
 from press import cli
+from press.book.files import Red
 from press.homework import private, variants
 from press.homework.release import release
-from tests.homework.release_toy import files_of, write
+from tests.homework.release_toy import PROSE, files_of, write
 
 CLASS = ("ada", "bob@x.org", "s-3")
 
@@ -80,13 +81,44 @@ def test_a_notebook_keeps_nbgraders_own_rules(released, caplog):
     assert caplog.records == []
 
 
+@pytest.mark.slow  # it runs the notebooks
+def test_nbgraders_validate_praises_the_key_and_nothing_else(released, tmp_path):
+    from nbgrader.validator import Validator
+
+    def failed(path):
+        found = Validator().validate(str(path))
+        return [each["raw_error"] for each in found.get("failed", [])]
+
+    mine = released[1] / "student/ada/hw9_toy.ipynb"
+    untouched = failed(mine)
+    assert len(untouched) == 2 and all(
+        text.startswith(f"q{number}: not written yet") and text.count("\n") == 0
+        for number, text in enumerate(untouched, start=1)
+    ), untouched
+    wrong = nbformat.read(released[1] / "key/hw9_toy.ipynb", as_version=4)
+    for cell in wrong.cells:
+        cell.source = cell.source.replace("x * FACTOR", "x + FACTOR")
+    nbformat.write(wrong, tmp_path / "wrong.ipynb")
+    assert failed(tmp_path / "wrong.ipynb") == ["q1: times(1) is FACTOR"]
+    assert failed(released[1] / "key/hw9_toy.ipynb") == []
+
+
+def test_a_student_reads_what_an_answer_may_import(notebook):
+    (cell,) = [
+        cell
+        for cell in notebook.cells
+        if cell.metadata.get("nbgrader", {}).get("grade_id") == "imports"
+    ]
+    assert cell.source.endswith("MAY_IMPORT = ('math',)") and "earns nothing" in cell.source
+
+
 def test_nbgraders_metadata_names_answers_and_tests(notebook):
     about = {
         cell.metadata.nbgrader.grade_id: cell.metadata.nbgrader
         for cell in notebook.cells
         if "nbgrader" in cell.metadata
     }
-    assert [*about] == ["variant", "q1", "test-q1", "q2", "probe", "test-q2"]
+    assert [*about] == ["imports", "variant", "q1", "test-q1", "q2", "probe", "test-q2"]
     assert about["test-q1"] == {
         "cell_type": "code", "grade": True, "grade_id": "test-q1", "locked": True, "points": 3,
         "schema_version": 3, "solution": False, "task": False,
@@ -183,9 +215,14 @@ def test_the_command_releases_to_a_roster(tmp_path, capsys):
     path = write(tmp_path, ("lambda: Scale(2)(3) == 6", "lambda: True"))
     (tmp_path / "roster.csv").write_text("id,name\nada,Ada\nbob,Bob\n")
     words = ["homework", "release", str(path), "--out", str(tmp_path / "out")]
+    assert cli.main(words) == 0
+    assert "took the place" not in capsys.readouterr().out
     assert cli.main([*words, "--students", str(tmp_path / "roster.csv"), "--seed", "3"]) == 0
     told = capsys.readouterr()
     assert "hw9_toy, 2 questions, 5 points; 2 notebooks, 2 with different numbers" in told.out
+    assert (
+        "an earlier release: 1 of its files are the same, 2 differ, 2 are gone, 4 new" in told.out
+    )
     assert "the public checks of q2 pass on the untouched notebook" in told.err
     assert private.load(tmp_path / "out/private/hw9_toy.json").seed == 3
 
@@ -198,6 +235,38 @@ def test_the_command_says_what_is_wrong_and_how_to_go_on(tmp_path, capsys):
     assert cli.main(["homework", "release", "hw77", *out]) == 2
     assert "unknown homework 'hw77'; choose one of" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_question_in_prose_is_given_out_without_its_model_answer(tmp_path):
+    from nbgrader.nbgraderformat import MetadataValidator
+    from nbgrader.preprocessors import CheckCellMetadata, LockCells
+
+    path = write(tmp_path)
+    path.write_text(path.read_text(encoding="utf-8") + PROSE, encoding="utf-8")
+    done = release(path, tmp_path / "out")
+    assert [(each.id, each.points, bool(each.test)) for each in done.private.questions] == [
+        ("q1", 3, True), ("q2", 2, True), ("q3", 4, False)
+    ]  # fmt: skip
+    read = nbformat.read(tmp_path / "out/student/hw9_toy.ipynb", as_version=4)
+    cell = read.cells[-1]
+    assert cell.source == "## Why is `times` linear?\n\n*Write your answer here.*"
+    about = {"cell_type": "markdown", "grade": True, "grade_id": "q3", "locked": False, "points": 4,
+             "schema_version": 3, "solution": True, "task": False}  # fmt: skip
+    assert cell.metadata.nbgrader == about
+    MetadataValidator().validate_nb(read)
+    checked, _ = CheckCellMetadata().preprocess(read, {})
+    before = nbformat.writes(checked)
+    assert nbformat.writes(LockCells().preprocess(checked, {})[0]) == before
+    key = (tmp_path / "out/key/hw9_toy.ipynb").read_text(encoding="utf-8")
+    assert "distributes over" in key
+    rubric = (tmp_path / "out/key/hw9_toy.rubric.md").read_text(encoding="utf-8")
+    assert "## q3: 4 points\n\nMarked by hand." in rubric and "9 points" in rubric
+    leaky = path.read_text(encoding="utf-8").replace(
+        "Now `times`", "a product distributes over a sum."
+    )
+    path.write_text(leaky.replace("Because a product", "a product"), encoding="utf-8")
+    with pytest.raises(Red, match="of a solution, stands in"):
+        release(path, tmp_path / "out")
 
 
 def test_the_manifest_has_the_sum_of_every_other_file(released):

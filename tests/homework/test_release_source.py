@@ -69,11 +69,11 @@ MISTAKES = {
     ),
     "a solution cell without a region": (
         (BODY, "    pass"),
-        "a solution cell has ### BEGIN SOLUTION … ### END SOLUTION; this has none",
+        "a cell tagged solution:… has ### BEGIN SOLUTION … ### END SOLUTION; this has none",
     ),
     "a test without points": (
         (T1, '# %% tags=["test:q1"]'),
-        after(T1) + "a test has points; add one tag such as points:2 beside 'test:q1'",
+        after(T1) + "a cell tagged 'test:q1' has points; add one tag such as points:2",
     ),
     "points that are no number": (
         ("points:3", "points:many"),
@@ -94,6 +94,14 @@ MISTAKES = {
     "a tag on prose": (
         ("# %% [markdown]\nr\"\"\"\nNow", '# %% [markdown] tags=["solution:q3"]\nr\"\"\"\nNow'),
         "only a code cell can be tagged solution; this is a markdown cell",
+    ),
+    "an answer without points": (
+        (Q1, '# %% tags=["answer:q7"]'),
+        after(Q1) + "a cell tagged 'answer:q7' has points; add one tag such as points:2",
+    ),
+    "an answer and a test of one question": (
+        (Q1, '# %% tags=["answer:q2", "points:1"]'),
+        after(Q1) + "q2 is marked by hand and has another cell",
     ),
     "a question without a test": (
         (Q1, '# %% tags=["solution:q7"]'),

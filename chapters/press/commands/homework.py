@@ -7,6 +7,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from press.commands import grading, scores
+from press.commands.options import sources
 
 app = Typer(name="homework", help="Release homework, grade it safely, export scores.")
 
@@ -14,7 +15,7 @@ app = Typer(name="homework", help="Release homework, grade it safely, export sco
 @app.command("release")
 def release_homework(
     homework: Annotated[str, Argument(metavar="HW", help="the source, or its name")],
-    out: Annotated[Path, Option(help="a new folder")],
+    out: Annotated[Path, Option(help="a new folder, or an earlier release to replace")],
     students: Annotated[Path | None, Option(help="a roster: one notebook each")] = None,
     seed: Annotated[int, Option(help="of the students' numbers")] = 0,
 ) -> None:
@@ -38,6 +39,8 @@ def release_homework(
         f"{points} points; {done.notebooks} notebook{'' if done.notebooks == 1 else 's'}"
         + (f", {done.different} with different numbers" if done.notebooks > 1 else "")
     )
+    if done.replaced:
+        print(f"it took the place of an earlier release: {done.replaced}")
     print("student/ is for students, key/ for you; private/ is for the grader alone")
 
 
@@ -49,12 +52,11 @@ def _find_source(name: str) -> Path:
     """Find a homework by its path, its name, or the number of its name."""
     if name.endswith(".py"):
         return Path(name)
-    from press.book.chapters import find_root
+    from press.homework.private import named
 
-    folder = find_root() / "chapters" / "homework"
-    found = {path.stem: path for path in sorted(folder.glob("hw*.py"))}
-    hits = [path for stem, path in found.items() if name in (stem, stem.partition("_")[0])]
+    found = sources()
+    hits = named(name, found)
     if len(hits) != 1:
-        listing = ", ".join(found) or f"none yet in {folder}"
+        listing = ", ".join(found) or "none yet in chapters/homework"
         raise ValueError(f"unknown homework {name!r}; choose one of {listing}, or name a .py file")
-    return hits[0]
+    return found[hits[0]]

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from press.book.percent import START, cells_of
 
-ROLES = ("homework", "variant", "solution", "test", "probe")
-OF_A_QUESTION = ("solution", "test", "probe")
+OF_A_QUESTION = ("solution", "test", "probe", "answer")
+ROLES = ("homework", "variant", *OF_A_QUESTION)
+WITH_POINTS = ("test", "answer")
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,12 @@ class Cell:
 
     @property
     def question(self) -> str:
-        """Name the question that a solution, a test or a probe belongs to."""
+        """Name the question that a solution, a test, a probe or an answer belongs to."""
         return next(iter(self._after(OF_A_QUESTION)), "")
 
     @property
     def points(self) -> int | None:
-        """Read the points of a test."""
+        """Read the points of a test, or of an answer that is marked by hand."""
         told = next(iter(self._after(("points",))), "")
         return int(told) if told.isdecimal() else None
 

@@ -36,6 +36,7 @@ class Released:
     notebooks: int
     different: int  # notebooks that differ in their numbers
     warnings: tuple[str, ...]
+    replaced: str = ""  # what was there before
 
 
 def release(path: Path, out: Path, students: Sequence[str] = (), seed: int = 0) -> Released:
@@ -46,7 +47,7 @@ def release(path: Path, out: Path, students: Sequence[str] = (), seed: int = 0) 
     """
     homework, out = source.read(path), out.resolve()
     _recover(out)
-    _check_free(out, homework)
+    before = _check_free(out, homework)
     drawing = _drawing(homework, students, seed)
     values = {student: variants.given(drawing, student) for student in students or ("",)}
     told = rehearse(
@@ -60,7 +61,9 @@ def release(path: Path, out: Path, students: Sequence[str] = (), seed: int = 0) 
         _put(out, files, homework)
     except OSError as error:
         raise Red(f"{out} must be a folder that can be written; {error}; name another") from error
-    return Released(ready, out, len(values), len(_different([*values.values()])), told.warnings)
+    different = len(_different([*values.values()]))
+    replaced = _compare(before, files) if before else ""
+    return Released(ready, out, len(values), different, told.warnings, replaced)
 
 
 def _different(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -110,10 +113,21 @@ def _files(
     return files
 
 
-def _check_free(out: Path, homework: Homework) -> None:
-    """Refuse a folder that holds anything but an earlier release of this homework, untouched."""
+def _compare(before: Mapping[str, str], files: Mapping[str, bytes]) -> str:
+    """Say what became of the files of an earlier release."""
+    after = json.loads(files[MANIFEST])
+    both = before.keys() & after.keys()
+    same = sum(before[name] == after[name] for name in both)
+    gone, new = len(before) - len(both), len(after) - len(both)
+    return (
+        f"{same} of its files are the same, {len(both) - same} differ, {gone} are gone, {new} new"
+    )
+
+
+def _check_free(out: Path, homework: Homework) -> dict[str, str]:
+    """Return the sums of an earlier release of this homework, untouched; refuse anything else."""
     if not out.exists():
-        return
+        return {}
     rule = f"--out names a new folder, or an earlier release of {homework.name} to replace"
     if not out.is_dir():
         raise ValueError(f"{rule}; {out} is a file")
@@ -121,7 +135,7 @@ def _check_free(out: Path, homework: Homework) -> None:
         str(path.relative_to(out)) for path in out.rglob("*") if path.is_symlink() or path.is_file()
     }
     if not found and not any(out.iterdir()):
-        return
+        return {}
     try:
         sums = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -137,6 +151,7 @@ def _check_free(out: Path, homework: Homework) -> None:
         raise ValueError(
             f"{rule}; {out} holds {changed[0]}, which is not as a release wrote it: move it away"
         )
+    return sums
 
 
 def _beside(out: Path) -> tuple[Path, Path]:

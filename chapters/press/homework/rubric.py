@@ -16,9 +16,11 @@ def markdown(homework: Homework, parts: Sequence[RubricPart]) -> str:
     ]
     for question in homework.questions:
         names = ", ".join(f"`{name}`" for name in question.wanted)
+        text += [f"## {question.id}: {_points(question.points)}", ""]
+        if question.by_hand:
+            text += ["Marked by hand. The key has a model answer.", ""]
+            continue
         text += [
-            f"## {question.id}: {_points(question.points)}",
-            "",
             f"Graded by the last definition of {names}.",
             "",
             "| part | points | said when it is missed |",

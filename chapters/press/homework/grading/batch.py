@@ -15,7 +15,7 @@ from press.homework.grading.opener import opened
 from press.homework.grading.results import NOT_GRADED, Result
 from press.homework.grading.submission import ENDINGS
 from press.homework.grading.whose import is_id
-from press.homework.private import Private, load
+from press.homework.private import Private, load, named
 from press.homework.sandbox.limits import Limits
 
 # What a release writes beside the homework.
@@ -50,12 +50,17 @@ class Batch:
     # {student: {question: why it could not be graded}}
     faults: dict[str, dict[str, str]]
     missing: tuple[str, ...]
+    # Students whom the release does not know; they are graded with the numbers that are theirs.
+    strangers: tuple[str, ...]
+    results: tuple[Result, ...]
 
 
 def private_of(release: Path, homework: str | None = None) -> Path:
     """The file of a release's private half: DIR/private/HW.json, the only one or the one named."""
     there = sorted(set((release / "private").glob("*.json")) - {release / MANIFEST})
-    found = [path for path in there if homework in (None, path.stem)]
+    stems = [path.stem for path in there]
+    stems = stems if homework is None else named(homework, stems)
+    found = [path for path in there if path.stem in stems]
     if len(found) != 1:
         names = ", ".join(path.stem for path in there)
         raise ValueError(
@@ -69,13 +74,15 @@ def private_of(release: Path, homework: str | None = None) -> Path:
 def submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
     """The files to grade, by student: STUDENT.ipynb or .py in a folder, in its folder HW, or named.
 
+    The folder HW may have the homework's short name, hw1 of hw1_norms.
+
     Raises a ValueError for a place that is not there, a name that is no id, a student with two.
     """
     found: dict[str, Path] = {}
     for place in places:
         if place.is_dir():
-            inner = place / homework
-            folder = inner if inner.is_dir() else place
+            inner = [place / each for each in (homework, homework.partition("_")[0])]
+            folder = next((each for each in inner if each.is_dir()), place)
             paths = sorted(path for path in folder.iterdir() if path.suffix in ENDINGS)
         elif place.exists():
             paths = [place]
@@ -94,7 +101,11 @@ def submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
                 )
             found[path.stem] = path
     if not found:
-        raise ValueError("there is nothing to grade here: no .ipynb or .py named by a student's id")
+        raise ValueError(
+            f"there is nothing to grade here: no folder {homework} that `labkit homework collect` "
+            "wrote, and no .ipynb or .py named by a student's id; collect again, and name the "
+            f"homework with --homework {homework}"
+        )
     return dict(sorted(found.items()))
 
 
@@ -110,19 +121,28 @@ def run(
     private = load(private_path)
     if unknown := sorted(set(only) - set(files)):
         raise ValueError(f"--only names {', '.join(unknown)}, who handed in nothing")
+    strangers = sorted(set(files) - set(private.students)) if private.students else []
+    if len(strangers) == len(files):
+        raise Red(
+            f"{private_path.parents[1]} was released to {len(private.students)} students, such as "
+            f"{private.students[0]}, and none of the {len(files)} who handed in is among them; "
+            "name the release of this class with --release"
+        )
     folder = out / private.homework
     graded: list[str] = []
     kept: list[str] = []
     moved: list[Change] = []
     faults: dict[str, dict[str, str]] = {}
+    found: list[Result] = []
     with hold_lock(results.own_folder(out) / f".{private.homework}.lock"):
         before = {student: results.load(folder / f"{student}.json") for student in files}
         chosen = [student for student in files if not only or student in only]
         for student, result, fresh in _grade(chosen, files, private_path, private, how, before):
             (graded if fresh else kept).append(student)
-            if fresh:
+            found.append(result)
+            if result != before[student]:
                 results.write(folder, result)
-                moved += changes(before[student], result)
+            moved += changes(before[student], result) if fresh else []
             if bad := {q["id"]: q["reason"] for q in result["questions"]
                        if q["failure"] == NOT_GRADED}:  # fmt: skip
                 faults[student] = bad
@@ -130,7 +150,8 @@ def run(
     return Batch(
         private.homework, folder, tuple(sorted(graded)), tuple(sorted(kept)),
         tuple(sorted(moved)), dict(sorted(faults.items())),
-        tuple(sorted(set(private.students) - set(files))),
+        tuple(sorted(set(private.students) - set(files))), tuple(strangers),
+        tuple(sorted(found, key=lambda each: each["student"])),
     )  # fmt: skip
 
 
@@ -146,7 +167,7 @@ def _grade(
         if old and old["digest"] == grader.whole(files[student], student) and not (
             results.not_graded(old)
         ):  # fmt: skip
-            yield student, old, False
+            yield student, {**old, "handed_in": results.handed_in(files[student])}, False
         else:
             tasks.append({"student": student, "path": str(files[student]), "before": old})
     if not tasks:
@@ -172,7 +193,8 @@ def lost(private: Private, student: str, path: Path, mode: str, why: str) -> Res
     return {
         "schema": results.SCHEMA, "homework": private.homework, "title": private.title,
         "student": student, "mode": mode,
-        "file": path.name, "sha256": "", "digest": "", "problems": [],
+        "file": path.name, "handed_in": results.handed_in(path), "sha256": "", "digest": "",
+        "problems": [],
         "questions": questions, "total": None,
         "max": results.plain(sum(each.points for each in private.questions)),
     }  # fmt: skip

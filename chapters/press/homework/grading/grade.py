@@ -2,6 +2,7 @@
 
 import ast
 import re
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -9,10 +10,11 @@ from labkit.time_limit import TooLong, at_most
 from press.homework.definitions import Definitions, Program
 from press.homework.definitions import read as definitions_of
 from press.homework.draw import Draw
-from press.homework.grading import submission
+from press.homework.grading import results, submission
 from press.homework.grading.digests import Grader, digest, variant_of
 from press.homework.grading.examine import Faulty, Timed, parts
 from press.homework.grading.results import (
+    BY_HAND,
     NOT_GRADED,
     SCHEMA,
     UNREADABLE,
@@ -21,7 +23,9 @@ from press.homework.grading.results import (
     question,
     total,
 )
+from press.homework.judge import NOT_BEGUN
 from press.homework.private import Private, Question
+from press.homework.sandbox.inside.imports import SAFE
 from press.homework.variants import given
 
 READ_SECONDS = 30.0
@@ -45,13 +49,21 @@ def grade(
     try:
         handed_in, found, programs = _read(path, private)
         problems = [*handed_in.problems, *found.problems]
-        if not {name for each in private.questions for name in each.wanted} & found.last.keys():
+        wanted = {name for each in private.questions for name in each.wanted}
+        if wanted and not wanted & found.last.keys():
             problems.append(
                 "none of the names that this homework asks for is defined here; is it the "
                 "notebook of this homework?"
             )
+        problems += [
+            f"{each.id} {refused}"
+            for each, program in zip(private.questions, programs, strict=True)
+            if (refused := _refused_imports(program, private))
+        ]
         questions = [
             _question(each, program, student, private, workers, grader, before)
+            if each.test
+            else _by_hand(each, handed_in)
             for each, program in zip(private.questions, programs, strict=True)
         ]
     except submission.Unreadable as error:
@@ -62,7 +74,7 @@ def grade(
     return {
         "schema": SCHEMA, "homework": private.homework, "title": private.title,
         "student": student, "mode": grader.mode, "file": path.name,
-        "sha256": grader.file(path),
+        "handed_in": results.handed_in(path), "sha256": grader.file(path),
         "digest": whole, "problems": problems, "questions": questions,
         "total": total(questions), "max": plain(sum(each.points for each in private.questions)),
     }  # fmt: skip
@@ -104,6 +116,26 @@ def _read(path: Path, private: Private) -> tuple[submission.Submission, Definiti
         ) from None
 
 
+def _refused_imports(program: Program, private: Private) -> str:
+    """Say which packages a question's code imports and may not; "" where there is none."""
+    # A program begins with its imports, one a line.
+    lines = takewhile(re.compile("import |from ").match, program.text.splitlines())
+    names = {line.split()[1].partition(".")[0] for line in lines}
+    refused = sorted(names - SAFE - set(private.packages) - {""})
+    if not refused:
+        return ""
+    return (
+        f"imports {', '.join(refused)}; this homework may import {', '.join(private.packages)} and "
+        "Python's basics such as math"
+    )
+
+
+def _by_hand(one: Question, handed_in: submission.Submission) -> Result:
+    """A question that waits for a person, with what the student wrote in its cell."""
+    return {**question(one.id, [], one.points, BY_HAND), "digests": {},
+            "answer": handed_in.answers.get(one.id, "")}  # fmt: skip
+
+
 def _question(
     one: Question, program: Program, student: str, private: Private, workers: Workers,
     grader: Grader, before: Result | None,
@@ -129,7 +161,10 @@ def _question(
          "max": plain(each.points), "says": each.message}
         for each in judged
     ]  # fmt: skip
-    failure = next((each.verdict.failure for each in judged if each.verdict.failure), "")
+    failures = [each.verdict.failure for each in judged if not each.verdict.ok]
+    failure = next((each for each in failures if each not in ("", NOT_BEGUN)), "")
+    if failures == [NOT_BEGUN] * len(judged):
+        failure = NOT_BEGUN
     return {**question(one.id, told, one.points, failure), "digests": digests}
 
 

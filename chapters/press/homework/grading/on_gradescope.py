@@ -55,7 +55,9 @@ def told(result: Result, visibility: str) -> dict[str, Any]:
                 "status": "passed" if part["points"] == part["max"] else "failed",
                 "output": part["says"], "output_format": "text", "visibility": visibility,
             })  # fmt: skip
-    return {"score": result["total"], "output": "\n".join(result["problems"]),
+    # What a person marks is marked there, and adds to this.
+    score = results.plain(sum(test["score"] for test in tests))
+    return {"score": score, "output": "\n".join(result["problems"]),
             "output_format": "text", "visibility": visibility, "stdout_visibility": "hidden",
             "tests": tests}  # fmt: skip
 
