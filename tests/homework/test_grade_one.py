@@ -7,8 +7,7 @@ import os
 import pytest
 
 from press.homework.grading import examine, feedback, results, submission
-from press.homework.grading.changes import changes
-from press.homework.grading.digests import Grader
+from press.homework.grading.digests import Grader, changes
 from press.homework.grading.grade import grade, roots
 from tests.homework.grading_case import (
     CELLS,

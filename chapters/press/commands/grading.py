@@ -108,6 +108,4 @@ def grade_submissions(
         print(f"labkit: not on the roster of {release}: {', '.join(done.strangers)}; they were "
               "graded with the numbers that such an id draws; is it this class's release?",
               file=sys.stderr)  # fmt: skip
-    if done.faults:
-        scores.say_faults(done.faults)
-    return 1 if done.faults or done.strangers else 0
+    return 1 if scores.say_faults(done.results) or done.strangers else 0

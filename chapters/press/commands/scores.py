@@ -74,7 +74,7 @@ def write_gradebook(
         write_whole(out, table_text)
         out.chmod(0o600)  # marks are nobody else's
         print(f"{_count(table_text.count(chr(10)) - 1, 'row')}; in {out}")
-    return _open_questions(found)
+    return _say_open(found)
 
 
 @app.command("gradescope")
@@ -133,7 +133,7 @@ def fill_nbgrader(
         nbgrader_book.write_marks(marks, marked)
     scores = sum(q["points"] is not None for each in marked for q in each["questions"])
     print(f"{_count(scores, 'score')} of {_count(len(marked), 'submission')}; in {db}")
-    return _open_questions(marked)
+    return _say_open(marked)
 
 
 def say_scores(results: Sequence[Any]) -> None:
@@ -185,31 +185,29 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _open_questions(found: list) -> int:
+def _say_open(found: Sequence[Any]) -> int:
     """Name what has no points yet; 1 where there is anything."""
     from press.homework.grading.results import BY_HAND
 
-    faults = {
-        each["student"]: {q["id"]: q["reason"] for q in each["questions"] if q["reason"]}
-        for each in found
-    }
-    waiting = sorted(
-        {each["student"] for each in found for q in each["questions"] if q["failure"] == BY_HAND}
-    )
-    if any(faults.values()):
-        say_faults(faults)
+    waiting = [
+        each["student"] for each in found for q in each["questions"] if q["failure"] == BY_HAND
+    ]
     if waiting:
-        print(f"labkit: to be marked by hand: {', '.join(waiting)}", file=sys.stderr)
-    return 1 if waiting or any(faults.values()) else 0
+        print(f"labkit: to be marked by hand: {', '.join(dict.fromkeys(waiting))}", file=sys.stderr)
+    return 1 if say_faults(found) or waiting else 0
 
 
-def say_faults(faults: dict[str, dict[str, str]]) -> None:
+def say_faults(found: Sequence[Any]) -> bool:
     """Name what could not be graded, once for each reason, and whom it concerns."""
     by_reason: dict[tuple[str, str], list[str]] = {}
-    for student, bad in faults.items():
-        for question, reason in bad.items():
-            by_reason.setdefault((question, reason), []).append(student)
+    for each in found:
+        for question in each["questions"]:
+            if question["reason"]:
+                key = (question["id"], question["reason"])
+                by_reason.setdefault(key, []).append(each["student"])
     for (question, reason), students in sorted(by_reason.items()):
         print(f"labkit: {question} is not graded for {', '.join(students)}: {reason}",
               file=sys.stderr)  # fmt: skip
-    print("labkit: nobody loses points by it; mend it and grade again", file=sys.stderr)
+    if by_reason:
+        print("labkit: nobody loses points by it; mend it and grade again", file=sys.stderr)
+    return bool(by_reason)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from press.book.files import Red
-from press.homework import assistants, leaks, notebook, private, rubric, source, variants
+from press.homework import documents, leaks, notebook, private, source, variants
 from press.homework.private import Private
 from press.homework.rehearsal import rehearse
 from press.homework.source import Homework
@@ -103,9 +103,9 @@ def _files(
     for student, numbers in values.items():
         folder = f"student/{student}/" if student else "student/"
         texts[f"{folder}{homework.name}.ipynb"] = notebook.for_student(homework, numbers, student)
-        texts[f"{folder}AI_ASSISTANTS.md"] = assistants.note(homework)
+        texts[f"{folder}AI_ASSISTANTS.md"] = documents.note(homework)
     texts[f"key/{homework.name}.ipynb"] = notebook.for_key(homework, variants.given(ready))
-    texts[f"key/{homework.name}.rubric.md"] = rubric.markdown(homework, ready.rubric)
+    texts[f"key/{homework.name}.rubric.md"] = documents.rubric(homework, ready.rubric)
     texts[f"private/{homework.name}.json"] = ready.to_json()
     files = {name: text.encode() for name, text in texts.items()}
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}

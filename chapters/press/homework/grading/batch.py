@@ -9,8 +9,7 @@ from typing import Any
 from labkit.files import hold_lock
 from press.book.files import Red
 from press.homework.grading import pool, results
-from press.homework.grading.changes import Change, changes
-from press.homework.grading.digests import Grader, code_of
+from press.homework.grading.digests import Change, Grader, changes, code_of
 from press.homework.grading.opener import opened
 from press.homework.grading.results import NOT_GRADED, Result
 from press.homework.grading.submission import ENDINGS
@@ -47,8 +46,6 @@ class Batch:
     graded: tuple[str, ...]
     kept: tuple[str, ...]
     changes: tuple[Change, ...]
-    # {student: {question: why it could not be graded}}
-    faults: dict[str, dict[str, str]]
     missing: tuple[str, ...]
     # Students whom the release does not know; they are graded with the numbers that are theirs.
     strangers: tuple[str, ...]
@@ -132,7 +129,6 @@ def run(
     graded: list[str] = []
     kept: list[str] = []
     moved: list[Change] = []
-    faults: dict[str, dict[str, str]] = {}
     found: list[Result] = []
     with hold_lock(results.own_folder(out) / f".{private.homework}.lock"):
         before = {student: results.load(folder / f"{student}.json") for student in files}
@@ -143,13 +139,10 @@ def run(
             if result != before[student]:
                 results.write(folder, result)
             moved += changes(before[student], result) if fresh else []
-            if bad := {q["id"]: q["reason"] for q in result["questions"]
-                       if q["failure"] == NOT_GRADED}:  # fmt: skip
-                faults[student] = bad
             told(student, result)
     return Batch(
         private.homework, folder, tuple(sorted(graded)), tuple(sorted(kept)),
-        tuple(sorted(moved)), dict(sorted(faults.items())),
+        tuple(sorted(moved)),
         tuple(sorted(set(private.students) - set(files))), tuple(strangers),
         tuple(sorted(found, key=lambda each: each["student"])),
     )  # fmt: skip

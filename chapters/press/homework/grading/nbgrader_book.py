@@ -99,7 +99,6 @@ def write_back(
             _cell(each), name, assignment, max_score=float(each["max"]), cell_type=kind
         )
         book.update_or_create_solution_cell(each["id"], name, assignment)
-    cells = {cell.name: cell for cell in (*notebook.grade_cells, *notebook.solution_cells)}
     again = []
     for result in results:
         student, row = result["student"], rules.rows.get(result["student"], {})
@@ -107,23 +106,19 @@ def write_back(
         book.update_or_create_student(student, **{key: one for key, one in named.items() if one})
         with book.db.no_autoflush:  # nbgrader 0.9.6 builds it half outside its session
             submission = book.update_or_create_submission(assignment, student)
-        mine = _notebook(book, submission, notebook)
         when = rules.said_of(student, "handed in", name) or result.get("handed_in", "")
         before, submission.timestamp = submission.timestamp, time_of(when) if when else None
         submission.extension = rules.extension(student, name)
-        grades = {grade.name: grade for grade in mine.grades}
+        grades = {each.name: each for each in _complete(book, submission, notebook).grades}
         for each in result["questions"]:
-            grade = grades.get(_cell(each)) or _new(book, "Grade", cells[_cell(each)], mine)
+            grade = grades[_cell(each)]
             if not _by_hand(each) and each["points"] is not None:
                 grade.auto_score, grade.needs_manual_grade = float(each["points"]), False
-            elif _by_hand(each) and grade.manual_score is not None:
-                if before != submission.timestamp and student not in again:
-                    again.append(student)
-                grade.needs_manual_grade = (
-                    grade.needs_manual_grade or before != submission.timestamp
-                )
+            elif grade.manual_score is not None and before != submission.timestamp:
+                grade.needs_manual_grade = True
+                again.append(student)
     book.db.commit()
-    return again
+    return list(dict.fromkeys(again))
 
 
 def set_penalties(results: Sequence[Result], book: Any, percent: float) -> None:
@@ -219,20 +214,20 @@ def _points_of(grade: Any) -> float:
     return (given or 0.0) + (grade.extra_credit or 0.0)
 
 
-def _notebook(book: Any, submission: Any, notebook: Any) -> Any:
-    """The student's notebook in a submission; made where the submission is older than it."""
-    mine = next((each for each in submission.notebooks if each.name == notebook.name), None)
-    return mine or _added(book, "SubmittedNotebook", notebook=notebook, assignment=submission)
-
-
-def _new(book: Any, kind: str, cell: Any, notebook: Any) -> Any:
-    return _added(book, kind, cell_id=cell.id, notebook=notebook)
-
-
-def _added(book: Any, kind: str, **about: Any) -> Any:
+def _complete(book: Any, submission: Any, notebook: Any) -> Any:
+    """The student's notebook, with what it lacks where the submission is older than a cell."""
     from nbgrader import api
 
-    made = getattr(api, kind)(**about)
-    book.db.add(made)
+    mine = next((each for each in submission.notebooks if each.name == notebook.name), None)
+    mine = mine or api.SubmittedNotebook(notebook=notebook, assignment=submission)
+    book.db.add(mine)
+    known = {each.cell_id for each in (*mine.grades, *mine.comments)}
+    for kind, cells in (
+        (api.Grade, notebook.grade_cells),
+        (api.Comment, notebook.solution_cells),
+    ):
+        book.db.add_all(
+            kind(cell_id=cell.id, notebook=mine) for cell in cells if cell.id not in known
+        )
     book.db.flush()
-    return made
+    return mine
