@@ -13,10 +13,10 @@ from press.homework.grading.collect import collect
 from press.homework.grading.whose import class_of
 from tests.homework.grading_case import NAME, notebook
 
-ROSTER = """id,name,canvas,moodle,email,github
-ann,Ann Lee,4711,81,ann@x.org,annlee
-bob_ray,Bob Ray,4712,82,bob@x.org,bob-ray
-cem,Ann Lee,4713,83,cem@x.org,ray
+ROSTER = """id,name,canvas,moodle,email,github,extension hw8
+ann,Ann Lee,4711,81,ann@x.org,annlee,2
+bob_ray,Bob Ray,4712,82,bob@x.org,bob-ray,
+cem,Ann Lee,4713,83,cem@x.org,ray,
 """
 
 
@@ -58,6 +58,7 @@ def reasons(done):
         (f"{NAME}-annlee/work.ipynb", "ann"),
         ("week-1-hw8-bob-ray/work.ipynb", "bob_ray"),
         ("hw8-ray/work.ipynb", "cem"),
+        ("hw8-2/work.ipynb", None),  # Ann's two days are no name
         (f"hw8_bob@x.org_attempt_2026-10-05-14-30-00_{NAME}.ipynb", "bob_ray"),
         ("hw8 small_annlee_attempt_2026-10-05-14-30-00_mine.ipynb", "ann"),
         ("cem@x.org/deep/inside/mine.ipynb", "cem"),

@@ -61,16 +61,9 @@ def release(path: Path, out: Path, students: Sequence[str] = (), seed: int = 0) 
         _put(out, files, homework)
     except OSError as error:
         raise Red(f"{out} must be a folder that can be written; {error}; name another") from error
-    different = len(_different([*values.values()]))
+    different = len({json.dumps(each, sort_keys=True) for each in values.values()})
     replaced = _compare(before, files) if before else ""
     return Released(ready, out, len(values), different, told.warnings, replaced)
-
-
-def _different(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Keep of equal numbers the first."""
-    return list({json.dumps(each, sort_keys=True): each for each in reversed(values)}.values())[
-        ::-1
-    ]
 
 
 def _drawing(homework: Homework, students: Sequence[str], seed: int) -> Private:

@@ -179,18 +179,8 @@ def _grade(
 
 def lost(private: Private, student: str, path: Path, mode: str, why: str) -> Result:
     """The result of a submission that could not be graded at all; it is tried again next time."""
-    questions = [
-        {**results.question(each.id, [], each.points, NOT_GRADED, why), "digests": {}}
-        for each in private.questions
-    ]
-    return {
-        "schema": results.SCHEMA, "homework": private.homework, "title": private.title,
-        "student": student, "mode": mode,
-        "file": path.name, "handed_in": results.handed_in(path), "sha256": "", "digest": "",
-        "problems": [],
-        "questions": questions, "total": None,
-        "max": results.plain(sum(each.points for each in private.questions)),
-    }  # fmt: skip
+    questions = [results.question(each, [], NOT_GRADED, why) for each in private.questions]
+    return results.result_of(private, student, path, mode, questions)
 
 
 def seconds_for(private: Private) -> float:

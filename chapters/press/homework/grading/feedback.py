@@ -4,6 +4,7 @@ It says what the parts of a private test say, and of the student's own errors wh
 through. A student's text may hold anything: it is shown, never obeyed, by a browser.
 """
 
+import html
 import io
 import json
 import re
@@ -41,7 +42,7 @@ PAGE = f"""<!DOCTYPE html>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Feedback</title>
+<title>TITLE</title>
 <style>{STYLE}</style>
 </head>
 <body>
@@ -77,7 +78,8 @@ def markdown(result: Result) -> str:
 def page(result: Result) -> str:
     """The feedback as a page that needs nothing beside it and runs nothing."""
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown(result))
-    return PAGE.replace("BODY", body)
+    title = html.escape(f"{result['title']}: feedback for {result['student']}")
+    return PAGE.replace("TITLE", title).replace("BODY", body)
 
 
 def pack(results: Sequence[Result], names: Mapping[str, str], path: Path) -> list[str]:

@@ -16,12 +16,10 @@ from press.homework.grading.examine import Faulty, Timed, parts
 from press.homework.grading.results import (
     BY_HAND,
     NOT_GRADED,
-    SCHEMA,
     UNREADABLE,
     Result,
     plain,
     question,
-    total,
 )
 from press.homework.judge import NOT_BEGUN
 from press.homework.private import Private, Question
@@ -55,29 +53,23 @@ def grade(
                 "none of the names that this homework asks for is defined here; is it the "
                 "notebook of this homework?"
             )
-        problems += [
-            f"{each.id} {refused}"
-            for each, program in zip(private.questions, programs, strict=True)
-            if (refused := _refused_imports(program, private))
-        ]
-        questions = [
-            _question(each, program, student, private, workers, grader, before)
-            if each.test
-            else _by_hand(each, handed_in)
-            for each, program in zip(private.questions, programs, strict=True)
-        ]
+        questions = []
+        for each, program in zip(private.questions, programs, strict=True):
+            if refused := _refused_imports(program, private):
+                problems.append(f"{each.id} {refused}")
+            questions.append(
+                _question(each, program, student, private, workers, grader, before)
+                if each.test
+                else question(each, [], BY_HAND, answer=handed_in.answers.get(each.id, ""))
+            )
     except submission.Unreadable as error:
         problems = [str(error)]
         questions = [_unread(each, private) for each in private.questions]
     if private.students and student not in private.students:
         problems.append(f"{student} is not on the roster of the release")
-    return {
-        "schema": SCHEMA, "homework": private.homework, "title": private.title,
-        "student": student, "mode": grader.mode, "file": path.name,
-        "handed_in": results.handed_in(path), "sha256": grader.file(path),
-        "digest": whole, "problems": problems, "questions": questions,
-        "total": total(questions), "max": plain(sum(each.points for each in private.questions)),
-    }  # fmt: skip
+    return results.result_of(
+        private, student, path, grader.mode, questions, problems, grader.file(path), whole
+    )
 
 
 def roots(one: Question, probes: str) -> set[str]:
@@ -130,12 +122,6 @@ def _refused_imports(program: Program, private: Private) -> str:
     )
 
 
-def _by_hand(one: Question, handed_in: submission.Submission) -> Result:
-    """A question that waits for a person, with what the student wrote in its cell."""
-    return {**question(one.id, [], one.points, BY_HAND), "digests": {},
-            "answer": handed_in.answers.get(one.id, "")}  # fmt: skip
-
-
 def _question(
     one: Question, program: Program, student: str, private: Private, workers: Workers,
     grader: Grader, before: Result | None,
@@ -155,7 +141,7 @@ def _question(
                 f"and the question has {one.points}"
             )
     except Faulty as error:
-        return {**question(one.id, [], one.points, NOT_GRADED, str(error)), "digests": digests}
+        return question(one, [], NOT_GRADED, str(error), digests)
     told = [
         {"name": each.name, "points": plain(each.points if each.verdict.ok else 0),
          "max": plain(each.points), "says": each.message}
@@ -165,7 +151,7 @@ def _question(
     failure = next((each for each in failures if each not in ("", NOT_BEGUN)), "")
     if failures == [NOT_BEGUN] * len(judged):
         failure = NOT_BEGUN
-    return {**question(one.id, told, one.points, failure), "digests": digests}
+    return question(one, told, failure, digests=digests)
 
 
 def draw_of(private: Private, one: Question) -> Draw:
@@ -180,4 +166,4 @@ def _unread(one: Question, private: Private) -> Result:
         for each in private.rubric
         if each.question == one.id
     ]
-    return {**question(one.id, told, one.points, UNREADABLE), "digests": {}}
+    return question(one, told, UNREADABLE)

@@ -10,13 +10,13 @@ person is to mark has failure "by hand" and its `answer`; then `total` is null t
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from labkit.files import write_whole
-from press.homework.private import named
+from press.homework.private import Private, Question, named
 
 SCHEMA = 1
 NOT_GRADED = "not graded"
@@ -27,14 +27,27 @@ Result = dict[str, Any]
 
 
 def question(
-    name: str, parts: list[dict[str, Any]], most: float, failure: str = "", reason: str = ""
-) -> Result:
+    one: Question, parts: list[dict[str, Any]], failure: str = "", reason: str = "",
+    digests: Mapping[str, str] | None = None, answer: str = "",
+) -> Result:  # fmt: skip
     """One question of a result; points are the sum of the parts', null when it is not graded."""
-    earned = (
-        None if failure in (NOT_GRADED, BY_HAND) else plain(sum(part["points"] for part in parts))
-    )
-    return {"id": name, "points": earned, "max": plain(most), "parts": parts,
-            "failure": failure, "reason": reason}  # fmt: skip
+    open_yet = failure in (NOT_GRADED, BY_HAND)
+    return {"id": one.id, "points": None if open_yet else plain(sum(p["points"] for p in parts)),
+            "max": plain(one.points), "parts": parts, "failure": failure, "reason": reason,
+            "digests": digests or {}, **({} if one.test else {"answer": answer})}  # fmt: skip
+
+
+def result_of(
+    private: Private, student: str, path: Path, mode: str, questions: list[Result],
+    problems: Sequence[str] = (), sha256: str = "", digest: str = "",
+) -> Result:  # fmt: skip
+    """The result of a student's file, with its total."""
+    return {
+        "schema": SCHEMA, "homework": private.homework, "title": private.title, "student": student,
+        "mode": mode, "file": path.name, "handed_in": handed_in(path), "sha256": sha256,
+        "digest": digest, "problems": list(problems), "questions": questions,
+        "total": total(questions), "max": plain(sum(each["max"] for each in questions)),
+    }  # fmt: skip
 
 
 def total(questions: Iterable[Result]) -> float | None:

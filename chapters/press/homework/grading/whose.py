@@ -54,7 +54,7 @@ def class_of(path: Path | None, ids: Iterable[str] = ()) -> Class:
     found = {_key(each): each for each in ids} | {_key(each.id): each.id for each in students}
     shared: set[str] = set()
     for student in students:
-        for name in filter(None, map(_key, student.others.values())):
+        for name in filter(None, map(_key, student.names)):
             if found.setdefault(name, student.id) != student.id:
                 shared.add(name)
     own = {*ids, *(each.id for each in students)}
