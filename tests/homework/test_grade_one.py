@@ -131,6 +131,7 @@ def test_an_import_that_is_refused_is_named_for_the_question_that_needs_it(tmp_p
 @pytest.mark.parametrize(
     "stub",
     ['def shares(counts):\n    raise NotImplementedError("your turn: q2")\n', "shares = ...\n",
+     "def shares(counts):\n    raise RuntimeError(repr(NotImplementedError('your turn: q2')))\n",
      "ANSWER = ...\ndef shares(counts):\n    return ANSWER\n"],
 )  # fmt: skip
 def test_an_untouched_question_is_not_begun_and_no_error(tmp_path, stub):

@@ -1,6 +1,5 @@
 """A release: what is in it, and that it is the same every time."""
 
-import hashlib
 import json
 import os
 
@@ -37,7 +36,6 @@ def test_a_release_has_its_files_and_no_other(released):
             "key/hw9_toy.ipynb",
             "key/hw9_toy.rubric.md",
             "private/hw9_toy.json",
-            "private/files.json",
         ]
     )
     assert (released[0].notebooks, released[0].different, released[0].warnings) == (3, 3, ())
@@ -181,8 +179,6 @@ def test_the_same_again_is_the_same_bytes(released, tmp_path):
     first = files_of(released[1])
     release(write(tmp_path), tmp_path / "out", CLASS, seed=7)
     assert files_of(tmp_path / "out") == first
-    release(write(tmp_path), tmp_path / "out", CLASS, seed=7)
-    assert files_of(tmp_path / "out") == first
 
 
 def test_another_class_changes_no_digest_and_another_test_does(released, tmp_path):
@@ -215,14 +211,9 @@ def test_the_command_releases_to_a_roster(tmp_path, capsys):
     path = write(tmp_path, ("lambda: Scale(2)(3) == 6", "lambda: True"))
     (tmp_path / "roster.csv").write_text("id,name\nada,Ada\nbob,Bob\n")
     words = ["homework", "release", str(path), "--out", str(tmp_path / "out")]
-    assert cli.main(words) == 0
-    assert "took the place" not in capsys.readouterr().out
     assert cli.main([*words, "--students", str(tmp_path / "roster.csv"), "--seed", "3"]) == 0
     told = capsys.readouterr()
     assert "hw9_toy, 2 questions, 5 points; 2 notebooks, 2 with different numbers" in told.out
-    assert (
-        "an earlier release: 1 of its files are the same, 2 differ, 2 are gone, 4 new" in told.out
-    )
     assert "the public checks of q2 pass on the untouched notebook" in told.err
     assert private.load(tmp_path / "out/private/hw9_toy.json").seed == 3
 
@@ -266,10 +257,4 @@ def test_a_question_in_prose_is_given_out_without_its_model_answer(tmp_path):
     )
     path.write_text(leaky.replace("Because a product", "a product"), encoding="utf-8")
     with pytest.raises(Red, match="of a solution, stands in"):
-        release(path, tmp_path / "out")
-
-
-def test_the_manifest_has_the_sum_of_every_other_file(released):
-    files = files_of(released[1])
-    sums = json.loads(files.pop("private/files.json"))
-    assert sums == {name: hashlib.sha256(each).hexdigest() for name, each in files.items()}
+        release(path, tmp_path / "again")

@@ -15,7 +15,7 @@ app = Typer(name="homework", help="Release homework, grade it safely, export sco
 @app.command("release")
 def release_homework(
     homework: Annotated[str, Argument(metavar="HW", help="the source, or its name")],
-    out: Annotated[Path, Option(help="a new folder, or an earlier release to replace")],
+    out: Annotated[Path, Option(help="a new folder")],
     students: Annotated[Path | None, Option(help="a roster: one notebook each")] = None,
     seed: Annotated[int, Option(help="of the students' numbers")] = 0,
 ) -> None:
@@ -39,8 +39,6 @@ def release_homework(
         f"{points} points; {done.notebooks} notebook{'' if done.notebooks == 1 else 's'}"
         + (f", {done.different} with different numbers" if done.notebooks > 1 else "")
     )
-    if done.replaced:
-        print(f"it took the place of an earlier release: {done.replaced}")
     print("student/ is for students, key/ for you; private/ is for the grader alone")
 
 

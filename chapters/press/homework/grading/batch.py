@@ -17,8 +17,6 @@ from press.homework.grading.whose import is_id
 from press.homework.private import Private, load, named
 from press.homework.sandbox.limits import Limits
 
-# What a release writes beside the homework.
-MANIFEST = "private/files.json"
 # For reading one file and starting its workers; each question has its own limit beside.
 READING_SECONDS = 120.0
 
@@ -54,7 +52,8 @@ class Batch:
 
 def private_of(release: Path, homework: str | None = None) -> Path:
     """The file of a release's private half: DIR/private/HW.json, the only one or the one named."""
-    there = sorted(set((release / "private").glob("*.json")) - {release / MANIFEST})
+    # Releases of before have files.json beside it.
+    there = sorted(set((release / "private").glob("*.json")) - {release / "private/files.json"})
     stems = [path.stem for path in there]
     stems = stems if homework is None else named(homework, stems)
     found = [path for path in there if path.stem in stems]
