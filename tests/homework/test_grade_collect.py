@@ -59,6 +59,7 @@ def reasons(done):
         ("week-1-hw8-bob-ray/work.ipynb", "bob_ray"),
         ("hw8-ray/work.ipynb", "cem"),
         ("hw8-2/work.ipynb", None),  # Ann's two days are no name
+        ("hw8-82/ann.ipynb", "ann"),  # nor is Bob's number, in a folder that counts
         (f"hw8_bob@x.org_attempt_2026-10-05-14-30-00_{NAME}.ipynb", "bob_ray"),
         ("hw8 small_annlee_attempt_2026-10-05-14-30-00_mine.ipynb", "ann"),
         ("cem@x.org/deep/inside/mine.ipynb", "cem"),

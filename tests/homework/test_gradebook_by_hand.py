@@ -122,6 +122,8 @@ def test_a_penalty_takes_no_more_than_was_earned_and_is_of_one_homework(
     monkeypatch.chdir(tmp_path)
     sync = ["homework", "nbgrader", "results", "--db", "g.db"]
     late = ["--due", "2026-11-01", "--late", "50"]
+    assert cli.main([*sync, "--students", "class.csv", "--late", "50"]) == 2
+    assert "say when the homework was --due" in capsys.readouterr().err
     cli.main([*sync, *late])
     with nbgrader_book.opened(tmp_path / "g.db") as book:
         ann = nbgrader_book.read_back(found[0], book)

@@ -79,7 +79,7 @@ def collect(inbox: Path, homework: str, out: Path, students: Class | None = None
 def names_in(out: Path, homework: str) -> dict[str, str]:
     """Return the name that each student's file had in its download, {} where none was collected."""
     path = _report(out, homework)
-    return json.loads(path.read_text(encoding="utf-8"))["files"] if path.exists() else {}
+    return json.loads(path.read_text(encoding="utf-8")).get("files", {}) if path.exists() else {}
 
 
 def _report(out: Path, homework: str) -> Path:

@@ -11,6 +11,7 @@ import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -36,19 +37,19 @@ td:nth-child(2), th:nth-child(2) { white-space: nowrap; text-align: right; }
 td { overflow-wrap: anywhere; }
 """
 # Should an escape ever be forgotten, the policy still lets nothing run or load.
-PAGE = f"""<!DOCTYPE html>
+PAGE = Template(f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>TITLE</title>
+<title>$title</title>
 <style>{STYLE}</style>
 </head>
 <body>
-BODY</body>
+$body</body>
 </html>
-"""
+""")
 
 
 def write(folder: Path, result: Result) -> tuple[Path, Path]:
@@ -79,7 +80,7 @@ def page(result: Result) -> str:
     """The feedback as a page that needs nothing beside it and runs nothing."""
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown(result))
     title = html.escape(f"{result['title']}: feedback for {result['student']}")
-    return PAGE.replace("TITLE", title).replace("BODY", body)
+    return PAGE.substitute(title=title, body=body)
 
 
 def pack(results: Sequence[Result], names: Mapping[str, str], path: Path) -> list[str]:
@@ -106,9 +107,10 @@ def _returned(label: str, result: Result) -> tuple[str, str] | None:
     name that the student gave, so that its ending must stay, and what is in it must fit.
     """
     for part in label.split("/"):
-        if found := re.match(rf"(?:{MOODLE.pattern.removesuffix('(?:_.*)?')})", part):
-            folder = "/" if part != label.rpartition("/")[2] else "_"
-            return f"{found[0]}_{'' if folder == '_' else folder}feedback.html", page(result)
+        if found := MOODLE.fullmatch(part):
+            whose = part.removesuffix(found["file"] or "")
+            folder = part != label.rpartition("/")[2]
+            return f"{whose}_{'/' if folder else ''}feedback.html", page(result)
         if CANVAS.fullmatch(part) and part.endswith(".ipynb"):
             cell = {"cell_type": "markdown", "id": "feedback", "metadata": {},
                     "source": markdown(result)}  # fmt: skip

@@ -22,7 +22,7 @@ from press.homework.grading.gradebook import quote, safe
 from press.homework.grading.results import Result, plain, total
 
 DAY = 86_400
-MARKS = ("student", "homework", "question", "points", "max", "comment", "answer")
+MARKS: tuple[str, ...] = ("student", "homework", "question", "points", "max", "comment", "answer")
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,8 @@ def write_back(
             submission = book.update_or_create_submission(assignment, student)
         when = rules.said_of(student, "handed in", name) or result.get("handed_in", "")
         before, submission.timestamp = submission.timestamp, time_of(when) if when else None
-        submission.extension = rules.extension(student, name)
+        extension = rules.extension(student, name)  # for nbgrader, of a due date
+        submission.extension = extension if submission.assignment.duedate else None
         grades = {each.name: each for each in _complete(book, submission, notebook).grades}
         for each in result["questions"]:
             grade = grades[_cell(each)]
@@ -125,6 +126,8 @@ def set_penalties(results: Sequence[Result], book: Any, percent: float) -> None:
     """Take percent of all points for each day begun after the due date, at most what was earned."""
     for result in results:
         mine = _find(book, result)
+        if mine.assignment.assignment.duedate is None:
+            raise ValueError("a penalty is for what is late: say when the homework was --due")
         days = math.ceil(mine.assignment.total_seconds_late / DAY)
         earned = sum(map(_points_of, mine.grades))
         mine.late_submission_penalty = min(days * percent / 100 * result["max"], earned) or None

@@ -14,7 +14,9 @@ from pathlib import Path, PurePosixPath
 
 from press.homework import roster
 
-MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)(?:_.*)?")
+MOODLE = re.compile(
+    r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)(?P<file>_.*)?"
+)
 CANVAS = re.compile(
     r"(?P<name>[^_]+)(?:_LATE)?_(?P<number>\d+)_(?P<upload>\d+)_(?P<file>.+)", re.IGNORECASE
 )
@@ -68,9 +70,11 @@ def whose(parts: tuple[str, ...], students: Class, homework: str) -> str | None:
     """The student whose file this is by its path, a folder before its file; or None."""
     for folder in parts[:-1]:
         part = folder[:-4] if folder.lower().endswith(".zip") else folder
-        # GitHub Classroom's: hw1-ann-lee is ann-lee's, or lee's where nobody is ann-lee.
+        # GitHub Classroom's: hw1-ann-lee is ann-lee's, or lee's where nobody is ann-lee. A number
+        # behind a line is nobody's: it counts homeworks, or attempts.
         words = part.split("-") if students.ids else []
         users = ["-".join(words[first:]) for first in range(1, len(words))]
+        users = [user for user in users if not user.isdecimal()]
         if one := students.one([*_names(part, homework, [part]), *users]):
             return one
         if any(platform.fullmatch(part) for platform in PLATFORMS):
