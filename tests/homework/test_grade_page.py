@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,15 @@ def test_the_five_commands_of_the_page_go_from_a_source_to_scores(book, capsys):
     feedback = (book / f"build/feedback/{HW}/bob.md").read_text(encoding="utf-8")
     assert "0 of 20 points" in feedback and "You have not begun this question" in feedback
     assert (book / f"build/feedback/{HW}/ann.html").is_file()
+    # Then those of the next chapter: both came before they were due, and nothing is in prose.
+    for command in commands("homework nbgrader"):
+        assert cli.main(command) == 0, command
+    assert (book / "build/marks.csv").read_text(encoding="utf-8").count("\n") == 1
+    with zipfile.ZipFile(book / f"build/feedback/{HW}.zip") as archive:
+        assert sorted(archive.namelist()) == [
+            "Bob Ray_99_assignsubmission_file_/feedback.html",
+            f"leeann_4711_12_{HW}-1.ipynb",
+        ]
 
 
 def _with_numbers(key, mine):
