@@ -2,7 +2,8 @@
 
 import pytest
 
-from press.homework import cells, regions, source
+from press.homework import regions, source
+from press.homework.statements import defined
 from tests.homework.release_toy import TOY, write
 
 END = "### END SOLUTION"
@@ -246,7 +247,7 @@ def test_a_sound_source_is_read_whole(tmp_path):
 
 def test_wanted_names_are_functions_classes_and_assignments():
     text = "import os\nA = 1\nB: int = 2\n(C, D) = 3, 4\ndef f(): pass\nclass G: pass\nx.y = 1"
-    assert cells.defined(text) == ["A", "B", "C", "D", "f", "G"]
+    assert defined(text) == ["A", "B", "C", "D", "f", "G"]
 
 
 CELL = """def f(x):

@@ -71,8 +71,7 @@ def write_gradebook(
     if out is None:
         print(table_text, end="")
     else:
-        write_whole(out, table_text)
-        out.chmod(0o600)  # marks are nobody else's
+        write_whole(out, table_text, 0o600)  # marks are nobody else's
         print(f"{_count(table_text.count(chr(10)) - 1, 'row')}; in {out}")
     return _say_open(found)
 

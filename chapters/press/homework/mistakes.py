@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from press.homework import regions, settings, variants
-from press.homework.cells import OF_A_QUESTION, ROLES, WITH_POINTS, Cell, defined
+from press.homework.cells import OF_A_QUESTION, ROLES, WITH_POINTS, Cell
 from press.homework.regions import HIDDEN, OPEN, SOLUTION
+from press.homework.statements import defined
 
 TAGS = (
     "homework, variant, solution:q1, test:q1 with points:2, probe:q1, and answer:q2 with points:2 "

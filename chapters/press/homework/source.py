@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from press.homework import mistakes, regions, settings
-from press.homework.cells import WITH_POINTS, Cell, cells_in, defined
+from press.homework.cells import WITH_POINTS, Cell, cells_in
+from press.homework.statements import defined
 
 
 @dataclass(frozen=True)

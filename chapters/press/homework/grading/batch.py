@@ -1,12 +1,12 @@
 """Grade a class: what is new or changed is graded, in parallel; what is graded already is kept."""
 
-import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from labkit.files import hold_lock
+from labkit.pool import count_cores
 from press.book.files import Red
 from press.homework.grading import pool, results
 from press.homework.grading.digests import Change, Grader, changes, code_of
@@ -168,7 +168,7 @@ def _grade(
                 "seconds": how.seconds}  # fmt: skip
     try:
         for task, result, why in pool.run(
-            tasks, opened, settings, how.jobs or cores(), seconds_for(private)
+            tasks, opened, settings, how.jobs or count_cores(), seconds_for(private)
         ):
             student = task["student"]
             yield student, result or lost(private, student, files[student], how.mode, why), True
@@ -185,8 +185,3 @@ def lost(private: Private, student: str, path: Path, mode: str, why: str) -> Res
 def seconds_for(private: Private) -> float:
     """After how long an examiner hangs: each question has a limit of its own, well below this."""
     return READING_SECONDS + 400.0 * len(private.questions)
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -71,7 +71,8 @@ def markdown(result: Result) -> str:
         lines += [f"## {_plain(_head(each))}", "", *_said(each)]
         if each["parts"] and each["failure"] != NOT_BEGUN:
             lines += ["| part | points | what to look at |", "| --- | ---: | --- |"]
-            lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in _rows(each)]
+            rows = [(p["name"], f"{p['points']} of {p['max']}", p["says"]) for p in each["parts"]]
+            lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in rows]
             lines.append("")
     return "\n".join(lines)
 
@@ -147,13 +148,6 @@ def _said(question: dict[str, Any]) -> list[str]:
         told = "These points were given by hand, whatever the parts below say."
     comment = _plain(question.get("comment", ""))
     return [line for said in (told, comment) if said for line in (said, "")]
-
-
-def _rows(question: dict[str, Any]) -> list[tuple[str, str, str]]:
-    return [
-        (each["name"], f"{each['points']} of {each['max']}", each["says"])
-        for each in question["parts"]
-    ]
 
 
 def _plain(text: object) -> str:

@@ -14,7 +14,7 @@ from press.homework.grading import batch, pool, results
 from press.homework.grading.opener import opened
 from press.homework.grading.results import Result
 from press.homework.grading.submission import ENDINGS
-from press.homework.grading.whose import attempt
+from press.homework.grading.whose import attempt, class_of
 from press.homework.private import Private, load
 
 HOW = batch.How("restricted")
@@ -91,10 +91,8 @@ def _student(metadata: Path, private: Private) -> str:
         ]  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         names = []
-    known = {each.casefold(): each for each in private.students}
-    for name in names:
-        if name and name.casefold() in known:
-            return known[name.casefold()]
+    if student := class_of(None, private.students).one(filter(None, names)):
+        return student
     raise ValueError("Your id is not on this homework's roster; please tell your instructor.")
 
 
