@@ -4,8 +4,8 @@
     DIR/key/NAME.ipynb, NAME.rubric.md              for instructors; for students after the deadline
     DIR/private/NAME.json                           for the grader alone
 
-The folder is written whole or not at all: the files are made beside it, searched for solutions and
-hidden tests, and then take its place. The same source, roster and seed give the same bytes.
+The files are searched for solutions and hidden tests before any is written, and the folder is
+written whole or not at all. The same source, roster and seed give the same bytes.
 """
 
 import json
@@ -53,8 +53,9 @@ def release(path: Path, out: Path, students: Sequence[str] = (), seed: int = 0) 
         raise Red("\n".join(f"{path.name}, {fault}" for fault in told.faults))
     ready = Private(**{**vars(drawing), "rubric": told.parts}).sealed()
     files = _files(homework, ready, values)
+    _search(files, homework)
     try:
-        _put(out, files, homework)
+        _put(out, files)
     except OSError as error:
         raise Red(f"{out} must be a folder that can be written; {error}; name another") from error
     different = len({json.dumps(each, sort_keys=True) for each in values.values()})
@@ -105,8 +106,8 @@ def _check_free(out: Path) -> None:
         raise ValueError(f"--out names a new folder; {out} {kind}: name another")
 
 
-def _put(out: Path, files: Mapping[str, bytes], homework: Homework) -> None:
-    """Write the files beside their folder, search them, and let them take its place."""
+def _put(out: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files beside their folder, and let them take its place."""
     out.parent.mkdir(parents=True, exist_ok=True)
     part = out.with_name(f".{out.name}.part")
     shutil.rmtree(part, ignore_errors=True)  # what a kill left
@@ -117,20 +118,15 @@ def _put(out: Path, files: Mapping[str, bytes], homework: Homework) -> None:
             path.write_bytes(content)
         for secret in ("key", "private"):
             os.chmod(part / secret, 0o700)
-        _search(part, homework)
         part.rename(out)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _search(folder: Path, homework: Homework) -> None:
+def _search(files: Mapping[str, bytes], homework: Homework) -> None:
     """Refuse when a student would read a line of a solution or a hidden test."""
-    files = {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted((folder / "student").rglob("*"))
-        if path.is_file()
-    }
-    found = leaks.find(leaks.secrets(homework.cells), files, homework.cells)
+    given_out = {name: files[name] for name in sorted(files) if name.startswith("student/")}
+    found = leaks.find(leaks.secrets(homework.cells), given_out, homework.cells)
     if found:
         raise Red(
             "\n".join(f"{homework.path.name}, {leak}" for leak in found)
