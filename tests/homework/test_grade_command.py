@@ -1,14 +1,12 @@
 """The commands of grading: what they print, and exit codes that a script can trust."""
 
 import csv
-from pathlib import Path
 
 import pytest
 
 from press import cli
 from press.homework.grading import pool, results
-from press.homework.private import load
-from tests.homework.grading_case import CELLS, NAME, graded, private, write
+from tests.homework.grading_case import CELLS, NAME, graded, in_process, private, write
 
 
 @pytest.fixture
@@ -119,13 +117,6 @@ def test_grade_looks_whether_the_release_is_this_classs(
     assert cli.main([*words, "--mode", "plain"]) == code
     assert said in capsys.readouterr().err
     assert (tmp_path / "results").exists() == ("none of" not in said)
-
-
-def in_process(tasks, _, settings, *__):
-    """Examiners that grade here."""
-    homework = load(Path(settings["private"]))
-    for task in tasks:
-        yield task, graded(Path(task["path"]), task["student"], homework), ""
 
 
 def test_scores_with_an_open_question_are_written_and_red(graded_class, capsys):
