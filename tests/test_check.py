@@ -186,6 +186,11 @@ def test_eps_outside_is_no_matter_of_float64():
     assert "outside the root" in failed["float64 kept"]
 
 
+def test_a_power_norm_with_a_running_mean_square_is_refused_in_words():
+    report = check.power_norm(norms.PowerNorm(8))
+    assert not report.ok and "pass the function" in str(report)
+
+
 def test_an_unknown_variant_lists_the_right_ones():
     with pytest.raises(ValueError, match="'lama'; did you mean 'llama'"):
         check.rms_norm(norms.rms_norm, variant="lama")  # pyright: ignore[reportArgumentType]

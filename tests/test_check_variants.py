@@ -93,16 +93,10 @@ MODULES = {
     "scale": (norms.ScaleNorm, norms.ScaleNorm(24)),
     "l2": (norms.L2Norm, norms.L2Norm(24, temperature=3.0)),
     "fix": (norms.FixNorm, norms.FixNorm(400, 24)),
-    "power": (norms.PowerNorm, norms.PowerNorm(8), norms.PowerNorm(12, groups=3, warmup=5)),
     "rep-batch": (
         norms.RepBatchNorm,
         norms.RepBatchNorm(8),
         norms.RepBatchNorm(8, channel_axis=-1),
-    ),
-    "prep-batch": (
-        norms.PRepBatchNorm,
-        norms.PRepBatchNorm(8, steps=20),
-        norms.PRepBatchNorm(8, channel_axis=-1),
     ),
     "dyt": (norms.DynamicTanh, norms.DynamicTanh(24), norms.DynamicTanh(24, bias=False)),
     "derf": (norms.DynamicErf, norms.DynamicErf(24, alpha=0.2, shift=0.3)),

@@ -11,7 +11,6 @@ import variants_corners as corners
 import variants_layer
 import variants_lengths as lengths
 import variants_power as power
-import variants_prep as prep
 import variants_rms
 import variants_rms_orders as orders
 import variants_rows as rows
@@ -53,11 +52,8 @@ GATES = {
     "l2": Gate(check.l2, lengths.L2_WRONG, lengths.L2_RIGHT, norms.l2_norm),
     "fix": Gate(check.fix_norm, lengths.FIX_WRONG, lengths.FIX_RIGHT, norms.fix_norm),
     "power": Gate(check.power, power.POWER_WRONG, power.POWER_RIGHT, norms.power_norm),
-    "power, the module": Gate(check.power, power.POWER_MODULE_WRONG, power.POWER_MODULE_RIGHT,
-                              None),
     "rep-batch": Gate(check.rep_batch, channels.REP_WRONG, channels.REP_RIGHT,
                       norms.rep_batch_norm),
-    "prep-batch": Gate(check.prep_batch, prep.PREP_WRONG, prep.PREP_RIGHT, None),
     "dyt": Gate(check.dyt, squash.DYT_WRONG, squash.DYT_RIGHT, norms.dynamic_tanh),
     "derf": Gate(check.derf, squash.DERF_WRONG, squash.DERF_RIGHT, norms.dynamic_erf),
     "bhyt": Gate(check.bhyt, bounded.BHYT_WRONG, bounded.BHYT_RIGHT, norms.bounded_tanh),

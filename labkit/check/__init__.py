@@ -16,8 +16,8 @@ no laws of its own there is held to those of every norm: check.any_norm.
 
 To read: specs.py says what each norm is, formula.py has the one formula with its knobs, mistakes.py
 turns one knob each. subject.py calls a stranger's code, exam.py draws, compares and explains. The
-laws are laws.py, gradients.py, precision.py, running.py (batch norms) and sequences.py (PowerNorm
-and PRepBN as modules); run.py tries them. block.py and its parts check whole blocks.
+laws are laws.py, gradients.py, precision.py and running.py (batch norms); run.py tries them.
+block.py and its parts check whole blocks.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ __all__ = [
     "CHECKS", "Law", "Report", "annotated_layer_norm", "answer", "any_norm", "batch_norm",
     "block", "bounded_tanh", "dynamic_erf", "dynamic_tanh", "fix_norm", "group_norm", "identity",
     "instance_norm", "l2_norm", "layer_norm", "own", "partial_rms_norm", "power_norm",
-    "prep_batch_norm", "rep_batch_norm", "rms_norm", "scale_norm",
+    "rep_batch_norm", "rms_norm", "scale_norm",
 ]  # fmt: skip
 
 Eps = float | None
@@ -90,11 +90,6 @@ def rep_batch_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> 
     return hold(specs.REP, given, {"eps": eps}, seed)
 
 
-def prep_batch_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
-    """Check PRepBN, a module or its class (dim, steps=…, warm=0), from layer norm to RepBN."""
-    return hold(specs.PREP, given, {"eps": eps}, seed)
-
-
 def group_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
     """Check a group norm: (x, num_groups, weight=None, bias=None, eps=1e-5), channels on axis 1."""
     return hold(specs.GROUP, given, {"eps": eps}, seed)
@@ -121,7 +116,7 @@ def fix_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report
 
 
 def power_norm(given: Implementation, *, eps: Eps = None, seed: int = 0) -> Report:
-    """Check a power norm: PN-V (x, weight, bias, eps, mask), or the module with its running φ."""
+    """Check a power norm of one batch, PN-V: (x, weight=None, bias=None, eps=1e-5, mask=None)."""
     return hold(specs.POWER, given, {"eps": eps}, seed)
 
 
@@ -153,9 +148,7 @@ def identity(given: Implementation, *, seed: int = 0) -> Report:
 
 layer, annotated_layer, batch, group = layer_norm, annotated_layer_norm, batch_norm, group_norm
 instance, scale, l2, power = instance_norm, scale_norm, l2_norm, power_norm
-rms, partial_rms, rep_batch, prep_batch = (
-    rms_norm, partial_rms_norm, rep_batch_norm, prep_batch_norm,
-)  # fmt: skip
+rms, partial_rms, rep_batch = rms_norm, partial_rms_norm, rep_batch_norm
 rms_llama, rms_gemma = partial(rms_norm, variant="llama"), partial(rms_norm, variant="gemma")
 rms_t5, rms_outside = partial(rms_norm, variant="t5"), partial(rms_norm, variant="outside")
 dyt, derf, bhyt, none = dynamic_tanh, dynamic_erf, bounded_tanh, identity
@@ -164,6 +157,6 @@ CHECKS: dict[str, Callable[..., Any]] = {
     "batch": batch, "layer": layer, "annotated-layer": annotated_layer, "rms": rms,
     "rms-llama": rms_llama, "rms-gemma": rms_gemma, "rms-t5": rms_t5, "rms-outside": rms_outside,
     "partial-rms": partial_rms, "instance": instance, "group": group, "scale": scale, "l2": l2,
-    "power": power, "rep-batch": rep_batch, "prep-batch": prep_batch, "dyt": dyt, "derf": derf,
+    "power": power, "rep-batch": rep_batch, "dyt": dyt, "derf": derf,
     "bhyt": bhyt, "none": none,
 }  # fmt: skip

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from torch import nn
 
-from labkit.check import gradients, laws, precision, running, sequences
+from labkit.check import gradients, laws, precision, running
 from labkit.check.case import Broken, Untested
 from labkit.check.exam import Exam
 from labkit.check.guard import run_all, untouched_world
@@ -113,13 +113,7 @@ def hold(
 
         return tried
 
-    named = laws_of(norm)
-    # Some norms are another thing as a module than as a function.
-    if norm.name == "power_norm" and is_module(handed):
-        named = sequences.POWER_LAWS
-    if norm.name == "prep_batch_norm":
-        named = sequences.PROGRESSIVE_LAWS
-    jobs = {name: on_exam(name, law) for name, law in named.items()}
+    jobs = {name: on_exam(name, law) for name, law in laws_of(norm).items()}
     return try_all(title, prepare, jobs, _notes)
 
 
@@ -182,6 +176,11 @@ def _refuse(handed: Implementation, norm: Norm) -> str:
         return (
             "an instance norm with running statistics is out of scope: "
             "make it with track_running_stats=False"
+        )
+    if norm.name == "power_norm" and is_module(handed):
+        return (
+            "a module that keeps a running mean square, with a backward pass of its own, is out of "
+            "scope: pass the function (x, weight, bias, eps, mask) of one batch"
         )
     return ""
 

@@ -145,14 +145,6 @@ POWER = Norm(
     long_shape=lambda dim, axes: (256, dim),
     sizes=(1, 2, 33),
 )
-POWER_MODULE = replace(
-    POWER,
-    settings={"eps": (1e-5,), "warmup": (10_000,), "groups": (1,)},
-    aliases={
-        "warmup": ("warmup_iters", "warmup_steps"),
-        "groups": ("num_groups", "group_num", "head_num", "heads", "num_heads"),
-    },
-)
 _RUNNING = ("running_mean", "running_var")
 BATCH = Norm(
     "batch_norm",
@@ -174,13 +166,6 @@ REP = replace(
     roles=(*_RUNNING, "weight", "bias", "eta", "training", "momentum", "eps", "mask"),
     learned={**_BOTH, "eta": Learned("eta", "eta", each=False)},
     aliases={"eta": ("alpha", "skip")},
-)
-PREP = replace(
-    REP,
-    name="prep_batch_norm",
-    learned={},  # there are two gains and two shifts: its own laws find them
-    settings={"eps": (1e-5,), "steps": (300_000,), "warm": (0,)},
-    aliases={**REP.aliases, "steps": ("step", "total_steps", "total_step")},
 )
 GROUP = Norm(
     "group_norm",

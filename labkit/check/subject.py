@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from labkit.check.case import Broken
-from labkit.check.specs import FIX_EMBEDDING, POWER_MODULE, Norm, Shape
+from labkit.check.specs import FIX_EMBEDDING, Norm, Shape
 
 ALIASES = {
     "weight": ("weight", "gamma", "gain", "scale", "g", "w", "a_2", "alpha"),
@@ -114,7 +114,7 @@ def read_subject(handed: Any, norm: Norm, given: Mapping[str, float]) -> Subject
     if norm.name == "fix_norm" and is_module(handed, nn.Embedding):
         return _embedding(handed, given)
     if is_module(handed):
-        return Module(handed, POWER_MODULE if norm.name == "power_norm" else norm, given)
+        return Module(handed, norm, given)
     return Function(handed, norm, given)
 
 

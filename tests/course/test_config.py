@@ -1,9 +1,9 @@
 """What the hub and each server are told."""
 
-import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import parse_qs, urlparse
@@ -16,7 +16,7 @@ import jupyterhub
 from traitlets.config import Config
 
 from press.book import lab
-from press.course import config, confine, proxy, readable_paths, serve
+from press.course import config, proxy, readable_paths, serve
 from press.course.gpus import Shares
 from press.course.settings import Settings
 from press.course.spawner import SERVER, CourseSpawner
@@ -101,17 +101,18 @@ def test_a_servers_environment_says_whose_it_is_and_what_it_may_take(spawner, co
     assert env | wanted == env
 
 
-def test_a_plan_shows_the_packages_and_hides_the_clone(spawner, course):
-    plan = spawner.build_plan(spawner.person, None)
-    shown = [Path(path) for path in plan["readable"]]
-    package = Path(confine.__file__).parents[1]
-    assert package in shown and Path(sys.prefix) in shown and course.material in shown
+def test_the_walls_show_the_packages_and_hide_the_clone(spawner, course):
+    walls = spawner.build_walls()
+    package = Path(config.__file__).parents[1]
+    assert package in walls.readable and Path(sys.prefix) in walls.readable
+    assert course.material in walls.readable
     clone = package.parent
     for hidden in (clone, clone / "chapters", clone / "tests", course.state, course.passwords):
-        assert not any(hidden.is_relative_to(path) for path in shown), hidden
-    assert plan["writable"] == [str(spawner.person.home), str(spawner.person.run)]
-    assert plan["root"] == str(course.state / "root")
-    json.dumps(plan)
+        assert not any(hidden.is_relative_to(path) for path in walls.readable), hidden
+    assert walls.writable == [spawner.person.home, spawner.person.run]
+    assert walls.own_root and walls.build_command(["server"])[0] == "bwrap"
+    spawner.course = replace(course, isolation="users")
+    assert spawner.build_walls().build_command(["server"])[0] == "setpriv"
 
 
 def test_the_gpu_outlives_the_hub_and_goes_back_with_the_server(spawner, course):
@@ -193,7 +194,7 @@ def test_the_folder_that_others_may_not_pass_is_named(tmp_path):
 def test_the_state_can_be_passed_through_and_not_listed(course):
     course.state.mkdir()
     serve.prepare_state(course)
-    modes = {name: (course.state / name).stat().st_mode & 0o777 for name in ("", "public", "root")}
-    assert modes == {"": 0o711, "public": 0o755, "root": 0o700}
+    modes = {name: (course.state / name).stat().st_mode & 0o777 for name in ("", "public", "known")}
+    assert modes == {"": 0o711, "public": 0o755, "known": 0o700}
     text = (course.state / "public" / "gitconfig").read_text()
     assert f'directory = "{course.material}"' in text

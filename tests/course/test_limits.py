@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from press.course import groups
+from press import control_groups
 from press.course.gpus import Shares
 from press.course.people import People
 
@@ -16,7 +16,7 @@ def test_version_1_limits_memory_and_swap(tmp_path):
     group.mkdir(parents=True)
     (top / "memory.limit_in_bytes").write_text("-1")
     (group / "memory.memsw.limit_in_bytes").write_text("5")  # from a crash, below the new limit
-    assert groups.make_group("alice", "course", 1000, tmp_path) == group
+    assert control_groups.make_group("alice", "course", 1000, tmp_path).folder == group
     assert (group / "memory.limit_in_bytes").read_text() == "1000"
     assert (group / "memory.memsw.limit_in_bytes").read_text() == "1000"
 
@@ -25,17 +25,31 @@ def test_version_2_hands_the_controller_down_and_allows_no_swap(tmp_path):
     (tmp_path / "cgroup.controllers").write_text("cpu memory pids\n")
     (tmp_path / "course" / "alice").mkdir(parents=True)
     (tmp_path / "course" / "alice" / "memory.swap.max").write_text("max")
-    group = groups.make_group("alice", "course", 1000, tmp_path)
+    group = control_groups.make_group("alice", "course", 1000, tmp_path).folder
     assert (group / "memory.max").read_text() == "1000"
     assert (group / "memory.swap.max").read_text() == "0"
     for folder in (tmp_path, tmp_path / "course"):
         assert (folder / "cgroup.subtree_control").read_text() == "+memory"
 
 
+@pytest.mark.parametrize(
+    "file, peak",
+    [("memory.events", "memory.peak"), ("memory.oom_control", "memory.max_usage_in_bytes")],
+)
+def test_a_group_of_either_version_says_what_its_processes_did(file, peak, tmp_path):
+    group = control_groups.Group(tmp_path)
+    assert (group.out_of_memory(), group.peak()) == (False, 0)
+    (tmp_path / file).write_text("oom 3\noom_kill 0\n")
+    assert not group.out_of_memory()
+    (tmp_path / file).write_text("oom 3\noom_kill 1\n")
+    (tmp_path / peak).write_text("4096\n")
+    assert (group.out_of_memory(), group.peak()) == (True, 4096)
+
+
 def test_without_a_memory_controller_it_is_said(tmp_path):
-    assert "no control group for memory" in groups.find_problem(tmp_path)
+    assert "no control group for memory" in control_groups.find_problem(tmp_path)
     (tmp_path / "cgroup.controllers").write_text("cpu\n")
-    assert "the memory controller is not in" in groups.find_problem(tmp_path)
+    assert "the memory controller is not in" in control_groups.find_problem(tmp_path)
 
 
 def test_the_gpu_with_the_fewest_users_is_next():

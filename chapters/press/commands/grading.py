@@ -80,8 +80,8 @@ def grade_submissions(
     test only its questions are graded again, and what changed is said. A question whose private
     test fails by itself is not graded: exit 1 names it.
 
-    Modes: full (root: namespaces, cgroups), restricted (as in a container), plain (any user). Where
-    the mode is not available nothing is graded.
+    Modes: full (behind bubblewrap, any user), restricted (root in a container), plain (any user).
+    Where the mode is not available nothing is graded.
     """
     from tqdm.auto import tqdm
 

@@ -9,10 +9,10 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 
-from press.course import confine, groups, material, passwords, proxy, readable_paths
+from press import bubblewrap, control_groups
+from press.course import material, passwords, proxy, readable_paths
 from press.course.settings import Settings
 
 PACKAGES = ("jupyterhub", "jupyterhub_idle_culler", "nbgitpuller", "jupyterlab", "jupytext")
@@ -110,7 +110,7 @@ def _check_ports(course: Settings) -> str:
 
 
 def _check_memory(course: Settings) -> str:
-    if not course.memory or not (wrong := groups.find_problem()):
+    if not course.memory or not (wrong := control_groups.find_problem()):
         return ""
     return f"{wrong}; set memory = 0 to serve without a limit, where one user can take it all"
 
@@ -119,7 +119,7 @@ def _check_isolation(course: Settings) -> str:
     if gone := [path for path in course.visible if not path.exists()]:
         return f"visible names {gone[0]}, which is not there"
     if course.isolation == "namespaces":
-        if wrong := _no_root_of_its_own():
+        if wrong := bubblewrap.find_problem("--unshare-pid", "--unshare-ipc", "--dev", "/dev"):
             return f"{wrong}; set isolation = 'users' to rely on user numbers and permissions only"
         return ""
     for path in readable_paths.list_readable(course):
@@ -129,23 +129,6 @@ def _check_isolation(course: Settings) -> str:
                 f"o+x {closed}, or set isolation = 'namespaces'"
             )
     return ""
-
-
-def _no_root_of_its_own() -> str:
-    """Try what `confine` does first, in a process that ends at once."""
-    lines = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import confine as c",
-        "c.call_libc('unshare', c.NEW_MOUNTS | c.NEW_IPC | c.NEW_PROCESSES)",
-        "c.mount_path('', '/', flags=c.RECURSIVE | c.PRIVATE)",
-        "c.mount_path('tmpfs', '/tmp', 'tmpfs')",
-    )
-    folder = os.path.dirname(confine.__file__)
-    command = [sys.executable, "-I", "-S", "-c", "; ".join(lines), folder]
-    told = subprocess.run(command, capture_output=True, text=True)
-    if told.returncode == 0:
-        return ""
-    lines = told.stderr.strip().splitlines()
-    return f"a user's server cannot have a root and processes of its own here: {lines[-1]}"
 
 
 def _check_gpus(course: Settings) -> str:

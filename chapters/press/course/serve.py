@@ -33,7 +33,7 @@ def prepare_state(course: Settings) -> None:
     """Make the folders of the state, and the settings that every server reads."""
     course.state.mkdir(parents=True, exist_ok=True)
     course.state.chmod(0o711)  # homes are below it; what is in it is not listed
-    for name, mode in (("root", 0o700), ("public", 0o755)):
+    for name, mode in (("known", 0o700), ("public", 0o755)):
         (course.state / name).mkdir(exist_ok=True)
         (course.state / name).chmod(mode)
     git = course.state / "public" / "gitconfig"

@@ -1,18 +1,18 @@
 """Start each user's server as that user, confined; the hub's own processes stay apart."""
 
-import json
 import sys
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from jupyterhub.spawner import LocalProcessSpawner
 from traitlets import Any as AnyTrait
 
-from press.course import confine, groups
+from press import control_groups
 from press.course.gpus import Shares
 from press.course.people import People, Person
 from press.course.readable_paths import list_readable
 from press.course.settings import Settings
+from press.course.walls import Walls
 
 # Whatever folders a user makes: -P keeps a labkit in the home from being taken for this one.
 SERVER = (sys.executable, "-P", "-m", "jupyterhub.singleuser")
@@ -29,9 +29,9 @@ class CourseSpawner(LocalProcessSpawner):
         """Find the user's number and home."""
         return People(self.course.state, self.course.first_uid).find_person(self.user.name)
 
-    def make_preexec_fn(self, name: str) -> None:  # pyright: ignore
-        """Change nothing between fork and exec: the program `confine` does all of it."""
-        return None
+    def make_preexec_fn(self, name: str) -> Callable[[], None]:
+        """Return the limits that the new process puts on itself; the walls do the rest."""
+        return self.build_walls().limit()
 
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
         """Return who the user is and what their server may take."""
@@ -55,22 +55,28 @@ class CourseSpawner(LocalProcessSpawner):
             **self.shares.assign_device(person.name),
         }
 
-    def build_plan(self, person: Person, group: Path | None) -> dict[str, Any]:
-        """Write down for `confine` whose server it is, and what it may see and hold."""
-        course = self.course
-        own_root = course.isolation == "namespaces"
-        return {
-            "name": person.name,
-            "uid": person.uid,
-            "home": str(person.home),
-            "groups": [str(group)] if group else [],
-            "processes": course.processes,
-            "root": str(course.state / "root") if own_root else None,
-            "readable": [str(path) for path in list_readable(course)],
-            "writable": [str(person.home), str(person.run)],
+    @property
+    def group_owner(self) -> str:
+        """Name the control group above those of all users."""
+        return f"labkit-course-{self.course.port}"
+
+    def build_walls(self) -> Walls:
+        """Say what the user's server may see and hold."""
+        course, person = self.course, self.person
+        groups = control_groups.list_groups(self.group_owner)
+        return Walls(
+            person.name,
+            person.uid,
+            person.home,
+            course.state / "known" / person.name,
+            readable=list_readable(course),
+            writable=[person.home, person.run],
+            processes=course.processes,
             # Files there are memory of the user's, so that only a part of it may go to them.
-            "scratch": (course.memory or 2**32) // 4,
-        }
+            scratch=(course.memory or 2**32) // 4,
+            own_root=course.isolation == "namespaces",
+            group=next((each for each in groups if each.folder.name == person.name), None),
+        )
 
     async def start(self) -> tuple[str, int]:
         """Furnish the home, make the limits, start the server."""
@@ -81,12 +87,9 @@ class CourseSpawner(LocalProcessSpawner):
             error.jupyterhub_message = str(error)  # pyright: ignore  # shown to the user
             raise
         People(self.course.state, self.course.first_uid).make_folders(person)
-        group = None
         if self.course.memory:
-            name = f"labkit-course-{self.course.port}"
-            group = groups.make_group(person.name, name, self.course.memory)
-        launcher = (sys.executable, "-I", "-S", str(Path(confine.__file__)))
-        self.cmd = [*launcher, json.dumps(self.build_plan(person, group)), *SERVER]
+            control_groups.make_group(person.name, self.group_owner, self.course.memory)
+        self.cmd = self.build_walls().build_command(SERVER)
         return await super().start()
 
     def get_state(self) -> dict[str, Any]:
@@ -101,6 +104,7 @@ class CourseSpawner(LocalProcessSpawner):
             self.shares.held[self.user.name] = state["gpu"]
 
     def clear_state(self) -> None:
-        """Give the GPU back with the process."""
+        """End what the server left running, and give the GPU back."""
         super().clear_state()
+        self.build_walls().end()
         self.shares.release_device(self.user.name)

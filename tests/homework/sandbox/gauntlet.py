@@ -4,6 +4,7 @@ As a program it runs them all and prints what came of each, for a mode that need
 own kind: `python -m tests.homework.sandbox.gauntlet MODE`.
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -14,11 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import torch
 
 import labkit
 from press.homework.sandbox import Answer, Limits, Sandbox, Worker
 from tests.homework.sandbox import attacks_floods, attacks_marks, attacks_powers, attacks_walls
+from tests.homework.sandbox.conftest import zygote_of
 
 BODIES = {
     **attacks_walls.FILES,
@@ -81,6 +84,7 @@ class Range:
         self.key.write_text(self.hint)
         (outside / "secret.py").write_text(f"KEY = {self.hint!r}\n")
         self.tcp, self.udp, self.unix, self.abstract = self._ports()
+        self.known = self.session()
         self.x = torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
         self.at = {
             "key": str(self.key),
@@ -91,7 +95,7 @@ class Range:
             "udp": self.udp.getsockname()[1],
             "unix": str(outside / "socket"),
             "grader": os.getpid(),
-            "zygote": self.zygote,
+            "zygote": zygote_of(sibling),
             "sibling": sibling.pid,
         }
 
@@ -102,10 +106,15 @@ class Range:
         for port in (self.tcp, self.udp, self.unix, self.abstract):
             port.close()
 
-    @property
-    def zygote(self) -> int:
+    def session(self) -> set[int]:
+        """List what runs in the zygote's session, which none of its workers can leave."""
         assert self.sandbox._zygote
-        return self.sandbox._zygote.pid
+        found = set()
+        for process in psutil.process_iter():
+            with contextlib.suppress(ProcessLookupError):
+                if os.getsid(process.pid) == self.sandbox._zygote.pid:
+                    found.add(process.pid)
+        return found
 
     def _ports(self) -> list[socket.socket]:
         kinds = (
@@ -158,19 +167,6 @@ class Range:
         with self.sandbox.worker(HONEST, limits=LIMITS) as worker:
             return earns(worker.call("rms_norm", self.x), self.x)
 
-    def survivors(self) -> list[int]:
-        """List what the zygote or its workers left: nobody of them can leave the session."""
-        found = []
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdigit() and int(folder.name) not in (self.zygote, self.at["sibling"]):
-                try:
-                    fields = (folder / "stat").read_text().rpartition(")")[2].split()
-                except OSError:
-                    continue
-                if int(fields[3]) == self.zygote:
-                    found.append(int(folder.name))
-        return found
-
     def damage(self) -> list[str]:
         """Return what is not as it was outside of all workers."""
         files = sorted(each.name for each in self.outside.iterdir())
@@ -180,7 +176,7 @@ class Range:
             wrong.append("the key changed")
         if count := self.connections():
             wrong.append(f"{count} connections")
-        if left := self.survivors():
+        if left := self.session() - self.known:
             wrong.append(f"survivors {left}")
         return wrong
 

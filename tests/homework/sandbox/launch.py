@@ -1,6 +1,6 @@
 """Become another kind of process, then run a program: a plain user, or root as in a container.
 
-    python launch.py plain|restricted FOLDER COMMAND...
+    python launch.py plain|container FOLDER COMMAND...
 
 Root only. Python and FOLDER stay where they are and become readable to other users, in a mount
 namespace of this process's own.

@@ -27,22 +27,33 @@ def test_no_attack_gets_anything_in_full_mode():
     assert gauntlet.run("full") == {}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become a plain user")
+@pytest.mark.skipif(bool(available()["full"]), reason=f"mode full: {available()['full']}")
+def test_no_attack_gets_anything_in_full_mode_of_a_plain_user():
+    assert launched("full", "plain") == {}
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become root in a container")
 def test_no_attack_gets_anything_in_restricted_mode():
-    assert launched("restricted") == {}
+    assert launched("restricted", "container") == {}
 
 
 @pytest.mark.skipif(bool(available()["plain"]), reason=f"mode plain: {available()['plain']}")
 def test_no_attack_gets_anything_in_plain_mode():
-    assert (launched("plain") if os.geteuid() == 0 else gauntlet.run("plain")) == {}
+    plain = launched("plain", "plain") if os.geteuid() == 0 else gauntlet.run("plain")
+    assert plain == {}
 
 
-def launched(mode):
-    """Run all attacks from a process of the kind that the mode is for."""
+def launched(mode, kind):
+    """Run all attacks in a mode from another kind of process."""
     command = [sys.executable, "-m", "tests.homework.sandbox.gauntlet", mode]
-    environment = {**os.environ, "HOME": "/tmp", "PYTHONPATH": f"{ROOT}:{ROOT / 'kernels'}"}
+    environment = {
+        **os.environ,
+        "HOME": "/tmp",
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'chapters'}:{ROOT / 'kernels'}",
+    }
     ran = subprocess.run(
-        [sys.executable, str(LAUNCH), mode, str(ROOT), *command],
+        [sys.executable, str(LAUNCH), kind, str(ROOT), *command],
         cwd=ROOT, env=environment, capture_output=True, text=True, timeout=540,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-3000:]

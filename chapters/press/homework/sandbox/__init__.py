@@ -11,15 +11,19 @@ is a wrong value and no more.
             answer = worker.call("rms_norm", x, eps=1e-6)     # -> Answer
 
 A worker is one process: in every mode it can start threads and no process, no program, no socket.
-The modes differ in the walls around it:
+A list of system calls (seccomp), Landlock and limits on resources say so. The modes differ in what
+stands around that:
 
-    mode        needs                 walls beside the system-call list (seccomp) and rlimits
-    full        root                  own mount, pid, ipc and network namespaces; a read-only root
-                                      that holds Python and the packages; own uid, no capability;
-                                      cgroup v1 memory and pids where writable, swap off; Landlock
-    restricted  root, but not         own uid, no capability; Landlock
-                CAP_SYS_ADMIN
-    plain       no privilege          Landlock (signals too where the kernel has it)
+    mode        needs                   walls beside those
+    full        bubblewrap, and         own mount, pid, ipc and network namespaces; a read-only
+                namespaces (any user)   root that holds Python and the packages
+    restricted  root, as in a           a user of its own for each worker
+                container
+    plain       no privilege            none
+
+Where a control group can be made (version 1 or 2; root mostly) it caps all memory of a worker, swap
+included; elsewhere the address space is capped, and since a worker is one process that bounds it.
+`Sandbox.no_group` says which.
 
 What the walls do not do, so that nobody relies on it:
 
@@ -31,16 +35,16 @@ What the walls do not do, so that nobody relies on it:
 - `packages` is a wall for files in every mode: what is not named, and not needed by what is named,
   cannot be read. Among what can be read (the standard library, what the packages depend on) an
   import hook says no with a clear message, and hostile code gets past it.
-- In the modes restricted and plain there is no cap on memory as a whole: the address space is
-  capped, and since a worker is one process that bounds it; the cap on the temporary folder's size
-  is looked at twenty times a second and not enforced by a mount; a worker can see which paths
-  exist, though not read them.
-- In plain mode the worker has the grader's own uid: Landlock and the system-call list are all.
+- The cap on the temporary folder's size is looked at twenty times a second: for a moment there may
+  be more in it.
+- In full and plain mode workers have the grader's own user number, behind Landlock and the list of
+  system calls. In restricted and plain mode a worker can see which paths exist, though not read
+  them.
 """
 
 from press.homework.sandbox.answer import Answer as Answer
-from press.homework.sandbox.box import Sandbox as Sandbox
 from press.homework.sandbox.limits import Limits as Limits
 from press.homework.sandbox.modes import Unavailable as Unavailable
 from press.homework.sandbox.modes import available as available
+from press.homework.sandbox.sandbox import Sandbox as Sandbox
 from press.homework.sandbox.worker import Worker as Worker

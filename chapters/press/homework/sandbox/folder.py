@@ -1,4 +1,4 @@
-"""A worker's own folder where no mount caps it: count what is in it, and remove it.
+"""A worker's own folder: count what is in it, and remove it.
 
 What a submission makes there is any tree at all: too deep to recurse into, closed to its owner.
 """

@@ -1,29 +1,17 @@
 """Which walls this machine has: the modes that work here, and what the others lack."""
 
 import os
-import platform
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
-from press.homework.sandbox import calls
+from press import bubblewrap
+from press.homework.sandbox import seccomp
 from press.homework.sandbox.inside import kernel
 
 MODES = ("full", "restricted", "plain")
 
-_SETGID, _SETUID, _ADMIN = 6, 7, 21  # capabilities
-# Tried in a process of its own, because namespaces cannot be left again.
-_TRY = """
-import ctypes, sys
-libc = ctypes.CDLL(None, use_errno=True)
-if libc.unshare(0x6C020000):
-    sys.exit("new namespaces are refused")
-if libc.mount(b"none", b"/", None, ctypes.c_ulong(1 << 14 | 1 << 18), None):
-    sys.exit("mounts cannot be made private")
-if libc.mount(b"none", b"/tmp", b"tmpfs", ctypes.c_ulong(6), b"size=1m"):
-    sys.exit("a tmpfs cannot be mounted")
-"""
+_SETGID, _SETUID = 6, 7  # capabilities
 
 
 class Unavailable(ValueError):
@@ -49,10 +37,10 @@ def _lacking(mode: str) -> list[str]:
     if sys.platform != "linux":
         return ["submissions run on Linux only (on Windows, in WSL)"]
     lacking = [_filter()] if _filter() else []
-    if mode == "full":
-        return lacking + _full()
     if not kernel.landlock_version():
         lacking.append("the kernel has no Landlock (Linux 5.13 or later, enabled at boot)")
+    if mode == "full" and _walls():
+        lacking.append(_walls())
     if mode == "restricted":
         lacking += _root() + _readable()
     return lacking
@@ -61,7 +49,7 @@ def _lacking(mode: str) -> list[str]:
 @cache
 def _filter() -> str:
     try:
-        calls.compiled()
+        seccomp.compiled()
     except ImportError:
         return "pyseccomp is missing: `pip install 'norm-lab-book[course]'`"
     except (RuntimeError, OSError) as error:
@@ -69,21 +57,9 @@ def _filter() -> str:
     return ""
 
 
-def _full() -> list[str]:
-    lacking = _root()
-    if not lacking and not _capable(_ADMIN):
-        lacking.append("CAP_SYS_ADMIN is missing, as in an ordinary container")
-    if not kernel.can_pivot():
-        lacking.append(f"{platform.machine()} is not x86_64 or aarch64")
-    return lacking or [each for each in [_namespaces()] if each]
-
-
 @cache
-def _namespaces() -> str:
-    tried = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", _TRY], capture_output=True, text=True, timeout=120
-    )
-    return tried.stderr.strip().splitlines()[-1] if tried.returncode else ""
+def _walls() -> str:
+    return bubblewrap.find_problem("--unshare-all")
 
 
 def _root() -> list[str]:

@@ -11,14 +11,14 @@ from press.homework.sandbox.inside import wire
 from press.homework.sandbox.limits import Limits
 
 if TYPE_CHECKING:
-    from press.homework.sandbox.box import Sandbox
+    from press.homework.sandbox.sandbox import Sandbox
 
 READY_SECONDS = 60.0  # confining a worker on a loaded machine
 REQUEST = 256 << 20  # bytes of tensors that one call may send
 
 
 class TooMuchWritten(Exception):
-    """The worker's folder grew beyond its cap, where no mount keeps it."""
+    """The worker's folder grew beyond its cap."""
 
 
 class Worker:
@@ -37,7 +37,7 @@ class Worker:
     def __enter__(self) -> "Worker":
         self._channel = Channel(self.limits.bytes("output"))
         try:
-            self.body = self.sandbox.fork(
+            self.process = self.sandbox.fork(
                 self._channel.theirs.fileno(), self._channel.their_output, self.limits
             )
         except BaseException:
@@ -52,13 +52,13 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.body.remove()
+        self.process.remove()
         self._channel.close()
 
     @property
     def pid(self) -> int:
         """The worker's process, as the grader's system numbers it."""
-        return self.body.pid
+        return self.process.pid
 
     def call(self, name: str, *arguments: Any, **named: Any) -> Answer:
         """Call a definition of the submission with plain values."""
@@ -99,7 +99,7 @@ class Worker:
             clean(printed, len(printed) + 1, keep="\n\t"),
             time.monotonic() - start,
         )
-        if self.body.pidfd < 0:
+        if self.process.pidfd < 0:
             self._gone = answer
         return answer
 
@@ -126,18 +126,18 @@ class Worker:
         return (None, failure, detail) if failure else (value, "", "")
 
     def _look(self) -> None:
-        if self.body.wrote_too_much(self.limits.bytes("file")):
+        if self.process.wrote_too_much(self.limits.bytes("file")):
             raise TooMuchWritten
 
     def _end(self, failure: str, detail: str) -> tuple[None, str, str]:
-        status, memory = self.body.end()
+        status, memory = self.process.end()
         if memory:
             return None, "memory", f"it used more than {self.limits.memory} of memory"
         return None, failure, detail or _ending(status)
 
     def _shown(self, detail: str) -> str:
         """Leave out what differs from one worker to the next."""
-        return clean(detail.replace(self.body.home, "~") if self.body.home else detail)
+        return clean(detail.replace(self.process.inside, "~"))
 
 
 def _ending(status: int | None) -> str:

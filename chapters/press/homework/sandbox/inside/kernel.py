@@ -3,24 +3,11 @@
 import contextlib
 import ctypes
 import os
-import platform
 import struct
 from collections.abc import Iterable
 
-NEW_MOUNTS, NEW_NAME, NEW_IPC, NEW_PIDS, NEW_NET = (
-    0x00020000,
-    0x04000000,
-    0x08000000,
-    0x20000000,
-    0x40000000,
-)
-READ_ONLY, NO_SUID, NO_DEV, NO_EXEC = 1, 2, 4, 8
-REMOUNT, BIND, RECURSIVE, PRIVATE = 1 << 5, 1 << 12, 1 << 14, 1 << 18
-_DETACH = 2
-
 _SET_PARENT_DEATH, _SET_DUMPABLE, _SET_SECCOMP, _BOUNDING_DROP, _SET_NO_NEW = 1, 4, 22, 24, 38
 _FILTER_MODE = 2
-_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 # Landlock's calls have the same numbers on every architecture.
 _RULESET, _ADD_RULE, _RESTRICT = 444, 445, 446
 
@@ -35,42 +22,6 @@ def _call(name: str, *arguments: object) -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
     return result
-
-
-def unshare(flags: int) -> None:
-    """Leave the namespaces that `flags` name for new ones."""
-    _call("unshare", flags)
-
-
-def enter(namespace: int) -> None:
-    """Join the namespace behind an open descriptor."""
-    _call("setns", namespace, 0)
-
-
-def mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Mount, bind or remount."""
-    _call(
-        "mount",
-        source.encode(),
-        target.encode(),
-        kind.encode() if kind else None,
-        ctypes.c_ulong(flags),
-        options.encode() or None,
-    )
-
-
-def pivot(root: str) -> None:
-    """Make `root` the only root there is."""
-    os.chdir(root)
-    # The old root lands on top of the new one, and is taken off from there.
-    _call("syscall", ctypes.c_long(_PIVOT_ROOT[platform.machine()]), b".", b".")
-    _call("umount2", b".", _DETACH)
-    os.chdir("/")
-
-
-def can_pivot() -> bool:
-    """Whether this machine's call number is known."""
-    return platform.machine() in _PIVOT_ROOT
 
 
 def _prctl(option: int, argument: int, pointer: bytes | None = None) -> None:

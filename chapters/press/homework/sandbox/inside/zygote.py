@@ -16,7 +16,7 @@ import sys
 import traceback
 from typing import Any
 
-from . import confine, imports, kernel, serve, wire
+from . import confine, imports, serve, wire
 
 _LONGEST = 1 << 20  # bytes of one order
 
@@ -26,15 +26,12 @@ def main(descriptor: int) -> None:
     grader = socket.socket(fileno=descriptor)
     plan = json.loads(grader.recv(_LONGEST))
     statm = os.open("/proc/self/statm", os.O_RDONLY)
-    own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY) if plan["mode"] == "full" else -1
-    if plan["mode"] == "full":
-        confine.enclose(plan)
     sys.path[:] = plan["path"]
     imports.find_only(plan["found"], plan["sites"], plan["whole"])
     for name in plan["imported"]:
         importlib.import_module(name)
     serve.warm_up()
-    zygote = Zygote(grader, plan, statm, own_pids)
+    zygote = Zygote(grader, plan, statm)
     grader.send(json.dumps({"ready": True}).encode())
     zygote.run()
 
@@ -50,9 +47,9 @@ def _reap(pid: int) -> int | None:
 class Zygote:
     """Fork and reap workers at the grader's orders."""
 
-    def __init__(self, grader: socket.socket, plan: dict[str, Any], statm: int, own_pids: int):
+    def __init__(self, grader: socket.socket, plan: dict[str, Any], statm: int):
         self.grader, self.plan = grader, plan
-        self.statm, self.own_pids = statm, own_pids
+        self.statm = statm
         self.rules = confine.rules_of(plan)
 
     def run(self) -> None:
@@ -77,10 +74,7 @@ class Zygote:
         socket.send_fds(self.grader, [json.dumps(message).encode()], list(descriptors))
 
     def fork(self, order: dict[str, Any], channel: int, output: int) -> None:
-        """Fork one worker; in full mode it is the first process of its own pid namespace."""
-        if self.own_pids >= 0:
-            kernel.enter(self.own_pids)
-            kernel.unshare(kernel.NEW_PIDS)
+        """Fork one worker."""
         memory = confine.address_space(self.statm)
         pid = os.fork()
         if not pid:
@@ -88,8 +82,6 @@ class Zygote:
                 self.work(order, channel, output, memory)
             finally:
                 os._exit(70)
-        if self.own_pids >= 0:
-            kernel.enter(self.own_pids)
         pidfd = os.pidfd_open(pid)
         self.answer({"pid": pid}, pidfd)
         os.close(pidfd)

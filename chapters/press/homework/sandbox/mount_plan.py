@@ -6,7 +6,11 @@ import os
 import re
 import sys
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from press import bubblewrap
 
 # Where two names of one thing differ, and no file of the installation says so.
 OWN: dict[str, str] = dict.fromkeys(("labkit", "press", "normkernels"), "norm-lab-book")
@@ -16,8 +20,8 @@ ALSO = {"labkit": ("labkit.check",), "triton": ("triton.language", "triton.runti
 # Always there: the wire carries tensors.
 WIRE = ("torch", "numpy")
 
-# Small files of the system that are copied, so that nothing else beside them is seen.
-COPIES = (
+# Small files of the system: nothing else beside them is seen.
+SYSTEM = (
     "/etc/ld.so.cache",
     "/proc/cpuinfo",
     "/sys/devices/system/cpu/possible",
@@ -107,8 +111,8 @@ def located(packages: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def paths(packages: tuple[str, ...]) -> dict[str, object]:
-    """Return a worker's view of the file system, as `inside.confine` reads it.
+def paths(packages: tuple[str, ...]) -> dict[str, Any]:
+    """Return a worker's view of the file system, for `show_only` and `inside.confine`.
 
     whole: read all of it; stdlib and files: the standard library, and what lies in it; listed:
     folders of which the names may be read, and no more; masked: folders that full mode empties
@@ -128,7 +132,7 @@ def paths(packages: tuple[str, ...]) -> dict[str, object]:
         for name in sorted(os.listdir(folder))
         if name not in SITE
     ]
-    system = [path for path in COPIES if os.path.exists(path)]
+    system = [path for path in SYSTEM if os.path.exists(path)]
     return {
         "whole": sorted({*whole}),
         "stdlib": stdlib,
@@ -145,3 +149,20 @@ def paths(packages: tuple[str, ...]) -> dict[str, object]:
             for each in (name, *ALSO.get(name, ()))
         ],
     }
+
+
+def show_only(plan: Mapping[str, Any], *more: str) -> list[str]:
+    """List bubblewrap's arguments for a root that holds what is in `paths`, Python, and `more`.
+
+    `more` are arguments of bubblewrap as well. Workers see less than that: Landlock lets them read
+    what is in `paths`, and nothing below /proc.
+    """
+    shown = {*plan["stdlib"], *plan["whole"], *plan["system"], os.path.realpath(sys.executable)}
+    arguments = ["--proc", "/proc", "--dev", "/dev"]
+    # Parents come before what lies in them, so that nothing is mounted over.
+    for path in sorted({*shown, *plan["masked"]}, key=lambda path: path.count("/")):
+        arguments += bubblewrap.show([path]) if path in shown else ["--tmpfs", path]
+    arguments += more
+    for path in [*plan["masked"], "/"]:
+        arguments += ["--remount-ro", path]
+    return arguments

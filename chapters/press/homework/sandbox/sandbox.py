@@ -1,11 +1,12 @@
 """A sandbox: one zygote with the packages loaded, from which workers are forked."""
 
+import contextlib
 import itertools
 import json
 import os
 import secrets
 import select
-import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -14,18 +15,19 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from press.homework.sandbox import calls, modes, visible
-from press.homework.sandbox.body import Body
-from press.homework.sandbox.groups import Group, sweep
-from press.homework.sandbox.inside import kernel
-from press.homework.sandbox.inside.confine import HOME
+from press import bubblewrap, control_groups
+from press.homework.sandbox import folder, modes, mount_plan, seccomp
 from press.homework.sandbox.limits import Limits
+from press.homework.sandbox.process import Process
 from press.homework.sandbox.worker import REQUEST, Worker
 
 START_SECONDS = 180.0  # importing torch on a loaded machine
 ORDER_SECONDS = 60.0  # a fork on a loaded machine
 
 _FIRST_UID, _UIDS = 100_000, 400_000
+_HOMES = "/worker"  # behind bubblewrap's walls; what is shown may lie below /tmp
+_OWNER = "labkit-grader"  # the control group above those of all workers
+_PREFIX = "labkit-workers-"  # of a folder with the homes of workers; then the grader's number
 _INSIDE = Path(__file__).parent / "inside"
 # A package of its own name, so that nothing of labkit is imported.
 _START = """
@@ -65,25 +67,28 @@ class Sandbox:
         packages: tuple[str, ...] = ("torch", "numpy"),
     ):
         modes.require(mode)
-        if mode == "full":
-            sweep()
         self.mode, self.limits = mode, limits or Limits()
         self.packages = tuple(packages)
         self._plan = {
-            **visible.paths(self.packages),
+            **mount_plan.paths(self.packages),
             "mode": mode,
             "allowed": list(self.packages),
-            "landlock": bool(kernel.landlock_version()),
-            "filter": calls.compiled().hex(),
+            "filter": seccomp.compiled().hex(),
         }
         self._lock = threading.Lock()
         self._uids = itertools.count(secrets.randbelow(_UIDS))
+        # Why nothing caps the memory of a worker as a whole; empty where a control group does.
+        self.no_group = control_groups.find_problem()
+        self._homes = ""
         self._owner = os.getpid()
         self._zygote: subprocess.Popen | None = None
         self._orders: socket.socket | None = None
         self.starts = 0
 
     def __enter__(self) -> "Sandbox":
+        _sweep()
+        self._homes = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
+        os.chmod(self._homes, 0o711)  # passed through by workers that are another user
         with self._lock:
             self._start()
         return self
@@ -91,6 +96,7 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._stop()
+        folder.remove(self._homes)
 
     def worker(self, program: str, probes: str = "", limits: Limits | None = None) -> Worker:
         """Return a fresh confined process for these definitions; a context manager.
@@ -102,25 +108,23 @@ class Sandbox:
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         said = tempfile.TemporaryFile()  # noqa: SIM115 - the zygote's output outlives this call
-        root = tempfile.mkdtemp(prefix="labkit-root-")
-        home = HOME if self.mode == "full" else root
-        arguments = [str(_INSIDE), str(theirs.fileno())]
-        try:
-            self._zygote = subprocess.Popen(
-                [sys.executable, "-S", "-s", "-P", "-c", _START, *arguments],
-                env={**_ENVIRONMENT, "HOME": home, "TMPDIR": home},
-                cwd="/", pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
-                stdout=said, stderr=said, start_new_session=True,
-            )  # fmt: skip
-            theirs.close()
-            self._orders = ours
-            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
-            ours.send(json.dumps({**self._plan, "root": root}).encode())
-            ready = self._heard(START_SECONDS)
-        finally:
-            # In full mode the zygote's root is a mount of its own on this folder; in the other
-            # modes the folder was the home of its imports.
-            shutil.rmtree(root, ignore_errors=True)
+        walls, home, python = [], self._homes, sys.executable
+        if self.mode == "full":
+            home, python = _HOMES, os.path.realpath(sys.executable)
+            more = [*bubblewrap.show([str(_INSIDE)]), "--bind", self._homes, _HOMES]
+            walls = [bubblewrap.PROGRAM, "--unshare-all", *mount_plan.show_only(self._plan, *more)]
+        arguments = ["-S", "-s", "-P", "-c", _START, str(_INSIDE), str(theirs.fileno())]
+        self._zygote = subprocess.Popen(
+            [*walls, python, *arguments],
+            env={**_ENVIRONMENT, "HOME": home, "TMPDIR": home},
+            cwd="/", pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+            stdout=said, stderr=said, start_new_session=True,
+        )  # fmt: skip
+        theirs.close()
+        self._orders = ours
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+        ours.send(json.dumps(self._plan).encode())
+        ready = self._heard(START_SECONDS)
         if not ready:
             said.seek(0)
             text = said.read()[-2000:].decode(errors="replace").strip()
@@ -145,7 +149,9 @@ class Sandbox:
         if self._orders:
             self._orders.close()
         if self._zygote:
-            self._zygote.kill()
+            # The group, because behind walls the zygote is a child of this process's child.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._zygote.pid, signal.SIGKILL)
             self._zygote.wait()
         self._orders = self._zygote = None
 
@@ -169,35 +175,51 @@ class Sandbox:
                     return {}
         raise RuntimeError("the zygote ended twice while it forked a worker")
 
-    def fork(self, channel: int, output: int, limits: Limits) -> Body:
+    def fork(self, channel: int, output: int, limits: Limits) -> Process:
         """Fork one worker, cap it, and give what the grader holds of it."""
-        uid, group, home = 0, None, HOME
         sizes = {name: limits.bytes(name) for name in ("memory", "file", "reply")}
         most = {**sizes, "processes": limits.processes, "request": REQUEST}
-        if self.mode != "plain":
-            uid = _FIRST_UID + next(self._uids) % _UIDS
-        if self.mode == "full":
-            group = Group(sizes["memory"], limits.processes)
-        else:
-            home = tempfile.mkdtemp(prefix="labkit-worker-")
-            if uid:
-                os.chown(home, uid, uid)
-        body = Body(self, "" if self.mode == "full" else home, group)
-        order = {"do": "fork", "tmp": home, "uid": uid, "limits": most}
+        uid = _FIRST_UID + next(self._uids) % _UIDS if self.mode == "restricted" else 0
+        home = tempfile.mkdtemp(dir=self._homes)
+        if uid:
+            os.chown(home, uid, uid)
+        inside = f"{_HOMES}/{os.path.basename(home)}" if self.mode == "full" else home
+        process = Process(self, home, inside, self._make_group(sizes["memory"]))
+        order = {"do": "fork", "tmp": inside, "uid": uid, "limits": most}
         try:
             heard = self._order(order, channel, output)
             if "failed" in heard:
                 raise RuntimeError(f"the system forks no worker: {heard['failed']}")
-            body.pid, (body.pidfd,) = heard["pid"], heard["descriptors"]
-            if group:
-                group.add(body.pid)
+            process.take(heard["pid"], *heard["descriptors"])
         except BaseException:
-            body.remove()
+            process.remove()
             raise
-        return body
+        return process
+
+    def _make_group(self, memory: int) -> control_groups.Group | None:
+        if self.no_group:
+            return None
+        name = f"{os.getpid()}-{secrets.token_hex(6)}"
+        return control_groups.make_group(name, _OWNER, memory)
 
     def reap(self, pid: int) -> int | None:
         """Take the exit status of a worker that ended; None when nobody knows it."""
         if not self._orders:
             return None
         return self._order({"do": "reap", "pid": pid}).get("status")
+
+
+def _sweep() -> None:
+    """Remove the folders and groups of graders that were killed."""
+    for home in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if _is_gone(home.name.removeprefix(_PREFIX)):
+            with contextlib.suppress(OSError):  # somebody else's, or gone meanwhile
+                folder.remove(str(home))
+    for group in control_groups.list_groups(_OWNER):
+        if _is_gone(group.folder.name):
+            group.remove()
+
+
+def _is_gone(name: str) -> bool:
+    """Whether the grader is gone whose process number a name begins with."""
+    return not Path("/proc", name.partition("-")[0]).exists()
