@@ -52,7 +52,7 @@ class Batch:
 
 def private_of(release: Path, homework: str | None = None) -> Path:
     """The file of a release's private half: DIR/private/HW.json, the only one or the one named."""
-    # Releases of before have files.json beside it.
+    # An older release has files.json beside it.
     there = sorted(set((release / "private").glob("*.json")) - {release / "private/files.json"})
     stems = [path.stem for path in there]
     stems = stems if homework is None else named(homework, stems)

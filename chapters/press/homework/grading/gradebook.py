@@ -38,7 +38,7 @@ Rows = Mapping[str, Mapping[str, str]]
 
 
 def table(results: Sequence[Result], columns: str = "plain", rows: Rows | None = None) -> str:
-    """The CSV's text. `rows` is a roster: who handed in nothing, and what platforms call them."""
+    """Return the CSV's text. `rows` is a roster: who handed in nothing, and what platforms call them."""
     if columns not in COLUMNS:
         raise ValueError(f"unknown columns {columns!r}; choose one of {', '.join(COLUMNS)}")
     if columns == "questions":
@@ -124,13 +124,13 @@ def _status(found: Mapping[str, Result], homeworks: Sequence[str]) -> str:
 
 
 def safe(value: Any) -> Any:
-    """A cell in one line that no spreadsheet takes for a formula; "" for nothing."""
+    """Return a cell in one line that no spreadsheet takes for a formula; "" for nothing."""
     if not isinstance(value, str):
         return "" if value is None else value
     return quote(" ".join(value.split()))
 
 
 def quote(text: str) -> str:
-    """A text that no spreadsheet takes for a formula, its lines as they are."""
+    """Return a text that no spreadsheet takes for a formula, its lines as they are."""
     text = text.strip()  # no tab before a formula
     return f"'{text}" if text.startswith(FORMULA) else text

@@ -37,13 +37,13 @@ class Rules:
     rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def said_of(self, student: str, what: str, homework: str) -> str:
-        """What the roster says of a student in this homework; "" for nothing."""
+        """Return what the roster says of a student in this homework; "" for nothing."""
         row = self.rows.get(student, {})
         names = (f"{what} {homework}", f"{what} {homework.partition('_')[0]}", what)
         return next((row[name] for name in names if row.get(name)), "")
 
     def extension(self, student: str, homework: str) -> timedelta | None:
-        """The days that a student has more."""
+        """Return the days that a student has more."""
         said = self.said_of(student, "extension", homework)
         try:
             return timedelta(days=float(said)) if said else None
@@ -63,7 +63,7 @@ def time_of(text: str) -> datetime:
 
 @contextmanager
 def opened(database: Path) -> Iterator[Any]:
-    """The gradebook in a file, made where it is not there. ValueError when nbgrader is missing."""
+    """Open the gradebook in a file, made where it is not there. ValueError when nbgrader is missing."""
     try:
         from nbgrader import api
     except ImportError as error:
@@ -83,7 +83,7 @@ def opened(database: Path) -> Iterator[Any]:
 def write_back(
     results: Sequence[Result], book: Any, assignment: str | None = None, rules: Rules = Rules()
 ) -> list[str]:
-    """Write the scores of one homework; the students who handed in again after a mark by hand.
+    """Write the scores of one homework; return who handed in again after a mark by hand.
 
     The assignment (by default the homework's name), its notebook, cells, students and submissions
     are made where they are not there.
@@ -135,7 +135,7 @@ def set_penalties(results: Sequence[Result], book: Any, percent: float) -> None:
 
 
 def read_back(result: Result, book: Any) -> Result:
-    """A result with the marks, comments and the penalty that the gradebook has for it."""
+    """Return a result with the marks, comments and the penalty that the gradebook has for it."""
     mine = _find(book, result)
     if mine is None:
         return result
@@ -169,7 +169,7 @@ def write_marks(path: Path, results: Sequence[Result]) -> None:
 
 
 def read_marks(path: Path, book: Any, assignment: str | None = None) -> None:
-    """Take the marks out of such a table; ValueError names the row that is wrong."""
+    """Read the marks out of such a table; ValueError names the row that is wrong."""
     text = path.read_text(encoding="utf-8-sig")
     delimiter = ";" if ";" in text.partition("\n")[0] else ","
     rows = csv.DictReader(io.StringIO(text), delimiter=delimiter)

@@ -30,7 +30,7 @@ def question(
     one: Question, parts: list[dict[str, Any]], failure: str = "", reason: str = "",
     digests: Mapping[str, str] | None = None, answer: str = "",
 ) -> Result:  # fmt: skip
-    """One question of a result; points are the sum of the parts', null when it is not graded."""
+    """Build one question of a result; points are the sum of the parts', null when it is not graded."""
     open_yet = failure in (NOT_GRADED, BY_HAND)
     return {"id": one.id, "points": None if open_yet else plain(sum(p["points"] for p in parts)),
             "max": plain(one.points), "parts": parts, "failure": failure, "reason": reason,
@@ -41,7 +41,7 @@ def result_of(
     private: Private, student: str, path: Path, mode: str, questions: list[Result],
     problems: Sequence[str] = (), sha256: str = "", digest: str = "",
 ) -> Result:  # fmt: skip
-    """The result of a student's file, with its total."""
+    """Build the result of a student's file, with its total."""
     return {
         "schema": SCHEMA, "homework": private.homework, "title": private.title, "student": student,
         "mode": mode, "file": path.name, "handed_in": handed_in(path), "sha256": sha256,
@@ -62,7 +62,7 @@ def not_graded(result: Result) -> list[str]:
 
 
 def open_questions(result: Result) -> list[str]:
-    """What a result still waits for, in words."""
+    """Return what a result still waits for, in words."""
     words = {NOT_GRADED: "not graded", BY_HAND: "to mark by hand"}
     waiting = {said: [q["id"] for q in result["questions"] if q["failure"] == failure]
                for failure, said in words.items()}  # fmt: skip
@@ -76,7 +76,7 @@ def plain(number: float) -> float:
 
 
 def handed_in(path: Path) -> str:
-    """When a file was changed last, which `collect` keeps: in UTC, "" where there is no file."""
+    """Return when a file was changed last, which `collect` keeps: in UTC, "" where there is no file."""
     try:
         return datetime.fromtimestamp(path.lstat().st_mtime, UTC).isoformat(timespec="seconds")
     except OSError:
