@@ -63,7 +63,7 @@ def time_of(text: str) -> datetime:
 
 @contextmanager
 def opened(database: Path) -> Iterator[Any]:
-    """Open the gradebook in a file, made where it is not there. ValueError when nbgrader is missing."""
+    """Open a gradebook, made where there is none. ValueError when nbgrader is missing."""
     try:
         from nbgrader import api
     except ImportError as error:

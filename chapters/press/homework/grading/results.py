@@ -30,7 +30,7 @@ def question(
     one: Question, parts: list[dict[str, Any]], failure: str = "", reason: str = "",
     digests: Mapping[str, str] | None = None, answer: str = "",
 ) -> Result:  # fmt: skip
-    """Build one question of a result; points are the sum of the parts', null when it is not graded."""
+    """Build one question of a result; its points are those of its parts, null when not graded."""
     open_yet = failure in (NOT_GRADED, BY_HAND)
     return {"id": one.id, "points": None if open_yet else plain(sum(p["points"] for p in parts)),
             "max": plain(one.points), "parts": parts, "failure": failure, "reason": reason,
@@ -76,7 +76,7 @@ def plain(number: float) -> float:
 
 
 def handed_in(path: Path) -> str:
-    """Return when a file was changed last, which `collect` keeps: in UTC, "" where there is no file."""
+    """Return when a file was changed, which `collect` keeps: in UTC, "" where there is none."""
     try:
         return datetime.fromtimestamp(path.lstat().st_mtime, UTC).isoformat(timespec="seconds")
     except OSError:
