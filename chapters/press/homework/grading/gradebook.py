@@ -38,7 +38,7 @@ Rows = Mapping[str, Mapping[str, str]]
 
 
 def table(results: Sequence[Result], columns: str = "plain", rows: Rows | None = None) -> str:
-    """Return the CSV's text; `rows` is a roster: who handed in nothing, what platforms call them."""
+    """Return the CSV's text; `rows` is a roster: who is missing, what platforms call them."""
     if columns not in COLUMNS:
         raise ValueError(f"unknown columns {columns!r}; choose one of {', '.join(COLUMNS)}")
     if columns == "questions":
