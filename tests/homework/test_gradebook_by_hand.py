@@ -52,6 +52,19 @@ def test_what_a_person_marks_is_open_and_no_fault(tmp_path):
     assert "5 of 5 points so far; 9 when" in told and "A person marks this question" in told
 
 
+def test_a_hostile_answer_is_text_that_files_and_screens_can_take(tmp_path):
+    prose = "half a pair \ud800, \x1b[2J, " + 50_000 * "x" + "\nend"
+    path = handed_in(tmp_path, "eve", "2026-12-01 10:00", prose)
+    told = json.loads(path.read_text(encoding="utf-8"))
+    odd = {"cell_type": "markdown", "source": "x", "metadata": {"nbgrader": {"grade_id": [[3]]}}}
+    path.write_text(json.dumps({**told, "cells": [odd, *told["cells"]]}), encoding="utf-8")
+    result = graded(path, "eve", private(questions=QUESTIONS))
+    answer = result["questions"][2]["answer"]
+    assert answer.startswith("half a pair  ,  [2J, xxx") and len(answer) <= 20_000
+    results.write(tmp_path / "results", result)
+    nbgrader_book.write_marks(tmp_path / "marks.csv", [result])
+
+
 @pytest.mark.slow  # importing nbgrader takes longest
 def test_marks_extensions_and_penalties_go_through_nbgraders_gradebook(
     tmp_path, monkeypatch, capsys

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from press.homework.sandbox.answer import clean
+
 ENDINGS = (".ipynb", ".py")
 MOST_BYTES = 20_000_000
 MOST_CODE = 400_000
@@ -118,10 +120,11 @@ def _notebook_cells(text: str) -> tuple[list[str], list[str], dict[str, str]]:
         elif isinstance(source, str):
             cells += [source] if code else []
             try:  # what nbgrader calls the cell, if it is one that was handed out
-                name = str(cell["metadata"]["nbgrader"]["grade_id"])
+                name = cell["metadata"]["nbgrader"]["grade_id"]
             except (KeyError, TypeError):
                 continue
-            answers[name] = (answers.get(name, "") + source)[:MOST_ANSWER]
+            if isinstance(name, str):
+                answers[name] = clean(answers.get(name, "") + source, MOST_ANSWER, keep="\n")
     return cells, problems, answers
 
 
