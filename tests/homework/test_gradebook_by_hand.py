@@ -101,6 +101,17 @@ def test_marks_extensions_and_penalties_go_through_nbgraders_gradebook(
         tmp_path / "told" / NAME / "cem.md"
     ).read_text(encoding="utf-8")
 
+    # What somebody gives to a question of code, as formgrader does, counts and is said.
+    with nbgrader_book.opened(tmp_path / "g.db") as book:
+        book.find_grade("test-q1", NAME, NAME, "bob").manual_score = 1.0
+        book.db.commit()
+    assert cli.main(sync) == 0
+    (bob,) = [each for each in results.load_all([tmp_path / "results"]) if each["student"] == "bob"]
+    with nbgrader_book.opened(tmp_path / "g.db") as book:
+        again = nbgrader_book.read_back(bob, book)
+    assert (again["questions"][0]["points"], again["total"]) == (1, 3)
+    assert "q1: 1 of 3 points\n\nThese points were given by hand" in feedback.markdown(again)
+
     # Marks out of range, or of nobody, are refused with their line.
     for row, said in (({"points": "5"}, "ann, q3: points are from 0 to 4"),
                       ({"points": "many"}, "ann, q3: could not convert"),
