@@ -4,12 +4,18 @@
 
 A check is a Report of labkit.check, a bool, a pair (bool, message), or a function that gives one
 of these. Take functions: what goes wrong inside them is told in a sentence, not as a traceback.
-No points are told, for these checks are not the grader's.
+No points are told, for these checks are not the grader's. Where nbgrader runs the notebook (its
+Validate button, its autograder) a check that does not hold also raises, because nbgrader looks at
+nothing else; in a student's own notebook it prints, and the cells below still run.
 """
 
 import linecache
+import os
 import re
+import sys
 import traceback
+from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 from labkit.check.report import Report
@@ -20,20 +26,54 @@ SLOW = "no result within"  # labkit.check's words for a law that ran out of time
 SUMMARY = re.compile(r": \d+ of \d+ laws hold$")
 CAUSE = re.compile(r"\s+Likely cause: ")
 SHOWN = 3  # laws; the first is the most basic
+ALLOWED = "MAY_IMPORT"  # where a released notebook says what an answer may import
+BY_NBGRADER = "NBGRADER_EXECUTION"  # set by nbgrader where it runs a notebook
 WAYS = "a check is a Report of labkit.check, a bool, a pair (bool, message), or a function of these"
 
 
+class NotPassed(Exception):
+    """A public check does not hold; shown without a traceback, whose lines are none of ours."""
+
+    def _render_traceback_(self) -> list[str]:  # IPython asks for it
+        return [str(self)]
+
+
 def public(question: str, *checks: Any) -> None:
-    """Print what does not hold, or exactly "q1: public checks passed"."""
+    """Print what does not hold, or exactly "q1: public checks passed".
+
+    Raise NotPassed as well where nbgrader runs the notebook.
+    """
     if not checks:
         raise ValueError(f"public({question!r}) takes at least one check; {WAYS}")
     names = [f"check {n}" if len(checks) > 1 else "the check" for n in range(1, len(checks) + 1)]
     said = [_ask(each, name) for each, name in zip(checks, names, strict=True)]
     # What is there is judged before what is not there yet.
-    for fault in sorted(dict.fromkeys(filter(None, said)), key=lambda text: UNWRITTEN in text):
-        print(f"{question}: {fault}")
-    if not any(said):
-        print(f"{question}: public checks passed")
+    faults = sorted(dict.fromkeys(filter(None, said)), key=lambda text: UNWRITTEN in text)
+    for line in faults or ["public checks passed"]:
+        print(f"{question}: {line}")
+    if strange := _find_strange_imports(sys._getframe(1).f_globals):
+        print(f"{question}: note: {strange}")
+    if faults and BY_NBGRADER in os.environ:
+        raise NotPassed("\n".join(f"{question}: {fault}" for fault in faults))
+
+
+def _find_strange_imports(names: Mapping[str, Any]) -> str:
+    """Say which imported packages the grader would refuse; "" where it allows all of them."""
+    if ALLOWED not in names:
+        return ""
+    origins = {
+        str(getattr(each, "__name__" if isinstance(each, ModuleType) else "__module__", ""))
+        for name, each in names.items()
+        if (isinstance(each, ModuleType) or callable(each)) and not name.startswith("_")
+    }
+    known = {*names[ALLOWED], *sys.stdlib_module_names, "labkit", "IPython", "__main__", "None", ""}
+    strange = sorted({origin.partition(".")[0] for origin in origins} - known)
+    if not strange:
+        return ""
+    return (
+        f"this notebook imports {', '.join(strange)}; an answer may use "
+        f"{', '.join(names[ALLOWED])} and Python's basics, and earns nothing if it needs more"
+    )
 
 
 def _ask(given: Any, name: str) -> str:

@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from labkit.pool import count_cores
 from press.homework.grading import batch
 from tests.homework.grading_case import CELLS, NAME, private, write
 
@@ -33,7 +34,7 @@ def main() -> None:
         seconds = time.perf_counter() - begun
     print(
         f"{len(done.graded)} submissions of two questions, mode {args.mode}, "
-        f"{args.jobs or batch.cores()} examiners: {seconds:.1f} s, start included; "
+        f"{args.jobs or count_cores()} examiners: {seconds:.1f} s, start included; "
         f"{60 * len(done.graded) / seconds:.0f} a minute"
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from press.homework.grading.digests import Grader
 from press.homework.grading.grade import grade
-from press.homework.private import Private, Question, RubricPart
+from press.homework.private import Private, Question, RubricPart, load
 from press.homework.trusted import Trusted
 
 NAME = "hw8_small"
@@ -103,3 +103,10 @@ def says(result) -> str:
     """All that a student is told, in one text."""
     told = [part["says"] for each in result["questions"] for part in each["parts"]]
     return "\n".join([*result["problems"], *told])
+
+
+def in_process(tasks, _, settings, *__):
+    """Examiners that grade here."""
+    homework = load(Path(settings["private"]))
+    for task in tasks:
+        yield task, graded(Path(task["path"]), task["student"], homework), ""

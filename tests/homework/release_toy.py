@@ -72,6 +72,18 @@ def test_q2(student, draw, given):
 ### END HIDDEN TESTS
 '''
 
+# A question that a person marks.
+PROSE = '''
+# %% [markdown] tags=["answer:q3", "points:4"]
+r"""
+## Why is `times` linear?
+
+### BEGIN SOLUTION
+Because a product distributes over a sum.
+### END SOLUTION
+"""
+'''
+
 
 def write(folder: Path, *changes: tuple[str, str], name: str = "hw9_toy") -> Path:
     """Write the toy, with the first of each text replaced that must be there."""

@@ -10,7 +10,7 @@ import torch
 
 from labkit.time_limit import TooLong, at_most
 from press.homework import source
-from press.homework.definitions import final
+from press.homework.definitions import read
 from press.homework.draw import Draw
 from press.homework.grading import grade as grading
 from press.homework.grading.collect import collect
@@ -251,5 +251,5 @@ def test_a_name_without_end_does_not_fill_the_feedback():
     ],
 )
 def test_honest_cells_are_read(cell, names):
-    program = final([cell])
+    program = read([cell]).program()
     assert (program.names, program.problems) == (names, ())

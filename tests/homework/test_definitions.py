@@ -4,8 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from press.homework.definitions import final, read
+from press.homework.definitions import read
 from tests.homework.grading_case import CELLS, SHARES
+
+
+def final(cells, wanted=None):
+    return read(cells).program(wanted)
 
 
 def run(program):

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from press.homework.grading import feedback, gradebook, gradescope, on_gradescope, results
-from press.homework.grading.to_nbgrader import write_back
+from press.homework.grading.nbgrader_book import opened, write_back
 from tests.homework.grading_case import CELLS, NAME, TEST_1, graded, private, write
 
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)>| [a](javascript:x) ![b](c) `d`"
@@ -132,7 +132,7 @@ def test_no_cell_is_a_formula(three, start):
 def test_scores_go_into_nbgraders_gradebook_and_a_hands_score_stays(tmp_path, three):
     api = pytest.importorskip("nbgrader.api")
     path = tmp_path / "gradebook.db"
-    assert write_back(three, path) == 5
+    assert kept(path, three) == []
     with api.Gradebook(f"sqlite:///{path}") as book:
         scores = {s: book.find_submission(NAME, s).score for s in ("ann", "bob", "cem")}
         assert scores == {"ann": 5, "bob": 2, "cem": 3}
@@ -141,7 +141,7 @@ def test_scores_go_into_nbgraders_gradebook_and_a_hands_score_stays(tmp_path, th
         assert book.find_assignment(NAME).max_score == 5
         book.find_grade("test-q1", NAME, NAME, "bob").manual_score = 1.0
         book.db.commit()
-    assert write_back(three[:2], path) == 4  # again: nothing is there twice
+    kept(path, three[:2])  # again: nothing is there twice
     with api.Gradebook(f"sqlite:///{path}") as book:
         assert book.find_submission(NAME, "bob").score == 3
         assert len(book.students) == 3
@@ -149,11 +149,17 @@ def test_scores_go_into_nbgraders_gradebook_and_a_hands_score_stays(tmp_path, th
     with api.Gradebook(f"sqlite:///{path}") as book, book.db.no_autoflush:
         book.add_assignment("week one")
         book.add_submission("week one", "ann")
-    assert write_back(three[:1], path, "week one") == 2
+    kept(path, three[:1], "week one")
     with api.Gradebook(f"sqlite:///{path}") as book:
         assert book.find_submission("week one", "ann").score == 5
     with sqlite3.connect(path) as raw:
         assert raw.execute("select count(*) from grade").fetchone() == (8,)
+
+
+def kept(path, found, *how):
+    """Write results to a gradebook; who handed in again."""
+    with opened(path) as book:
+        return write_back(found, book, *how)
 
 
 @pytest.fixture
@@ -224,13 +230,16 @@ def test_results_for_gradescope_have_its_form(three, evil):
 def test_results_are_read_back_or_refused(tmp_path, three):
     for result in three:
         results.write(tmp_path / NAME, result)
-    assert results.load_all(results.folder_of(tmp_path, None)) == three
-    assert results.folder_of(tmp_path / NAME, None) == tmp_path / NAME
+    for places in ([tmp_path], [tmp_path / NAME], [tmp_path, tmp_path / NAME]):
+        assert results.load_all(places) == three
+    assert results.load_all([tmp_path], "hw8") == three
+    with pytest.raises(ValueError, match=f"results of hw9, it has those of {NAME}"):
+        results.load_all([tmp_path], "hw9")
     (tmp_path / NAME / "bob.json").write_text("{}")
     with pytest.raises(ValueError, match=r"bob\.json must be a result"):
-        results.load_all(tmp_path / NAME)
-    with pytest.raises(ValueError, match="holds no results"):
-        results.load_all(tmp_path / "gone")
+        results.load_all([tmp_path / NAME])
+    with pytest.raises(ValueError, match="must be a folder that"):
+        results.load_all([tmp_path / "gone"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="it has none"):
-        results.folder_of(tmp_path / "empty", None)
+    with pytest.raises(ValueError, match="must hold results; make them"):
+        results.load_all([tmp_path / "empty"])

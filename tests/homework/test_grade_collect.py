@@ -13,10 +13,10 @@ from press.homework.grading.collect import collect
 from press.homework.grading.whose import class_of
 from tests.homework.grading_case import NAME, notebook
 
-ROSTER = """id,name,canvas,moodle,email
-ann,Ann Lee,4711,81,ann@x.org
-bob_ray,Bob Ray,4712,82,bob@x.org
-cem,Ann Lee,4713,83,cem@x.org
+ROSTER = """id,name,canvas,moodle,email,github,extension hw8
+ann,Ann Lee,4711,81,ann@x.org,annlee,2
+bob_ray,Bob Ray,4712,82,bob@x.org,bob-ray,
+cem,Ann Lee,4713,83,cem@x.org,ray,
 """
 
 
@@ -54,6 +54,14 @@ def reasons(done):
         (f"raybob_LATE_4712_90210_{NAME}-2.ipynb", "bob_ray"),
         (f"Bob Ray_82_assignsubmission_file_/{NAME}.ipynb", "bob_ray"),
         (f"Ann Lee_83_assignsubmission_file_{NAME}.ipynb", "cem"),
+        ("hw8-annlee/work.ipynb", "ann"),
+        (f"{NAME}-annlee/work.ipynb", "ann"),
+        ("week-1-hw8-bob-ray/work.ipynb", "bob_ray"),
+        ("hw8-ray/work.ipynb", "cem"),
+        ("hw8-2/work.ipynb", None),  # Ann's two days are no name
+        ("hw8-82/ann.ipynb", "ann"),  # nor is Bob's number, in a folder that counts
+        (f"hw8_bob@x.org_attempt_2026-10-05-14-30-00_{NAME}.ipynb", "bob_ray"),
+        ("hw8 small_annlee_attempt_2026-10-05-14-30-00_mine.ipynb", "ann"),
         ("cem@x.org/deep/inside/mine.ipynb", "cem"),
         ("Bob Ray/mine.ipynb", "bob_ray"),
         ("ANN/mine.ipynb", "ann"),

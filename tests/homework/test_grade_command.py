@@ -5,8 +5,8 @@ import csv
 import pytest
 
 from press import cli
-from press.homework.grading import results
-from tests.homework.grading_case import NAME, graded, private, write
+from press.homework.grading import pool, results
+from tests.homework.grading_case import CELLS, NAME, graded, in_process, private, write
 
 
 @pytest.fixture
@@ -30,7 +30,8 @@ def test_collect_reports_and_is_red_when_nothing_was_found(tmp_path, capsys, mon
     write(tmp_path / "inbox", f"lee_4711_1_{NAME}-1")
     (tmp_path / "inbox" / "photo.png").write_bytes(b"")
     capsys.readouterr()
-    assert cli.main([*collect, "--students", "class.csv"]) == 0
+    # Bob is missing: something to look at, and the last line says it.
+    assert cli.main([*collect, "--students", "class.csv"]) == 1
     told = capsys.readouterr().out.splitlines()
     assert told == [
         f"ann: lee_4711_1_{NAME}-1.ipynb (1 older left)",
@@ -39,6 +40,83 @@ def test_collect_reports_and_is_red_when_nothing_was_found(tmp_path, capsys, mon
         f"1 taken, 1 not taken, 1 missing; in out/{NAME}",
     ]
     assert cli.main([*collect[:4], "../x", *collect[5:]]) == 2
+
+
+def test_collect_is_fine_when_nobody_is_missing_and_nothing_was_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "class.csv").write_text("id\nann\n", encoding="utf-8")
+    write(tmp_path / "inbox", "ann")
+    words = ["homework", "collect", "inbox", "--homework", NAME, "--out", "out"]
+    assert cli.main([*words, "--students", "class.csv"]) == 0
+
+
+def test_collect_takes_the_short_name_that_a_release_has(tmp_path, monkeypatch, capsys):
+    from press.commands import grading
+
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "inbox", "ann")
+    collect = ["homework", "collect", "inbox", "--out", "out", "--homework"]
+    monkeypatch.setattr(grading, "sources", lambda: {NAME: tmp_path, "hw9_other": tmp_path})
+    assert cli.main([*collect, "hw8"]) == 0
+    assert f"in out/{NAME}" in capsys.readouterr().out
+    monkeypatch.setattr(grading, "sources", lambda: {})  # a homework of one's own
+    private_half(tmp_path)
+    assert cli.main([*collect, "hw8", "--release", "release"]) == 0
+    assert f"in out/{NAME}" in capsys.readouterr().out
+    assert cli.main([*collect, "mine"]) == 0
+    assert "in out/mine" in capsys.readouterr().out
+
+
+def private_half(folder, **changes):
+    path = folder / "release" / "private" / f"{NAME}.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(private(**changes).to_json(), encoding="utf-8")
+
+
+def test_grade_says_each_score_the_mean_and_how_each_question_went(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    private_half(tmp_path)
+    write(tmp_path / "out" / "hw8", "ann")  # collected under the short name
+    stub = 'def shares(counts):\n    raise NotImplementedError("your turn: q2")\n'
+    write(tmp_path / "out" / "hw8", "bob", [*CELLS, stub])
+    monkeypatch.setattr(pool, "run", in_process)
+    words = ["homework", "grade", "out", "--release", "release", "--out", "results"]
+    assert cli.main([*words, "--mode", "plain"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "ann: 5 of 5 (q1 3, q2 2)",
+        "bob: 3 of 5 (q1 3, q2 not begun)",
+        "mean: 4.0 of 5",
+        "q1: mean 3.0 of 3, full points 100%, not begun 0%",
+        "q2: mean 1.0 of 2, full points 50%, not begun 50%",
+        f"2 graded, 0 kept; in results/{NAME}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("students", "code", "said"),
+    [
+        (
+            ("xa", "xb"),
+            1,
+            "was released to 2 students, such as xa, and none of the 2 who handed in",
+        ),
+        (("ann", "xb"), 1, "not on the roster of release: bob; they were graded"),
+        (("ann", "bob"), 0, ""),
+    ],
+    ids=["another class", "one stranger", "this class"],
+)
+def test_grade_looks_whether_the_release_is_this_classs(
+    tmp_path, monkeypatch, capsys, students, code, said
+):
+    monkeypatch.chdir(tmp_path)
+    private_half(tmp_path, students=students)
+    for name in ("ann", "bob"):
+        write(tmp_path / "out" / NAME, name)
+    monkeypatch.setattr(pool, "run", in_process)
+    words = ["homework", "grade", "out", "--release", "release", "--out", "results"]
+    assert cli.main([*words, "--mode", "plain"]) == code
+    assert said in capsys.readouterr().err
+    assert (tmp_path / "results").exists() == ("none of" not in said)
 
 
 def test_scores_with_an_open_question_are_written_and_red(graded_class, capsys):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from press.homework.grading import gradescope, on_gradescope
-from tests.homework.grading_case import CELLS, NAME, notebook, private
+from press.homework.grading import gradescope, on_gradescope, pool
+from tests.homework.grading_case import CELLS, NAME, in_process, notebook, private
 from tests.homework.test_exports import check_gradescope
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,12 +116,7 @@ def test_a_faulty_test_leaves_no_results_and_names_itself(tmp_path, monkeypatch,
     (tmp_path / f"source/private/{NAME}.json").write_text(homework.to_json(), encoding="utf-8")
     (tmp_path / "submission").mkdir()
     (tmp_path / f"submission/{NAME}.ipynb").write_text(notebook(), encoding="utf-8")
-    from tests.homework.grading_case import graded
-
-    monkeypatch.setattr(
-        on_gradescope, "_grade",
-        lambda _, one, student, path: graded(path, student, one),
-    )  # fmt: skip
+    monkeypatch.setattr(pool, "run", in_process)
     assert on_gradescope.main(tmp_path) == 1
     assert "not graded: q2: the private test of q2, line 2" in capsys.readouterr().out
     assert not (tmp_path / "results").exists()

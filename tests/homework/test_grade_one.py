@@ -6,9 +6,8 @@ import os
 
 import pytest
 
-from press.homework.grading import examine, results, submission
-from press.homework.grading.changes import changes
-from press.homework.grading.digests import Grader
+from press.homework.grading import examine, feedback, results, submission
+from press.homework.grading.digests import Grader, changes
 from press.homework.grading.grade import grade, roots
 from tests.homework.grading_case import (
     CELLS,
@@ -118,6 +117,37 @@ def test_links_pipes_and_folders_are_no_submissions(tmp_path):
     (tmp_path / "folder.ipynb").mkdir()
     for name in ("ann", "pipe", "folder", "gone"):
         assert graded(tmp_path / f"{name}.ipynb")["questions"][0]["failure"] == "unreadable"
+
+
+def test_an_import_that_is_refused_is_named_for_the_question_that_needs_it(tmp_path):
+    cells = [*changed("[count / whole", "[float(np.divide(count, whole))"), "import numpy as np\n"]
+    result = graded(write(tmp_path, "ann", cells))
+    assert points(result) == {"q1": 3, "q2": 0}
+    assert result["problems"] == [
+        "q2 imports numpy; this homework may import torch, math and Python's basics such as math"
+    ]
+
+
+@pytest.mark.parametrize(
+    "stub",
+    ['def shares(counts):\n    raise NotImplementedError("your turn: q2")\n', "shares = ...\n",
+     "def shares(counts):\n    raise RuntimeError(repr(NotImplementedError('your turn: q2')))\n",
+     "ANSWER = ...\ndef shares(counts):\n    return ANSWER\n"],
+)  # fmt: skip
+def test_an_untouched_question_is_not_begun_and_no_error(tmp_path, stub):
+    result = graded(write(tmp_path, "ann", [*CELLS, stub]))
+    assert points(result) == {"q1": 3, "q2": 0}
+    assert [each["failure"] for each in result["questions"]] == ["", "not begun"]
+    assert "error" not in says(result) and "Not begun" in says(result)
+    told = feedback.markdown(result)
+    assert "You have not begun this question" in told and "NotImplementedError" not in told
+
+
+def test_a_question_that_is_half_begun_is_not_called_untouched(tmp_path):
+    half = "def shares(counts):\n    return [1.0] if len(counts) > 9 else later(counts)\n" \
+           "def later(counts):\n    raise ValueError(counts)\n"  # fmt: skip
+    result = graded(write(tmp_path, "ann", [*CELLS, half]))
+    assert result["questions"][1]["failure"] == "raised"
 
 
 def test_damaged_cells_are_named_and_the_others_count(tmp_path):

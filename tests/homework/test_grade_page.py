@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -53,18 +54,29 @@ def test_the_five_commands_of_the_page_go_from_a_source_to_scores(book, capsys):
     mine = (book / f"build/hw1/student/ann/{HW}.ipynb").read_text(encoding="utf-8")
     with_numbers = _with_numbers(key, mine)
     (book / f"inbox/leeann_4711_12_{HW}-1.ipynb").write_text(with_numbers, encoding="utf-8")
-    for command in (collect, *rest):
+    assert cli.main(collect) == 1, "Cem is missing"
+    for command in rest:
         assert cli.main(command) == 0, command
     told = capsys.readouterr().out
     assert "missing: cem" in told and "2 graded, 0 kept" in told
+    assert "mean: 10.0 of 20" in told
     with (book / "build/scores.csv").open(newline="", encoding="utf-8") as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert rows["ann"]["total"] == rows["ann"]["max"] == "20"
     assert rows["bob"]["total"] == "0" and rows["bob"]["status"] == "graded"
     assert rows["cem"]["total"] == "" and rows["cem"]["status"] == "missing"
     feedback = (book / f"build/feedback/{HW}/bob.md").read_text(encoding="utf-8")
-    assert "0 of 20 points" in feedback and "your turn" in feedback
+    assert "0 of 20 points" in feedback and "You have not begun this question" in feedback
     assert (book / f"build/feedback/{HW}/ann.html").is_file()
+    # Then those of the next chapter: both came before they were due, and nothing is in prose.
+    for command in commands("homework nbgrader"):
+        assert cli.main(command) == 0, command
+    assert (book / "build/marks.csv").read_text(encoding="utf-8").count("\n") == 1
+    with zipfile.ZipFile(book / f"build/feedback/{HW}.zip") as archive:
+        assert sorted(archive.namelist()) == [
+            "Bob Ray_99_assignsubmission_file_/feedback.html",
+            f"leeann_4711_12_{HW}-1.ipynb",
+        ]
 
 
 def _with_numbers(key, mine):
@@ -91,7 +103,7 @@ def test_the_page_names_only_what_the_command_has():
         for line in text.splitlines()
         if line.startswith("labkit ")
     ]
-    assert len(lines) == 7
+    assert len(lines) == 9
     for line in lines:
         command, name = get_command(cli.app), "labkit"
         while isinstance(command, TyperGroup):

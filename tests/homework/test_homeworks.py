@@ -94,6 +94,10 @@ def test_each_solution_gets_the_points_and_words_it_deserves(path, tmp_path):
             said = told(results[f"wrong-{number}"], question)
             assert fragment in " ".join(said), f"{each['name']}, {question}: {said}"
     assert told(results["reference"]) == []
+    assert {each["failure"] for each in results["untouched"]["questions"]} == {"not begun"}
+    assert set(told(results["untouched"])) == {
+        "Not begun: the line that you are to replace still stands."
+    }
 
 
 def told(result: Mapping[str, Any], question: str | None = None) -> list[str]:

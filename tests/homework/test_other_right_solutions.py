@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from press.homework import notebook, source, variants
-from press.homework.definitions import final
+from press.homework.definitions import read
 from press.homework.draw import Draw
 from press.homework.grading.examine import parts
 from press.homework.regions import for_key
@@ -42,13 +42,13 @@ def test_another_right_solution_earns_every_point(name, answers):
     homework = source.read(SOURCES[name])
     given = numbers(homework)
     cells = [
-        answers.get(cell.question) or notebook.text_of(cell, given, for_key)
+        answers.get(cell.question) or notebook.text_of(homework, cell, given, for_key)
         if cell.role == "solution"
-        else notebook.text_of(cell, given, for_key)
+        else notebook.text_of(homework, cell, given, for_key)
         for cell in homework.cells
         if cell.kind == "code" and cell.role in ("", "variant", "solution")
     ]
-    student = Trusted(final(cells).text, homework.probes, homework.packages)
+    student = Trusted(read(cells).program().text, homework.probes, homework.packages)
     lost = {
         f"{question.id}, {part.name}": part.message
         for question in homework.questions

@@ -4,7 +4,7 @@ import numpy
 import pytest
 import torch
 
-from labkit.check.public import checks_passed, out_of_time, public
+from labkit.check.public import NotPassed, checks_passed, out_of_time, public
 from labkit.check.report import Law, Report
 
 GOOD = Report("check.f", (Law("value", True),))
@@ -115,6 +115,30 @@ def test_the_same_fault_is_told_once(capsys):
 def test_an_answer_of_another_kind_is_a_sentence(value, kind, capsys):
     text = f"gave {kind} where True or False was due; is your answer of the kind asked for?\n"
     assert said(capsys, lambda: value) == "q1: the check " + text
+
+
+def test_where_nbgrader_looks_a_check_that_does_not_hold_raises_in_one_message(capsys, monkeypatch):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+    assert said(capsys, True) == "q1: public checks passed\n"
+    with pytest.raises(NotPassed, match=r"^q1: f\(2\) is 4$") as caught:
+        public("q1", (False, "f(2) is 4"), True)
+    assert capsys.readouterr().out == "q1: f(2) is 4\n"
+    assert caught.value._render_traceback_() == ["q1: f(2) is 4"], "what IPython shows instead"
+
+
+def test_an_import_that_the_grader_refuses_is_a_note_beside_the_answer(capsys):
+    def checked(source):
+        names = {"public": public, "MAY_IMPORT": ("torch", "math")}
+        exec(f"{source}\nimport torch, math, json\nfrom torch import nn\npublic('q1', True)", names)
+        return capsys.readouterr().out
+
+    passed = "q1: public checks passed\n"
+    assert checked("") == passed
+    for source in ("import numpy as np", "from numpy import linspace", "from numpy import ndarray"):
+        assert checked(source) == (
+            f"{passed}q1: note: this notebook imports numpy; an answer may use torch, math and "
+            "Python's basics, and earns nothing if it needs more\n"
+        )
 
 
 def test_no_check_is_refused():

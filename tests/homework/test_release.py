@@ -1,6 +1,5 @@
 """A release: what is in it, and that it is the same every time."""
 
-import hashlib
 import json
 import os
 
@@ -8,9 +7,10 @@ import nbformat
 import pytest
 
 from press import cli
+from press.book.files import Red
 from press.homework import private, variants
 from press.homework.release import release
-from tests.homework.release_toy import files_of, write
+from tests.homework.release_toy import PROSE, files_of, write
 
 CLASS = ("ada", "bob@x.org", "s-3")
 
@@ -36,7 +36,6 @@ def test_a_release_has_its_files_and_no_other(released):
             "key/hw9_toy.ipynb",
             "key/hw9_toy.rubric.md",
             "private/hw9_toy.json",
-            "private/files.json",
         ]
     )
     assert (released[0].notebooks, released[0].different, released[0].warnings) == (3, 3, ())
@@ -80,13 +79,44 @@ def test_a_notebook_keeps_nbgraders_own_rules(released, caplog):
     assert caplog.records == []
 
 
+@pytest.mark.slow  # it runs the notebooks
+def test_nbgraders_validate_praises_the_key_and_nothing_else(released, tmp_path):
+    from nbgrader.validator import Validator
+
+    def failed(path):
+        found = Validator().validate(str(path))
+        return [each["raw_error"] for each in found.get("failed", [])]
+
+    mine = released[1] / "student/ada/hw9_toy.ipynb"
+    untouched = failed(mine)
+    assert len(untouched) == 2 and all(
+        text.startswith(f"q{number}: not written yet") and text.count("\n") == 0
+        for number, text in enumerate(untouched, start=1)
+    ), untouched
+    wrong = nbformat.read(released[1] / "key/hw9_toy.ipynb", as_version=4)
+    for cell in wrong.cells:
+        cell.source = cell.source.replace("x * FACTOR", "x + FACTOR")
+    nbformat.write(wrong, tmp_path / "wrong.ipynb")
+    assert failed(tmp_path / "wrong.ipynb") == ["q1: times(1) is FACTOR"]
+    assert failed(released[1] / "key/hw9_toy.ipynb") == []
+
+
+def test_a_student_reads_what_an_answer_may_import(notebook):
+    (cell,) = [
+        cell
+        for cell in notebook.cells
+        if cell.metadata.get("nbgrader", {}).get("grade_id") == "imports"
+    ]
+    assert cell.source.endswith("MAY_IMPORT = ('math',)") and "earns nothing" in cell.source
+
+
 def test_nbgraders_metadata_names_answers_and_tests(notebook):
     about = {
         cell.metadata.nbgrader.grade_id: cell.metadata.nbgrader
         for cell in notebook.cells
         if "nbgrader" in cell.metadata
     }
-    assert [*about] == ["variant", "q1", "test-q1", "q2", "probe", "test-q2"]
+    assert [*about] == ["imports", "variant", "q1", "test-q1", "q2", "probe", "test-q2"]
     assert about["test-q1"] == {
         "cell_type": "code", "grade": True, "grade_id": "test-q1", "locked": True, "points": 3,
         "schema_version": 3, "solution": False, "task": False,
@@ -149,8 +179,6 @@ def test_the_same_again_is_the_same_bytes(released, tmp_path):
     first = files_of(released[1])
     release(write(tmp_path), tmp_path / "out", CLASS, seed=7)
     assert files_of(tmp_path / "out") == first
-    release(write(tmp_path), tmp_path / "out", CLASS, seed=7)
-    assert files_of(tmp_path / "out") == first
 
 
 def test_another_class_changes_no_digest_and_another_test_does(released, tmp_path):
@@ -200,7 +228,33 @@ def test_the_command_says_what_is_wrong_and_how_to_go_on(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_the_manifest_has_the_sum_of_every_other_file(released):
-    files = files_of(released[1])
-    sums = json.loads(files.pop("private/files.json"))
-    assert sums == {name: hashlib.sha256(each).hexdigest() for name, each in files.items()}
+def test_a_question_in_prose_is_given_out_without_its_model_answer(tmp_path):
+    from nbgrader.nbgraderformat import MetadataValidator
+    from nbgrader.preprocessors import CheckCellMetadata, LockCells
+
+    path = write(tmp_path)
+    path.write_text(path.read_text(encoding="utf-8") + PROSE, encoding="utf-8")
+    done = release(path, tmp_path / "out")
+    assert [(each.id, each.points, bool(each.test)) for each in done.private.questions] == [
+        ("q1", 3, True), ("q2", 2, True), ("q3", 4, False)
+    ]  # fmt: skip
+    read = nbformat.read(tmp_path / "out/student/hw9_toy.ipynb", as_version=4)
+    cell = read.cells[-1]
+    assert cell.source == "## Why is `times` linear?\n\n*Write your answer here.*"
+    about = {"cell_type": "markdown", "grade": True, "grade_id": "q3", "locked": False, "points": 4,
+             "schema_version": 3, "solution": True, "task": False}  # fmt: skip
+    assert cell.metadata.nbgrader == about
+    MetadataValidator().validate_nb(read)
+    checked, _ = CheckCellMetadata().preprocess(read, {})
+    before = nbformat.writes(checked)
+    assert nbformat.writes(LockCells().preprocess(checked, {})[0]) == before
+    key = (tmp_path / "out/key/hw9_toy.ipynb").read_text(encoding="utf-8")
+    assert "distributes over" in key
+    rubric = (tmp_path / "out/key/hw9_toy.rubric.md").read_text(encoding="utf-8")
+    assert "## q3: 4 points\n\nMarked by hand." in rubric and "9 points" in rubric
+    leaky = path.read_text(encoding="utf-8").replace(
+        "Now `times`", "a product distributes over a sum."
+    )
+    path.write_text(leaky.replace("Because a product", "a product"), encoding="utf-8")
+    with pytest.raises(Red, match="of a solution, stands in"):
+        release(path, tmp_path / "again")

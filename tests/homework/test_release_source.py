@@ -2,7 +2,8 @@
 
 import pytest
 
-from press.homework import cells, regions, source
+from press.homework import regions, source
+from press.homework.statements import defined
 from tests.homework.release_toy import TOY, write
 
 END = "### END SOLUTION"
@@ -69,11 +70,11 @@ MISTAKES = {
     ),
     "a solution cell without a region": (
         (BODY, "    pass"),
-        "a solution cell has ### BEGIN SOLUTION … ### END SOLUTION; this has none",
+        "a cell tagged solution:… has ### BEGIN SOLUTION … ### END SOLUTION; this has none",
     ),
     "a test without points": (
         (T1, '# %% tags=["test:q1"]'),
-        after(T1) + "a test has points; add one tag such as points:2 beside 'test:q1'",
+        after(T1) + "a cell tagged 'test:q1' has points; add one tag such as points:2",
     ),
     "points that are no number": (
         ("points:3", "points:many"),
@@ -94,6 +95,14 @@ MISTAKES = {
     "a tag on prose": (
         ("# %% [markdown]\nr\"\"\"\nNow", '# %% [markdown] tags=["solution:q3"]\nr\"\"\"\nNow'),
         "only a code cell can be tagged solution; this is a markdown cell",
+    ),
+    "an answer without points": (
+        (Q1, '# %% tags=["answer:q7"]'),
+        after(Q1) + "a cell tagged 'answer:q7' has points; add one tag such as points:2",
+    ),
+    "an answer and a test of one question": (
+        (Q1, '# %% tags=["answer:q2", "points:1"]'),
+        after(Q1) + "q2 is marked by hand and has another cell",
     ),
     "a question without a test": (
         (Q1, '# %% tags=["solution:q7"]'),
@@ -238,7 +247,7 @@ def test_a_sound_source_is_read_whole(tmp_path):
 
 def test_wanted_names_are_functions_classes_and_assignments():
     text = "import os\nA = 1\nB: int = 2\n(C, D) = 3, 4\ndef f(): pass\nclass G: pass\nx.y = 1"
-    assert cells.defined(text) == ["A", "B", "C", "D", "f", "G"]
+    assert defined(text) == ["A", "B", "C", "D", "f", "G"]
 
 
 CELL = """def f(x):

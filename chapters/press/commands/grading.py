@@ -1,5 +1,7 @@
 """`labkit homework collect, grade`: from an inbox to results; what follows is in scores."""
 
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -7,7 +9,7 @@ from typer import Argument, Option, Typer
 
 from press.book.files import Red
 from press.commands import scores
-from press.commands.options import Homework
+from press.commands.options import Homework, sources
 
 app = Typer()
 
@@ -15,29 +17,34 @@ app = Typer()
 @app.command("collect")
 def collect_submissions(
     inbox: Annotated[Path, Argument(help="a folder or a zip")],
-    homework: Annotated[str, Option(metavar="HW", help="such as hw1_norms")],
+    homework: Annotated[str, Option(metavar="HW", help="its name, or hw1 for short")],
     out: Annotated[Path, Option(help="for what is taken")],
     students: Annotated[
         Path | None, Option(help="a roster: ids, and other names of students")
     ] = None,
     release: Annotated[Path | None, Option(help="take the ids from a release")] = None,
-) -> None:
+) -> int:
     """Take the latest notebook of every student.
 
     INBOX is a folder or a zip, such as a download of a learning platform: folders per student,
-    files named ID_….ipynb, Canvas's and Moodle's downloads, zips of students. The rest is listed
-    with the reason. Links are refused.
+    files named ID_….ipynb, downloads of Canvas, Moodle and Blackboard, GitHub Classroom's folders,
+    zips of students. The rest is listed with the reason. Links are refused. Exit 1 when somebody is
+    missing or something was not taken.
     """
     from press.homework.grading import batch
     from press.homework.grading.collect import collect
     from press.homework.grading.whose import class_of, is_id
-    from press.homework.private import load
+    from press.homework.private import load, named
 
     if not is_id(homework):
         raise ValueError(f"--homework is a name such as hw1_norms, got {homework!r}")
     ids = ()
     if release is not None:
-        ids = load(batch.private_of(release, homework)).students
+        private = load(batch.private_of(release, homework))
+        homework, ids = private.homework, private.students
+    else:
+        with suppress(ValueError):  # a homework that is not this book's is called what it is called
+            (homework,) = named(homework, sources())
     done = collect(inbox, homework, out, class_of(students, ids))
     for each in done.taken:
         told = [f"{len(each.older)} older left"] if each.older else []
@@ -53,6 +60,7 @@ def collect_submissions(
           f"in {out / homework}")  # fmt: skip
     if not done.taken and not done.kept:
         raise Red(f"nothing of {homework} was found in {inbox}; see above what was there")
+    return 1 if done.missing or done.refused else 0
 
 
 @app.command("grade")
@@ -94,8 +102,10 @@ def grade_submissions(
         print(change)
     if done.missing:
         print(f"nothing handed in: {', '.join(done.missing)}")
+    scores.say_scores(done.results)
     print(f"{len(done.graded)} graded, {len(done.kept)} kept; in {done.folder}")
-    if done.faults:
-        scores.say_faults(done.faults)
-        return 1
-    return 0
+    if done.strangers:
+        print(f"labkit: not on the roster of {release}: {', '.join(done.strangers)}; they were "
+              "graded with the numbers that such an id draws; is it this class's release?",
+              file=sys.stderr)  # fmt: skip
+    return 1 if scores.say_faults(done.results) or done.strangers else 0

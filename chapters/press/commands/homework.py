@@ -7,6 +7,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from press.commands import grading, scores
+from press.commands.options import sources
 
 app = Typer(name="homework", help="Release homework, grade it safely, export scores.")
 
@@ -49,12 +50,11 @@ def _find_source(name: str) -> Path:
     """Find a homework by its path, its name, or the number of its name."""
     if name.endswith(".py"):
         return Path(name)
-    from press.book.chapters import find_root
+    from press.homework.private import named
 
-    folder = find_root() / "chapters" / "homework"
-    found = {path.stem: path for path in sorted(folder.glob("hw*.py"))}
-    hits = [path for stem, path in found.items() if name in (stem, stem.partition("_")[0])]
+    found = sources()
+    hits = named(name, found)
     if len(hits) != 1:
-        listing = ", ".join(found) or f"none yet in {folder}"
+        listing = ", ".join(found) or "none yet in chapters/homework"
         raise ValueError(f"unknown homework {name!r}; choose one of {listing}, or name a .py file")
-    return hits[0]
+    return found[hits[0]]

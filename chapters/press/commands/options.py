@@ -2,6 +2,7 @@
 
 import re
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from typer import BadParameter, Option
@@ -17,6 +18,13 @@ Engine = Annotated[str | None, Option(help="what trains: processes (default), se
 Address = Annotated[str | None, Option(help="the cluster's, for an engine that knows one")]
 
 AN_OPTION = re.compile(r"-[^\d.]")  # a negative number is none
+
+
+def sources() -> dict[str, Path]:
+    """Find the book's homeworks, by name."""
+    from press.book.chapters import find_root
+
+    return {path.stem: path for path in sorted((find_root() / "chapters/homework").glob("hw*.py"))}
 
 
 class Several(TyperCommand):

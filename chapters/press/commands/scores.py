@@ -1,8 +1,9 @@
 """`labkit homework feedback, gradebook, gradescope, nbgrader`: results for people and platforms."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option, Typer
 
@@ -11,22 +12,42 @@ from press.commands.options import Homework
 
 app = Typer()
 
-Results = Annotated[Path, Argument(help="what grade wrote")]
+Results = Annotated[list[Path], Argument(help="what grade wrote")]
+Students = Annotated[Path | None, Option(help="a roster: names; who handed in nothing")]
+Assignment = Annotated[str | None, Option(help="in the gradebook; default: the homework's name")]
+Database = Annotated[Path | None, Option(help="nbgrader's gradebook, for what was given by hand")]
 
 
 @app.command("feedback")
 def write_feedback(
-    results: Results, out: Annotated[Path, Option(help="a folder")], homework: Homework = None
-) -> None:
+    results: Results,
+    out: Annotated[Path, Option(help="a folder")],
+    homework: Homework = None,
+    db: Database = None,
+    collected: Annotated[
+        Path | None, Option(help="what collect wrote: makes a zip for Canvas or Moodle")
+    ] = None,
+) -> int:
     """Write Markdown and HTML for every student."""
     from press.homework.grading import feedback
+    from press.homework.grading.collect import names_in
     from press.homework.grading.results import own_folder
 
-    found = _load(results, homework)
-    folder = own_folder(out) / found[0]["homework"]
-    for result in found:
-        feedback.write(folder, result)
-    print(f"{len(found)} students, Markdown and HTML; in {folder}")
+    lacking = []
+    for name, found in _load(results, homework, db).items():
+        folder = own_folder(out) / name
+        for result in found:
+            feedback.write(folder, result)
+        print(f"{_count(len(found), 'student')}, Markdown and HTML; in {folder}")
+        if collected is not None:
+            path = out / f"{name}.zip"
+            lacking += feedback.pack(found, names_in(collected, name), path)
+            if path.exists():
+                print(f"{path}: upload it where the submissions were downloaded")
+    if lacking:
+        print(f"labkit: not in a zip, because neither Canvas nor Moodle named the file: "
+              f"{', '.join(lacking)}", file=sys.stderr)  # fmt: skip
+    return 1 if lacking else 0
 
 
 @app.command("gradebook")
@@ -34,23 +55,25 @@ def write_gradebook(
     results: Results,
     homework: Homework = None,
     out: Annotated[Path | None, Option(help="a CSV file (default: print it)")] = None,
-    columns: Literal["plain", "canvas", "moodle"] = "plain",
-    students: Annotated[Path | None, Option(help="a roster: names; who handed in nothing")] = None,
+    columns: Literal["plain", "canvas", "moodle", "questions"] = "plain",
+    students: Students = None,
+    db: Database = None,
 ) -> int:
-    """Write the scores as CSV."""
-    from press.homework import roster
+    """Write the scores as CSV.
+
+    One homework has a column for each question; of several each has one column, and all are added.
+    With `--columns questions` the table is of the questions: means, and shares of the class.
+    """
     from press.homework.grading import gradebook
 
-    found = _load(results, homework)
-    people = roster.read(students) if students is not None else ()
-    table_text = gradebook.table(found, columns, {each.id: each.others for each in people})
+    found = [each for mine in _load(results, homework, db).values() for each in mine]
+    table_text = gradebook.table(found, columns, _rows(students))
     if out is None:
         print(table_text, end="")
     else:
-        write_whole(out, table_text)
-        out.chmod(0o600)  # marks are nobody else's
-        print(f"{table_text.count(chr(10)) - 1} rows; in {out}")
-    return _open_questions(found)
+        write_whole(out, table_text, 0o600)  # marks are nobody else's
+        print(f"{_count(table_text.count(chr(10)) - 1, 'row')}; in {out}")
+    return _say_open(found)
 
 
 @app.command("gradescope")
@@ -74,43 +97,116 @@ def fill_nbgrader(
     results: Results,
     homework: Homework = None,
     db: Path = Path("gradebook.db"),
-    assignment: Annotated[str | None, Option(help="default: the homework's name")] = None,
+    assignment: Assignment = None,
+    students: Students = None,
+    due: Annotated[str | None, Option(metavar="TIME", help="such as '2026-12-01 23:59'")] = None,
+    late: Annotated[
+        float | None, Option(min=0, max=100, help="percent of all points for each day begun")
+    ] = None,
+    marks: Annotated[
+        Path | None, Option(help="the table of marks by hand: read, then written")
+    ] = None,
 ) -> int:
-    """Write the scores into nbgrader's gradebook.db."""
-    from press.homework.grading.to_nbgrader import write_back
+    """Write the scores into nbgrader's gradebook.db, with times, penalties and marks by hand.
 
-    found = _load(results, homework)
-    written = write_back(found, db, assignment)
-    print(f"{written} scores of {len(found)} students; in {db}")
-    return _open_questions(found)
+    The table of marks is made where it is not there; fill in its points and comments, and call this
+    again.
+    """
+    from press.homework.grading import nbgrader_book
+
+    rules = nbgrader_book.Rules(nbgrader_book.time_of(due) if due else None, _rows(students))
+    classes, marked = _load(results, homework), []
+    with nbgrader_book.opened(db) as book:
+        if len(classes) > 1 and (due or late is not None):
+            raise ValueError("--due and --late are of one homework; name it with --homework")
+        for found in classes.values():
+            if again := nbgrader_book.write_back(found, book, assignment, rules):
+                print(f"handed in again, though marked by hand: {', '.join(again)}")
+        if marks is not None and marks.exists():
+            nbgrader_book.read_marks(marks, book, assignment)
+        for found in classes.values():
+            if late is not None:
+                nbgrader_book.set_penalties(found, book, late)
+            marked += [nbgrader_book.read_back(each, book) for each in found]
+    if marks is not None:
+        nbgrader_book.write_marks(marks, marked)
+    scores = sum(q["points"] is not None for each in marked for q in each["questions"])
+    print(f"{_count(scores, 'score')} of {_count(len(marked), 'submission')}; in {db}")
+    return _say_open(marked)
 
 
-def _load(results: Path, homework: str | None) -> list:
-    from press.homework.grading.results import folder_of, load_all
+def say_scores(results: Sequence[Any]) -> None:
+    """Print each student's points, their mean, and how each question went."""
+    from press.homework.grading.gradebook import summarize
+    from press.homework.grading.results import BY_HAND, NOT_GRADED, plain
+    from press.homework.judge import NOT_BEGUN
 
-    return load_all(folder_of(results, homework))
+    said = (BY_HAND, NOT_GRADED, NOT_BEGUN)
+    for each in results:
+        points = ", ".join(
+            f"{q['id']} {q['failure'] if q['failure'] in said else q['points']}"
+            for q in each["questions"]
+        )
+        total = sum(q["points"] or 0 for q in each["questions"])
+        so_far = " so far" if each["total"] is None else ""
+        print(f"{each['student']}: {plain(total)} of {each['max']}{so_far} ({points})")
+    totals = [each["total"] for each in results if each["total"] is not None]
+    if totals:
+        print(f"mean: {sum(totals) / len(totals):.1f} of {results[0]['max']}")
+    for row in summarize(results):
+        if row["graded"]:
+            print(f"{row['question']}: mean {row['mean']:.1f} of {row['max']}, full points "
+                  f"{row['full points']:.0%}, not begun {row['not begun']:.0%}")  # fmt: skip
 
 
-def _open_questions(found: list) -> int:
-    from press.homework.grading import results
+def _load(results: Sequence[Path], homework: str | None, db: Path | None = None) -> dict[str, list]:
+    """Read results by homework, with what a gradebook has for them."""
+    from press.homework.grading import nbgrader_book
+    from press.homework.grading.results import load_all
 
-    faults = {
-        each["student"]: {q["id"]: q["reason"] for q in each["questions"] if q["reason"]}
-        for each in found
-        if results.not_graded(each)
-    }
-    if faults:
-        say_faults(faults)
-    return 1 if faults else 0
+    found = load_all(results, homework)
+    if db is not None:
+        if not db.exists():
+            raise ValueError(f"--db is what `labkit homework nbgrader` wrote; {db} is not there")
+        with nbgrader_book.opened(db) as book:
+            found = [nbgrader_book.read_back(each, book) for each in found]
+    names = dict.fromkeys(each["homework"] for each in found)
+    return {name: [each for each in found if each["homework"] == name] for name in names}
 
 
-def say_faults(faults: dict[str, dict[str, str]]) -> None:
+def _rows(students: Path | None) -> dict[str, dict[str, str]]:
+    from press.homework import roster
+
+    return {} if students is None else {each.id: each.others for each in roster.read(students)}
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _say_open(found: Sequence[Any]) -> int:
+    """Name what has no points yet; 1 where there is anything."""
+    from press.homework.grading.results import BY_HAND
+
+    waiting = [
+        each["student"] for each in found for q in each["questions"] if q["failure"] == BY_HAND
+    ]
+    if waiting:
+        print(f"labkit: to be marked by hand: {', '.join(dict.fromkeys(waiting))}", file=sys.stderr)
+    return 1 if say_faults(found) or waiting else 0
+
+
+def say_faults(found: Sequence[Any]) -> bool:
     """Name what could not be graded, once for each reason, and whom it concerns."""
     by_reason: dict[tuple[str, str], list[str]] = {}
-    for student, bad in faults.items():
-        for question, reason in bad.items():
-            by_reason.setdefault((question, reason), []).append(student)
+    for each in found:
+        for question in each["questions"]:
+            if question["reason"]:
+                key = (question["id"], question["reason"])
+                by_reason.setdefault(key, []).append(each["student"])
     for (question, reason), students in sorted(by_reason.items()):
         print(f"labkit: {question} is not graded for {', '.join(students)}: {reason}",
               file=sys.stderr)  # fmt: skip
-    print("labkit: nobody loses points by it; mend it and grade again", file=sys.stderr)
+    if by_reason:
+        print("labkit: nobody loses points by it; mend it and grade again", file=sys.stderr)
+    return bool(by_reason)

@@ -1,13 +1,13 @@
 """Read a homework's text as cells that know their lines, their tags and what they are for."""
 
-import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from press.book.percent import START, cells_of
 
-ROLES = ("homework", "variant", "solution", "test", "probe")
-OF_A_QUESTION = ("solution", "test", "probe")
+OF_A_QUESTION = ("solution", "test", "probe", "answer")
+ROLES = ("homework", "variant", *OF_A_QUESTION)
+WITH_POINTS = ("test", "answer")
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Cell:
 
     @property
     def question(self) -> str:
-        """Name the question that a solution, a test or a probe belongs to."""
+        """Name the question that a solution, a test, a probe or an answer belongs to."""
         return next(iter(self._after(OF_A_QUESTION)), "")
 
     @property
     def points(self) -> int | None:
-        """Read the points of a test."""
+        """Read the points of a test, or of an answer that is marked by hand."""
         told = next(iter(self._after(("points",))), "")
         return int(told) if told.isdecimal() else None
 
@@ -51,21 +51,3 @@ def cells_in(text: str) -> list[Cell]:
         line = text.count("\n", 0, mark.end()) + 1 + blank
         found.append(Cell(cell.kind, cell.source, tuple(sorted(cell.tags)), line))
     return found
-
-
-def defined(source: str) -> list[str]:
-    """List the names of functions, classes and simple assignments at the top level of a source."""
-    names = []
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.append(node.name)
-        elif isinstance(node, ast.Assign):
-            targets = [
-                each
-                for target in node.targets
-                for each in (target.elts if isinstance(target, ast.Tuple | ast.List) else [target])
-            ]
-            names += [target.id for target in targets if isinstance(target, ast.Name)]
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            names.append(node.target.id)
-    return names

@@ -20,11 +20,6 @@ class Program:
     problems: tuple[str, ...] = ()
 
 
-def final(cells: Sequence[str], wanted: Collection[str] | None = None) -> Program:
-    """The program of a notebook's code cells: see `Definitions.program`; raises on no cell."""
-    return read(cells).program(wanted)
-
-
 def read(cells: Sequence[str]) -> "Definitions":
     """Take the definitions of every cell; a cell that is not Python is a problem, named."""
     found: list[Statement] = []

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from press.homework.variants import check_order
+
 T = TypeVar("T")
 
 
@@ -34,13 +36,13 @@ class Draw:
         self, low: float, high: float, *shape: int, dtype: torch.dtype | str = torch.float32
     ) -> Any:
         """Values evenly spread over [low, high); without a shape, one float."""
-        _in_order(low, high)
+        check_order(low, high)
         wide = torch.rand(shape, generator=self._generator, dtype=torch.float64)
         return _given(low + (high - low) * wide, shape, dtype)
 
     def integers(self, low: int, high: int, *shape: int) -> Any:
         """Whole numbers from low to high − 1, as int64; without a shape, one int."""
-        _in_order(low, high)
+        check_order(low, high)
         drawn = torch.randint(low, high, shape, generator=self._generator)
         return drawn if shape else int(drawn)
 
@@ -58,8 +60,3 @@ def _given(wide: Tensor, shape: tuple[int, ...], dtype: torch.dtype | str) -> An
     if not isinstance(kind, torch.dtype):
         raise ValueError(f"dtype is one of torch's, such as float32, got {dtype!r}")
     return wide.to(kind)
-
-
-def _in_order(low: float, high: float) -> None:
-    if not low < high:
-        raise ValueError(f"a draw is from low to below high, got low={low!r} and high={high!r}")

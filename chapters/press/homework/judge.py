@@ -8,6 +8,7 @@
 A verdict says what is wrong with an answer and never what would be right: a student may read it.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +27,9 @@ FAILURES = {
     "forbidden": "Your code imports what this homework does not allow",
     "broken": "The definitions in your notebook do not run",
 }
+# A stub still stands: the line that a release writes, or `NAME = ...`.
+NOT_BEGUN = "not begun"
+STUB = re.compile(r"NotImplementedError\W+your turn|\bellipsis\b")
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,10 @@ def _compared(answer: Any, expected: Any, tolerance: tuple[float, float] | None)
 
 
 def _failed(answer: Answer) -> Verdict:
+    if answer.failure in ("raised", "refused", "broken") and STUB.search(answer.detail):
+        return Verdict(
+            False, "Not begun: the line that you are to replace still stands.", NOT_BEGUN
+        )
     told = FAILURES.get(answer.failure, "Your code gave no answer")
     return Verdict(False, f"{told}: {answer.detail}" if answer.detail else f"{told}.",
                    answer.failure)  # fmt: skip

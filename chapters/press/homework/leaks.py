@@ -35,7 +35,7 @@ def secrets(cells: Sequence[Cell]) -> list[Secret]:
     return [
         Secret(number, KINDS[block.kind], line.strip())
         for cell in cells
-        if cell.kind == "code"
+        if cell.kind == "code" or cell.role == "answer"
         for block in regions.blocks(cell.source, cell.line)
         if block.kind != regions.OPEN
         for number, line in enumerate(block.lines, start=block.number)

@@ -11,10 +11,14 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from press.homework import regions, settings, variants
-from press.homework.cells import OF_A_QUESTION, ROLES, Cell, defined
+from press.homework.cells import OF_A_QUESTION, ROLES, WITH_POINTS, Cell
 from press.homework.regions import HIDDEN, OPEN, SOLUTION
+from press.homework.statements import defined
 
-TAGS = "homework, variant, solution:q1, test:q1 with points:2, probe:q1"
+TAGS = (
+    "homework, variant, solution:q1, test:q1 with points:2, probe:q1, and answer:q2 with points:2 "
+    "for what is marked by hand"
+)
 QUESTION = re.compile(r"[a-z][a-z0-9]*")
 
 
@@ -50,12 +54,16 @@ def _tags(cell: Cell) -> Iterator[str]:
     points = sum(tag.startswith("points:") for tag in cell.tags)
     if len(roles) > 1:
         yield f"{where}a cell is for one thing, but this one is tagged {', '.join(roles)}; part it"
-    elif roles and cell.kind != "code":
+    elif roles and cell.kind != "code" and roles != ["answer"]:
         yield f"{where}only a code cell can be tagged {roles[0]}; this is a {cell.kind} cell"
-    elif roles == ["test"] and points != 1:
-        yield f"{where}a test has points; add one tag such as points:2 beside {cell.tags[-1]!r}"
-    elif roles != ["test"] and points:
-        yield f"{where}points belong to a test; move the tag to the question's test:… cell"
+    elif roles and roles[0] in WITH_POINTS and points != 1:
+        tag = next(tag for tag in cell.tags if tag.startswith(roles[0]))
+        yield f"{where}a cell tagged {tag!r} has points; add one tag such as points:2"
+    elif points and not (roles and roles[0] in WITH_POINTS):
+        yield (
+            f"{where}points belong to a test, or to an answer that is marked by hand; move the tag "
+            "to the question's test:… cell"
+        )
 
 
 def _regions(cell: Cell) -> Iterator[str]:
@@ -65,16 +73,17 @@ def _regions(cell: Cell) -> Iterator[str]:
         yield str(error)
         return
     kinds = Counter(block.kind for block in found)
-    for kind, role in ((SOLUTION, "solution"), (HIDDEN, "test")):
+    for kind, roles in ((SOLUTION, ("solution", "answer")), (HIDDEN, ("test",))):
         place = next((block.number - 1 for block in found if block.kind == kind), cell.line)
-        if kinds[kind] and cell.role != role:
+        if kinds[kind] and cell.role not in roles:
             yield (
-                f"line {place}: ### BEGIN {kind} stands in a cell that is not tagged {role}:…; "
+                f"line {place}: ### BEGIN {kind} stands in a cell that is not tagged {roles[0]}:…; "
                 "tag the cell, or the lines would reach the students"
             )
-        elif cell.role == role and not kinds[kind]:
+        elif cell.role in roles and not kinds[kind]:
             yield (
-                f"line {place}: a {role} cell has ### BEGIN {kind} … ### END {kind}; this has none"
+                f"line {place}: a cell tagged {cell.role}:… has ### BEGIN {kind} … ### END {kind}; "
+                "this has none"
             )
     if kinds[HIDDEN] > 1:
         yield f"line {cell.line}: a test cell has one region of hidden tests; join the two"
@@ -93,6 +102,7 @@ def _settings(cells: Sequence[Cell]) -> Iterator[str]:
 def _questions(cells: Sequence[Cell]) -> Iterator[str]:
     tests = Counter(cell.question for cell in cells if cell.role == "test")
     answers = Counter(cell.question for cell in cells if cell.role == "solution")
+    by_hand = Counter(cell.question for cell in cells if cell.role == "answer")
     seen: Counter[str] = Counter()
     for cell in cells:
         where, name = f"line {cell.line}: ", cell.question
@@ -105,7 +115,9 @@ def _questions(cells: Sequence[Cell]) -> Iterator[str]:
             yield f"{where}a question has one test, {name} has another before this; join them"
         if cell.role == "probe" and not tests[name]:
             yield f"{where}this probe belongs to {name}, which has no test; name its question"
-    if not tests and not answers:
+        if cell.role == "answer" and by_hand[name] + tests[name] + answers[name] > 1:
+            yield f"{where}{name} is marked by hand and has another cell; rename one of the two"
+    if not tests and not answers and not by_hand:
         yield "line 1: a homework has questions; add cells tagged solution:q1 and test:q1, points:2"
 
 

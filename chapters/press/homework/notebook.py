@@ -1,17 +1,19 @@
 """Make the notebooks of a homework: the student's with stubs, the key with solutions.
 
 Cells carry nbgrader's metadata (schema 3): `q1` for what is answered, `test-q1` with its points
-for what is graded. Nothing in them depends on when or where they were made.
+for what is graded, `q2` with its points for an answer that is marked by hand. Nothing in them
+depends on when or where they were made.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from labkit.check.public import ALLOWED
 from press.book.chapters import KERNEL
 from press.book.twins import LANGUAGE
 from press.homework import regions, variants
-from press.homework.cells import Cell
+from press.homework.cells import WITH_POINTS, Cell
 from press.homework.source import Homework
 
 if TYPE_CHECKING:
@@ -30,10 +32,20 @@ def for_key(homework: Homework, values: Mapping[str, Any]) -> str:
     return _write(homework, values, "", regions.for_key)
 
 
-def text_of(cell: Cell, values: Mapping[str, Any], part: Callable[[str, str], str]) -> str:
-    """Return a cell as it stands in a notebook, with the numbers drawn and its regions parted."""
+def text_of(
+    homework: Homework, cell: Cell, values: Mapping[str, Any], part: Callable[[str, str], str]
+) -> str:
+    """Return a cell as it stands in a notebook, with the numbers drawn and its regions parted.
+
+    Of the settings a student gets what may be imported; the public checks look there too.
+    """
+    if cell.role == "homework":
+        return (
+            "# An answer may import these and Python's basics such as math and random; one that "
+            f"needs anything\n# else earns nothing.\n{ALLOWED} = {homework.packages!r}"
+        )
     if cell.kind != "code":
-        return cell.source
+        return part(cell.source, "") if cell.role == "answer" else cell.source
     drawn = variants.literal_cell(cell.source, values) if cell.role == "variant" else cell.source
     return part(drawn, cell.question)
 
@@ -47,13 +59,13 @@ def _write(
     nbformat = _nbformat()
     about = {"homework": homework.name, **({"student": student} if student else {})}
     cells, seen = [], Counter()
-    # The settings are for the instructor.
-    shown = [cell for cell in homework.cells if cell.role != "homework"]
-    for number, cell in enumerate(shown, start=1):
+    for number, cell in enumerate(_in_order(homework.cells), start=1):
         make = nbformat.v4.new_code_cell if cell.kind == "code" else nbformat.v4.new_markdown_cell
         cells.append(
             make(
-                text_of(cell, values, part), id=f"cell-{number:02d}", metadata=_metadata(cell, seen)
+                text_of(homework, cell, values, part),
+                id=f"cell-{number:02d}",
+                metadata=_metadata(cell, seen),
             )
         )
     metadata = {"kernelspec": KERNEL, "language_info": LANGUAGE, "labkit": about}
@@ -62,22 +74,33 @@ def _write(
     return nbformat.writes(made) + "\n"
 
 
+def _in_order(cells: Sequence[Cell]) -> list[Cell]:
+    """Put the settings behind the title and the student's numbers, before what is imported."""
+    settings = [cell for cell in cells if cell.role == "homework"]
+    shown = [cell for cell in cells if cell.role != "homework"]
+    first = next(
+        n for n, cell in enumerate(shown) if cell.kind == "code" and cell.role != "variant"
+    )
+    return [*shown[:first], *settings, *shown[first:]]
+
+
 def _metadata(cell: Cell, seen: Counter[str]) -> dict[str, Any]:
     """Say to nbgrader and JupyterLab what a cell is; `seen` counts the ids given so far."""
-    if cell.role not in ("solution", "test", "variant", "probe"):
+    if not cell.role:
         return {}
-    solution, test = cell.role == "solution", cell.role == "test"
-    name = {"solution": cell.question, "test": f"test-{cell.question}"}.get(cell.role, cell.role)
+    solution, graded = cell.role in ("solution", "answer"), cell.role in WITH_POINTS
+    names = {"test": f"test-{cell.question}", "homework": "imports"}
+    name = cell.question if solution else names.get(cell.role, cell.role)
     seen[name] += 1
     about = {
-        "cell_type": "code",
-        "grade": test,
+        "cell_type": cell.kind,
+        "grade": graded,
         "grade_id": name if seen[name] == 1 else f"{name}-{seen[name]}",
         "locked": not solution,
         "schema_version": SCHEMA,
         "solution": solution,
         "task": False,
-        **({"points": cell.points} if test else {}),
+        **({"points": cell.points} if graded else {}),
     }
     # As nbgrader locks cells: none of them can be deleted, and an answer alone can be edited.
     return {"nbgrader": about, "deletable": False, **({} if solution else {"editable": False})}

@@ -5,7 +5,7 @@ It never reaches a student, and a worker never sees it: the grader alone reads i
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,10 @@ WAY_OUT = "release the homework again with `labkit homework release`"
 
 @dataclass(frozen=True)
 class Question:
-    """A question as the grader needs it: the test's source, and the names that it calls."""
+    """A question as the grader needs it: the test's source, and the names that it calls.
+
+    One without a test is marked by hand.
+    """
 
     id: str
     points: int
@@ -62,6 +65,11 @@ class Private:
     def to_json(self) -> str:
         """Write as text: the same bytes for the same homework."""
         return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
+
+
+def named(name: str, names: Iterable[str]) -> list[str]:
+    """List the homeworks that a name means: hw1_norms, or hw1 for short."""
+    return [each for each in names if name in (each, each.partition("_")[0])]
 
 
 def load(path: Path) -> Private:

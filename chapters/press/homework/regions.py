@@ -15,6 +15,7 @@ MARK = re.compile(
     r"(?P<indent>\s*)### (?P<side>BEGIN|END) (?P<kind>SOLUTION|HIDDEN TESTS)"
     r"(?:(?<=SOLUTION) stub: (?P<stub>.*?))?\s*"
 )
+PROSE_STUB = "*Write your answer here.*"
 # What somebody meant as a mark; one that is not read as such would hand out the solution.
 NEARLY = re.compile(r"(?i)\s*#+[\s#]*(begin|end)[\s_-]*(solution|hidden|test)")
 
@@ -75,14 +76,17 @@ def blocks(source: str, first: int = 1) -> list[Block]:
 
 
 def for_student(source: str, question: str) -> str:
-    """Put a stub in the place of each solution, and leave hidden tests out."""
+    """Put a stub in the place of each solution, and leave hidden tests out.
+
+    Prose, which belongs to no `question`, has words for a stub.
+    """
+    usual = f'raise NotImplementedError("your turn: {question}")' if question else PROSE_STUB
     kept: list[str] = []
     for block in blocks(source):
         if block.kind == OPEN:
             kept += block.lines
         elif block.kind == SOLUTION:
-            stub = block.stub or f'raise NotImplementedError("your turn: {question}")'
-            kept.append(block.indent + stub)
+            kept.append(block.indent + (block.stub or usual))
     return "\n".join(kept).strip("\n")
 
 

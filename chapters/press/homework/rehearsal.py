@@ -47,6 +47,8 @@ def rehearse(
             untouched, told = _untouched(homework, stubs)
             faults, warnings = faults + untouched, warnings + told
         for one, asked in zip(private.questions, homework.questions, strict=True):
+            if asked.by_hand:
+                continue
             line = asked.test.line
             found, wrong = _points(private, one, line, list(key.values()), given)
             faults += wrong or _stubs_earn(private, one, line, list(stubs.values()), given)
@@ -60,11 +62,11 @@ def rehearse(
 def _texts(
     homework: Homework, given: Mapping[str, Any], part: Callable[[str, str], str]
 ) -> dict[Cell, str]:
-    """Return the code cells of a notebook, without the settings."""
+    """Return the code cells of a notebook."""
     return {
-        cell: notebook.text_of(cell, given, part)
+        cell: notebook.text_of(homework, cell, given, part)
         for cell in homework.cells
-        if cell.kind == "code" and cell.role != "homework"
+        if cell.kind == "code"
     }
 
 

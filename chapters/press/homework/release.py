@@ -2,13 +2,12 @@
 
     DIR/student/[ID/]NAME.ipynb, AI_ASSISTANTS.md   for students
     DIR/key/NAME.ipynb, NAME.rubric.md              for instructors; for students after the deadline
-    DIR/private/NAME.json, files.json               for the grader alone
+    DIR/private/NAME.json                           for the grader alone
 
-The folder is written whole or not at all: the files are made beside it, searched for solutions and
-hidden tests, and then take its place. The same source, roster and seed give the same bytes.
+The files are searched for solutions and hidden tests before any is written, and the folder is
+written whole or not at all. The same source, roster and seed give the same bytes.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -18,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from press.book.files import Red
-from press.homework import assistants, leaks, notebook, private, rubric, source, variants
+from press.homework import documents, leaks, notebook, private, source, variants
 from press.homework.private import Private
 from press.homework.rehearsal import rehearse
 from press.homework.source import Homework
 
-MANIFEST = "private/files.json"
 REHEARSED = 5  # variants
 
 
@@ -45,8 +43,7 @@ def release(path: Path, out: Path, students: Sequence[str] = (), seed: int = 0) 
     the homework shows a fault, or where a solution would reach a student.
     """
     homework, out = source.read(path), out.resolve()
-    _recover(out)
-    _check_free(out, homework)
+    _check_free(out)
     drawing = _drawing(homework, students, seed)
     values = {student: variants.given(drawing, student) for student in students or ("",)}
     told = rehearse(
@@ -56,18 +53,13 @@ def release(path: Path, out: Path, students: Sequence[str] = (), seed: int = 0) 
         raise Red("\n".join(f"{path.name}, {fault}" for fault in told.faults))
     ready = Private(**{**vars(drawing), "rubric": told.parts}).sealed()
     files = _files(homework, ready, values)
+    _search(files, homework)
     try:
-        _put(out, files, homework)
+        _put(out, files)
     except OSError as error:
         raise Red(f"{out} must be a folder that can be written; {error}; name another") from error
-    return Released(ready, out, len(values), len(_different([*values.values()])), told.warnings)
-
-
-def _different(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Keep of equal numbers the first."""
-    return list({json.dumps(each, sort_keys=True): each for each in reversed(values)}.values())[
-        ::-1
-    ]
+    different = len({json.dumps(each, sort_keys=True) for each in values.values()})
+    return Released(ready, out, len(values), different, told.warnings)
 
 
 def _drawing(homework: Homework, students: Sequence[str], seed: int) -> Private:
@@ -100,63 +92,25 @@ def _files(
     for student, numbers in values.items():
         folder = f"student/{student}/" if student else "student/"
         texts[f"{folder}{homework.name}.ipynb"] = notebook.for_student(homework, numbers, student)
-        texts[f"{folder}AI_ASSISTANTS.md"] = assistants.note(homework)
+        texts[f"{folder}AI_ASSISTANTS.md"] = documents.note(homework)
     texts[f"key/{homework.name}.ipynb"] = notebook.for_key(homework, variants.given(ready))
-    texts[f"key/{homework.name}.rubric.md"] = rubric.markdown(homework, ready.rubric)
+    texts[f"key/{homework.name}.rubric.md"] = documents.rubric(homework, ready.rubric)
     texts[f"private/{homework.name}.json"] = ready.to_json()
-    files = {name: text.encode() for name, text in texts.items()}
-    sums = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
-    files[MANIFEST] = (json.dumps(sums, indent=1) + "\n").encode()
-    return files
+    return {name: text.encode() for name, text in texts.items()}
 
 
-def _check_free(out: Path, homework: Homework) -> None:
-    """Refuse a folder that holds anything but an earlier release of this homework, untouched."""
-    if not out.exists():
-        return
-    rule = f"--out names a new folder, or an earlier release of {homework.name} to replace"
-    if not out.is_dir():
-        raise ValueError(f"{rule}; {out} is a file")
-    found = {
-        str(path.relative_to(out)) for path in out.rglob("*") if path.is_symlink() or path.is_file()
-    }
-    if not found and not any(out.iterdir()):
-        return
-    try:
-        sums = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        sums = {}
-    if not isinstance(sums, dict) or f"private/{homework.name}.json" not in sums:
-        raise ValueError(f"{rule}; {out} holds something else: name another folder")
-    changed = sorted(
-        name
-        for name in found - {MANIFEST}
-        if hashlib.sha256((out / name).read_bytes()).hexdigest() != sums.get(name)
-    )
-    if changed:
-        raise ValueError(
-            f"{rule}; {out} holds {changed[0]}, which is not as a release wrote it: move it away"
-        )
+def _check_free(out: Path) -> None:
+    """Refuse a folder that holds anything: an earlier release may be what students work on."""
+    if out.is_file() or (out.is_dir() and any(out.iterdir())):
+        kind = "is a file" if out.is_file() else "holds something already"
+        raise ValueError(f"--out names a new folder; {out} {kind}: name another")
 
 
-def _beside(out: Path) -> tuple[Path, Path]:
-    """Name the folders that are there for a moment; the next release knows what a kill left."""
-    return out.with_name(f".{out.name}.part"), out.with_name(f".{out.name}.old")
-
-
-def _recover(out: Path) -> None:
-    """Bring back the earlier release, where a kill fell between its leaving and the new one."""
-    _, old = _beside(out)
-    if old.is_dir() and not out.exists():
-        old.rename(out)
-
-
-def _put(out: Path, files: Mapping[str, bytes], homework: Homework) -> None:
-    """Write the files beside their folder, search them, and let them take its place."""
+def _put(out: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files beside their folder, and let them take its place."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    part, old = _beside(out)
-    for leftover in (part, old):
-        shutil.rmtree(leftover, ignore_errors=True)
+    part = out.with_name(f".{out.name}.part")
+    shutil.rmtree(part, ignore_errors=True)  # what a kill left
     try:
         for name, content in files.items():
             path = part / name
@@ -164,23 +118,15 @@ def _put(out: Path, files: Mapping[str, bytes], homework: Homework) -> None:
             path.write_bytes(content)
         for secret in ("key", "private"):
             os.chmod(part / secret, 0o700)
-        _search(part, homework)
-        if out.exists():
-            out.rename(old)
         part.rename(out)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
 
 
-def _search(folder: Path, homework: Homework) -> None:
+def _search(files: Mapping[str, bytes], homework: Homework) -> None:
     """Refuse when a student would read a line of a solution or a hidden test."""
-    files = {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted((folder / "student").rglob("*"))
-        if path.is_file()
-    }
-    found = leaks.find(leaks.secrets(homework.cells), files, homework.cells)
+    given_out = {name: files[name] for name in sorted(files) if name.startswith("student/")}
+    found = leaks.find(leaks.secrets(homework.cells), given_out, homework.cells)
     if found:
         raise Red(
             "\n".join(f"{homework.path.name}, {leak}" for leak in found)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 # An id is the name of a folder on every system.
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+# Columns about a student's homework, see press.homework.grading.nbgrader_book.
+NO_NAMES = ("extension", "handed in")
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,11 @@ class Student:
 
     id: str
     others: dict[str, str]
+
+    @property
+    def names(self) -> list[str]:
+        """List what the roster calls the student, which a time or a number of days does not."""
+        return [each for key, each in self.others.items() if not key.startswith(NO_NAMES)]
 
 
 def read(path: Path) -> tuple[Student, ...]:

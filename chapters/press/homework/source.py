@@ -2,6 +2,7 @@
 
     # %% tags=["solution:q1"]             what students write, with ### BEGIN SOLUTION … END
     # %% tags=["test:q1", "points:2"]     public checks, then ### BEGIN HIDDEN TESTS … END
+    # %% [markdown] tags=["answer:q2", "points:3"]      marked by hand; a model answer in a region
     # %% tags=["variant"]                 NAME = draw.choice([…]): other numbers for each student
     # %% tags=["probe:q1"]                def probe_…(student, …), not secret, beside the submission
     # %% tags=["homework"]                HOMEWORK = {"title", "about", "packages", "minutes"}
@@ -15,17 +16,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from press.homework import mistakes, regions, settings
-from press.homework.cells import Cell, cells_in, defined
+from press.homework.cells import WITH_POINTS, Cell, cells_in
+from press.homework.statements import defined
 
 
 @dataclass(frozen=True)
 class Question:
-    """One question: its points, the cells that answer it, the cell that tests it."""
+    """One question: its points, the cells that answer it, the cell that tests it.
+
+    Of one that is marked by hand, `test` is the cell with the answer.
+    """
 
     id: str
     points: int
     solutions: tuple[Cell, ...]
     test: Cell
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person marks it."""
+        return self.test.role == "answer"
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -57,9 +67,9 @@ class Homework:
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """List the questions, in the order of their tests."""
+        """List the questions, in the order of their tests and of the answers marked by hand."""
         found = []
-        for test in (cell for cell in self.cells if cell.role == "test"):
+        for test in (cell for cell in self.cells if cell.role in WITH_POINTS):
             answers = [
                 cell
                 for cell in self.cells

@@ -41,6 +41,11 @@ def statements(cell: str) -> list[Statement]:
     return list(_binding(source.encode().split(b"\n"), tree))
 
 
+def defined(cell: str) -> list[str]:
+    """List the names that a cell defines; those that it imports are none."""
+    return [name for each in statements(cell) if not each.imports for name in each.names]
+
+
 def _parsed(cell: str) -> tuple[str, ast.Module]:
     # A tree counts lines by \n, and its columns in bytes: the text must agree.
     # Some editors begin a text with a byte order mark, which is no Python.

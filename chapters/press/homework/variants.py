@@ -13,31 +13,14 @@ import ast
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
+
+from press.homework.private import Private
 
 RULE = "a `variant` cell holds lines such as EPS = draw.choice([1e-5, 1e-6])"
 
 
-class Drawn(Protocol):
-    """What is needed of a released homework to draw a student's numbers."""
-
-    @property
-    def homework(self) -> str:
-        """The homework's name."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """The release's seed."""
-        ...
-
-    @property
-    def variants(self) -> Mapping[str, str]:
-        """The source of each variable: draw.…(…)."""
-        ...
-
-
-def given(private: Drawn, student: str = "") -> dict[str, Any]:
+def given(private: Private, student: str = "") -> dict[str, Any]:
     """Draw a student's numbers; without a roster every student is ""."""
     return {
         name: value_of(source, Stream(private.seed, private.homework, student, name))
@@ -95,12 +78,12 @@ class Stream:
 
     def integers(self, low: int, high: int, *shape: int) -> Any:
         """Draw whole numbers, low <= n < high: one, or lists of that shape."""
-        _check_order(low, high)
+        check_order(low, high)
         return _fill(shape, lambda: low + int(self.unit() * (high - low)))
 
     def uniform(self, low: float, high: float, *shape: int) -> Any:
         """Draw numbers between low and high."""
-        _check_order(low, high)
+        check_order(low, high)
         return _fill(shape, lambda: _short(low + self.unit() * (high - low)))
 
     def normal(self, *shape: int, scale: float = 1.0) -> Any:
@@ -131,7 +114,8 @@ def value_of(source: str, stream: Stream) -> Any:
         ) from error
 
 
-def _check_order(low: float, high: float) -> None:
+def check_order(low: float, high: float) -> None:
+    """Refuse to draw between bounds in the wrong order."""
     if not low < high:
         raise ValueError(f"a draw is from low to below high, got low={low!r}, high={high!r}")
 

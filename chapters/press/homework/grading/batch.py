@@ -1,25 +1,22 @@
 """Grade a class: what is new or changed is graded, in parallel; what is graded already is kept."""
 
-import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from labkit.files import hold_lock
+from labkit.pool import count_cores
 from press.book.files import Red
 from press.homework.grading import pool, results
-from press.homework.grading.changes import Change, changes
-from press.homework.grading.digests import Grader, code_of
+from press.homework.grading.digests import Change, Grader, changes, code_of
 from press.homework.grading.opener import opened
 from press.homework.grading.results import NOT_GRADED, Result
 from press.homework.grading.submission import ENDINGS
 from press.homework.grading.whose import is_id
-from press.homework.private import Private, load
+from press.homework.private import Private, load, named
 from press.homework.sandbox.limits import Limits
 
-# What a release writes beside the homework.
-MANIFEST = "private/files.json"
 # For reading one file and starting its workers; each question has its own limit beside.
 READING_SECONDS = 120.0
 
@@ -47,15 +44,19 @@ class Batch:
     graded: tuple[str, ...]
     kept: tuple[str, ...]
     changes: tuple[Change, ...]
-    # {student: {question: why it could not be graded}}
-    faults: dict[str, dict[str, str]]
     missing: tuple[str, ...]
+    # Students whom the release does not know; they are graded with the numbers that are theirs.
+    strangers: tuple[str, ...]
+    results: tuple[Result, ...]
 
 
 def private_of(release: Path, homework: str | None = None) -> Path:
     """The file of a release's private half: DIR/private/HW.json, the only one or the one named."""
-    there = sorted(set((release / "private").glob("*.json")) - {release / MANIFEST})
-    found = [path for path in there if homework in (None, path.stem)]
+    # An older release has files.json beside it.
+    there = sorted(set((release / "private").glob("*.json")) - {release / "private/files.json"})
+    stems = [path.stem for path in there]
+    stems = stems if homework is None else named(homework, stems)
+    found = [path for path in there if path.stem in stems]
     if len(found) != 1:
         names = ", ".join(path.stem for path in there)
         raise ValueError(
@@ -69,13 +70,15 @@ def private_of(release: Path, homework: str | None = None) -> Path:
 def submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
     """The files to grade, by student: STUDENT.ipynb or .py in a folder, in its folder HW, or named.
 
+    The folder HW may have the homework's short name, hw1 of hw1_norms.
+
     Raises a ValueError for a place that is not there, a name that is no id, a student with two.
     """
     found: dict[str, Path] = {}
     for place in places:
         if place.is_dir():
-            inner = place / homework
-            folder = inner if inner.is_dir() else place
+            inner = [place / each for each in (homework, homework.partition("_")[0])]
+            folder = next((each for each in inner if each.is_dir()), place)
             paths = sorted(path for path in folder.iterdir() if path.suffix in ENDINGS)
         elif place.exists():
             paths = [place]
@@ -94,7 +97,11 @@ def submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
                 )
             found[path.stem] = path
     if not found:
-        raise ValueError("there is nothing to grade here: no .ipynb or .py named by a student's id")
+        raise ValueError(
+            f"there is nothing to grade here: no folder {homework} that `labkit homework collect` "
+            "wrote, and no .ipynb or .py named by a student's id; collect again, and name the "
+            f"homework with --homework {homework}"
+        )
     return dict(sorted(found.items()))
 
 
@@ -110,27 +117,33 @@ def run(
     private = load(private_path)
     if unknown := sorted(set(only) - set(files)):
         raise ValueError(f"--only names {', '.join(unknown)}, who handed in nothing")
+    strangers = sorted(set(files) - set(private.students)) if private.students else []
+    if len(strangers) == len(files):
+        raise Red(
+            f"{private_path.parents[1]} was released to {len(private.students)} students, such as "
+            f"{private.students[0]}, and none of the {len(files)} who handed in is among them; "
+            "name the release of this class with --release"
+        )
     folder = out / private.homework
     graded: list[str] = []
     kept: list[str] = []
     moved: list[Change] = []
-    faults: dict[str, dict[str, str]] = {}
+    found: list[Result] = []
     with hold_lock(results.own_folder(out) / f".{private.homework}.lock"):
         before = {student: results.load(folder / f"{student}.json") for student in files}
         chosen = [student for student in files if not only or student in only]
         for student, result, fresh in _grade(chosen, files, private_path, private, how, before):
             (graded if fresh else kept).append(student)
-            if fresh:
+            found.append(result)
+            if result != before[student]:
                 results.write(folder, result)
-                moved += changes(before[student], result)
-            if bad := {q["id"]: q["reason"] for q in result["questions"]
-                       if q["failure"] == NOT_GRADED}:  # fmt: skip
-                faults[student] = bad
+            moved += changes(before[student], result) if fresh else []
             told(student, result)
     return Batch(
         private.homework, folder, tuple(sorted(graded)), tuple(sorted(kept)),
-        tuple(sorted(moved)), dict(sorted(faults.items())),
-        tuple(sorted(set(private.students) - set(files))),
+        tuple(sorted(moved)),
+        tuple(sorted(set(private.students) - set(files))), tuple(strangers),
+        tuple(sorted(found, key=lambda each: each["student"])),
     )  # fmt: skip
 
 
@@ -146,7 +159,7 @@ def _grade(
         if old and old["digest"] == grader.whole(files[student], student) and not (
             results.not_graded(old)
         ):  # fmt: skip
-            yield student, old, False
+            yield student, {**old, "handed_in": results.handed_in(files[student])}, False
         else:
             tasks.append({"student": student, "path": str(files[student]), "before": old})
     if not tasks:
@@ -155,7 +168,7 @@ def _grade(
                 "seconds": how.seconds}  # fmt: skip
     try:
         for task, result, why in pool.run(
-            tasks, opened, settings, how.jobs or cores(), seconds_for(private)
+            tasks, opened, settings, how.jobs or count_cores(), seconds_for(private)
         ):
             student = task["student"]
             yield student, result or lost(private, student, files[student], how.mode, why), True
@@ -165,24 +178,10 @@ def _grade(
 
 def lost(private: Private, student: str, path: Path, mode: str, why: str) -> Result:
     """The result of a submission that could not be graded at all; it is tried again next time."""
-    questions = [
-        {**results.question(each.id, [], each.points, NOT_GRADED, why), "digests": {}}
-        for each in private.questions
-    ]
-    return {
-        "schema": results.SCHEMA, "homework": private.homework, "title": private.title,
-        "student": student, "mode": mode,
-        "file": path.name, "sha256": "", "digest": "", "problems": [],
-        "questions": questions, "total": None,
-        "max": results.plain(sum(each.points for each in private.questions)),
-    }  # fmt: skip
+    questions = [results.question(each, [], NOT_GRADED, why) for each in private.questions]
+    return results.result_of(private, student, path, mode, questions)
 
 
 def seconds_for(private: Private) -> float:
     """After how long an examiner hangs: each question has a limit of its own, well below this."""
     return READING_SECONDS + 400.0 * len(private.questions)
-
-
-def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -2,7 +2,8 @@
 
     OUT/HW/STUDENT.ipynb (or .py), OUT/HW.collected.json
 
-Only bytes are copied, under names that this chooses; nothing is executed and no link is followed.
+The JSON holds the report, and under "files" the name of each student's file in its download. Only
+bytes are copied, under names that this chooses; nothing is executed and no link is followed.
 """
 
 import json
@@ -64,9 +65,25 @@ def collect(inbox: Path, homework: str, out: Path, students: Class | None = None
             homework, tuple(taken), tuple(refused), tuple(sorted(set(students.ids) - there)),
             tuple(sorted(there - {each.student for each in taken})),
         )  # fmt: skip
-        told = json.dumps({"schema": 1, **asdict(result)}, indent=1, ensure_ascii=False)
-        write_whole(out / f"{homework}.collected.json", told + "\n")
+        names = names_in(out, homework) | {each.student: each.label for each in taken}
+        told = {
+            "schema": 1,
+            **asdict(result),
+            "files": {name: names[name] for name in sorted(names)},
+        }
+        text = json.dumps(told, indent=1, ensure_ascii=False)
+        write_whole(_report(out, homework), text + "\n")
     return result
+
+
+def names_in(out: Path, homework: str) -> dict[str, str]:
+    """Return the name that each student's file had in its download, {} where none was collected."""
+    path = _report(out, homework)
+    return json.loads(path.read_text(encoding="utf-8")).get("files", {}) if path.exists() else {}
+
+
+def _report(out: Path, homework: str) -> Path:
+    return out / f"{homework}.collected.json"
 
 
 def _sorted_out(

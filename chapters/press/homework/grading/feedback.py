@@ -5,15 +5,27 @@ through. A student's text may hold anything: it is shown, never obeyed, by a bro
 """
 
 import html
+import io
+import json
 import re
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import Template
 from typing import Any
 
-from labkit.files import write_whole
-from press.homework.grading.results import NOT_GRADED, Result, plain
+from markdown_it import MarkdownIt
 
-SPECIAL = re.compile(r"([\\`*_\[\]<>&|#~!])")
+from labkit.files import write_whole
+from press.homework.grading.results import BY_HAND, NOT_GRADED, Result, plain
+from press.homework.grading.whose import CANVAS, MOODLE
+from press.homework.judge import NOT_BEGUN
+
+# What Markdown obeys; an underscore inside a word, as in grad_x, is a letter to it.
+SPECIAL = re.compile(r"([\\`*\[\]<>&|#~!]|(?<![^\W_])_|_(?![^\W_]))")
 NOT_YET = "This question is not graded yet: its test must be mended first. You lose no points."
+TO_MARK = "A person marks this question, and has not yet."
+UNTOUCHED = "You have not begun this question: the line that you are to replace still stands."
 FINE = "Everything asked for is right."
 
 STYLE = """
@@ -24,6 +36,20 @@ th, td { border-bottom: 1px solid #8886; padding: .4rem; text-align: left; verti
 td:nth-child(2), th:nth-child(2) { white-space: nowrap; text-align: right; }
 td { overflow-wrap: anywhere; }
 """
+# Should an escape ever be forgotten, the policy still lets nothing run or load.
+PAGE = Template(f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>$title</title>
+<style>{STYLE}</style>
+</head>
+<body>
+$body</body>
+</html>
+""")
 
 
 def write(folder: Path, result: Result) -> tuple[Path, Path]:
@@ -42,73 +68,86 @@ def markdown(result: Result) -> str:
     if result["problems"]:
         lines += ["About your file:", "", *(f"- {_plain(each)}" for each in result["problems"]), ""]
     for each in result["questions"]:
-        lines += [f"## {_plain(_head(each))}", ""]
-        if said := _said(each):
-            lines += [said, ""]
-        if each["parts"]:
-            lines += ["| part | points | |", "| --- | ---: | --- |"]
-            lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in _rows(each)]
+        lines += [f"## {_plain(_head(each))}", "", *_said(each)]
+        if each["parts"] and each["failure"] != NOT_BEGUN:
+            lines += ["| part | points | what to look at |", "| --- | ---: | --- |"]
+            rows = [(p["name"], f"{p['points']} of {p['max']}", p["says"]) for p in each["parts"]]
+            lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in rows]
             lines.append("")
     return "\n".join(lines)
 
 
 def page(result: Result) -> str:
     """The feedback as a page that needs nothing beside it and runs nothing."""
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown(result))
     title = html.escape(f"{result['title']}: feedback for {result['student']}")
-    body = [f"<h1>{title}</h1>", f"<p><strong>{html.escape(_total(result))}</strong></p>"]
-    if result["problems"]:
-        items = "".join(f"<li>{html.escape(each)}</li>" for each in result["problems"])
-        body.append(f"<p>About your file:</p>\n<ul>{items}</ul>")
-    for each in result["questions"]:
-        body.append(f"<h2>{html.escape(_head(each))}</h2>")
-        if said := _said(each):
-            body.append(f"<p>{html.escape(said)}</p>")
-        if each["parts"]:
-            rows = "".join(
-                "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n"
-                for row in _rows(each)
-            )
-            body.append(
-                '<table>\n<tr><th scope="col">part</th><th scope="col">points</th>'
-                f'<th scope="col">what to look at</th></tr>\n{rows}</table>'
-            )
-    # Should an escape ever be forgotten, the policy still lets nothing run or load.
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(body)
-        + "\n</body>\n</html>\n"
-    )
+    return PAGE.substitute(title=title, body=body)
+
+
+def pack(results: Sequence[Result], names: Mapping[str, str], path: Path) -> list[str]:
+    """Write the feedback as a zip that Canvas or Moodle takes back; return who is not in it.
+
+    `names` says what each student's file was called in the download.
+    """
+    files = {
+        each["student"]: _returned(names.get(each["student"], ""), each) for each in results
+    }  # fmt: skip
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in filter(None, files.values()):
+            archive.writestr(zipfile.ZipInfo(name), content)
+    if any(files.values()):
+        write_whole(path, made.getvalue(), 0o600)
+    return [student for student, file in files.items() if file is None]
+
+
+def _returned(label: str, result: Result) -> tuple[str, str] | None:
+    """A file's name and text for the platform that a download's name comes from; None for others.
+
+    Moodle reads the student out of the name's beginning. Canvas shows what comes back under the
+    name that the student gave, so that its ending must stay, and what is in it must fit.
+    """
+    for part in label.split("/"):
+        if found := MOODLE.fullmatch(part):
+            whose = part.removesuffix(found["file"] or "")
+            folder = part != label.rpartition("/")[2]
+            return f"{whose}_{'/' if folder else ''}feedback.html", page(result)
+        if CANVAS.fullmatch(part) and part.endswith(".ipynb"):
+            cell = {"cell_type": "markdown", "id": "feedback", "metadata": {},
+                    "source": markdown(result)}  # fmt: skip
+            notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
+            return part, json.dumps(notebook, indent=1, ensure_ascii=False)
+        if CANVAS.fullmatch(part) and part.endswith(".py"):
+            return part, "".join(f"# {line}\n" for line in markdown(result).split("\n"))
+    return None
 
 
 def _total(result: Result) -> str:
     if result["total"] is not None:
-        return f"{result['total']} of {result['max']} points"
-    graded = [each for each in result["questions"] if each["failure"] != NOT_GRADED]
+        points = f"{result['total']} of {result['max']} points"
+        late = result.get("late")
+        return f"{points}, {late} of your points lost because it was late" if late else points
+    graded = [each for each in result["questions"] if each["points"] is not None]
     earned, most = (plain(sum(each[key] for each in graded)) for key in ("points", "max"))
     return f"{earned} of {most} points so far; {result['max']} when all questions are graded"
 
 
 def _head(question: dict[str, Any]) -> str:
-    if question["failure"] == NOT_GRADED:
+    if question["points"] is None:
         return f"{question['id']}: not graded yet"
     return f"{question['id']}: {question['points']} of {question['max']} points"
 
 
-def _said(question: dict[str, Any]) -> str:
-    if question["failure"] == NOT_GRADED:
-        return NOT_YET
-    return FINE if question["points"] == question["max"] else ""
-
-
-def _rows(question: dict[str, Any]) -> list[tuple[str, str, str]]:
-    return [
-        (each["name"], f"{each['points']} of {each['max']}", each["says"])
-        for each in question["parts"]
-    ]
+def _said(question: dict[str, Any]) -> list[str]:
+    told = {NOT_GRADED: NOT_YET, BY_HAND: TO_MARK, NOT_BEGUN: UNTOUCHED}.get(
+        question["failure"], ""
+    )
+    if question["points"] == question["max"]:
+        told = FINE
+    if question.get("marked") and question["parts"]:
+        told = "These points were given by hand, whatever the parts below say."
+    comment = _plain(question.get("comment", ""))
+    return [line for said in (told, comment) if said for line in (said, "")]
 
 
 def _plain(text: object) -> str:

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -9,19 +10,20 @@ from labkit.time_limit import TooLong, at_most
 from press.homework.definitions import Definitions, Program
 from press.homework.definitions import read as definitions_of
 from press.homework.draw import Draw
-from press.homework.grading import submission
+from press.homework.grading import results, submission
 from press.homework.grading.digests import Grader, digest, variant_of
 from press.homework.grading.examine import Faulty, Timed, parts
 from press.homework.grading.results import (
+    BY_HAND,
     NOT_GRADED,
-    SCHEMA,
     UNREADABLE,
     Result,
     plain,
     question,
-    total,
 )
+from press.homework.judge import NOT_BEGUN
 from press.homework.private import Private, Question
+from press.homework.sandbox.inside.imports import SAFE
 from press.homework.variants import given
 
 READ_SECONDS = 30.0
@@ -45,27 +47,29 @@ def grade(
     try:
         handed_in, found, programs = _read(path, private)
         problems = [*handed_in.problems, *found.problems]
-        if not {name for each in private.questions for name in each.wanted} & found.last.keys():
+        wanted = {name for each in private.questions for name in each.wanted}
+        if wanted and not wanted & found.last.keys():
             problems.append(
                 "none of the names that this homework asks for is defined here; is it the "
                 "notebook of this homework?"
             )
-        questions = [
-            _question(each, program, student, private, workers, grader, before)
-            for each, program in zip(private.questions, programs, strict=True)
-        ]
+        questions = []
+        for each, program in zip(private.questions, programs, strict=True):
+            if refused := _refused_imports(program, private):
+                problems.append(f"{each.id} {refused}")
+            questions.append(
+                _question(each, program, student, private, workers, grader, before)
+                if each.test
+                else question(each, [], BY_HAND, answer=handed_in.answers.get(each.id, ""))
+            )
     except submission.Unreadable as error:
         problems = [str(error)]
         questions = [_unread(each, private) for each in private.questions]
     if private.students and student not in private.students:
         problems.append(f"{student} is not on the roster of the release")
-    return {
-        "schema": SCHEMA, "homework": private.homework, "title": private.title,
-        "student": student, "mode": grader.mode, "file": path.name,
-        "sha256": grader.file(path),
-        "digest": whole, "problems": problems, "questions": questions,
-        "total": total(questions), "max": plain(sum(each.points for each in private.questions)),
-    }  # fmt: skip
+    return results.result_of(
+        private, student, path, grader.mode, questions, problems, grader.file(path), whole
+    )
 
 
 def roots(one: Question, probes: str) -> set[str]:
@@ -104,6 +108,20 @@ def _read(path: Path, private: Private) -> tuple[submission.Submission, Definiti
         ) from None
 
 
+def _refused_imports(program: Program, private: Private) -> str:
+    """Say which packages a question's code imports and may not; "" where there is none."""
+    # A program begins with its imports, one a line.
+    lines = takewhile(re.compile("import |from ").match, program.text.splitlines())
+    names = {line.split()[1].partition(".")[0] for line in lines}
+    refused = sorted(names - SAFE - set(private.packages) - {""})
+    if not refused:
+        return ""
+    return (
+        f"imports {', '.join(refused)}; this homework may import {', '.join(private.packages)} and "
+        "Python's basics such as math"
+    )
+
+
 def _question(
     one: Question, program: Program, student: str, private: Private, workers: Workers,
     grader: Grader, before: Result | None,
@@ -123,14 +141,17 @@ def _question(
                 f"and the question has {one.points}"
             )
     except Faulty as error:
-        return {**question(one.id, [], one.points, NOT_GRADED, str(error)), "digests": digests}
+        return question(one, [], NOT_GRADED, str(error), digests)
     told = [
         {"name": each.name, "points": plain(each.points if each.verdict.ok else 0),
          "max": plain(each.points), "says": each.message}
         for each in judged
     ]  # fmt: skip
-    failure = next((each.verdict.failure for each in judged if each.verdict.failure), "")
-    return {**question(one.id, told, one.points, failure), "digests": digests}
+    failures = [each.verdict.failure for each in judged if not each.verdict.ok]
+    failure = next((each for each in failures if each not in ("", NOT_BEGUN)), "")
+    if failures == [NOT_BEGUN] * len(judged):
+        failure = NOT_BEGUN
+    return question(one, told, failure, digests=digests)
 
 
 def draw_of(private: Private, one: Question) -> Draw:
@@ -145,4 +166,4 @@ def _unread(one: Question, private: Private) -> Result:
         for each in private.rubric
         if each.question == one.id
     ]
-    return {**question(one.id, told, one.points, UNREADABLE), "digests": {}}
+    return question(one, told, UNREADABLE)

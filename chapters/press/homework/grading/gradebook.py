@@ -1,21 +1,23 @@
-"""Scores as a CSV: a row per student, a column per question and the total.
+"""Scores as a CSV, of one homework or of several: a row per student, or per question.
 
-    plain    student, q1, q2, …, total, max, status
-    canvas   Student, ID, SIS User ID, SIS Login ID, Section, HOMEWORK (a row of points possible)
-    moodle   ID number, Full name, Email address, q1, q2, …, HOMEWORK
+    plain      student, q1, q2, …, total, max, status
+    canvas     Student, ID, SIS User ID, SIS Login ID, Section, HOMEWORK (a row of points possible)
+    moodle     ID number, Full name, Email address, q1, q2, …, HOMEWORK
+    questions  homework, question, max, graded, mean, full points, not begun
 
-What is not graded is an empty cell, never a 0. A cell that a spreadsheet would take for a formula
-begins with an apostrophe.
+Of several homeworks each has one column instead of its questions. What is not graded is an empty
+cell, never a 0. A cell that a spreadsheet would take for a formula begins with an apostrophe.
 """
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from press.homework.grading.results import Result, not_graded
+from press.homework.grading.results import Result, open_questions, plain
+from press.homework.judge import NOT_BEGUN
 
-COLUMNS = ("plain", "canvas", "moodle")
+COLUMNS = ("plain", "canvas", "moodle", "questions")
 FORMULA = ("=", "+", "-", "@")
 # Where each column of a platform may stand in a roster, by its names there in lower case.
 CANVAS = {
@@ -31,96 +33,104 @@ MOODLE = {
     "Email address": ("email address", "email"),
 }
 
+Line = dict[str, Any]
 Rows = Mapping[str, Mapping[str, str]]
 
 
-def table(
-    results: Sequence[Result], columns: str = "plain", rows: Rows | None = None,
-    students: Sequence[str] = (),
-) -> str:  # fmt: skip
-    """The CSV's text. `students` without a result have empty scores; `rows` is a roster's rest."""
+def table(results: Sequence[Result], columns: str = "plain", rows: Rows | None = None) -> str:
+    """Return the CSV's text; `rows` is a roster: who is missing, what platforms call them."""
     if columns not in COLUMNS:
         raise ValueError(f"unknown columns {columns!r}; choose one of {', '.join(COLUMNS)}")
-    by_student = {each["student"]: each for each in results}
-    everyone = sorted(set(by_student) | set(students) | set(rows or ()))
-    questions = _questions(results)
-    make = {"plain": _plain, "canvas": _canvas, "moodle": _moodle}[columns]
+    if columns == "questions":
+        lines = summarize(results)
+    else:
+        lines = list(_by_student(results, columns, rows or {}))
     told = io.StringIO()
-    writer = csv.writer(told, lineterminator="\n")
-    for row in make(everyone, by_student, questions, rows or {}, results[0]):
-        writer.writerow([_cell(value) for value in row])
+    writer = csv.DictWriter(told, list(lines[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: safe(value) for key, value in line.items()} for line in lines)
     return told.getvalue()
 
 
-def _plain(
-    everyone: list[str], found: dict[str, Result], questions: list[str], rows: Rows, one: Result
-) -> list[list[Any]]:
-    table: list[list[Any]] = [["student", *questions, "total", "max", "status"]]
-    for student in everyone:
-        result = found.get(student)
-        scores = _scores(result, questions)
-        total = result["total"] if result else None
-        table.append([student, *scores, total, one["max"], _status(result)])
-    return table
+def summarize(results: Sequence[Result]) -> list[Line]:
+    """Return for each question its mean, the share with full points, and the share not begun."""
+    asked: dict[tuple[str, str], list[Result]] = {}
+    for each in results:
+        for question in each["questions"]:
+            asked.setdefault((each["homework"], question["id"]), []).append(question)
+    lines = []
+    for (homework, name), found in asked.items():
+        graded = [each for each in found if each["points"] is not None]
+        means = {
+            "mean": [each["points"] for each in graded],
+            "full points": [each["points"] == each["max"] for each in graded],
+            "not begun": [each["failure"] == NOT_BEGUN for each in graded],
+        }
+        line = {"homework": homework, "question": name, "max": found[0]["max"]}
+        line |= {"graded": len(graded)}
+        lines.append(line | {
+            key: round(sum(each) / len(each), 3) if each else None for key, each in means.items()
+        })  # fmt: skip
+    return lines
 
 
-def _canvas(
-    everyone: list[str], found: dict[str, Result], questions: list[str], rows: Rows, one: Result
-) -> list[list[Any]]:
-    # Canvas wants the points that are possible in a second row, behind these words.
-    table: list[list[Any]] = [
-        [*CANVAS, one["homework"]],
-        ["Points Possible", *[""] * (len(CANVAS) - 1), one["max"]],
-    ]
-    for student in everyone:
-        known = _known(CANVAS, rows.get(student, {}), student, "SIS Login ID")
-        table.append([*known, found[student]["total"] if student in found else None])
-    return table
+def _by_student(results: Sequence[Result], columns: str, rows: Rows) -> Iterator[Line]:
+    most = {each["homework"]: each["max"] for each in results}
+    one, late = len(most) == 1, any("late" in each for each in results)
+    questions = dict.fromkeys(q["id"] for each in results for q in each["questions"] if one)
+    mine: dict[str, dict[str, Result]] = {}
+    for each in results:
+        mine.setdefault(each["student"], {})[each["homework"]] = each
+    if columns == "canvas":  # it wants the points that are possible in a second row
+        yield {**dict.fromkeys(CANVAS, ""), "Student": "Points Possible", **most}
+    for student in sorted(mine.keys() | rows.keys()):
+        found, row = mine.get(student, {}), rows.get(student, {})
+        totals = {name: found[name]["total"] if name in found else None for name in most}
+        asked = {q["id"]: q["points"] for each in found.values() for q in each["questions"]}
+        points = {name: asked.get(name) for name in questions}
+        if columns == "canvas":
+            yield _known(CANVAS, row, student, "SIS Login ID") | totals
+        elif columns == "moodle":
+            yield _known(MOODLE, row, student, "ID number") | points | totals
+        else:
+            there = [each["total"] for each in found.values()]
+            lost = {"late": plain(sum(-each.get("late", 0) for each in found.values()))}
+            yield {
+                "student": student,
+                **(points if one else totals),
+                **(lost if late else {}),
+                "total": None if None in there or not there else plain(sum(there)),
+                "max": plain(sum(most.values())),
+                "status": _status(found, list(most)),
+            }
 
 
-def _moodle(
-    everyone: list[str], found: dict[str, Result], questions: list[str], rows: Rows, one: Result
-) -> list[list[Any]]:
-    table: list[list[Any]] = [[*MOODLE, *questions, one["homework"]]]
-    for student in everyone:
-        result = found.get(student)
-        known = _known(MOODLE, rows.get(student, {}), student, "ID number")
-        total = result["total"] if result else None
-        table.append([*known, *_scores(result, questions), total])
-    return table
-
-
-def _known(
-    wanted: dict[str, tuple[str, ...]], row: Mapping[str, str], student: str, by_id: str
-) -> list[str]:
+def _known(wanted: Mapping[str, Sequence[str]], row: Mapping[str, str], student: str,
+           by_id: str) -> Line:  # fmt: skip
     """What a roster says for a platform's columns; the id stands where it says nothing."""
-    told = [next((row[name] for name in names if row.get(name)), "") for names in wanted.values()]
-    at = list(wanted).index(by_id)
-    told[at] = told[at] or student
-    return told
+    told = {
+        column: next((row[name] for name in names if row.get(name)), "")
+        for column, names in wanted.items()
+    }
+    return told | {by_id: told[by_id] or student}
 
 
-def _questions(results: Sequence[Result]) -> list[str]:
-    found: dict[str, None] = {}
-    for result in results:
-        found |= dict.fromkeys(each["id"] for each in result["questions"])
-    return list(found)
+def _status(found: Mapping[str, Result], homeworks: Sequence[str]) -> str:
+    told = []
+    for name in homeworks:
+        said = "; ".join(open_questions(found[name])) if name in found else "missing"
+        told += [f"{name} {said}" if len(homeworks) > 1 else said] if said else []
+    return ", ".join(told) or "graded"
 
 
-def _scores(result: Result | None, questions: list[str]) -> list[Any]:
-    points = {each["id"]: each["points"] for each in result["questions"]} if result else {}
-    return [points.get(name) for name in questions]
-
-
-def _status(result: Result | None) -> str:
-    if result is None:
-        return "missing"
-    bad = not_graded(result)
-    return f"not graded: {' '.join(bad)}" if bad else "graded"
-
-
-def _cell(value: Any) -> Any:
+def safe(value: Any) -> Any:
+    """Return a cell in one line that no spreadsheet takes for a formula; "" for nothing."""
     if not isinstance(value, str):
         return "" if value is None else value
-    text = " ".join(value.split())  # one line, and no tab before a formula
+    return quote(" ".join(value.split()))
+
+
+def quote(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula, its lines as they are."""
+    text = text.strip()  # no tab before a formula
     return f"'{text}" if text.startswith(FORMULA) else text

@@ -7,17 +7,18 @@ failed, and nobody loses points silently. The reason is in the output that instr
 import json
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from labkit.files import write_whole
-from press.homework.grading import batch, pool, results
-from press.homework.grading.opener import opened
+from press.book.files import Red
+from press.homework.grading import batch, results
 from press.homework.grading.results import Result
 from press.homework.grading.submission import ENDINGS
-from press.homework.grading.whose import attempt
+from press.homework.grading.whose import attempt, class_of
 from press.homework.private import Private, load
 
-HOW = batch.How("restricted")
+HOW = batch.How("restricted", jobs=1)
 
 
 def main(root: Path, visibility: str = "visible") -> int:
@@ -32,9 +33,10 @@ def main(root: Path, visibility: str = "visible") -> int:
         write_whole(written, json.dumps(_nothing(str(error)), indent=1))
         return 0
     try:
-        result = _grade(private_path, private, student, path)
-    except pool.Lost as error:
-        print(f"labkit: nothing can be graded here: {error}")
+        with TemporaryDirectory() as out:
+            (result,) = batch.run({student: path}, private_path, Path(out), HOW).results
+    except Red as error:
+        print(f"labkit: {error}")
         return 1
     if bad := results.not_graded(result):
         reasons = {each["reason"] for each in result["questions"] if each["reason"]}
@@ -55,7 +57,9 @@ def told(result: Result, visibility: str) -> dict[str, Any]:
                 "status": "passed" if part["points"] == part["max"] else "failed",
                 "output": part["says"], "output_format": "text", "visibility": visibility,
             })  # fmt: skip
-    return {"score": result["total"], "output": "\n".join(result["problems"]),
+    # What a person marks is marked there, and adds to this.
+    score = results.plain(sum(test["score"] for test in tests))
+    return {"score": score, "output": "\n".join(result["problems"]),
             "output_format": "text", "visibility": visibility, "stdout_visibility": "hidden",
             "tests": tests}  # fmt: skip
 
@@ -64,15 +68,6 @@ def _nothing(why: str) -> dict[str, Any]:
     """No points, and what to do: the submission is not what was asked for."""
     return {"score": 0, "output": why, "output_format": "text", "visibility": "visible",
             "stdout_visibility": "hidden", "tests": []}  # fmt: skip
-
-
-def _grade(private_path: Path, private: Private, student: str, path: Path) -> Result:
-    settings = {"private": str(private_path), "mode": HOW.mode, "code": "", "seconds": HOW.seconds}
-    task = {"student": student, "path": str(path), "before": None}
-    seconds = batch.seconds_for(private)
-    for _, result, why in pool.run([task], opened, settings, 1, seconds):
-        return result or batch.lost(private, student, path, HOW.mode, why)
-    raise AssertionError("a pool answers every task")
 
 
 def _student(metadata: Path, private: Private) -> str:
@@ -89,10 +84,8 @@ def _student(metadata: Path, private: Private) -> str:
         ]  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         names = []
-    known = {each.casefold(): each for each in private.students}
-    for name in names:
-        if name and name.casefold() in known:
-            return known[name.casefold()]
+    if student := class_of(None, private.students).one(filter(None, names)):
+        return student
     raise ValueError("Your id is not on this homework's roster; please tell your instructor.")
 
 

@@ -1,34 +1,53 @@
 """A graded submission as JSON: points and messages per part, and what they were made from.
 
-    {"schema": 1, "homework", "title", "student", "mode", "file", "sha256", "digest", "problems",
-     "total", "max", "questions": [{"id", "points", "max", "failure", "reason", "digests",
-                           "parts": [{"name", "points", "max", "says"}]}]}
+    {"schema": 1, "homework", "title", "student", "mode", "file", "handed_in", "sha256", "digest",
+     "problems", "total", "max", "questions": [{"id", "points", "max", "failure", "reason",
+                    "digests", "answer", "parts": [{"name", "points", "max", "says"}]}]}
 
-It holds no time and no path, so twenty gradings of one submission write the same bytes. A question
-that could not be graded has `points` null and failure "not graded"; then `total` is null too.
+It holds no path and no time but the file's own, so twenty gradings of one submission write the same
+bytes. A question that could not be graded has `points` null and failure "not graded", one that a
+person is to mark has failure "by hand" and its `answer`; then `total` is null too.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from labkit.files import write_whole
+from press.homework.private import Private, Question, named
 
 SCHEMA = 1
 NOT_GRADED = "not graded"
+BY_HAND = "by hand"
 UNREADABLE = "unreadable"
 
 Result = dict[str, Any]
 
 
 def question(
-    name: str, parts: list[dict[str, Any]], most: float, failure: str = "", reason: str = ""
-) -> Result:
-    """One question of a result; points are the sum of the parts', null when it is not graded."""
-    earned = None if failure == NOT_GRADED else plain(sum(part["points"] for part in parts))
-    return {"id": name, "points": earned, "max": plain(most), "parts": parts,
-            "failure": failure, "reason": reason}  # fmt: skip
+    one: Question, parts: list[dict[str, Any]], failure: str = "", reason: str = "",
+    digests: Mapping[str, str] | None = None, answer: str = "",
+) -> Result:  # fmt: skip
+    """Build one question of a result; its points are those of its parts, null when not graded."""
+    open_yet = failure in (NOT_GRADED, BY_HAND)
+    return {"id": one.id, "points": None if open_yet else plain(sum(p["points"] for p in parts)),
+            "max": plain(one.points), "parts": parts, "failure": failure, "reason": reason,
+            "digests": digests or {}, **({} if one.test else {"answer": answer})}  # fmt: skip
+
+
+def result_of(
+    private: Private, student: str, path: Path, mode: str, questions: list[Result],
+    problems: Sequence[str] = (), sha256: str = "", digest: str = "",
+) -> Result:  # fmt: skip
+    """Build the result of a student's file, with its total."""
+    return {
+        "schema": SCHEMA, "homework": private.homework, "title": private.title, "student": student,
+        "mode": mode, "file": path.name, "handed_in": handed_in(path), "sha256": sha256,
+        "digest": digest, "problems": list(problems), "questions": questions,
+        "total": total(questions), "max": plain(sum(each["max"] for each in questions)),
+    }  # fmt: skip
 
 
 def total(questions: Iterable[Result]) -> float | None:
@@ -42,10 +61,26 @@ def not_graded(result: Result) -> list[str]:
     return [each["id"] for each in result["questions"] if each["failure"] == NOT_GRADED]
 
 
+def open_questions(result: Result) -> list[str]:
+    """Return what a result still waits for, in words."""
+    words = {NOT_GRADED: "not graded", BY_HAND: "to mark by hand"}
+    waiting = {said: [q["id"] for q in result["questions"] if q["failure"] == failure]
+               for failure, said in words.items()}  # fmt: skip
+    return [f"{said}: {' '.join(ids)}" for said, ids in waiting.items() if ids]
+
+
 def plain(number: float) -> float:
     """A whole number without its point: 2, not 2.0; else at most six digits after it."""
     rounded = round(float(number), 6)
     return int(rounded) if rounded.is_integer() else rounded
+
+
+def handed_in(path: Path) -> str:
+    """Return when a file was changed, which `collect` keeps: in UTC, "" where there is none."""
+    try:
+        return datetime.fromtimestamp(path.lstat().st_mtime, UTC).isoformat(timespec="seconds")
+    except OSError:
+        return ""
 
 
 def own_folder(path: Path) -> Path:
@@ -83,33 +118,31 @@ def load(path: Path) -> Result | None:
     return result if whole and all(key in result for key in keys) else None
 
 
-def load_all(folder: Path) -> list[Result]:
-    """Read every result of a homework, by student; ValueError when there is none or one is bad."""
-    found = []
-    for path in sorted(folder.glob("*.json")):
-        result = load(path)
-        if result is None:
-            raise ValueError(
-                f"{path} must be a result of schema {SCHEMA}, and is damaged; grade it again with "
-                "`labkit homework grade`"
-            )
-        found.append(result)
+def load_all(places: Sequence[Path], homework: str | None = None) -> list[Result]:
+    """Read every result in folders that `grade` wrote, or those of one homework, by student.
+
+    ValueError when there is none or one is damaged.
+    """
+    found: dict[tuple[str, str], Result] = {}
+    names: set[str] = set()
+    for place in places:
+        if not place.is_dir():
+            raise ValueError(f"{place} must be a folder that `labkit homework grade` wrote")
+        for path in sorted([*place.glob("*.json"), *place.glob("*/*.json")]):
+            result = load(path)
+            if result is None:
+                raise ValueError(
+                    f"{path} must be a result of schema {SCHEMA}, and is damaged; grade it again "
+                    "with `labkit homework grade`"
+                )
+            names.add(result["homework"])
+            if homework is None or named(homework, [result["homework"]]):
+                found[result["homework"], result["student"]] = result
     if not found:
-        raise ValueError(f"{folder} holds no results; make them with `labkit homework grade`")
-    return found
-
-
-def folder_of(place: Path, homework: str | None) -> Path:
-    """The folder of one homework's results: `place` itself, or the only or named one in it."""
-    if not place.is_dir():
-        raise ValueError(f"{place} must be a folder that `labkit homework grade` wrote")
-    if homework is not None:
-        return place / homework
-    if any(place.glob("*.json")):
-        return place
-    found = sorted(path for path in place.iterdir() if path.is_dir() and any(path.glob("*.json")))
-    if len(found) != 1:
-        names = ", ".join(path.name for path in found) or "none"
-        raise ValueError(f"{place} must hold results of one homework, it has {names}; "
-                         "name one with --homework")  # fmt: skip
-    return found[0]
+        asked = f" of {homework}" if homework else ""
+        has = f", it has those of {', '.join(sorted(names))}" if names else ""
+        raise ValueError(
+            f"{' and '.join(map(str, places))} must hold results{asked}{has}; make them with "
+            "`labkit homework grade`"
+        )
+    return [found[key] for key in sorted(found)]

@@ -8,13 +8,17 @@ import json
 import os
 import re
 import stat
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from press.homework.sandbox.answer import clean
 
 ENDINGS = (".ipynb", ".py")
 MOST_BYTES = 20_000_000
 MOST_CODE = 400_000
 MOST_CELLS = 2_000
+MOST_ANSWER = 20_000  # characters of a cell that a person reads
 CELL = re.compile(r"^# *%%(?!%)(.*)$", re.MULTILINE)
 
 
@@ -24,20 +28,21 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Submission:
-    """The code cells, in order, and what in the file could not be read."""
+    """The code cells, in order, what could not be read, and the text of cells that have an id."""
 
     cells: tuple[str, ...]
     problems: tuple[str, ...] = ()
+    answers: Mapping[str, str] = field(default_factory=dict)
 
 
 def read(path: Path) -> Submission:
     """Read a notebook (nbformat 3 or 4) or a Python file; Unreadable says why not."""
-    text = _text(path)
+    text, answers = _text(path), {}
     if path.suffix == ".py":
         cells = _python_cells(text)
         problems: list[str] = []
     else:
-        cells, problems = _notebook_cells(text)
+        cells, problems, answers = _notebook_cells(text)
     if len(cells) > MOST_CELLS:
         raise Unreadable(f"a submission has at most {MOST_CELLS} code cells, this has {len(cells)}")
     if (size := sum(map(len, cells))) > MOST_CODE:
@@ -45,9 +50,9 @@ def read(path: Path) -> Submission:
             f"the code cells hold at most {MOST_CODE} characters together, these hold {size}; "
             "take out data that was pasted into the code"
         )
-    if not any(cell.strip() for cell in cells):
+    if not any(cell.strip() for cell in (*cells, *answers.values())):
         raise Unreadable("the file holds no code; was it saved before it was handed in?")
-    return Submission(tuple(cells), tuple(problems))
+    return Submission(tuple(cells), tuple(problems), answers)
 
 
 def _text(path: Path) -> str:
@@ -92,7 +97,7 @@ def _python_cells(text: str) -> list[str]:
     return cells
 
 
-def _notebook_cells(text: str) -> tuple[list[str], list[str]]:
+def _notebook_cells(text: str) -> tuple[list[str], list[str], dict[str, str]]:
     try:
         notebook = json.loads(text)
     except RecursionError:
@@ -104,18 +109,23 @@ def _notebook_cells(text: str) -> tuple[list[str], list[str]]:
         ) from None
     cells: list[str] = []
     problems: list[str] = []
+    answers: dict[str, str] = {}
     for number, cell in enumerate(_cells(notebook), start=1):
-        if not isinstance(cell, dict):
+        source = cell.get("source", cell.get("input", "")) if isinstance(cell, dict) else None
+        if isinstance(source, list) and all(isinstance(line, str) for line in source):
+            source = "".join(source)
+        code = isinstance(cell, dict) and cell.get("cell_type") == "code"
+        if not isinstance(cell, dict) or (code and not isinstance(source, str)):
             problems.append(f"cell {number} of the file is damaged and was left out")
-        elif cell.get("cell_type") == "code":
-            source = cell.get("source", cell.get("input", ""))
-            if isinstance(source, list) and all(isinstance(line, str) for line in source):
-                source = "".join(source)
-            if isinstance(source, str):
-                cells.append(source)
-            else:
-                problems.append(f"cell {number} of the file is damaged and was left out")
-    return cells, problems
+        elif isinstance(source, str):
+            cells += [source] if code else []
+            try:  # what nbgrader calls the cell, if it is one that was handed out
+                name = cell["metadata"]["nbgrader"]["grade_id"]
+            except (KeyError, TypeError):
+                continue
+            if isinstance(name, str):
+                answers[name] = clean(answers.get(name, "") + source, MOST_ANSWER, keep="\n")
+    return cells, problems, answers
 
 
 def _cells(notebook: object) -> list:

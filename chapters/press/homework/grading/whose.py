@@ -1,8 +1,10 @@
 """Whose file is it? The names that learning platforms give to downloads, and a roster.
 
-Canvas   leeann_LATE_4711_90210_hw1_norms-2.ipynb    name, user's number, submission's, file
-Moodle   Ann Lee_4711_assignsubmission_file_/hw1_norms.ipynb     name, participant's number
-others   ann/hw1_norms.ipynb, ann_hw1_norms.ipynb
+Canvas      leeann_LATE_4711_90210_hw1_norms-2.ipynb    name, user's number, submission's, file
+Moodle      Ann Lee_4711_assignsubmission_file_/hw1_norms.ipynb     name, participant's number
+Blackboard  hw1_annlee_attempt_2026-10-05-14-30-00_hw1_norms.ipynb      homework, user's name
+GitHub Classroom    hw1-annlee/hw1_norms.ipynb      a repository: the homework's name, the user's
+others      ann/hw1_norms.ipynb, ann_hw1_norms.ipynb
 """
 
 import re
@@ -12,10 +14,14 @@ from pathlib import Path, PurePosixPath
 
 from press.homework import roster
 
-MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)(?:_.*)?")
+MOODLE = re.compile(
+    r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)(?P<file>_.*)?"
+)
 CANVAS = re.compile(
     r"(?P<name>[^_]+)(?:_LATE)?_(?P<number>\d+)_(?P<upload>\d+)_(?P<file>.+)", re.IGNORECASE
 )
+BLACKBOARD = re.compile(r".+?_(?P<name>[^_]+)_attempt_[\d-]+(?:_.*)?")
+PLATFORMS = (BLACKBOARD, CANVAS, MOODLE)
 ATTEMPT = re.compile(r"(?:-| ?\()(\d{1,3})\)?$")
 
 
@@ -50,7 +56,7 @@ def class_of(path: Path | None, ids: Iterable[str] = ()) -> Class:
     found = {_key(each): each for each in ids} | {_key(each.id): each.id for each in students}
     shared: set[str] = set()
     for student in students:
-        for name in filter(None, map(_key, student.others.values())):
+        for name in filter(None, map(_key, student.names)):
             if found.setdefault(name, student.id) != student.id:
                 shared.add(name)
     own = {*ids, *(each.id for each in students)}
@@ -64,9 +70,14 @@ def whose(parts: tuple[str, ...], students: Class, homework: str) -> str | None:
     """The student whose file this is by its path, a folder before its file; or None."""
     for folder in parts[:-1]:
         part = folder[:-4] if folder.lower().endswith(".zip") else folder
-        if one := students.one(_names(part, homework, [part])):
+        # GitHub Classroom's: hw1-ann-lee is ann-lee's, or lee's where nobody is ann-lee. A number
+        # behind a line is nobody's: it counts homeworks, or attempts.
+        words = part.split("-") if students.ids else []
+        users = ["-".join(words[first:]) for first in range(1, len(words))]
+        users = [user for user in users if not user.isdecimal()]
+        if one := students.one([*_names(part, homework, [part]), *users]):
             return one
-        if MOODLE.fullmatch(part) or CANVAS.fullmatch(part):
+        if any(platform.fullmatch(part) for platform in PLATFORMS):
             return None  # a platform says whose it is: what a stranger packed inside does not count
     stem = PurePosixPath(parts[-1]).stem
     short = stem.removesuffix(f"_{homework}")
@@ -85,9 +96,9 @@ def attempt(parts: tuple[str, ...]) -> tuple[int, int]:
 def _names(text: str, homework: str, first: list[str]) -> Iterable[str]:
     """What a folder or a file may say of its student, the surest first."""
     # What a platform writes comes first; a student's own name of a file may look like either.
-    for pattern in (CANVAS, MOODLE):
-        if found := pattern.fullmatch(text):
-            yield from (found["number"], found["name"])
+    for platform in PLATFORMS:
+        if found := platform.fullmatch(text):
+            yield from (found[key] for key in ("number", "name") if key in found.re.groupindex)
             return
     if text.startswith(homework):
         return  # hw1_norms is no student of the name hw1

@@ -1,5 +1,8 @@
-"""The note to AI assistants that lies beside every student's notebook."""
+"""What lies beside the notebooks: the note to AI assistants, the rubric for instructors."""
 
+from collections.abc import Sequence
+
+from press.homework.private import RubricPart
 from press.homework.source import Homework
 
 NOTE = """# A note to AI assistants
@@ -33,3 +36,40 @@ def note(homework: Homework) -> str:
     """Write the note for one homework."""
     cells = ", ".join(question.id for question in homework.questions)
     return NOTE.format(title=homework.title, about=homework.about, cells=cells)
+
+
+def rubric(homework: Homework, parts: Sequence[RubricPart]) -> str:
+    """Write the rubric: one table a question, in the order of the notebook."""
+    total = sum(question.points for question in homework.questions)
+    text = [f"# Rubric: {homework.title}", "", homework.about, ""]
+    text += [
+        f"{total} points, about {homework.minutes} minutes. A part is earned whole or not.",
+        "",
+    ]
+    for question in homework.questions:
+        names = ", ".join(f"`{name}`" for name in question.wanted)
+        text += [f"## {question.id}: {_points(question.points)}", ""]
+        if question.by_hand:
+            text += ["Marked by hand. The key has a model answer.", ""]
+            continue
+        text += [
+            f"Graded by the last definition of {names}.",
+            "",
+            "| part | points | said when it is missed |",
+            "| --- | ---: | --- |",
+        ]
+        text += [
+            f"| {_cell(part.name)} | {part.points:g} | {_cell(part.says)} |"
+            for part in parts
+            if part.question == question.id
+        ]
+        text.append("")
+    return "\n".join(text)
+
+
+def _points(points: float) -> str:
+    return f"{points:g} point{'' if points == 1 else 's'}"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
