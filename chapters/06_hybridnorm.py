@@ -593,10 +593,14 @@ for arm in ("pre", "hybrid", "pre" + small_in, "hybrid" + small_in):
     rate = max(climbed.where(arm=arm, rung=first, stage="final").by("lr"))
     of_arm = ladder.configure_run(ladder.build_base_run(first, arm), rate, 0, ("test",))
     more[arm] = lab.run(Experiment(of_arm, {"seed": [5, 6, 7, 8, 9]})).values("test.loss")
-grown = change(ladder.lead(climbed, "hybrid" + small_in, "pre" + small_in), ladder.lead(climbed, "hybrid"))
+grown = change(
+    ladder.lead(climbed, "hybrid" + small_in, "pre" + small_in), ladder.lead(climbed, "hybrid")
+)
 grown[first] = [
     *grown[first],
-    *minus(minus(more["pre" + small_in], more["hybrid" + small_in]), minus(more["pre"], more["hybrid"])),
+    *minus(
+        minus(more["pre" + small_in], more["hybrid" + small_in]), minus(more["pre"], more["hybrid"])
+    ),
 ]
 claim(
     "06-small-embeddings-make-the-lead",

@@ -369,7 +369,7 @@ apart; nGPT and QK-Norm do, in chapter 08. RealFormer adds a block's attention l
 neighbours = [{one.name, other.name} for one, other in pairwise(board.rows)]
 told = [p <= 0.05 for pair, p in board.pairs.items() if {*pair} in neighbours]
 whole = sum(p <= 0.05 for p in board.pairs.values())
-print(f"after Holm's correction five seeds tell {sum(told)} of {len(told)} pairs of neighbours apart,")
+print(f"after Holm's correction {sum(told)} of {len(told)} pairs of neighbours are told apart,")
 print(f"and {whole} of all {len(board.pairs)} pairs")
 
 # %%
@@ -624,10 +624,10 @@ survive is not in it, and a row without evidence is not a row. (Cards of *this* 
 """
 
 # %%
-from press.book.advice import ADVICE
+from press.book.advice import FOR_A_LARGE_MODEL, OTHERWISE
 from press.book.evidence import decisions, recorded
 
-decisions(ADVICE[:5], recorded())
+decisions(FOR_A_LARGE_MODEL, recorded())
 
 # %% [markdown]
 r"""
@@ -660,7 +660,7 @@ Not your seven billion parameters today, but perhaps tomorrow's question:
 """
 
 # %%
-decisions(ADVICE[5:], recorded())
+decisions(OTHERWISE, recorded())
 
 # %% [markdown]
 r"""

@@ -6,8 +6,7 @@ left, is in data/ledger; see evidence.py.
 
 from press.book.evidence import Advice, Report
 
-# The first five are the questions of one who trains a large language model.
-ADVICE = (
+FOR_A_LARGE_MODEL = (
     Advice(
         "LayerNorm or RMSNorm?",
         "RMSNorm",
@@ -82,6 +81,8 @@ ADVICE = (
             ),
         ),
     ),
+)
+OTHERWISE = (
     Advice(
         "A placement that promises a lower loss:",
         "first enlarge small embeddings; else HybridNorm, compared with QKV-Pre",
@@ -149,3 +150,4 @@ ADVICE = (
         ("01-batch-norm-leaks-the-future", "01-layer-norm-leaks-nothing"),
     ),
 )
+ADVICE = FOR_A_LARGE_MODEL + OTHERWISE

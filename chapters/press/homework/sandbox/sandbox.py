@@ -156,7 +156,7 @@ class Sandbox:
         self._orders = self._zygote = None
 
     def _order(self, message: dict[str, Any], *descriptors: int) -> dict[str, Any]:
-        """Send an order and return its answer; for a fork a zygote that is gone is started again."""
+        """Send an order, return its answer; for a fork a zygote that is gone is started again."""
         if os.getpid() != self._owner:
             raise RuntimeError("a sandbox belongs to the process that made it: make one in each")
         with self._lock:
