@@ -389,7 +389,6 @@ lines = [
     ("embeddings enter at RMS", "not said", "0.014: drawn so", f"1, {ladder.build_base_run(rung, small[4]).model.embedding_size:g}, 0.014: multiplied"),
     ("output matrix", "not said", "tied to the embedding", "its own"),
     ("base of the rotation", "500,000", "the same", "10,000"),
-    ("hidden width, 1.2B (Table 6)", "9,192", "8,192", "-"),
 ]  # fmt: skip
 plots.table(
     [dict(zip(("setting", "early version", "released code", "here"), line, strict=True)) for line in lines]

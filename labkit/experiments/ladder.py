@@ -300,7 +300,8 @@ def lacking(found: Results, arm: str, over: str = "pre") -> list[str]:
 def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
     """Sum up an arm a row, in the order of their losses on the smallest rung.
 
-    A rung has its columns as soon as two of the arms have reported there with every seed.
+    A rung has its columns as soon as two of the arms have reported there with every seed; a
+    column without a value is left out.
 
     `lead` is how far the arm's test loss lies below that of `over`, seed by seed, with Student's
     interval. `lost` is how far the validation loss lies above the best one on average over the
@@ -328,7 +329,9 @@ def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
                 of = Seeds(tuple(pairs))
                 low, high = of.compute_interval()
                 row[f"{rung}: lead"] = f"{of.mean:+.4f} [{low:+.4f}, {high:+.4f}]"
-        rows.append(row if over else {k: v for k, v in row.items() if not k.endswith(": lead")})
+        rows.append(row)
+    empty = {column for column in columns if all(row[column] == "" for row in rows)}
+    rows = [{k: v for k, v in row.items() if k not in empty} for row in rows]
     return sorted(rows, key=lambda row: row[f"{rungs[0]}: test"] or math.inf)
 
 
