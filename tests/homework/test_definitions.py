@@ -67,9 +67,11 @@ def test_what_a_name_needs_may_be_named_in_a_text_or_an_annotation():
 
 def test_ipythons_own_lines_are_left_out():
     cells = ["%matplotlib inline\n!pip list\nx = 5\nx?\nfiles = !ls", "%%time\ny = (7\n % 4)",
-             "%%bash\nrm -rf /", "def f():\n    %time g()\n    return 1"]  # fmt: skip
-    scope = run(final(cells))
+             "%%bash\nrm -rf /", "def f():\n    %time g()\n    return 1",
+             "%time z = 1", "%%capture\nw: Final = 3"]  # fmt: skip
+    scope = run(final(["from typing import Final", *cells]))
     assert (scope["x"], scope["y"], scope["f"]()) == (5, 3, 1)
+    assert (scope["z"], scope["w"]) == (1, 3)
     assert final(cells).problems == ()
 
 

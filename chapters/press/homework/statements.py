@@ -9,6 +9,7 @@ from dataclasses import dataclass
 # A cell that begins so holds Python after its first line; other cell magics hold something else.
 PYTHON_MAGICS = ("%%time", "%%timeit", "%%capture", "%%prun")
 MAGIC = re.compile(r"^(\s*)(?:[%!?].*|[\w.,\s]*=\s*[%!].*|.*\?\s*)$")
+TIMED = re.compile(r"^%time\s+(?=[\w,\s]+=[^=])")  # IPython binds the name
 MOST_MAGICS = 50
 
 
@@ -34,7 +35,7 @@ class Statement:
 def statements(cell: str) -> list[Statement]:
     """The cell's statements that bind names, each with its text.
 
-    Lines of IPython's own (`%time`, `!ls`, `name?`) are left out. Raises what Python raises for a
+    Lines of IPython's own (`%matplotlib`, `!ls`, `name?`) are left out; `%time x = 1` is x = 1. Raises what Python raises for a
     text that is not Python.
     """
     source, tree = _parsed(cell)
@@ -65,7 +66,8 @@ def _parsed(cell: str) -> tuple[str, ast.Module]:
                     raise
                 while lines[at].endswith("\\") and at + 1 < len(lines):  # !pip install a \
                     lines[at : at + 2] = [lines[at][:-1] + lines[at + 1]]
-                lines[at] = MAGIC.sub(r"\1pass", lines[at])
+                kept = TIMED.sub("", lines[at])
+                lines[at] = kept if kept != lines[at] else MAGIC.sub(r"\1pass", lines[at])
                 cell = "\n".join(lines)
         return cell, ast.parse(cell)
 
