@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from press.course.settings import Settings, parse_size, read
+from press.course.settings import Settings, read
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_every_key_is_read(told):
         ("port = true", "port must be a number, got True"),
         ('port = "8000"', "port must be a number"),
         ("memory = true", "memory must be a number"),
-        ('memory = "3 GB"', "such as 3G; got '3 GB'"),
+        ('memory = "3 pages"', "as in 512M or 4G; got '3 pages'"),
         ('state = "here"', "state must be an absolute path, got here"),
         ("cores = 0", "cores must be 1 or more, got 0"),
         ("idle_minutes = 4", "below idle_minutes, or working servers pass for idle"),
@@ -85,12 +85,7 @@ def test_no_file_and_no_material_are_told_the_way_out(tmp_path):
         read(tmp_path / "course.toml")
 
 
-def test_sizes_are_read_in_powers_of_two():
-    assert [parse_size(text) for text in ("1G", "1.5G", "700M", "1T", 123, "123")] == [
-        2**30,
-        3 * 2**29,
-        700 * 2**20,
-        2**40,
-        123,
-        123,
-    ]
+def test_memory_is_a_size_and_0_is_no_limit(tmp_path):
+    for text, held in (('"1.5G"', 3 * 2**29), ("0", 0), ('"0"', 0), ("123", 123)):
+        (tmp_path / "course.toml").write_text(f'material = "/srv"\nmemory = {text}\n')
+        assert read(tmp_path / "course.toml").memory == held

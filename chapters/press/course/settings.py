@@ -4,14 +4,14 @@ Every key has a default except `material`; a key that is not known, or a value t
 refused when the file is read, before anything starts.
 """
 
-import re
 import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from labkit.units import parse_bytes
+
 ISOLATIONS = ("namespaces", "users")
-_UNITS = {"M": 2**20, "G": 2**30, "T": 2**40}
 
 
 @dataclass(frozen=True)
@@ -102,18 +102,10 @@ def read(path: Path) -> Settings:
         raise ValueError(f"{path}: {error}") from error
 
 
-def parse_size(text: str | int) -> int:
-    """Read an amount of memory: 3G, 700M, or a number of bytes; raise ValueError otherwise."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([MGT]?)", str(text).strip())
-    if not found:
-        raise ValueError(f"memory must be a number with M, G or T, such as 3G; got {text!r}")
-    return int(float(found[1]) * _UNITS.get(found[2], 1))
-
-
 def _parse_value(name: str, kind: Any, told: Any) -> Any:
     """Turn what TOML gave into what the field holds."""
     if name == "memory" and isinstance(told, str | int) and not isinstance(told, bool):
-        return parse_size(told)
+        return parse_bytes(str(told)) if str(told) != "0" else 0  # 0: no limit
     if kind is Path and isinstance(told, str):
         return Path(told)
     if kind in (int, float) and type(told) in (int, kind):

@@ -35,8 +35,8 @@ class Statement:
 def statements(cell: str) -> list[Statement]:
     """The cell's statements that bind names, each with its text.
 
-    Lines of IPython's own (`%matplotlib`, `!ls`, `name?`) are left out; `%time x = 1` is x = 1. Raises what Python raises for a
-    text that is not Python.
+    Lines of IPython's own (`%matplotlib`, `!ls`, `name?`) are left out; `%time x = 1` is x = 1.
+    Raises what Python raises for a text that is not Python.
     """
     source, tree = _parsed(cell)
     return list(_binding(source.encode().split(b"\n"), tree))

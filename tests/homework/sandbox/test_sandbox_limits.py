@@ -141,7 +141,7 @@ def test_five_hundred_submissions_a_minute_fit_on_two_cores(sandbox):
     "wrong, said",
     [
         ({"seconds": 0}, "seconds must be greater than 0, got 0"),
-        ({"memory": "1T"}, "memory must be a number of bytes or text such as \"64M\", got '1T'"),
+        ({"memory": "1X"}, "memory must be a number of bytes or text such as \"64M\", got '1X'"),
         ({"processes": 0}, "processes must be 1 or more, got 0"),
         ({"file": 0}, "file must be a number of bytes"),
     ],

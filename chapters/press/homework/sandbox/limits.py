@@ -1,9 +1,8 @@
 """How much a worker may use."""
 
-import re
 from dataclasses import dataclass
 
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+from labkit.units import parse_bytes
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,9 @@ class Limits:
 
 def bytes_of(name: str, size: int | str) -> int:
     """Read a size: 65536 or "64K" -> 65536."""
-    found = re.fullmatch(r"(\d+)([KMG]?)", str(size).strip())
-    if not found or not int(found[1]):
-        raise ValueError(f'{name} must be a number of bytes or text such as "64M", got {size!r}')
-    return int(found[1]) * _UNITS[found[2]]
+    try:
+        return parse_bytes(str(size))
+    except ValueError:
+        raise ValueError(
+            f'{name} must be a number of bytes or text such as "64M", got {size!r}'
+        ) from None
