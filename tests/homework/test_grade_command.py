@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from press import cli
+from press import cli, control_groups
 from press.homework.grading import pool, results
 from tests.homework.grading_case import CELLS, NAME, graded, in_process, private, write
 
@@ -81,6 +81,7 @@ def test_grade_says_each_score_the_mean_and_how_each_question_went(tmp_path, mon
     write(tmp_path / "out" / "hw8", "bob", [*CELLS, stub])
     monkeypatch.setattr(pool, "run", in_process)
     words = ["homework", "grade", "out", "--release", "release", "--out", "results"]
+    monkeypatch.setattr(control_groups, "find_problem", lambda: "it is read-only")
     assert cli.main([*words, "--mode", "plain"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "ann: 5 of 5 (q1 3, q2 2)",
@@ -88,7 +89,8 @@ def test_grade_says_each_score_the_mean_and_how_each_question_went(tmp_path, mon
         "mean: 4.0 of 5",
         "q1: mean 3.0 of 3, full points 100%, not begun 0%",
         "q2: mean 1.0 of 2, full points 50%, not begun 50%",
-        f"2 graded, 0 kept; in results/{NAME}",
+        f"2 graded, 0 kept; in results/{NAME}; mode plain, the memory of a worker capped by its "
+        "address space alone",
     ]
 
 

@@ -85,6 +85,7 @@ def grade_submissions(
     """
     from tqdm.auto import tqdm
 
+    from press.control_groups import find_problem
     from press.homework.grading import batch
     from press.homework.sandbox import available
 
@@ -103,7 +104,9 @@ def grade_submissions(
     if done.missing:
         print(f"nothing handed in: {', '.join(done.missing)}")
     scores.say_scores(done.results)
-    print(f"{len(done.graded)} graded, {len(done.kept)} kept; in {done.folder}")
+    cap = "its address space alone" if find_problem() else "a control group"
+    print(f"{len(done.graded)} graded, {len(done.kept)} kept; in {done.folder}; mode {mode}, "
+          f"the memory of a worker capped by {cap}")  # fmt: skip
     if done.strangers:
         print(f"labkit: not on the roster of {release}: {', '.join(done.strangers)}; they were "
               "graded with the numbers that such an id draws; is it this class's release?",
