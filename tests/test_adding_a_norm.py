@@ -115,7 +115,7 @@ def test_a_new_norm_is_tested_by_its_row_alone(copy):
     code, printed = run_tests(copy, f"mean-abs or {whole}")
     assert code == 0, printed
     # forward in four dtypes, eps, offsets, views, gradients, properties, make_norm, refusals;
-    # what it declares, look, map, replicates, check.own, conversions, models
+    # what it declares, look, map, replicates, check.any_norm, conversions, models
     passed = int(printed.rsplit(" passed", 1)[0].split()[-1])
     assert passed > 60, printed
 

@@ -99,12 +99,12 @@ EXCEPT = {"rms-llama", "rms-t5", "group"}
     "name", [name for name in NORMS if facts(name).scope == "token" and name not in EXCEPT]
 )
 def test_labkits_norms_of_the_last_axis_pass(name):
-    assert check.own(name).ok, check.own(name)
+    assert check.any_norm(name).ok, check.any_norm(name)
 
 
 def test_a_formula_is_compared():
-    assert check.own(own_norm(TEXT), lambda x: x / (x.abs().mean(-1, keepdim=True) + 1e-6)).ok
-    report = check.own(own_norm(TEXT), lambda x: x)
+    assert check.any_norm(own_norm(TEXT), lambda x: x / (x.abs().mean(-1, keepdim=True) + 1e-6)).ok
+    report = check.any_norm(own_norm(TEXT), lambda x: x)
     assert [law.name for law in report.failed] == ["formula"]
     assert "blind to scale" in report.notes and "not blind to a constant" in report.notes
 
@@ -146,7 +146,7 @@ def norm(line):
     ],
 )
 def test_a_slip_is_found_by_its_law(line, law):
-    report = check.own(norm(line))
+    report = check.any_norm(norm(line))
     assert law in [one.name for one in report.failed], report
 
 
@@ -168,4 +168,4 @@ def test_a_class_a_key_a_file_and_a_function_are_checked_alike(tmp_path):
 
 
 def test_what_is_no_class_is_refused():
-    assert "a norm's class is wanted" in str(check.own(nn.LayerNorm(4)))
+    assert "a norm's class is wanted" in str(check.any_norm(nn.LayerNorm(4)))

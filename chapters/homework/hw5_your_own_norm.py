@@ -136,7 +136,7 @@ def probe_slope(student, x):
 from labkit import check
 from labkit.check.public import public
 
-public("q1", lambda: check.own(OwnNorm))
+public("q1", lambda: check.any_norm(OwnNorm))
 ### BEGIN HIDDEN TESTS
 
 

@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 from labkit.check import specs
 from labkit.check.answer import answer
-from labkit.check.any_norm import any_norm, own
+from labkit.check.any_norm import any_norm
 from labkit.check.block import block
 from labkit.check.report import Law, Report
 from labkit.check.run import Implementation, hold
@@ -35,7 +35,7 @@ from labkit.unknown import explain_unknown
 __all__ = [
     "CHECKS", "Law", "Report", "annotated_layer_norm", "answer", "any_norm", "batch_norm",
     "block", "bounded_tanh", "dynamic_erf", "dynamic_tanh", "fix_norm", "group_norm", "identity",
-    "instance_norm", "l2_norm", "layer_norm", "own", "partial_rms_norm", "power_norm",
+    "instance_norm", "l2_norm", "layer_norm", "partial_rms_norm", "power_norm",
     "rep_batch_norm", "rms_norm", "scale_norm",
 ]  # fmt: skip
 

@@ -38,15 +38,6 @@ def any_norm(given: AnyNorm, formula: Formula | None = None, *, seed: int = 0) -
     one module, or a function of x. `formula` takes float64 rows and gives what the norm should,
     before gains.
     """
-    return _hold("check.any_norm", given, formula, seed)
-
-
-def own(given: AnyNorm, formula: Formula | None = None, *, seed: int = 0) -> Report:
-    """Check a norm of your own: `any_norm` under its older name."""
-    return _hold("check.own", given, formula, seed)
-
-
-def _hold(title: str, given: AnyNorm, formula: Formula | None, seed: int) -> Report:
     laws = dict(LAWS)
     if formula is not None:
         laws["formula"] = lambda make, generator: _formula(formula, make, generator)
@@ -57,7 +48,7 @@ def _hold(title: str, given: AnyNorm, formula: Formula | None, seed: int) -> Rep
         return lambda make: run.try_law(name, laws[name], make, torch.Generator().manual_seed(seed))
 
     jobs = {name: on_norm(name) for name in laws}
-    return run.try_all(f"{title} {name}", partial(_read, given), jobs, _properties)
+    return run.try_all(f"check.any_norm {name}", partial(_read, given), jobs, _properties)
 
 
 # --- what was handed in ---

@@ -194,7 +194,7 @@ class Exam:
             raise Broken(
                 f"a block is checked with a norm of one vector ({fits}), got "
                 f"{settled.norm_name!r}; check that norm by itself, by the check of its name or by "
-                "check.own"
+                "check.any_norm"
             )
         if self.form not in ("module", "class"):
             return PartsSubject(

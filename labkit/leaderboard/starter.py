@@ -4,8 +4,8 @@
 
 One file, one nn.Module, `dim` first. Check it in Python:
 
-    from labkit import check, experiments
-    print(check.own(experiments.own_norm("my_norm.py")))
+    from labkit import check
+    print(check.any_norm("my_norm.py"))
 
 Then put it on the leaderboard, in a shell:
 
