@@ -368,7 +368,8 @@ r"""
 ## Measure
 
 **Honesty note.** The smallest rung of the ladder was trained before these criteria were written, so its cards demonstrate; larger rungs were open,
-and a card whose rungs disagree says so. The runs at twelve blocks have seeds that no pilot had. An earlier draft ranked all sixteen rows after a hundred steps. Counts of
+and a card whose rungs disagree says so. The runs at twelve blocks have seeds that no pilot had. For the effect of the embedding's size five more
+seeds were trained, because the one that tunes had pointed the other way. An earlier draft ranked all sixteen rows after a hundred steps. Counts of
 character pairs knew more than those models, and attention was worth next to nothing to them: that ranking is gone.
 
 ### The setting, line by line

@@ -457,7 +457,7 @@ claim(
     published="no warm-up",
     criterion="< 0.01",
     kind="at",
-    effect=0.042,  # nats: what separates nGPT from the GPT with QK-Norm at the end
+    effect=0.042,  # nats: what separates nGPT from the GPT with QK-Norm at the end of rung S
 )
 
 # %% [markdown]
@@ -557,7 +557,8 @@ r"""
 *Lead*: how far below the GPT (`pre`) an arm ends. *Lost*: its loss on average over two decades of rates, minus the best.
 
 At the end the order has flipped. nGPT ends above the GPT, and further above the one with QK-Norm. With the published first values
-it ends higher still, by a little: in six blocks and 3,200 steps the scales find their way from either start.
+it ends higher still, by a little: in six blocks and 3,200 steps the scales find their way from either start. On the larger rung nGPT is behind by less: compare
+the two columns *lead*.
 
 Does that contradict the paper? No. Its models have 24 layers and more, contexts thirty times as long and longer, and a baseline without QK-Norm. Nor
 does the paper's factor belong to a short run: the notes of the [official code](https://github.com/NVIDIA/ngpt) have nGPT reach in 200,000 steps what
