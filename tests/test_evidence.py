@@ -9,7 +9,7 @@ from press.book.advice import ADVICE, FOR_A_LARGE_MODEL, OTHERWISE
 from press.book.chapters import find_chapters
 from press.book.evidence import Advice, Report, decisions, recorded
 from press.book.holm import find_survivors, p_value
-from press.book.keys import key_of, parts_of
+from press.book.keys import key_of, list_verdicts, parts_of
 from press.book.ledger import load_recorded
 from press.site.page import shown_output
 from press.site.standings import standings_page
@@ -154,3 +154,20 @@ def test_the_page_of_standings_has_what_chapters_ranked():
     page = standings_page({"01_toy": {"cells": [cell]}}, {"01_toy": "Toy"})
     assert "<table>ranks</table>" in page and "## From [Toy](01_toy.ipynb)" in page
     assert "No chapter has ranked recipes yet" in standings_page({"01_toy": {"cells": []}}, {})
+
+
+def test_a_rung_that_reports_runs_the_tables_chapter_again(tmp_path):
+    ledger = tmp_path / "data" / "ledger" / "book.json"
+    ledger.parent.mkdir(parents=True)
+    claim = {
+        "verdict": "holds",
+        "said": "A is below B.",
+        "chapter": "08_toy",
+        "sort": "law",
+        "primary": False,
+    }
+    keys = []
+    for rungs in (None, {"S": [0.1]}, {"S": [0.1], "M": [0.2]}):
+        ledger.write_text(json.dumps({"claims": {"08-toy": {**claim, "rungs": rungs}}}))
+        keys.append(list_verdicts(tmp_path, but="10_choosing_a_norm"))
+    assert len(set(keys)) == 3

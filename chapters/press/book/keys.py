@@ -74,12 +74,16 @@ def list_data_files(root: Path) -> str:
 
 
 def list_verdicts(root: Path, but: str) -> str:
-    """List the recorded verdicts of all chapters but one, and which survive Holm's correction."""
+    """List the recorded verdicts of all chapters but one, their rungs, and which survive Holm."""
     path = root / "data" / "ledger" / "book.json"
     claims = json.loads(path.read_text(encoding="utf-8"))["claims"] if path.is_file() else {}
     left = find_survivors(claims)
     found = {
-        name: [claim["verdict"], name in left, claim["said"], claim["chapter"]]
+        name: [
+            *(claim[part] for part in ("verdict", "said", "chapter")),
+            name in left,
+            list(claim.get("rungs") or ()),
+        ]
         for name, claim in claims.items()
         if claim["chapter"] != but
     }
