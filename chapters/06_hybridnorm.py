@@ -910,10 +910,7 @@ r"""
 | Table 4, early version | QK-Post diverges | 400 billion tokens are 95,367 steps; it may diverge at any of them |
 | Table 2, early version | ahead in a mixture of experts of 6.9B: average 66.12 against 64.95 | no such mixture was trained; the table does not say whether it is the star |
 | Table 5, early version | HybridNorm\* has 19.52 at 29 layers | twelve blocks are the most that we ran, and for a hundred steps |
-| Figure 5, early version | Pre-Norm's gradients explode in deeper models, Post-Norm's vanish | six blocks; AdamW divides by a gradient's size |
 | version 4 | 7B: loss 2.430 against 2.469, with one more norm. 1.2B: plain HybridNorm's average 59.18, *below* Pre-Norm's 59.56; the star's 60.67 | size, benchmarks |
-
-The last numbers are the authors' own, and fit: what HybridNorm brings depends on the setting.
 
 ## Where it goes wrong
 
