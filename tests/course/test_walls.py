@@ -113,7 +113,7 @@ def test_another_home_cannot_be_read(house, own_root):
 def test_in_a_root_of_its_own_only_what_was_named_exists(house):
     said = house.says(
         f"cat {house.folder}/shown/text; cat {house.folder}/open.txt; ls {house.folder};"
-        "ls /dev; echo $(ls -d /proc/[0-9]* | wc -l); whoami; cat /etc/shadow",
+        "ls /dev; echo processes $(ls -d /proc/[0-9]* | wc -l); whoami; cat /etc/shadow",
         own_root=True,
     )
     assert said.startswith("shown")
@@ -121,6 +121,7 @@ def test_in_a_root_of_its_own_only_what_was_named_exists(house):
     assert "root\n" not in said.replace("nonroot", "")
     assert str(OTHER) not in said
     assert "alice" in said
+    assert int(said.split("processes ")[1].split()[0]) < 9, "its own processes only"
     assert "mem" not in said, "only harmless devices"
     assert "Permission denied" in said  # /etc/shadow
 

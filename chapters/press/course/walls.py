@@ -98,7 +98,7 @@ class Walls:
         arguments += bubblewrap.show(map(str, self.writable), writable=True)
         for path in self._name_users():
             arguments += ["--ro-bind", str(path), f"/etc/{path.name}"]
-        return [*arguments, "--remount-ro", "/", "--chdir", str(self.home), "--"]
+        return [*arguments, "--chdir", str(self.home), "--"]
 
     def _name_users(self) -> list[Path]:
         """Write lists of users and groups that name nobody else of the class."""

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -127,6 +128,17 @@ def test_a_killed_grader_takes_zygote_and_workers_along():
     assert len(pids) == 2
     for pid in pids:
         gone(pid)
+
+
+def test_what_a_killed_grader_left_is_removed_by_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    over = subprocess.Popen(["true"])
+    over.wait()
+    for pid in (over.pid, os.getpid()):
+        (tmp_path / f"labkit-workers-{pid}-x").mkdir()
+    with Sandbox(BEST):
+        left = {path.name for path in tmp_path.glob("labkit-workers-*-x")}
+    assert left == {f"labkit-workers-{os.getpid()}-x"}
 
 
 def gone(pid):
