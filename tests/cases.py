@@ -32,8 +32,7 @@ class Case:
     # `norm_formulas.gained(y, parameters)` applies those that there are.
     formula: Callable[[Tensor, P, float], Tensor]
     parameters: tuple[str, ...] = ("weight", "bias")
-    # What leaves the result as it is: scale and shift of x, the order of the features.
-    blind_to: frozenset[str] = frozenset({"scale", "order"})
+    centred: bool = False  # whether a mean is subtracted somewhere
     shapes: tuple[tuple[int, ...], ...] = ROWS  # inputs; 12 features on the last axis, or on axis 1
     options: Mapping[str, Any] = field(default_factory=dict)  # of the function
     made: Mapping[str, Any] = field(default_factory=dict)  # of the module
@@ -50,11 +49,6 @@ class Case:
     def axis(self) -> int:
         """Return where the features are."""
         return -1 if self.shapes is ROWS else 1
-
-    @property
-    def centred(self) -> bool:
-        """Return whether a mean is subtracted somewhere."""
-        return "shift" in self.blind_to or self.norm.endswith("batch")
 
     @property
     def pools_batch(self) -> bool:
@@ -105,14 +99,13 @@ def blended(x: Tensor, p: P, eps: float) -> Tensor:
 
 
 WEIGHT = ("weight",)
-STANDARD = frozenset({"scale", "shift", "order"})
 CASES = {
     case.norm: case
     for case in (
         Case(
             "batch",
             formulas.by_channel,
-            blind_to=STANDARD,
+            centred=True,
             shapes=CHANNELS,
             options={"training": True},
             torch_module=lambda eps, shape: BATCH_NORMS[len(shape)](DIM, eps=eps),
@@ -120,13 +113,13 @@ CASES = {
         Case(
             "layer",
             formulas.layer,
-            blind_to=STANDARD,
+            centred=True,
             torch_module=lambda eps, shape: nn.LayerNorm(DIM, eps=eps),
         ),
         Case(
             "annotated-layer",
             formulas.annotated_layer,
-            blind_to=STANDARD,
+            centred=True,
             slope=lambda eps: 1 / eps,
         ),
         Case(
@@ -143,14 +136,13 @@ CASES = {
             "partial-rms",
             lambda x, p, eps: formulas.partial_rms(x, p, eps, k=max(1, int(0.35 * x.shape[-1]))),
             WEIGHT,
-            blind_to=frozenset({"scale"}),
             options={"p": 0.35},
             made={"p": 0.35},
         ),
         Case(
             "instance",
             formulas.instance,
-            blind_to=STANDARD,
+            centred=True,
             shapes=CHANNELS[1:],
             made={"affine": True},
             torch_module=lambda eps, shape: INSTANCE_NORMS[len(shape)](DIM, eps=eps, affine=True),
@@ -158,7 +150,7 @@ CASES = {
         Case(
             "group",
             formulas.group,
-            blind_to=frozenset({"scale", "shift"}),
+            centred=True,
             shapes=CHANNELS,
             options={"num_groups": GROUPS},
             make=lambda eps: norms.GroupNorm(GROUPS, DIM, eps=eps),
@@ -178,7 +170,7 @@ CASES = {
             "rep-batch",
             formulas.rep_batch,
             ("weight", "bias", "eta"),
-            blind_to=frozenset({"order"}),
+            centred=True,
             shapes=CHANNELS,
             options={"training": True},
         ),
@@ -186,7 +178,7 @@ CASES = {
             "prep-batch",
             formulas.prep_batch,
             ("layer.weight", "layer.bias", "rep.weight", "rep.bias", "rep.eta"),
-            blind_to=frozenset({"order"}),
+            centred=True,
             shapes=CHANNELS,
             function=blended,
             make=half_way,
@@ -195,14 +187,12 @@ CASES = {
             "dyt",
             formulas.dyt,
             ("alpha", "weight", "bias"),
-            blind_to=frozenset({"order"}),
             has_eps=False,
         ),
         Case(
             "derf",
             formulas.derf,
             ("alpha", "shift", "weight", "bias"),
-            blind_to=frozenset({"order"}),
             has_eps=False,
         ),
         Case(
@@ -216,7 +206,6 @@ CASES = {
             "none",
             lambda x, p, eps: x,
             (),
-            blind_to=frozenset({"order"}),
             has_eps=False,
             function=lambda x, p, eps: x,
             torch_module=lambda eps, shape: nn.Identity(),

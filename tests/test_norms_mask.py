@@ -71,15 +71,6 @@ def test_what_stands_in_padding_reaches_nothing(name, junk):
     assert all(p.grad.isfinite().all() for p in norm.parameters())
 
 
-@each(name=MASKED)
-def test_a_mask_without_padding_changes_nothing(name):
-    norm = half_way(name)
-    twin = copy.deepcopy(norm)
-    x, mask = padded()
-    y = norm(x, mask=torch.ones_like(mask))
-    torch.testing.assert_close(y, twin(x), rtol=1e-12, atol=1e-12)
-
-
 @each(name=["batch_norm", "rep_batch_norm"], shape=[(7, DIM), (3, DIM, 5), (3, DIM, 4, 2)])
 def test_the_function_takes_a_mask_of_its_tokens(name, shape):
     function = getattr(norms, name)

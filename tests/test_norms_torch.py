@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from cases import CASES, DIM, close, truth, with_parameters
+from cases import CASES, DIM, INSTANCE_NORMS, close, truth, with_parameters
 from each import each
 from torch import nn
 
@@ -73,9 +73,6 @@ def test_rms_norm_without_eps_uses_the_machine_epsilon_of_its_computation():
             close(y, truth(CASES["rms"], x, {}, used), dtype)
 
 
-TORCH_INSTANCE = {3: nn.InstanceNorm1d, 4: nn.InstanceNorm2d, 5: nn.InstanceNorm3d}
-
-
 @each(
     shape=[(5, 6, 3), (4, 6, 3, 2), (2, 6, 2, 3, 2)],
     momentum=[0.1, 0.4, None],
@@ -83,7 +80,7 @@ TORCH_INSTANCE = {3: nn.InstanceNorm1d, 4: nn.InstanceNorm2d, 5: nn.InstanceNorm
 )
 def test_running_statistics_of_instance_norm_are_torchs(shape, momentum, dtype):
     kw = {"momentum": momentum, "affine": True, "track_running_stats": True, "dtype": dtype}
-    ours, theirs = norms.InstanceNorm(6, **kw), TORCH_INSTANCE[len(shape)](6, **kw)
+    ours, theirs = norms.InstanceNorm(6, **kw), INSTANCE_NORMS[len(shape)](6, **kw)
     # another order of sums; in bfloat16 torch rounds more often
     room = 0.05 if dtype == torch.bfloat16 else 1e-5
     for step in range(3):
