@@ -1,4 +1,4 @@
-"""Many cases of one law under one test id: each is a subtest, named, and run though others fail."""
+"""Many cases of one law: under one test id, or most of them left to `make test-all`."""
 
 import functools
 import inspect
@@ -6,11 +6,20 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
 import torch
+
+
+def some_quick(cases: Iterable[str], *quick: str) -> list[Any]:
+    """Mark all cases slow but those named: one of each kind stays in `make test`."""
+    slow = pytest.mark.slow
+    return [case if case in quick else pytest.param(case, marks=slow) for case in cases]
 
 
 def each(**axes: Iterable | Callable[..., Iterable]) -> Callable[[Callable], Callable]:
     """Run a test for every combination of the axes' values, each from the seed of conftest.py.
+
+    Each is a subtest, named, and run though others fail.
 
     An axis may also be a function of what the test is given otherwise, which returns its values.
     """

@@ -66,9 +66,7 @@ class Twin:
             other[target].copy_(self.changed(name)(parameter.data).reshape(other[target].shape))
             met.add(target)
         for name in set(other) - met:  # what is left over may only be a shift or a position
-            assert name.endswith(("bias", "beta", "wpe.weight", "freqs")), (
-                f"{self.name}: {name} is left"
-            )
+            assert name.endswith(("bias", "beta", "freqs")), f"{self.name}: {name} is left"
             if not name.endswith("freqs"):
                 other[name].zero_()
         return ours.eval(), theirs.eval()
@@ -107,15 +105,13 @@ class Twin:
 def views(
     model: nn.Module, of: Callable[[nn.Parameter], Tensor | None] = lambda parameter: parameter.data
 ) -> dict[str, Tensor]:
-    """Return a peer's weights (or gradients) with q, k, v apart and outputs on axis 0, as ours."""
+    """Return a peer's weights (or gradients) with q, k, v apart, as ours."""
     found: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():
         value = of(parameter)
         if value is None:
             continue
-        if type(model.get_submodule(name.rpartition(".")[0])).__name__ == "Conv1D":
-            value = value.mT if value.ndim == 2 else value
-        if name.endswith(("in_proj_weight", "c_attn.weight")):
+        if name.endswith("in_proj_weight"):
             found |= {f"{name}.{part}": x for part, x in zip("qkv", value.chunk(3), strict=True)}
         else:
             found[name] = value
@@ -237,16 +233,15 @@ def stacks(ours: Transformer, theirs: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 class Stack(nn.Module):
-    """torch's encoder layers, or GPT-2's blocks, one after another."""
+    """torch's encoder layers, one after another."""
 
-    def __init__(self, layers: list[nn.Module], norm: nn.Module | None = None, **kw):
+    def __init__(self, layers: list[nn.Module], norm: nn.Module | None):
         super().__init__()
-        self.layers, self.norm, self.kw = nn.ModuleList(layers), norm, kw
+        self.layers, self.norm = nn.ModuleList(layers), norm
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
-            x = layer(x, **self.kw)
-            x = x[0] if isinstance(x, tuple) else x
+            x = layer(x)
         return x if self.norm is None else self.norm(x)
 
 
@@ -283,40 +278,6 @@ def torch_twin(recipe: str, norm_first: bool) -> Twin:
             names[f"blocks.{{}}.{ours_name}.norm.{part}"] = f"{at}{their_name}.{part}"
     name = f"TransformerEncoderLayer({norm_first=})"
     return Twin(recipe, name, "torch", make, stacks, names, tolerance=1e-13)
-
-
-def gpt2_twin() -> Twin:
-    """Pair with GPT-2's blocks; their biases are 0 here, ours has none but the norms'."""
-
-    def make() -> tuple[Transformer, nn.Module]:
-        mine = ModelConfig(recipe="pre", norm="layer", activation="gelu", norm_eps=1e-5, **OURS)
-        config = peer("transformers").GPT2Config(
-            n_embd=DIM, n_layer=DEPTH, n_head=HEADS, n_inner=HIDDEN, vocab_size=VOCAB,
-            activation_function="gelu", attn_implementation="eager",
-            bos_token_id=1, eos_token_id=2, attn_pdrop=0.0, resid_pdrop=0.0, embd_pdrop=0.0,
-        )  # fmt: skip
-        theirs = hf("gpt2").GPT2Model(config)
-        theirs.wte = None
-        return bare(mine).double(), theirs.double()
-
-    def run(ours: Transformer, theirs: nn.Module) -> tuple[Tensor, Tensor]:
-        x = stream().double()
-        return through_blocks(ours, x), theirs(inputs_embeds=x).last_hidden_state
-
-    at = "h.{}."
-    names = {
-        f"blocks.{{}}.attention.sublayer.{name}.weight": f"{at}attn.c_attn.weight.{name}"
-        for name in "qkv"
-    } | {
-        "blocks.{}.attention.sublayer.out.weight": at + "attn.c_proj.weight",
-        "blocks.{}.feed_forward.sublayer.up.weight": at + "mlp.c_fc.weight",
-        "blocks.{}.feed_forward.sublayer.down.weight": at + "mlp.c_proj.weight",
-    }
-    for part in ("weight", "bias"):
-        names[f"blocks.{{}}.attention.norm.{part}"] = f"{at}ln_1.{part}"
-        names[f"blocks.{{}}.feed_forward.norm.{part}"] = f"{at}ln_2.{part}"
-        names[f"final_norm.{part}"] = f"ln_f.{part}"
-    return Twin("pre", "GPT2Model", "transformers", make, run, names, tolerance=1e-13)
 
 
 X_STACK = {
@@ -436,7 +397,6 @@ ALPHA = deepnorm_constants("decoder", 0, DEPTH).alpha
 TWINS += [
     torch_twin("pre", norm_first=True),
     torch_twin("post", norm_first=False),
-    gpt2_twin(),
     x_transformers_twin("pre", "layer", ONE),
     x_transformers_twin("pre", "rms", ONE, use_rmsnorm=True),
     x_transformers_twin("pre", "scale", ONE, use_scalenorm=True),

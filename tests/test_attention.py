@@ -10,7 +10,7 @@ from each import each
 from torch import nn
 
 from labkit.attention import Attention, rotary_angles, rotate
-from labkit.attention.logits import clip_factors, soft_cap
+from labkit.attention.logits import clip_factors
 from labkit.attention.norms import attention_norms
 from labkit.context import Context
 
@@ -90,8 +90,8 @@ def test_attention_is_its_formula(variant):
 )
 def test_padded_attention_is_its_formula(text, kv_heads, causal, options):
     layer, x = make(text, kv_heads, causal=causal, **options), tokens()
-    actual = layer(x, Context(padding=PADDING))
-    expected, _ = formula.attention(layer, x, padding=PADDING)
+    actual = layer(x, Context(angles=rotary_angles(5, 4), padding=PADDING))
+    expected, _ = formula.attention(layer, x, rotated=True, padding=PADDING)
     assert_same_with_gradients(actual, expected, [x, *layer.parameters()])
 
 
@@ -101,20 +101,10 @@ def test_padded_attention_is_its_formula(text, kv_heads, causal, options):
 )
 def test_cross_attention_reads_the_memory_and_knows_no_positions(text, options):
     layer, x, memory = make(text, cross=True, **options), tokens(), tokens(2, 3, 16)
-    padding = torch.tensor([[True, True, False], [True, True, True]])
+    padding = torch.tensor([[True, True, False], [False] * 3])  # nothing to read: 0, no gradient
     context = Context(rotary_angles(5, 4), PADDING, memory, padding)
     expected, _ = formula.attention(layer, x, memory=memory, memory_padding=padding)
     assert_same_with_gradients(layer(x, context), expected, [x, memory, *layer.parameters()])
-
-
-def test_a_memory_of_padding_only_gives_zero_and_no_gradient():
-    for options in ({}, {"softcap": 1.0}):
-        layer, x, memory = make(cross=True, **options), tokens(), tokens(2, 3, 16)
-        nothing = torch.tensor([[False] * 3, [True] * 3])
-        y = layer(x, Context(memory=memory, memory_padding=nothing))
-        assert not y[0].any() and y[1].all()
-        for gradient in torch.autograd.grad(y.sum(), [x, memory]):
-            assert not gradient[0].any() and gradient[1].any() and gradient.isfinite().all()
 
 
 @pytest.mark.parametrize("head_dim", [4, 16])
@@ -150,31 +140,6 @@ def test_extra_modules_follow_the_matrices_and_draw_nothing():
     assert all(torch.equal(extra.get_parameter(n), p) for n, p in plain.named_parameters())
 
 
-@each(variant=VARIANTS)
-def test_later_tokens_cannot_change_earlier_ones(variant):
-    text, options = variant
-    x = tokens()
-    changed = x.detach().clone()
-    changed[:, 3:] = torch.randn(2, 2, 16, dtype=torch.float64)
-    for causal in (True, False):
-        layer = make(text, causal=causal, **options)
-        moved = (layer(x) - layer(changed)).abs().amax(dim=(0, 2))
-        # not bitwise: matrix products may sum in another order for another input alignment
-        assert (moved[:3].max() < 1e-12) == causal and moved[3:].min() > 1e-3
-
-
-@each(causal=[True, False], variant=VARIANTS)
-def test_real_tokens_get_what_they_get_in_the_shorter_sequence(variant, causal):
-    text, options = variant
-    layer, x, angles = make(text, causal=causal, **options), tokens(1, 6, 16), rotary_angles(6, 4)
-    for real in (slice(0, 4), slice(2, 6)):  # padded on the right, on the left
-        padding = torch.zeros(1, 6, dtype=torch.bool)
-        padding[:, real] = True
-        padded = layer(x, Context(angles=angles, padding=padding))[:, real]
-        short = layer(x[:, real], Context(angles=angles[real]))
-        torch.testing.assert_close(padded, short, rtol=1e-9, atol=1e-11)
-
-
 @each(text=TEXTS)
 def test_only_a_gain_or_a_mean_after_the_rotation_sees_absolute_positions(text):
     layer, x, angles = make(text), tokens(), rotary_angles(25, 4)
@@ -204,39 +169,9 @@ def test_a_chain_adds_up_logits_before_the_mask():
         expected, earlier = formula.attention(layer, x, padding=PADDING, earlier=earlier)
         torch.testing.assert_close(layer(x, context), expected, rtol=1e-9, atol=1e-11)
         torch.testing.assert_close(context.scores["self"], earlier, rtol=1e-9, atol=1e-11)
-    gradient = torch.autograd.grad(layers[-1](x, context).sum(), layers[0].q.weight)[0]
-    assert gradient.any()  # the last layer's output reaches the first layer's queries
-    torch.testing.assert_close(layers[0](x), layers[0](x))  # a new pass starts a new chain
-
-
-def test_chains_of_other_names_do_not_meet():
-    x = tokens()
-    context = Context(memory=x)
-    own, cross = make(chain="self", causal=False), make(chain="cross", cross=True)
-    apart = own(x), cross(x, Context(memory=x))
-    assert torch.equal(own(x, context), apart[0]) and torch.equal(cross(x, context), apart[1])
-    assert set(context.scores) == {"self", "cross"}
-
-
-def test_a_soft_cap_bounds_logits_and_leaves_small_ones():
-    logits = torch.linspace(-300, 300, 1201, dtype=torch.float64, requires_grad=True)
-    capped = soft_cap(logits, 50.0)
-    assert capped.abs().max() <= 50 and (capped.diff() >= 0).all()
-    small = logits.detach().abs() < 0.17 * 50
-    torch.testing.assert_close(capped[small], logits[small], rtol=0.01, atol=0)
-    (slope,) = torch.autograd.grad(capped.sum(), logits)
-    expected = 1 - ((logits.exp() ** 0.04 - 1) / (logits.exp() ** 0.04 + 1)) ** 2  # 1 − tanh²
-    torch.testing.assert_close(slope, expected, rtol=1e-9, atol=1e-12)
-
-
-def test_gradients_of_caps_and_chains_are_those_of_finite_differences():
-    layer = make(dim=4, heads=2, kv_heads=1, softcap=1.0, chain="self", head_gain=True)
-    earlier = tokens(1, 2, 3, 3)
-
-    def run(x, scores):
-        return layer(x, Context(angles=rotary_angles(3, 2), scores={"self": scores}))
-
-    assert torch.autograd.gradcheck(run, (tokens(1, 3, 4), earlier))
+    # the last layer's output reaches the first layer's queries
+    first = layers[0].q.weight
+    assert_same_with_gradients(context.scores["self"], earlier, [first])
 
 
 def largest(layer, x, padding=None) -> torch.Tensor:
@@ -304,17 +239,6 @@ def test_recording_changes_no_output_and_no_state_dict():
     torch.testing.assert_close(layer(x), plain(x), rtol=1e-12, atol=1e-13)
     assert set(layer.state_dict()) == set(plain.state_dict())
     assert layer.largest_logit is not None and not layer.largest_logit.requires_grad
-
-
-def test_attention_leaves_its_inputs_alone():
-    x, memory = tokens(), tokens()
-    context = Context(rotary_angles(5, 4), PADDING.clone(), memory, PADDING.clone())
-    before = [t.detach().clone() for t in (x, memory, context.angles, context.padding)]
-    for options in ({}, {"softcap": 1.0, "clip": True, "chain": "a"}):
-        make(**options)(x, context)
-        make(cross=True, **{**options, "chain": "b"})(x, context)
-    after = (x, memory, context.angles, context.padding)
-    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
 def test_rotary_false_reads_no_angles():

@@ -15,6 +15,7 @@ from labkit.norms import NORMS, facts
 PER_TOKEN = [name for name in NORMS if facts(name).scope == "token"]
 
 MEANINGS = {
+    None: None,
     "rms": AttentionNorms("qk", "rms", "head"),
     "qkv rms": AttentionNorms("qkv", "rms", "head"),
     "qkvc": AttentionNorms("qkvc", "rms", "head"),
@@ -41,7 +42,7 @@ MEANINGS = {
 
 
 def test_every_published_choice_has_a_meaning_an_equation_and_a_source():
-    assert set(QK_NORMS) <= set(MEANINGS)
+    assert set(QK_NORMS) < set(MEANINGS)
     for row in QK_NORMS.values():
         assert row.equation and row.source
 
@@ -49,10 +50,6 @@ def test_every_published_choice_has_a_meaning_an_equation_and_a_source():
 @each(text=MEANINGS)
 def test_a_text_means_its_norms(text):
     assert attention_norms(text, length=512) == MEANINGS[text]
-
-
-def test_no_text_means_no_norms():
-    assert attention_norms(None) is None
 
 
 @each(
@@ -125,19 +122,6 @@ def test_every_norm_of_one_vector_works_in_attention(norm, share, tensors):
         torch.testing.assert_close(bare(x), layer(x), rtol=1e-4, atol=1e-5)
 
 
-def test_one_gain_serves_all_heads_or_each_its_own():
-    sizes = {
-        share: [
-            Attention(16, 4, 2, norms=AttentionNorms("qkv", share=share))
-            .get_parameter(f"norm_{tensor}.weight")
-            .numel()
-            for tensor in "qkv"
-        ]
-        for share in ("head", "own", "width")
-    }
-    assert sizes == {"head": [4, 4, 4], "own": [16, 8, 8], "width": [16, 8, 8]}
-
-
 def logits(layer, x, angles=None) -> torch.Tensor:
     q, k, _ = layer.project(x, Context(angles=angles))
     scale = 1.0 if layer.temperature is not None else layer.head_dim**-0.5
@@ -167,15 +151,6 @@ def test_a_norm_of_queries_and_keys_bounds_the_logits_whatever_the_weights(bound
         layer.k.weight.copy_(layer.q.weight)  # a key like its query reaches the bound
     reached = logits(layer, x, rotary_angles(9, 8)).diagonal(dim1=-2, dim2=-1)
     torch.testing.assert_close(reached, torch.full_like(reached, bound), rtol=1e-6, atol=0)
-
-
-def test_gains_move_the_bound_by_their_largest_product():
-    layer = Attention(32, 4, 2, norms=attention_norms("rms")).double()
-    for norm in (layer.norm_q, layer.norm_k):
-        nn.init.normal_(norm.weight, std=2.0)
-    bound = math.sqrt(8) * (layer.norm_q.weight * layer.norm_k.weight).abs().max().item()
-    x = torch.randn(4, 9, 32, dtype=torch.float64)
-    assert 0.2 * bound < logits(layer, x).abs().max() <= bound
 
 
 def test_swin_v2_clamps_the_temperature_at_100():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from labkit.corpora import Digits, Markov, Text
-from labkit.corpora.markov import entropy_rate, find_stationary, transition_table
+from labkit.corpora.markov import entropy_rate, transition_table
 from labkit.corpora.text import VOCABULARY, _load_splits, decode_tokens, encode_text, split_of
 
 SMALL = {
@@ -83,15 +83,6 @@ def test_digits_are_split_once():
     assert len(seen) == len(set(seen)) == 1180
     assert len(held) == 600
     assert not held & set(seen)
-
-
-def test_the_stationary_distribution_stays():
-    table = transition_table(5, 0.3, seed=1)
-    pairs = find_stationary(table)
-    assert pairs.sum().item() == pytest.approx(1, abs=1e-12)
-    assert pairs.min() > 0
-    after = torch.einsum("ab,abc->bc", pairs, table)
-    torch.testing.assert_close(after, pairs, rtol=1e-9, atol=1e-12)
 
 
 def test_the_entropy_rate_of_known_chains():

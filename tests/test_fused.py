@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 import torch
-from each import each
+from each import each, some_quick
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -24,6 +24,8 @@ from tests.kernels import quick
 
 if os.environ.get("TRITON_INTERPRET") == "1":
     quick.install()
+# A recipe for each step that is fused, and one that has no kernel.
+STEPS = ("none", "pre", "olmo2", "sandwich", "hybrid", "lns", "post", "deepnorm", "ngpt", "highway")
 SMALL = {"vocab": 17, "dim": 32, "depth": 2, "heads": 2, "context": 12}
 
 
@@ -51,6 +53,19 @@ def assert_same(one: list[torch.Tensor], other: list[torch.Tensor], share: float
         assert (a - b).abs().max() <= share * max(1.0, a.detach().abs().max().item())
 
 
+def fused_twin(model: nn.Module) -> nn.Module:
+    twin = fused_twin(model)
+    return twin
+
+
+def assert_fused_is_same(model: nn.Module, *inputs, change=lambda one: None) -> None:
+    """Compare a model and its fused twin, after the same change of both."""
+    twin = fused_twin(model)
+    change(model), change(twin)
+    inputs = inputs or (tokens(),)
+    assert_same(outputs_and_gradients(model, *inputs), outputs_and_gradients(twin, *inputs))
+
+
 def calls(monkeypatch, *names: str) -> list[str]:
     """Write down which kernels are called, in their order."""
     seen: list[str] = []
@@ -66,24 +81,15 @@ def calls(monkeypatch, *names: str) -> list[str]:
     return seen
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", some_quick(RECIPES, *STEPS))
 @each(norm=lambda name: (recipe(name).norm or "rms layer").split())
 def test_every_recipe_computes_the_same_fused(name, norm):
-    model = small(name, norm)
-    model.train()
-    twin = copy.deepcopy(model)
-    fuse(twin)
-    t = tokens()
-    assert_same(outputs_and_gradients(model, t), outputs_and_gradients(twin, t))
+    assert_fused_is_same(small(name, norm).train())
 
 
 @pytest.mark.parametrize("norm", ["rms-llama", "rms-gemma", "dyt", "derf", "batch", "l2", "none"])
 def test_every_norm_computes_the_same_fused(norm):
-    model = small("pre", norm)
-    twin = copy.deepcopy(model)
-    fuse(twin)
-    t = tokens()
-    assert_same(outputs_and_gradients(model, t), outputs_and_gradients(twin, t))
+    assert_fused_is_same(small("pre", norm))
 
 
 def test_fusing_changes_classes_and_nothing_else():
@@ -114,8 +120,7 @@ def test_pre_norm_adds_and_normalizes_in_one_kernel(monkeypatch):
 @pytest.mark.parametrize("name", ["pre", "post", "qk", "ngpt"])
 def test_hooks_see_and_change_what_they_did_without_kernels(name):
     model = small(name)
-    twin = copy.deepcopy(model)
-    fuse(twin)
+    twin = fused_twin(model)
     t = tokens()
     seen: dict[str, list[torch.Tensor]] = {"formula": [], "fused": []}
     backward = {"formula": 0, "fused": 0}
@@ -137,14 +142,11 @@ def test_hooks_see_and_change_what_they_did_without_kernels(name):
 
 
 def test_a_forward_of_a_modules_own_is_called():
-    model = small("pre")
-    twin = copy.deepcopy(model)
-    fuse(twin)
-    for one in (model, twin):
-        norm = one.blocks[1].attention.norm
+    def change(model):
+        norm = model.blocks[1].attention.norm
         norm.forward = lambda x, of=norm.forward: 2 * of(x)
-    t = tokens()
-    assert_same(outputs_and_gradients(model, t), outputs_and_gradients(twin, t))
+
+    assert_fused_is_same(small("pre"), change=change)
 
 
 class Shifted(norms.norms.RMSNorm):
@@ -164,17 +166,13 @@ def test_queries_and_keys_keep_norms_of_their_own():
             else:
                 attention.norm_q.norm = norms.norms.GemmaRMSNorm(16)
                 attention.norm_k.norm = norms.norms.GemmaRMSNorm(16)
-        twin = copy.deepcopy(model)
-        fuse(twin)
-        t = tokens()
-        assert_same(outputs_and_gradients(model, t), outputs_and_gradients(twin, t))
+        assert_fused_is_same(model)
 
 
 @pytest.mark.parametrize("name", ["pre", "post", "deepnorm", "ngpt", "hybrid"])
 def test_inference_mode_and_autocast_give_what_formulas_give(name, monkeypatch):
     model = small(name, "layer" if name == "deepnorm" else "rms")
-    twin = copy.deepcopy(model)
-    fuse(twin)
+    twin = fused_twin(model)
     t = tokens()
     with torch.inference_mode():
         assert_same([model(t)], [twin(t)])
@@ -240,8 +238,7 @@ def test_a_conversion_that_fails_leaves_the_model_fused():
 
 def test_a_stream_changed_in_place_is_normalized_anew():
     model = small("pre")
-    twin = copy.deepcopy(model)
-    fuse(twin)
+    twin = fused_twin(model)
     for one in (model, twin):
         one.blocks[0].attention.register_forward_hook(lambda m, a, out: out.mul_(3.0))
     t = tokens()
@@ -252,8 +249,7 @@ def test_a_stream_changed_in_place_is_normalized_anew():
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_checkpointed_blocks_give_the_same_gradients(reentrant):
     model = small("pre", depth=3)
-    twin = copy.deepcopy(model)
-    fuse(twin)
+    twin = fused_twin(model)
     for block in twin.blocks:
         block.forward = partial(checkpoint, block.forward, use_reentrant=reentrant)
     t = tokens()
@@ -272,22 +268,14 @@ def test_a_fused_model_can_be_copied_and_pickled():
 
 
 def test_padding_and_two_stacks():
-    model = small("pre", kind="encoder-decoder")
-    twin = copy.deepcopy(model)
-    fuse(twin)
     padding = torch.ones(2, 12, dtype=torch.bool)
     padding[0, 8:] = False
-    t, source = tokens(), tokens()
-    assert_same(
-        outputs_and_gradients(model, t, source, None, padding),
-        outputs_and_gradients(twin, t, source, None, padding),
-    )
+    assert_fused_is_same(small("pre", kind="encoder-decoder"), tokens(), tokens(), None, padding)
 
 
 def test_what_the_kernels_do_not_take_the_formulas_do(monkeypatch):
     model = small("deepnorm", "layer").double()
-    twin = copy.deepcopy(model)
-    fuse(twin)
+    twin = fused_twin(model)
     seen = calls(monkeypatch, "layer_norm", "deep_norm", "qk_norm_rope")
     t = tokens()
     assert_same(outputs_and_gradients(model, t), outputs_and_gradients(twin, t), 1e-13)
@@ -304,10 +292,10 @@ def test_norms_of_other_models_are_fused_too(monkeypatch):
     assert seen == ["layer_norm"] * 2
 
 
+@pytest.mark.slow
 def test_a_fused_model_compiles_in_one_graph():
     model = small("pre", depth=1)
-    twin = copy.deepcopy(model)
-    fuse(twin)
+    twin = fused_twin(model)
     compiled = torch.compile(twin, fullgraph=True, backend="aot_eager")
     t = tokens()
     assert_same(outputs_and_gradients(model, t), outputs_and_gradients(compiled, t))
@@ -361,11 +349,3 @@ def test_training_on_a_gpu_uses_the_kernels_and_the_record_says_so(monkeypatch):
     assert [type(m) for m in model.modules()] == kinds, "afterwards the model is as it came"
     chosen = train(choice, batches(), config, progress=False, kernels=False)
     assert chosen.provenance["norms"] == "formulas" and chosen.losses == plain.losses
-
-
-def test_a_model_fused_before_training_stays_fused():
-    model = small("pre")
-    fuse(model)
-    with fuse_temporarily(model):
-        pass
-    assert isinstance(model.final_norm, norms.FusedRMSNorm)

@@ -4,11 +4,8 @@ import itertools
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from labkit.attention import rotary_angles
-from labkit.context import Context
 from labkit.model import ModelConfig, Transformer
 from labkit.placements import Place, SphereStep
 from labkit.placements.sphere import ngpt_update, unit, unit_rows_
@@ -63,39 +60,6 @@ def test_every_matrix_has_unit_vectors_at_first_and_after_training(optimizer):
     assert set(moved) == set(before)
 
 
-def test_a_step_without_the_hook_leaves_the_sphere():
-    model = make()
-    model.after_step = None
-    learn(model, steps=1)
-    assert max((length - 1).abs().max().item() for length in lengths(model).values()) > 1e-3
-
-
-def test_the_stream_has_length_one_after_every_sublayer():
-    model, seen = make().double(), []
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter))  # whatever was learned
-    for module in model.modules():
-        if isinstance(module, SphereStep):
-            module.register_forward_hook(lambda m, args, y: seen.extend([args[0], y]))
-    model(TOKENS)
-    assert len(seen) == 2 * 6
-    for x in seen:
-        length = x.square().sum(-1).sqrt()
-        torch.testing.assert_close(length, torch.ones_like(length), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize(("share", "start"), [(1.0, False), (0.0, True), (-1.0, False)])
-def test_a_share_of_one_goes_all_the_way_and_a_share_of_zero_stays(share, start):
-    step = SphereStep(nn.Identity, nn.Linear(DIM, DIM), Place(dim=DIM)).double()
-    x = F.normalize(torch.randn(4, 5, DIM, dtype=torch.float64), dim=-1)
-    with torch.no_grad():
-        step.alpha.weight.fill_(share / 0.05 * DIM**-0.5)  # its absolute value counts
-    f = x @ step.sublayer.weight.T + step.sublayer.bias
-    expected = x if start else f / f.square().sum(-1, keepdim=True).sqrt()
-    torch.testing.assert_close(step(x), expected, rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_step_and_the_function_are_one_formula(dtype):
     step = SphereStep(nn.Identity, nn.Linear(8, 8), Place(dim=8)).to(dtype)
@@ -109,18 +73,6 @@ def test_the_step_and_the_function_are_one_formula(dtype):
     w[2] = 0
     assert torch.equal(unit_rows_(w.clone(), 1), unit(w)), "zeros stay zeros"
     assert torch.equal(unit_rows_(w.clone(), 0), unit(w, 0))
-
-
-def test_scales_start_at_their_values_and_are_stored_at_others():
-    model = make(dim=64)
-    block = model.blocks[1]
-    steps, inside = [block.attention, block.feed_forward], block.attention.sublayer.s_qk
-    stored = {s.alpha: 0.05 for s in steps} | {inside: 1.0, model.s_z: 1.0}
-    for scale, value in stored.items():
-        assert scale.weight.tolist() == pytest.approx([64**-0.5] * scale.weight.numel())
-        assert scale().tolist() == pytest.approx([value] * scale.weight.numel())
-    s_uv = block.feed_forward.sublayer.s_uv
-    assert s_uv().tolist() == s_uv.weight.tolist() == [1.0] * 48
 
 
 @pytest.mark.parametrize("dim", [16, 64])
@@ -147,16 +99,3 @@ def test_weight_decay_is_left_out(optimizer):
     assert [group["weight_decay"] for group in groups] == [0.0]
     other = Transformer(ModelConfig(dim=DIM, heads=2))
     assert make_optimizer(other, config).param_groups[0]["weight_decay"] == 0.1
-
-
-def test_attention_multiplies_cosines_by_the_root_of_the_head_size():
-    layer = make().double().blocks[0].attention.sublayer
-    q, k, _ = layer.project(
-        torch.randn(1, 4, DIM, dtype=torch.float64), Context(rotary_angles(4, 8))
-    )
-    logits = torch.einsum("bhqc,bhkc->bhqk", q, k) / 8**0.5  # what attention makes of q and k
-    assert logits.abs().max() <= 8**0.5  # sqrt(d_k), with s_qk = 1
-    cosines = torch.einsum(
-        "bhqc,bhkc->bhqk", q / q.norm(dim=-1, keepdim=True), k / k.norm(dim=-1, keepdim=True)
-    )
-    torch.testing.assert_close(logits, 8**0.5 * cosines, rtol=1e-12, atol=1e-12)

@@ -5,7 +5,7 @@ import torch
 from each import each
 from torch import Tensor
 
-from labkit.attention import Attention, attention_norms, qk_norm_rope, rotary_angles, rotate
+from labkit.attention import Attention, attention_norms, qk_norm_rope, rotary_angles
 from labkit.context import Context
 from labkit.placements.sphere import SphereAttention
 
@@ -86,23 +86,7 @@ def test_it_is_what_ngpt_projects():
         torch.testing.assert_close(one.transpose(1, 2), other)
 
 
-def test_without_norm_it_is_the_rotation():
-    q, k = drawn()
-    angles = rotary_angles(TIME, WIDTH)
-    for one, x in zip(qk_norm_rope(q, k, angles=angles, norm=None), (q, k), strict=True):
-        torch.testing.assert_close(one.transpose(1, 2), rotate(x.transpose(1, 2), angles))
-
-
 # --- laws ---
-
-
-@each(norm=NORMS, after=[False, True], pairs=[0, 2, 3, None])
-def test_gradients_are_exact(norm, after, pairs):
-    angles = None if pairs is None else torch.randn(2, pairs, dtype=torch.float64)
-    shapes = (2, 3, 6), (2, 1, 6), (3, 6), (6,)  # q, k, a gain for each head, a shared one
-    inputs = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
-    how = {"norm": norm, "after_rope": after, "offset": 0.5, "scale": 1.2}
-    assert torch.autograd.gradcheck(lambda *x: qk_norm_rope(*x, angles, **how), inputs)
 
 
 @each(norm=NORMS, after=[False, True])

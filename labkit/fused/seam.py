@@ -46,12 +46,10 @@ def accepts_tensors(x: Tensor, *others: Tensor | None) -> bool:
     if _package is None and explain_missing():
         return False
     devices, dtypes, longest = _limits
-    return x.shape[-1] <= longest and all(
-        type(t) in _PLAIN and t.device.type in devices and t.device == x.device
-        and t.dtype in dtypes
-        for t in (x, *others)
-        if t is not None
-    )  # fmt: skip
+    if x.shape[-1] > longest or x.device.type not in devices:
+        return False
+    given = [t for t in (x, *others) if t is not None]
+    return all(type(t) in _PLAIN and t.device == x.device and t.dtype in dtypes for t in given)
 
 
 def _import_kernels() -> frozenset[str]:

@@ -3,7 +3,7 @@
 Post-Norm and its relatives normalize the sum they make: one kernel inside the step. Steps that
 end in x + write leave the norm to the step that follows. `fuse` tells them which norm that is
 (`follower`); they normalize the sum as they make it and lay the result beside it in the context,
-where `labkit.context.normalize` finds it. What is passed on is the plain sum, a tensor like any
+where `labkit.context.apply_norm` finds it. What is passed on is the plain sum, a tensor like any
 other. A norm that has hooks is called as ever, so that they see what they always saw.
 
     equation        kernel

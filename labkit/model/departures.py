@@ -21,11 +21,7 @@ from labkit.context import Context
 from labkit.model.config import ModelConfig
 from labkit.model.transformer import Transformer
 from labkit.placements import recipe
-from labkit.placements.sphere import (
-    SphereStep,
-    normalize_weights,
-    unit_rows_,
-)
+from labkit.placements.sphere import SphereStep, normalize_weights, unit_rows_
 from labkit.placements.step import Map
 from labkit.unknown import explain_unknown
 
@@ -86,9 +82,12 @@ class DepartedTransformer(Transformer):
             self.register_buffer("bias", torch.tensor(config.bias), persistent=False)
 
     def forward(
-        self, tokens: Tensor, source: Tensor | None = None, padding: Tensor | None = None,
+        self,
+        tokens: Tensor,
+        source: Tensor | None = None,
+        padding: Tensor | None = None,
         source_padding: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """Add the given bias to the logits, if there is one."""
         logits = super().forward(tokens, source, padding, source_padding)
         return logits + self.get_buffer("bias") if self.told else logits
@@ -120,8 +119,9 @@ class NoAttention(Attention):
 
 
 def _change_class(model: nn.Module, old: type[nn.Module], new: type[nn.Module]) -> None:
+    # The class alone changes: another module would draw anew, and lose its name and its tensors.
     for module in model.modules():
-        if type(module) is old:
+        if isinstance(module, old):
             module.__class__ = new
 
 
@@ -135,11 +135,11 @@ def _rows_always(weight: Tensor, dim: int = -1) -> Tensor:
 
 
 def _no_attention(model: Transformer) -> None:
+    _change_class(model, Attention, NoAttention)
     for module in model.modules():
-        if isinstance(module, Attention):
-            module.__class__ = NoAttention
+        if isinstance(module, NoAttention):
             module.requires_grad_(False)
-        elif isinstance(module, SphereStep) and isinstance(module.sublayer, Attention):
+        elif isinstance(module, SphereStep) and isinstance(module.sublayer, NoAttention):
             # Going a share of the way to 0 and back to the sphere ends where it began: the share's
             # gradient is rounding, which Adam would follow at full length.
             module.alpha.requires_grad_(False)
