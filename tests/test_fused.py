@@ -54,7 +54,8 @@ def assert_same(one: list[torch.Tensor], other: list[torch.Tensor], share: float
 
 
 def fused_twin(model: nn.Module) -> nn.Module:
-    twin = fused_twin(model)
+    twin = copy.deepcopy(model)
+    fuse(twin)
     return twin
 
 

@@ -101,20 +101,23 @@ def test_a_description_refuses_nonsense(refusal):
 @each(
     refusal=[
         ({}, {"kind": "encoder-decoder"}, r"model\(tokens, source=source\)"),
+        ({"tokens": torch.zeros(2, 0, dtype=torch.int64)}, {}, "at least one of them"),
+        ({"tokens": torch.zeros(2, 4)}, {}, "integer tokens"),
+        ({"tokens": torch.zeros(4, dtype=torch.int64)}, {}, r"\(batch, time\)"),
+        ({"tokens": torch.zeros(1, 65, dtype=torch.int64)}, {}, r"longer than context \(64\)"),
+        ({"tokens": torch.full((2, 4), 96)}, {}, "tokens must be 0 to 95, got 96 to 96"),
+        ({"source_padding": torch.ones(2, 4) > 0}, {}, "say padding=… if the mask of the tokens"),
+        ({"padding": [True]}, {}, "padding must be a bool tensor.*got list"),
         ({"source": torch.zeros(2, 3, dtype=torch.int64)}, {}, "reads one sequence, got a source"),
         ({"padding": torch.ones(2, 4)}, {}, "bool tensor.*got torch.float32"),
-        (
-            {"padding": torch.ones(2, 3, dtype=torch.bool)},
-            {},
-            r"\(2, 4\), got \(2, 3\)",
-        ),
+        ({"padding": torch.ones(2, 3) > 0}, {}, r"\(2, 4\), got \(2, 3\)"),
     ]
 )
 def test_a_model_refuses_what_does_not_fit(refusal):
     inputs, change, message = refusal
     model = Transformer(ModelConfig(dim=16, heads=2, depth=1, **change))
     with pytest.raises(ValueError, match=message):
-        model(torch.zeros(2, 4, dtype=torch.int64), **inputs)
+        model(**{"tokens": torch.zeros(2, 4, dtype=torch.int64), **inputs})
 
 
 def test_a_step_that_needs_its_blocks_input_says_so():

@@ -1,7 +1,7 @@
-"""BatchNorm's statistics as torch's, over steps, modes and options."""
+"""Running statistics as torch's, BatchNorm's and InstanceNorm's, over steps, modes and options."""
 
 import torch
-from cases import BATCH_NORMS
+from cases import BATCH_NORMS, INSTANCE_NORMS
 from each import each
 
 from labkit import norms
@@ -17,10 +17,22 @@ OPTIONS = (
 )
 
 
-@each(shape=SHAPES, options=OPTIONS, dtype=[torch.float32, torch.float64])
-def test_running_statistics_are_torchs_over_several_steps(shape, options, dtype):
-    ours = norms.BatchNorm(6, **options, dtype=dtype)
-    theirs = BATCH_NORMS[len(shape)](6, **options, dtype=dtype)
+TRACKED = {"affine": True, "track_running_stats": True}
+PAIRS = [
+    *((norms.BatchNorm, BATCH_NORMS, shape, options) for shape in SHAPES for options in OPTIONS),
+    *(
+        (norms.InstanceNorm, INSTANCE_NORMS, shape, {**TRACKED, "momentum": momentum})
+        for shape in SHAPES[1:]
+        for momentum in (0.1, 0.4, None)
+    ),
+]
+
+
+@each(pair=PAIRS, dtype=[torch.float32, torch.float64])
+def test_running_statistics_are_torchs_over_several_steps(pair, dtype):
+    kind, torchs, shape, options = pair
+    ours = kind(6, **options, dtype=dtype)
+    theirs = torchs[len(shape)](6, **options, dtype=dtype)
     for step in range(5):
         x = (torch.randn(shape) * (1 + step) + step).to(dtype)
         # the same sums, perhaps in another order
@@ -81,7 +93,16 @@ def test_on_the_last_axis_batch_and_time_are_pooled(options):
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
-@each(kind=[norms.BatchNorm, norms.RepBatchNorm, norms.PRepBatchNorm], state=DTYPES, given=DTYPES)
+def instance(dim, dtype):
+    """InstanceNorm on rows of one sample, whose statistics are those of a batch."""
+    return norms.InstanceNorm(dim, channel_axis=-1, **TRACKED, dtype=dtype)
+
+
+@each(
+    kind=[norms.BatchNorm, norms.RepBatchNorm, norms.PRepBatchNorm, instance],
+    state=DTYPES,
+    given=DTYPES,
+)
 def test_any_floating_input_goes_with_any_floating_state(kind, state, given):
     module = kind(6, dtype=state)
     x = torch.randn(20, 6).to(given)
