@@ -159,14 +159,9 @@ PARITY: tuple[Row, ...] = (
         {"weight": "g"}, (), "no eps, only a floor of 1e-12 on the length: as the paper prints it",
     ),
     _rms("rms-llama", "llama", "LlamaRMSNorm"),
-    _rms("rms-llama", "qwen3", "Qwen3RMSNorm"),
-    _rms("rms-llama", "llama4", "Llama4TextRMSNorm"),
     _rms("rms-gemma", "gemma", "GemmaRMSNorm"),
-    _rms("rms-gemma", "gemma2", "Gemma2RMSNorm"),
-    _rms("rms-gemma", "gemma3", "Gemma3RMSNorm"),
     _rms("rms-gemma", "qwen3_next", "Qwen3NextRMSNorm"),
     _rms("rms-t5", "t5", "T5LayerNorm"),
-    _rms("rms-t5", "mt5", "MT5LayerNorm"),
     # --- norms over the batch, the space, groups ---
     Row(
         "batch", "PatchTSTBatchNorm", TF, ours("batch"), patchtst,

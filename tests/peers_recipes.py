@@ -189,14 +189,10 @@ GEMMA = {"hidden_activation": "silu", "query_pre_attn_scalar": DIM // HEADS}
 FULL = {"layer_types": ["full_attention"] * DEPTH}
 TWINS = [
     transformers_twin("pre", "Llama", "llama", TWO_NORMS, ours={"norm": "rms-llama"}),
-    transformers_twin("pre", "Mistral", "mistral", TWO_NORMS, ours={"norm": "rms-llama"}),
     transformers_twin(
         "qk", "Qwen3", "qwen3", TWO_NORMS | HEAD_NORMS, ours={"norm": "rms-llama"}
     ),
     transformers_twin("olmo2", "Olmo2", "olmo2", AFTER_NORMS | HEAD_NORMS),
-    transformers_twin(
-        "olmo2", "Olmo3", "olmo3", AFTER_NORMS | HEAD_NORMS, **FULL, rope_parameters=BY_KIND
-    ),
     transformers_twin(  # caps so low that they bend the logits of random weights
         "gemma2", "Gemma2", "gemma2", FOUR_NORMS, **GEMMA, **FULL,
         ours={"softcap": 0.3, "logit_softcap": 0.5},

@@ -109,13 +109,13 @@ def run_tests(root: Path, only: str) -> tuple[int, str]:
 
 @pytest.mark.slow
 def test_a_new_norm_is_tested_by_its_row_alone(copy):
-    anchor = '        Case(\n            "none",\n'
-    put_before(copy / "tests" / "cases.py", anchor, CASE)
-    # forward in four dtypes, eps, offsets, views, gradients, properties; make_norm, refusals
-    whole = "every_norm_has_a_case or two_peers or norms_make or norms_input"
+    code, printed = run_tests(copy, "every_norm_has_a_case")
+    assert code == 1 and "mean-abs" in printed, "without the row it is red"
+    put_before(copy / "tests" / "cases.py", '        Case(\n            "none",\n', CASE)
+    whole = "every_norm_has_a_case or beside_a_peer or norms_make or norms_input"
     code, printed = run_tests(copy, f"mean-abs or {whole}")
     assert code == 0, printed
-    # forward in four dtypes, eps, offsets, views, gradients, properties, make_norm, refusals;
+    # forward in four dtypes, eps, offsets, views, gradients, make_norm, refusals;
     # what it declares, look, map, replicates, check.any_norm, conversions, models
     passed = int(printed.rsplit(" passed", 1)[0].split()[-1])
     assert passed > 60, printed

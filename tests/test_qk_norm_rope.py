@@ -13,16 +13,10 @@ HEADS, KV_HEADS, WIDTH, TIME = 6, 2, 16, 5
 NORMS = ("rms", "l2", None)
 
 
-def drawn(dtype: torch.dtype = torch.float64, n: int = WIDTH) -> tuple[Tensor, Tensor]:
+def drawn(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
     """Queries and keys as parts of one packed projection."""
-    qkv = torch.randn(2, TIME, HEADS + 2 * KV_HEADS, n, dtype=torch.float64).to(dtype)
+    qkv = torch.randn(2, TIME, HEADS + 2 * KV_HEADS, WIDTH, dtype=torch.float64).to(dtype)
     return qkv[:, :, :HEADS], qkv[:, :, HEADS : HEADS + KV_HEADS]
-
-
-def gains(own: bool, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
-    shapes = ((HEADS, WIDTH), (KV_HEADS, WIDTH)) if own else ((WIDTH,), (WIDTH,))
-    q, k = (torch.rand(shape, dtype=torch.float64).to(dtype) + 0.5 for shape in shapes)
-    return q, k
 
 
 def projected(attention: Attention, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -126,7 +120,7 @@ def test_results_are_dense_and_shapes_are_free():
 def test_errors_say_what_to_do():
     q, k = drawn()
     angles = rotary_angles(TIME, WIDTH)
-    own, _ = gains(True)
+    own = torch.ones(HEADS, WIDTH)
     shape = r"needs q of shape \(…, time, heads, head_dim\) and k"
     for error, text, given, how in (
         (TypeError, "floating-point tensor, got torch.int64", (q.long(), k), {}),

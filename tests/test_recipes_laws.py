@@ -70,7 +70,10 @@ def padded(rows: torch.Tensor, lengths: tuple[int, ...], side: str) -> tuple[tor
     return tokens, real
 
 
-@pytest.mark.parametrize("name", RECIPES)
+WIRED = ("none", "post", "pre", "hybrid", "sub-ln", "ngpt", "resi-dual", "b2t", "dyt", "highway")
+
+
+@pytest.mark.parametrize("name", some_quick(RECIPES, *WIRED))
 @each(kind=["decoder", "encoder"], side=["right", "left"])
 def test_padding_changes_no_logit_of_a_real_token(name, kind, side):
     model = make(name, kind).double()
