@@ -26,12 +26,9 @@ class Group:
 
     def out_of_memory(self) -> bool:
         """Whether the kernel ended a process of the group for its memory."""
-        lines = self._read("memory.events", "memory.oom_control").splitlines()
+        files = [self.folder / name for name in ("memory.events", "memory.oom_control")]
+        lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in lines)
-
-    def peak(self) -> int:
-        """Return the most memory that the group held at once, in bytes; 0 where nobody counts."""
-        return int(self._read("memory.peak", "memory.max_usage_in_bytes") or 0)
 
     def remove(self) -> None:
         """Remove the group; the last process may need a moment to be gone from it."""
@@ -41,11 +38,6 @@ class Group:
             if not self.folder.exists():
                 return
             time.sleep(0.02)
-
-    def _read(self, *names: str) -> str:
-        """Read the first file that is there: version 2's, then version 1's."""
-        files = [self.folder / name for name in names if (self.folder / name).exists()]
-        return files[0].read_text() if files else ""
 
 
 def find_problem(base: Path = BASE) -> str:

@@ -127,7 +127,7 @@ class Odd:
     """A student whose every answer is the same odd value."""
 
     def __init__(self, value: Any):
-        self.answer = Answer(value=value, failure="", detail="", printed="", seconds=0.0)
+        self.answer = Answer(value)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Answer:
         return self.answer

@@ -54,14 +54,14 @@ class Trusted:
         self, find: Callable[[], Callable[..., Any]], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Answer:
         args, kwargs = _crossed((args, kwargs))
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
+        with contextlib.redirect_stdout(io.StringIO()):
             try:
                 value = find()(*args, **kwargs)
             except Exception as error:
                 told = self._program.failure_of(error)
                 return Answer(failure=told["failure"], detail=told["detail"])
         try:
-            return Answer(value=_crossed(value), printed=printed.getvalue())
+            return Answer(value=_crossed(value))
         except wire.Refused as error:
             return Answer(failure="refused", detail=str(error))
 

@@ -13,6 +13,7 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -46,8 +47,8 @@ HONEST = """
 import torch
 def rms_norm(x): return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
 """
-LIMITS = Limits(seconds=30, memory="256M", file="16M", processes=16)
-SHORT = Limits(seconds=0.4, memory="256M", file="16M", processes=16)
+LIMITS = Limits(seconds=30, memory=256 << 20, file=16 << 20, processes=16)
+SHORT = replace(LIMITS, seconds=0.4)
 
 
 def truth(x: torch.Tensor) -> torch.Tensor:

@@ -45,10 +45,10 @@ def answer():
     assert not any(each.requires_grad for each in (array, parameter, product))
 
 
-def test_named_arguments_numpy_arrays_and_prints_arrive(ask):
+def test_named_arguments_and_numpy_arrays_arrive(ask):
     answer = ask("def answer(x, *, eps): print('got', eps); return x * eps", numpy.ones(2), eps=2.0)
     assert torch.equal(answer.value, torch.full((2,), 2.0, dtype=torch.float64))
-    assert answer.printed == "got 2.0" and answer.seconds > 0
+    assert answer.seconds > 0
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,6 @@ def test_once_gone_a_worker_answers_the_same_at_once(sandbox):
 def test_twenty_gradings_are_identical(sandbox):
     program = """
 import random, torch
-print({"a", "b", "c", "d", "e"})
 def answer(x): return [random.random(), torch.rand(3), hash("x"), sorted({"p", "q"}), x @ x.T]
 def wrong(): raise ValueError(object(), {"a", "b", "c", "d"})
 """
@@ -135,8 +134,8 @@ def wrong(): raise ValueError(object(), {"a", "b", "c", "d"})
     for _ in range(20):
         with sandbox.worker(program) as worker:
             one, other = worker.call("answer", x), worker.call("wrong")
-            seen.add((worker.loaded.printed, repr(one.value), other.failure, other.detail))
-    assert len(seen) == 1 and "0x…" in seen.pop()[3]
+            seen.add((repr(one.value), other.failure, other.detail))
+    assert len(seen) == 1 and "0x…" in seen.pop()[2]
 
 
 def test_what_a_test_cannot_send_is_the_tests_mistake(sandbox):

@@ -33,25 +33,6 @@ def test_an_infinite_loop_ends_within_its_limit_and_two_seconds(sandbox, program
     assert answer.failure == "slow" and 0.5 <= time.monotonic() - start < 2.5
 
 
-def test_a_gigabyte_of_print_keeps_its_first_part_and_costs_little(open_sandbox):
-    program = """
-import os, time
-def flood():
-    block = b"0123456789abcdef" * 4096
-    print("first", flush=True)
-    for _ in range(1 << 14): os.write(1, block)
-    return time.process_time()
-"""
-    limits = Limits(seconds=60)
-    before = time.process_time()
-    with open_sandbox.worker(program, limits=limits) as worker:
-        answer = worker.call("flood")
-    assert answer.ok and answer.printed.startswith("first\n0123456789abcdef")
-    assert 60_000 < len(answer.printed) <= 65_536
-    # Both sides' processor time, which a busy machine does not stretch as it does waiting.
-    assert answer.value + time.process_time() - before < 3
-
-
 @grouped
 @pytest.mark.parametrize(
     "program",
@@ -64,11 +45,13 @@ def flood():
     ids=["tensors", "arrays and tensors"],
 )
 def test_memory_stays_within_its_cap_and_five_percent(sandbox, program):
-    limits = Limits(memory="128M", file="100M", seconds=60)
+    limits = Limits(memory=128 << 20, file=100 << 20, seconds=60)
     with sandbox.worker(program, limits=limits) as worker:
         assert worker.process.group
         assert worker.call("eat").failure == "memory"
-        peak = worker.process.group.peak() if worker.process.pidfd >= 0 else worker.process.peak
+        folder = worker.process.group.folder
+        counts = [folder / name for name in ("memory.peak", "memory.max_usage_in_bytes")]
+        peak = int(next(each for each in counts if each.exists()).read_text())
     assert (64 << 20) < peak <= 1.05 * (128 << 20)
 
 
@@ -135,20 +118,6 @@ def test_five_hundred_submissions_a_minute_fit_on_two_cores(sandbox):
     mine = resource.getrusage(resource.RUSAGE_SELF)
     spent = cpu_of(zygote) + mine.ru_utime + mine.ru_stime - before
     assert spent / submissions < 2 * 60 / 500
-
-
-@pytest.mark.parametrize(
-    "wrong, said",
-    [
-        ({"seconds": 0}, "seconds must be greater than 0, got 0"),
-        ({"memory": "1X"}, "memory must be a number of bytes or text such as \"64M\", got '1X'"),
-        ({"processes": 0}, "processes must be 1 or more, got 0"),
-        ({"file": 0}, "file must be a number of bytes"),
-    ],
-)
-def test_limits_refuse_nonsense_when_made(wrong, said):
-    with pytest.raises(ValueError, match=said):
-        Limits(**wrong)
 
 
 def test_a_sandbox_belongs_to_the_process_that_made_it(sandbox, monkeypatch):

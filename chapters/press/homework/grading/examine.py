@@ -95,4 +95,4 @@ class Timed:
         if self._spent <= self._limit:
             return None
         detail = f"the calls of this question took over {self._limit:g} s together"
-        return Answer(value=None, failure="slow", detail=detail, printed="", seconds=0.0)
+        return Answer(value=None, failure="slow", detail=detail)

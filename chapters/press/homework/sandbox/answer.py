@@ -16,14 +16,12 @@ class Answer:
 
     `failure` is "" or one of: missing (no such name), raised, slow, memory, ended (the process is
     gone), refused (not plain data), forbidden (an import), broken (the definitions do not run).
-    `detail` may be shown to a student. `printed` is what the submission wrote, capped, and
-    `seconds` the time the grader waited.
+    `detail` may be shown to a student; `seconds` is the time that the grader waited.
     """
 
     value: Any = None
     failure: str = ""
     detail: str = ""
-    printed: str = ""
     seconds: float = 0.0
 
     @property

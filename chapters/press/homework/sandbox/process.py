@@ -27,7 +27,6 @@ class Process:
         self.sandbox, self.home, self.inside, self.group = sandbox, home, inside, group
         self.pid, self.pidfd = 0, -1
         self._number = 0  # the zygote's for the process
-        self.peak = 0
 
     def take(self, number: int, pidfd: int) -> None:
         """Hold the process that the zygote forked, and put it under its group's limit."""
@@ -49,7 +48,6 @@ class Process:
         os.close(self.pidfd)
         self.pidfd = -1
         memory = self.group.out_of_memory() if self.group else False
-        self.peak = self.group.peak() if self.group else 0
         return status, memory
 
     def remove(self) -> None:
@@ -58,7 +56,3 @@ class Process:
         if self.group:
             self.group.remove()
         folder.remove(self.home)
-
-    def wrote_too_much(self, cap: int) -> bool:
-        """Whether the worker's folder is over its cap."""
-        return folder.too_large(self.home, cap)

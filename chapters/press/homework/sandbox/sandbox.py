@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -175,19 +176,21 @@ class Sandbox:
                     return {}
         raise RuntimeError("the zygote ended twice while it forked a worker")
 
-    def fork(self, channel: int, output: int, limits: Limits) -> Process:
+    def fork(self, channel: int, limits: Limits) -> Process:
         """Fork one worker, cap it, and give what the grader holds of it."""
-        sizes = {name: limits.bytes(name) for name in ("memory", "file", "reply")}
-        most = {**sizes, "processes": limits.processes, "request": REQUEST}
         uid = _FIRST_UID + next(self._uids) % _UIDS if self.mode == "restricted" else 0
         home = tempfile.mkdtemp(dir=self._homes)
         if uid:
             os.chown(home, uid, uid)
         inside = f"{_HOMES}/{os.path.basename(home)}" if self.mode == "full" else home
-        process = Process(self, home, inside, self._make_group(sizes["memory"]))
-        order = {"do": "fork", "tmp": inside, "uid": uid, "limits": most}
+        group = None
+        if not self.no_group:
+            name = f"{os.getpid()}-{secrets.token_hex(6)}"
+            group = control_groups.make_group(name, _OWNER, limits.memory)
+        process = Process(self, home, inside, group)
+        most = {**asdict(limits), "request": REQUEST}
         try:
-            heard = self._order(order, channel, output)
+            heard = self._order({"do": "fork", "tmp": inside, "uid": uid, "limits": most}, channel)
             if "failed" in heard:
                 raise RuntimeError(f"the system forks no worker: {heard['failed']}")
             process.take(heard["pid"], *heard["descriptors"])
@@ -195,12 +198,6 @@ class Sandbox:
             process.remove()
             raise
         return process
-
-    def _make_group(self, memory: int) -> control_groups.Group | None:
-        if self.no_group:
-            return None
-        name = f"{os.getpid()}-{secrets.token_hex(6)}"
-        return control_groups.make_group(name, _OWNER, memory)
 
     def reap(self, pid: int) -> int | None:
         """Take the exit status of a worker that ended; None when nobody knows it."""

@@ -5,8 +5,10 @@ import signal
 import time
 from typing import TYPE_CHECKING, Any
 
+from labkit.units import in_words
+from press.homework.sandbox import folder
 from press.homework.sandbox.answer import FAILURES, Answer, clean
-from press.homework.sandbox.channel import Channel, Closed, Slow
+from press.homework.sandbox.channel import Closed, Slow, exchange, make_channel
 from press.homework.sandbox.inside import wire
 from press.homework.sandbox.limits import Limits
 
@@ -30,20 +32,17 @@ class Worker:
     def __init__(self, sandbox: "Sandbox", program: str, probes: str, limits: Limits):
         self.sandbox, self.program, self.probes = sandbox, program, probes
         self.limits = limits
-        self.loaded = Answer()  # what running the definitions printed and took, or its failure
         self._gone: Answer | None = None
         self._number = 0
 
     def __enter__(self) -> "Worker":
-        self._channel = Channel(self.limits.bytes("output"))
+        self._channel, theirs = make_channel()
         try:
-            self.process = self.sandbox.fork(
-                self._channel.theirs.fileno(), self._channel.their_output, self.limits
-            )
+            with theirs:  # closed here once the worker has it: only it holds that end now
+                self.process = self.sandbox.fork(theirs.fileno(), self.limits)
         except BaseException:
             self._channel.close()
             raise
-        self._channel.given()
         try:
             self._load()
         except BaseException:
@@ -71,7 +70,8 @@ class Worker:
     def _load(self) -> None:
         why: Any = "it ended before it was ready"
         try:
-            head, _ = self._channel.exchange(b"", time.monotonic() + READY_SECONDS, 0)
+            deadline = time.monotonic() + READY_SECONDS
+            head, _ = exchange(self._channel, b"", deadline, 0, lambda: None)
             why = head.get("unconfined")
         except (Slow, Closed, wire.Refused):
             head = {}
@@ -79,9 +79,7 @@ class Worker:
             raise RuntimeError(
                 f"a worker could not be confined, so nothing ran in it: {clean(str(why), 2000)}"
             )
-        self.loaded = self._ask(
-            {"do": "load", "program": self.program, "probes": self.probes}, None
-        )
+        self._ask({"do": "load", "program": self.program, "probes": self.probes}, None)
 
     def _ask(self, order: dict[str, Any], value: Any) -> Answer:
         if self._gone:
@@ -89,16 +87,11 @@ class Worker:
         self._number += 1
         # The values are the grader's own: what cannot cross is a test's mistake, and raises here.
         message = wire.frame({**order, "id": self._number}, value, REQUEST)
-        before, start = len(self._channel.printed), time.monotonic()
+        start = time.monotonic()
         value, failure, detail = self._exchange(message, start + self.limits.seconds)
-        printed = self._channel.printed[before:].decode(errors="replace")
-        answer = Answer(
-            value,
-            failure,
-            self._shown(detail),
-            clean(printed, len(printed) + 1, keep="\n\t"),
-            time.monotonic() - start,
-        )
+        # What differs from one worker to the next is left out.
+        shown = clean(detail.replace(self.process.inside, "~"))
+        answer = Answer(value, failure, shown, time.monotonic() - start)
         if self.process.pidfd < 0:
             self._gone = answer
         return answer
@@ -107,9 +100,7 @@ class Worker:
         """Ask once: (value, failure, detail); after a failure of the process it is ended."""
         limits = self.limits
         try:
-            head, value = self._channel.exchange(
-                message, deadline, limits.bytes("reply"), self._look
-            )
+            head, value = exchange(self._channel, message, deadline, limits.reply, self._look)
             failure, detail = head.get("failure"), head.get("detail", "")
             if head.get("id") != self._number or type(detail) is not str:
                 raise wire.Refused("what came back is not a message")
@@ -118,7 +109,7 @@ class Worker:
         except Slow:
             return self._end("slow", f"no answer within {limits.seconds:g} s")
         except TooMuchWritten:
-            return self._end("ended", f"it wrote more than {limits.file} into its folder")
+            return self._end("ended", f"it wrote more than {in_words(limits.file)} into its folder")
         except wire.Refused as error:
             return self._end("refused", str(error))
         except Closed:
@@ -126,18 +117,14 @@ class Worker:
         return (None, failure, detail) if failure else (value, "", "")
 
     def _look(self) -> None:
-        if self.process.wrote_too_much(self.limits.bytes("file")):
+        if folder.too_large(self.process.home, self.limits.file):
             raise TooMuchWritten
 
     def _end(self, failure: str, detail: str) -> tuple[None, str, str]:
         status, memory = self.process.end()
         if memory:
-            return None, "memory", f"it used more than {self.limits.memory} of memory"
+            return None, "memory", f"it used more than {in_words(self.limits.memory)} of memory"
         return None, failure, detail or _ending(status)
-
-    def _shown(self, detail: str) -> str:
-        """Leave out what differs from one worker to the next."""
-        return clean(detail.replace(self.process.inside, "~"))
 
 
 def _ending(status: int | None) -> str:

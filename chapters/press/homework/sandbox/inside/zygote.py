@@ -2,7 +2,7 @@
 
 It is started by the grader with one socket. First comes the plan, then orders, each answered:
 
-    {"do": "fork", "tmp", "uid", "limits"} + (socket, output)  ->  {"pid"} + (pidfd), or {"failed"}
+    {"do": "fork", "tmp", "uid", "limits"} + (socket)  ->  {"pid"} + (pidfd), or {"failed"}
     {"do": "reap", "pid"}                            ->  {"status"}
 
 It ends when the grader does: the socket then reads as closed.
@@ -55,7 +55,7 @@ class Zygote:
     def run(self) -> None:
         """Follow orders until there is nobody to give them."""
         while True:
-            text, descriptors, _, _ = socket.recv_fds(self.grader, _LONGEST, 2)
+            text, descriptors, _, _ = socket.recv_fds(self.grader, _LONGEST, 1)
             if not text:
                 os._exit(0)
             order = json.loads(text)
@@ -73,23 +73,23 @@ class Zygote:
         """Send one message, with open descriptors."""
         socket.send_fds(self.grader, [json.dumps(message).encode()], list(descriptors))
 
-    def fork(self, order: dict[str, Any], channel: int, output: int) -> None:
+    def fork(self, order: dict[str, Any], channel: int) -> None:
         """Fork one worker."""
         memory = confine.address_space(self.statm)
         pid = os.fork()
         if not pid:
             try:
-                self.work(order, channel, output, memory)
+                self.work(order, channel, memory)
             finally:
                 os._exit(70)
         pidfd = os.pidfd_open(pid)
         self.answer({"pid": pid}, pidfd)
         os.close(pidfd)
 
-    def work(self, order: dict[str, Any], channel: int, output: int, memory: int) -> None:
+    def work(self, order: dict[str, Any], channel: int, memory: int) -> None:
         """Become the worker: let go of everything, confine, then read the submission."""
-        null = os.open("/dev/null", os.O_RDONLY)
-        kept = {null: 0, output: 1, os.dup(output): 2, channel: serve.CHANNEL}
+        null = os.open("/dev/null", os.O_RDWR)  # nobody reads what a submission prints
+        kept = {null: 0, os.dup(null): 1, os.dup(null): 2, channel: serve.CHANNEL}
         said = os.dup(channel)
         try:
             confine.confine(self.plan, order, self.rules, kept, memory)
