@@ -83,22 +83,6 @@ def test_a_name_that_cannot_be_a_users_is_refused_before_anything_is_written(fil
     assert not file.exists()
 
 
-def test_a_roster_is_read_from_its_column_id(tmp_path):
-    path = tmp_path / "roster.csv"
-    path.write_text("\ufeffemail,id\na@example.org, alice \nb@example.org,bob\n,\n")
-    assert passwords.read_roster(path) == ["alice", "bob"]
-
-
-def test_a_roster_without_ids_or_with_one_twice_is_refused(tmp_path):
-    path = tmp_path / "roster.csv"
-    path.write_text("name\nalice\n")
-    with pytest.raises(ValueError, match="column id"):
-        passwords.read_roster(path)
-    path.write_text("id\nalice\nbob\nalice\n")
-    with pytest.raises(ValueError, match="'alice' twice"):
-        passwords.read_roster(path)
-
-
 def test_the_authenticator_follows_the_file_while_it_runs(file):
     pytest.importorskip("jupyterhub", reason="the extra course is not installed")
     from press.course.authenticator import CourseAuthenticator

@@ -47,6 +47,26 @@ FAULTS = {
         [("student.call(\"times\", 0), 0)", "0, 0)")],
         "part 'zero' of q1 is earned by the untouched notebook",
     ),
+    "a hidden test of another name": (
+        [("def test_q1", "def test_one")],
+        "must define `def test_q1(student, draw, given)`",
+    ),
+    "a hidden test with other arguments": (
+        [("def test_q1(student, draw, given)", "def test_q1(student, given)")],
+        "test_q1() takes 2 positional arguments but 3 were given",
+    ),
+    "a hidden test that yields nothing": (
+        [('    yield part("scaled", 2, ', '    part("scaled", 2, ')],
+        "the private test of q2 must yield parts",
+    ),
+    "a probe without its student": (
+        [("probe_scaled(student, by, x)", "probe_scaled(by, x)")],
+        "part 'scaled' of q2 fails on the key",
+    ),
+    "no public check": (
+        [('public("q2", lambda: Scale(2)(3) == 6)', "Scale")],
+        "the public checks of q2 must pass on the key, but they say: nothing",
+    ),
     "two parts of one name": (
         [('part("zero"', 'part("seven"')],
         "yields two parts of one name",

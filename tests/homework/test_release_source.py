@@ -120,10 +120,6 @@ MISTAKES = {
         ("probe:q2", "probe:q5"),
         "this probe belongs to q5, which has no test",
     ),
-    "a probe without its student": (
-        ("probe_scaled(student, by, x)", "probe_scaled(by, x)"),
-        "a probe cell defines functions def probe_…(student, …), student first",
-    ),
     "no settings": (
         ('# %% tags=["homework"]', "# %%"),
         "the first code cell, and no other, is tagged `homework`",
@@ -172,31 +168,6 @@ MISTAKES = {
         ("    ### BEGIN SOLUTION\n    answer_of_q1 = x * FACTOR",
          "    answer_of_q1 = (\n    ### BEGIN SOLUTION\n    x * FACTOR)"),
         "the student's version of this cell is not Python",
-    ),
-    "a solution that defines nothing": (
-        ("class Scale:\n    def __init__(self, by):\n", "if True:\n    if True:\n"),
-        "a solution cell defines what is graded",
-    ),
-    "no hidden test of that name": (
-        ("def test_q1", "def test_one"),
-        "the hidden tests define one `def test_q1(student, draw, given)` that yields its parts; "
-        "found 0",
-    ),
-    "a hidden test with other arguments": (
-        ("def test_q1(student, draw, given)", "def test_q1(student, given)"),
-        "yields its parts; got (student, given)",
-    ),
-    "a hidden test that yields nothing": (
-        ("    yield part(\"scaled\", 2, ", "    return part(\"scaled\", 2, "),
-        "yields its parts; this one yields nothing",
-    ),
-    "no public check": (
-        ('public("q2", lambda: Scale(2)(3) == 6)', "Scale"),
-        'the open lines of a test end in public("q2", lambda: …, …)',
-    ),
-    "a public check of another question": (
-        ('public("q2"', 'public("q1"'),
-        "the public checks of q2 are told as those of 'q1'",
     ),
 }  # fmt: skip
 

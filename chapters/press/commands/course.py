@@ -71,9 +71,10 @@ def make_passwords(
     """Make a password for everybody in a roster."""
     from press.course import passwords
     from press.course.settings import read
+    from press.homework.roster import read as read_roster
 
     course = read(settings)
-    names = passwords.read_roster(roster)
+    names = [student.id for student in read_roster(roster)]
     try:
         # A password is seen once: where it goes must be open before one is made.
         with _private(out) if out else nullcontext(sys.stdout) as file:

@@ -5,7 +5,6 @@
 The numbers are those of the usual interactive login: 16 MiB and a few hundredths of a second.
 """
 
-import csv
 import hashlib
 import hmac
 import json
@@ -92,21 +91,6 @@ def check_name(name: str) -> str:
             f"most 31 of them; got {name!r}"
         )
     return name
-
-
-def read_roster(path: Path) -> list[str]:
-    """Read the column `id` of a CSV file, in its order."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.DictReader(file)
-        if "id" not in (rows.fieldnames or ()):
-            raise ValueError(
-                f"a roster is a CSV file with a column id, and {path} has "
-                f"{', '.join(rows.fieldnames or ['no columns'])}"
-            )
-        names = [row["id"].strip() for row in rows if row["id"] and row["id"].strip()]
-    if twice := [name for at, name in enumerate(names) if name in names[:at]]:
-        raise ValueError(f"{path} names each user once, and {twice[0]!r} twice")
-    return names
 
 
 def _run_scrypt(password: str, salt: bytes) -> bytes:

@@ -53,19 +53,25 @@ class Definitions:
     def program(self, wanted: Collection[str] | None = None) -> Program:
         """The final definitions that the wanted names need, and those need in turn; None: all.
 
-        What a statement runs at once stands before it, whatever the order of the cells. What the
-        notebook's own decorators decorate is always there, because they may register it.
+        They stand in the notebook's order: a worker runs what fails for want of a name once more,
+        after the others. What the notebook's own decorators decorate is always there, because they
+        may register it.
         """
-        kept = self._reached([index for index in self.last.values() if self._root(index, wanted)])
-        order = [self.statements[index] for index in self._ordered(kept)]
+        waiting = [index for index in self.last.values() if self._root(index, wanted)]
+        kept = set(waiting)
+        while waiting:
+            index = waiting.pop()
+            used = {i for name in self.statements[index].uses for i in self._targets(index, name)}
+            waiting += used - kept
+            kept |= used
+        order = [self.statements[index] for index in sorted(kept)]
         # Imports first, one of a kind; `from __future__` before all.
         imports = dict.fromkeys(each.text for each in order if each.imports)
         texts = sorted(imports, key=lambda text: not text.startswith("from __future__"))
         texts += [each.text for each in order if not each.imports]
         names = {name for each in order if not each.imports for name in each.names}
-        return Program(
-            "".join(f"{text}\n" for text in texts), tuple(sorted(names)), self.problems
-        )  # fmt: skip
+        text = "".join(f"{text}\n" for text in texts)
+        return Program(text, tuple(sorted(names)), self.problems)
 
     def _root(self, index: int, wanted: Collection[str] | None) -> bool:
         each = self.statements[index]
@@ -78,53 +84,17 @@ class Definitions:
         own = (self.statements[self.last[name]] for name in each.decorators & self.last.keys())
         return any(not one.imports for one in own)
 
-    def _targets(self, index: int, name: str, at_once: bool) -> list[int]:
+    def _targets(self, index: int, name: str) -> list[int]:
         """The statements that a name used by a statement stands for."""
-        if name not in self.last:
-            return []
-        one, last = self.statements[index], self.last[name]
-        if at_once and name in one.names:  # `f = compiled(f)` builds on the f before it
+        one = self.statements[index]
+        if one.assigns and name in one.names:  # `f = compiled(f)` builds on the f before it
             earlier = (
                 other
                 for other in range(index - 1, -1, -1)
                 if name in self.statements[other].names and self.statements[other].text != one.text
             )
             return list(earlier)[:1]
-        if not self.statements[last].imports:
-            return [last]
-        return self.imports[name]
-
-    def _reached(self, first: list[int], *, later: bool = True) -> set[int]:
-        """The statements, and all that they use; `later=False`: what `first` use at once."""
-        reached: set[int] = set(first) if later else set()
-        waiting = list(first)
-        starting = set() if later else set(first)
-        while waiting:
-            index = waiting.pop()
-            used = [(name, True) for name in self.statements[index].uses.now]
-            if index not in starting:
-                used += [(name, False) for name in self.statements[index].uses.later]
-            for name, at_once in used:
-                fresh = [i for i in self._targets(index, name, at_once) if i not in reached]
-                reached.update(fresh)
-                waiting += fresh
-        return reached
-
-    def _ordered(self, kept: set[int]) -> list[int]:
-        """In the notebook's order, but each after what it runs at once; a loop stays as it is."""
-        done: list[int] = []
-        seen: set[int] = set()
-        for first in sorted(kept):
-            path: list[tuple[int, list[int]]] = []
-            waiting = [first]
-            while waiting or path:
-                if waiting:
-                    index = waiting.pop(0)
-                    if index not in seen:
-                        seen.add(index)
-                        path.append((index, waiting))
-                        waiting = sorted(self._reached([index], later=False) - seen)
-                else:
-                    index, waiting = path.pop()
-                    done.append(index)
-        return done
+        if name not in self.last:
+            return []
+        last = self.last[name]
+        return self.imports[name] if self.statements[last].imports else [last]

@@ -1,7 +1,6 @@
 """Find what is wrong with a homework's source, one sentence for each mistake, with its line.
 
-What only a run can show (points that differ, public checks that fail) is in
-press.homework.rehearsal.
+What a run shows (points that differ, tests and checks that fail) is in press.homework.rehearsal.
 """
 
 import ast
@@ -33,7 +32,7 @@ def find(cells: Sequence[Cell]) -> list[str]:
         found += check(cells)
     for cell in cells:
         if cell.kind == "code":
-            found += _parses(cell) or _meaning(cell)
+            found += _parses(cell)
     return found
 
 
@@ -164,48 +163,3 @@ def _parses(cell: Cell) -> list[str]:
                 "must leave whole statements on both sides"
             ]
     return []
-
-
-def _meaning(cell: Cell) -> list[str]:
-    where = f"line {cell.line}: "
-    if cell.role == "test":
-        return [where + said for said in (*_hidden(cell), *_public(cell))]
-    if cell.role == "probe":
-        body = ast.parse(cell.source).body
-        probes = [n for n in body if isinstance(n, ast.FunctionDef) and n.name.startswith("probe_")]
-        right = [n for n in probes if n.args.args and n.args.args[0].arg == "student"]
-        if not right or right != probes:
-            return [f"{where}a probe cell defines functions def probe_…(student, …), student first"]
-    if cell.role == "solution" and not defined(regions.only(cell.source, OPEN, SOLUTION)):
-        return [
-            f"{where}a solution cell defines what is graded: a function, a class or NAME = …; "
-            "this defines nothing at its top level"
-        ]
-    return []
-
-
-def _hidden(cell: Cell) -> Iterator[str]:
-    name = f"test_{cell.question}"
-    rule = f"the hidden tests define one `def {name}(student, draw, given)` that yields its parts"
-    body = ast.parse(regions.only(cell.source, HIDDEN)).body
-    found = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == name]
-    if len(found) != 1:
-        yield f"{rule}; found {len(found)}"
-        return
-    arguments = [argument.arg for argument in found[0].args.args]
-    if arguments != ["student", "draw", "given"]:
-        yield f"{rule}; got ({', '.join(arguments)})"
-    if not any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(found[0])):
-        yield f"{rule}; this one yields nothing"
-
-
-def _public(cell: Cell) -> Iterator[str]:
-    body = ast.parse(regions.only(cell.source, OPEN)).body
-    match body[-1] if body else None:
-        case ast.Expr(
-            value=ast.Call(func=ast.Name(id="public"), args=[ast.Constant(value=q), _, *_])
-        ):
-            if q != cell.question:
-                yield f"the public checks of {cell.question} are told as those of {q!r}; rename"
-        case _:
-            yield f'the open lines of a test end in public("{cell.question}", lambda: …, …)'

@@ -14,21 +14,14 @@ MOST_MAGICS = 50
 
 
 @dataclass(frozen=True)
-class Uses:
-    """Names read when the statement runs, and names read when its functions are called."""
-
-    now: frozenset[str] = frozenset()
-    later: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
 class Statement:
     """One top-level statement that binds names, as it stands in its cell."""
 
     text: str
     names: tuple[str, ...]
-    uses: Uses = Uses()
+    uses: frozenset[str] = frozenset()
     imports: bool = False
+    assigns: bool = False
     decorators: frozenset[str] = frozenset()
 
 
@@ -79,10 +72,10 @@ def _binding(lines: list[bytes], tree: ast.Module) -> Iterable[Statement]:
                 name = alias.asname or alias.name.partition(".")[0]
                 yield Statement(_import(node, alias), (name,), imports=True)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names = frozenset().union(*(uses(each).now for each in node.decorator_list))
+            names = frozenset().union(*(uses(each) for each in node.decorator_list))
             yield Statement(_text(node, lines), (node.name,), uses(node), decorators=names)
         elif assigned := _assigned(node):
-            yield Statement(_text(node, lines), assigned, uses(node))
+            yield Statement(_text(node, lines), assigned, uses(node), assigns=True)
 
 
 def _import(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
@@ -126,27 +119,16 @@ def _text(node: ast.stmt, lines: list[bytes]) -> str:
     return b"\n".join(taken).decode()
 
 
-def uses(node: ast.AST) -> Uses:
-    """The names that code uses: at once when it runs, and later when its functions are called.
+def uses(node: ast.AST) -> frozenset[str]:
+    """The names that code uses, when it runs or when its functions are called.
 
-    A function's decorators, defaults and annotations run at once, its body later; a class's body
-    runs at once but for the bodies of its methods.
+    A text that could be a name counts: an annotation in quotes, or a name that is looked up. Too
+    much does no harm.
     """
-    now: set[str] = set()
-    later: set[str] = set()
-    waiting: list[tuple[ast.AST, bool]] = [(node, True)]
-    while waiting:  # no recursion: a student's tree may be deep
-        each, at_once = waiting.pop()
-        parts = [(part, at_once) for part in ast.iter_child_nodes(each)]
+    names = set()
+    for each in ast.walk(node):
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
-            (now if at_once else later).add(each.id)
-        elif isinstance(each, ast.Lambda):
-            parts = [(each.args, at_once), (each.body, False)]
-        elif isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            body = set(map(id, each.body))
-            parts = [(part, early and id(part) not in body) for part, early in parts]
+            names.add(each.id)
         elif isinstance(each, ast.Constant) and isinstance(each.value, str):
-            # An annotation in quotes, or a name looked up by its text: too much does no harm.
-            later |= {each.value} if each.value.isidentifier() else set()
-        waiting += parts
-    return Uses(frozenset(now), frozenset(later))
+            names |= {each.value} if each.value.isidentifier() else set()
+    return frozenset(names)

@@ -52,8 +52,7 @@ class Batch:
 
 def private_of(release: Path, homework: str | None = None) -> Path:
     """The file of a release's private half: DIR/private/HW.json, the only one or the one named."""
-    # An older release has files.json beside it.
-    there = sorted(set((release / "private").glob("*.json")) - {release / "private/files.json"})
+    there = sorted((release / "private").glob("*.json"))
     stems = [path.stem for path in there]
     stems = stems if homework is None else named(homework, stems)
     found = [path for path in there if path.stem in stems]

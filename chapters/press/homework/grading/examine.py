@@ -56,7 +56,14 @@ def parts(
     try:
         with at_most(TEST_SECONDS):
             exec(compile(source, file, "exec"), scope)  # the instructor's own code
-            found = list(scope[f"test_{question}"](student, draw, dict(given)))
+            if not callable(test := scope.get(f"test_{question}")):
+                raise Faulty(
+                    f"the private test of {question} must define "
+                    f"`def test_{question}(student, draw, given)`"
+                )
+            found = list(test(student, draw, dict(given)) or ())
+    except Faulty:
+        raise
     except TooLong:
         raise Faulty(f"the private test of {question} did not end in {TEST_SECONDS:g} s") from None
     except Exception as error:

@@ -66,19 +66,29 @@ class Program:
             self.probes_broken = _said(error)
 
     def _run(self, text: str, file: str) -> None:
-        flags = 0
-        for node in ast.parse(text, file).body:
-            if isinstance(node, ast.ImportFrom) and node.module == "__future__":
-                features = [getattr(__future__, alias.name, None) for alias in node.names]
-                flags |= sum(each.compiler_flag for each in features if each)
-            try:
-                code = compile(ast.Module([node], []), file, "exec", flags=flags, dont_inherit=True)
-                exec(code, self.names)
-            except BaseException as error:
-                self._failed(node, error)
-            else:
-                for name in _bound(node):
-                    self.broken.pop(name, None)
+        """Run the statements in turn; what lacks a name runs again, when others have defined it."""
+        flags, waiting = 0, ast.parse(text, file).body
+        while waiting:
+            lacking: list[tuple[ast.stmt, NameError]] = []
+            for node in waiting:
+                if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+                    features = [getattr(__future__, alias.name, None) for alias in node.names]
+                    flags |= sum(each.compiler_flag for each in features if each)
+                try:
+                    one = ast.Module([node], [])
+                    exec(compile(one, file, "exec", flags=flags, dont_inherit=True), self.names)
+                except NameError as error:
+                    lacking.append((node, error))
+                except BaseException as error:
+                    self._failed(node, error)
+                else:
+                    for name in _bound(node):
+                        self.broken.pop(name, None)
+            if len(lacking) == len(waiting):
+                for node, error in lacking:
+                    self._failed(node, error)
+                return
+            waiting = [node for node, _ in lacking]
 
     def _failed(self, node: ast.stmt, error: BaseException) -> None:
         failure = self.failure_of(error)
