@@ -8,7 +8,7 @@ import pytest
 from press import cli
 from press.book.files import Red
 from press.homework.grading import batch, pool, results
-from press.homework.sandbox import available
+from press.homework.sandbox import available, modes
 from tests.homework.grading_case import CELLS, NAME, TEST_2, notebook, points, private, says, write
 from tests.homework.odd_examiner import odd
 
@@ -111,12 +111,10 @@ def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(tmp_p
 
 
 def test_the_mode_asked_for_or_none(tmp_path, capsys, monkeypatch):
-    from press.homework import sandbox
-
     released(tmp_path)
     write(tmp_path / "in", "ann")
-    lacks = {"full": "", "restricted": "it needs root", "plain": ""}
-    monkeypatch.setattr(sandbox, "available", lambda: lacks)
+    lacks = {"full": [], "restricted": ["it needs root"], "plain": []}
+    monkeypatch.setattr(modes, "_lacking", lacks.get)
     command = ["homework", "grade", str(tmp_path / "in"), "--release", str(tmp_path / "release"),
                "--out", str(tmp_path / "out"), "--mode", "restricted"]  # fmt: skip
     assert cli.main(command) == 2

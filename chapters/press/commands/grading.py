@@ -87,12 +87,9 @@ def grade_submissions(
 
     from press.control_groups import find_problem
     from press.homework.grading import batch
-    from press.homework.sandbox import available
+    from press.homework.sandbox import modes
 
-    modes = available()
-    if why := modes.get(mode, "there is no such mode"):
-        works = ", ".join(name for name, lack in modes.items() if not lack) or "none"
-        raise ValueError(f"mode {mode} is not available here: {why}; what is: {works}")
+    modes.require(mode)
     how = batch.How(mode, seconds, jobs)
     private = batch.private_of(release, homework)
     files = batch.submissions(submissions, private.stem)

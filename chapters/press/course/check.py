@@ -18,28 +18,6 @@ from press.course.settings import Settings
 PACKAGES = ("jupyterhub", "jupyterhub_idle_culler", "nbgitpuller", "jupyterlab", "jupytext")
 
 
-def list_needs() -> dict[str, Callable[[Settings], str]]:
-    """Name all needs, in the order in which they build on each other."""
-    return {
-        "root": _check_root,
-        "packages": _check_packages,
-        "proxy": _check_proxy,
-        "git": _check_git,
-        "material": _check_material,
-        "passwords": _check_passwords,
-        "ports": _check_ports,
-        "memory limit": _check_memory,
-        "isolation": _check_isolation,
-        "GPUs": _check_gpus,
-    }
-
-
-def check_needs(course: Settings) -> Iterator[tuple[str, str]]:
-    """Look at one need after the other: its name, and what is wrong (empty: nothing)."""
-    for name, need in list_needs().items():
-        yield name, need(course)
-
-
 def _check_root(course: Settings) -> str:
     if os.geteuid() == 0:
         return ""
@@ -145,3 +123,24 @@ def _check_gpus(course: Settings) -> str:
         if f"GPU {device}:" not in lines and f"UUID: {device})" not in lines:
             return f"gpus names {device!r}, and `nvidia-smi -L` lists:\n{lines.strip()}"
     return ""
+
+
+# In the order in which they build on each other.
+_NEEDS: dict[str, Callable[[Settings], str]] = {
+    "root": _check_root,
+    "packages": _check_packages,
+    "proxy": _check_proxy,
+    "git": _check_git,
+    "material": _check_material,
+    "passwords": _check_passwords,
+    "ports": _check_ports,
+    "memory limit": _check_memory,
+    "isolation": _check_isolation,
+    "GPUs": _check_gpus,
+}
+
+
+def check_needs(course: Settings) -> Iterator[tuple[str, str]]:
+    """Look at one need after the other: its name, and what is wrong (empty: nothing)."""
+    for name, need in _NEEDS.items():
+        yield name, need(course)

@@ -3,7 +3,7 @@
 import math
 import traceback
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -34,22 +34,13 @@ class Faulty(Exception):
     """A private test failed by itself: the instructor's to mend, no student's points."""
 
 
-class Examined(Protocol):
-    """Who answers a test's questions: a worker, or in release the reference solution."""
-
-    def call(self, name: str, *args: Any, **kwargs: Any) -> Answer:
-        """Call a function or class of the submission."""
-        ...
-
-    def probe(self, name: str, *args: Any, **kwargs: Any) -> Answer:
-        """Call a probe of the homework, beside the submission."""
-        ...
-
-
 def parts(
-    source: str, question: str, student: Examined, draw: Draw, given: Mapping[str, Any]
+    source: str, question: str, student: Any, draw: Draw, given: Mapping[str, Any]
 ) -> list[Part]:
-    """Run a question's private test to its end; Faulty when it raises or yields no parts."""
+    """Run a question's private test to its end; Faulty when it raises or yields no parts.
+
+    `student` answers calls and probes: a worker, or in a release the reference solution.
+    """
     scope: dict[str, Any] = {**WORDS, "__name__": f"private_test_{question}"}
     file = f"<private test of {question}>"
     torch.manual_seed(0)  # a test that draws without `draw` is still the same every time
@@ -83,7 +74,7 @@ def parts(
 class Timed:
     """A student whose calls together have a limit, so that many slow ones cannot fill a night."""
 
-    def __init__(self, student: Examined, seconds: float = STUDENT_SECONDS):
+    def __init__(self, student: Any, seconds: float = STUDENT_SECONDS):
         self._student, self._limit, self._spent = student, seconds, 0.0
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Answer:

@@ -4,7 +4,6 @@ import ast
 import re
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Protocol
 
 from labkit.time_limit import TooLong, at_most
 from press.homework.definitions import Definitions, Program
@@ -23,6 +22,7 @@ from press.homework.grading.results import (
 )
 from press.homework.judge import NOT_BEGUN
 from press.homework.private import Private, Question
+from press.homework.sandbox import Sandbox
 from press.homework.sandbox.inside.imports import SAFE
 from press.homework.variants import given
 
@@ -30,16 +30,8 @@ READ_SECONDS = 30.0
 NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-class Workers(Protocol):
-    """What makes workers: a Sandbox."""
-
-    def worker(self, program: str, probes: str = "") -> Any:
-        """Start one fresh confined process; a context manager."""
-        ...
-
-
 def grade(
-    path: Path, student: str, private: Private, workers: Workers, grader: Grader,
+    path: Path, student: str, private: Private, workers: Sandbox, grader: Grader,
     before: Result | None = None,
 ) -> Result:  # fmt: skip
     """The result of one file. Questions whose digests are those of `before` are taken from it."""
@@ -123,7 +115,7 @@ def _refused_imports(program: Program, private: Private) -> str:
 
 
 def _question(
-    one: Question, program: Program, student: str, private: Private, workers: Workers,
+    one: Question, program: Program, student: str, private: Private, workers: Sandbox,
     grader: Grader, before: Result | None,
 ) -> Result:  # fmt: skip
     numbers = given(private, variant_of(private, student))
