@@ -10,7 +10,6 @@ import torch
 
 from labkit.time_limit import TooLong, at_most
 from press.homework import source
-from press.homework.definitions import read
 from press.homework.draw import Draw
 from press.homework.grading import grade as grading
 from press.homework.grading.collect import collect
@@ -239,16 +238,3 @@ def test_long_thin_tensors_do_not_fill_the_graders_memory():
 def test_a_name_without_end_does_not_fill_the_feedback():
     """A homework may ask for an item by a name that the student chose."""
     assert len(item(Answer({}), "w" * 1_000_000).detail) < 200
-
-
-@pytest.mark.parametrize(
-    ("cell", "names"),
-    [
-        ("!pip install einops \\\n  numpy\ndef f(): return 1", ("f",)),
-        ("first, *rest = 1, 2, 3", ("first", "rest")),
-        ("(a, b), c = (1, 2), 3", ("a", "b", "c")),
-    ],
-)
-def test_honest_cells_are_read(cell, names):
-    program = read([cell]).program()
-    assert (program.names, program.problems) == (names, ())

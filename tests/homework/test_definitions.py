@@ -107,6 +107,20 @@ def test_form_feeds_and_a_byte_order_mark_are_read_over(cell):
     assert program.problems == () and run(program)["f"]() == "a\fb"
 
 
+@pytest.mark.parametrize(
+    ("cell", "names"),
+    [
+        ("!pip install einops \\\n  numpy\ndef f(): return 1", ("f",)),
+        ("first, *rest = 1, 2, 3", ("first", "rest")),
+        ("(a, b), c = (1, 2), 3", ("a", "b", "c")),
+        ("A = 1\nB: int = 2\nx.y = 1\nclass G: pass", ("A", "B", "G")),
+    ],
+)
+def test_every_way_to_bind_a_name_is_read(cell, names):
+    program = final([cell])
+    assert (program.names, program.problems) == (names, ())
+
+
 def test_text_stays_as_it_was_written():
     cell = "é = 'ü'; b = 2  # two\n@torch.no_grad(\n)\ndef f():  # here\n    return '“”'  # there\n"
     texts = [each.text for each in read([cell]).statements]

@@ -1,7 +1,8 @@
-"""Each homework, released and graded: the reference, the untouched notebook, three wrong ones.
+"""Each homework, released and graded: the reference, the untouched notebook, two wrong ones.
 
-The wrong solutions are in wrong/hwN.py; every submission has a student's own numbers. Grading is
-the real one: definitions, a sandbox, the private tests.
+The wrong solutions are in wrong/hwN.py, right ones that are not the reference in right/hwN.py;
+every submission has a student's own numbers. Wrong ones are graded as it really is: definitions, a
+sandbox, the private tests.
 """
 
 import json
@@ -15,13 +16,16 @@ import pytest
 import torch
 
 from press.homework import notebook, source
+from press.homework.definitions import read
 from press.homework.draw import Draw
 from press.homework.grading.examine import parts
 from press.homework.grading.grade import Grader, grade
 from press.homework.private import Private
+from press.homework.regions import for_key
 from press.homework.release import release
 from press.homework.sandbox import Answer, Sandbox, available
 from press.homework.source import Homework
+from press.homework.trusted import Trusted
 from press.homework.variants import given, sources
 
 HERE = Path(__file__).parent
@@ -117,10 +121,9 @@ def test_a_homework_has_points_questions_and_wrong_solutions_enough(path):
     wrong = runpy.run_path(str(HERE / "wrong" / f"{path.stem.partition('_')[0]}.py"))["WRONG"]
     points = {question.id: question.points for question in homework.questions}
     assert 4 <= len(points) <= 7 and 10 <= sum(points.values()) <= 22
-    assert len(wrong) == 3 and len({each["name"] for each in wrong}) == 3
-    for each in wrong:
-        assert sum((points | each["points"]).values()) < sum(points.values())
-        assert set(each["says"]) == {q for q in each["points"] if each["points"][q] < points[q]}
+    missed = [{q for q in each["points"] if each["points"][q] < points[q]} for each in wrong]
+    assert [set(each["says"]) for each in wrong] == missed
+    assert len(wrong) == 2 and set.union(*missed) == set(points), "each question is missed by one"
 
 
 class Odd:
@@ -180,3 +183,31 @@ def test_students_have_numbers_of_their_own_and_a_test_asks_for_them(path):
     assert len({json.dumps(numbers) for numbers in class_of_ten}) > 3
     asked = "".join(question.hidden for question in homework.questions)
     assert any(f'given["{name}"]' in asked for name in private.variants)
+
+
+RIGHT = [
+    pytest.param(path, each["replace"], id=f"{path.stem[:3]}, {each['name']}")
+    for path in SOURCES
+    for each in runpy.run_path(str(HERE / "right" / f"{path.stem[:3]}.py"))["RIGHT"]
+]
+
+
+@pytest.mark.parametrize(("path", "answers"), RIGHT)
+def test_another_right_solution_earns_every_point(path, answers):
+    """A strict grader is not a narrow one."""
+    homework = source.read(path)
+    numbers = given(drawing(homework), "a student")
+    cells = [
+        (cell.role == "solution" and answers.get(cell.question))
+        or notebook.text_of(homework, cell, numbers, for_key)
+        for cell in homework.cells
+        if cell.kind == "code" and cell.role in ("", "variant", "solution")
+    ]
+    student = Trusted(read(cells).program().text, homework.probes, homework.packages)
+    lost = {
+        f"{question.id}, {part.name}": part.message
+        for question in homework.questions
+        for part in parts(question.hidden, question.id, student, Draw(question.id), numbers)
+        if not part.verdict.ok
+    }
+    assert lost == {}

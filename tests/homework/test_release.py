@@ -40,11 +40,8 @@ def test_a_release_has_its_files_and_no_other(released):
     )
     assert (released[0].notebooks, released[0].different, released[0].warnings) == (3, 3, ())
     assert not [path for path in released[1].parent.iterdir() if path.name.startswith(".")]
-
-
-def test_key_and_tests_are_closed_to_others(released):
-    for name, mode in (("key", 0o700), ("private", 0o700)):
-        assert os.stat(released[1] / name).st_mode & 0o777 == mode
+    for secret in ("key", "private"):
+        assert os.stat(released[1] / secret).st_mode & 0o777 == 0o700, "closed to others"
 
 
 def test_a_notebook_is_whole_and_says_nothing_of_its_making(notebook, released):
@@ -61,17 +58,22 @@ def test_a_notebook_is_whole_and_says_nothing_of_its_making(notebook, released):
     assert "\\frac{1}{2}" in text and "tags" not in text
 
 
-def test_a_notebook_keeps_nbgraders_own_rules(released, caplog):
+def check_nbgraders_rules(notebook):
     from nbgrader.nbgraderformat import MetadataValidator
-    from nbgrader.preprocessors import CheckCellMetadata, ClearSolutions, LockCells
+    from nbgrader.preprocessors import CheckCellMetadata, LockCells
+
+    MetadataValidator().validate_nb(notebook)
+    checked, _ = CheckCellMetadata().preprocess(notebook, {})
+    before = nbformat.writes(checked)
+    locked, _ = LockCells().preprocess(checked, {})
+    assert nbformat.writes(locked) == before, "locked already, and as nbgrader locks"
+
+
+def test_a_notebook_keeps_nbgraders_own_rules(released, caplog):
+    from nbgrader.preprocessors import ClearSolutions
 
     for path in released[1].rglob("*.ipynb"):
-        read = nbformat.read(path, as_version=4)
-        MetadataValidator().validate_nb(read)
-        checked, _ = CheckCellMetadata().preprocess(read, {})
-        before = nbformat.writes(checked)
-        locked, _ = LockCells().preprocess(checked, {})
-        assert nbformat.writes(locked) == before, "locked already, and as nbgrader locks"
+        check_nbgraders_rules(nbformat.read(path, as_version=4))
     key = nbformat.read(released[1] / "key/hw9_toy.ipynb", as_version=4)
     cleared, _ = ClearSolutions().preprocess(key, {"unique_key": ""})
     text = nbformat.writes(cleared)
@@ -101,15 +103,6 @@ def test_nbgraders_validate_praises_the_key_and_nothing_else(released, tmp_path)
     assert failed(released[1] / "key/hw9_toy.ipynb") == []
 
 
-def test_a_student_reads_what_an_answer_may_import(notebook):
-    (cell,) = [
-        cell
-        for cell in notebook.cells
-        if cell.metadata.get("nbgrader", {}).get("grade_id") == "imports"
-    ]
-    assert cell.source.endswith("MAY_IMPORT = ('math',)") and "earns nothing" in cell.source
-
-
 def test_nbgraders_metadata_names_answers_and_tests(notebook):
     about = {
         cell.metadata.nbgrader.grade_id: cell.metadata.nbgrader
@@ -134,6 +127,8 @@ def test_a_student_sees_stubs_public_checks_and_own_numbers(notebook, released):
         for cell in notebook.cells
         if "nbgrader" in cell.metadata
     }
+    assert cells["imports"].endswith("MAY_IMPORT = ('math',)")
+    assert "earns nothing" in cells["imports"]
     assert cells["q1"].endswith('    raise NotImplementedError("your turn: q1")')
     assert "self.by = None  # keep what was given" in cells["q2"]
     assert cells["test-q1"] == 'public("q1", lambda: (times(1) == FACTOR, "times(1) is FACTOR"))'
@@ -143,10 +138,17 @@ def test_a_student_sees_stubs_public_checks_and_own_numbers(notebook, released):
     )
 
 
-def test_the_key_has_the_solutions_and_no_hidden_test(released):
+def test_the_key_has_the_solutions_and_the_rubric_and_no_hidden_test(released):
     text = (released[1] / "key/hw9_toy.ipynb").read_text()
     assert "answer_of_q1 = x * FACTOR" in text and "### BEGIN SOLUTION" in text
     assert "test_q1" not in text and "HIDDEN" not in text
+    rubric = (released[1] / "key/hw9_toy.rubric.md").read_text()
+    assert "# Rubric: A toy" in rubric and "5 points, about 5 minutes" in rubric
+    assert "## q1: 3 points\n\nGraded by the last definition of `times`." in rubric
+    assert "| seven | 2 | Is it a product? |" in rubric
+    assert "| zero | 1 | Zero \\| times all is zero. |" in rubric
+    note = (released[1] / "student/ada/AI_ASSISTANTS.md").read_text()
+    assert "**A toy**" in note and "(q1, q2)" in note and "write or complete the code" in note
 
 
 def test_the_private_half_is_what_the_grader_reads(released):
@@ -161,28 +163,10 @@ def test_the_private_half_is_what_the_grader_reads(released):
     ]  # fmt: skip
 
 
-def test_the_rubric_is_a_table_of_the_parts(released):
-    text = (released[1] / "key/hw9_toy.rubric.md").read_text()
-    assert "# Rubric: A toy" in text and "5 points, about 5 minutes" in text
-    assert "## q1: 3 points\n\nGraded by the last definition of `times`." in text
-    assert "| seven | 2 | Is it a product? |" in text
-    assert "| zero | 1 | Zero \\| times all is zero. |" in text
-
-
-def test_assistants_are_asked_for_hints(released):
-    text = (released[1] / "student/ada/AI_ASSISTANTS.md").read_text()
-    assert "**A toy**" in text and "(q1, q2)" in text
-    assert "hint" in text and "write or complete the code" in text
-
-
-def test_the_same_again_is_the_same_bytes(released, tmp_path):
-    first = files_of(released[1])
-    release(write(tmp_path), tmp_path / "out", CLASS, seed=7)
-    assert files_of(tmp_path / "out") == first
-
-
-def test_another_class_changes_no_digest_and_another_test_does(released, tmp_path):
+def test_the_same_again_is_the_same_bytes_and_the_digest_is_the_tests(released, tmp_path):
     digest = released[0].private.digest
+    release(write(tmp_path), tmp_path / "out", CLASS, seed=7)
+    assert files_of(tmp_path / "out") == files_of(released[1])
     assert release(write(tmp_path), tmp_path / "a", ("zoe",), 7).private.digest == digest
     other = write(tmp_path, ('says="Is it a product?"', 'says="Is it one?"'))
     assert release(other, tmp_path / "b", CLASS, 7).private.digest != digest
@@ -229,9 +213,6 @@ def test_the_command_says_what_is_wrong_and_how_to_go_on(tmp_path, capsys):
 
 
 def test_a_question_in_prose_is_given_out_without_its_model_answer(tmp_path):
-    from nbgrader.nbgraderformat import MetadataValidator
-    from nbgrader.preprocessors import CheckCellMetadata, LockCells
-
     path = write(tmp_path)
     path.write_text(path.read_text(encoding="utf-8") + PROSE, encoding="utf-8")
     done = release(path, tmp_path / "out")
@@ -244,10 +225,7 @@ def test_a_question_in_prose_is_given_out_without_its_model_answer(tmp_path):
     about = {"cell_type": "markdown", "grade": True, "grade_id": "q3", "locked": False, "points": 4,
              "schema_version": 3, "solution": True, "task": False}  # fmt: skip
     assert cell.metadata.nbgrader == about
-    MetadataValidator().validate_nb(read)
-    checked, _ = CheckCellMetadata().preprocess(read, {})
-    before = nbformat.writes(checked)
-    assert nbformat.writes(LockCells().preprocess(checked, {})[0]) == before
+    check_nbgraders_rules(read)
     key = (tmp_path / "out/key/hw9_toy.ipynb").read_text(encoding="utf-8")
     assert "distributes over" in key
     rubric = (tmp_path / "out/key/hw9_toy.rubric.md").read_text(encoding="utf-8")

@@ -55,17 +55,10 @@ def test_a_planted_line_is_found(line, written, cells):
     assert line not in found[0] and "answer" not in found[0], "told by number, never by text"
 
 
-def test_a_mark_that_got_through_is_found(cells):
-    assert search(cells, b"x\n  ### BEGIN SOLUTION\n") == [
-        "a mark ### BEGIN … stands in student/a.ipynb"
-    ]
-
-
-def test_clean_files_are_clean(cells):
+def test_the_file_that_leaks_is_the_one_named_and_clean_ones_are_none(cells):
     assert search(cells, b"answer_of_q1 = FACTOR * x\n    return answer_of_q1") == []
-
-
-def test_the_file_that_leaks_is_the_one_named(cells):
+    (mark,) = search(cells, b"x\n  ### BEGIN SOLUTION\n")
+    assert mark == "a mark ### BEGIN … stands in student/a.ipynb"
     files = {"student/a.ipynb": b"clean\n", "student/b.ipynb": b"clean\n" + SOLUTION.encode()}
     assert "stands in student/b.ipynb" in leaks.find(leaks.secrets(cells), files, cells)[0]
 

@@ -3,7 +3,6 @@
 import pytest
 
 from press.homework import regions, source
-from press.homework.statements import defined
 from tests.homework.release_toy import TOY, write
 
 END = "### END SOLUTION"
@@ -191,13 +190,10 @@ def test_all_mistakes_are_told_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["HW1.py", "hw1.ipynb", "hw-1.py"])
-def test_a_source_has_a_plain_name(name, tmp_path):
+def test_a_source_has_a_plain_name_and_is_there(name, tmp_path):
     (tmp_path / name).write_text(TOY)
     with pytest.raises(ValueError, match=r"a homework's source is a file like"):
         source.read(tmp_path / name)
-
-
-def test_a_source_must_be_there(tmp_path):
     with pytest.raises(ValueError, match="which is not there"):
         source.read(tmp_path / "hw1_none.py")
 
@@ -214,11 +210,6 @@ def test_a_sound_source_is_read_whole(tmp_path):
     for cell in homework.cells:
         if cell.kind == "code":
             assert rows[cell.line - 1] == cell.source.split("\n")[0]
-
-
-def test_wanted_names_are_functions_classes_and_assignments():
-    text = "import os\nA = 1\nB: int = 2\n(C, D) = 3, 4\ndef f(): pass\nclass G: pass\nx.y = 1"
-    assert defined(text) == ["A", "B", "C", "D", "f", "G"]
 
 
 CELL = """def f(x):

@@ -43,28 +43,12 @@ class OwnNorm(nn.Module):
 
 RIGHT = (
     solution(
-        "the fourth power",
-        GAIN,
-        "y = self.weight * wide / (wide.pow(4).mean(-1, keepdim=True) + 1e-12).pow(0.25)",
-        {"scale": True, "shift": False, "mirror": True},
-        "sign * dim**0.25, 0.0",
-    ),
-    solution(
         "the range",
         GAIN,
         """high, low = wide.amax(-1, keepdim=True), wide.amin(-1, keepdim=True)
         y = self.weight * (wide - wide.mean(-1, keepdim=True)) / (high - low + 1e-6)""",
         {"scale": True, "shift": True, "mirror": True},
         "sign * (dim - 1) / dim, -sign / dim",
-    ),
-    solution(
-        "the smaller half",
-        GAIN,
-        """half = wide.abs().sort(dim=-1).values[..., : max(1, x.shape[-1] // 2)]
-        size = half.square().mean(-1, keepdim=True) + 1e-4 * wide.square().mean(-1, keepdim=True)
-        y = self.weight * wide / (size + 1e-12).sqrt()""",
-        {"scale": True, "shift": False, "mirror": True},
-        "sign * 100 * math.sqrt(dim), 0.0",
     ),
     solution(
         "two norms mixed, with a shift",

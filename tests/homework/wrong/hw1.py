@@ -1,4 +1,4 @@
-"""Homework 1: three students, what they wrote, what it is worth, and what they are told."""
+"""Homework 1: two students, what they wrote, what it is worth, and what they are told."""
 
 # Calls what it was asked to write: torch's norms, and autograd.
 LIBRARY = {
@@ -32,63 +32,6 @@ def rms_norm_backward(x, weight, grad, eps=1e-6):
         "q2": "torch's own rms_norm was called",
         "q3": "torch's own batch_norm was called",
         "q4": "torch's own grad was called",
-    },
-}
-
-# Knows the formulas by heart, and believes torch's defaults.
-HASTY = {
-    "name": "defaults trusted",
-    "replace": {
-        "q1": """
-def layer_norm(x, weight=None, bias=None, eps=1e-5):
-    y = (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + eps)
-    if weight is not None:
-        y = y * weight + bias
-    return y
-""",
-        "q2": """
-def rms_norm(x, weight=None, eps=EPS):
-    y = x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + eps)
-    return y if weight is None else y * weight
-""",
-        "q3": """
-class BatchNorm(nn.Module):
-    def __init__(self, channels, eps=1e-5, momentum=MOMENTUM):
-        super().__init__()
-        self.eps, self.momentum = eps, momentum
-        self.weight = nn.Parameter(torch.ones(channels))
-        self.bias = nn.Parameter(torch.zeros(channels))
-        self.register_buffer("running_mean", torch.zeros(channels))
-        self.register_buffer("running_var", torch.ones(channels))
-
-    def forward(self, x):
-        axes = [axis for axis in range(x.dim()) if axis != 1]
-        mean, var = self.running_mean, self.running_var
-        if self.training:
-            mean, var, keep = x.mean(axes), x.var(axes, correction=0), self.momentum
-            self.running_mean = keep * self.running_mean + (1 - keep) * mean.detach()
-            self.running_var = keep * self.running_var + (1 - keep) * var.detach()
-        y = (x.movedim(1, -1) - mean) / torch.sqrt(var + self.eps)
-        return (y * self.weight + self.bias).movedim(-1, 1)
-""",
-        "q4": """
-def rms_norm_backward(x, weight, grad, eps=1e-6):
-    r = torch.sqrt(x.square().mean(-1, keepdim=True) + eps)
-    return grad * weight / r, (grad * x / r).sum(0)
-""",
-        "q5": """
-BATCHES = round(1 / MOMENTUM)
-SIZE_OUT = 1.0
-SHARE = OFFSET / (OFFSET + 1)
-""",
-    },
-    "points": {"q1": 0, "q2": 2, "q3": 3, "q4": 0, "q5": 0},
-    "says": {
-        "q1": "var and std divide by d − 1",
-        "q2": "their squares do not fit into float16",
-        "q3": "some libraries mean it the other way round",
-        "q4": "the part along x̂ is taken away",
-        "q5": "put a token whose mean square is SMALL² into the formula, eps and all",
     },
 }
 
@@ -156,4 +99,4 @@ SHARE = OFFSET**2 / (OFFSET**2 + 1)
     },
 }
 
-WRONG = (LIBRARY, HASTY, NEARLY)
+WRONG = (LIBRARY, NEARLY)

@@ -1,69 +1,4 @@
-"""Homework 2: three students, what they wrote, what it is worth, and what they are told."""
-
-RIGHT_LAYER = """
-def mended_{k}(x, weight=None, bias=None, eps=1e-5):
-    moved = x.float() - x.float().mean(-1, keepdim=True)
-    y = moved / torch.sqrt(moved.square().mean(-1, keepdim=True) + eps)
-    y = y if weight is None else y * weight
-    return (y if bias is None else y + bias).to(x.dtype)
-"""
-RIGHT_RMS = """
-def mended_{k}(x, weight=None, eps=1e-6):
-    wide = x.float()
-    y = wide / torch.sqrt(wide.square().mean(-1, keepdim=True) + eps)
-    return (y if weight is None else y * weight).to(x.dtype)
-"""
-RIGHT_MEMORY = """
-def mended_4(x, running_mean, running_var, momentum=MOMENTUM):
-    values = x.transpose(0, 1).flatten(1)
-    mean, var = values.mean(1), values.var(1)
-    return running_mean.lerp(mean, momentum), running_var.lerp(var, momentum)
-"""
-
-# Rewrites every norm well, and tests with random numbers only.
-RANDOM = {
-    "name": "random exposures",
-    "replace": {
-        "q1": """
-LAW_1 = "mean"
-def expose_1():
-    return 3 * torch.randn(1, 64)
-"""
-        + RIGHT_LAYER.format(k=1),
-        "q2": """
-LAW_2 = "size"
-def expose_2():
-    return torch.randn(4, 16)
-"""
-        + RIGHT_RMS.format(k=2),
-        "q3": """
-LAW_3 = "scale"
-def expose_3():
-    return torch.randn(4, 16)
-"""
-        + RIGHT_LAYER.format(k=3),
-        "q4": """
-LAW_4 = "memory"
-def expose_4():
-    return torch.randn(32, 2)
-"""
-        + RIGHT_MEMORY,
-        "q5": """
-LAW_5 = "size"
-def expose_5():
-    return torch.linspace(-1, 1, 32), 1 - 2 * (torch.arange(32) % 2).float()
-"""
-        + RIGHT_RMS.format(k=5),
-    },
-    "points": {"q1": 2, "q2": 3, "q3": 2, "q4": 3, "q5": 2},
-    "says": {
-        "q1": "At which widths d is √((d − 1)/d) far from 1?",
-        "q2": "The format of your tensor is part of the exposure",
-        "q3": "their difference keeps few digits",
-        "q4": "For which batch sizes do the two variances differ most?",
-        "q5": "The missing term is along x",
-    },
-}
+"""Homework 2: two students, what they wrote, what it is worth, and what they are told."""
 
 # Finds the input each time, and mends only what this input shows.
 NARROW = {
@@ -156,4 +91,4 @@ mended_1 = found_1
     },
 }
 
-WRONG = (RANDOM, NARROW, RULES)
+WRONG = (NARROW, RULES)

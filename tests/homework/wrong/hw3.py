@@ -1,4 +1,4 @@
-"""Homework 3: three students, what they wrote, what it is worth, and what they are told."""
+"""Homework 3: two students, what they wrote, what it is worth, and what they are told."""
 
 # Copied from the net: alpha on the branch, signs lost, norms one place off.
 COPIED = {
@@ -86,65 +86,4 @@ def hybrid_block(x, p, heads):
     },
 }
 
-# Thinks in Pre-Norm: every placement ends in it.
-EVERYWHERE = {
-    "name": "Pre-Norm everywhere",
-    "replace": {
-        "q1": """
-def post(x, f, norm):
-    return x + norm(f(x))
-def pre(x, f, norm):
-    return x + f(norm(x))
-def sandwich(x, f, before, after):
-    return x + after(f(before(x)))
-def deepnorm(x, f, norm, alpha):
-    return alpha * x + f(norm(x))
-""",
-        "q2": """
-def predicted_rms(gain, sublayers):
-    return math.sqrt(1 + sublayers * gain**2)
-def stream_rms(x, weights, placement):
-    sizes = [x.square().mean(-1).sqrt().mean().item()]
-    for weight in weights:
-        x = x + rms(x) @ weight if placement == "pre" else x + rms(x @ weight)
-        sizes.append(x.square().mean(-1).sqrt().mean().item())
-    return sizes
-LATE = math.ceil(1 / FAINT**2 - 1 / GAIN**2)
-""",
-        "q3": """
-def gradient_norms(x, weights, target, placement, final=False):
-    layers = [weight.clone().requires_grad_() for weight in weights]
-    for layer in layers:
-        x = x + rms(x) @ layer
-    loss = ((rms(x) if final else x) * target).sum() / len(x)
-    return [g.norm().item() for g in torch.autograd.grad(loss, layers)]
-""",
-        "q4": """
-def deepnorm_constants(encoder, decoder):
-    single = lambda n: ((2 * n) ** 0.25, (8 * n) ** -0.25) if n else None
-    return {"encoder": single(encoder), "decoder": single(decoder)}
-def init_gain(matrix, beta):
-    return 1.0 if matrix in ("query", "key") else beta
-DEEPEST = int(ALPHA_LIMIT**4 / 2)
-""",
-        "q5": """
-def hybrid_block(x, p, heads):
-    time, dim = x.shape
-    def split(t):
-        return t.view(time, heads, dim // heads).transpose(0, 1)
-    q, k, v = (rms(split(x @ p[n]), p[f"{n}_gain"]) for n in ("q", "k", "v"))
-    y = x + attend(q, k, v).transpose(0, 1).reshape(time, dim) @ p["out"]
-    return y + F.gelu(rms(y, p["gain"]) @ p["up"]) @ p["down"]
-""",
-    },
-    "points": {"q1": 2, "q2": 1, "q3": 3, "q4": 3, "q5": 0},
-    "says": {
-        "q1": "the norm takes the sum of x and f(x)",
-        "q2": "The mean square is taken over all tokens and channels",
-        "q3": "each norm takes a sum",
-        "q4": "a decoder layer has three sublayers",
-        "q5": "Z, not Y, is what its skip carries",
-    },
-}
-
-WRONG = (COPIED, SIZES, EVERYWHERE)
+WRONG = (COPIED, SIZES)

@@ -64,60 +64,6 @@ def gated_backward(
     },
 }
 
-# Half precision from the first load to the last sum.
-NO_CAST = {
-    "name": "everything in the format that came",
-    "replace": {
-        "q2": """
-@triton.jit
-def gated_forward(
-    x_ptr, z_ptr, weight_ptr, y_ptr, rstd_ptr, x_stride, z_stride, N, eps, BLOCK: tl.constexpr
-):
-    row = tl.program_id(0)
-    columns = tl.arange(0, BLOCK)
-    inside = columns < N
-    x = tl.load(x_ptr + row * x_stride + columns, mask=inside, other=0)
-    z = tl.load(z_ptr + row * z_stride + columns, mask=inside, other=0)
-    weight = tl.load(weight_ptr + columns, mask=inside, other=0)
-    rstd = tl.rsqrt(tl.sum(x * x, axis=0).to(tl.float32) / N + eps)
-    tl.store(rstd_ptr + row, rstd)
-    gate = z * tl.sigmoid(z.to(tl.float32))
-    tl.store(y_ptr + row * N + columns, weight * x * rstd * gate, mask=inside)
-""",
-        "q3": """
-def gated_norm(x, z, weight, eps=1e-5):
-    dim = x.shape[-1]
-    rows = x.numel() // dim
-    y, rstd = torch.empty_like(x), torch.empty(rows)
-    block = triton.next_power_of_2(dim)
-    gated_forward[(rows,)](x, z, weight, y, rstd, dim, dim, dim, eps, BLOCK=block)
-    return y
-""",
-        "q6": """
-@triton.jit
-def gain_partials(
-    dy_ptr, x_ptr, z_ptr, rstd_ptr, partials_ptr, M, N, BLOCK: tl.constexpr
-):
-    p = tl.program_id(0)
-    columns = tl.arange(0, BLOCK)
-    inside = columns < N
-    total = tl.zeros((BLOCK,), dy_ptr.dtype.element_ty)
-    for row in range(p, M, tl.num_programs(0)):
-        place = row * N + columns
-        dy = tl.load(dy_ptr + place, mask=inside, other=0)
-        x = tl.load(x_ptr + place, mask=inside, other=0).to(tl.float32) * tl.load(rstd_ptr + row)
-        z = tl.load(z_ptr + place, mask=inside, other=0).to(tl.float32)
-        total += (dy * x * z * tl.sigmoid(z)).to(dy_ptr.dtype.element_ty)
-    tl.store(partials_ptr + p * N + columns, total, mask=inside)
-""",
-    },
-    "points": {"q1": 3, "q2": 3, "q3": 1, "q4": 3, "q5": 3, "q6": 2},
-    "says": {
-        "q3": "take the stride from the tensor",
-        "q6": "products and sums belong into float32",
-    },
-}
-
 # Stores without a mask, E[x²] − E[x]², a gradient without its second term, atomics in disguise.
 TUTORIAL = {
     "name": "as in the first tutorial",
@@ -210,4 +156,4 @@ def gain_partials(
     },
 }
 
-WRONG = (BLOCK_AND_ROW, NO_CAST, TUTORIAL)
+WRONG = (BLOCK_AND_ROW, TUTORIAL)

@@ -57,64 +57,6 @@ def prediction() -> dict:
     },
 }
 
-# Features are centred over the batch; autograd does the derivation; any interval decides.
-OVER_THE_BATCH = {
-    "name": "a statistic over the batch",
-    "replace": {
-        "q1": """
-class OwnNorm(nn.Module):
-    def __init__(self, dim: int):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(dim))
-
-    def forward(self, x: Tensor) -> Tensor:
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        largest = wide.abs().amax(dim=-1, keepdim=True)
-        centred = wide - wide.mean(dim=0, keepdim=True)
-        return (self.weight * centred / (largest + 1e-6)).to(x.dtype)
-""",
-        "q2": """
-def blind_to() -> dict[str, bool]:
-    return {"scale": True, "shift": True, "mirror": True}
-""",
-        "q3": """
-def own_backward(x, dy, parameters):
-    norm = OwnNorm(x.shape[-1]).double()
-    norm.load_state_dict(parameters)
-    leaf = x.clone().requires_grad_()
-    dx, dweight = torch.autograd.grad(norm(leaf), (leaf, norm.weight), dy)
-    return dx, {"weight": dweight}
-""",
-        "q4": """
-def outlier(size: float, dim: int) -> tuple[float, float]:
-    return math.copysign(1.0, size), 0.0
-""",
-        "q6": """
-def interval(differences: list[float], t: float) -> tuple[float, float]:
-    n = len(differences)
-    mean = sum(differences) / n
-    spread = math.sqrt(sum((d - mean) ** 2 for d in differences) / (n - 1))
-    return mean - t * spread / math.sqrt(n), mean + t * spread / math.sqrt(n)
-
-
-def verdict(differences: list[float], bound: float, t: float) -> str:
-    return "holds" if sum(differences) / len(differences) < bound else "contradicted"
-
-
-def prediction() -> dict:
-    return {"statement": "My norm will be the best of all norms that there are.", "bound": 1.0}
-""",
-    },
-    "points": {"q1": 2, "q2": 2, "q3": 0, "q4": 0, "q5": 3, "q6": 1},
-    "says": {
-        "q1": "One token was changed, and another one moved.",
-        "q2": "does your statistic see it, and does your numerator?",
-        "q3": "RuntimeError",
-        "q4": "For your OUTLIER and WIDTH",
-        "q6": "Where it holds the bound inside, nothing was seen",
-    },
-}
-
 # RMSNorm under another name, in float32 whatever comes; the prediction is one for one token.
 RENAMED = {
     "name": "RMSNorm, renamed",
@@ -155,4 +97,4 @@ def outlier(size: float, dim: int) -> tuple[float, float]:
     },
 }
 
-WRONG = (UNLEARNED, OVER_THE_BATCH, RENAMED)
+WRONG = (UNLEARNED, RENAMED)
