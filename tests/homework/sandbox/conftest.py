@@ -20,21 +20,6 @@ def sandbox():
         yield opened
 
 
-@pytest.fixture(scope="session")
-def open_sandbox():
-    """The same, where the import hook lets a submission reach the walls."""
-    packages = ("torch", "numpy", "os", "sys", "gc", "time", "resource")
-    with Sandbox(BEST, packages=packages) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="session")
-def course_sandbox():
-    """What a homework on kernels has: labkit, the kernels and Triton, interpreted."""
-    with Sandbox(BEST, packages=("torch", "numpy", "labkit", "normkernels", "triton")) as opened:
-        yield opened
-
-
 @pytest.fixture
 def ask(sandbox):
     """Run one program in a fresh worker and call its `answer`."""

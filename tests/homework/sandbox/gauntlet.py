@@ -11,7 +11,7 @@ import socket
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -51,6 +51,9 @@ LIMITS = Limits(seconds=30, memory=256 << 20, file=16 << 20, processes=16)
 SHORT = replace(LIMITS, seconds=0.4)
 
 
+CANARY = "LABKIT_TEST_CANARY"  # in the grader's environment, and nobody else's
+
+
 def truth(x: torch.Tensor) -> torch.Tensor:
     return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
 
@@ -80,7 +83,7 @@ class Range:
 
     def __init__(self, sandbox: Sandbox, sibling: Worker, outside: Path):
         self.sandbox, self.sibling, self.outside = sandbox, sibling, outside
-        self.hint = f"canary-{os.urandom(8).hex()}"
+        self.hint = os.environ[CANARY]
         self.key = outside / "key.txt"
         self.key.write_text(self.hint)
         (outside / "secret.py").write_text(f"KEY = {self.hint!r}\n")
@@ -191,6 +194,7 @@ def fits(name: str, actual: str) -> bool:
 @contextmanager
 def prepared(mode: str) -> Iterator[Range]:
     """Open a sandbox with a sibling worker at work beside each attack."""
+    os.environ[CANARY] = f"canary-{os.urandom(8).hex()}"
     with (
         tempfile.TemporaryDirectory() as outside,
         Sandbox(mode, LIMITS, packages=tuple(PACKAGES.split())) as sandbox,
@@ -202,11 +206,11 @@ def prepared(mode: str) -> Iterator[Range]:
             yield ready
 
 
-def run(mode: str) -> dict[str, list[str]]:
-    """Run every attack; say what did not go as its row says, after which one it was seen."""
+def run(mode: str, names: Iterable[str] = NAMES) -> dict[str, list[str]]:
+    """Run attacks; say what did not go as its row says, after which one it was seen."""
     surprises: dict[str, list[str]] = {}
     with prepared(mode) as at:
-        for number, name in enumerate(NAMES):
+        for number, name in enumerate(names):
             actual = at.attack(name)
             wrong = [] if fits(name, actual) else [actual]
             wrong += at.damage()

@@ -146,26 +146,6 @@ def test_what_a_test_cannot_send_is_the_tests_mistake(sandbox):
         worker.call("answer", object())
 
 
-def test_triton_runs_interpreted_and_labkit_is_there_only_where_named(course_sandbox):
-    program = """
-import torch, triton
-import triton.language as tl
-from labkit.norms import rms_norm
-@triton.jit
-def double(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    tl.store(y_ptr + at, 2 * tl.load(x_ptr + at, mask=at < n), mask=at < n)
-def answer(x):
-    y = torch.empty_like(x)
-    double[(1,)](x, y, len(x), BLOCK=8)
-    return y
-"""
-    with course_sandbox.worker(program) as worker:
-        assert torch.equal(worker.call("answer", torch.arange(5.0)).value, 2 * torch.arange(5.0))
-        normed = worker.call("rms_norm", torch.ones(2, 4))
-        assert torch.allclose(normed.value, torch.ones(2, 4), atol=1e-5)
-
-
 def test_shown_text_is_short_printable_and_the_same_each_time():
     assert clean("a\x1b[2J\0b\u202e at 0x7f12345678") == "a [2J b  at 0x…"
     assert len(clean("x" * 10**6)) == 500

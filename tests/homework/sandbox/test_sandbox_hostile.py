@@ -10,11 +10,20 @@ import pytest
 
 from press.homework.sandbox import available
 from tests.homework.sandbox import gauntlet
+from tests.homework.sandbox.conftest import BEST
 
 ROOT = Path(__file__).parents[3]
 LAUNCH = Path(__file__).with_name("launch.py")
 
-pytestmark = pytest.mark.slow
+# One of each kind, for every day.
+SOME = ("read the key", "look through the environment", "connect by TCP", "fork", "become root",
+        "30 GB of tensor", "print for ever", "a set", "patch torch.allclose", "a forged failure",
+        "loop")  # fmt: skip
+
+
+@pytest.mark.skipif(bool(available()[BEST]), reason=f"mode {BEST}: {available()[BEST]}")
+def test_one_attack_of_each_kind_gets_nothing():
+    assert gauntlet.run(BEST, SOME) == {}
 
 
 def test_there_are_many_attacks_and_no_two_alike():
@@ -22,22 +31,26 @@ def test_there_are_many_attacks_and_no_two_alike():
     assert len(sources) == len(gauntlet.NAMES) >= 240
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(available()["full"]), reason=f"mode full: {available()['full']}")
 def test_no_attack_gets_anything_in_full_mode():
     assert gauntlet.run("full") == {}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become a plain user")
 @pytest.mark.skipif(bool(available()["full"]), reason=f"mode full: {available()['full']}")
 def test_no_attack_gets_anything_in_full_mode_of_a_plain_user():
     assert launched("full", "plain") == {}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become root in a container")
 def test_no_attack_gets_anything_in_restricted_mode():
     assert launched("restricted", "container") == {}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(available()["plain"]), reason=f"mode plain: {available()['plain']}")
 def test_no_attack_gets_anything_in_plain_mode():
     plain = launched("plain", "plain") if os.geteuid() == 0 else gauntlet.run("plain")

@@ -89,14 +89,12 @@ def test_a_folder_without_a_bottom_is_seen_and_removed(tmp_path):
     os.mkdir(home / "closed", 0o000)
     (home / "link").symlink_to(tmp_path)
     (tmp_path / "kept").write_text("kept")
-    assert too_large(str(home), 1 << 40)
+    assert too_large(str(home), 1 << 40), "too deep"
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small/file").write_bytes(bytes(1000))
+    assert not too_large(str(tmp_path / "small"), 10_000) and too_large(str(tmp_path / "small"), 99)
     remove(str(home))
     assert not home.exists() and (tmp_path / "kept").read_text() == "kept"
-
-
-def test_a_small_folder_is_not_too_large_and_a_large_one_is(tmp_path):
-    (tmp_path / "file").write_bytes(bytes(1000))
-    assert not too_large(str(tmp_path), 10_000) and too_large(str(tmp_path), 999)
 
 
 def cpu_of(pid):
