@@ -55,14 +55,11 @@ def test_everything_listens_on_this_machine_only(told):
     assert [urlparse(address).port for address in addresses] == [8000, 8002, 8001]
 
 
-def test_activity_is_reported_as_often_as_it_is_looked_at(told, spawner):
+def test_the_culler_sees_what_is_reported_and_may_stop_servers_and_nothing_else(told, spawner):
     culler = told.JupyterHub.services[0]["command"]
     assert "--timeout=3600" in culler and "--cull-every=300" in culler
     assert told.JupyterHub.last_activity_interval == 300
     assert spawner.user_env({})["JUPYTERHUB_ACTIVITY_INTERVAL"] == "300"
-
-
-def test_the_culler_may_stop_servers_and_nothing_else(told):
     scopes = {scope for role in told.JupyterHub.load_roles for scope in role["scopes"]}
     assert scopes == {"list:users", "read:users:activity", "read:servers", "delete:servers"}
 
@@ -115,7 +112,10 @@ def test_the_walls_show_the_packages_and_hide_the_clone(spawner, course):
     assert spawner.build_walls().build_command(["server"])[0] == "setpriv"
 
 
-def test_the_gpu_outlives_the_hub_and_goes_back_with_the_server(spawner, course):
+def test_all_count_the_same_users_of_a_gpu_which_goes_back_with_the_server(spawner, course, told):
+    one, two = CourseSpawner(config=told), CourseSpawner(config=told)
+    one.shares.assign_device("alice")
+    assert two.shares.held == {"alice": "0"} and one.course == two.course
     spawner.user_env({})
     state = spawner.get_state()
     again = CourseSpawner(course=course, shares=Shares(course.gpus, course.gpu_users))
@@ -124,13 +124,6 @@ def test_the_gpu_outlives_the_hub_and_goes_back_with_the_server(spawner, course)
     assert again.shares.held == {"alice": "0"}
     again.clear_state()
     assert again.shares.held == {}
-
-
-def test_all_servers_count_the_same_users_of_a_gpu(told):
-    one, two = CourseSpawner(config=told), CourseSpawner(config=told)
-    one.shares.assign_device("alice")
-    assert two.shares.held == {"alice": "0"}
-    assert one.course == two.course
 
 
 def test_the_server_is_jupyterhubs_own_whatever_the_home_holds(tmp_path):
@@ -144,13 +137,10 @@ def test_the_server_is_jupyterhubs_own_whatever_the_home_holds(tmp_path):
     assert told.stdout.split() == [jupyterhub.__version__]
 
 
-def test_a_proxy_that_is_no_program_is_refused(monkeypatch, tmp_path):
+def test_without_a_proxy_the_command_that_installs_it_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("LABKIT_PROXY", str(tmp_path / "nothing"))
     with pytest.raises(ValueError, match="must name a program"):
         proxy.find_proxy()
-
-
-def test_without_a_proxy_the_command_that_installs_it_is_told(monkeypatch, tmp_path):
     monkeypatch.delenv("LABKIT_PROXY", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "prefix", str(tmp_path))

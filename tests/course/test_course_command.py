@@ -21,21 +21,18 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_passwords_are_printed_once(here, capsys):
+def test_passwords_are_said_once_or_go_to_a_private_file_and_never_over_another(here, capsys):
     assert main(["course", "passwords", "roster.csv"]) == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     assert [row["id"] for row in rows] == ["alice", "bob"]
     assert len({row["password"] for row in rows}) == 2
     assert main(["course", "passwords", "roster.csv"]) == 0
     assert capsys.readouterr().out == "id,password\n"
-
-
-def test_passwords_go_to_a_private_file_and_never_over_another(here, capsys):
-    words = ["course", "passwords", "roster.csv", "--out", "words.csv"]
+    words = ["course", "passwords", "roster.csv", "--out", "words.csv", "--again", "alice"]
     assert main(words) == 0
     assert Path("words.csv").stat().st_mode & 0o777 == 0o600
     before = Path("words.csv").read_text()
-    assert main([*words, "--again", "alice"]) == 2
+    assert main(words) == 2
     assert "words.csv is there" in capsys.readouterr().err
     assert Path("words.csv").read_text() == before
 
@@ -67,22 +64,15 @@ def test_no_settings_are_misuse(tmp_path, capsys, monkeypatch):
     assert 'material = "/srv/course"' in capsys.readouterr().err
 
 
-def test_a_folder_to_show_that_is_not_there_is_named(tmp_path):
-    course = Settings(tmp_path, visible=(tmp_path / "data",))
-    assert check._check_isolation(course) == f"visible names {tmp_path}/data, which is not there"
-
-
-def test_a_port_in_use_is_named(tmp_path):
+def test_a_port_in_use_a_missing_folder_and_a_stranger_among_admins_are_named(here):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        port = min(taken.getsockname()[1], 65533)
-        assert f"port {taken.getsockname()[1]} of" in check._check_ports(
-            Settings(tmp_path, port=port)
-        )
-
-
-def test_an_administrator_without_a_password_is_named(here):
+        port = taken.getsockname()[1]
+        first = Settings(here, port=min(port, 65533))
+        assert f"port {port} of" in check._check_ports(first)
+    shown = Settings(here, visible=(here / "data",))
+    assert check._check_isolation(shown) == f"visible names {here}/data, which is not there"
     main(["course", "passwords", "roster.csv"])
     course = Settings(here / "m", state=here / "state", admins=("teacher",))
     assert "'teacher', who has no password" in check._check_passwords(course)

@@ -191,7 +191,6 @@ class Visit:
     page: Page
     began: float  # the click on "Sign in"
     notebook: dict = field(default_factory=dict)  # as JupyterLab saved it after its last cell
-    seconds: float = 0.0  # from login to that
     answer: dict = field(default_factory=dict)  # what a look around from its kernel found
 
 
@@ -229,7 +228,7 @@ def visits(hub: Hub, pages: dict[str, Visit], contexts) -> dict[str, Visit]:
             if in_jupyterlab.idle(visit.page).count():  # saving takes time from the kernels
                 notebook = in_jupyterlab.saved(visit.page, copy_of(hub, name).with_suffix(".ipynb"))
             if notebook and in_jupyterlab.ended(visit.page, notebook):
-                visit.notebook, visit.seconds = notebook, time.monotonic() - visit.began
+                visit.notebook = notebook
                 del running[name]
             assert time.monotonic() < visit.began + PATIENCE, hub.log()[-3000:]
             assert "Culling server" not in hub.log(), "a working server passed for idle"
@@ -270,16 +269,7 @@ def test_a_wrong_password_lets_nobody_in(hub: Hub, contexts: dict[str, BrowserCo
     page.close()
 
 
-def test_each_user_runs_a_chapter_of_the_book(
-    hub: Hub, visits: dict[str, Visit], record_property: Callable[[str, object], None]
-):
-    load, cores = os.getloadavg()[0], os.cpu_count() or 1
-    times = ", ".join(f"{name} {visit.seconds:.0f} s" for name, visit in visits.items())
-    record_property(
-        "figure",
-        f"course server, from login to the last cell of {CHAPTER} (size smoke): {times}; "
-        f"load of the machine {load:.1f} on {cores} cores",
-    )
+def test_each_user_runs_a_chapter_of_the_book(hub: Hub, visits: dict[str, Visit]):
     source = (hub.folder / "clone" / "chapters" / f"{CHAPTER}.py").read_text()
     for name, visit in visits.items():
         assert errors(visit.notebook) == []
@@ -292,17 +282,12 @@ def test_each_user_runs_a_chapter_of_the_book(
         assert {path.stat().st_uid for path in (copy, *trained)} == {uid}
 
 
-def test_a_user_is_told_what_their_server_may_take(visits: dict[str, Visit]):
-    for visit in visits.values():
-        assert visit.answer["told"] == {
-            "LABKIT_SLOTS": "1",
-            "LABKIT_GPU_FRACTION": None,
-            "CUDA_VISIBLE_DEVICES": "",
-        }
-
-
-def test_a_kernel_sees_no_other_home_and_changes_no_material(visits: dict[str, Visit]):
+def test_a_kernel_sees_no_other_home_and_changes_no_material(hub: Hub, visits: dict[str, Visit]):
     for name, visit in visits.items():
+        told = {"LABKIT_SLOTS": "1", "LABKIT_GPU_FRACTION": None, "CUDA_VISIBLE_DEVICES": ""}
+        assert visit.answer["told"] == told
+        home = hub.home(name).stat()
+        assert (home.st_mode & 0o777, home.st_uid) == (0o700, FIRST_UID + NAMES.index(name))
         assert visit.answer["seen"] == {
             "homes": [name],
             "home": "FileNotFoundError",
@@ -314,12 +299,6 @@ def test_a_kernel_sees_no_other_home_and_changes_no_material(visits: dict[str, V
         }
         # Root's is bubblewrap's own process, the first there.
         assert visit.answer["owners"] == [0, FIRST_UID + NAMES.index(name)]
-
-
-def test_homes_are_private_by_their_mode_too(hub: Hub, visits: dict[str, Visit]):
-    for name in visits:
-        home = hub.home(name).stat()
-        assert (home.st_mode & 0o777, home.st_uid) == (0o700, FIRST_UID + NAMES.index(name))
 
 
 def test_another_users_server_answers_403(hub: Hub, visits, contexts: dict[str, BrowserContext]):

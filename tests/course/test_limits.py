@@ -32,18 +32,14 @@ def test_version_2_hands_the_controller_down_and_allows_no_swap(tmp_path):
         assert (folder / "cgroup.subtree_control").read_text() == "+memory"
 
 
-@pytest.mark.parametrize(
-    "file, peak",
-    [("memory.events", "memory.peak"), ("memory.oom_control", "memory.max_usage_in_bytes")],
-)
-def test_a_group_of_either_version_says_what_its_processes_did(file, peak, tmp_path):
+@pytest.mark.parametrize("file", ["memory.events", "memory.oom_control"])
+def test_a_group_of_either_version_says_whether_memory_ended_a_process(file, tmp_path):
     group = control_groups.Group(tmp_path)
-    assert (group.out_of_memory(), group.peak()) == (False, 0)
+    assert not group.out_of_memory()
     (tmp_path / file).write_text("oom 3\noom_kill 0\n")
     assert not group.out_of_memory()
     (tmp_path / file).write_text("oom 3\noom_kill 1\n")
-    (tmp_path / peak).write_text("4096\n")
-    assert (group.out_of_memory(), group.peak()) == (True, 4096)
+    assert group.out_of_memory()
 
 
 def test_without_a_memory_controller_it_is_said(tmp_path):
@@ -62,25 +58,15 @@ def test_the_gpu_with_the_fewest_users_is_next():
 
 def test_a_user_keeps_the_gpu_and_a_full_house_says_so():
     shares = Shares(["0"], 2)
-    assert (
-        shares.assign_device("a")
-        == shares.assign_device("a")
-        == {
-            "CUDA_VISIBLE_DEVICES": "0",
-            "LABKIT_GPU_FRACTION": "0.5",
-        }
-    )
+    mine = {"CUDA_VISIBLE_DEVICES": "0", "LABKIT_GPU_FRACTION": "0.5"}
+    assert shares.assign_device("a") == shares.assign_device("a") == mine
     shares.assign_device("b")
     with pytest.raises(ValueError, match="all 2 places on the GPUs are taken"):
         shares.assign_device("c")
 
 
-@pytest.mark.parametrize("users", [1, 2, 3, 7, 30])
-def test_all_shares_of_a_gpu_fit_into_it(users):
-    assert users * float(Shares(["0"], users).fraction) <= 1
-
-
-def test_one_user_a_gpu_has_no_fraction_and_no_gpu_means_none_is_seen():
+def test_all_shares_fit_and_one_user_has_no_fraction_and_no_gpu_means_none_is_seen():
+    assert all(users * float(Shares(["0"], users).fraction) <= 1 for users in (1, 2, 3, 7, 30))
     assert Shares(["GPU-x"], 1).assign_device("a") == {"CUDA_VISIBLE_DEVICES": "GPU-x"}
     assert Shares([], 4).assign_device("a") == {"CUDA_VISIBLE_DEVICES": ""}
 
@@ -94,7 +80,7 @@ def test_numbers_are_given_once_and_never_again(tmp_path):
 
 
 @ROOT_ONLY
-def test_a_home_is_its_owners_and_another_owners_folder_is_refused(tmp_path):
+def test_a_home_is_its_owners_and_another_owners_folder_or_a_link_is_refused(tmp_path):
     people = People(tmp_path, 20_000)
     alice, bob = people.find_person("alice"), people.find_person("bob")
     people.make_folders(alice)
@@ -105,12 +91,7 @@ def test_a_home_is_its_owners_and_another_owners_folder_is_refused(tmp_path):
     with pytest.raises(ValueError, match="its owner is 0"):
         people.make_folders(bob)
 
-
-@ROOT_ONLY
-def test_a_link_in_the_place_of_a_home_is_refused(tmp_path):
-    people = People(tmp_path, 20_000)
-    alice, bob = people.find_person("alice"), people.find_person("bob")
-    people.make_folders(alice)
+    bob.home.rmdir()
     bob.home.symlink_to(alice.home)
     with pytest.raises(ValueError, match="must be a folder of user number 20001"):
         people.make_folders(bob)

@@ -32,14 +32,18 @@ def tracked(folder):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
-def test_it_holds_chapters_settings_and_data_and_no_solution(clone, tmp_path):
-    material.commit_material(clone, tmp_path / "out")
+def test_it_holds_chapters_settings_data_and_what_is_named_and_no_solution(clone, tmp_path):
+    handed = tmp_path / "hw1"
+    handed.mkdir()
+    (handed / "hw1.ipynb").write_text("{}")
+    material.commit_material(clone, tmp_path / "out", also=[handed])
     assert tracked(tmp_path / "out") == [
         ".gitignore",
         "chapters/01_one.ipynb",
         "chapters/01_one.py",
         "chapters/02_two.py",
         "data/ledger/book.json",
+        "hw1/hw1.ipynb",
         "pyproject.toml",
     ]
     found = [p.read_bytes() for p in (tmp_path / "out").rglob("*") if p.is_file()]
@@ -64,23 +68,11 @@ def test_chapters_are_chosen_by_number_or_name_and_renewed(clone, tmp_path):
     assert "chapters/02_two.py" not in tracked(out)
 
 
-def test_more_is_taken_only_by_name(clone, tmp_path):
-    handed = tmp_path / "hw1"
-    handed.mkdir()
-    (handed / "hw1.ipynb").write_text("{}")
-    material.commit_material(clone, tmp_path / "out", ["01"], [handed])
-    assert "hw1/hw1.ipynb" in tracked(tmp_path / "out")
-
-
 def test_what_is_not_there_is_refused_before_anything_is_written(clone, tmp_path):
     with pytest.raises(ValueError, match="no chapter '09'; choose from 01_one, 02_two"):
         material.commit_material(clone, tmp_path / "out", ["09"])
     with pytest.raises(ValueError, match="--also must name what exists"):
         material.commit_material(clone, tmp_path / "out", [], [tmp_path / "nothing"])
-    assert not (tmp_path / "out").exists()
-
-
-def test_outside_the_clone_nothing_is_made(tmp_path):
     with pytest.raises(ValueError, match="holds none; call this in it"):
         material.commit_material(tmp_path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
