@@ -230,8 +230,8 @@ class Steps(Protocol):
     def compute_gradients(self) -> None:
         """Compute losses and, where they are finite, gradients."""
 
-    def note_losses(self, number: int, watched: bool) -> Sequence[int]:
-        """Note the losses of a step; say which models go on, exactly if somebody watches them."""
+    def note_losses(self) -> Sequence[int]:
+        """Note the losses of a step; say which models go on."""
         ...
 
     def update_models(self) -> None:
@@ -269,7 +269,7 @@ class Step(Steps):
         if math.isfinite(self.loss):
             minimized.backward()
 
-    def note_losses(self, number: int, watched: bool) -> Sequence[int]:
+    def note_losses(self) -> Sequence[int]:
         """Note the loss; the model goes on where it is finite."""
         self.losses.append(self.loss)
         return (0,) if math.isfinite(self.loss) else ()
@@ -305,23 +305,18 @@ def take_steps(
 
     It ends early, before an update, where no model has a finite loss.
     """
-    watching = [[one for one in group if _watches_backward(one)] for group in observers]
     for number in numbers:
         step.place_batches(number, next(batches))
         with use_tf32(step.config):
             step.compute_gradients()
-        rows = step.note_losses(number, any(watching))
+        rows = step.note_losses()
         if not rows:
             return
         for row in rows:
-            for observer in watching[row]:
+            for observer in observers[row]:
                 observer.after_backward(number, step.models[row])
         step.update_models()
         yield number
-
-
-def _watches_backward(observer: Observer) -> bool:
-    return type(observer).after_backward is not Observer.after_backward
 
 
 def train(
@@ -400,7 +395,7 @@ def train_models(
     numbers = tqdm(range(steps), "train", disable=not progress, delay=3, leave=False)
     for _ in take_steps(step, numbers, chain([first], batches), observers):
         pass
-    losses = step.list_losses()  # waits for a GPU
+    losses = step.list_losses()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     taken = [_finish_record(record, found) for record, found in zip(records, losses, strict=True)]
     for row, (record, model) in enumerate(zip(records, models, strict=True)):

@@ -8,16 +8,15 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from each import each
 from torch import nn
 
 from labkit.corpora import Digits, Markov
 from labkit.experiments import Run, execute_run
 from labkit.experiments.engines.task import train_runs
-from labkit.experiments.replicates import NotTogether, execute_together, step, train_together
-from labkit.experiments.replicates import together as loop
+from labkit.experiments.replicates import NotTogether, execute_together, train_together
+from labkit.experiments.replicates.optimizer import Optimizer
 from labkit.experiments.replicates.stack import Stack
-from labkit.experiments.replicates.step import Captured
+from labkit.experiments.replicates.step import Step
 from labkit.model import ModelConfig
 from labkit.probes import PROBES
 from labkit.stacks import StackConfig
@@ -47,6 +46,10 @@ MODELS = {
 }
 
 
+def mostly_slow(names, quick):
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
 def stream(shape, vocab=11, seed=0, source=None):
     torch.manual_seed(seed)
     while True:
@@ -66,7 +69,7 @@ def three(config, dtype=torch.float32):
 def streams(config, shape=(4, 8)):
     both = getattr(config, "kind", "") == "encoder-decoder"
     made = [stream(shape, seed=seed, source=both or None) for seed in range(3)]
-    return [[next(one) for _ in range(30)] for one in made]
+    return [[next(one) for _ in range(12)] for one in made]
 
 
 def compare(models, others, records, together, rtol, atol=0.0):
@@ -80,40 +83,38 @@ def compare(models, others, records, together, rtol, atol=0.0):
             torch.testing.assert_close(b[name], a[name], rtol=100 * rtol, atol=atol, equal_nan=True)
 
 
-def alone(models, batches, configs):
-    return [train(*three, progress=False) for three in zip(models, batches, configs, strict=True)]
+def train_both(make, configs, draw, dtype=torch.float32, rtol=2e-6, atol=2e-4):
+    """Train three models alone and together, and compare all that is left of them."""
+    models, others = three(make, dtype), three(make, dtype)
+    records = [
+        train(model, batches, config, progress=False)
+        for model, batches, config in zip(models, draw(), configs, strict=True)
+    ]
+    together = train_together(others, draw(), configs, [[], [], []])
+    compare(models, others, records, together, rtol, atol)
+    return others, together
 
 
-@each(name=MODELS)
+@pytest.mark.parametrize(
+    "name", mostly_slow(MODELS, quick=("ngpt", "batch", "QK-Clip", "encoder-decoder"))
+)
 def test_every_model_trains_as_it_does_alone(name):
     config = replace(SMALL, **MODELS[name])
-    models, others = three(config), three(config)
-    batches = streams(config)
-    records = alone(models, batches, THREE)
-    together = train_together(others, batches, THREE, [[], [], []])
-    compare(models, others, records, together, rtol=2e-6, atol=2e-4)
+    longer = [replace(c, steps=12) for c in THREE]
+    train_both(config, longer, lambda: streams(config), torch.float64, rtol=1e-11, atol=1e-8)
 
 
-@each(name=["post", "batch", "ngpt", "encoder-decoder"])
-def test_in_float64_only_the_last_digits_differ(name):
-    config = replace(SMALL, **MODELS[name])
-    models, others = three(config, torch.float64), three(config, torch.float64)
-    batches, longer = streams(config), [replace(c, steps=12) for c in THREE]
-    records = alone(models, batches, longer)
-    together = train_together(others, batches, longer, [[], [], []])
-    compare(models, others, records, together, rtol=1e-11, atol=1e-8)
+def test_so_it_does_in_float32_and_with_batches_that_take_another_way_through_rmsnorm():
+    train_both(SMALL, THREE, lambda: streams(SMALL))
+    config = replace(SMALL, dim=64, depth=1, context=32)  # 2¹⁵ values: labkit's own operation
+    short = [replace(c, steps=2) for c in THREE]
+    train_both(config, short, lambda: streams(config, (16, 32)), rtol=1e-5, atol=1e-4)
 
 
-def test_bf16_trains_replicates_as_it_does_alone():
-    models, others = three(SMALL), three(SMALL)
-    batches, half = streams(SMALL), [replace(c, precision="bf16") for c in THREE]
-    records, together = (
-        alone(models, batches, half),
-        train_together(others, batches, half, [[]] * 3),
-    )
-    for record, other in zip(records, together, strict=True):
-        assert other.losses == pytest.approx(record.losses, rel=0.02)
-        assert other.provenance["precision"] == record.provenance["precision"] == "bf16"
+def test_so_it_does_in_bf16():
+    half = [replace(c, precision="bf16") for c in THREE]
+    _, together = train_both(SMALL, half, lambda: streams(SMALL), rtol=0.02, atol=0.02)
+    assert {record.provenance["precision"] for record in together} == {"bf16"}
 
 
 SGD = TrainConfig(steps=4, lr=0.05, optimizer="sgd")
@@ -128,24 +129,11 @@ PICTURES = {
 }
 
 
-@each(name=PICTURES)
+@pytest.mark.parametrize("name", mostly_slow(PICTURES, quick=("convolutions, batch", "stack")))
 def test_networks_for_images_train_as_they_do_alone(name):
     configs = [SGD, replace(SGD, momentum=0.0, weight_decay=0.01), replace(SGD, lr=0.2, clip=0.1)]
-    models, others = three(PICTURES[name]), three(PICTURES[name])
     corpus = Digits(batch=8).load()
-    records = alone(models, [corpus.train(seed) for seed in range(3)], configs)
-    drawn = [corpus.train(seed) for seed in range(3)]
-    together = train_together(others, drawn, configs, [[], [], []])
-    compare(models, others, records, together, rtol=5e-6, atol=1e-4)
-
-
-def test_large_batches_take_another_way_through_rmsnorm_and_agree():
-    config = replace(SMALL, dim=64, depth=1, context=32)  # 2¹⁵ values: labkit's own operation
-    models, others = three(config), three(config)
-    batches, short = streams(config, (16, 32)), [replace(c, steps=2) for c in THREE]
-    records = alone(models, batches, short)
-    together = train_together(others, batches, short, [[], [], []])
-    compare(models, others, records, together, rtol=1e-5, atol=1e-4)
+    train_both(PICTURES[name], configs, lambda: [*map(corpus.train, range(3))], rtol=5e-6)
 
 
 # --- divergence ---
@@ -157,20 +145,8 @@ WILD = replace(TRAIN, lr=1e30)
 def test_a_row_that_diverges_stops_where_it_stops_alone(norm):
     config = replace(SMALL, norm=norm, recipe="none" if norm == "rms" else "post")
     configs = [THREE[0], WILD, replace(WILD, lr=1e20)]
-    models, others = three(config), three(config)
-    batches = streams(config)
-    records = alone(models, batches, configs)
-    together = train_together(others, batches, configs, [[], [], []])
-    assert [record.diverged_at is None for record in records] == [True, False, False]
-    compare(models, others, records, together, rtol=1e-5, atol=2e-4)
-
-
-def poisoned(batch, seed, at, factor=math.inf):
-    """Hand out batches; the inputs of one step are multiplied by a factor."""
-    own = torch.Generator().manual_seed(seed)
-    for number in range(10):
-        x = torch.randn(batch, 4, generator=own)
-        yield x * factor if number == at else x, torch.randint(3, (batch,), generator=own)
+    _, together = train_both(config, configs, lambda: streams(config), rtol=1e-5)
+    assert [record.diverged_at is None for record in together] == [True, False, False]
 
 
 class Little(nn.Module):
@@ -207,92 +183,101 @@ class Littles:
 DECAYING = [replace(TRAIN, weight_decay=0.5, lr=0.05, steps=8)] * 3
 
 
+def poisoned(at, of=(1,), factor=math.inf):
+    """Draw batches for three rows; at one step the inputs of some are multiplied by a factor."""
+
+    def draw(seed):
+        own = torch.Generator().manual_seed(seed)
+        for number in range(10):
+            x = torch.randn(6, 4, generator=own)
+            bad = number == at and seed in of
+            yield x * factor if bad else x, torch.randint(3, (6,), generator=own)
+
+    return [draw(seed) for seed in range(3)]
+
+
 @pytest.mark.parametrize("at", [0, 3, None])
 def test_a_row_that_stops_keeps_its_weights_and_statistics(at):
-    models, others = three(Littles), three(Littles)
-    alone_ = [train(m, poisoned(6, s, at if s == 1 else None), c, progress=False)
-              for m, s, c in zip(models, range(3), DECAYING, strict=True)]  # fmt: skip
-    drawn = [poisoned(6, s, at if s == 1 else None) for s in range(3)]
-    together = train_together(others, drawn, DECAYING, [[], [], []])
+    others, together = train_both(Littles, DECAYING, lambda: poisoned(at), rtol=1e-5, atol=1e-5)
     assert together[1].diverged_at == at
-    compare(models, others, alone_, together, rtol=1e-5, atol=1e-5)
     assert all(p.grad is None for p in others[1].parameters()) is (at is not None)
 
 
 def test_only_the_loss_that_is_recorded_stops_a_row():
     # 1e25² is too much for the auxiliary loss, and BatchNorm hides it from the loss itself
-    models, others = three(Littles), three(Littles)
-    records = [train(m, poisoned(6, s, 3 if s else None, 1e25), c, progress=False)
-               for m, s, c in zip(models, range(3), DECAYING, strict=True)]  # fmt: skip
-    drawn = [poisoned(6, s, 3 if s else None, 1e25) for s in range(3)]
-    together = train_together(others, drawn, DECAYING, [[], [], []])
+    _, together = train_both(
+        Littles, DECAYING, lambda: poisoned(3, (1, 2), 1e25), rtol=1e-5, atol=1e-5
+    )
     assert [record.diverged_at for record in together] == [None, 4, 4]
-    compare(models, others, records, together, rtol=1e-5, atol=1e-5)
 
 
-class Bare(nn.Module):
-    """Two layers, and nothing that hides how large the inputs are."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(4, 5), nn.Linear(5, 3)
-
-    def forward(self, x):
-        return self.last(self.first(x))
+# --- the stack and its optimizer ---
 
 
-class Bares:
-    build = staticmethod(Bare)
+def batches(rows=3):
+    torch.manual_seed(0)
+    return [(torch.randint(11, (4, 8)), torch.randint(11, (4, 8))) for _ in range(rows)]
 
 
-class Steepest(Observer):
-    """Keep the largest gradient of all."""
-
-    name, largest = "steepest", 0.0
-
-    def after_backward(self, step, model):
-        self.largest = max(self.largest, *(float(p.grad.abs().max()) for p in model.parameters()))
-
-    def result(self, model):
-        return self.largest
+def step_of(**changes):
+    return Step(Stack(three(replace(SMALL, **changes))), THREE, [0.1] * 3, batches())
 
 
-def test_a_gradient_whose_square_overflows_counts_as_it_does_alone():
-    models, others = three(Bares), three(Bares)
-    configs = [replace(TRAIN, lr=0.05, steps=8)] * 3
-    made = [[poisoned(6, s, 3 if s else None, 1e20) for s in range(3)] for _ in range(2)]
-    records = alone(models, made[0], configs)
-    together = train_together(others, made[1], configs, [[Steepest()] for _ in range(3)])
-    compare(models, others, records, together, rtol=1e-5, atol=1e-5)
-    # float32 ends at 3.4e38: g² is beyond it, (1 − β₂) g · g with β₂ = 0.98 is not
-    most = torch.finfo(torch.float32).max
-    for record in together[1:]:
-        assert most**0.5 < record.probes["steepest"] < (most / 0.02) ** 0.5
+def test_the_models_are_rows_of_the_stack():
+    step = step_of(norm="batch", tie=True)
+    step.compute_gradients()
+    for row, model in enumerate(step.models):
+        inputs, targets = batches()[row]
+        loss = F.cross_entropy(model.train()(inputs).flatten(0, 1), targets.flatten())
+        slopes = torch.autograd.grad(loss, list(model.parameters()))
+        for parameter, slope in zip(model.parameters(), slopes, strict=True):
+            torch.testing.assert_close(parameter.grad, slope, rtol=1e-4, atol=1e-6)
+    step.note_losses()
+    step.update_models()
+    moved = step.models[1].get_parameter("output.weight")
+    assert torch.equal(moved, step.stack.parameters["embedding.weight"][1])
 
 
-def test_a_row_that_diverges_touches_no_other():
-    config = replace(SMALL, norm="batch", recipe="none")
-    good, bad = three(config), three(config)
-    batches = streams(config)
-    bad[1].get_parameter("embedding.weight").data.fill_(math.nan)
-    kept = train_together(good, batches, THREE, [[], [], []])
-    spoilt = train_together(bad, batches, THREE, [[], [], []])
-    assert spoilt[1].diverged_at == 0 and spoilt[1].losses == []
-    for row in (0, 2):
-        assert spoilt[row].losses == kept[row].losses
-        for a, b in zip(good[row].parameters(), bad[row].parameters(), strict=True):
-            assert torch.equal(a, b)
+@pytest.mark.parametrize("changes", [{"norm": "batch"}, {"recipe": "ngpt"}, {"qk_clip": 0.05}])
+def test_a_rehearsal_leaves_no_trace(changes):
+    step = step_of(**changes)
+    stack, state = step.stack, torch.get_rng_state()
+    held = {"weights": stack.weights, "gradients": stack.gradients, **stack.buffers}
+    kept = {name: tensor.clone() for name, tensor in held.items()}
+    stack.rehearse_step(step.inputs, step.targets)
+    assert all(torch.equal(tensor, kept[name]) for name, tensor in held.items())
+    assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_a_model_s_own_hooks_are_honoured():
-    models, others = three(Littles), three(Littles)
-    start = copy.deepcopy(others[0].state_dict())
-    records = [train(m, poisoned(6, s, None), c, progress=False)
-               for m, s, c in zip(models, range(3), DECAYING, strict=True)]  # fmt: skip
-    together = train_together(others, [poisoned(6, s, None) for s in range(3)], DECAYING, [[]] * 3)
-    compare(models, others, records, together, rtol=1e-5, atol=1e-5)
-    assert others[0].last.weight.abs().max() <= 0.3
-    assert not torch.equal(others[0].first.bias, start["first.bias"])
+@pytest.mark.parametrize("kind", ["adamw", "sgd"])
+def test_each_row_has_torch_s_optimizer_with_its_own_numbers(kind):
+    configs = [
+        TrainConfig(5, 1e-2, kind, weight_decay=0.1, warmup=3),
+        TrainConfig(5, 3e-2, kind, betas=(0.5, 0.7), momentum=0.0, clip=0.3, schedule="linear"),
+    ]
+    torch.manual_seed(0)
+    weights, decays = torch.randn(2, 7), [config.weight_decay for config in configs]
+    gradients = torch.empty_like(weights)
+    rows = [nn.Parameter(row.clone()) for row in weights]
+    theirs = []
+    for row, c in zip(rows, configs, strict=True):
+        if kind == "sgd":
+            made = torch.optim.SGD([row], c.lr, c.momentum, weight_decay=c.weight_decay)
+        else:
+            made = torch.optim.AdamW([row], c.lr, c.betas, weight_decay=c.weight_decay)
+        theirs.append(made)
+    ours = Optimizer(weights, gradients, configs, decays)
+    for step in range(5):
+        # float32 ends at 3.4e38: g² is beyond it, (1 − β₂) g · g is not
+        gradients.normal_().mul_(3e19 if step == 4 else 1)
+        for row, slope, config, one in zip(rows, gradients.clone(), configs, theirs, strict=True):
+            row.grad = slope
+            one.param_groups[0]["lr"] = config.lr_at(step)
+            if config.clip is not None:
+                nn.utils.clip_grad_norm_([row], config.clip)
+            one.step()
+        ours.update_weights(step)
+        torch.testing.assert_close(weights, torch.stack([*map(torch.Tensor.detach, rows)]))
 
 
 # --- probes ---
@@ -318,24 +303,35 @@ def of(run):
     return [run, replace(run, seed=1), replace(run, seed=2, train=faster)]
 
 
-@pytest.fixture(scope="module")
-def measured():
-    torch.set_num_threads(1)
-    return {
-        run: ([execute_run(one) for one in of(run)], execute_together(of(run)))
-        for run in (SPOKEN, DRAWN)
-    }
-
-
 @pytest.mark.parametrize(
-    "run, probe", [(run, name) for run in (SPOKEN, DRAWN) for name in run.probes]
+    "run",
+    [
+        pytest.param(replace(SPOKEN, probes=("validation", "test", "attention")), id="few probes"),
+        pytest.param(SPOKEN, id="text", marks=pytest.mark.slow),
+        pytest.param(DRAWN, id="pictures", marks=pytest.mark.slow),
+    ],
 )
-def test_every_probe_sees_each_replicate_as_it_is_alone(measured, run, probe):
-    for record, other in zip(*measured[run], strict=True):
-        a, b = other.probes[probe], record.probes[probe]
-        if probe == "norm-maps":
-            a, b = map(without_chosen, (a, b))
-        assert_close(a, b)
+def test_a_record_and_every_probe_see_each_replicate_as_it_is_alone(run):
+    torch.set_num_threads(1)
+    records, together = [execute_run(one) for one in of(run)], execute_together(of(run))
+    for seed, (record, other) in enumerate(zip(records, together, strict=True)):
+        assert other.losses == pytest.approx(record.losses, rel=1e-5)
+        assert other.probes.keys() == record.probes.keys()
+        for probe in run.probes:
+            a, b = other.probes[probe], record.probes[probe]
+            if probe == "norm-maps":
+                a, b = map(without_chosen, (a, b))
+            assert_close(a, b)
+        assert {*other.provenance} == {*record.provenance, "together"}
+        assert other.provenance["together"] == 3 and other.provenance["seed"] == seed
+        assert other.seconds == together[0].seconds > 0  # as many steps: equal shares
+        drawn = run.data.batch * getattr(run.data, "time", 1) * run.train.steps
+        assert other.predictions_per_second == pytest.approx(drawn / other.seconds)
+        assert other.cpu_seconds > 0
+
+
+def test_every_probe_is_compared():
+    assert {*SPOKEN.probes, *DRAWN.probes, *TIMED} == set(PROBES)
 
 
 def without_chosen(maps):
@@ -363,29 +359,11 @@ def assert_close(a, b):
         assert a == pytest.approx(b, rel=1e-4, abs=1.01e-4 if b == round(b, 4) else 1e-6)
 
 
-def test_every_probe_is_compared():
-    assert {*SPOKEN.probes, *DRAWN.probes, *TIMED} == set(PROBES)
-
-
-def test_a_record_has_the_same_fields_and_says_how_many_trained(measured):
-    for run, (records, together) in measured.items():
-        for seed, (record, other) in enumerate(zip(records, together, strict=True)):
-            assert other.losses == pytest.approx(record.losses, rel=1e-5)
-            assert other.probes.keys() == record.probes.keys()
-            assert {*other.provenance} == {*record.provenance, "together", "graphs"}
-            assert other.provenance["together"] == 3 and other.provenance["seed"] == seed
-            assert other.provenance["graphs"] == "graphs are CUDA's"
-            assert other.seconds == together[0].seconds > 0  # as many steps: equal shares
-            drawn = run.data.batch * getattr(run.data, "time", 1) * run.train.steps
-            assert other.predictions_per_second == pytest.approx(drawn / other.seconds)
-            assert other.cpu_seconds > 0
-
-
 class Nosy(Observer):
     """Look at everything, at every point, and change nothing."""
 
-    def __init__(self, name):
-        self.name, self.seen = name, []
+    def __init__(self):
+        self.name, self.seen = "nosy", []
 
     def start(self, model):
         self.seen.append((-1, model.training, self._sum(model)))
@@ -406,17 +384,14 @@ class Nosy(Observer):
 
 
 def test_observers_see_weights_and_gradients_at_the_same_points():
-    models, others = three(Littles), three(Littles)
-    seen, watching = ([[Nosy("nosy")] for _ in range(3)] for _ in range(2))
-    for s in range(3):
-        bad = 3 if s == 1 else None
-        one = train(models[s], poisoned(6, s, bad), DECAYING[s], seen[s], progress=False)
-        seen[s] = one.probes["nosy"]
-    drawn = [poisoned(6, s, 3 if s == 1 else None) for s in range(3)]
-    together = train_together(others, drawn, DECAYING, watching)
-    for record, one in zip(together, seen, strict=True):
-        assert len(record.probes["nosy"]) == len(one)
-        for a, b in zip(record.probes["nosy"], one, strict=True):
+    alone = [
+        train(model, batches, config, [Nosy()], progress=False)
+        for model, batches, config in zip(three(Littles), poisoned(3), DECAYING, strict=True)
+    ]
+    together = train_together(three(Littles), poisoned(3), DECAYING, [[Nosy()] for _ in range(3)])
+    for record, one in zip(together, alone, strict=True):
+        assert len(record.probes["nosy"]) == len(one.probes["nosy"])
+        for a, b in zip(record.probes["nosy"], one.probes["nosy"], strict=True):
             assert a == pytest.approx(b, rel=1e-4, nan_ok=True)
 
 
@@ -424,22 +399,9 @@ def test_observers_see_weights_and_gradients_at_the_same_points():
 
 ALONE = {
     "experts": (replace(SMALL, experts=2), "vmap does not take this model"),
-    "power": (replace(SMALL, norm="power"), r"calling \.item\(\)"),
-    "prep-batch": (replace(SMALL, norm="prep-batch"), r"calling \.item\(\)"),
+    "power": (replace(SMALL, norm="power"), ".item()"),
     "noisy-batch": (StackConfig("plain", "noisy-batch", width=8), "random"),
 }
-
-
-@pytest.mark.parametrize("name", ALONE)
-def test_models_that_vmap_refuses_train_one_after_another_and_say_why(name):
-    model, reason = ALONE[name]
-    data = Digits(batch=8) if isinstance(model, StackConfig) else Markov(4, 8, 6)
-    runs = of(Run(model, data, replace(TRAIN, steps=2), probes=()))
-    for record, run in zip(execute_together(runs), runs, strict=True):
-        one = execute_run(run)
-        assert record.losses == one.losses and record.probes == one.probes
-        with pytest.raises(AssertionError, match=reason):
-            raise AssertionError(record.provenance["alone"])
 
 
 @pytest.fixture
@@ -456,21 +418,22 @@ def alive(monkeypatch):
     return lambda: sum(one() is not None for one in held)
 
 
-def test_what_could_not_train_together_is_out_of_memory_before_each_trains_alone(
-    alive, monkeypatch
-):
-    runs = of(
-        Run(replace(SMALL, norm="power"), Markov(4, 8, 6), replace(TRAIN, steps=1), probes=())
-    )
+@pytest.mark.parametrize("name", ALONE)
+def test_models_that_vmap_refuses_train_one_after_another_and_say_why(name, alive, monkeypatch):
+    model, reason = ALONE[name]
+    data = Digits(batch=8) if isinstance(model, StackConfig) else Markov(4, 8, 6)
+    runs = of(Run(model, data, replace(TRAIN, steps=2), probes=()))
     left = []
 
-    def watched(run, device):
+    def watched(run, device="cpu"):
         left.append(alive())
         return execute_run(run, device=device)
 
-    monkeypatch.setattr(loop, "execute_run", watched)
-    execute_together(runs)
-    assert left == [0, 0, 0]
+    monkeypatch.setattr("labkit.experiments.replicates.together.execute_run", watched)
+    for record, run in zip(execute_together(runs), runs, strict=True):
+        assert record.losses == execute_run(run).losses
+        assert reason in record.provenance["alone"]
+    assert left == [0, 0, 0]  # what could not train together is out of memory by then
 
 
 @pytest.mark.parametrize("rehearsing", [True, False])
@@ -494,37 +457,6 @@ def test_runs_that_do_not_fit_into_memory_train_in_halves(alive, monkeypatch, re
         assert record.provenance["seed"] == seed
 
 
-def test_one_run_that_does_not_fit_is_an_error(monkeypatch):
-    def full(*args, **kwargs):
-        raise torch.OutOfMemoryError("CUDA out of memory.")
-
-    monkeypatch.setattr(loop, "_train_batched", full)
-    monkeypatch.setattr(loop, "execute_run", full)
-    with pytest.raises(torch.OutOfMemoryError):
-        execute_together(of(SPOKEN))
-
-
-@pytest.mark.parametrize(
-    "refused, said",
-    [
-        ("compute_gradients", "not captured: compute_gradients"),
-        ("update_models", "not captured: update_models"),
-        (None, "captured"),
-    ],
-)
-def test_a_record_says_why_a_step_is_no_graph(monkeypatch, refused, said):
-    class Refused(Captured):
-        def __init__(self, call, device):
-            super().__init__(call, device)
-            self.graph = None if call.__name__ == refused else "a graph"
-            self.reason = "not captured: " + call.__name__
-
-    monkeypatch.setattr(step, "Captured", Refused)
-    run = replace(SPOKEN, train=replace(TRAIN, steps=1), probes=())
-    for record in execute_together(of(run)):
-        assert record.provenance["graphs"] == said
-
-
 class Idle(Little):
     """Little, with a layer that no output depends on."""
 
@@ -540,40 +472,22 @@ class Dropping(Little):
         return F.dropout(super().forward(x), 0.5, self.training)
 
 
-class Idles:
-    build = staticmethod(Idle)
-
-
-class Droppings:
-    build = staticmethod(Dropping)
-
-
 @pytest.mark.parametrize(
-    "kind, reason", [(Idles, "does not depend on idle.weight"), (Droppings, "random")]
+    "kind, reason", [(Idle, "does not depend on idle.weight"), (Dropping, "random")]
 )
 def test_what_would_differ_is_refused(kind, reason):
-    models = three(kind)
-    kept = [copy.deepcopy(model.state_dict()) for model in models]
+    models = [kind() for _ in range(3)]
+    kept = [copy.deepcopy(model.last.state_dict()) for model in models]
     with pytest.raises(NotTogether, match=reason):
-        train_together(models, [poisoned(6, s, None) for s in range(3)], DECAYING, [[]] * 3)
+        train_together(models, poisoned(None), DECAYING, [[]] * 3)
     for model, was in zip(models, kept, strict=True):  # but for before_training, nothing moved
-        torch.testing.assert_close(model.last.state_dict(), {k[5:]: v for k, v in was.items()
-                                                             if k.startswith("last.")})  # fmt: skip
+        torch.testing.assert_close(dict(model.last.state_dict()), dict(was))
 
 
-@pytest.mark.parametrize(
-    "changes, reason",
-    [
-        ({"norm_eps": 1e-3}, "config.norm_eps is None in one and 0.001 in another"),
-        ({"embedding_size": 0.5}, "config.embedding_size is"),
-        ({"hidden": 20}, "config.hidden is"),
-        ({"recipe": "post"}, "config.recipe is"),
-        ({"softcap": 5.0}, "config.softcap is"),
-    ],
-)
-def test_models_of_two_structures_are_refused(changes, reason):
-    models = [SMALL.build(), replace(SMALL, **changes).build()]
-    with pytest.raises(NotTogether, match=reason):
+@pytest.mark.parametrize("changes", [{"norm_eps": 1e-3}, {"hidden": 20}, {"recipe": "post"}])
+def test_models_of_two_structures_are_refused(changes):
+    models, (name,) = [SMALL.build(), replace(SMALL, **changes).build()], changes
+    with pytest.raises(NotTogether, match=f"config.{name} is .* in one and .* in another"):
         train_together(models, streams(SMALL)[:2], THREE[:2], [[], []])
 
 

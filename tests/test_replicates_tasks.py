@@ -1,96 +1,50 @@
 """Which runs become one task, in what order, and how many fit into memory."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 import torch
 
-from labkit.corpora import Digits, Markov, Text
+from labkit.corpora import Digits, Markov
 from labkit.experiments import Run
-from labkit.experiments.replicates import describe_structure, estimate_need, group_runs, groups
+from labkit.experiments.replicates import (
+    bench,
+    describe_structure,
+    estimate_need,
+    group_runs,
+    groups,
+)
 from labkit.experiments.replicates.alike import NUMBERS
 from labkit.experiments.replicates.stack import Stack
 from labkit.model import ModelConfig
 from labkit.stacks import StackConfig
 from labkit.training import TrainConfig
 from labkit.vision import CNNConfig, MLPConfig
+from press.cli import main
 
 GPU = "Great GPU"
 RUN = Run(ModelConfig(dim=16, depth=1, context=8), Markov(4, 8, 6), TrainConfig(3))
-# For every field of every config another value than its default's: does it join or part runs?
+# For every field that may differ within a task, another value than its default's.
 JOIN = {
     Run: {"seed": 1, "probes": ()},
     ModelConfig: {"init": "xavier", "alpha": (0.7, 0.9)},
     StackConfig: {"init": "scaled"},
-    MLPConfig: {},
-    CNNConfig: {},
     TrainConfig: {
-        "lr": 0.1,
-        "betas": (0.5, 0.6),
-        "momentum": 0.5,
-        "weight_decay": 0.1,
-        "warmup": 2,
-        "schedule": "linear",
-        "final_lr": 0.5,
-        "clip": 1.0,
+        "lr": 0.1, "betas": (0.5, 0.6), "momentum": 0.5, "weight_decay": 0.1, "warmup": 2,
+        "schedule": "linear", "final_lr": 0.5, "clip": 1.0,
     },
-}
+}  # fmt: skip
 PART = {
     Run: {"model": MLPConfig(), "data": Digits(), "train": TrainConfig(7)},
-    ModelConfig: {
-        "recipe": "post",
-        "norm": "derf",
-        "dim": 32,
-        "depth": 2,
-        "heads": 2,
-        "kv_heads": 2,
-        "vocab": 97,
-        "hidden": 24,
-        "context": 16,
-        "kind": "encoder",
-        "activation": "gelu",
-        "qk_norm": "qk rms",
-        "softcap": 5.0,
-        "tie": True,
-        "norm_eps": 1e-3,
-        "final_norm": False,
-        "encoder_depth": 1,
-        "logit_softcap": 5.0,
-        "qk_clip": 1.0,
-        "norm_kw": (("bias", False),),
-        "experts": 2,
-        "experts_per_token": 1,
-        "balance": 0.1,
-        "router_z": 0.1,
-        "embedding_size": 2.0,
-    },
-    StackConfig: {
-        "step": "pre", "norm": "batch", "width": 8, "depth": 6, "pixels": 9, "classes": 3,
-    },
-    MLPConfig: {
-        "norm": "layer", "width": 8, "depth": 4, "groups": 4, "classes": 3, "norm_eps": 1e-3,
-        "pixels": 9,
-    },
-    CNNConfig: {
-        "norm": "layer", "width": 8, "depth": 2, "groups": 4, "classes": 3, "norm_eps": 1e-3,
-        "residual": "highway",
-    },
+    ModelConfig: {"recipe": "post", "norm": "derf", "dim": 32, "tie": True, "balance": 0.1},
+    StackConfig: {"norm": "batch"},
     TrainConfig: {"steps": 9, "optimizer": "sgd", "precision": "bf16"},
-}  # fmt: skip
+}
 BASES = {
     Run: RUN,
     ModelConfig: ModelConfig(dim=16, depth=1, norm="dyt"),
     StackConfig: StackConfig(),
-    MLPConfig: MLPConfig(),
-    CNNConfig: CNNConfig(),
     TrainConfig: TrainConfig(),
-}
-# Fields that fit a few models only.
-NEED = {
-    "encoder_depth": {"kind": "encoder-decoder"},
-    "norm_eps": {"norm": "layer"},
-    "alpha": {"norm": "dyt"},
-    "hidden": {"activation": "gelu"},
 }
 
 
@@ -101,14 +55,11 @@ def plenty(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", BASES)
-def test_of_every_field_it_is_known_whether_it_parts_runs(kind):
-    assert {*JOIN[kind], *PART[kind]} == {field.name for field in fields(kind)}
-    assert set(NUMBERS.get(kind, ())) == set(JOIN[kind])
+def test_numbers_join_runs_and_all_else_parts_them(kind):
+    assert set(NUMBERS[kind]) == set(JOIN[kind])
+    base = BASES[kind]
     for table, same in ((JOIN, True), (PART, False)):
         for name, value in table[kind].items():
-            base = (
-                replace(BASES[kind], **NEED.get(name, {})) if kind is ModelConfig else BASES[kind]
-            )
             other = replace(base, **{name: value})
             assert (describe_structure(other) == describe_structure(base)) is same, name
 
@@ -216,6 +167,12 @@ def test_every_model_of_the_book_can_be_rehearsed_without_numbers(run):
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_the_corpus_need_not_be_the_same_kind(plenty):
-    text = replace(RUN, data=Text(batch=4, time=8))
-    assert len(group_runs([RUN, text, replace(RUN, seed=1)], GPU, replicates=2)) == 2
+def test_the_table_of_the_benchmark_has_a_line_for_each_size_and_number(capsys, monkeypatch):
+    monkeypatch.setattr(bench, "SIZES", ((16, 1, 2, 8), (8, 1, 2, 8)))
+    words = "bench replicates --cpu --sizes 0 1 --replicates 1 2 --turns 1 --steps 1"
+    assert main(words.split()) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| dim")]
+    assert [row.split("|")[1:3] for row in rows] == [
+        [f" dim {dim}, depth 1, batch 2 × 8 ", f" {many} "] for dim in (16, 8) for many in (1, 2)
+    ]
+    assert all(float(row.split("|")[-2].split()[0]) > 0 for row in rows)

@@ -95,7 +95,7 @@ def time_replicates(
     replicates: Annotated[list[int], Option(metavar="N...", min=1)] = REPLICATES,
     sizes: Annotated[list[int], Option(metavar="0|1|2...", min=0, max=2)] = SIZES,
     turns: Pairs = 5,
-    steps: Annotated[int | None, Option(min=1, help="default: 4, on a GPU 100")] = None,
+    steps: Annotated[int, Option(min=1, help="of each training")] = 4,
     recipe: str = "pre",
     cpu: Annotated[bool, Option("--cpu", help="here, though torch sees a GPU")] = False,
 ) -> None:

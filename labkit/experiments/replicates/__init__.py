@@ -4,7 +4,7 @@ alike.py      what runs, and their models, must have in common to train together
 groups.py     tasks: such runs, as many at once as memory allows
 stack.py      N models as rows of stacked tensors; a loss for each, by vmap
 optimizer.py  AdamW and SGD with numbers of their own for each row, and clipping
-step.py       one step for all rows, on tensors that stay in place; the same as CUDA graphs
+step.py       one step for all rows
 together.py   all of it, by labkit.training's loop: records as `labkit.training.train` makes them
 bench.py      how much faster that is: `labkit bench replicates`
 """

@@ -3,7 +3,7 @@
     labkit bench replicates            a Markdown table; on the GPU that torch sees, else here
 
     time    of one replicate's step: batches, loss, gradient, update; no probes, no set-up
-            (together: one rehearsed step, and the graphs' capture)
+            (together: one rehearsed step)
     ratio   one after another / together (above 1: together is faster), median over paired turns
 
 Both sides run in one process, turn about. On a CPU they are timed in processor time, which other
@@ -22,7 +22,7 @@ from labkit.bench import compute_quartiles
 from labkit.corpora import Text
 from labkit.experiments.replicates.groups import estimate_need
 from labkit.experiments.replicates.stack import Stack
-from labkit.experiments.replicates.step import Recorded, Step
+from labkit.experiments.replicates.step import Step
 from labkit.experiments.run import CPU, Run
 from labkit.model import ModelConfig
 from labkit.share import limit_memory, read_fraction
@@ -31,7 +31,7 @@ from labkit.training import TrainConfig, train
 # Widths, depths and windows that chapters train, the smallest to the largest of profile cpu.
 SIZES = ((32, 4, 16, 32), (64, 4, 16, 32), (128, 6, 16, 64))
 REPLICATES = (1, 4, 16, 64)
-STEPS, STEPS_ON_A_GPU = 4, 100  # of each training; there, graphs are captured in the first few
+STEPS = 4  # of each training
 
 
 def print_table(
@@ -39,14 +39,13 @@ def print_table(
     sizes: Sequence[tuple[int, int, int, int]] = SIZES,
     replicates: Sequence[int] = REPLICATES,
     turns: int = 5,
-    steps: int | None = None,
+    steps: int = STEPS,
     recipe: str = "pre",
 ) -> None:
     """Print the table in Markdown, a line as soon as it is measured."""
     torch.set_num_threads(1)
     if device != CPU:
         limit_memory(read_fraction())
-    steps = steps or (STEPS if device == CPU else STEPS_ON_A_GPU)
     clock = "processor time" if device == CPU else "wall time"
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
     print(f"One replicate's step in milliseconds of {clock} (recipe {recipe}, {device}, torch")
@@ -80,12 +79,13 @@ def _time_pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[floa
     drawn = [list(islice(corpus.train(seed), steps)) for seed in range(many)]
     models = [run.model.build().to(place) for _ in range(many + few)]
     rows = [[own[i] for own in drawn] for i in range(steps)]
-    step = Recorded(Step(Stack(models[few:]), [run.train] * many, [0.0] * many, rows[0]))
+    step = Step(Stack(models[few:]), [run.train] * many, [0.0] * many, rows[0])
 
     def step_together() -> None:
         for i, batches in enumerate(rows):
             step.place_batches(i, batches)
             step.compute_gradients()
+            step.note_losses()
             step.update_models()
 
     def one_after_another() -> None:
@@ -99,21 +99,18 @@ def _time_pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[floa
         seconds = {}
         for call, count in sides if turn % 2 else sides[::-1]:
             seconds[call] = _time_call(call, device) / count
-        if turn:  # the first warms up: on a GPU it captures the graphs
+        if turn:  # the first warms up
             pairs.append((seconds[one_after_another], seconds[step_together]))
-    if device != CPU and (why := next((one.reason for one in step.graphs if one.reason), "")):
-        print(f"<!-- no CUDA graph: {why} -->")
     return pairs
 
 
 def _time_call(call: Callable[[], None], device: str) -> float:
     clock = time.process_time if device == CPU else time.perf_counter
-    if device != CPU:
-        torch.cuda.synchronize()
+    wait = (lambda: None) if device == CPU else torch.cuda.synchronize
+    wait()
     began = clock()
     call()
-    if device != CPU:
-        torch.cuda.synchronize()
+    wait()
     return clock() - began
 
 

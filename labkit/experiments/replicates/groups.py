@@ -4,9 +4,9 @@ How much that takes is rehearsed without numbers (torch's meta device):
 
     bytes = N · (6 · parameters + 2 · buffers + 1.5 · kept)
 
-Six copies of the parameters: weights, gradients, two moments of Adam, what a step puts back, and
-scratch. `kept` is what the forward pass saves for the backward pass, whose own tensors count half
-as much again. It is an estimate: no GPU has checked it yet.
+Six copies of the parameters: weights, gradients, two moments of Adam, and two that a step computes
+with. `kept` is what the forward pass saves for the backward pass, whose own tensors count half as
+much again. It is an estimate: no GPU has checked it yet.
 """
 
 import os

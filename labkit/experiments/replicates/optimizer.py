@@ -6,9 +6,6 @@ The formulas are torch's (Loshchilov and Hutter 2019, arXiv 1711.05101, for Adam
            θ ← θ − η/(1 − β₁ᵗ) · m / (sqrt(v) / sqrt(1 − β₂ᵗ) + 1e-8)
     SGD    b ← μ b + g + λ θ,  θ ← θ − η b
     clip   g ← g · min(1, c / (|g| + 1e-6))     |g| over a whole row
-
-All numbers of a step are one tensor (numbers, N, 1): a step reads no Python number that changes,
-so that it can be captured once and replayed.
 """
 
 import math
@@ -30,70 +27,64 @@ def explain_refusal(config: TrainConfig) -> str:
     return ""
 
 
-def numbers_of(configs: Sequence[TrainConfig], decays: Sequence[float]) -> Tensor:
-    """Compute what every step multiplies by: (steps, numbers, N, 1) in float64."""
-    table = _compute_adamw_numbers if configs[0].optimizer == "adamw" else _compute_sgd_numbers
-    steps = range(configs[0].steps)
-    rows = [
-        [table(config, decay, step) for config, decay in zip(configs, decays, strict=True)]
-        for step in steps
-    ]
-    return torch.tensor(rows, dtype=torch.float64).transpose(1, 2).unsqueeze(-1)
-
-
-def _compute_adamw_numbers(config: TrainConfig, decay: float, step: int) -> tuple[float, ...]:
-    lr, (first, second) = config.lr_at(step), config.betas
-    corrected = lr / (1 - first ** (step + 1)), (1 - second ** (step + 1)) ** 0.5
-    return _get_clip(config), 1 - lr * decay, 1 - first, 1 - second, *corrected
-
-
-def _compute_sgd_numbers(config: TrainConfig, decay: float, step: int) -> tuple[float, ...]:
-    return _get_clip(config), decay, config.momentum, config.lr_at(step)
-
-
-def _get_clip(config: TrainConfig) -> float:
-    return math.inf if config.clip is None else config.clip
-
-
 class Optimizer:
-    """The state of N optimizers; a call makes one step of all, in place."""
+    """The state of N optimizers, which differ in all their numbers but the steps."""
 
-    def __init__(self, weights: Tensor, gradients: Tensor, configs: Sequence[TrainConfig]):
+    def __init__(
+        self,
+        weights: Tensor,
+        gradients: Tensor,
+        configs: Sequence[TrainConfig],
+        decays: Sequence[float],
+    ):
         self.weights, self.gradients = weights, gradients
-        self.clips = any(config.clip is not None for config in configs)
         self.adam = configs[0].optimizer == "adamw"
+        self.clips = any(config.clip is not None for config in configs)
+        list_numbers = _list_adamw_numbers if self.adam else _list_sgd_numbers
+        table = [
+            [
+                list_numbers(config, decay, step)
+                for config, decay in zip(configs, decays, strict=True)
+            ]
+            for step in range(configs[0].steps)
+        ]
+        # By step and number, a column of rows.
+        self.numbers = (
+            torch.tensor(table, dtype=torch.float64).transpose(1, 2)[..., None].to(weights)
+        )
         self.mean = torch.zeros_like(weights)  # SGD's momentum
-        self.square = torch.zeros_like(weights) if self.adam else None
-        self.scratch = torch.empty_like(weights)
+        self.square = torch.zeros_like(weights)
 
-    def __call__(self, numbers: Tensor) -> None:
-        """Make one step with the step's row of `numbers_of`."""
-        clip, *rest = numbers
+    def update_weights(self, step: int) -> None:
+        """Make step `step` (from 0) of all rows, in place."""
+        clip, *numbers = self.numbers[step]
         if self.clips:
             length = torch.linalg.vector_norm(self.gradients, dim=1, keepdim=True)
             share = (clip / (length + 1e-6)).clamp(max=1)
             self.gradients.mul_(share.where(clip.isfinite(), 1.0))
         if self.adam:
-            self._step_adamw(*rest)
+            keep, new, newer, lr, root = numbers
+            self.weights.mul_(keep)
+            self.mean.lerp_(self.gradients, new)
+            # As torch does it: g² alone overflows at gradients that training alone survives.
+            self.square.mul_(1 - newer).addcmul_(self.gradients * newer, self.gradients)
+            scale = self.square.sqrt().div_(root).add_(EPS)
+            self.weights.sub_((self.mean / scale).mul_(lr))
         else:
-            self._step_sgd(*rest)
+            decay, momentum, lr = numbers
+            self.mean.mul_(momentum).add_(self.gradients).add_(self.weights * decay)
+            self.weights.sub_(self.mean * lr)
 
-    def _step_adamw(
-        self, keep: Tensor, new: Tensor, newer: Tensor, lr: Tensor, root: Tensor
-    ) -> None:
-        assert self.square is not None
-        self.weights.mul_(keep)
-        self.mean.lerp_(self.gradients, new)
-        # As torch does it: g² alone overflows at gradients that training alone survives.
-        torch.mul(self.gradients, newer, out=self.scratch)
-        self.square.mul_(1 - newer).addcmul_(self.scratch, self.gradients)
-        torch.sqrt(self.square, out=self.scratch).div_(root).add_(EPS)
-        torch.div(self.mean, self.scratch, out=self.scratch)
-        self.weights.sub_(self.scratch.mul_(lr))
 
-    def _step_sgd(self, decay: Tensor, momentum: Tensor, lr: Tensor) -> None:
-        self.mean.mul_(momentum).add_(self.gradients)
-        torch.mul(self.weights, decay, out=self.scratch)
-        self.mean.add_(self.scratch)
-        torch.mul(self.mean, lr, out=self.scratch)
-        self.weights.sub_(self.scratch)
+def _list_adamw_numbers(config: TrainConfig, decay: float, step: int) -> tuple[float, ...]:
+    lr, (first, second) = config.lr_at(step), config.betas
+    corrected = lr / (1 - first ** (step + 1)), (1 - second ** (step + 1)) ** 0.5
+    return _get_clip(config), 1 - lr * decay, 1 - first, 1 - second, *corrected
+
+
+def _list_sgd_numbers(config: TrainConfig, decay: float, step: int) -> tuple[float, ...]:
+    return _get_clip(config), decay, config.momentum, config.lr_at(step)
+
+
+def _get_clip(config: TrainConfig) -> float:
+    return math.inf if config.clip is None else config.clip

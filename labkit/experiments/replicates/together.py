@@ -1,8 +1,7 @@
 """Train several models at once, by labkit's one loop: the records that each alone would leave.
 
 Sums run in another order than alone, so that numbers differ by rounding, which training lets grow.
-A record's provenance says how many trained together (`together`), and whether their steps were
-CUDA graphs (`graphs`).
+A record's provenance says how many trained together (`together`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +12,7 @@ from torch import nn
 from labkit.experiments.replicates.alike import NotTogether, describe_structure
 from labkit.experiments.replicates.optimizer import explain_refusal
 from labkit.experiments.replicates.stack import Stack
-from labkit.experiments.replicates.step import Recorded, Step
+from labkit.experiments.replicates.step import Step
 from labkit.experiments.run import CPU, Run, execute_run, get_gpu_name
 from labkit.probes import make_probe
 from labkit.training import (
@@ -95,14 +94,11 @@ def train_together(
         raise NotTogether(reason)
     check_device(configs[0], models[0])
     decays = [weight_decay_of(model, config) for model, config in zip(models, configs, strict=True)]
-    made: list[Recorded] = []
-
-    def make_step(first: Sequence[Batch]) -> Recorded:
-        made.append(Recorded(Step(Stack(models), configs, decays, first)))
-        return made[0]
-
-    origin = {"norms": "formulas", "together": len(models)}
-    records = train_models(make_step, models, streams, configs, observers, origin)
-    for record in records:
-        record.provenance["graphs"] = str(made[0])
-    return records
+    return train_models(
+        lambda first: Step(Stack(models), configs, decays, first),
+        models,
+        streams,
+        configs,
+        observers,
+        {"norms": "formulas", "together": len(models)},
+    )
