@@ -22,12 +22,12 @@ from labkit.experiments.engines.processes import Processes
 from labkit.experiments.engines.serial import Serial
 from labkit.experiments.engines.task import complete_task
 from labkit.experiments.replay import replay_run
-from labkit.experiments.store import CODE, Store, read_entry
+from labkit.experiments.store import CODE, WRITING, Store, read_entry
 from press import cli
 from press.book.cells import book_chapter
 from press.book.keys import key_of, parts_of
 from tests import worker_tasks
-from tests.faults.bench import HERE, REPOSITORY, RUNS
+from tests.faults.bench import REPOSITORY, RUNS
 from tests.toy_book import chapter_text, make_book, run
 
 TASKS = [(run,) for run in RUNS]
@@ -38,7 +38,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("ENGINE", "ENGINE_ADDRESS", "RUN_TIMEOUT", "RUN_MEMORY"):
         monkeypatch.delenv(f"LABKIT_{name}", raising=False)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE / "hook"), str(REPOSITORY)]))
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     monkeypatch.setenv("LABKIT_SLOTS", "2")
     return tmp_path
 
@@ -72,23 +72,19 @@ def test_workers_share_the_tasks_and_stay_for_the_next_call(engine, monkeypatch,
     assert sum(len(p.read_text()) for p in root.glob("*.pid")) == 7
 
 
-def test_a_worker_stays_although_its_runs_hold_much(engine, monkeypatch, root):
+@pytest.mark.slow
+def test_a_worker_takes_large_pages_and_stays_although_its_runs_hold_much(
+    engine, monkeypatch, root
+):
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
     monkeypatch.setattr(engine.pool, "slots", 1)
     become(monkeypatch, worker_tasks.hold_half_a_gigabyte)
     engine.train_tasks(TASKS[:3])
     assert [path.read_text() for path in root.glob("*.pid")] == ["+++"]
+    assert (root / "heard").read_text() == "glibc.malloc.hugetlb=1"
 
 
-@pytest.mark.parametrize("told", [None, "glibc.malloc.hugetlb=0"])
-def test_a_worker_takes_large_pages_unless_glibc_is_told_otherwise(engine, monkeypatch, root, told):
-    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
-    if told:
-        monkeypatch.setenv("GLIBC_TUNABLES", told)
-    become(monkeypatch, worker_tasks.tell_tunables)
-    engine.train_tasks(TASKS[:1])
-    assert (root / "heard").read_text() == (told or "glibc.malloc.hugetlb=1")
-
-
+@pytest.mark.slow
 def test_a_worker_that_dies_once_is_replaced(engine, monkeypatch, caplog):
     become(monkeypatch, worker_tasks.die_once)
     done = []
@@ -97,6 +93,7 @@ def test_a_worker_that_dies_once_is_replaced(engine, monkeypatch, caplog):
     assert caplog.text.count("SIGKILL") == 1 and "trained once more" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_worker_that_stops_is_found_out_by_the_clock(engine, monkeypatch):
     monkeypatch.setattr(processes, "PATIENCE", 0.5)
     become(monkeypatch, worker_tasks.stop_once)
@@ -108,6 +105,7 @@ def test_a_worker_that_stops_is_found_out_by_the_clock(engine, monkeypatch):
     assert sum(done) == 4
 
 
+@pytest.mark.slow
 def test_a_run_that_hangs_or_leaks_is_ended_and_its_place_goes_on(engine, monkeypatch):
     engine.timeout, engine.memory = 5.0, limits.parse_bytes("700M")
     become(monkeypatch, worker_tasks.hang_or_leak)
@@ -127,27 +125,20 @@ def test_workers_that_cannot_start_end_the_sweep(engine, monkeypatch):
     assert "more were not begun: no worker starts here" in said
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_ends_what_is_in_hand_and_begins_nothing_more(
     engine, monkeypatch, root
 ):
-    become(monkeypatch, worker_tasks.sleep_a_little)
-
-    def interrupt(count: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        engine.train_tasks(TASKS, done=interrupt)
-    assert len((root / "log").read_text()) <= 5, "two ended, two in hand, one in between"
     become(monkeypatch, worker_tasks.sleep_long)
 
-    def interrupt_two(count: int) -> None:
+    def interrupt(count: int) -> None:
         while not (root / "begun").exists():
             time.sleep(0.01)
         raise KeyboardInterrupt
 
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        engine.train_tasks(TASKS[4:6], done=interrupt_two)
+        engine.train_tasks(TASKS, done=interrupt)
     assert time.monotonic() - began < 60
     become(monkeypatch, worker_tasks.answer)
     engine.train_tasks(TASKS)  # and it can be used again
@@ -155,17 +146,14 @@ def test_an_interrupted_sweep_ends_what_is_in_hand_and_begins_nothing_more(
 
 
 # -- limits, locks, turns -----------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [("4G", 2**32), ("512m", 2**29), ("1.5 GiB", 3 * 2**29), ("100", 100), ("2KB", 2048)],
-)
+@pytest.mark.parametrize(("text", "count"), [("4G", 2**32), ("1.5 GiB", 3 * 2**29), ("100", 100)])
 def test_memory_is_read_as_people_write_it(text, count, monkeypatch):
     monkeypatch.setenv("LABKIT_RUN_MEMORY", text)
     assert limits.run_memory() == count
     assert limits.parse_bytes(units.in_words(count).replace("bytes", "")) == count
 
 
-@pytest.mark.parametrize("text", ["much", "-1G", "0", "4X"])
+@pytest.mark.parametrize("text", ["much", "-1G", "0"])
 def test_other_memory_is_refused(text):
     with pytest.raises(ValueError, match="memory must be a number of bytes above 0"):
         limits.parse_bytes(text)
@@ -176,7 +164,7 @@ def test_each_worker_has_its_share_of_the_machine(engine):
     assert limits.count_resident_bytes() > 2**20
 
 
-@pytest.mark.parametrize("seconds", ["0", "-3", "soon", "inf", "nan"])
+@pytest.mark.parametrize("seconds", ["0", "soon", "inf"])
 def test_a_timeout_is_seconds(seconds, monkeypatch, root):
     monkeypatch.setenv("LABKIT_RUN_TIMEOUT", seconds)
     with pytest.raises(ValueError, match=r"LABKIT_RUN_TIMEOUT.* must be seconds above 0"):
@@ -327,19 +315,25 @@ def test_a_record_that_is_not_there_in_the_end_is_an_error(root):
         filling.train_and_read(RUNS[:2], engine.store, engine)
 
 
-def test_the_serial_engine_reports_failures_and_stops_at_a_full_disk(root, monkeypatch):
-    engine, bad = Serial(root), replace(RUNS[1], model=replace(RUNS[1].model, vocab=4))
-    said = failure(engine, [(bad,), TASKS[0]])
-    assert said.startswith("1 of 2 tasks failed") and engine.store.read_record(RUNS[0]) is not None
+@pytest.mark.parametrize(("where", "call"), [(Path, "open"), (os, "fsync")])
+def test_a_full_disk_stops_the_sweep_and_leaves_nothing_half_written(
+    root, monkeypatch, where, call
+):
+    engine, original = Serial(root), getattr(where, call)
+    engine.train_tasks(TASKS[:1])
+    before = list(engine.store.folder.iterdir())
 
-    def full(*words):
+    def full(*words, **options):
+        if where is Path and not words[0].name.startswith(WRITING):
+            return original(*words, **options)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
-    said = failure(engine, TASKS[1:4])
-    assert said.startswith("1 of 3 tasks failed") and said.endswith(
-        f"2 more were not begun: {base.FULL}"
-    )
+    with monkeypatch.context() as patched:
+        patched.setattr(where, call, full)
+        said = failure(engine, TASKS[1:4])
+    assert said.startswith("1 of 3 tasks failed") and "No space left on device" in said
+    assert said.endswith(f"2 more were not begun: {base.FULL}")
+    assert list(engine.store.folder.iterdir()) == before
 
 
 def test_a_sweep_of_an_experiment_gives_its_results_by_label(root):
@@ -390,6 +384,7 @@ def test_a_sweep_replays_what_other_code_trained_and_trains_again_what_differs(r
     assert made == ["another", "another", CODE, CODE], "what is right stays as it was"
 
 
+@pytest.mark.slow
 def test_a_root_stays_where_it_was_when_the_engine_was_made(root, monkeypatch):
     (root / "book").mkdir()
     (root / "elsewhere").mkdir()
@@ -433,4 +428,3 @@ def test_the_bench_of_engines_prints_its_tables(root, monkeypatch, capsys):
     assert [row[-2] for row in rows if row[0] in ("serial", "processes")] == ["1.00", "1.50"]
     assert list((root / ".labkit").iterdir()) == [], "what it stored is gone"
     assert cli.main(["bench", "engines", "threads"]) == 2
-    assert cli.main(["bench", "engines", "--turns", "0"]) == 2

@@ -40,7 +40,8 @@ def empty_root(tmp_path, monkeypatch):
     """Every test has a store of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
-    monkeypatch.setenv("LABKIT_SLOTS", "1")  # each worker imports PyTorch anew
+    monkeypatch.setenv("LABKIT_SLOTS", "1")
+    monkeypatch.setenv("LABKIT_ENGINE", "serial")  # each worker imports PyTorch anew
 
 
 @pytest.mark.parametrize(
@@ -50,12 +51,12 @@ def empty_root(tmp_path, monkeypatch):
         LANGUAGE,
         replace(LANGUAGE, data=Text(batch=2, time=8), probes=()),
         replace(TINY, model=CNNConfig(width=8, groups=2, norm="group"), seed=4),
+        replace(LANGUAGE, model=ModelConfig(norm="partial-rms", norm_kw=(("p", 0.25),))),
     ],
 )
 def test_a_run_survives_json_and_keeps_its_key(run):
     again = Run.from_dict(json.loads(json.dumps(run.to_dict())))
-    assert again == run
-    assert again.key() == run.key()
+    assert again == run and hash(again) == hash(run) and again.key() == run.key()
 
 
 def test_a_record_may_have_a_field_that_is_gone_at_the_value_that_all_had():
@@ -98,6 +99,7 @@ print(key)
 """
 
 
+@pytest.mark.slow
 def test_a_record_names_the_code_that_was_imported_and_a_key_names_none(tmp_path):
     shutil.copytree(Path(labkit.__file__).parent, tmp_path / "labkit")
     shutil.copytree(Path(__file__).parent, tmp_path / "tests")
@@ -122,9 +124,8 @@ def test_the_store_returns_what_was_put():
     [
         lambda text: text[: len(text) // 2],
         lambda text: text.replace("0.5", "0.4"),
-        lambda text: "",
         lambda text: "[]",
-        lambda text: text.replace("checksum", "checksun"),
+        lambda text: "[" * 100_000,
     ],
 )
 def test_a_damaged_record_is_noticed_and_said(damage):
@@ -173,34 +174,22 @@ def test_a_kill_while_writing_leaves_the_old_record():
     assert store.read_record(TINY) == Record(losses=[1.0], steps=1)
 
 
-def test_no_more_processes_hold_a_slot_than_there_are_slots(monkeypatch, tmp_path):
-    monkeypatch.setenv("LABKIT_SLOTS", "2")
+def test_no_more_processes_hold_a_slot_than_there_are_and_a_killed_one_gives_its_own_back(tmp_path):
     log = tmp_path / "log"
-    fork = multiprocessing.get_context("spawn")
-    holders = [fork.Process(target=hold, args=(tmp_path, log, 0.2)) for _ in range(5)]
-    for holder in holders:
-        holder.start()
-    for holder in holders:
-        holder.join()
-    level, highest = 0, 0
-    for mark in log.read_text():
-        level += 1 if mark == "+" else -1
-        highest = max(highest, level)
-    assert log.read_text().count("-") == 5
-    assert highest <= 2
-
-
-def test_a_killed_process_gives_its_slot_back(monkeypatch, tmp_path):
-    monkeypatch.setenv("LABKIT_SLOTS", "1")
-    log = tmp_path / "log"
-    holder = multiprocessing.get_context("spawn").Process(target=hold, args=(tmp_path, log, 60))
-    holder.start()
+    spawn = multiprocessing.get_context("spawn")
+    killed = spawn.Process(target=hold, args=(tmp_path, log, 600))
+    killed.start()
     while not log.exists():
         time.sleep(0.01)
-    holder.kill()
-    holder.join()
-    pool = Pool(tmp_path)
-    pool.acquire().release()  # would wait for ever
+    waiting = [spawn.Process(target=hold, args=(tmp_path, log, 0.1)) for _ in range(2)]
+    for holder in waiting:
+        holder.start()
+    time.sleep(0.3)
+    assert log.read_text() == "+"
+    killed.kill()
+    for holder in waiting:
+        holder.join()
+    assert log.read_text() == "++-+-"
 
 
 def test_slots_must_be_a_number(monkeypatch):
@@ -209,10 +198,12 @@ def test_slots_must_be_a_number(monkeypatch):
         Pool(Path.cwd())
 
 
-def test_the_engine_trains_as_this_process_does():
+def test_the_engine_trains_as_this_process_does_and_goes_on_where_a_run_fails():
+    bad = replace(TINY, probes=("residual-rms",))
     engine = Processes(Path.cwd())
     try:
-        engine.train_tasks([(TINY,), (LANGUAGE,)])
+        with pytest.raises(RuntimeError, match=r"1 of 3 tasks failed(?s:.)*needs a Transformer"):
+            engine.train_tasks([(bad,), (TINY,), (LANGUAGE,)])
     finally:
         engine.close()
     for run in (TINY, LANGUAGE):
@@ -220,17 +211,6 @@ def test_the_engine_trains_as_this_process_does():
         assert stored is not None
         # one thread here and there: the same arithmetic
         assert stored.losses == execute_run(run).losses
-
-
-def test_a_run_that_fails_is_reported_and_the_others_finish():
-    bad = replace(TINY, probes=("residual-rms",))
-    engine = Processes(Path.cwd())
-    try:
-        with pytest.raises(RuntimeError, match=r"1 of 2 tasks failed(?s:.)*needs a Transformer"):
-            engine.train_tasks([(bad,), (TINY,)])
-    finally:
-        engine.close()
-    assert Store(Path.cwd()).read_record(TINY) is not None
 
 
 def test_a_lab_trains_only_what_is_missing():
@@ -356,13 +336,6 @@ def test_results_select_and_choose():
         results.where(arm="c")
     with pytest.raises(ValueError, match=r"has no 'test\.loss'"):
         results.values("test.loss")
-
-
-def test_a_run_with_options_of_its_norm_survives_json():
-    model = ModelConfig(norm="partial-rms", norm_kw=(("p", 0.25),))
-    run = replace(LANGUAGE, model=model)
-    again = Run.from_dict(json.loads(json.dumps(run.to_dict())))
-    assert again == run and hash(again) == hash(run) and again.key() == run.key()
 
 
 @pytest.mark.parametrize(

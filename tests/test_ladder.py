@@ -174,6 +174,7 @@ def test_a_claim_on_a_rung_that_nobody_climbed_is_refused():
 
 def test_a_lab_reads_a_ladder_that_is_there_and_names_what_is_not(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
+    monkeypatch.setenv("LABKIT_ENGINE", "serial")
     monkeypatch.setenv("LABKIT_TRAIN", "never")
     with pytest.raises(MissingRuns, match="5 runs of pre on rung S have no record"):
         Lab("06_toy", size="book", seed=0).ladder(["pre"])

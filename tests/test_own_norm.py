@@ -79,6 +79,7 @@ def test_sources_travel_with_a_task_and_only_so():
         register_sources({"other@000000000000": TEXT})
 
 
+@pytest.mark.slow
 def test_workers_train_it_and_the_store_holds_its_name_only(tmp_path):
     name = own_norm(TEXT)
     (record,) = sweep([run(name)], "processes", root=tmp_path, progress=False)

@@ -42,6 +42,7 @@ def same(store: Store, run: Run) -> bool:
 # --- without Ray ---
 
 
+@pytest.mark.slow
 def test_labkit_knows_the_engine_and_imports_no_ray_for_it():
     program = (
         "import sys, labkit.experiments.engines.on_ray\n"
@@ -146,17 +147,6 @@ def test_a_task_that_fails_or_hangs_is_reported_and_the_others_finish(engine):
     assert (
         engine.store.read_record(RUNS[0]) and engine.store.read_record(RUNS[1]) and len(told) == 4
     )
-
-
-@QUIET
-@pytest.mark.slow
-def test_nothing_begins_after_its_time_and_what_is_stored_is_not_trained(engine):
-    engine.train_tasks([(TINY,)], until=time.monotonic() - 1)
-    assert engine.store.read_record(TINY) is None
-    engine.train_tasks([(TINY,)])
-    stamp = engine.store.build_path(TINY).stat().st_mtime_ns
-    engine.train_tasks([(TINY,)])
-    assert engine.store.build_path(TINY).stat().st_mtime_ns == stamp
 
 
 @QUIET

@@ -130,6 +130,7 @@ def test_a_disk_that_is_really_full_leaves_the_old_file(tmp_path):
         subprocess.run(["umount", str(tmp_path)], check=True)
 
 
+@pytest.mark.slow
 def test_two_who_record_at_once_both_end_right(book):
     store, runs = Store(book), variants()
     program = (

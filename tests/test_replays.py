@@ -107,16 +107,12 @@ def toy(tmp_path, monkeypatch) -> Toy:
     return made
 
 
-@pytest.mark.parametrize("compare", [replay_run, retrain_run])
-def test_a_record_replays_to_the_bit(compare):
-    found = compare(TOY, from_row(recorded(TOY)))
+def test_a_record_replays_to_the_bit_and_so_does_a_thinned_curve():
+    found = replay_run(TOY, from_row(recorded(TOY)))
     assert (found.difference, found.tolerance, found.agrees) == (0, 0, True)
-
-
-def test_a_thinned_curve_is_retrained_to_the_bit():
-    long = replace(TOY, train=replace(TOY.train, steps=450), probes=())
+    long = replace(TOY, train=replace(TOY.train, steps=225), probes=())
     row = recorded(long)
-    assert row["every"] == 3 and FIRST % 3, "the first losses end inside of a mean"
+    assert row["every"] == 2 and row["trained"] % 2, "the last loss is alone"
     assert retrain_run(long, from_row(row)).difference == 0
 
 
@@ -174,7 +170,7 @@ def test_the_seed_that_is_drawn_speaks_for_the_others(toy, drawn, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "different", [{"cpu": "another"}, {"torch": "1.0"}, {"threads": 2}, {"together": 4}], ids=str
+    "different", [{"cpu": "another"}, {"threads": 2}, {"together": 4}], ids=str
 )
 def test_another_machine_is_given_a_tolerance(different):
     row = recorded(TOY)
@@ -243,14 +239,10 @@ def test_a_run_that_carries_rounding_on_is_given_the_room_of_a_nudge(compare, mo
     assert not agrees(row, swing=1.0, wrong=0.001), "on the machine that recorded it is exact"
 
 
-def test_a_nudge_is_a_millionth_of_each_weight():
-    still, moved = (execute_run(TOY, nudge=n).losses for n in (0.0, 1e-6))
-    assert still == execute_run(TOY).losses and still != moved
-    assert moved == pytest.approx(still, rel=1e-3)
-
-
-def test_a_number_that_is_none_in_one_of_them_is_a_difference():
-    record = from_row(recorded(TOY))
+def test_a_nudge_moves_little_and_a_number_that_is_none_in_one_of_them_is_a_difference():
+    record, moved = from_row(recorded(TOY)), execute_run(TOY, nudge=1e-6).losses
+    assert moved != pytest.approx(record.losses, rel=1e-9)
+    assert moved == pytest.approx(record.losses, rel=1e-3)
     spoilt = replace(record, losses=[*record.losses[:7], float("nan"), *record.losses[8:]])
     assert not replay_run(TOY, spoilt).agrees
 
@@ -309,18 +301,15 @@ def test_a_verdict_is_kept_until_code_or_records_change(toy, sources):
 # Slow: the book's own records, and copies of labkit.
 
 REPLAYS = """
-import importlib, json, pathlib, sys
+import json, pathlib, sys
 import labkit
 from labkit.experiments import Run
 from labkit.experiments.records import from_row
 from labkit.experiments.replay import replay_run, retrain_run
 
 assert pathlib.Path(labkit.__file__).is_relative_to(sys.argv[1]), labkit.__file__
-task = json.load(sys.stdin)
-for name in task["imports"]:
-    importlib.import_module(name)
 found = []
-for kind, row in task["replays"]:
+for kind, row in json.load(sys.stdin):
     run = Run.from_dict(row["run"])
     one = {"opening": replay_run, "whole": retrain_run}[kind](run, from_row(row))
     found.append(
@@ -388,32 +377,18 @@ class Copy:
         for compiled in file.parent.glob(f"__pycache__/{file.stem}.*.pyc"):
             compiled.unlink()
 
-    def environment(self, *more: Path) -> dict[str, str]:
-        path = os.pathsep.join(map(str, (self.folder, *more)))
-        return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-
-    def replay(self, tasks: list[tuple[str, Row]], imports: tuple[str, ...] = ()) -> list[dict]:
+    def replay(self, tasks: list[tuple[str, Row]]) -> list[dict]:
         """Replay records with the copy, in a process of its own."""
         done = subprocess.run(
             [sys.executable, "-P", "-c", REPLAYS, str(self.folder)],
-            input=json.dumps({"replays": tasks, "imports": imports}),
+            input=json.dumps(tasks),
             text=True,
             capture_output=True,
             cwd=self.folder,
-            env=self.environment(),
+            env={**os.environ, "PYTHONPATH": str(self.folder), "OMP_NUM_THREADS": "1"},
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
-
-    def test(self, name: str) -> subprocess.CompletedProcess[str]:
-        """Run one test of this repository on the copy."""
-        return subprocess.run(
-            [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", name],
-            text=True,
-            capture_output=True,
-            cwd=ROOT,
-            env=self.environment(ROOT, ROOT / "kernels"),
-        )
 
 
 @dataclass(frozen=True)
@@ -421,7 +396,7 @@ class Plant:
     """A change of what labkit computes, and what must notice it.
 
     `sees` is "opening" or "whole" (replays of recorded runs that have the fields `of`; in full
-    are those that `labkit runs replay` chooses), "key" (the run is another one), or a test.
+    are those that `labkit runs replay` chooses), or "key" (the run is another one).
     """
 
     idea: str
@@ -432,54 +407,27 @@ class Plant:
     of: dict[str, Any] = field(default_factory=dict)
 
 
-RESIDUAL, SCALED = "labkit/placements/residual.py", "labkit/placements/scaled.py"
-BATCH, RMS = "labkit/norms/batch_norm.py", "labkit/norms/rms_norm.py"
 NATIVE = "return torch.batch_norm(rows, weight, bias, mean, var, training, momentum, self.eps, "
-BIASED = (
-    f"        {NATIVE}cudnn)",
-    "        before = None if var is None else var.clone()\n"
-    f"        y = {NATIVE.removeprefix('return ')}cudnn)\n"
-    "        if training and var is not None:\n"
-    "            n = rows.numel() // rows.shape[1]\n"
-    "            var.data.sub_((var - (1 - momentum) * before) / n)\n"
-    "        return y",
-)
 PLANTS = (
     Plant(
-        "1a biased running variance, in the formula",
-        BATCH,
-        ((" * (len(rows) / (len(rows) - 1))", ""),),
-        "tests/test_norms_batch.py::test_the_function_updates_as_the_module",
-    ),
-    Plant(
-        "1b biased running variance, in torch's operation",
-        BATCH,
-        (BIASED,),
+        "a biased running variance",
+        "labkit/norms/batch_norm.py",
+        (
+            (
+                f"        {NATIVE}cudnn)",
+                "        before = None if var is None else var.clone()\n"
+                f"        y = {NATIVE.removeprefix('return ')}cudnn)\n"
+                "        if training and var is not None:\n"
+                "            n = rows.numel() // rows.shape[1]\n"
+                "            var.data.sub_((var - (1 - momentum) * before) / n)\n"
+                "        return y",
+            ),
+        ),
         "whole",
         of={"model.norm": "batch"},
     ),
     Plant(
-        "1c the same, seen by a test",
-        BATCH,
-        (BIASED,),
-        "tests/test_norms_batch.py::"
-        "test_one_step_stores_the_unbiased_variance_and_normalizes_with_the_biased_one",
-    ),
-    Plant(
-        "2a Pre-Norm without its final norm",
-        "labkit/model/transformer.py",
-        (
-            (
-                "self.final_norm = config.make_norm() if final else nn.Identity()",
-                "self.final_norm = nn.Identity()",
-            ),
-        ),
-        "opening",
-        "03",
-        {"model.recipe": "pre"},
-    ),
-    Plant(
-        "2b the same, said in the recipe",
+        "Pre-Norm without its final norm, said in the recipe",
         "labkit/placements/__init__.py",
         (
             (
@@ -492,87 +440,15 @@ PLANTS = (
         {"model.recipe": "pre"},
     ),
     Plant(
-        "3a RMSNorm's gain after the cast",
-        RMS,
-        (
-            (
-                "return affine(wide * torch.rsqrt(mean_square + eps), weight, None).to(x.dtype)",
-                "y = (wide * torch.rsqrt(mean_square + eps)).to(x.dtype)\n"
-                "    return affine(y, weight, None)",
-            ),
-        ),
-        "tests/test_norms_rms.py::test_casts_come_bit_for_bit_in_the_stated_order",
-    ),
-    Plant(
-        "3b the same, in a chosen arithmetic",
-        "labkit/norms/arithmetic.py",
-        (
-            (
-                "return affine(low * torch.rsqrt(mean_square + eps), weight, None).to(x.dtype)",
-                "y = (low * torch.rsqrt(mean_square + eps)).to(x.dtype)\n"
-                "    return affine(y, weight, None)",
-            ),
-        ),
-        "opening",
-        "03",
-        {"model.norm": "rms", "model.norm_arithmetic": "bfloat16"},
-    ),
-    Plant(
-        "4 QK-Norm after the rotation",
-        "labkit/attention/multihead.py",
-        (
-            (
-                "after = self.norms is not None and self.norms.after_rope",
-                "after = self.norms is not None",
-            ),
-        ),
-        "opening",
-        "04",
-        {"model.recipe": "qk"},
-    ),
-    Plant(
-        "5 DeepNorm's α on the branch",
-        SCALED,
-        (("return N(self.alpha * x + f(x))", "return N(x + self.alpha * f(x))"),),
-        "opening",
-        "05",
-        {"model.recipe": "deepnorm"},
-    ),
-    Plant(
-        "6 HybridNorm's feed-forward is added to the stream before its norm",
-        RESIDUAL,
+        "HybridNorm's feed-forward is added to the stream before its norm",
+        "labkit/placements/residual.py",
         (("        return z + f(z)", "        return x + f(z)"),),
         "opening",
         "06",
         {"model.recipe": "hybrid"},
     ),
     Plant(
-        "7 DyT with an α for each channel",
-        "labkit/norms/dynamic_tanh.py",
-        (
-            ('    check_scalar("dynamic_tanh", "alpha", alpha)\n', ""),
-            ("torch.tanh(scalar(alpha, wide) * wide)", "torch.tanh(alpha * wide)"),
-            ("torch.full((1,), float(alpha)", "torch.full((dim,), float(alpha)"),
-        ),
-        "opening",
-        "07",
-        {"model.norm": "dyt"},
-    ),
-    Plant(
-        "8 nGPT normalizes every matrix along the same axis",
-        "labkit/placements/sphere.py",
-        (
-            (
-                "unit_rows_(module.weight, 0 if writes else 1)",
-                "unit_rows_(module.weight, 1)",
-            ),
-        ),
-        "opening",
-        "08",
-        {"model.recipe": "ngpt", "model.differs": None},
-    ),
-    Plant(
-        "9 the seed does not reach the weights",
+        "the seed does not reach the weights",
         "labkit/experiments/run.py",
         (("    torch.manual_seed(run.seed)", "    torch.manual_seed(0)"),),
         "opening",
@@ -580,7 +456,7 @@ PLANTS = (
         {"seed": 1},
     ),
     Plant(
-        "10 the last third of the schedule is halved",
+        "the last third of the schedule is halved",
         "labkit/training.py",
         (
             (
@@ -622,12 +498,6 @@ def concerned(plant: Plant, count: int = 2) -> list[tuple[str, Row]]:
 def test_a_planted_change_is_noticed(plant, tmp_path, record_property):
     copy = Copy.make(tmp_path)
     copy.edit(plant.path, *plant.changes)
-    if plant.sees.startswith("tests/"):
-        done = copy.test(plant.sees)
-        assert done.returncode == 1 and " failed" in done.stdout, done.stdout
-        assert "AssertionError" in done.stdout, "wrong, not meaningless"
-        record_property("figure", f"planted: {plant.idea}: red: {done.stdout.splitlines()[-1]}")
-        return
     tasks = concerned(plant)
     for kind, row in tasks:
         compare = {"opening": replay_run, "whole": retrain_run}[kind]
@@ -643,27 +513,6 @@ def test_a_planted_change_is_noticed(plant, tmp_path, record_property):
         assert any(noticed) if plant.sees == "whole" else all(noticed), found
     for one in found:
         record_property("figure", f"planted: {plant.idea}: {plant.sees}: {one['what']}")
-
-
-def norm_added(copy: Copy) -> None:
-    copy.write(
-        "labkit/norms/half_norm.py",
-        '"""Half."""\n\nfrom torch import nn\n\n\nclass HalfNorm(nn.Module):\n'
-        '    """Half."""\n\n    equation = source = "half"\n\n'
-        "    def __init__(self, dim, eps=1e-6):\n        super().__init__()\n\n"
-        "    def forward(self, x):\n        return x / 2\n",
-    )
-    init = "labkit/norms/__init__.py"
-    text = (copy.folder / init).read_text(encoding="utf-8")
-    row = '\nfrom labkit.norms.half_norm import HalfNorm\n\nNORMS["half"] = HalfNorm\n'
-    copy.write(init, text + row)
-
-
-def constant_edited(copy: Copy) -> None:
-    copy.edit(
-        "labkit/probes/landscape.py",
-        ("Weights = dict[str, Tensor]\n", "Weights = dict[str, Tensor]\nUNUSED = 3\n"),
-    )
 
 
 def module_moved(copy: Copy) -> None:
@@ -702,63 +551,24 @@ def fields_added(copy: Copy) -> None:
     )
 
 
-def comment_added(copy: Copy) -> None:
-    copy.edit("labkit/training.py", ("class Observer:", "# What looks on.\nclass Observer:"))
-
-
-def docstring_changed(copy: Copy) -> None:
-    copy.edit(RMS, ('"""RMSNorm: divide', '"""RMSNorm, in other words: divide'))
-
-
-def probe_added(copy: Copy) -> None:
-    copy.edit(
-        "labkit/probes/__init__.py",
-        (
-            '    "fluctuation": Fluctuation,\n',
-            '    "fluctuation": Fluctuation,\n'
-            '    "nothing": lambda corpus: GradientNorms("nothing", (1,)),\n',
-        ),
-    )
-
-
-def plot_added(copy: Copy) -> None:
-    copy.write("labkit/plots/novelty.py", '"""New."""\n\n\ndef plot():\n    """Draw."""\n')
-    init = (copy.folder / "labkit/plots/__init__.py").read_text(encoding="utf-8")
-    copy.write("labkit/plots/__init__.py", f"{init}\nfrom .novelty import plot\n")
-
-
 def files_reformatted(copy: Copy) -> None:
-    for path in ("labkit/training.py", RMS, "labkit/model/config.py", "labkit/placements/plan.py"):
+    for path in ("labkit/training.py", "labkit/model/config.py", "labkit/placements/plan.py"):
         text = (copy.folder / path).read_text(encoding="utf-8")
         copy.write(path, ast.unparse(ast.parse(text)))
 
 
 TOUCHES: tuple[Callable[[Copy], None], ...] = (
-    norm_added,
-    constant_edited,
     module_moved,
     recipe_renamed,
     fields_added,
-    comment_added,
-    docstring_changed,
-    probe_added,
-    plot_added,
     files_reformatted,
 )
 # Kinds of models of the book, one run each.
 SAMPLE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("00", {"model.type": "StackConfig", "model.norm": "batch"}),
     ("01", {"model.type": "MLPConfig", "model.norm": "layer"}),
-    ("01", {"model.type": "CNNConfig"}),
     ("ladder", {"model.recipe": "peri"}),
-    ("ladder", {"model.recipe": "admin"}),
-    ("02", {"model.recipe": "post"}),
-    ("03", {"model.norm_arithmetic": "bfloat16"}),
-    ("04", {"model.softcap": 50.0}),
-    ("05", {"model.recipe": "deepnorm"}),
-    ("06", {"model.recipe": "hybrid*"}),
     ("07", {"model.type": "ViTConfig", "model.norm": "dyt"}),
-    ("08", {"model.recipe": "ngpt", "model.differs": "no outer norm"}),
     ("07", {"train.optimizer": "muon"}),
 )
 
@@ -772,10 +582,7 @@ def test_harmless_touches_make_nothing_stale(tmp_path):
     sample = [
         next(row for row in book(name).values() if has(row, fields)) for name, fields in SAMPLE
     ]
-    found = copy.replay(
-        [("opening", row) for row in sample],
-        imports=("labkit.probes", "labkit.plots", "labkit.norms", "labkit.placements"),
-    )
+    found = copy.replay([("opening", row) for row in sample])
     assert [one["key"] for one in found] == [row["key"] for row in sample]
     assert [one["what"] for one in found if not one["agrees"]] == []
 

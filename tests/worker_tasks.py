@@ -38,13 +38,9 @@ def hold_half_a_gigabyte(task, *words):
     """Grow, once, for longer than loky waits between two looks."""
     with open(f"{os.getpid()}.pid", "a") as file:
         file.write("+")
+    Path("heard").write_text(os.environ["GLIBC_TUNABLES"])
     HELD.extend(b"x" * (2**29 - len(HELD)))
     time.sleep(1.1)
-    return answer(task)
-
-
-def tell_tunables(task, *words):
-    Path("heard").write_text(os.environ["GLIBC_TUNABLES"])
     return answer(task)
 
 
@@ -62,13 +58,6 @@ def hang_or_leak(task, own, device, seconds, memory):
         while True:
             held += [b"x" * 2**26] if task[0].seed else []
             time.sleep(0.05)
-
-
-def sleep_a_little(task, *words):
-    with open("log", "a") as file:
-        file.write("+")
-    time.sleep(0.3)
-    return answer(task)
 
 
 def sleep_long(task, *words):

@@ -54,8 +54,8 @@ class Bench:
     """One store with runs that train 3 steps each, told apart by their seed."""
 
     def __init__(self, root: Path, monkeypatch):
-        self.root, self.store, self._env = root, Store(root), monkeypatch
-        self.log, self.outside = root / "faults.log", 0
+        self.root, self.store = root, Store(root)
+        self.log = root / "faults.log"
         self.log.touch()
         self._hook = root / "hook"
         self._hook.mkdir()
@@ -63,13 +63,15 @@ class Bench:
         monkeypatch.setenv("LABKIT_SLOTS", "2")
         monkeypatch.setenv("FAULT_LOG", str(self.log))
         disturb_store(monkeypatch.setattr)
-        self.faults()
+        self.disturb()
 
-    def faults(self, pace: float = 0, gate: int = 1000, **faults: tuple[str, int]) -> None:
-        """Say what happens to which run, as s3=("kill", 1); without words, nothing any more."""
+    def disturb(
+        self, pace: float = 0, gate: int = 1000, kills: dict[int, int] | None = None
+    ) -> None:
+        """Say what happens to which run; without words, nothing any more."""
         words = {
             "FAULT_LOG": str(self.log),
-            "FAULTS": json.dumps({s[1:]: fault for s, fault in faults.items()}),
+            "FAULT_KILLS": json.dumps(kills or {}),
             "FAULT_PACE": str(pace),
             "FAULT_GATE": str(gate),
         }
@@ -80,47 +82,45 @@ class Bench:
         """Let go on what waits at the gate."""
         Path(f"{self.log}.go").touch()
 
-    def train(self, runs: list[Run], engine: str = "processes", timeout: float = PATIENCE) -> str:
-        """Train what the store lacks; return what went wrong."""
-        trains = make_engine(self.root, name=engine, timeout=timeout)
+    def finish(self, before: dict[int, int]) -> None:
+        """Train the rest with processes, undisturbed; what was there must not be touched."""
+        self.disturb()
+        self.go()
+        engine = make_engine(self.root, name="processes")
         try:
-            trains.train_tasks([(run,) for run in runs])
-        except RuntimeError as error:
-            return str(error)
+            engine.train_tasks([(run,) for run in RUNS])
         finally:
-            trains.close()
-        return ""
+            engine.close()
+        assert before.items() <= self.stored().items() and len(self.stored()) == len(RUNS)
+        self.account()
 
-    def driver(self, runs: list[Run] = RUNS, root: Path | None = None) -> "subprocess.Popen[str]":
-        """Start a process that fills the store; another name for its root may be given."""
+    @contextlib.contextmanager
+    def driving(self, runs: list[Run] = RUNS) -> "Iterator[subprocess.Popen[str]]":
+        """Have a process that fills the store for the length of a block; end what is left of it."""
         words = json.dumps([run.to_dict() for run in runs])
-        return subprocess.Popen(
-            [sys.executable, "-c", DRIVER, root or self.root, words],
+        with subprocess.Popen(
+            [sys.executable, "-c", DRIVER, self.root, words],
             cwd=self.root,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-        )
-
-    @contextlib.contextmanager
-    def driving(self, **options) -> "Iterator[subprocess.Popen[str]]":
-        """Have such a process for the length of a block, and end what is left of it."""
-        with self.driver(**options) as process:
+        ) as process:
             try:
                 yield process
             finally:
                 process.kill()
 
-    def at_the_gate(self, process: "subprocess.Popen[str]", gate: int, before: int = 0) -> None:
-        """Wait until runs before the gate are stored, and two more have come to it."""
+    def come_to_the_gate(self, process: "subprocess.Popen[str]", gate: int) -> list[int]:
+        """Wait until all before the gate are stored and two stand at it; list their processes."""
         first = {run.seed for run in RUNS if run.seed < gate}
         self.wait(lambda: set(self.stored()) >= first, process)
-        self.wait(lambda: len(self.waiting(gate)) >= before + 2, process)
+        self.wait(lambda: len(self.list_waiting(gate)) >= 2, process)
+        return self.list_waiting(gate)
 
-    def waiting(self, gate: int) -> list[int]:
+    def list_waiting(self, gate: int) -> list[int]:
         """List the processes that came to the gate."""
         lines = (line.split() for line in self.log.read_text().splitlines())
-        return [int(pid) for what, *_, seed, pid in lines if what == "begins" and int(seed) >= gate]
+        return [int(pid) for what, seed, pid in lines if what == "begins" and int(seed) >= gate]
 
     def wait(self, what: Callable[[], object], process: "subprocess.Popen[str] | None" = None):
         """Wait until something is so, while a process lives."""
@@ -135,43 +135,20 @@ class Bench:
         paths = {run.seed: self.store.build_path(run) for run in RUNS}
         return {s: path.stat().st_mtime_ns for s, path in paths.items() if path.is_file()}
 
-    def damaged(self, seed: int) -> None:
-        """Note that a test itself took a finished run away."""
-        self.outside += 1
-        with self.log.open("a") as file:
-            file.write(f"damaged {seed} -\n")
+    def events(self, what: str) -> list[int]:
+        """List the runs to which something happened, by their seeds."""
+        lines = (line.split() for line in self.log.read_text().splitlines())
+        return [int(seed) for kind, seed, _ in lines if kind == what]
 
-    def events(self) -> Iterator[tuple[str, str]]:
-        """Read the log: what happened, to which seed."""
-        for line in self.log.read_text().splitlines():
-            what, *rest = line.split()
-            yield what, rest[-2]
-
-    def account(self, record_property) -> None:
+    def account(self) -> None:
         """Hold the store and the log against what every fault must leave alone."""
-        finished, repeated, injected = set(), 0, self.outside
-        for what, seed in self.events():
-            injected += what == "fault"
-            repeated += what == "begins" and seed in finished
+        finished: set[str] = set()
+        for line in self.log.read_text().splitlines():
+            what, seed, _ = line.split()
+            assert what != "begins" or seed not in finished, "a finished run was trained again"
             finished |= {seed} if what == "stored" else set()
-            finished -= {seed} if what == "damaged" else set()
-        records = {str(run.seed): self.store.read_record(run) for run in RUNS}
-        lost = sum(records[seed] is None for seed in finished)
-        wrong = sum(
-            record is not None and record.losses != truth(int(seed))
-            for seed, record in records.items()
-        )
-        record_property("faults", (injected, lost, repeated, wrong))
-        assert injected > 0
-        assert (lost, repeated, wrong) == (0, 0, 0)
-        assert [path.name for path in self.store.folder.glob(".*.lock")] == []
-
-
-_TRUTH: dict[int, list[float]] = {}
-
-
-def truth(seed: int) -> list[float]:
-    """Train a run here, undisturbed: one thread, so the same arithmetic."""
-    if seed not in _TRUTH:
-        _TRUTH[seed] = execute_run(RUNS[seed]).losses
-    return _TRUTH[seed]
+        records = {str(run.seed): (run, self.store.read_record(run)) for run in RUNS}
+        for seed in finished:
+            run, record = records[seed]
+            assert record is not None and record.losses == execute_run(run).losses
+        assert list(self.store.folder.glob(".*.lock")) == []

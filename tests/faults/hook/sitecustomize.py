@@ -1,16 +1,11 @@
 """Misbehaviour for labkit's processes: Python reads this file when it starts, if it is on its path.
 
-FAULT_LOG    a file that learns what begins, what is stored and which faults are injected
-FAULTS       {"seed of a run": [kind of fault, how often]}, as JSON
+FAULT_LOG    a file that learns what begins, what is stored and which workers are killed
+FAULT_KILLS  {"seed of a run": how often its worker is killed}, as JSON
 FAULT_PACE   seconds that each training step sleeps
 FAULT_GATE   the first seed whose runs wait, in the middle, for the file `<FAULT_LOG>.go`
-FAULT_CLOCK  makes the clock of the day jump, to and fro
-
-While `<FAULT_LOG>.full` exists the disk is full: it names where a write finds out.
 """
 
-import errno
-import itertools
 import json
 import os
 import signal
@@ -24,33 +19,12 @@ def note(*words):
     os.close(file)
 
 
-def injected(kind, seed):
-    with open(os.environ["FAULT_LOG"]) as file:
-        return sum(line.startswith(f"fault {kind} {seed} ") for line in file)
-
-
 def misbehave(seed):
-    kind, times = json.loads(os.environ.get("FAULTS", "{}")).get(str(seed), ("", 0))
-    if injected(kind, seed) >= times:
-        return
-    note("fault", kind, seed)
-    if kind == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif kind == "exit":
-        os._exit(3)
-    elif kind == "stop":
-        os.kill(os.getpid(), signal.SIGSTOP)
-    elif kind == "hang":
-        time.sleep(1e6)
-    elif kind == "leak":
-        held = []
-        while True:
-            held.append(bytearray(os.urandom(2**20)) * 16)
-            time.sleep(0.01)
-    elif kind == "noise":
-        os.write(1, b'{"task": 1, "ok": true}\n{"ready": true}\n\xff\xfe' + b"[" * 100_000)
-    else:
-        raise ValueError(kind)
+    times = json.loads(os.environ.get("FAULT_KILLS", "{}")).get(str(seed), 0)
+    with open(os.environ["FAULT_LOG"]) as file:
+        if sum(line.startswith(f"killed {seed} ") for line in file) < times:
+            note("killed", seed)
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def disturb_training():
@@ -80,59 +54,15 @@ def disturb_training():
 
 
 def disturb_store(patch=setattr):
-    import pathlib
-
     from labkit.experiments import store
 
-    put, open_any, sync = store.Store.write_record, pathlib.Path.open, os.fsync
+    write = store.Store.write_record
 
-    def put_noted(self, run, record, **made):
-        put(self, run, record, **made)
+    def write_noted(self, run, record, **made):
+        write(self, run, record, **made)
         note("stored", run.seed)
 
-    def full(where):
-        try:
-            with open(os.environ["FAULT_LOG"] + ".full") as file:
-                if file.read() != where:
-                    return
-        except FileNotFoundError:
-            return
-        note("fault", "full", where)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    def open_full(path, *words, **options):
-        if not path.name.startswith(store.WRITING):
-            return open_any(path, *words, **options)
-        full("open")
-        part = open_any(path, *words, **options)
-        write = part.write
-
-        def write_half(content):
-            try:
-                full("write")
-            except OSError:
-                write(content[: len(content) // 2])
-                part.flush()
-                raise
-            return write(content)
-
-        part.write = write_half
-        return part
-
-    def sync_full(file):
-        full("sync")
-        sync(file)
-
-    class Jumping(store.datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return cls.fromtimestamp(clock() + next(days), tz)
-
-    if os.environ.get("FAULT_CLOCK"):
-        patch(store, "datetime", Jumping)
-    patch(store.Store, "write_record", put_noted)
-    patch(pathlib.Path, "open", open_full)
-    patch(os, "fsync", sync_full)
+    patch(store.Store, "write_record", write_noted)
 
 
 def serves_ray():
@@ -146,11 +76,6 @@ def tracks():
     return any("resource_tracker" in word for word in sys.orig_argv)
 
 
-clock, days = time.time, itertools.cycle((1e6, -1e9))
-if os.environ.get("FAULT_CLOCK"):
-    jumps = itertools.cycle((0, 3600, -3600, 1e6, -1e9))
-    time.time = lambda: clock() + next(jumps)
-    time.time_ns = lambda: int(1e9 * time.time())
 if os.environ.get("FAULT_LOG") and not serves_ray() and not tracks():
     disturb_training()
     disturb_store()
