@@ -18,7 +18,7 @@ from toy_book import REPOSITORY, chapter_text, make_book
 
 from labkit import share
 from labkit.experiments import Lab, memory
-from labkit.experiments.engines import make_engine, on_ray, processes, serial, task
+from labkit.experiments.engines import on_ray, processes, serial, task
 from labkit.experiments.replicates import Need, groups
 from labkit.experiments.store import Store
 from labkit.scale.parallel import join_processes as scale_processes
@@ -30,7 +30,7 @@ from press.site.outline import read_declared
 
 GIB = 2**30
 GPU = "a GPU"
-BAD = ["0", "-0.5", "1.01", "half", "nan", "inf", "0,5"]
+BAD = ["0", "1.01", "half", "nan"]
 
 
 class Device:
@@ -92,14 +92,6 @@ def test_a_part_that_is_none_is_refused_with_the_rule(monkeypatch, part):
         share.read_fraction()
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4, 7])
-def test_all_processes_together_take_the_part_and_no_more(monkeypatch, workers):
-    give(monkeypatch, "0.25")
-    each = share.divide_fraction(workers)
-    assert each is not None
-    assert (workers + 1) * each == pytest.approx(0.25)  # the process over them is one more
-
-
 def test_where_there_is_no_gpu_nothing_is_asked_of_one(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     give(monkeypatch, "0.5")
@@ -121,9 +113,7 @@ def test_a_gpu_that_nobody_used_is_not_woken(device):
     assert device.emptied == 1 and share.count_held_bytes() == 3 * GIB
 
 
-@pytest.mark.parametrize(
-    ("part", "left", "free"), [("1", 90, 90), ("0.5", 90, 50), ("0.5", 20, 20), ("0.01", 90, 1)]
-)
+@pytest.mark.parametrize(("part", "left", "free"), [("0.5", 90, 50), ("0.5", 20, 20)])
 def test_free_is_what_is_free_and_ours(device, monkeypatch, part, left, free):
     device.left = left * GIB
     assert share.count_free_bytes() == left * GIB
@@ -165,10 +155,12 @@ def workers(monkeypatch):
     return FakeExecutor
 
 
-@pytest.mark.parametrize(("gpus", "each"), [(1, 0.5 / 5), (2, 0.5 / 3), (3, 0.5 / 3), (8, 0.25)])
+@pytest.mark.parametrize(("gpus", "each"), [(1, 0.5 / 5), (3, 0.5 / 3), (None, 0.5 / 5)])
 def test_workers_and_the_process_over_them_divide_the_part(
     device, workers, monkeypatch, tmp_path, gpus, each
 ):
+    if gpus is None:  # those that were named count as one
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
     monkeypatch.setenv("LABKIT_SLOTS", "4")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     give(monkeypatch, "0.5")
@@ -177,19 +169,9 @@ def test_workers_and_the_process_over_them_divide_the_part(
     engine.close()
     parts = [float(one.environment["LABKIT_GPU_FRACTION"]) for one in workers.made]
     assert set(parts) == set(device.limits) == {each}
-    places = [one.environment["CUDA_VISIBLE_DEVICES"] for one in workers.made]
+    places = [one.environment.get("CUDA_VISIBLE_DEVICES") for one in workers.made]
     busiest = max(map(places.count, places))
     assert (busiest + 1) * each <= 0.5 + 1e-9
-
-
-def test_workers_on_gpus_that_were_named_count_as_on_one(device, workers, monkeypatch, tmp_path):
-    monkeypatch.setenv("LABKIT_SLOTS", "3")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
-    give(monkeypatch, "0.4")
-    engine = processes.Processes(tmp_path, GPU)
-    engine.train_tasks([(TINY,)])
-    engine.close()
-    assert device.limits == [0.1] and "CUDA_VISIBLE_DEVICES" not in workers.made[0].environment
 
 
 def test_without_a_word_and_on_a_cpu_workers_are_told_nothing(
@@ -202,16 +184,6 @@ def test_without_a_word_and_on_a_cpu_workers_are_told_nothing(
         engine.close()
     assert device.limits == []
     assert all("LABKIT_GPU_FRACTION" not in one.environment for one in workers.made)
-
-
-def test_a_part_that_is_none_stops_a_sweep_before_a_worker_starts(
-    device, workers, monkeypatch, tmp_path
-):
-    give(monkeypatch, "2")
-    for name in ("processes", "serial"):
-        with pytest.raises(ValueError, match="LABKIT_GPU_FRACTION must be above 0"):
-            make_engine(tmp_path, GPU, name).train_tasks([(TINY,)])
-    assert workers.made == []
 
 
 def test_a_worker_takes_what_its_engine_left_to_it(device, monkeypatch):
@@ -258,25 +230,21 @@ def test_after_each_task_a_gpu_gets_its_memory_back(device, monkeypatch, tmp_pat
         assert device.emptied == 0
         return [record() for _ in runs] if not fails else 1 / 0
 
-    monkeypatch.setattr(task, "train_runs", perform)
-    with pytest.raises(ZeroDivisionError) if fails else nullcontext():
-        task.complete_task((TINY,), Store(tmp_path))
+    monkeypatch.setattr(task, "execute_together", perform)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError") if fails else nullcontext():
+        serial.Serial(tmp_path).train_tasks([(TINY,)])
     assert device.emptied == 1
 
 
-def test_workers_without_work_end_and_work_starts_new_ones(monkeypatch, tmp_path):
+@pytest.mark.slow
+def test_workers_without_work_end(monkeypatch, tmp_path):
     monkeypatch.setenv("LABKIT_SLOTS", "1")
     monkeypatch.setattr(processes, "IDLE", 0.5)
     engine, before = processes.Processes(tmp_path), psutil.Process().children()
-
-    def working() -> list[psutil.Process]:
-        children = [child for child in psutil.Process().children() if child not in before]
-        return [child for child in children if "popen_loky_posix" in " ".join(child.cmdline())]
-
-    for seed in (1, 2):
-        engine.train_tasks([(replace(TINY, seed=seed),)])
-        psutil.wait_procs(working(), timeout=120)
-        assert working() == [] and Store(tmp_path).read_record(replace(TINY, seed=seed)) is not None
+    engine.train_tasks([(TINY,)])
+    children = [child for child in psutil.Process().children() if child not in before]
+    workers = [child for child in children if "popen_loky_posix" in " ".join(child.cmdline())]
+    assert psutil.wait_procs(workers, timeout=120)[1] == []
     engine.close()
 
 
@@ -306,16 +274,11 @@ def test_closing_a_lab_frees_and_says_what_is_left(device, monkeypatch, tmp_path
 
 
 # -- declaring ----------------------------------------------------------------------------------
-@pytest.mark.parametrize("given", [{"kernel": "1G"}, {}, {"kernel": "1G", "run": "1G", "all": 1}])
+@pytest.mark.parametrize("given", [{"kernel": "1G"}, {"kernel": "1G", "run": "1G", "all": 1}])
 def test_a_chapter_declares_both_parts_or_none(given):
     assert memory.read_declared_memory(None) == {}
     with pytest.raises(ValueError, match="memory must name kernel and run, as in"):
         Lab("x", size="book", seed=0, memory=given)
-
-
-def test_a_chapter_declares_bytes_above_0():
-    with pytest.raises(ValueError, match="memory must be a number of bytes above 0"):
-        memory.read_declared_memory({"kernel": "much", "run": "1G"})
 
 
 def test_the_largest_run_counts_by_device(tmp_path):
@@ -338,19 +301,14 @@ COST = {"cpu_seconds": 9.0, "memory": {"kernel": 100 * 2**20, "run": 8 * 2**20}}
     ("kernel", "run", "said"),
     [
         (125, 10, []),
-        (126, 10, ["its kernel held 126 MiB, but it declares 100"]),
-        (90, 11, ["one of its runs held 11 MiB, but it declares 8"]),
-        (200, 20, ["its kernel held 200", "one of its runs held 20"]),
+        (126, 11, ["its kernel held 126 MiB", "one of its runs held 11 MiB, but it declares 8"]),
     ],
 )
 def test_a_quarter_more_than_declared_is_too_much(kernel, run, said):
     found = list_excesses(COST | {"kernel_bytes": kernel * 2**20, "run_bytes": run * 2**20})
     assert len(found) == len(said)
     assert all(part in whole for part, whole in zip(said, found, strict=True))
-
-
-def test_who_declares_no_memory_is_held_to_none():
-    assert list_excesses({"cpu_seconds": 9.0, "kernel_bytes": 2**50}) == []
+    assert list_excesses({"cpu_seconds": 9.0, "kernel_bytes": 2**50}) == [], "none is declared"
 
 
 def test_the_build_reads_the_summary_and_goes_red(tmp_path, capsys):

@@ -57,10 +57,6 @@ def test_a_comparison_that_meets_every_condition_lacks_nothing():
         ({"rates": (*RATES[2:], 0.3, 1.0)}, "not tuned: pre is best at 0.01, the end of its rates"),
         ({"rates": (0.006, 0.008, 0.01, 0.02, 0.03)}, "span a factor 5, not 100"),
         (
-            {"run": replace(RUN, train=replace(RUN.train, steps=1600, warmup=0))},
-            "too young to rank: 1,600 updates, and 2,000 are needed",
-        ),
-        (
             {"run": replace(RUN, train=replace(RUN.train, warmup=800))},
             "too young to rank: warm-up takes 25% of the updates, above 10%",
         ),

@@ -132,15 +132,6 @@ def test_a_changed_loss_is_refuted_and_every_seed_of_its_configuration_is_stale(
     assert "RED: 2 recorded runs are stale" in replays.describe_verdict(found, [("01", 2)])
 
 
-def test_runs_of_the_ladder_are_counted_too(toy):
-    wrong = [nudged(recorded(run)) for run in TOYS if run.key() in toy.keys(OTHER)]
-    Records(toy.root).write_rows("01", toy.rows[:2])
-    ask(toy.root, "01_toy", toy.rows[:2])
-    Records(toy.root).write_rows("ladder", wrong)
-    found = toy.check(every=True)
-    assert ": ladder (2); the first" in replays.describe_verdict(found, [("01", 0)])
-
-
 def test_a_replay_of_one_chapter_keeps_what_is_known_of_the_others(toy):
     (one,) = toy.chosen
     other = replace(one, name="02_toy")

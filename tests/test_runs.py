@@ -9,15 +9,6 @@ import pytest
 import torch
 from stored_runs import TINY, filled, make_older, record, rewrite, said, variants
 
-DAMAGE = {
-    "truncated": lambda text: text[: len(text) // 2],
-    "edited": lambda text: text.replace("0.75", "0.74"),
-    "empty": lambda text: "",
-    "a list": lambda text: "[]",
-    "no JSON": lambda text: "\x00\xff",
-    "deep": lambda text: "[" * 100_000,
-}
-
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
@@ -46,17 +37,12 @@ def test_runs_alone_lists_and_so_does_list(store, capsys):
     [
         (["model.recipe=post"], 4),
         (["model.recipe == 'post' and train.lr < 0.01"], 2),
-        (["model.recipe=post", "train.lr>=1e-2"], 2),
-        (["train.lr=1e-2"], 5),
         (["model.recipe != 'post'"], 5),  # to pandas, a perceptron has another
         (["model.recipe.str.startswith('p')"], 8),
-        (["model.recipe in ['post', 'res']"], 4),
         (["model.tie=false"], 8),
         (["model.kv_heads.isna() and model.dim > 0"], 8),
-        (["probes.str.contains('test')"], 9),
         (["`test.loss` <= 0.35"], 3),
         (["diverged_at == 3"], 1),
-        (["at > '2020'"], 9),
         (["made.peak_bytes>=5e6"], 5),
         (["model.recipe=and"], 0),
     ],
@@ -69,12 +55,9 @@ def test_conditions_are_values_or_expressions(store, capsys, conditions, count):
     ("words", "rule"),
     [
         (["--where", "model.recip == 'post'"], "perhaps model.recipe"),
-        (["--where", "model.recip=post"], "perhaps model.recipe"),
         (["--where", "model.recipe > 3"], "got 'model.recipe > 3' ("),
         (["--where", "seed"], "it is neither true nor false"),
-        (["--where", "seed +"], "a condition is FIELD=VALUE or an expression such as"),
         (["--where", "(" * 500], "a condition is"),
-        (["--where", ""], "a condition is"),
         (["--sort", "lrr"], "no run has a field 'lrr'"),
         (["--columns", "key,train.lrr"], "'train.lrr'; perhaps train.lr"),
         (["--limit", "-1"], "'--limit': Input should be greater than or equal to 0, got '-1'"),
@@ -106,20 +89,15 @@ def test_an_empty_store_is_fine(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
     assert "0 of 0 runs; `make runs` trains those of the book" in said(capsys)
     assert listed(capsys, "--where", "seed=0", "--sort", "seed") == []
+    assert "removed 0 files" in said(capsys, "gc")
+    assert "0 begin with 'ab'" in said(capsys, "show", "ab", status=2)
     filled(tmp_path)
     assert said(capsys, "--where", "seed=9") == "0 of 0 runs\n"
 
 
-def test_nothing_to_remove_and_nothing_to_show_is_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
-    assert "removed 0 files" in said(capsys, "gc")
-    assert "0 begin with 'ab'" in said(capsys, "show", "ab", status=2)
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_what_is_no_entry_is_skipped_and_counted(store, capsys, damage):
+def test_what_is_no_entry_is_skipped_and_counted(store, capsys):
     path = store.build_path(TINY)
-    path.write_text(DAMAGE[damage](path.read_text()), encoding="latin-1")
+    path.write_text(path.read_text().replace("0.75", "0.74"))
     store.build_path(replace(TINY, seed=7)).write_text(store.build_path(variants()[0]).read_text())
     make_older(store.build_path(variants()[1]))
     rewrite(store.build_path(variants()[2]), record={"of another labkit": 1})
@@ -165,6 +143,7 @@ def test_compare_shows_only_what_differs(store, capsys):
 
 
 def test_csv_has_a_row_a_run_and_its_numbers(store, capsys):
+    assert ".csv or .jsonl; got 'out.xls'" in said(capsys, "export", "out.xls", status=2)
     assert "4 runs in out.csv" in said(capsys, "export", "out.csv", "--where", "model.recipe=post")
     with open("out.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -182,10 +161,3 @@ def test_json_lines_have_the_loss_of_every_step(store, capsys):
     assert len(rows) == 10 and max(row["seed"] for row in rows) == 2**70
     assert found["losses"] == [1.0, 0.75, 0.5] and found["diverged_at"] == 3
     assert found["test.loss"] is None and found["train.lr"] == 0.01 and found["model.tie"] is False
-
-
-def test_export_says_what_it_can_write(store, capsys):
-    assert ".csv or .jsonl; got 'out.xls'" in said(capsys, "export", "out.xls", status=2)
-    Path("file").touch()
-    text = said(capsys, "export", "file/out.csv", status=1)
-    assert text.count("\n") == 1 and "file" in text

@@ -9,7 +9,7 @@ import torch
 from stored_runs import LANGUAGE, TINY, filled, rewrite, said
 
 from labkit.experiments import execute_run, memory
-from labkit.experiments.engines.task import complete_task
+from labkit.experiments.engines.serial import Serial
 from labkit.experiments.store import Store, read_entry
 
 SMALL = replace(TINY, probes=("test", "validation"), seed=3)
@@ -85,12 +85,11 @@ def test_a_run_that_this_code_cannot_read_says_the_way_out(store, capsys):
 
 def test_what_a_task_took_is_in_its_records(tmp_path):
     store = Store(tmp_path)
-    assert complete_task((LANGUAGE,), store) == 1
+    Serial(tmp_path).train_tasks([(LANGUAGE,)])
     made = read_entry(store.build_path(LANGUAGE))["made"]
     # torch alone takes more than 50 MiB, and no test machine gives a process a TiB
     assert 50 * 2**20 < made["peak_bytes"] < 2**40
     assert 0 < made["seconds"] < 600 and made["at"].endswith("+00:00")
-    assert complete_task((LANGUAGE,), store) == 0
 
 
 def test_the_peak_is_counted_anew_for_each_task():

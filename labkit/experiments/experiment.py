@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from labkit.experiments.run import Run
@@ -18,16 +18,13 @@ def change_fields(run: Run, changes: Mapping[str, Any]) -> Run:
 
     All at once, because a config is checked when it is made: dim and heads may only fit together.
     """
-    parts: dict[str, dict[str, Any]] = {}
+    known = _list_fields(run)
     whole: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = {}
     for field, value in changes.items():
         part, _, name = field.partition(".")
-        owner = getattr(run, part, None)
-        known = {f.name for f in fields(owner if name else run)} if owner is not None else set()
-        if (name or part) not in known:
-            raise ValueError(
-                f"a run has no field {field!r}; there are {', '.join(_list_fields(run))}"
-            )
+        if field not in (*known, "model", "data", "train"):
+            raise ValueError(f"a run has no field {field!r}; there are {', '.join(known)}")
         if name:
             parts.setdefault(part, {})[name] = value
         else:
@@ -38,13 +35,12 @@ def change_fields(run: Run, changes: Mapping[str, Any]) -> Run:
 
 def _list_fields(run: Run) -> list[str]:
     """List what may be changed, configs opened up."""
-    return [
-        f"{outer.name}.{inner.name}" if is_dataclass(getattr(run, outer.name)) else outer.name
-        for outer in fields(run)
-        for inner in (
-            fields(getattr(run, outer.name)) if is_dataclass(getattr(run, outer.name)) else [outer]
-        )
+    opened = [
+        f"{part}.{field.name}"
+        for part in ("model", "data", "train")
+        for field in fields(getattr(run, part))
     ]
+    return [*opened, "seed", "probes"]
 
 
 @dataclass(frozen=True)

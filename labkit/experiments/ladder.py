@@ -73,16 +73,12 @@ class Arm:
     kind: type[ModelConfig] = ModelConfig
 
 
-def _set_embedding_size(rule: float | None) -> dict[str, Any]:
-    """Set the RMS of embeddings: a number, or None for the rule 1 / sqrt(2.5 · dim)."""
-    return {"embedding_size": rule}
-
-
 def _build_recipe_arms(names: Iterable[str]) -> dict[str, Arm]:
     return {name: Arm({"recipe": name}) for name in names}
 
 
-# By importance: where time ends, the last ones are missing.
+# By importance: where time ends, the last ones are missing. An embedding size is the RMS of
+# embeddings; None is the rule 1 / sqrt(2.5 · dim).
 ARMS: dict[str, Arm] = {
     "pre": Arm({"recipe": "pre"}),
     # What attention is worth: without it no comparison on a rung can be judged.
@@ -95,20 +91,20 @@ ARMS: dict[str, Arm] = {
     "ngpt, published starts": Arm({"recipe": "ngpt"}, warmup=0.0),
     "pre, xavier": Arm({"recipe": "pre", "init": "xavier"}),
     "hybrid, xavier": Arm({"recipe": "hybrid", "init": "xavier"}),
-    "pre, embedding by rule": Arm({"recipe": "pre", **_set_embedding_size(None)}),
-    "hybrid, embedding by rule": Arm({"recipe": "hybrid", **_set_embedding_size(None)}),
-    "hybrid*, embedding by rule": Arm({"recipe": "hybrid*", **_set_embedding_size(None)}),
-    "qkv-pre, embedding by rule": Arm({"recipe": "qkv-pre", **_set_embedding_size(None)}),
+    "pre, embedding by rule": Arm({"recipe": "pre", "embedding_size": None}),
+    "hybrid, embedding by rule": Arm({"recipe": "hybrid", "embedding_size": None}),
+    "hybrid*, embedding by rule": Arm({"recipe": "hybrid*", "embedding_size": None}),
+    "qkv-pre, embedding by rule": Arm({"recipe": "qkv-pre", "embedding_size": None}),
     **_build_recipe_arms(["dyt", "deepnorm", "sandwich", "olmo2"]),
     "post, xavier": Arm({"recipe": "post", "init": "xavier"}),
     "pre, depth-scaled": Arm({"recipe": "pre", "init": "depth-scaled"}),
     "hybrid, depth-scaled": Arm({"recipe": "hybrid", "init": "depth-scaled"}),
     **_build_recipe_arms(["realformer", "peri", "resi-dual", "mix-ln", "derf", "admin"]),
     "pre, layer": Arm({"recipe": "pre", "norm": "layer"}),
-    "pre, embedding 0.014": Arm({"recipe": "pre", **_set_embedding_size(0.014)}),
-    "hybrid, embedding 0.014": Arm({"recipe": "hybrid", **_set_embedding_size(0.014)}),
-    "hybrid*, embedding 0.014": Arm({"recipe": "hybrid*", **_set_embedding_size(0.014)}),
-    "qkv-pre, embedding 0.014": Arm({"recipe": "qkv-pre", **_set_embedding_size(0.014)}),
+    "pre, embedding 0.014": Arm({"recipe": "pre", "embedding_size": 0.014}),
+    "hybrid, embedding 0.014": Arm({"recipe": "hybrid", "embedding_size": 0.014}),
+    "hybrid*, embedding 0.014": Arm({"recipe": "hybrid*", "embedding_size": 0.014}),
+    "qkv-pre, embedding 0.014": Arm({"recipe": "qkv-pre", "embedding_size": 0.014}),
     **_build_recipe_arms(["keel", "b2t", "output"]),
 }
 

@@ -7,7 +7,8 @@ see (the end of a schedule, a probe) is seen by training a run in full and compa
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -118,7 +119,7 @@ def _judge_replay(
     may have changed.
     """
     room = 0.0 if _same_machine(record) else tolerance
-    with _one_thread():
+    with _use_one_thread():
         differences, actual = compare(expected, 0.0)
         rooms = dict.fromkeys(differences, room)
         if room and max(differences.values()) > room:
@@ -135,15 +136,15 @@ def _judge_replay(
     return Replay(run, kind, differences[worst], rooms[worst], worst)
 
 
-class _one_thread:
+@contextmanager
+def _use_one_thread() -> Iterator[None]:
     """Sums are split among threads: another number of them rounds otherwise."""
-
-    def __enter__(self) -> None:
-        self.threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-
-    def __exit__(self, *error: object) -> None:
-        torch.set_num_threads(self.threads)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _same_machine(record: Record) -> bool:

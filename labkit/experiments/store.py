@@ -134,17 +134,13 @@ class Store:
 
 
 def read_entry(path: Path) -> dict[str, Any]:
-    """Read a stored file; ValueError where it is not what was put there."""
-    return check_entry(json.loads(path.read_text(encoding="utf-8")), path.stem)
-
-
-def check_entry(entry: Any, key: str) -> dict[str, Any]:
-    """Take the checksum off what was read; ValueError where it is not what was put under `key`."""
+    """Read a stored file, its checksum taken off; ValueError where it is not what was put there."""
+    entry = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(entry, dict) or entry.get("schema") != SCHEMA:
         raise ValueError(f"it is no entry of schema {SCHEMA}")
     if entry.pop("checksum", None) != _compute_checksum(entry):
         raise ValueError("its checksum differs from its content")
-    if entry.get("key") != key:
+    if entry.get("key") != path.stem:
         raise ValueError("it belongs to another run")
     return entry
 

@@ -1,7 +1,7 @@
 """Engines: what trains the runs that a store lacks. One base class, one file an engine.
 
 base.py       Engine: hands out tasks, keeps failures to the end; make_engine
-task.py       train a task and store its records: what every engine does in the end
+task.py       train a task: what every engine does in the end
 locks.py      one trainer a run, also when two sweeps share a store
 limits.py     seconds and bytes that a run may take
 serial.py     in this process, one after another

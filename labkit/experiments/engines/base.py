@@ -1,7 +1,6 @@
 """What an engine is, which there are, and how each hands out tasks."""
 
 import errno
-import importlib
 import logging
 import os
 import threading
@@ -12,24 +11,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 
 from labkit.experiments.engines.limits import run_timeout
-from labkit.experiments.engines.task import Trained, complete_task
+from labkit.experiments.engines.locks import lock_runs
+from labkit.experiments.engines.task import Trained
 from labkit.experiments.run import CPU, Task
 from labkit.experiments.store import Store
 from labkit.pool import Pool
 from labkit.unknown import explain_unknown
 
 LOG = logging.getLogger(__name__)
-# name -> module: class. A module is imported when its engine is asked for.
-ENGINES = {
-    "processes": "labkit.experiments.engines.processes:Processes",
-    "ray": "labkit.experiments.engines.on_ray:OnRay",
-    "serial": "labkit.experiments.engines.serial:Serial",
-}
-LOCAL = ("processes", "serial")  # those of this machine, which know no address
+ENGINES = ("processes", "ray", "serial")
 FULL = "the disk is full; free some space, and the same command goes on: what finished is stored"
 
 
@@ -61,7 +54,7 @@ class Engine(ABC):
     name: str
     tries = 1
 
-    def __init__(self, root: Path, device: str = CPU, address: str | None = None):
+    def __init__(self, root: Path, device: str = CPU):
         self.store, self.pool = Store(root, device), Pool(root)
         self.timeout = run_timeout()  # seconds that a run may take, where the engine can end one
         self.interrupted = threading.Event()
@@ -101,7 +94,7 @@ class Engine(ABC):
         if not tasks:
             return
         waiting, free = deque(tasks), [*range(min(self.slots, len(tasks)))]
-        running: dict[Future[int], tuple[Task, int, float]] = {}
+        running: dict[Future[None], tuple[Task, int, float]] = {}
         longest, failures, hopeless = 0.0, list[str](), ""
         self.interrupted.clear()
         with self.make_threads(len(free)) as threads:
@@ -129,12 +122,21 @@ class Engine(ABC):
         if failures:
             raise RuntimeError(_format_failures(failures, len(tasks), len(waiting), hopeless))
 
-    def _complete(self, place: int, task: Task) -> int:
-        train = partial(self._train_with_retries, place)
-        give_up = self.interrupted.is_set
-        return complete_task(task, self.store, self.hold_slot, train, give_up, engine=self.name)
+    def _complete(self, place: int, task: Task) -> None:
+        """Train and store the runs of a task that the store lacks.
 
-    def _train_with_retries(self, place: int, task: Task, device: str) -> Trained:
+        Waits for whoever trains one of them already.
+        """
+        with lock_runs(task, self.store, self.interrupted.is_set):
+            missing = tuple(run for run in task if self.store.read_fresh(run) is None)
+            if missing:
+                with self.hold_slot():
+                    records, taken = self._train_with_retries(place, missing)
+                made = {"engine": self.name, "together": len(missing), **taken}
+                for run, record in zip(missing, records, strict=True):
+                    self.store.write_record(run, record, **made)
+
+    def _train_with_retries(self, place: int, task: Task) -> Trained:
         for _ in range(self.tries - 1):
             try:
                 return self.train_at(place, task)
@@ -190,9 +192,19 @@ def make_engine(
     is how many seconds a run may take; else LABKIT_RUN_TIMEOUT, else an hour.
     """
     name = check_engine(name, address)
-    address = address or os.environ.get("LABKIT_ENGINE_ADDRESS")
-    module, _, kind = ENGINES[name].partition(":")
-    engine = getattr(importlib.import_module(module), kind)(Path(root).absolute(), device, address)
+    root = Path(root).absolute()
+    if name == "ray":
+        from labkit.experiments.engines.on_ray import OnRay
+
+        engine = OnRay(root, device, address or os.environ.get("LABKIT_ENGINE_ADDRESS"))
+    elif name == "serial":
+        from labkit.experiments.engines.serial import Serial
+
+        engine = Serial(root, device)
+    else:
+        from labkit.experiments.engines.processes import Processes
+
+        engine = Processes(root, device)
     engine.timeout = run_timeout(timeout)
     return engine
 
@@ -202,7 +214,7 @@ def check_engine(name: str | None = None, address: str | None = None) -> str:
     name = name or os.environ.get("LABKIT_ENGINE") or "processes"
     if name not in ENGINES:
         raise ValueError(explain_unknown("engine", name, ENGINES))
-    if address and name in LOCAL:
+    if address and name != "ray":
         raise ValueError(
             f"an address goes with an engine that knows one; {name!r} trains on this machine, "
             f"but the address {address!r} came: leave it out, or name another engine"

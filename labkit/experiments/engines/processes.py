@@ -38,7 +38,7 @@ class Processes(Engine):
 
     name, tries = "processes", 2
 
-    def __init__(self, root: Path, device: str = CPU, address: str | None = None):
+    def __init__(self, root: Path, device: str = CPU):
         super().__init__(root, device)
         self._part = None if device == CPU else part_of_gpu(self.slots)
         self.memory = run_memory() or machine_memory() // self.slots

@@ -18,7 +18,7 @@ class Serial(Engine):
 
     name = "serial"
 
-    def __init__(self, root: Path, device: str = CPU, address: str | None = None):
+    def __init__(self, root: Path, device: str = CPU):
         super().__init__(root, device)
         if device != CPU:
             limit_memory(read_fraction())

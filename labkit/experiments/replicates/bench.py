@@ -11,14 +11,14 @@ programs on the machine spoil less; on a GPU in wall time. A program to look at,
 """
 
 import os
-import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 
 import torch
 
-from labkit.bench import compute_quartiles
+from labkit.bench import compute_quartiles, take_turns
 from labkit.corpora import Text
 from labkit.experiments.replicates.groups import estimate_need
 from labkit.experiments.replicates.stack import Stack
@@ -93,15 +93,9 @@ def _time_pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[floa
             moved = ((x.to(place), y.to(place)) for x, y in own)
             train(model, moved, run.train, progress=False)
 
-    sides = (one_after_another, few), (step_together, many)
-    pairs = []
-    for turn in range(turns + 1):
-        seconds = {}
-        for call, count in sides if turn % 2 else sides[::-1]:
-            seconds[call] = _time_call(call, device) / count
-        if turn:  # the first warms up
-            pairs.append((seconds[one_after_another], seconds[step_together]))
-    return pairs
+    timers = [partial(_time_call, call, device) for call in (one_after_another, step_together)]
+    pairs = zip(*take_turns(timers, turns), strict=True)
+    return [(alone / few, together / many) for alone, together in pairs]
 
 
 def _time_call(call: Callable[[], None], device: str) -> float:
@@ -115,5 +109,5 @@ def _time_call(call: Callable[[], None], device: str) -> float:
 
 
 def _format_cell(values: Sequence[float]) -> str:
-    low, _, high = compute_quartiles(values)
-    return f"{statistics.median(values):.2f} ({low:.2f}–{high:.2f})"
+    low, median, high = compute_quartiles(values)
+    return f"{median:.2f} ({low:.2f}–{high:.2f})"

@@ -103,7 +103,7 @@ class Stack:
         for row, model in enumerate(self.models):
             _set_buffer(model, name, buffer[row])
 
-    def compute_losses(self, inputs: Inputs, targets: Tensor, buffers: Named | None = None):
+    def compute_losses(self, inputs: Inputs, targets: Tensor):
         """Give each row's loss, its loss with what the model adds to it, and its new buffers.
 
         Inputs and targets have one batch a row. Buffers that a model changes in place change in
@@ -111,59 +111,56 @@ class Stack:
         """
 
         def compute_row_loss(parameters: Named, buffers: Named, inputs: Inputs, targets: Tensor):
-            held = {**parameters, **buffers}
             (loss, total), made = self.template.run_model(
-                lambda m: compute_objective(m, inputs, targets), held
+                lambda model: compute_objective(model, inputs, targets), {**parameters, **buffers}
             )
             return loss, total, made
 
-        held = self.buffers if buffers is None else buffers
         several = isinstance(inputs, tuple)
         rows = tuple(None if part is None else 0 for part in inputs) if several else 0
         every = vmap(compute_row_loss, (0, 0, rows, 0), randomness="error")
-        return every(self.parameters, held, inputs, targets)
+        return every(self.parameters, self.buffers, inputs, targets)
 
     @torch.no_grad()
-    def after_step(self, parameters: Named | None = None, buffers: Named | None = None) -> None:
+    def after_step(self) -> None:
         """Run every row's `after_step`, if the model has one, on its weights and buffers."""
         if not hasattr(self.template.model, "after_step"):
             return
-        held = self.buffers if buffers is None else buffers
 
         def update_row(parameters: Named, buffers: Named) -> Named:
             held = {**parameters, **buffers}
             return self.template.run_model(lambda model: cast(Any, model).after_step(), held)[1]
 
-        made = vmap(update_row, randomness="error")(
-            self.parameters if parameters is None else parameters, held
-        )
+        made = vmap(update_row, randomness="error")(self.parameters, self.buffers)
         for name, buffer in made.items():
-            held[name].copy_(buffer)
+            self.buffers[name].copy_(buffer)
 
     def rehearse_step(self, inputs: Inputs, targets: Tensor) -> None:
-        """Try one step that leaves no trace; NotTogether says what vmap refuses."""
-        weights = {name: part.detach().clone() for name, part in self.parameters.items()}
-        buffers = {name: buffer.clone() for name, buffer in self.buffers.items()}
+        """Try one step and take it back; NotTogether says what vmap refuses."""
+        kept = [(tensor, tensor.clone()) for tensor in (self.weights, *self.buffers.values())]
         try:
             with warnings.catch_warnings():
                 # An operation for which vmap has no rule would run row by row.
                 warnings.filterwarnings("error", "There is a performance drop")
-                _, total, made = self.compute_losses(inputs, targets, buffers)
+                _, total, made = self.compute_losses(inputs, targets)
                 gradients = torch.autograd.grad(
                     total.sum(), list(self.parameters.values()), allow_unused=True
                 )
-                self.after_step(weights, {**buffers, **made})
+                for name, buffer in made.items():
+                    if name not in self.buffers:
+                        self._hold_buffer(name, torch.zeros_like(buffer))
+                self.after_step()
         except torch.OutOfMemoryError:  # says nothing of the model: fewer of them may fit
             raise
         except (RuntimeError, TypeError, ValueError, UserWarning) as error:
             reason = str(error).strip().partition("\n")[0]
             raise NotTogether(f"vmap does not take this model: {reason}") from error
+        finally:
+            for tensor, was in kept:
+                tensor.copy_(was)
         for name, gradient in zip(self.parameters, gradients, strict=True):
             if gradient is None:
                 raise NotTogether(f"the loss does not depend on {name}, which stays as it is")
-        for name, buffer in made.items():
-            if name not in self.buffers:
-                self._hold_buffer(name, torch.zeros_like(buffer))
 
 
 def _set_buffer(model: nn.Module, name: str, buffer: Tensor | None) -> None:
