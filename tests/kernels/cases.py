@@ -369,3 +369,4 @@ CASES = [
         rounds_total=False,
     ),
 ]
+NAMED = {case.name: case for case in CASES}

@@ -16,7 +16,7 @@ class Law:
 
     check: Callable[..., None]
     settings: Callable[[Case], list[tuple]]  # further arguments of `check`, beside the case
-    slow: Callable[..., bool]  # of case and arguments: left out of the quick tests
+    quick: Callable[..., bool]  # of case and arguments: is it one of the quick tests
     gpu: bool  # cannot be broken where kernels are interpreted
 
     @property
@@ -36,18 +36,29 @@ class Check:
 
 
 LAWS: dict[str, Law] = {}
+# One kernel of each family, by which the quick tests try a law: its siblings share their code.
+FAMILIES = ("rms_norm", "add_layer_norm", "qk_norm_rope", "dynamic_erf", "ngpt_update")
+
+
+def of_family(case: Case, *given: object) -> bool:
+    """Return whether the quick tests try this: one kernel of a family, on short rows."""
+    return case.name in FAMILIES and all(getattr(one, "n", 0) <= 200 for one in given)
+
+
+def never(case: Case, *given: object) -> bool:
+    """Leave a law to the slow tests."""
+    return False
 
 
 def law(
     settings: Callable[[Case], list[tuple]] = lambda case: [()],
-    slow: bool | Callable[..., bool] = False,
+    quick: Callable[..., bool] = of_family,
     gpu: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a law."""
 
     def register(check: Callable[..., None]) -> Callable[..., None]:
-        is_slow = slow if callable(slow) else lambda *_: slow
-        LAWS[check.__name__] = Law(check, settings, is_slow, gpu)
+        LAWS[check.__name__] = Law(check, settings, quick, gpu)
         return check
 
     return register
@@ -86,19 +97,8 @@ def pairs(case: Case) -> list[tuple[Setting]]:
     """
     settings = []
     for i, n in enumerate(case.lengths):
-        widest = (
-            65537
-            if n < 8
-            else 4097
-            if n < 16
-            else 300
-            if n <= 256
-            else 60
-            if n <= 2048
-            else 7
-            if n < 9999
-            else 3
-        )
+        limits = ((8, 65537), (16, 4097), (257, 300), (2049, 60), (9999, 7))
+        widest = next((most for limit, most in limits if n < limit), 3)
         widest = widest if INTERPRETED else 2**27 // n
         counts = [65537, around(n) + 1, 199, around(n) - 1, 7, 2]
         fitting = [m for m in counts if 0 < m <= widest]
@@ -112,15 +112,10 @@ def pairs(case: Case) -> list[tuple[Setting]]:
     return [(setting,) for setting in dict.fromkeys(settings)]
 
 
-def is_large(case: Case, setting: Setting) -> bool:
-    """Leave to the slow tests what takes the interpreter more than a moment."""
-    return setting.m * setting.n > 9000 or setting.m > 200
-
-
 def paths(case: Case) -> list[tuple[Setting]]:
     """Return a setting for each way through a kernel: many rows a program, one, a row in parts."""
     several = {}
-    for m, n, dtype in ((17, 129, FLOAT), (13, 1536, BRAIN), (3, 16384, FLOAT)):
+    for m, n, dtype in ((17, 129, FLOAT), (13, 1536, BRAIN), (3, 16384, FLOAT), (2, 65536, FLOAT)):
         n = nearest(case, n)
         several[n] = Setting(m, n, dtype, FLOAT)
     return [(setting,) for setting in several.values()]
@@ -129,14 +124,3 @@ def paths(case: Case) -> list[tuple[Setting]]:
 def small(case: Case) -> list[tuple[Setting]]:
     """Return one small setting, with rows that do not fill their block."""
     return [(Setting(7, nearest(case, 41)),)]
-
-
-def is_long(case: Case, setting: Setting) -> bool:
-    """Leave the longer rows of `paths` to the slow tests."""
-    return setting.n > 200
-
-
-def is_sibling(case: Case, *_: object) -> bool:
-    """Leave to the slow tests what another case asks of the same operator of PyTorch."""
-    shared = ("rms_norm_llama", "rms_norm_gemma", "add_layer_norm", "qk_norm_rope:ngpt")
-    return case.name in (*shared, "dynamic_erf")  # made by the same lines as dynamic_tanh

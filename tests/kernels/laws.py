@@ -28,22 +28,22 @@ def checks() -> Iterator[Check]:
                     one.name,
                     f"{one.name}[{about}]",
                     partial(one.check, case, *given),
-                    one.slow(case, *given),
+                    not one.quick(case, *given),
                     one.gpu,
                 )
     yield from special()
 
 
 def special() -> Iterator[Check]:
-    """Yield the checks that know no case, and those of special_*.py.
+    """Yield the checks that know no case: functions check_… of the laws' files and special_*.py.
 
     `check.slow = True` keeps one out of `make test`, `check.gpu = True` leaves one to GPUs.
     """
     files = sorted(Path(__file__).parent.glob("special_*.py"))
     modules = [importlib.import_module(f".{file.stem}", __package__) for file in files]
     for module in (*_FILES, *modules):
-        for check in getattr(module, "CHECKS", ()):
-            name = check.__name__.removeprefix("check_")
-            about = f"{name}[{module.__name__.rpartition('.')[2]}]"
-            slow, gpu = getattr(check, "slow", False), getattr(check, "gpu", False)
-            yield Check(name, about, check, slow, gpu)
+        for name, check in vars(module).items():
+            if name.startswith("check_") and check.__module__ == module.__name__:
+                law = name.removeprefix("check_")
+                slow, gpu = getattr(check, "slow", False), getattr(check, "gpu", False)
+                yield Check(law, f"{law}[{module.__name__.rpartition('.')[2]}]", check, slow, gpu)

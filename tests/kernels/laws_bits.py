@@ -7,7 +7,7 @@ from normkernels.launch import INTERPRETED
 from torch import Tensor
 
 from .cases import Case
-from .law import is_long, law, paths, small
+from .law import law, paths, small
 from .measure import (
     Run,
     Setting,
@@ -47,7 +47,7 @@ def similar_runs(actual: Run, before: Run) -> None:
         torch.testing.assert_close(one, two, rtol=step, atol=sums * largest, equal_nan=True)
 
 
-@law(paths, slow=is_long)
+@law(paths)
 def repeat(case: Case, setting: Setting) -> None:
     """The same call gives the same bits."""
     inputs = draw(case, setting)
@@ -56,7 +56,7 @@ def repeat(case: Case, setting: Setting) -> None:
         identical_runs(fused(case, inputs, dys=before.dys), before)
 
 
-@law(paths, slow=is_long)
+@law(paths)
 def alone(case: Case, setting: Setting) -> None:
     """A row gives the same bits alone as in any batch, in its outputs and in its gradient."""
     inputs, m = draw(case, setting), setting.m
@@ -72,7 +72,7 @@ def alone(case: Case, setting: Setting) -> None:
             identical(f"gradient of {name}, {rows} of {m}", actual.grads[name], theirs[rows])
 
 
-@law(paths, slow=is_long)
+@law(paths)
 def prefilled(case: Case, setting: Setting) -> None:
     """Memory that is handed out full of not-a-number changes no bit: all of it is written."""
     for m in (setting.m, 1, 0):
@@ -85,7 +85,7 @@ def prefilled(case: Case, setting: Setting) -> None:
         identical_runs(actual, before)
 
 
-@law(paths, slow=is_long)
+@law(paths)
 def untouched(case: Case, setting: Setting) -> None:
     """Inputs and incoming gradients keep their bits, results share no memory with them.
 
@@ -186,7 +186,7 @@ def turned(x: Tensor) -> Tensor:
     return x.transpose(0, -1).contiguous().transpose(0, -1)
 
 
-@law(paths, slow=is_long)
+@law(paths)
 def strides(case: Case, setting: Setting) -> None:
     """How tensors lie in memory, and what lies beside them, changes nothing."""
     inputs = draw(case, setting)
@@ -202,7 +202,7 @@ def strides(case: Case, setting: Setting) -> None:
         similar_runs(fused(case, inputs, dys=dys), dense)
 
 
-@law(paths, slow=is_long)
+@law(paths)
 def expanded(case: Case, setting: Setting) -> None:
     """One row seen many times, or one number seen as a whole gradient, is as good as copies."""
     inputs = draw(case, setting)

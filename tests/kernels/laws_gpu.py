@@ -131,4 +131,3 @@ def check_sanitizer() -> None:
 
 
 check_sanitizer.gpu = True  # type: ignore[attr-defined]
-CHECKS = [check_sanitizer]

@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from .cases import CASES, Case
-from .law import is_sibling, law, nearest, small
+from .law import law, nearest, never, of_family, small
 from .laws_bits import identical_runs, similar_runs
 from .measure import (
     BRAIN,
@@ -77,7 +77,7 @@ def watched(case: Case, inputs: dict[str, Any]) -> tuple[Run, list[tuple[Any, tu
 # --- Operators and modes ---
 
 
-@law(small, slow=True)
+@law(small, never)
 def opcheck(case: Case, setting: Setting) -> None:
     """PyTorch's own check of the operators passes: schema, fake tensors, autograd, compilation."""
     _, calls = watched(case, draw(case, setting))
@@ -93,7 +93,7 @@ def opcheck(case: Case, setting: Setting) -> None:
     torch.library.opcheck(op, learning, kwargs)
 
 
-@law(small, slow=is_sibling)
+@law(small)
 def modes(case: Case, setting: Setting) -> None:
     """Under a dispatch mode, a FLOP counter, no_grad or inference_mode the bits are the same."""
     inputs = draw(case, setting)
@@ -117,7 +117,7 @@ def modes(case: Case, setting: Setting) -> None:
             identical(f"output {i}", y, of_plain)
 
 
-@law(small, slow=is_sibling)
+@law(small)
 def fake(case: Case, setting: Setting) -> None:
     """On tensors without values the results have the shapes, dtypes and strides of real ones."""
     inputs = draw(case, Setting(setting.m, setting.n, BRAIN, FLOAT))
@@ -135,7 +135,7 @@ def fake(case: Case, setting: Setting) -> None:
         assert one.stride() == two.stride(), "stride"
 
 
-@law(small, slow=is_sibling)
+@law(small)
 def autocast(case: Case, setting: Setting) -> None:
     """Autocast changes neither dtypes nor bits: the kernels are float32 inside anyway."""
     for dtype in (FLOAT, BRAIN):
@@ -252,7 +252,7 @@ def compiled_run(
 
 @law(
     lambda case: [("aot_eager",), ("inductor",)],
-    slow=lambda case, backend: backend == "inductor" or is_sibling(case),
+    lambda case, backend: backend == "aot_eager" and of_family(case),
 )
 def compile_whole(case: Case, backend: str) -> None:
     """torch.compile(fullgraph=True) gives the same values and gradients, with work around it."""
@@ -281,7 +281,7 @@ def compile_whole(case: Case, backend: str) -> None:
         similar_runs(compiled_run(compiled, case, names, inputs, before), before)
 
 
-@law(slow=True)
+@law(quick=never)
 def compile_dynamic(case: Case) -> None:
     """Compiled for any number of rows, one graph serves them all."""
     from torch._dynamo.testing import CompileCounterWithBackend
@@ -311,7 +311,7 @@ def compile_dynamic(case: Case) -> None:
         assert counter.frame_count == 1, f"compiled {counter.frame_count} times"
 
 
-@law(small, slow=True)
+@law(small, never)
 def checkpointed(case: Case, setting: Setting) -> None:
     """Activation checkpointing of both kinds recomputes the same bits."""
     inputs = draw(case, setting)
@@ -339,7 +339,7 @@ def checkpointed(case: Case, setting: Setting) -> None:
 # --- torch.func ---
 
 
-@law(small, slow=is_sibling)
+@law(small)
 def vmap_rows(case: Case, setting: Setting) -> None:
     """vmap over a batch of inputs, on any axis, is the loop over them."""
     two = [draw(case, Setting(setting.m, setting.n), seed=seed) for seed in (0, 7)]
@@ -358,7 +358,7 @@ def vmap_rows(case: Case, setting: Setting) -> None:
                 identical(f"sample {i} of axis {axis}", y[i], of_loop)
 
 
-@law(small, slow=is_sibling)
+@law(small)
 def vmap_parameters(case: Case, setting: Setting) -> None:
     """vmap over the parameters, as in an ensemble, is the loop over them."""
     two = [draw(case, Setting(setting.m, setting.n), seed=seed) for seed in (0, 7)]
@@ -378,7 +378,7 @@ def vmap_parameters(case: Case, setting: Setting) -> None:
                 identical(f"member {i}", y[i], of_loop)
 
 
-@law(small, slow=is_sibling)
+@law(small)
 def functional_gradients(case: Case, setting: Setting) -> None:
     """torch.func's vjp, and vmap of grad, a gradient for each sample, are autograd's."""
     two = [draw(case, Setting(setting.m, setting.n), seed=seed) for seed in (0, 7)]
@@ -412,7 +412,7 @@ def functional_gradients(case: Case, setting: Setting) -> None:
             )  # fmt: skip
 
 
-@law(small, slow=is_sibling)
+@law(small)
 def no_second_derivative(case: Case, setting: Setting) -> None:
     """The gradient of a gradient is refused clearly: plainly, through operators, in torch.func."""
     inputs = draw(case, setting)
@@ -453,7 +453,7 @@ def no_second_derivative(case: Case, setting: Setting) -> None:
     refused(RuntimeError, "double backward|second derivative", compiled)
 
 
-@law(small, slow=is_sibling)
+@law(small)
 def forward_mode(case: Case, setting: Setting) -> None:
     """Forward-mode differentiation is refused: a tangent is not lost without a word."""
     inputs = draw(case, setting)
@@ -535,6 +535,3 @@ def check_needs_a_gpu() -> None:
     told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     for case in CASES:
         assert "runs on CUDA" in told.get(case.name, ""), done.stdout + done.stderr[-500:]
-
-
-CHECKS = [check_needs_a_gpu]

@@ -1,41 +1,34 @@
-"""The laws and special checks under pytest: a test for each law, a subtest for each setting.
+"""The laws and special checks under pytest, a test for each.
 
-The same run without pytest, on a GPU too, and of single settings: `python -m tests.kernels`.
+The same run without pytest, on a GPU too: `python -m tests.kernels`.
 """
 
-import collections
 import warnings
 
 import normkernels
 import pytest
-import torch
 
 from .cases import CASES
+from .law import Check
 from .laws import LAWS, Skip, checks
 from .measure import DEVICE
 
-LAW = collections.defaultdict(list)  # by a law's name and whether these settings of it are slow
-for one in checks():
-    if DEVICE.type == "cuda" or not one.gpu:
-        LAW[one.law, one.slow].append(one)
+CHECKS = [check for check in checks() if DEVICE.type == "cuda" or not check.gpu]
 
 
-def as_test(name: str, slow: bool) -> pytest.param:
-    marks = [pytest.mark.slow] if slow else []
-    return pytest.param(LAW[name, slow], id=f"{name}-slow" if slow else name, marks=marks)
+def as_test(check: Check) -> pytest.param:
+    return pytest.param(check, id=check.name, marks=[pytest.mark.slow] if check.slow else [])
 
 
-@pytest.mark.parametrize("settings", [as_test(*law) for law in LAW])
-def test_kernels(settings, subtests):
-    for check in settings:
-        with subtests.test(check.name), warnings.catch_warnings():
-            # Interpreted, 1 / 0 and its kind warn; and Triton's interpreter is not quite clean.
-            warnings.simplefilter("ignore")
-            torch.manual_seed(0)
-            try:
-                check.run()
-            except Skip as reason:
-                pytest.skip(str(reason))
+@pytest.mark.parametrize("check", map(as_test, CHECKS))
+def test_kernels(check):
+    with warnings.catch_warnings():
+        # Interpreted, 1 / 0 and its kind warn; and Triton's interpreter is not quite clean.
+        warnings.simplefilter("ignore")
+        try:
+            check.run()
+        except Skip as reason:
+            pytest.skip(str(reason))
 
 
 def test_every_kernel_has_a_case():
