@@ -19,7 +19,6 @@ from labkit.kernel_view import (
     source_hash,
     write_record,
 )
-from tests.kernels.compiled import needs
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="there is no Triton here")
 AGAIN = "the kernels changed: `python -m labkit.kernel_view record`"
@@ -72,22 +71,7 @@ def test_a_fresh_interpretation_counts_the_same_bytes():
 
 @pytest.mark.slow
 @needs_triton
-def test_everything_recorded_is_found_again(monkeypatch):
-    """The machine code of all kernels is read at once; one by one, it takes three times as long.
-
-    That both readings are one is seen above, where a part of this record is read one by one.
-    """
-
-    def faster(name: str, *words: str, **how) -> list[dict]:
-        if name != "machine_code":
-            return run_program(name, *words, **how)
-        capability, *settings = words
-        jobs = [(int(capability), settings)]
-        return [
-            {k: v for k, v in row.items() if k != "capability"} for row in needs(jobs, "--recorded")
-        ]
-
-    monkeypatch.setattr(kernel_view, "run_program", faster)
+def test_everything_recorded_is_found_again():
     fresh = kernel_view.measure_kernels()
     kept = recorded()
     assert fresh["compiled"] == kept["compiled"], AGAIN

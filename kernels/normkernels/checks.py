@@ -12,12 +12,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 def check_rows(name: str, x: Tensor, eps: float = 0.0, **others: Tensor) -> None:
     """Refuse tensors that a kernel over rows cannot take; `others` have the shape of `x`."""
     for role, tensor in (("x", x), *others.items()):
-        if tensor.dtype not in DTYPES:
-            raise TypeError(
-                f"kernel {name} computes in float32 and takes float32, bfloat16 or float16; got "
-                f"{role} of {tensor.dtype}; use the formula of the same name in labkit"
-            )
-        check_device(name, role, tensor, x)
+        check_tensor(name, role, tensor, x)
         if tensor.shape != x.shape:
             raise ValueError(
                 f"kernel {name} needs {role} of x's shape {tuple(x.shape)}, "
@@ -30,8 +25,7 @@ def check_rows(name: str, x: Tensor, eps: float = 0.0, **others: Tensor) -> None
             f"kernel {name} takes rows of up to {MAX_N} values, got {x.shape[-1]}; use the formula "
             "of the same name in labkit"
         )
-    if not eps >= 0:
-        raise ValueError(f"kernel {name} needs eps >= 0, got {eps}; the usual value is 1e-6")
+    check_eps(name, eps)
 
 
 def check_parameters(name: str, x: Tensor, size: int, **parameters: Tensor | None) -> None:
@@ -39,20 +33,26 @@ def check_parameters(name: str, x: Tensor, size: int, **parameters: Tensor | Non
     for role, parameter in parameters.items():
         if parameter is None:
             continue
-        if parameter.dtype not in DTYPES:
-            raise TypeError(
-                f"kernel {name} takes a {role} of float32, bfloat16 or float16, "
-                f"got {parameter.dtype}"
-            )
+        check_tensor(name, role, parameter, x)
         if parameter.ndim != 1 or parameter.shape[0] != size:
             raise ValueError(
                 f"kernel {name} needs a {role} of shape ({size},), got {tuple(parameter.shape)}"
             )
-        check_device(name, role, parameter, x)
 
 
-def check_device(name: str, role: str, tensor: Tensor, x: Tensor) -> None:
-    """Refuse a tensor where no kernel runs, or on another device than `x`."""
+def check_eps(name: str, eps: float) -> None:
+    """Refuse a negative eps, and what is no number."""
+    if not eps >= 0:
+        raise ValueError(f"kernel {name} needs eps >= 0, got {eps}; the usual value is 1e-6")
+
+
+def check_tensor(name: str, role: str, tensor: Tensor, x: Tensor) -> None:
+    """Refuse a dtype that no kernel takes, a place where none runs, another device than `x`'s."""
+    if tensor.dtype not in DTYPES:
+        raise TypeError(
+            f"kernel {name} computes in float32 and takes float32, bfloat16 or float16; got "
+            f"{role} of {tensor.dtype}; use the formula of the same name in labkit"
+        )
     if tensor.device != x.device:
         raise ValueError(
             f"kernel {name} needs all tensors on one device, got x on {x.device} and {role} on "

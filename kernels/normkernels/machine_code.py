@@ -6,12 +6,13 @@ A program of its own, because interpreted and compiled Triton cannot share a pro
     python -m normkernels.machine_code 90 rms_norm/4096/bf16/2 …    forward only, with 2 warps a row
 
 It calls the public functions on CPU tensors that nobody fills, under a driver that names the GPU
-asked for. Each launch compiles exactly what would run there, and nothing runs. NVIDIA only.
+asked for. Each launch compiles exactly what would run there, and nothing runs. NVIDIA only. All
+kernels are disassembled at once: a disassembler needs longer to start than to read.
 """
 
-import hashlib
 import json
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -69,7 +70,7 @@ class Driver:
 
 
 def pretend(capability: int) -> list[dict[str, Any]]:
-    """Make every launch compile for the capability; its needs join the list that comes back."""
+    """Make every launch compile for the capability; its code joins the list that comes back."""
     from triton.runtime import driver
 
     driver.set_active(Driver(capability))  # type: ignore[arg-type]
@@ -89,7 +90,7 @@ def pretend(capability: int) -> list[dict[str, Any]]:
                 "a processor": -(-programs // PROCESSORS),
                 "warps": warps,
                 "shared": compiled.metadata.shared,
-                **needs_of(compiled.asm["cubin"]),
+                "cubin": compiled.asm["cubin"],
             }
         )
 
@@ -102,26 +103,56 @@ def pretend(capability: int) -> list[dict[str, Any]]:
     return seen
 
 
-def needs_of(cubin: bytes) -> dict[str, Any]:
-    """Read registers, stack and instructions of each kind off the machine code."""
-    key = hashlib.sha256(cubin).hexdigest()
-    if key not in _READ:
-        from triton import knobs
+def instructions(cubin: bytes) -> bytes:
+    """Cut the instructions of its one kernel out of an ELF file."""
+    (start,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
+    sections = [struct.unpack_from("<IIQQQQ", cubin, start + size * i) for i in range(count)]
+    (found,) = (
+        cubin[offset : offset + length]
+        for name, _, _, _, offset, length in sections
+        if cubin.startswith(b".text.", sections[names][4] + name)
+    )
+    return found
 
-        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-            Path(file.name).write_bytes(cubin)
-            tool = [knobs.nvidia.cuobjdump.path, "-res-usage", "-sass", file.name]
-            text = subprocess.run(tool, capture_output=True, text=True, check=True).stdout
-        _READ[key] = {
-            "registers": int(re.search(r"REG:(\d+)", text)[1]),  # type: ignore[index]
-            "stack": int(re.search(r"STACK:(\d+)", text)[1]),  # type: ignore[index]
+
+def run_on_file(content: bytes, *command: str) -> str:
+    """Run one of the tools that Triton brings along on a file of this content."""
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(content)
+        done = subprocess.run([*command, file.name], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def disassemble(cubins: list[bytes], capability: int) -> list[str]:
+    """Return the instructions of each kernel as text."""
+    from triton import knobs
+
+    codes = [instructions(cubin) for cubin in cubins]
+    gpu = f"SM{capability}" + "a" * (capability >= 90)  # as Triton compiles
+    text = run_on_file(b"".join(codes), knobs.nvidia.nvdisasm.path, "-b", gpu)
+    lines = re.findall(r"^\s*/\*[0-9a-f]{4,}\*/.*\n", text, re.M)
+    assert len(lines) * 16 == sum(map(len, codes)), "an instruction has 16 bytes"
+    whole = iter(lines)
+    return ["".join(next(whole) for _ in range(len(code) // 16)) for code in codes]
+
+
+def read(rows: list[dict[str, Any]], capability: int) -> Iterator[dict[str, Any]]:
+    """Put registers, stack and instructions of each kind in the place of the machine code."""
+    from triton import knobs
+
+    needs = {}
+    cubins = list(dict.fromkeys(row["cubin"] for row in rows))
+    for cubin, text in zip(cubins, disassemble(cubins, capability), strict=True):
+        usage = run_on_file(cubin, knobs.nvidia.cuobjdump.path, "-res-usage")
+        needs[cubin] = {
+            "registers": int(re.search(r"REG:(\d+)", usage)[1]),  # type: ignore[index]
+            "stack": int(re.search(r"STACK:(\d+)", usage)[1]),  # type: ignore[index]
             **{name: len(re.findall(pattern, text)) for name, pattern in PATTERNS.items()},
             "opcodes": dict(Counter(_INSTRUCTION.findall(text))),
         }
-    return _READ[key]
-
-
-_READ: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        yield row | needs[row.pop("cubin")]
 
 
 def compile_one(kernel: str, n: int, dtype: str, warps: int | None = None) -> None:
@@ -132,6 +163,7 @@ def compile_one(kernel: str, n: int, dtype: str, warps: int | None = None) -> No
     import torch
 
     import normkernels
+    from normkernels.bench.check import as_tuple
     from normkernels.bench.operations import OPERATIONS
     from normkernels.bench.plan import Case
 
@@ -152,8 +184,7 @@ def compile_one(kernel: str, n: int, dtype: str, warps: int | None = None) -> No
             function(**given, **operation.options)
         module.forward_tile = chosen
         return
-    output = function(**given, **operation.options)
-    outputs = output if isinstance(output, tuple) else (output,)
+    outputs = as_tuple(function(**given, **operation.options))
     torch.autograd.grad(outputs, list(given.values()), [torch.empty_like(y) for y in outputs])
 
 
@@ -161,13 +192,14 @@ def main(capability: str, *settings: str) -> Iterator[dict[str, Any]]:
     """Yield the needs of every kernel of every setting, NAME/N/DTYPE or NAME/N/DTYPE/WARPS."""
     import normkernels  # noqa: F401  # before `pretend`, which changes its modules
 
-    seen = pretend(int(capability))
+    seen, rows = pretend(int(capability)), []
     for setting in settings:
         kernel, n, dtype, *warps = setting.split("/")
         seen.clear()
         compile_one(kernel, int(n), dtype, *map(int, warps))
-        for one in seen:
-            yield {"case": kernel, "n": int(n), "dtype": dtype, "forced": bool(warps), **one}
+        about = {"case": kernel, "n": int(n), "dtype": dtype, "forced": bool(warps)}
+        rows += [about | one for one in seen]
+    yield from read(rows, int(capability))
 
 
 if __name__ == "__main__":

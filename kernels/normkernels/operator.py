@@ -38,8 +38,6 @@ def differentiable(
     backward_op = torch.library.custom_op(
         f"normkernels::{name}_backward", backward, mutates_args=()
     )
-    forward_op.register_fake(forward)
-    backward_op.register_fake(backward)
 
     def keep(ctx: Any, inputs: tuple, output: Any) -> None:
         ctx.set_materialize_grads(False)
@@ -51,12 +49,29 @@ def differentiable(
             "formula of the same name in labkit"
         )
 
+    def shown(output: Any) -> Any:
+        return output[0] if results == 1 else output[:results]
+
+    forward_op.register_fake(forward)
+    backward_op.register_fake(backward)
     forward_op.register_autograd(
         lambda ctx, *grads: gradients(ctx, backward_op, *grads), setup_context=keep
     )
     backward_op.register_autograd(refuse)
     forward_op.register_vmap(_folded(forward_op, rowwise))
     backward_op.register_vmap(_folded(backward_op, 0))
+
+    def keep_for_transforms(ctx: Any, inputs: tuple, output: tuple) -> None:
+        ctx.mark_non_differentiable(*output[results:])
+        keep(ctx, inputs, output)
+
+    transformed_backward = _transformed(backward_op, lambda *_: None, refuse, 0)
+    transformed = _transformed(
+        forward_op,
+        keep_for_transforms,
+        lambda ctx, *grads: gradients(ctx, transformed_backward, *grads),
+        rowwise,
+    )
 
     class Plain(torch.autograd.Function):
         """The quick way: forward and saving in one, and no results beyond the caller's."""
@@ -65,7 +80,7 @@ def differentiable(
         def forward(ctx: Any, *args: Any) -> Any:
             output = forward(*args)
             keep(ctx, args, output)
-            return output[0] if results == 1 else output[:results]
+            return shown(output)
 
         @staticmethod
         def backward(ctx: Any, *grads: Tensor | None) -> tuple:
@@ -73,43 +88,37 @@ def differentiable(
             call = backward_op if torch.is_grad_enabled() else backward
             return gradients(ctx, call, *grads)
 
-    transformed_backward = _transformed(backward_op, lambda *_: None, refuse, 0)
-
-    def keep_for_transforms(ctx: Any, inputs: tuple, output: tuple) -> None:
-        ctx.mark_non_differentiable(*output[results:])
-        keep(ctx, inputs, output)
-
-    transformed = _transformed(
-        forward_op,
-        keep_for_transforms,
-        lambda ctx, *grads: gradients(ctx, transformed_backward, *grads),
-        rowwise,
-    )
-
     def function(*args: Any) -> Any:
-        learns, alone = False, True
-        for a in args:
-            kind = type(a)
-            if kind is Tensor or kind is Parameter:
-                learns = learns or a.requires_grad
-            elif isinstance(a, Tensor):
-                alone = False  # a subclass: fake, batched, distributed
-        if torch._C._are_functorch_transforms_active():
-            output = transformed(*args)
-        elif not alone or is_watched():
-            output = forward_op(*args)
-        elif (learns and torch.is_grad_enabled()) or forward_ad._current_level >= 0:
+        tensors = [a for a in args if isinstance(a, Tensor)]
+        if is_transformed():
+            return shown(transformed(*args))
+        if is_watched(tensors):
+            return shown(forward_op(*args))
+        if (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)) or any(
+            forward_ad.unpack_dual(t).tangent is not None for t in tensors
+        ):
             return Plain.apply(*args)  # which refuses forward-mode differentiation
-        else:
-            output = forward(*args)
-        return output[0] if results == 1 else output[:results]
+        return shown(forward(*args))
 
     return function
 
 
-def is_watched() -> bool:
-    """Return whether a compiler or a dispatch mode looks on."""
-    return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
+# PyTorch has no public question for what torch.func's transforms and dispatch modes are doing. The
+# public way is to call the operator each time, which takes three times the Python of a plain call.
+
+
+def is_transformed() -> bool:
+    """Return whether a transform of torch.func runs, which no custom operator's gradient takes."""
+    return torch._C._are_functorch_transforms_active()
+
+
+def is_watched(tensors: list[Tensor]) -> bool:
+    """Return whether a compiler, a dispatch mode or a subclass (fake, distributed) looks on."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._len_torch_dispatch_stack() > 0
+        or any(type(t) is not Tensor and type(t) is not Parameter for t in tensors)
+    )
 
 
 def _transformed(op: Any, keep: Callable, gradient: Callable, rowwise: int) -> Callable[..., Any]:

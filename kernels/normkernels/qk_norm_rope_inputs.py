@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from normkernels.checks import DTYPES, check_device
+from normkernels.checks import check_eps, check_tensor
 from normkernels.heads import MAX_HEAD_DIM
 
 
@@ -14,14 +14,8 @@ def check(
     """Refuse what `qk_norm_rope` cannot take, in words."""
     name = "qk_norm_rope"
     for role, tensor in (("q", q), ("k", k), ("q_weight", q_weight), ("k_weight", k_weight)):
-        if tensor is None:
-            continue
-        if tensor.dtype not in DTYPES:
-            raise TypeError(
-                f"kernel {name} computes in float32 and takes float32, bfloat16 or float16; got "
-                f"{role} of {tensor.dtype}; use the formula of the same name in labkit"
-            )
-        check_device(name, role, tensor, q)
+        if tensor is not None:
+            check_tensor(name, role, tensor, q)
     if q.dtype != k.dtype:
         raise TypeError(f"kernel {name} needs q and k of one dtype, got {q.dtype} and {k.dtype}")
     if q.ndim < 3 or q.shape[:-2] != k.shape[:-2] or q.shape[-1] != k.shape[-1]:
@@ -42,8 +36,7 @@ def check(
             )
     if norm not in ("rms", "l2", None):
         raise ValueError(f"kernel {name} knows norm 'rms', 'l2' and None, got {norm!r}")
-    if not eps >= 0:
-        raise ValueError(f"kernel {name} needs eps >= 0, got {eps}; the usual value is 1e-6")
+    check_eps(name, eps)
 
 
 def cos_sin(
@@ -58,7 +51,7 @@ def cos_sin(
     cos, sin = (t.to(torch.float32).contiguous() for t in angles)
     time, n = q.shape[-3], q.shape[-1]
     for role, tensor in (("cos", cos), ("sin", sin)):
-        check_device("qk_norm_rope", role, tensor, q)
+        check_tensor("qk_norm_rope", role, tensor, q)
     if cos.ndim != 2 or cos.shape != sin.shape or cos.shape[0] != time or 2 * cos.shape[1] > n:
         raise ValueError(
             f"kernel qk_norm_rope needs angles of shape (time, pairs) = ({time}, up to {n // 2}), "

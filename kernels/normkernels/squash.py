@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from normkernels.checks import DTYPES, check_device, check_parameters, check_rows
+from normkernels.checks import check_parameters, check_rows, check_tensor
 from normkernels.curves import curve, number
 from normkernels.launch import is_fake, launch
 from normkernels.operator import differentiable
@@ -111,14 +111,10 @@ def _split(name: str, role: str, value: Tensor | float, x: Tensor) -> tuple[Tens
     """Split what may be a tensor or a number into one of each; a tensor goes before a number."""
     if not isinstance(value, Tensor):
         return None, float(value)
-    if value.dtype not in DTYPES:
-        raise TypeError(
-            f"kernel {name} takes {role} in float32, bfloat16 or float16, got {value.dtype}"
-        )
+    check_tensor(name, role, value, x)
     if value.numel() != 1:
         raise ValueError(
             f"kernel {name} needs one number as {role}, the same for all features, got shape "
             f"{tuple(value.shape)}"
         )
-    check_device(name, role, value, x)
     return value, 0.0

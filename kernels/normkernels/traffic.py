@@ -19,6 +19,7 @@ import torch
 from triton.runtime import interpreter
 
 import normkernels
+from normkernels.bench.check import as_tuple
 from normkernels.bench.operations import OPERATIONS
 from normkernels.bench.plan import Case
 
@@ -78,8 +79,8 @@ def count(kernel: str, m: int, n: int, dtype: str) -> dict[str, Any]:
     exact = {name: t.detach().double().requires_grad_() for name, t in given.items()}
     function = getattr(normkernels, kernel)
     with Traffic() as forward:
-        outputs = _several(function(**given, **operation.options))
-    truths = _several(operation.formula(**exact, **operation.options))
+        outputs = as_tuple(function(**given, **operation.options))
+    truths = as_tuple(operation.formula(**exact, **operation.options))
     tops = [torch.randn_like(y) for y in outputs]
     with Traffic() as backward:
         grads = torch.autograd.grad(outputs, list(given.values()), tops)
@@ -96,10 +97,6 @@ def count(kernel: str, m: int, n: int, dtype: str) -> dict[str, Any]:
         | {"activations": _sum(backward.within(*rows, *outputs, *tops, *results))},
         "errors": errors,
     }  # fmt: skip
-
-
-def _several(result: Any) -> tuple[torch.Tensor, ...]:
-    return result if isinstance(result, tuple) else (result,)
 
 
 def _sum(moved: dict[str, int]) -> int:

@@ -14,9 +14,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from normkernels.checks import DTYPES, check_device
+from normkernels.checks import check_tensor
 from normkernels.launch import is_fake, launch, processors
-from normkernels.operator import is_watched
+from normkernels.operator import is_transformed, is_watched
 from normkernels.rows import forward_tile
 from normkernels.sizes import cdiv
 from normkernels.sphere import inverse_of
@@ -121,23 +121,17 @@ def unit_rows_(weight: Tensor, dim: int = -1) -> Tensor:
         raise ValueError(
             f"kernel unit_rows_ needs a matrix and dim 0 or 1, got {tuple(weight.shape)}, dim {dim}"
         )
-    if weight.dtype not in DTYPES:
-        raise TypeError(
-            f"kernel unit_rows_ takes float32, bfloat16 or float16, got {weight.dtype}; use the "
-            "formula of the same name in labkit"
-        )
+    check_tensor("unit_rows_", "weight", weight, weight)
     if any(
         many > 1 and step == 0 for many, step in zip(weight.shape, weight.stride(), strict=True)
     ):
         raise ValueError("kernel unit_rows_ writes in place; got an expanded weight, clone() it")
-    check_device("unit_rows_", "weight", weight, weight)
     if weight.requires_grad and torch.is_grad_enabled():
         raise RuntimeError(
             "kernel unit_rows_ changes a weight that requires grad, in place and without a "
             "gradient; call it under torch.no_grad()"
         )
-    plain = type(weight) in (Tensor, torch.nn.Parameter) and not is_watched()
-    if torch._C._are_functorch_transforms_active() or not plain:
+    if is_transformed() or is_watched([weight]):
         _operator(weight, dim)
         return weight
     _launch(weight, dim)

@@ -8,6 +8,7 @@ make the exit status 1; work left over makes it 2.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import sys
@@ -22,7 +23,9 @@ ROOT = Path(__file__).parents[2]
 
 def main() -> int:
     """Read the arguments, run what is left, say how it stands."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Plain)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=8, help="stop before more have passed")
     parser.add_argument(
         "--only", nargs="*", default=[], help="checks whose names hold all of these"
@@ -30,7 +33,6 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="leave the slow ones out")
     parser.add_argument("--list", action="store_true", help="name the checks and run none")
     parser.add_argument("--fresh", action="store_true", help="begin again")
-    parser.add_argument("--part", default="1/1", help="k/n: every n-th check, from the k-th on")
     parser.add_argument("--state", type=Path, help="default: build/gpu-test/<device>.json")
     asked = parser.parse_args()
     sys.path[:0] = [str(ROOT), str(ROOT / "kernels")]
@@ -40,18 +42,16 @@ def main() -> int:
         os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
     from tests.kernels import laws
 
-    part, parts = map(int, asked.part.split("/"))
     chosen = [
         check
         for check in laws.checks()
         if all(text in check.name for text in asked.only) and not (asked.quick and check.slow)
-    ][part - 1 :: parts]
+    ]
     if asked.list:
         print(*(check.name for check in chosen), sep="\n")
         return 0
     name = torch.cuda.get_device_name() if laws.DEVICE.type == "cuda" else "interpreted"
-    suffix = "" if parts == 1 else f"-{part}-of-{parts}"
-    file = asked.state or ROOT / f"build/gpu-test/{name.lower().replace(' ', '-')}{suffix}.json"
+    file = asked.state or ROOT / f"build/gpu-test/{name.lower().replace(' ', '-')}.json"
     known = {} if asked.fresh or not file.exists() else json.loads(file.read_text())
     stamp = _stamp()
     done = known.get("done", {}) if known.get("stamp") == stamp else {}
@@ -102,8 +102,6 @@ def _summary(device: str, done: dict[str, dict[str, Any]], left: int) -> int:
 
 def _stamp() -> str:
     """Change whenever a kernel or a test does: what was true of the old ones must be run again."""
-    import hashlib
-
     files = sorted([*(ROOT / "kernels").rglob("*.py"), *Path(__file__).parent.glob("*.py")])
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
@@ -113,10 +111,6 @@ def _write(file: Path, state: dict[str, Any]) -> None:
     beside = file.with_suffix(".new")
     beside.write_text(json.dumps(state, indent=1))
     beside.replace(file)
-
-
-class _Plain(argparse.RawDescriptionHelpFormatter):
-    pass
 
 
 if __name__ == "__main__":

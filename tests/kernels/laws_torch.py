@@ -2,16 +2,16 @@
 
 import contextlib
 import inspect
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
+from normkernels import launch
 from normkernels.rows import MAX_N
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -20,8 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
-from .cases import CASES, Case
-from .law import law, nearest, never, of_family, small
+from .cases import Case
+from .law import FAMILIES, law, nearest, never, small
 from .laws_bits import identical_runs, similar_runs
 from .measure import (
     BRAIN,
@@ -42,6 +42,11 @@ from .measure import (
 )
 
 Function = Callable[..., Any]
+
+
+def machinery(case: Case, *given: object) -> bool:
+    """Try by two kernels, of one result and of two, what `operator` alone sees to."""
+    return case.name in FAMILIES[:2]
 
 
 def rows_of(case: Case, inputs: dict[str, Any]) -> dict[str, Tensor]:
@@ -93,7 +98,7 @@ def opcheck(case: Case, setting: Setting) -> None:
     torch.library.opcheck(op, learning, kwargs)
 
 
-@law(small)
+@law(small, machinery)
 def modes(case: Case, setting: Setting) -> None:
     """Under a dispatch mode, a FLOP counter, no_grad or inference_mode the bits are the same."""
     inputs = draw(case, setting)
@@ -112,9 +117,8 @@ def modes(case: Case, setting: Setting) -> None:
     for quiet in (torch.no_grad, torch.inference_mode):
         with quiet():
             outputs = as_tuple(case.function(**leaves(case, inputs), **case.options))
-        for i, (y, of_plain) in enumerate(zip(outputs, plain.outputs, strict=True)):
-            assert not y.requires_grad
-            identical(f"output {i}", y, of_plain)
+        assert not any(y.requires_grad for y in outputs)
+        identical_runs(Run(outputs, (), {}), Run(plain.outputs, (), {}))
 
 
 @law(small)
@@ -135,7 +139,7 @@ def fake(case: Case, setting: Setting) -> None:
         assert one.stride() == two.stride(), "stride"
 
 
-@law(small)
+@law(small, machinery)
 def autocast(case: Case, setting: Setting) -> None:
     """Autocast changes neither dtypes nor bits: the kernels are float32 inside anyway."""
     for dtype in (FLOAT, BRAIN):
@@ -236,23 +240,20 @@ def of_tensors(case: Case, inputs: dict[str, Any]) -> tuple[Function, list[str]]
     return call, names
 
 
-def compiled_run(
-    function: Function, case: Case, names: list[str], inputs: dict[str, Any], plain: Run
+def run_by_place(
+    function: Function, names: list[str], case: Case, inputs: dict[str, Any], plain: Run
 ) -> Run:
-    """Run a compiled function of tensors, backward too."""
-    given = leaves(case, inputs)
-    outputs = function(*(given[name] for name in names))
-    learning = learned(case, inputs)
-    actual = torch.autograd.grad(
-        outputs, [given[n] for n in learning], plain.dys, allow_unused=True
-    )
-    grads = dict(zip(learning, actual, strict=True))
-    return Run(tuple(y.detach() for y in outputs), plain.dys, grads)
+    """Run a function of tensors in the order of the names, backward too."""
+
+    def by_name(**given: Any) -> Any:
+        return function(*(given[name] for name in names))
+
+    return run(by_name, replace(case, options={}), inputs, plain.dys)
 
 
 @law(
     lambda case: [("aot_eager",), ("inductor",)],
-    lambda case, backend: backend == "aot_eager" and of_family(case),
+    lambda case, backend: backend == "aot_eager" and machinery(case),
 )
 def compile_whole(case: Case, backend: str) -> None:
     """torch.compile(fullgraph=True) gives the same values and gradients, with work around it."""
@@ -262,7 +263,7 @@ def compile_whole(case: Case, backend: str) -> None:
     call, names = of_tensors(case, inputs)
     with fresh_compiler():
         compiled = torch.compile(call, fullgraph=True, backend=backend)
-        similar_runs(compiled_run(compiled, case, names, inputs, plain), plain)
+        similar_runs(run_by_place(compiled, names, case, inputs, plain), plain)
         if backend == "inductor":
             return
 
@@ -272,13 +273,9 @@ def compile_whole(case: Case, backend: str) -> None:
             ]
             return tuple(y.float() + 1 for y in call(*changed))
 
-        def expected(**given: Any) -> tuple[Tensor, ...]:
-            return among_others(*(given[name] for name in names))
-
-        options = Case("", case.inputs, case.formula, case.rows, case.parameters)
-        before = run(expected, options, inputs)
+        before = run_by_place(among_others, names, case, inputs, plain)
         compiled = torch.compile(among_others, fullgraph=True, backend=backend)
-        similar_runs(compiled_run(compiled, case, names, inputs, before), before)
+        similar_runs(run_by_place(compiled, names, case, inputs, plain), before)
 
 
 @law(quick=never)
@@ -289,25 +286,19 @@ def compile_dynamic(case: Case) -> None:
     n = nearest(case, 41)
     counter = CompileCounterWithBackend("aot_eager")
     with fresh_compiler():
-        compiled = None
+        call, names = of_tensors(case, draw(case, Setting(5, n)))
+        compiled = torch.compile(call, fullgraph=True, backend=counter)
         for m in (5, 17, 96, 33, 4):
             inputs = draw(case, Setting(m, n))
             plain = fused(case, inputs)
-            if compiled is None:
-                call, names = of_tensors(case, inputs)
-                compiled = torch.compile(call, fullgraph=True, backend=counter)
-            for name in case.rows:
-                torch._dynamo.mark_dynamic(inputs[name], 0)
             given = leaves(case, inputs)
             for name in case.rows:
                 torch._dynamo.mark_dynamic(given[name], 0)
             outputs = compiled(*(given[name] for name in names))
-            learning = [given[name] for name in learned(case, inputs)]
-            actual = torch.autograd.grad(outputs, learning, plain.dys, allow_unused=True)
-            for i, (y, of_plain) in enumerate(zip(outputs, plain.outputs, strict=True)):
-                identical(f"output {i}, {m} rows", y.detach(), of_plain)
-            for name, grad in zip(learned(case, inputs), actual, strict=True):
-                identical(f"gradient of {name}, {m} rows", grad, plain.grads[name])
+            learning = learned(case, inputs)
+            actual = torch.autograd.grad(outputs, [given[n] for n in learning], plain.dys)
+            grads = dict(zip(learning, actual, strict=True))
+            identical_runs(Run(tuple(y.detach() for y in outputs), plain.dys, grads), plain)
         assert counter.frame_count == 1, f"compiled {counter.frame_count} times"
 
 
@@ -316,69 +307,43 @@ def checkpointed(case: Case, setting: Setting) -> None:
     """Activation checkpointing of both kinds recomputes the same bits."""
     inputs = draw(case, setting)
     plain = fused(case, inputs)
+    call, names = of_tensors(case, inputs)
     for reentrant in (False, True):
-
-        def again(reentrant: bool = reentrant, **given: Any) -> tuple[Tensor, ...]:
-            names = list(given)
-
-            def call(*values: Any) -> tuple[Tensor, ...]:
-                return as_tuple(case.function(**dict(zip(names, values, strict=True))))
-
-            return checkpoint(call, *given.values(), use_reentrant=reentrant)
-
         given = leaves(case, inputs)
-        outputs = again(**given, **case.options)
-        learning = learned(case, inputs)
+        outputs = checkpoint(call, *(given[n] for n in names), use_reentrant=reentrant)
         torch.autograd.backward(outputs, plain.dys)
-        for i, (y, of_plain) in enumerate(zip(outputs, plain.outputs, strict=True)):
-            identical(f"output {i}", y.detach(), of_plain)
-        for name in learning:
-            identical(f"gradient of {name}", given[name].grad, plain.grads[name])
+        grads = {name: given[name].grad for name in learned(case, inputs)}
+        identical_runs(Run(tuple(y.detach() for y in outputs), plain.dys, grads), plain)
 
 
 # --- torch.func ---
 
 
-@law(small)
-def vmap_rows(case: Case, setting: Setting) -> None:
-    """vmap over a batch of inputs, on any axis, is the loop over them."""
-    two = [draw(case, Setting(setting.m, setting.n), seed=seed) for seed in (0, 7)]
-    call, names = of_tensors(case, two[0])
-    rest = {n: two[0][n] for n in names if n not in case.rows}
-    for axis in (0, 1):
-        stacked = [
-            torch.stack([each[n] for each in two], axis) if n in case.rows else rest[n]
-            for n in names
-        ]
-        dims = tuple(axis if n in case.rows else None for n in names)
-        outputs = torch.func.vmap(call, dims)(*stacked)
-        for i, each in enumerate(two):
-            alone = call(*(each[n] if n in case.rows else rest[n] for n in names))
-            for y, of_loop in zip(outputs, alone, strict=True):
-                identical(f"sample {i} of axis {axis}", y[i], of_loop)
-
-
-@law(small)
-def vmap_parameters(case: Case, setting: Setting) -> None:
-    """vmap over the parameters, as in an ensemble, is the loop over them."""
+@law(small, machinery)
+def vmap(case: Case, setting: Setting) -> None:
+    """vmap over rows on any axis, over parameters as in an ensemble, or both: a loop's results."""
     two = [draw(case, Setting(setting.m, setting.n), seed=seed) for seed in (0, 7)]
     call, names = of_tensors(case, two[0])
     parameters = [n for n in learned(case, two[0]) if n not in case.rows]
-    if not parameters:
-        raise Skip("no parameters")
-    for batched in (parameters, parameters[:1], [*parameters, *case.rows]):
+    for batched, axis in (
+        (case.rows, 0),
+        (case.rows, 1),
+        (parameters, 0),
+        (parameters[:1], 0),
+        ([*parameters, *case.rows], 0),
+    ):
         stacked = [
-            torch.stack([each[n] for each in two]) if n in batched else two[0][n] for n in names
+            torch.stack([e[n] for e in two], axis) if n in batched else two[0][n] for n in names
         ]
-        dims = tuple(0 if n in batched else None for n in names)
+        dims = tuple(axis if n in batched else None for n in names)
         outputs = torch.func.vmap(call, dims)(*stacked)
         for i, each in enumerate(two):
             alone = call(*(each[n] if n in batched else two[0][n] for n in names))
             for y, of_loop in zip(outputs, alone, strict=True):
-                identical(f"member {i}", y[i], of_loop)
+                identical(f"sample {i} of {batched}, axis {axis}", y[i], of_loop)
 
 
-@law(small)
+@law(small, machinery)
 def functional_gradients(case: Case, setting: Setting) -> None:
     """torch.func's vjp, and vmap of grad, a gradient for each sample, are autograd's."""
     two = [draw(case, Setting(setting.m, setting.n), seed=seed) for seed in (0, 7)]
@@ -407,12 +372,10 @@ def functional_gradients(case: Case, setting: Setting) -> None:
     per_sample = torch.func.vmap(torch.func.grad(loss, places), dims)(*stacked, dys)
     for name, grads in zip(learning, per_sample, strict=True):
         for i, one in enumerate(runs):
-            similar_runs(
-                Run((grads[i],), (), {}), Run((one.grads[name],), (), {})
-            )  # fmt: skip
+            similar_runs(Run((), (), {name: grads[i]}), Run((), (), {name: one.grads[name]}))
 
 
-@law(small)
+@law(small, machinery)
 def no_second_derivative(case: Case, setting: Setting) -> None:
     """The gradient of a gradient is refused clearly: plainly, through operators, in torch.func."""
     inputs = draw(case, setting)
@@ -453,7 +416,7 @@ def no_second_derivative(case: Case, setting: Setting) -> None:
     refused(RuntimeError, "double backward|second derivative", compiled)
 
 
-@law(small)
+@law(small, machinery)
 def forward_mode(case: Case, setting: Setting) -> None:
     """Forward-mode differentiation is refused: a tangent is not lost without a word."""
     inputs = draw(case, setting)
@@ -514,24 +477,6 @@ def misuse(case: Case, setting: Setting) -> None:
         refuses(ValueError, "eps", eps=float("nan"))
     long = {n: inputs[n].new_zeros(1, *inputs[n].shape[1:-1], MAX_N + 1) for n in case.rows}
     refuses(ValueError, "up to|shape", **long)
-
-
-def check_needs_a_gpu() -> None:
-    """On the CPU and without the interpreter every kernel says where it runs."""
-    code = (
-        "import sys; sys.path[:0] = sys.argv[1:]\n"
-        "from tests.kernels.cases import CASES, Make\n"
-        "for case in CASES:\n"
-        "    inputs = case.inputs(Make(2, case.lengths[0]))\n"
-        "    try: case.function(**inputs, **case.options)\n"
-        "    except ValueError as error: print(case.name, error)\n"
-    )
-    root = Path(__file__).parents[2]
-    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(root), str(root / "kernels")],
-        env=environment, capture_output=True, text=True,
-    )  # fmt: skip
-    told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
-    for case in CASES:
-        assert "runs on CUDA" in told.get(case.name, ""), done.stdout + done.stderr[-500:]
+    with mock.patch.object(launch, "DEVICE_TYPES", {"cuda"}):  # as without the interpreter
+        on_cpu = {n: v.cpu() for n, v in inputs.items() if isinstance(v, Tensor)}
+        refuses(ValueError, "runs on CUDA", **on_cpu)

@@ -127,11 +127,7 @@ def fused(case: Case, inputs: dict[str, Any], **how: Any) -> Run:
 
 def truth(case: Case, inputs: dict[str, Any], dys: tuple[Tensor, ...], frozen=()) -> Run:
     """Run the formula in float64, on the same rounded numbers."""
-    return run(_exact(case), case, doubled(inputs), tuple(dy.double() for dy in dys), frozen)
-
-
-def _exact(case: Case) -> Callable[..., Any]:
-    return getattr(case, "exact", None) or case.formula
+    return run(case.formula, case, doubled(inputs), tuple(dy.double() for dy in dys), frozen)
 
 
 def doubled(inputs: dict[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,9 @@ import math
 
 import torch
 from normkernels import unit_rows_
+from normkernels.formulas import unit
 from torch import Tensor
 
-from . import cases
 from .cases import NAMED, Make
 from .laws_formula import compare_with_formula
 from .laws_torch import refused
@@ -22,8 +22,8 @@ def draw(m: int, n: int, dtype: torch.dtype = FLOAT) -> Tensor:
 def check_vectors_of_zeros_stay_and_their_gradients_pass():
     """A length of 0 counts as 1, in the branch, in the stream, in the sum: no not-a-number."""
     case = NAMED["ngpt_update"]
-    for n in (41, 8200, 20000):
-        inputs = draw_case(case, Setting(9, n))
+    for n in (41, 20000):
+        inputs = draw_case(case, Setting(5, n))
         x, branch, alpha = inputs.values()
         branch[1], x[2], x[3], branch[3] = 0, 0, 0, 0
         (h,) = compare_with_formula(case, inputs).outputs
@@ -38,15 +38,10 @@ def check_vectors_of_zeros_stay_and_their_gradients_pass():
 # --- Weights in place ---
 
 
-def unit(weight: Tensor, dim: int) -> Tensor:
-    """Return the true result in float64."""
-    return cases.unit(weight.double().movedim(dim, -1)).movedim(-1, dim)
-
-
 def right(weight: Tensor, before: Tensor, dim: int) -> None:
     """Compare with float64: one rounding (interpreted, bfloat16 is cut off)."""
     share = 4e-7 if weight.dtype == FLOAT else 1.01 * torch.finfo(weight.dtype).eps
-    ref = unit(before, dim)
+    ref = unit(before.double(), dim)
     tiny = torch.finfo(weight.dtype).smallest_normal * torch.finfo(weight.dtype).eps
     assert ((weight.double() - ref).abs() <= share * ref.abs() + tiny).all()
 

@@ -6,10 +6,9 @@ from typing import Any
 from unittest import mock
 
 import torch
-from normkernels import qk_norm_rope
+from normkernels import formulas, qk_norm_rope
 from torch import Tensor
 
-from . import cases
 from .cases import NAMED
 from .laws_formula import compare_with_formula
 from .laws_torch import refused
@@ -189,7 +188,7 @@ def check_large_angles_keep_their_digits():
         ((angles.cos().float(), angles.sin().float()), angles),
         (angles.float(), angles.float().double()),
     ):
-        exact = cases.qk_norm_rope(q.double(), k.double(), angles=true)
+        exact = formulas.qk_norm_rope(q.double(), k.double(), angles=true)
         for one, other in zip(qk_norm_rope(q, k, angles=given), exact, strict=True):
             near(one, other, 1e-6)
 

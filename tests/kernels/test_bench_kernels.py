@@ -7,28 +7,27 @@ import contextlib
 import json
 import math
 import os
-import runpy
 import signal
 import subprocess
 import sys
 import types
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 import torch
+from normkernels import formulas
+from normkernels.bench import __main__ as program
+from normkernels.bench import check, operations, plan, providers, report, results, timing
+from normkernels.bench.device import Gpu, Pretend, host_seconds
+from normkernels.bench.measure import measure
+from normkernels.bench.plan import Case
 
 from labkit.plots.kernels import kernel_shares
 from press.cli import main as labkit
 
 ROOT = Path(__file__).parents[2]
 REPORT = ROOT / "kernels/normkernels/bench/report.py"
-KERNELS = runpy.run_path(str(REPORT))["KERNELS"]
-
-
-def part(name):
-    """Import a part of the benchmark when a test runs, not when tests are collected."""
-    return import_module(f"normkernels.bench.{name}")
+KERNELS = report.KERNELS
 
 
 def words(*options):
@@ -42,8 +41,7 @@ def bench(*options):
 
 def run_here(*options):
     """Run a dry run in this process, which does for what needs no kernel of ours."""
-    main = part("__main__")
-    return main.run(main.parser().parse_args([*map(str, options)]), part("device").Pretend())
+    return program.run(program.parser().parse_args([*map(str, options)]), Pretend())
 
 
 # --- the file ---
@@ -108,7 +106,7 @@ def test_time_up_stops_before_the_next_size(tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", ["torch", "source", "peers", "device", "dry_run"])
+@pytest.mark.parametrize("key", ["source", "dry_run"])
 def test_results_of_different_code_or_versions_are_never_mixed(dry, tmp_path, key):
     data = json.loads(dry[0].read_text())
     (data if key == "dry_run" else data["provenance"])[key] = "other"
@@ -127,7 +125,7 @@ def test_a_dry_run_is_never_written_among_the_measurements(tmp_path):
 
 def test_without_a_gpu_the_program_says_how_to_go_on(monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert part("__main__").main(["--kernels", "rms_norm"]) == 2
+    assert program.main(["--kernels", "rms_norm"]) == 2
     assert "--dry-run" in capsys.readouterr().err
 
 
@@ -150,12 +148,12 @@ class Lopsided(torch.autograd.Function):
 
 
 def one_bad_row(x, weight):
-    y = part("operations").rms_norm(x, weight)
+    y = formulas.rms_norm(x, weight)
     return torch.cat((y[:-1], 2 * y[-1:]))
 
 
 def nan_row(x, weight):
-    y = part("operations").rms_norm(x, weight)
+    y = formulas.rms_norm(x, weight)
     return torch.cat((y[:-1], y[-1:] * math.nan))
 
 
@@ -165,13 +163,13 @@ class Overwriting(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight):
         ctx.save_for_backward(x, weight)
-        return part("operations").rms_norm(x, weight)
+        return formulas.rms_norm(x, weight)
 
     @staticmethod
     def backward(ctx, dy):
         leaves = [t.detach().requires_grad_() for t in ctx.saved_tensors]
         with torch.enable_grad():
-            grads = torch.autograd.grad(part("operations").rms_norm(*leaves), leaves, dy)
+            grads = torch.autograd.grad(formulas.rms_norm(*leaves), leaves, dy)
         dy.zero_()
         return grads
 
@@ -181,7 +179,7 @@ def remembering():
 
     def call(x, weight):  # right at first sight, and does nothing when it is called again
         if x.data_ptr() not in kept:
-            kept[x.data_ptr()] = part("operations").rms_norm(x, weight)
+            kept[x.data_ptr()] = formulas.rms_norm(x, weight)
         return kept[x.data_ptr()]
 
     return call
@@ -203,16 +201,15 @@ LIARS = {
 
 def measured(monkeypatch, case=None, **calls):
     """Measure with calls in the place of providers, as the dry run would."""
-    makers = part("providers")._MAKERS
     for name, call in calls.items():
-        monkeypatch.setitem(makers, name, lambda kernel, call=call: call)
-    case = case or part("plan").Case("rms_norm", 512, 64)
-    return part("measure").measure(case, tuple(calls), part("device").Pretend())["providers"]
+        monkeypatch.setitem(providers._MAKERS, name, lambda kernel, call=call: call)
+    case = case or Case("rms_norm", 512, 64)
+    return measure(case, tuple(calls), Pretend())["providers"]
 
 
 @pytest.mark.parametrize("reason", LIARS)
 def test_a_provider_that_is_wrong_is_named_and_not_timed(monkeypatch, reason):
-    right = part("operations").rms_norm
+    right = formulas.rms_norm
     entries = measured(monkeypatch, quack=LIARS[reason], eager=right)
     assert entries["quack"]["status"] == ("failed" if reason.startswith("Runtime") else "wrong")
     assert entries["quack"]["reason"].startswith(reason)
@@ -225,11 +222,11 @@ def test_a_provider_that_is_wrong_is_named_and_not_timed(monkeypatch, reason):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_every_formula_passes_its_own_check(monkeypatch, kernel, dtype):
     if kernel == "qk_norm_rope":
-        case = part("plan").Case(kernel, 32, 16, dtype, (4, 2))
+        case = Case(kernel, 32, 16, dtype, (4, 2))
     else:
-        case = part("plan").Case(kernel, 40, 96, dtype)
-    monkeypatch.setattr(part("check"), "CHUNK", 1000)  # the reference in several steps
-    entries = measured(monkeypatch, case, eager=part("operations").OPERATIONS[kernel].formula)
+        case = Case(kernel, 40, 96, dtype)
+    monkeypatch.setattr(check, "CHUNK", 1000)  # the reference in several steps
+    entries = measured(monkeypatch, case, eager=operations.OPERATIONS[kernel].formula)
     assert entries["eager"]["status"] == "ok", entries["eager"]
 
 
@@ -237,14 +234,14 @@ def test_a_provider_that_breaks_the_device_is_left_out_from_then_on(monkeypatch,
     def lost(device):
         raise RuntimeError("illegal memory access")
 
-    monkeypatch.setattr(part("device").Pretend, "synchronize", lost)
-    monkeypatch.setitem(part("providers")._MAKERS, "quack", lambda kernel: failing)
+    monkeypatch.setattr(Pretend, "synchronize", lost)
+    monkeypatch.setitem(providers._MAKERS, "quack", lambda kernel: failing)
+    monkeypatch.setattr(program, "NAMES", ("quack",))
     options = ["--out", tmp_path / "x.json", "--kernels", "rms_norm", "--phases", "peers"]
-    options += ["--providers", "quack"]
     assert run_here(*options) == 1 and "quack broke the device" in capsys.readouterr().out
     data = json.loads((tmp_path / "x.json").read_text())
     assert data["crashed"] == {"rms_norm 33x48 bf16": ["quack"]} and not data["results"]
-    monkeypatch.setattr(part("device").Pretend, "synchronize", lambda device: None)
+    monkeypatch.setattr(Pretend, "synchronize", lambda device: None)
     assert run_here(*options) == 0
     entries = json.loads((tmp_path / "x.json").read_text())["results"]
     reasons = [entry["providers"]["quack"]["reason"] for entry in entries.values()]
@@ -270,32 +267,30 @@ BYTES = {  # by hand, after kernels.md: activations, statistics, parameters, par
 
 @pytest.mark.parametrize("kernel", BYTES)
 def test_bytes_are_those_counted_by_hand(kernel):
-    case = part("plan").Case(kernel, M, N)
-    counted = part("operations").OPERATIONS[kernel].bytes(case, P)
+    case = Case(kernel, M, N)
+    counted = operations.OPERATIONS[kernel].bytes(case, P)
     assert (counted["forward"], counted["backward"]) == BYTES[kernel]
 
 
 def test_bytes_of_heads_and_of_wide_parameters():
-    operations, case = part("operations").OPERATIONS, part("plan").Case
-    heads = case("qk_norm_rope", 8192, 128, "bf16", (32, 8))
+    every = operations.OPERATIONS
+    heads = Case("qk_norm_rope", 8192, 128, "bf16", (32, 8))
     values, angles = 8192 * 40 * 128, 1024 * 64 * 4
-    counted = operations["qk_norm_rope"].bytes(heads, P)
+    counted = every["qk_norm_rope"].bytes(heads, P)
     assert counted["forward"] == 4 * values + angles + 2 * 256
     assert counted["backward"] == 6 * values + angles + 4 * 256 + 8 * P * 256
-    mixed = operations["rms_norm"].bytes(case("rms_norm", M, N, "bf16+fp32"), P)
+    mixed = every["rms_norm"].bytes(Case("rms_norm", M, N, "bf16+fp32"), P)
     assert mixed["forward"] == 4 * M * N + 4 * M + 4 * N
-    assert operations["rms_norm"].bytes(case("rms_norm", 1, N), P)["partials"] == 8 * N
+    assert every["rms_norm"].bytes(Case("rms_norm", 1, N), P)["partials"] == 8 * N
 
 
 def test_spread_gives_percentiles_and_the_median():
-    spread = part("timing").spread
-    assert spread([float(i) for i in range(101)]) == pytest.approx((20, 50, 80))
-    assert spread([3.0]) == (3.0, 3.0, 3.0)
-    assert part("report").geometric([0.5, 2.0, 8.0]) == pytest.approx(2)
+    assert timing.spread([float(i) for i in range(101)]) == pytest.approx((20, 50, 80))
+    assert timing.spread([3.0]) == (3.0, 3.0, 3.0)
+    assert report.geometric([0.5, 2.0, 8.0]) == pytest.approx(2)
 
 
 def test_the_plan_starts_with_the_targets_and_covers_every_size_once():
-    plan, report = part("plan"), part("report")
     work = plan.plan(list(KERNELS))
     phases = [phase for phase, _ in work]
     assert phases == sorted(phases, key=plan.PHASES.index)
@@ -314,7 +309,7 @@ def test_the_plan_starts_with_the_targets_and_covers_every_size_once():
 def test_every_kernel_is_measured_and_exists():
     import normkernels
 
-    assert tuple(part("operations").OPERATIONS) == KERNELS
+    assert tuple(operations.OPERATIONS) == KERNELS
     assert not [name for name in KERNELS if not hasattr(normkernels, name.split()[0])]
 
 
@@ -362,7 +357,7 @@ def test_the_gpus_methods_call_what_torch_offers(monkeypatch, tmp_path):
     )
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    device = part("device").Gpu()
+    device = Gpu()
     with device.working():
         replay = device.capture(lambda: captured.append("run"))
         assert captured == ["run", "run", "capture", "run"]
@@ -372,8 +367,8 @@ def test_the_gpus_methods_call_what_torch_offers(monkeypatch, tmp_path):
     device.synchronize()
     assert device.clocks()["clocks.sm"] == "1980 MHz"
     assert device.facts()["driver"] == "580.1" and device.facts()["processors"] == 132
-    assert part("results").file_name(device) == Path("data/bench/nvidia-h200.json")
-    assert part("device").host_seconds(device, lambda: None) < 1
+    assert results.file_name(device) == Path("data/bench/nvidia-h200.json")
+    assert host_seconds(device, lambda: None) < 1
 
 
 @pytest.mark.slow
@@ -398,7 +393,7 @@ def test_a_dry_run_of_every_kernel_finds_ours_right(tmp_path):
 
 def recorded(shares, dry_run=False, host=10.0, peer=1.25):
     """Make up a file: our shares by direction, torch slower by a factor, liger wrong."""
-    report, results = part("report"), {}
+    found = {}
     for kernel in KERNELS[:-1]:  # the last one was not measured
         for n in (128,) if kernel == "qk_norm_rope" else report.LENGTHS:
             ways = ("forward",) if kernel.startswith("unit_") else ("forward", "backward")
@@ -408,7 +403,7 @@ def recorded(shares, dry_run=False, host=10.0, peer=1.25):
                     for w, t in time.items()}  # fmt: skip
             theirs = {w: t | {"us": peer * t["us"], "share": t["share"] / peer}
                       for w, t in ours.items()}  # fmt: skip
-            results[f"{kernel} 8192x{n} bf16"] = {
+            found[f"{kernel} 8192x{n} bf16"] = {
                 "slice": 0, "kernel": kernel, "m": 8192, "n": n, "dtype": "bf16", "large": True,
                 "heads": [32, 8] if kernel == "qk_norm_rope" else None, "sets": 2, "cold": True,
                 "bytes": {"forward": 1, "backward": len(ways) - 1, "partials": 0},
@@ -424,7 +419,7 @@ def recorded(shares, dry_run=False, host=10.0, peer=1.25):
         "python": "3", "peers": {"liger": "1", "quack": None}, "source": "abc",
     }  # fmt: skip
     return {"schema": 1, "dry_run": dry_run, "provenance": provenance, "slices": [{"date": "d"}],
-            "results": results}  # fmt: skip
+            "results": found}  # fmt: skip
 
 
 def table_of(data, tmp_path):

@@ -20,7 +20,7 @@ def as_test(check: Check) -> pytest.param:
     return pytest.param(check, id=check.name, marks=[pytest.mark.slow] if check.slow else [])
 
 
-@pytest.mark.parametrize("check", map(as_test, CHECKS))
+@pytest.mark.parametrize("check", [as_test(check) for check in CHECKS])
 def test_kernels(check):
     with warnings.catch_warnings():
         # Interpreted, 1 / 0 and its kind warn; and Triton's interpreter is not quite clean.

@@ -47,7 +47,6 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--out", type=Path, help="the file (default: data/bench/DEVICE.json)")
     top.add_argument("--kernels", nargs="+", choices=OPERATIONS, default=[*OPERATIONS])
     top.add_argument("--phases", nargs="+", choices=PHASES, default=[*PHASES])
-    top.add_argument("--providers", nargs="+", choices=NAMES, help="of the later phases")
     top.add_argument("--commit", help="of the sources, where git is absent")
     top.add_argument("--dry-run", action="store_true", help="no GPU: tiny sizes, interpreted")
     return top
@@ -59,10 +58,9 @@ def run(options: argparse.Namespace, device: Gpu | Pretend) -> int:
     results = Results(options.out or file_name(device), device, options.commit)
     # On a CPU torch.compile needs a C++ compiler, which is not asked of anybody.
     every = tuple(name for name in NAMES if not (device.dry and name == "compile"))
-    chosen = tuple(options.providers or every)
     make = dry_plan if device.dry else plan
     work = [
-        (case, ("normkernels", "torch") if phase == "targets" else chosen)
+        (case, ("normkernels", "torch") if phase == "targets" else every)
         for phase, case in make(options.kernels, tuple(options.phases))
     ]
     longest, done = 0.0 if device.dry else 30.0, 0  # seconds of a size
@@ -72,8 +70,6 @@ def run(options: argparse.Namespace, device: Gpu | Pretend) -> int:
             continue
         if began - start + longest > 60 * options.minutes:
             break
-        before = results.entries.get(case.key, {"providers": {}})["providers"]
-        names = tuple(name for name in NAMES if name in names or name in before)
         crashed = results.crashed(case.key)
         try:
             entry = measure(case, tuple(n for n in names if n not in crashed), device)

@@ -1,9 +1,4 @@
-"""What is measured: each kernel's formula, its inputs, and the bytes that have to move.
-
-The formulas stand here once more, since the benchmark runs where neither labkit nor tests are:
-they are the reference (in float64), the peer `eager`, and what `compile` compiles. They compute
-in at least float32 and round once, as the kernels do.
-"""
+"""What is measured: each kernel's inputs, and the bytes that have to move."""
 
 import math
 from collections.abc import Callable
@@ -13,6 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from normkernels import formulas
 from normkernels.bench.plan import Case
 
 DTYPES = {  # of the activations and of the parameters
@@ -20,90 +16,6 @@ DTYPES = {  # of the activations and of the parameters
     "fp32": (torch.float32, torch.float32),
     "bf16+fp32": (torch.bfloat16, torch.float32),
 }
-
-
-def wide(x: Tensor) -> Tensor:
-    """Promote half precision to float32; leave the rest alone."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
-    """x / sqrt(mean(x²) + eps) · weight."""
-    z = wide(x)
-    z = z * torch.rsqrt(z.square().mean(-1, keepdim=True) + eps)
-    return (z * wide(weight)).to(x.dtype)
-
-
-def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
-    """(x − mean) / sqrt(variance + eps) · weight + bias."""
-    z = wide(x)
-    z = z - z.mean(-1, keepdim=True)
-    z = z * torch.rsqrt(z.square().mean(-1, keepdim=True) + eps)
-    return (z * wide(weight) + wide(bias)).to(x.dtype)
-
-
-def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Add, then RMSNorm; the sum is a result too."""
-    h = x + residual
-    return rms_norm(h, weight), h
-
-
-def add_layer_norm(
-    x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Add, then LayerNorm; the sum is a result too."""
-    h = x + residual
-    return layer_norm(h, weight, bias), h
-
-
-def deep_norm(x: Tensor, branch: Tensor, weight: Tensor, bias: Tensor, alpha: float) -> Tensor:
-    """LayerNorm(alpha · x + branch)."""
-    return layer_norm(alpha * x + branch, weight, bias)
-
-
-def dynamic_tanh(x: Tensor, alpha: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """tanh(alpha · x) · weight + bias."""
-    return (torch.tanh(wide(alpha) * wide(x)) * wide(weight) + wide(bias)).to(x.dtype)
-
-
-def dynamic_erf(x: Tensor, alpha: Tensor, shift: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """erf(alpha · x + shift) · weight + bias."""
-    z = torch.erf(wide(alpha) * wide(x) + wide(shift))
-    return (z * wide(weight) + wide(bias)).to(x.dtype)
-
-
-def unit(x: Tensor, dim: int = -1) -> Tensor:
-    """x / |x|, zero for zero."""
-    z = wide(x)
-    length = torch.linalg.vector_norm(z, dim=dim, keepdim=True)
-    return z / length.masked_fill(length == 0, 1)
-
-
-def ngpt_update(x: Tensor, branch: Tensor, alpha: Tensor) -> Tensor:
-    """unit(x + |alpha| ⊙ (unit(branch) − x))."""
-    z = wide(x)
-    return unit(z + wide(alpha).abs() * (unit(branch) - z)).to(x.dtype)
-
-
-def unit_rows_(weight: Tensor, dim: int) -> Tensor:
-    """Return every vector along `dim` length 1, in place."""
-    return weight.copy_(unit(weight, dim))
-
-
-def turned(x: Tensor, angles: Tensor) -> Tensor:
-    """Turn channel i together with channel i + pairs by the position's angle."""
-    cos, sin = angles.cos()[:, None], angles.sin()[:, None]
-    first, second = wide(x).chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
-
-
-def qk_norm_rope(
-    q: Tensor, k: Tensor, q_weight: Tensor, k_weight: Tensor, angles: Tensor
-) -> tuple[Tensor, Tensor]:
-    """RMSNorm of each head of q and k, then the rotation."""
-    both = ((q, q_weight), (k, k_weight))
-    q, k = (turned(rms_norm(wide(x), weight), angles).to(x.dtype) for x, weight in both)
-    return q, k
 
 
 @dataclass(frozen=True)
@@ -167,17 +79,21 @@ class Operation:
 
 _AFFINE = {"weight": 1.0, "bias": 0.0}
 OPERATIONS = {
-    "rms_norm": Operation(rms_norm, ("x",), {"weight": 1.0}, (2, 3), 1),
-    "layer_norm": Operation(layer_norm, ("x",), _AFFINE, (2, 3), 2),
-    "add_rms_norm": Operation(add_rms_norm, ("x", "residual"), {"weight": 1.0}, (4, 4), 1),
-    "add_layer_norm": Operation(add_layer_norm, ("x", "residual"), _AFFINE, (4, 4), 2),
-    "deep_norm": Operation(deep_norm, ("x", "branch"), _AFFINE, (4, 4), 2, {"alpha": 1.5}),
-    "qk_norm_rope": Operation(qk_norm_rope, ("q", "k"), {"q_weight": 1.0, "k_weight": 1.0}, (2, 3)),
-    "dynamic_tanh": Operation(dynamic_tanh, ("x",), {"alpha": 0.5, **_AFFINE}, (2, 3)),
-    "dynamic_erf": Operation(dynamic_erf, ("x",), {"alpha": 0.5, "shift": 0.1, **_AFFINE}, (2, 3)),
-    "ngpt_update": Operation(ngpt_update, ("x", "branch"), {"alpha": 0.3}, (3, 5)),
-    "unit_rows_": Operation(unit_rows_, ("weight",), {}, (2, 0), options={"dim": -1}),
+    "rms_norm": Operation(formulas.rms_norm, ("x",), {"weight": 1.0}, (2, 3), 1),
+    "layer_norm": Operation(formulas.layer_norm, ("x",), _AFFINE, (2, 3), 2),
+    "add_rms_norm": Operation(formulas.add_rms_norm, ("x", "residual"), {"weight": 1.0}, (4, 4), 1),
+    "add_layer_norm": Operation(formulas.add_layer_norm, ("x", "residual"), _AFFINE, (4, 4), 2),
+    "deep_norm": Operation(formulas.deep_norm, ("x", "branch"), _AFFINE, (4, 4), 2, {"alpha": 1.5}),
+    "qk_norm_rope": Operation(
+        formulas.qk_norm_rope, ("q", "k"), {"q_weight": 1.0, "k_weight": 1.0}, (2, 3)
+    ),
+    "dynamic_tanh": Operation(formulas.dynamic_tanh, ("x",), {"alpha": 0.5, **_AFFINE}, (2, 3)),
+    "dynamic_erf": Operation(
+        formulas.dynamic_erf, ("x",), {"alpha": 0.5, "shift": 0.1, **_AFFINE}, (2, 3)
+    ),
+    "ngpt_update": Operation(formulas.ngpt_update, ("x", "branch"), {"alpha": 0.3}, (3, 5)),
+    "unit_rows_": Operation(formulas.unit_rows_, ("weight",), {}, (2, 0), options={"dim": -1}),
     "unit_rows_ dim=0": Operation(
-        unit_rows_, ("weight",), {}, (2, 0), options={"dim": 0}, chunked=False
+        formulas.unit_rows_, ("weight",), {}, (2, 0), options={"dim": 0}, chunked=False
     ),
 }

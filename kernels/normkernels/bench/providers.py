@@ -1,6 +1,6 @@
 """Who computes: the formula, PyTorch's own, the compiled formula, Liger, quack, and we.
 
-Every call takes the inputs by the names of `operations.py`. Peers run as their own documentation
+Every call takes the inputs by the names of `formulas.py`. Peers run as their own documentation
 calls them, in the rounding order of the formula (everything in float32, one rounding), and never
 with their in-place backward, which destroys dY.
 """
@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch._functorch import config
 
 import normkernels
-from normkernels.bench import operations
+from normkernels import formulas
 from normkernels.bench.operations import OPERATIONS
 
 Call = Callable[..., object]
@@ -77,7 +77,7 @@ def _torch(kernel: str) -> Call | str:
 
     def qk_norm_rope(q, k, q_weight, k_weight, angles):
         both = ((q, q_weight), (k, k_weight))
-        return tuple(operations.turned(rms_norm(x, w), angles).to(x.dtype) for x, w in both)
+        return tuple(formulas.turned(rms_norm(x, w), angles).to(x.dtype) for x, w in both)
 
     def unit_rows_(weight, dim):
         return weight.copy_(F.normalize(weight, dim=dim))
