@@ -5,16 +5,18 @@ import random
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-import variants_layer
+import variants_rows
 from torch import nn
+from variants_corners import Extra, wave
 
 from labkit import check, norms
-from labkit.check import guard, run
+from labkit.check import run
 
 
 def test_eps_names_what_a_fixed_eps_must_be():
@@ -47,11 +49,11 @@ def test_an_implementation_that_hangs_ends(hang, monkeypatch):
 FRESH = """
 import sys
 from labkit import check, norms
-from labkit.check import guard
+from labkit.check import run
 from labkit.norms import RMSNorm
 
 assert "sympy" not in sys.modules, "then this test shows nothing"
-(first,) = guard.run_all([lambda: set(sys.modules)], 8, 40)
+(first,) = run.run_all([lambda: set(sys.modules)], 8, 40)
 reports = [check.rms_norm(norms.rms_norm), check.any_norm(RMSNorm)]
 reports.append(check.batch_norm(norms.batch_norm))
 assert all(report.ok for report in reports), reports
@@ -69,7 +71,7 @@ def test_what_a_first_gradient_imports_counts_against_no_law():
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_jobs_run_whatever_mode_their_caller_is_in(mode):
     with mode():
-        assert guard.run_all([torch.is_grad_enabled], each=1.0, total=1.0) == [True]
+        assert run.run_all([torch.is_grad_enabled], each=1.0, total=1.0) == [True]
 
 
 @pytest.mark.parametrize("nothing", [None, ..., 3, "layer_norm", torch.ones(3)])
@@ -144,7 +146,7 @@ def test_a_module_comes_back_as_it_was(training):
 
 
 def test_a_check_says_the_same_each_time_and_another_seed_draws_other_inputs():
-    wrong = variants_layer.WRONG["unbiased"][0]
+    wrong = variants_rows.LAYER_WRONG["unbiased"][0]
     assert str(check.layer_norm(wrong)) == str(check.layer_norm(wrong))
     assert str(check.layer_norm(wrong)) != str(check.layer_norm(wrong, seed=1))
 
@@ -213,6 +215,54 @@ def test_settings_can_be_named_where_they_cannot_be_passed():
     assert "p is 0.5 here" in str(check.partial_rms_norm(half, eps=1e-4))
     assert check.bounded_tanh(narrow, bound=3.0).ok
     assert not check.bounded_tanh(narrow).ok
+
+
+# What one law says of itself, not of the norm: untrue where the value is wrong already.
+STOCK = ("another way", "another one", "half precision", "contiguous", "0 divided by 0", "cancel",
+         "E[x²]", "cut off", "slope")  # fmt: skip
+
+
+def test_a_law_gives_no_cause_of_its_own_where_the_value_is_wrong():
+    report = check.layer_norm(wave)
+    assert len(report.failed) > 8
+    for law in report.failed:
+        assert not any(words in law.cause for words in STOCK), law
+
+
+def test_another_eps_is_the_one_cause():
+    report = check.rms_norm(nn.RMSNorm(16, eps=1e-3), eps=1e-6)
+    causes = {law.cause for law in report.failed}
+    assert causes == {"eps is 0.001 here, where 1e-06 was asked for"}
+
+
+@pytest.mark.parametrize("makes", [lambda d: nn.LayerNorm(d), partial(nn.LayerNorm, eps=1e-5)])
+def test_a_factory_is_told_apart(makes):
+    assert "pass the class or an instance" in check.layer_norm(makes).laws[0].message
+
+
+@pytest.mark.parametrize("kind", [nn.InstanceNorm1d, norms.InstanceNorm])
+def test_an_instance_norm_with_running_statistics_is_refused(kind):
+    report = check.instance_norm(kind(6, track_running_stats=True))
+    assert not report.ok and "out of scope" in report.laws[0].message
+
+
+@pytest.mark.parametrize("eps", ["a", True, [1e-5]])
+def test_a_setting_that_is_no_number_raises(eps):
+    with pytest.raises(TypeError, match="eps must be a number"):
+        check.rms_norm(norms.rms_norm, eps=eps)
+
+
+def test_a_setting_that_cannot_be_raises():
+    for eps in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="eps must be finite and at least 0"):
+            check.rms_norm(norms.rms_norm, eps=eps)
+    with pytest.raises(ValueError, match="p must be finite and greater than 0"):
+        check.partial_rms_norm(norms.partial_rms_norm, p=0)
+
+
+def test_a_parameter_that_was_not_tested_is_named():
+    failed = check.layer_norm(Extra).failed
+    assert "parameter extra" in failed[0].message and "gamma" in failed[0].message
 
 
 # --- answer() ---

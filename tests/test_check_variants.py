@@ -7,11 +7,19 @@ from variants_common import CORRUPTIONS
 
 from labkit import check, norms
 
+
+def some(rows, every):
+    """Take every so-manieth row into the quick run, and the others into the slow one."""
+    return [row if i % every == 0 else pytest.param(*row, marks=pytest.mark.slow)
+            for i, row in enumerate(rows)]  # fmt: skip
+
+
 WRONG = [(norm, name) for norm, gate in GATES.items() for name in gate.wrong]
-RIGHT = [(norm, name) for norm, gate in GATES.items() for name in gate.right]
+RIGHT = [(norm, name, 0) for norm, gate in GATES.items() for name in gate.right]
+OTHER_SEED = [pytest.param(norm, name, 1, marks=pytest.mark.slow) for norm, name, _ in RIGHT]
 
 
-@pytest.mark.parametrize(("norm", "name"), WRONG)
+@pytest.mark.parametrize(("norm", "name"), some(WRONG, 4))
 def test_a_wrong_variant_is_rejected_with_its_cause(norm, name, record_property, monkeypatch):
     variant, cause = GATES[norm].wrong[name]
     if WRONG.index((norm, name)) % EVERY:
@@ -23,8 +31,7 @@ def test_a_wrong_variant_is_rejected_with_its_cause(norm, name, record_property,
     assert any(cause in law.cause for law in report.failed), report
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize(("norm", "name"), RIGHT)
+@pytest.mark.parametrize(("norm", "name", "seed"), [*some(RIGHT, 4), *OTHER_SEED])
 def test_a_right_variant_is_accepted(norm, name, seed):
     report = GATES[norm].hold(GATES[norm].right[name], seed=seed)
     assert report.ok, report
@@ -47,21 +54,13 @@ HARMLESS = {
     "fix": {"parameters' gradient lost", "remembers results"},
     "none": {"parameters' gradient lost", "remembers results", "overwrites x in bfloat16"},
 }
-FUNCTIONS = [norm for norm, gate in GATES.items() if gate.function is not None]
+CORRUPTED = [(norm, name) for norm in GATES for name in CORRUPTIONS
+             if name not in HARMLESS.get(norm, ())]  # fmt: skip
 
 
-def _corrupted():
-    """Pair norms with corruptions, a sixth of them for the quick run."""
-    for i, norm in enumerate(FUNCTIONS):
-        for j, name in enumerate(CORRUPTIONS):
-            if name not in HARMLESS.get(norm, ()):
-                marks = () if (i + j) % 6 == 0 else (pytest.mark.slow,)
-                yield pytest.param(norm, name, marks=marks)
-
-
-@pytest.mark.parametrize(("norm", "name"), list(_corrupted()))
+@pytest.mark.parametrize(("norm", "name"), some(CORRUPTED, 13))
 def test_a_norm_that_is_wrong_in_one_corner_is_rejected(norm, name, record_property, monkeypatch):
-    wrong = CORRUPTIONS[name](GATES[norm].function)
+    wrong = CORRUPTIONS[name][0](GATES[norm].function)
     rest_after(monkeypatch, lambda law: True)
     explain_nothing(monkeypatch)
     report = GATES[norm].hold(wrong)
@@ -106,13 +105,13 @@ MODULES = {
 OWN = [(norm, i) for norm, row in MODULES.items() for i in range(len(row))]
 
 
-@pytest.mark.parametrize(("norm", "place"), OWN)
+@pytest.mark.parametrize(("norm", "place"), some(OWN, 3))
 def test_labkits_modules_keep_the_laws(norm, place):
     report = GATES[norm].hold(MODULES[norm][place])
     assert report.ok, report
 
 
-@pytest.mark.parametrize("norm", FUNCTIONS)
+@pytest.mark.parametrize("norm", GATES)
 def test_labkits_functions_keep_the_laws(norm):
     report = GATES[norm].hold(GATES[norm].function)
     assert report.ok, report

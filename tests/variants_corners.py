@@ -3,17 +3,9 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
+from variants_common import affine, wide
 
 from labkit import norms
-
-
-def _wide(x):
-    return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-def _affine(y, weight, bias):
-    y = y if weight is None else y * weight
-    return y if bias is None else y + bias
 
 
 def _root(x):
@@ -28,7 +20,7 @@ def _straight(x, eps):
 def _scaled(length, root, eps):
     def norm(x, weight=None, eps=eps):
         gain = (x.shape[-1] ** 0.5 if root else 1.0) if weight is None else weight
-        return (gain * _wide(x) / length(_wide(x), eps)).to(x.dtype)
+        return (gain * wide(x) / length(wide(x), eps)).to(x.dtype)
 
     return norm
 
@@ -42,9 +34,9 @@ def _lengths(root, eps):
 
 
 def annotated_without_slope(x, weight=None, bias=None, eps=1e-6):
-    h = _wide(x)
+    h = wide(x)
     y = (h - h.mean(-1, keepdim=True)) / (h.var(-1, keepdim=True).sqrt() + eps)
-    return _affine(y, weight, bias).to(x.dtype)
+    return affine(y, weight, bias).to(x.dtype)
 
 
 class EpsInTraining(nn.Module):
@@ -78,19 +70,15 @@ def clamped(x, weight=None, eps=1e-6):
 
 
 def clamped_layer(x, weight=None, bias=None, eps=1e-5):
-    return _affine(F.layer_norm(x, x.shape[-1:], None, None, eps).clamp(-30, 30), weight, bias)
+    return affine(F.layer_norm(x, x.shape[-1:], None, None, eps).clamp(-30, 30), weight, bias)
 
 
 def by_sigmoid(x, alpha=0.5, weight=None, bias=None):
-    return _affine(2 * torch.sigmoid(2 * alpha * _wide(x)) - 1, weight, bias).to(x.dtype)
+    return affine(2 * torch.sigmoid(2 * alpha * wide(x)) - 1, weight, bias).to(x.dtype)
 
 
 def by_erfc(x, alpha=0.5, shift=0.0, weight=None, bias=None):
-    return _affine(1 - torch.erfc(alpha * _wide(x) + shift), weight, bias).to(x.dtype)
-
-
-def dyt_from_one(x, alpha=1.0, weight=None, bias=None):
-    return norms.dynamic_tanh(x, alpha, weight, bias)
+    return affine(1 - torch.erfc(alpha * wide(x) + shift), weight, bias).to(x.dtype)
 
 
 class Slope(nn.Module):
@@ -103,7 +91,7 @@ class Slope(nn.Module):
 
     def forward(self, x):
         slope = self.slope if self.used else 0.5
-        return _affine(torch.tanh(slope * _wide(x)), self.weight, self.bias).to(x.dtype)
+        return affine(torch.tanh(slope * wide(x)), self.weight, self.bias).to(x.dtype)
 
 
 class S(nn.Module):
@@ -147,11 +135,11 @@ def skipped_where_groups_hold_one(x, num_groups, weight=None, bias=None, eps=1e-
     y = x if alone else F.group_norm(x, num_groups, None, None, eps)
     shape = (-1, *[1] * (x.ndim - 2))
     weight, bias = (None if p is None else p.view(shape) for p in (weight, bias))
-    return _affine(y, weight, bias).to(x.dtype)
+    return affine(y, weight, bias).to(x.dtype)
 
 
 def wave(x, weight=None, bias=None, eps=1e-5):
-    return _affine(torch.sin(3 * _wide(x)), weight, bias).to(x.dtype)
+    return affine(torch.sin(3 * wide(x)), weight, bias).to(x.dtype)
 
 
 WRONG = {
@@ -161,7 +149,7 @@ WRONG = {
         name: (lambda x, eps=1e-5, f=f: f(x, None, eps), cause)
         for name, (f, cause) in _lengths(False, 1e-5).items()
     },
-    "annotated-layer": {"no gradient at a constant": (annotated_without_slope, "no slope at 0")},
+    "annotated": {"no gradient at a constant": (annotated_without_slope, "no slope at 0")},
     "rms": {
         "eps in training only": (EpsInTraining, "eps is not used"),
         "eps in training only, made": (EpsInTraining(16), "eps is not used"),
@@ -173,12 +161,11 @@ WRONG = {
         "clamped": (clamped_layer, "cut off"),
         "a further parameter": (Extra, ""),
     },
-    "partial-rms": {f"default p {p:g}": (_partial(p), "") for p in (0.05, 0.06, 0.063, 0.0675)},
-    "rms-t5": {"llama's, made": (norms.LlamaRMSNorm(32), "cast back before a float32 gain")},
-    "rms-llama": {"t5's": (norms.T5RMSNorm, "not cast back")},
+    "partial": {f"default p {p:g}": (_partial(p), "") for p in (0.05, 0.06, 0.063, 0.0675)},
+    "t5": {"llama's, made": (norms.LlamaRMSNorm(32), "cast back before a float32 gain")},
+    "llama": {"t5's": (norms.T5RMSNorm, "not cast back")},
     "dyt": {
         "by sigmoid in float32": (by_sigmoid, "cancels near 0"),
-        "alpha is 1": (dyt_from_one, "alpha is 1 by default"),
         "alpha unnamed and ignored": (Slope(9, used=False), "alpha is 0.5 whatever is given"),
     },
     "derf": {"by erfc in float32": (by_erfc, "cancels near 0")},

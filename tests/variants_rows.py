@@ -1,219 +1,541 @@
-"""Annotated layer norm and partial RMS norm: wrong ones with their cause, and right ones."""
+"""Norms of the last axis: wrong ones with the cause to be named, and right ones.
+
+`rows` is such a norm with every decision free. The right settings make a norm; one setting changed
+makes a wrong one.
+"""
 
 import math
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+from variants_common import DEFAULTS, GAINS, INSIDE, SHIFTS, WIDTHS, affine, inside, vary, wide
+
+from labkit import norms
 
 
-def _wide(x):
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+def variance(x, p=None, correction=0):
+    return x.var(-1, keepdim=True, correction=correction)
 
 
-def _length(x):
+def square(x, p=None):
+    return x.square().mean(-1, keepdim=True)
+
+
+def total(x, p=None):
+    return x.square().sum(-1, keepdim=True)
+
+
+def length(x, p=None):
+    """The root of a sum has no slope at 0; this has."""
     return torch.linalg.vector_norm(x, dim=-1, keepdim=True)
 
 
-def _std(x, correction=1):
-    centred = x - x.mean(-1, keepdim=True)
-    return _length(centred) / math.sqrt(max(1, x.shape[-1] - correction))
+def plus(s, e):
+    return s + e
 
 
-def _rows(spread, centre=lambda x: x, gain=lambda w, x: w, free=lambda x: 1.0, default=1e-6):
-    """y = gain · centre(x) / spread(x, eps) + shift; `free` multiplies where there is no gain."""
+def centred(x):
+    return x - x.mean(-1, keepdim=True)
 
-    def norm(x, weight=None, bias=None, eps=default):
-        wide = _wide(x)
-        y = centre(wide) / spread(wide, eps)
-        y = y * (free(x) if weight is None else gain(weight, x))
-        return (y if bias is None else y + bias).to(x.dtype)
+
+def rows(
+    moment, root=inside, centre=lambda x: x, affine=affine, widen=wide, eps=1e-6, p=0.0625,
+    free=lambda dim: 1.0, round_first=False, round_last=True,
+):  # fmt: skip
+    """y = gain · centre(x) / root(moment(x), eps) + shift; `free` is the gain where none is given.
+
+    What a norm does not have (a shift, p) is never passed.
+    """
+
+    def norm(x, weight=None, bias=None, eps=eps, p=p):
+        h = widen(x)
+        y = centre(h) / root(moment(h, p), eps)
+        if weight is None:
+            y = y * free(x.shape[-1])
+        if round_first:
+            y = affine(y.to(x.dtype), weight, bias)
+        elif widen is wide:
+            y = affine(y, wide(weight), wide(bias))
+        else:
+            y = affine(y, widen(weight), widen(bias))
+        return y.to(x.dtype) if round_last else y
 
     return norm
 
 
-def _mean(x):
-    return x - x.mean(-1, keepdim=True)
+def family(moment, **usual):
+    """Settle the right decisions of a norm; what is made of it may take others."""
+    return lambda moment=moment, **others: rows(moment, **usual | others)
 
 
-# --- the Annotated Transformer's layer norm ---
+def over(axes):
+    """Share statistics over other axes, given their number."""
+
+    def moment(x, p=None):
+        return x.var(axes(x.ndim), keepdim=True, correction=0)
+
+    return {"moment": moment, "centre": lambda x: x - x.mean(axes(x.ndim), keepdim=True)}
 
 
-def _annotated(spread, centre=_mean, **more):
-    return _rows(spread, centre, **more)
+def square_over(axes):
+    return lambda x, p: x.square().mean(axes(x.ndim), keepdim=True)
 
 
-def annotated_half(x, weight=None, bias=None, eps=1e-6):
-    y = _mean(x) / (x.std(-1, keepdim=True) + eps)
-    y = y if weight is None else y * weight
-    return y if bias is None else y + bias
+class Gain(nn.Module):
+    """A gain for each feature, and an eps, for classes whose forward is one line."""
+
+    start = 1.0
+
+    def __init__(self, dim, eps=1e-6):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.full((dim,), self.start)), eps
 
 
-def annotated_shift_first(x, weight=None, bias=None, eps=1e-6):
-    y = _mean(_wide(x)) / (_std(_wide(x)) + eps)
-    y = y if bias is None else y + bias
-    return (y if weight is None else y * weight).to(x.dtype)
+def gain_class(call, start=1.0):
+    """Make a class of modules from one line, call(x, weight, eps)."""
+    forward = lambda self, x: call(x, self.weight, self.eps)  # noqa: E731
+    return type("Made", (Gain,), {"forward": forward, "start": start})
 
 
-def _raw_std(x, e):
-    n = x.shape[-1]
-    var = x.square().mean(-1, True) - x.mean(-1, True).square()
-    return (var.clamp(min=0) * n / max(1, n - 1)).sqrt() + e
+# --- layer norm ---
+
+layer = family(variance, centre=centred, eps=1e-5)
 
 
+def only_over(function):
+    """Give a function of (x, eps) the arguments of a layer norm."""
+    return lambda x, weight=None, bias=None, eps=1e-5: function(x, weight, bias, eps)
+
+
+def raw_variance(x, p=None):
+    return (square(x) - x.mean(-1, keepdim=True).square()).clamp(min=0)
+
+
+def needs_contiguous(x, weight=None, bias=None, eps=1e-5):
+    flat = x.view(-1, x.shape[-1])
+    return F.layer_norm(flat, x.shape[-1:], weight, bias, eps).view(x.shape)
+
+
+def drops_the_axis(x, weight=None, bias=None, eps=1e-5):
+    return affine((x - x.mean(-1)) / (x.var(-1, correction=0) + eps).sqrt(), weight, bias)
+
+
+class EpsForgotten(nn.LayerNorm):
+    def forward(self, input):
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, 1e-3)
+
+
+LAYER_WRONG = {
+    **vary(layer, affine=GAINS | SHIFTS, **INSIDE),
+    "unbiased": (layer(partial(variance, correction=1)), "divides by d − 1"),
+    "annotated": (layer(partial(variance, correction=1), root=lambda v, e: v.sqrt() + e),
+                  "divides by d − 1"),
+    "length": (layer(lambda x, p: total(centred(x))), "sum of squares"),
+    "absolute": (layer(lambda x, p: centred(x).abs().mean(-1, True), root=plus),
+                 "mean absolute"),
+    "not centred": (layer(centre=lambda x: x), "not subtracted from x"),
+    "rms": (layer(square, centre=lambda x: x), "as if it were RMS"),
+    "spread about 0": (layer(square), "mean of x²"),
+    "first axis": (layer(**over(lambda n: 0)), "over the first axis"),
+    "whole tensor": (layer(**over(lambda n: tuple(range(n)))), "over the whole tensor"),
+    "batch norm": (layer(**over(lambda n: tuple(range(n - 1)) or (0,))), "all axes but the last"),
+    "whole sample": (only_over(lambda x, w, b, e: F.layer_norm(x, x.shape[1:], w, b, e)), ""),
+    "E[x²] − E[x]²": (layer(raw_variance), "E[x²] − E[x]²"),
+    "detached": (layer(lambda x, p: variance(x.detach()), centre=lambda x: (
+        x - x.detach().mean(-1, True))), "statistics are detached"),
+    "detached mean": (layer(centre=lambda x: x - x.mean(-1, True).detach()), "mean is detached"),
+    "view": (needs_contiguous, ""),
+    "keepdim": (drops_the_axis, ""),
+    "clipped": (only_over(lambda x, w, b, e: F.layer_norm(x, x.shape[-1:], w, b, e).clamp(-2, 2)),
+                ""),
+    "returns nothing": (only_over(lambda *_: None), ""),
+    "returns a list": (only_over(lambda x, *_: x.tolist()), ""),
+    "identity": (only_over(lambda x, *_: x), ""),
+    "module, eps forgotten": (EpsForgotten, "eps is 0.001 here"),
+    "module, eps forgotten, made": (EpsForgotten(8), "eps is 0.001 here"),
+    "no shift": (lambda x, weight=None, eps=1e-5: F.layer_norm(x, x.shape[-1:], weight, None, eps),
+                 "missing parameter"),
+}  # fmt: skip
+
+
+def two_passes(x, gamma=None, beta=None, epsilon=1e-5):
+    h = wide(x)
+    middle = h - h.sum(-1, keepdim=True) / h.shape[-1]
+    y = middle / torch.sqrt((middle * middle).sum(-1, keepdim=True) / h.shape[-1] + epsilon)
+    return (y * (1 if gamma is None else gamma) + (0 if beta is None else beta)).to(x.dtype)
+
+
+def projection(x, weight=None, bias=None, eps=1e-5):
+    h, n = wide(x), x.shape[-1]
+    middle = h @ (torch.eye(n, dtype=h.dtype) - 1 / n)
+    y = middle * math.sqrt(n) / torch.hypot(length(middle), torch.tensor((n * eps) ** 0.5))
+    return affine(y, weight, bias).to(x.dtype)
+
+
+def welford(x, weight=None, bias=None, eps=1e-5):
+    h = wide(x)
+    mean, squares = torch.zeros_like(h[..., 0]), torch.zeros_like(h[..., 0])
+    for count, column in enumerate(h.unbind(-1), start=1):
+        delta = column - mean
+        mean = mean + delta / count
+        squares = squares + delta * (column - mean)
+    spread = (squares / x.shape[-1] + eps).rsqrt()
+    return affine((h - mean[..., None]) * spread[..., None], weight, bias).to(x.dtype)
+
+
+def all_in_float64(x, weight, bias, eps):
+    var, mean = torch.var_mean(x.double(), -1, correction=0, keepdim=True)
+    return affine((x.double() - mean) / (var + eps) ** 0.5, weight, bias).to(x.dtype)
+
+
+class OwnBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, eps):
+        var, mean = torch.var_mean(wide(x), -1, correction=0, keepdim=True)
+        rstd = torch.rsqrt(var + eps)
+        ctx.save_for_backward((wide(x) - mean) * rstd, rstd)
+        return ((wide(x) - mean) * rstd).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx, *tops):
+        standard, rstd = ctx.saved_tensors
+        top = tops[0]
+        inner = top - top.mean(-1, True) - standard * (top * standard).mean(-1, True)
+        return inner * rstd, None
+
+
+class ByHand(nn.Module):
+    def __init__(self, d_model, epsilon=1e-5):
+        super().__init__()
+        self.gamma, self.beta = (nn.Parameter(torch.full((d_model,), s)) for s in (1.0, 0.0))
+        self.epsilon = epsilon
+
+    def forward(self, x):
+        return two_passes(x, self.gamma, self.beta, self.epsilon)
+
+
+LAYER_RIGHT = {
+    "torch's own function": F.layer_norm,
+    "two passes": two_passes,
+    "projection": projection,
+    "welford": welford,
+    "all in float64": all_in_float64,
+    "own backward": only_over(lambda x, w, b, e: affine(OwnBackward.apply(x, e), w, b)),
+    "from pieces": layer(),
+    "torch module": nn.LayerNorm(24),
+    "torch module, tiny eps": nn.LayerNorm(16, eps=1e-12),
+    "torch module, two axes": nn.LayerNorm((3, 4)),
+    "torch module, bare": nn.LayerNorm(10, elementwise_affine=False),
+    "torch module, no shift": nn.LayerNorm(10, bias=False),
+    "torch class": nn.LayerNorm,
+    "module by hand": ByHand,
+    "module by hand, made": ByHand(20, 1e-3),
+    "bare formula": lambda x: F.layer_norm(x, x.shape[-1:]),
+}
+
+
+# --- the Annotated Transformer's layer norm: eps is added to the unbiased deviation ---
+
+
+def std(x, p=None, correction=1):
+    return length(centred(x)) / math.sqrt(max(1, x.shape[-1] - correction))
+
+
+annotated = family(std, root=plus, centre=centred)
 ANNOTATED_WRONG = {
-    "torch's layer norm": (
-        lambda x, weight=None, bias=None, eps=1e-6: F.layer_norm(
-            x, x.shape[-1:], weight, bias, eps), "here the standard deviation is the unbiased one"),
-    "biased": (_annotated(lambda x, e: _std(x, 0) + e), "the unbiased one"),
-    "eps inside": (_annotated(lambda x, e: (_std(x).square() + e).sqrt()), "eps is added inside"),
-    "eps not used": (_annotated(lambda x, e: _std(x) + 1e-38), "eps is not used"),
-    "eps a floor": (_annotated(lambda x, e: _std(x).clamp(min=e)), "eps is a floor"),
-    "eps both": (_annotated(lambda x, e: (_std(x).square() + e).sqrt() + e), "again outside"),
-    "fixed eps": (_annotated(lambda x, e: _std(x) + 1e-6), "eps is 1e-06 here"),
-    "default of layer norm": (_annotated(lambda x, e: _std(x) + e, default=1e-5),
-                              "the default eps is 1e-05"),
-    "not centred": (_annotated(lambda x, e: _std(x) + e, lambda x: x), "not subtracted from x"),
-    "rms": (_annotated(lambda x, e: _length(x) / math.sqrt(max(1, x.shape[-1] - 1)) + e,
-                       lambda x: x), "as if it were RMS"),
-    "variance": (_annotated(lambda x, e: _std(x).square() + e), "root is missing"),
-    "d − 2": (_annotated(lambda x, e: _std(x, 2) + e), ""),
-    "sum": (_annotated(lambda x, e: _length(_mean(x)) + e), "sum of squares"),
-    "absolute": (_annotated(lambda x, e: _mean(x).abs().mean(-1, True) + e), "mean absolute"),
-    "gain ignored": (_annotated(lambda x, e: _std(x) + e, gain=lambda w, x: 1), "gain is ignored"),
-    "1 + gain": (_annotated(lambda x, e: _std(x) + e, gain=lambda w, x: 1 + w), "1 + gain"),
-    "shift first": (annotated_shift_first, "before the gain"),
-    "detached": (_annotated(lambda x, e: (_std(x) + e).detach()), "denominator is detached"),
-    "half": (annotated_half, "half precision"),
-    "E[x²] − E[x]²": (_annotated(_raw_std), "E[x²] − E[x]²"),
-    "over two axes": (lambda x, weight=None, bias=None, eps=1e-6: (
-        (_wide(x) - _wide(x).mean()) / (_wide(x).std() + eps) * (1 if weight is None else weight)
-        + (0 if bias is None else bias)).to(x.dtype), "over the whole tensor"),
+    **vary(annotated, eps=DEFAULTS, affine=GAINS | SHIFTS, widen=WIDTHS),
+    "torch's layer norm": (lambda x, weight=None, bias=None, eps=1e-6: F.layer_norm(
+        x, x.shape[-1:], weight, bias, eps), "here the standard deviation is the unbiased one"),
+    "biased": (annotated(partial(std, correction=0)), "the unbiased one"),
+    "d − 2": (annotated(partial(std, correction=2)), ""),
+    "eps inside": (annotated(root=lambda s, e: (s.square() + e).sqrt()), "eps is added inside"),
+    "eps not used": (annotated(root=lambda s, e: s + 1e-38), "eps is not used"),
+    "eps a floor": (annotated(root=lambda s, e: s.clamp(min=e)), "eps is a floor"),
+    "eps both": (annotated(root=lambda s, e: (s.square() + e).sqrt() + e), "again outside"),
+    "fixed eps": (annotated(root=lambda s, e: s + 1e-6), "eps is 1e-06 here"),
+    "variance": (annotated(root=lambda s, e: s.square() + e), "root is missing"),
+    "detached": (annotated(root=lambda s, e: (s + e).detach()), "denominator is detached"),
+    "not centred": (annotated(centre=lambda x: x), "not subtracted from x"),
+    "rms": (annotated(lambda x, p: length(x) / math.sqrt(max(1, x.shape[-1] - 1)),
+                      centre=lambda x: x), "as if it were RMS"),
+    "sum": (annotated(lambda x, p: length(centred(x))), "sum of squares"),
+    "absolute": (annotated(lambda x, p: centred(x).abs().mean(-1, True)), "mean absolute"),
+    "E[x²] − E[x]²": (annotated(lambda x, p: (
+        raw_variance(x) * x.shape[-1] / max(1, x.shape[-1] - 1)).sqrt()), "E[x²] − E[x]²"),
+    "over two axes": (annotated(lambda x, p: x.std(), centre=lambda x: x - x.mean()),
+                      "over the whole tensor"),
 }  # fmt: skip
 
 
 class AnnotatedTransformer(nn.Module):
     def __init__(self, features, eps=1e-6):
         super().__init__()
-        self.a_2, self.b_2 = (
-            nn.Parameter(torch.ones(features)),
-            nn.Parameter(torch.zeros(features)),
-        )
+        self.a_2, self.b_2 = (nn.Parameter(torch.full((features,), s)) for s in (1.0, 0.0))
         self.eps = eps
 
     def forward(self, x):
-        wide = _wide(x)
-        mean, std = wide.mean(-1, keepdim=True), wide.std(-1, keepdim=True)
-        return (self.a_2 * (wide - mean) / (std + self.eps) + self.b_2).to(x.dtype)
-
-
-def annotated_by_torch(x, weight=None, bias=None, eps=1e-6):
-    wide = x.double()
-    std, mean = torch.std_mean(wide, -1, keepdim=True)
-    return torch.addcmul(
-        torch.zeros(()).double() if bias is None else bias.double(), (wide - mean) / (std + eps),
-        torch.ones(()).double() if weight is None else weight.double(),
-    ).to(x.dtype)  # fmt: skip
-
-
-def annotated_by_layer_norm(x, weight=None, bias=None, eps=1e-6):
-    n, wide = x.shape[-1], _wide(x)
-    # LN without eps, times s / (s + eps), times √((n − 1)/n).
-    centred = wide - wide.mean(-1, keepdim=True)
-    centred = centred - centred.mean(-1, keepdim=True)
-    s = torch.linalg.vector_norm(centred, dim=-1, keepdim=True) * (n - 1) ** -0.5
-    y = centred * torch.reciprocal(s + eps)
-    return (y * (1 if weight is None else weight) + (0 if bias is None else bias)).to(x.dtype)
+        deviation = wide(x).std(-1, keepdim=True)
+        return (self.a_2 * centred(wide(x)) / (deviation + self.eps) + self.b_2).to(x.dtype)
 
 
 ANNOTATED_RIGHT = {
-    "std_mean in float64": annotated_by_torch,
-    "by length": annotated_by_layer_norm,
+    "in float64": annotated(widen=lambda x: None if x is None else x.double()),
+    "centred twice": annotated(centre=lambda x: centred(centred(x))),
     "the published module": AnnotatedTransformer,
     "the published module, made": AnnotatedTransformer(16, 1e-4),
-    "from pieces": _annotated(lambda x, e: _std(x) + e),
+    "from pieces": annotated(),
 }
+
+
+# --- RMS norm, of any rounding order ---
+
+rms = family(square)
+AS_LAYER = (lambda x, weight=None, eps=1e-6: F.layer_norm(x, x.shape[-1:], weight, eps=eps),
+            "the mean is subtracted")  # fmt: skip
+
+
+class WrongBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, eps):
+        rstd = torch.rsqrt(square(x) + eps)
+        ctx.save_for_backward(x, rstd)
+        return x * rstd
+
+    @staticmethod
+    def backward(ctx, *tops):
+        x, rstd = ctx.saved_tensors
+        # One power of rstd is missing in the second term.
+        return rstd * tops[0] - x * rstd.square() * (tops[0] * x).mean(-1, True), None
+
+
+def overwrites_gain(x, weight=None, eps=1e-6):
+    y = rms()(x, weight, None, eps)
+    if weight is not None:
+        with torch.no_grad():
+            weight.clamp_(min=0.1)
+    return y
+
+
+def through_numpy(x, weight=None, eps=1e-6):
+    y = torch.from_numpy(rms()(wide(x), None, None, eps).detach().numpy())
+    return affine(y, weight, None).to(x.dtype)
+
+
+def by_torch(clip):
+    return lambda x, weight=None, eps=1e-6: F.rms_norm(clip(x), x.shape[-1:], weight, eps)
+
+
+RMS_WRONG = {
+    **vary(rms, affine=GAINS, **INSIDE),
+    "centred": (rms(centre=centred), ""),
+    "layer norm": AS_LAYER,
+    "standard deviation": (rms(variance), "the standard deviation divides"),
+    "d − 1": (rms(lambda x, p: total(x) / max(1, x.shape[-1] - 1)), "divides by d − 1"),
+    "length": (rms(total), "sum of squares"),
+    "absolute": (rms(lambda x, p: x.abs().mean(-1, True), root=plus), "mean absolute"),
+    "largest": (rms(lambda x, p: x.abs().amax(-1, True), root=plus), "largest absolute"),
+    "gain averaged": (rms(affine=lambda y, w, b: affine(y, None if w is None else w.mean(), b)),
+                      "mean of the gains"),
+    "sign lost": (rms(centre=torch.abs), ""),
+    "first axis": (rms(square_over(lambda n: 0)), "over the first axis"),
+    "whole tensor": (rms(square_over(lambda n: tuple(range(n)))), "over the whole tensor"),
+    "time pooled": (rms(square_over(lambda n: (-2, -1) if n >= 3 else (-1,))), ""),
+    "half denominator": (lambda x, weight=None, eps=1e-6: affine(
+        x * torch.rsqrt(square(wide(x)) + eps).to(x.dtype), weight, None), "half precision"),
+    "clipped in float16": (by_torch(lambda x: x.clamp(-250, 250) if x.dtype == torch.float16 else
+                                    x), "half precision"),
+    "float32 returned": (rms(round_last=False), "not converted back"),
+    "gain overwritten": (overwrites_gain, "in-place"),
+    "numpy": (through_numpy, "graph is cut"),
+    "wrong backward": (lambda x, weight=None, eps=1e-6: affine(
+        WrongBackward.apply(wide(x), eps), weight, None).to(x.dtype), ""),
+    "half of the features": (rms(lambda x, p: square(x[..., : max(1, x.shape[-1] // 2)])), ""),
+    "raises": (lambda x, weight=None, eps=1e-6: 1 / 0, ""),
+    "exits": (lambda x, weight=None, eps=1e-6: exit(3), ""),
+    "no gain": (lambda x, eps: x, ""),
+}  # fmt: skip
+
+
+def llama(x, weight=None, eps=1e-6):
+    return rms(round_first=True)(x, weight, None, eps)
+
+
+def by_length(x, g=None, eps=1e-6):
+    y = wide(x) * torch.rsqrt(length(wide(x)).square() / x.shape[-1] + eps)
+    return affine(y, g, None).to(x.dtype)
+
+
+def by_einsum(x, weight, eps):
+    h = x.double()
+    mean = torch.einsum("...d,...d->...", h, h)[..., None] / x.shape[-1]
+    return (h * (mean + eps) ** -0.5 * weight).to(x.dtype)
+
+
+class Llama(nn.Module):
+    def __init__(self, hidden_size, eps=1e-6):
+        super().__init__()
+        self.weight, self.variance_epsilon = nn.Parameter(torch.ones(hidden_size)), eps
+
+    def forward(self, hidden_states):
+        return llama(hidden_states, self.weight, self.variance_epsilon)
+
+
+RMS_RIGHT = {
+    "torch": by_torch(lambda x: x),
+    "torch's own function": F.rms_norm,
+    "llama's order": llama,
+    "by length": by_length,
+    "by einsum": by_einsum,
+    "from pieces": rms(),
+    "torch module": nn.RMSNorm(16),
+    "torch module, large eps": nn.RMSNorm(16, eps=1e-2),
+    "torch module, bare": nn.RMSNorm(16, elementwise_affine=False),
+    "torch class": nn.RMSNorm,
+    "llama's module": Llama(12),
+    "llama's class": Llama,
+}
+
+
+# --- by rounding order: what is wrong and right for the variant that is asked for ---
+
+
+def t5(x, weight=None, eps=1e-6):
+    """As published: a float32 gain is not rounded to."""
+    y = rms()(wide(x), None, None, eps)
+    if weight is None:
+        return y.to(x.dtype)
+    return weight * (y.to(weight.dtype) if weight.dtype in (torch.float16, torch.bfloat16) else y)
+
+
+def t5_by_rsqrt(x, weight=None, eps=1e-6):
+    """Round the standard values as the gain is held."""
+    y = wide(x) * torch.rsqrt(wide(x).pow(2).mean(-1, keepdim=True) + eps)
+    kind = x.dtype if weight is None or weight.dtype == x.dtype else y.dtype
+    return affine(y.to(kind), weight, None)
+
+
+def one_plus(y, w, b=None):
+    return y if w is None else y * (1 + w)
+
+
+def outer(norm):
+    """Round to bfloat16 on the way, whatever x is."""
+    return lambda x, weight=None, eps=1e-6: norm(x.bfloat16(), weight, None, eps).to(x.dtype)
+
+
+llama_order, gemma = family(square, round_first=True), family(square, affine=one_plus)
+Gemma = gain_class(lambda x, w, e: gemma()(x, w, None, e), start=0.0)
+GemmaFromOne = gain_class(lambda x, w, e: gemma()(x, w, None, e))
+
+
+def orders(make):
+    """List the mistakes that every order shares; that of the statistics' width is another order."""
+    return {**vary(make, affine=GAINS, root=INSIDE["root"], eps=DEFAULTS),
+            "through bfloat16": (outer(make()), "")}  # fmt: skip
+
+
+TORCH_WRONG = {**orders(rms), "llama's order": (llama, "cast back to x's dtype before"),
+               "llama's class": (Llama, "cast back"), "layer norm": AS_LAYER,
+               "gemma's class": (Gemma, "")}  # fmt: skip
+TORCH_RIGHT = {"torch": by_torch(lambda x: x), "from pieces": rms(), "torch class": nn.RMSNorm,
+               "torch module": nn.RMSNorm(32)}  # fmt: skip
+LLAMA_WRONG = {**orders(llama_order), "torch's order": (rms(), "one rounding, after the gain"),
+               "torch": (nn.RMSNorm, "one rounding"), "t5": (t5, "not cast back"),
+               "gemma's class": (Gemma, "")}  # fmt: skip
+LLAMA_RIGHT = {"from pieces": llama, "a class": Llama, "made": Llama(64),
+               "float64 inside": llama_order(widen=lambda x: x.double())}  # fmt: skip
+T5_WRONG = {**orders(llama_order), "torch's order": (rms(), "one rounding, after the gain"),
+            "torch": (nn.RMSNorm, "one rounding"), "llama": (llama, "cast back"),
+            "layer norm": (nn.LayerNorm, "the mean is subtracted"), "gemma's class": (Gemma, ""),
+            "llama's class": (Llama, "cast back before a float32 gain")}  # fmt: skip
+T5_RIGHT = {"as published": t5, "by rsqrt": t5_by_rsqrt,
+            "a class": gain_class(lambda x, w, e: t5(x, w, e))}  # fmt: skip
+GEMMA_WRONG = {
+    **vary(gemma, root=INSIDE["root"], eps=DEFAULTS), "through bfloat16": (outer(gemma()), ""),
+    "gain itself": (rms(), "here 1 + gain does"),
+    "2 + gain": (rms(affine=lambda y, w, b: one_plus(y, None if w is None else 1 + w)), ""),
+    "1 − gain": (rms(affine=lambda y, w, b: one_plus(y, None if w is None else -w)), ""),
+    "llama's order": (llama_order(affine=one_plus), ""), "llama's class": (Llama, ""),
+    "gain in half": (lambda x, weight=None, eps=1e-6: (
+        rms()(wide(x), None, None, eps) * (1 if weight is None else 1 + weight)).to(x.dtype), ""),
+    "starts at 1": (GemmaFromOne, ""),
+}  # fmt: skip
+GEMMA_RIGHT = {"from pieces": gemma(), "a class": Gemma, "made": Gemma(48),
+               "by addcmul": rms(affine=lambda y, w, b: (
+                   y if w is None else torch.addcmul(y, y, w)))}  # fmt: skip
+
+
+def root_mean(x, p=None):
+    return length(x) * x.shape[-1] ** -0.5
+
+
+outside = family(root_mean, root=plus, eps=1e-8)
+OUTSIDE_WRONG = {
+    **vary(outside, affine=GAINS, eps=DEFAULTS),
+    "inside": (rms(eps=1e-8), "eps is added inside"), "torch": (nn.RMSNorm, ""),
+    "eps not used": (rms(root=lambda v, e: v.sqrt(), eps=1e-8), "eps is not used"),
+    "both": (rms(root=lambda v, e: (v + e).sqrt() + e, eps=1e-8), "again outside"),
+    "a floor": (rms(root=lambda v, e: v.sqrt().clamp(min=e), eps=1e-8), "eps is a floor"),
+    "no root": (rms(root=plus, eps=1e-8), "root is missing"),
+    "added to the length": (outside(root=lambda r, e: r + e * 0.25), ""),
+    "llama's order": (outside(round_first=True), "cast back"),
+    "through bfloat16": (outer(outside()), ""),
+    "no gradient at 0": (rms(root=lambda v, e: v.sqrt() + e, eps=1e-8), "no slope at 0"),
+}  # fmt: skip
+OUTSIDE_RIGHT = {"by length": outside(), "from a square": rms(
+    root=lambda v, e: v.clamp(min=1e-37).sqrt() + e, eps=1e-8),
+    "in float64": outside(widen=lambda x: None if x is None else x.double())}  # fmt: skip
 
 
 # --- partial RMS norm ---
 
 
-def _partial(k_of=lambda n, p: max(1, int(n * p)), pick=lambda x, k: x[..., :k],
-             square=lambda part, x: part.square().mean(-1, True),
-             root=lambda v, e: (v + e).sqrt(), gain=lambda w: w, p_default=0.0625, eps_default=1e-6,
-             wide=_wide):  # fmt: skip
-    def norm(x, weight=None, eps=eps_default, p=p_default):
-        h = wide(x)
-        part = pick(h, k_of(x.shape[-1], p))
-        y = h / root(square(part, h), eps)
-        return (y if weight is None else y * gain(weight)).to(x.dtype)
+def head(count=lambda n, p: max(1, int(n * p)), pick=lambda x, k: x[..., :k]):
+    """Take the mean square of some features."""
+    return lambda x, p: square(pick(x, count(x.shape[-1], p)))
 
-    return norm
+
+partial_rms = family(head())
 
 
 def only_the_part(x, weight=None, eps=1e-6, p=0.0625):
-    k, wide = max(1, int(x.shape[-1] * p)), _wide(x)
-    head = wide[..., :k]
-    y = torch.cat([head / (head.square().mean(-1, True) + eps).sqrt(), wide[..., k:]], -1)
-    return (y if weight is None else y * weight).to(x.dtype)
+    k = max(1, int(x.shape[-1] * p))
+    y = torch.cat([rms()(wide(x)[..., :k], None, None, eps), wide(x)[..., k:]], -1)
+    return affine(y, weight, None).to(x.dtype)
 
 
-def random_part(x, weight=None, eps=1e-6, p=0.0625):
-    k, wide = max(1, int(x.shape[-1] * p)), _wide(x)
-    part = wide[..., torch.randperm(x.shape[-1])[:k]]
-    y = wide / (part.square().mean(-1, True) + eps).sqrt()
-    return (y if weight is None else y * weight).to(x.dtype)
+def share(x, p):
+    return x[..., : max(1, int(x.shape[-1] * p))]
 
 
 PARTIAL_WRONG = {
-    "all features": (_partial(lambda n, p: n), "all features are counted"),
-    "last features": (_partial(pick=lambda x, k: x[..., -k:]), "the last features"),
-    "every n-th": (_partial(pick=lambda x, k: x[..., :: max(1, x.shape[-1] // k)]), "every n-th"),
-    "random features": (random_part, ""),
-    "rounded up": (_partial(lambda n, p: max(1, math.ceil(n * p))), "rounded up"),
-    "rounded": (_partial(lambda n, p: max(1, round(n * p))), "rounded to the nearest"),
-    "one more": (_partial(lambda n, p: int(n * p) + 1), ""),
-    "none when few": (_partial(lambda n, p: int(n * p)), ""),
-    "two at least": (_partial(lambda n, p: max(2, int(n * p))), ""),
-    "divided by d": (_partial(square=lambda part, x: part.square().sum(-1, True) / x.shape[-1]),
-                     ""),
-    "divided by p · d": (lambda x, weight=None, eps=1e-6, p=0.0625: (
-        _wide(x) / (_wide(x)[..., :max(1, int(x.shape[-1] * p))].square().sum(-1, True)
-                    / (p * x.shape[-1]) + eps).sqrt() * (1 if weight is None else weight)
-    ).to(x.dtype), ""),
-    "sum": (_partial(square=lambda part, x: part.square().sum(-1, True)), "sum of squares"),
+    **vary(partial_rms, affine=GAINS, **INSIDE),
+    "all features": (partial_rms(head(lambda n, p: n)), "all features are counted"),
+    "last features": (partial_rms(head(pick=lambda x, k: x[..., -k:])), "the last features"),
+    "every n-th": (partial_rms(head(pick=lambda x, k: x[..., :: max(1, x.shape[-1] // k)])),
+                   "every n-th"),
+    "random features": (partial_rms(head(pick=lambda x, k: x[..., torch.randperm(x.shape[-1])[
+        :k]])), ""),
+    "rounded up": (partial_rms(head(lambda n, p: max(1, math.ceil(n * p)))), "rounded up"),
+    "rounded": (partial_rms(head(lambda n, p: max(1, round(n * p)))), "rounded to the nearest"),
+    "one more": (partial_rms(head(lambda n, p: int(n * p) + 1)), ""),
+    "none when few": (partial_rms(head(lambda n, p: int(n * p))), ""),
+    "two at least": (partial_rms(head(lambda n, p: max(2, int(n * p)))), ""),
+    "divided by d": (partial_rms(lambda x, p: total(share(x, p)) / x.shape[-1]), ""),
+    "divided by p · d": (partial_rms(lambda x, p: total(share(x, p)) / (p * x.shape[-1])), ""),
+    "sum": (partial_rms(lambda x, p: total(share(x, p))), "sum of squares"),
     "only the part": (only_the_part, "only the first"),
-    "p fixed": (lambda x, weight=None, eps=1e-6, p=0.0625: _partial()(x, weight, eps, 0.0625),
-                "p is 0.0625 here"),
-    "other default of p": (_partial(p_default=0.125), "the default p is 0.125"),
-    "other default of eps": (_partial(eps_default=1e-8), "the default eps is 1e-08"),
-    "eps outside": (_partial(root=lambda v, e: v.sqrt() + e), "eps is added outside"),
-    "eps not used": (_partial(root=lambda v, e: v.sqrt()), "eps is not used"),
-    "no root": (_partial(root=lambda v, e: v + e), "root is missing"),
-    "centred": (_partial(square=lambda part, x: part.var(-1, keepdim=True, correction=0)), ""),
-    "gain ignored": (_partial(gain=lambda w: 1), "gain is ignored"),
-    "1 + gain": (_partial(gain=lambda w: 1 + w), "1 + gain"),
-    "detached": (_partial(square=lambda part, x: part.detach().square().mean(-1, True)),
-                 "detached"),
-    "half": (_partial(wide=lambda x: x), "half precision"),
+    "p fixed": (partial_rms(lambda x, p: square(share(x, 0.0625))), "p is 0.0625 here"),
+    "other default of p": (partial_rms(p=0.125), "the default p is 0.125"),
+    "centred": (partial_rms(lambda x, p: variance(share(x, p))), ""),
 }  # fmt: skip
 
 
-def partial_by_mask(x, weight=None, eps=1e-6, p=0.0625):
+def by_mask(x, p):
     k = max(1, math.floor(x.shape[-1] * p))
-    chosen = (torch.arange(x.shape[-1]) < k).to(x.device)
-    wide = x.double()
-    square = (wide.square() * chosen).nan_to_num(nan=float("nan")).sum(-1, keepdim=True) / k
-    y = wide * torch.pow(square + eps, -0.5)
-    return (y if weight is None else y * weight).to(x.dtype)
-
-
-def partial_narrow(x, weight=None, eps=1e-6, p=0.0625):
-    wide = _wide(x)
-    head = wide.narrow(-1, 0, max(int(p * x.shape[-1]), 1))
-    scale = torch.rsqrt(torch.einsum("...k,...k->...", head, head) / head.shape[-1] + eps)
-    y = wide * scale.unsqueeze(-1)
-    return (y if weight is None else y * weight).to(x.dtype)
+    return torch.where(torch.arange(x.shape[-1]) < k, x, 0.0).square().sum(-1, keepdim=True) / k
 
 
 class PartialModule(nn.Module):
@@ -222,13 +544,110 @@ class PartialModule(nn.Module):
         self.scale, self.p, self.eps = nn.Parameter(torch.ones(dim)), p, eps
 
     def forward(self, x):
-        return partial_narrow(x, self.scale, self.eps, self.p)
+        return norms.partial_rms_norm(x, self.scale, self.eps, self.p)
 
 
 PARTIAL_RIGHT = {
-    "by narrow": partial_narrow,
-    "in float64": partial_by_mask,
-    "from pieces": _partial(),
-    "a module": PartialModule,
+    "by a mask": partial_rms(by_mask), "from pieces": partial_rms(), "a module": PartialModule,
     "a module, made": PartialModule(20, 0.3, 1e-4),
-}
+}  # fmt: skip
+
+
+# --- scale norm, L2 norm, fix norm: the length divides, and eps is the least one ---
+
+
+def at_least(n, e):
+    return n.clamp(min=e)
+
+
+def root_of_dim(dim):
+    return dim**0.5
+
+
+lengths = family(length, root=at_least, eps=1e-5)
+ON_LENGTHS = {
+    "root": {
+        "plus eps": (plus, "plus eps, not max"),
+        "eps in the root": (lambda n, e: (n.square() + e).sqrt(), "eps is added inside"),
+        "eps floor of the square": (lambda n, e: n.square().clamp(min=e).sqrt(),
+                                    "floor on the square"),
+        "eps not used": (lambda n, e: n, "eps is not used"),
+        "fixed eps": (lambda n, e: n.clamp(min=1e-6), "eps is 1e-06 here"),
+        "no root": (lambda n, e: n.square().clamp(min=e), "root is missing"),
+        "detached": (lambda n, e: n.clamp(min=e).detach(), "detached"),
+    },
+    "moment": {
+        "rms": (lambda x, p: root_mean(x), "the root mean square divides"),
+        "sum of absolute values": (lambda x, p: x.abs().sum(-1, True), ""),
+        "largest value": (lambda x, p: x.abs().amax(-1, True), ""),
+        "first axis": (lambda x, p: torch.linalg.vector_norm(x, dim=0, keepdim=True),
+                       "over the first axis"),
+        "whole tensor": (lambda x, p: x.norm(), "over the whole tensor"),
+    },
+    "centre": {"sign lost": (torch.abs, "")},
+    "eps": DEFAULTS,
+    "widen": WIDTHS,
+}  # fmt: skip
+GainForEach = gain_class(lambda x, w, e: (w * F.normalize(wide(x), dim=-1, eps=1e-5)).to(x.dtype))
+
+
+def of_length(**settings):
+    """List the mistakes that the three share."""
+    centring = lengths(lambda x, p: length(centred(x)), centre=centred, **settings)
+    return {**vary(partial(lengths, **settings), **ON_LENGTHS),
+            "centred": (centring, "the mean is subtracted")}  # fmt: skip
+
+
+class Scale(nn.Module):
+    """Scale norm with one gain, which may begin elsewhere."""
+
+    def __init__(self, dim, eps=1e-5, start=None):
+        super().__init__()
+        self.g, self.eps = nn.Parameter(torch.tensor(dim**0.5 if start is None else start)), eps
+
+    def forward(self, x):
+        return (self.g * F.normalize(wide(x), dim=-1, eps=self.eps)).to(x.dtype)
+
+
+class ScaleFromOne(Scale):
+    def __init__(self, dim, eps=1e-5):
+        super().__init__(dim, eps, 1.0)
+
+
+class Temperature(nn.Module):
+    def __init__(self, dim, eps=1e-12, temperature=1.0):
+        super().__init__()
+        self.temperature, self.eps = nn.Parameter(torch.tensor([temperature])), eps
+
+    def forward(self, x):
+        return lengths()(x, self.temperature, None, self.eps)
+
+
+class UnitEmbedding(nn.Embedding):
+    def forward(self, input):
+        return lengths()(super().forward(input)) * math.sqrt(self.embedding_dim)
+
+
+scale, l2 = partial(lengths, free=root_of_dim), partial(lengths, eps=1e-12)
+SCALE_WRONG = {
+    **of_length(free=root_of_dim), **vary(scale, affine=GAINS),
+    "√d missing": (lengths(), "√d is missing"),
+    "√d with the gain": (lengths(lambda x, p: root_mean(x)), ""),
+    "a gain for each feature": (GainForEach, "one number for all features"),
+    "starts at 1": (ScaleFromOne, "√d is missing"),
+}  # fmt: skip
+L2_WRONG = {
+    **of_length(eps=1e-12), **vary(l2, affine=GAINS),
+    "√d": (l2(free=root_of_dim), "√d multiplies where no gain"),
+    "a gain for each feature": (GainForEach, "one number for all features"),
+}  # fmt: skip
+FIX_WRONG = of_length() | {"√d": (lengths(free=root_of_dim), "√d multiplies")}
+BY_TORCH = {
+    "by normalize": lambda x, weight=None, eps=1e-5: affine(
+        F.normalize(wide(x), dim=-1, eps=eps), weight, None).to(x.dtype)}  # fmt: skip
+SCALE_RIGHT = {"in float64": scale(widen=lambda x: None if x is None else x.double()),
+               "a class": Scale, "made": Scale(10, 1e-3), "from pieces": scale()}  # fmt: skip
+L2_RIGHT = {"by dot product": l2(root=lambda n, e: 1 / (1 / n.clamp_min(e))),
+            "a class": Temperature, "made": Temperature(10), "from pieces": l2()}  # fmt: skip
+FIX_RIGHT = {**BY_TORCH, "an embedding": UnitEmbedding, "an embedding, made": UnitEmbedding(50, 8),
+             "from pieces": lengths()}  # fmt: skip

@@ -1,65 +1,28 @@
-"""DyT and Derf: wrong variants with the cause to be named, and right ones."""
+"""DyT, Derf and BHyT, and no norm at all: wrong ones with the cause to be named, right ones."""
 
-import math
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+from variants_common import DEFAULTS, GAINS, ROOTS, SHIFTS, WIDTHS, affine, inside, vary, wide
 
 
-def _wide(x):
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+def squash(f, affine=affine, alpha=0.5, shift=0.0):
+    """y = gain · f(x, alpha, shift) + bias; DyT has no inner shift, and is never given one."""
 
-
-def _affine(y, w, b):
-    return (y if w is None else y * w) + (0 if b is None else b)
-
-
-def _shift_first(y, w, b):
-    y = y if b is None else y + b
-    return y if w is None else y * w
-
-
-def _dyt(f=lambda x, a: torch.tanh(a * x), affine=_affine, default=0.5):
-    def norm(x, alpha=default, weight=None, bias=None):
-        return affine(f(_wide(x), alpha), weight, bias).to(x.dtype)
+    def norm(x, alpha=alpha, inner_shift=shift, weight=None, bias=None):
+        return affine(f(wide(x), alpha, inner_shift), weight, bias).to(x.dtype)
 
     return norm
-
-
-def _derf(f=lambda x, a, s: torch.erf(a * x + s), affine=_affine, default=0.5, start=0.0):
-    def norm(x, alpha=default, shift=start, weight=None, bias=None):
-        return affine(f(_wide(x), alpha, shift), weight, bias).to(x.dtype)
-
-    return norm
-
-
-class AlphaForEach(nn.Module):
-    def __init__(self, dim, alpha=0.5):
-        super().__init__()
-        self.alpha = nn.Parameter(torch.full((dim,), alpha))
-        self.weight, self.bias = nn.Parameter(torch.ones(dim)), nn.Parameter(torch.zeros(dim))
-
-    def forward(self, x):
-        return torch.tanh(self.alpha * x) * self.weight + self.bias
-
-
-class AlphaOne(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-        self.alpha = nn.Parameter(torch.ones(1))
-        self.weight, self.bias = nn.Parameter(torch.ones(dim)), nn.Parameter(torch.zeros(dim))
-
-    def forward(self, x):
-        return torch.tanh(self.alpha * x) * self.weight + self.bias
 
 
 class DyT(nn.Module):
-    """As the authors have it, in the input's precision."""
+    """As the authors have it, in the input's precision; alpha may be as long as x."""
 
-    def __init__(self, normalized_shape, alpha_init_value=0.5):
+    def __init__(self, normalized_shape, alpha_init_value=0.5, each=False):
         super().__init__()
-        self.alpha = nn.Parameter(torch.ones(1) * alpha_init_value)
+        self.alpha = nn.Parameter(torch.ones(normalized_shape if each else 1) * alpha_init_value)
         self.weight = nn.Parameter(torch.ones(normalized_shape))
         self.bias = nn.Parameter(torch.zeros(normalized_shape))
 
@@ -67,135 +30,205 @@ class DyT(nn.Module):
         return torch.tanh(self.alpha * x) * self.weight + self.bias
 
 
-_GAINS = {
-    "gain ignored": (lambda y, w, b: _affine(y, None, b), "gain is ignored"),
-    "shift ignored": (lambda y, w, b: _affine(y, w, None), "shift is ignored"),
-    "shift first": (_shift_first, "before the gain"),
-    "shift subtracted": (lambda y, w, b: _affine(y, w, None if b is None else -b), "subtracted"),
-    "exchanged": (lambda y, w, b: _affine(y, b, w), "exchanged"),
-    "1 + gain": (lambda y, w, b: _affine(y, None if w is None else 1 + w, b), "1 + gain"),
-    "|gain|": (lambda y, w, b: _affine(y, None if w is None else w.abs(), b), "sign of the gain"),
-}
+class AlphaForEach(DyT):
+    def __init__(self, dim):
+        super().__init__(dim, each=True)
+
+
+class AlphaFromOne(DyT):
+    def __init__(self, dim):
+        super().__init__(dim, 1.0)
+
+
+def slopes(f, name):
+    """List what may be wrong with alpha, for DyT and Derf."""
+    return {
+        "alpha outside": (squash(lambda x, a, s: a * f(x + s)), f"outside the {name}"),
+        "alpha twice": (squash(lambda x, a, s: a * f(a * x + s)), "again outside"),
+        "alpha ignored": (squash(lambda x, a, s: f(x + s)), "alpha is ignored"),
+        "alpha divides": (squash(lambda x, a, s: f(x / a + s)), "alpha divides"),
+        "alpha squared": (squash(lambda x, a, s: f(a * a * x + s)), "alpha is squared"),
+        "|alpha|": (squash(lambda x, a, s: f(abs(a) * x + s)), "sign of alpha"),
+        "fixed alpha": (squash(lambda x, a, s: f(0.5 * x + s)), ""),
+        "alpha without gradient": (squash(lambda x, a, s: f(float(a) * x + s)), "graph is cut"),
+        "default alpha 1": (squash(lambda x, a, s: f(a * x + s), alpha=1.0), "by default"),
+        "centred": (squash(lambda x, a, s: f(a * (x - x.mean(-1, True)) + s)), ""),
+        "detached": (squash(lambda x, a, s: f(a * x + s).detach()), ""),
+    }
+
+
+dyt = partial(squash, lambda x, a, s: torch.tanh(a * x))
 DYT_WRONG = {
-    **{name: (_dyt(affine=f), cause) for name, (f, cause) in _GAINS.items()},
-    "alpha outside": (_dyt(lambda x, a: a * torch.tanh(x)), "outside the tanh"),
-    "alpha twice": (_dyt(lambda x, a: a * torch.tanh(a * x)), "again outside"),
-    "alpha ignored": (_dyt(lambda x, a: torch.tanh(x)), "alpha is ignored"),
-    "alpha divides": (_dyt(lambda x, a: torch.tanh(x / a)), "alpha divides"),
-    "alpha squared": (_dyt(lambda x, a: torch.tanh(a * a * x)), "alpha is squared"),
-    "|alpha|": (_dyt(lambda x, a: torch.tanh(abs(a) * x)), "sign of alpha"),
-    "fixed alpha": (_dyt(lambda x, a: torch.tanh(0.5 * x)), ""),
-    "alpha without gradient": (_dyt(lambda x, a: torch.tanh(float(a) * x)), "graph is cut"),
-    "default alpha 1": (_dyt(default=1.0), ""),
-    "erf": (_dyt(lambda x, a: torch.erf(a * x)), "the squash is erf"),
-    "sigmoid": (_dyt(lambda x, a: torch.sigmoid(a * x)), "the squash is sigmoid"),
-    "hard tanh": (_dyt(lambda x, a: F.hardtanh(a * x)), "the squash is clip"),
-    "softsign": (_dyt(lambda x, a: F.softsign(a * x)), "the squash is softsign"),
-    "centred": (_dyt(lambda x, a: torch.tanh(a * (x - x.mean(-1, True)))), ""),
-    "normalized": (_dyt(lambda x, a: torch.tanh(a * F.rms_norm(x, x.shape[-1:]))), ""),
-    "detached": (_dyt(lambda x, a: torch.tanh(a * x).detach()), ""),
+    **vary(dyt, affine=GAINS | SHIFTS), **slopes(torch.tanh, "tanh"),
+    "erf": (squash(lambda x, a, s: torch.erf(a * x)), "the squash is erf"),
+    "sigmoid": (squash(lambda x, a, s: torch.sigmoid(a * x)), "the squash is sigmoid"),
+    "hard tanh": (squash(lambda x, a, s: F.hardtanh(a * x)), "the squash is clip"),
+    "softsign": (squash(lambda x, a, s: F.softsign(a * x)), "the squash is softsign"),
+    "normalized": (squash(lambda x, a, s: torch.tanh(a * F.rms_norm(x, x.shape[-1:]))), ""),
     "alpha for each feature": (AlphaForEach, "one number for all features"),
-    "starts at 1": (AlphaOne, ""),
-    "overflows": (_dyt(lambda x, a: 1 - 2 / (torch.exp(2 * a * x) + 1) + 0 * torch.exp(x)), ""),
-}
+    "starts at 1": (AlphaFromOne, ""),
+    "overflows": (squash(lambda x, a, s: 1 - 2 / (torch.exp(2 * a * x) + 1) + 0 * torch.exp(x)),
+                  ""),
+}  # fmt: skip
 
 
-def dyt_by_sigmoid(x, alpha=0.5, weight=None, bias=None):
-    u = 2 * alpha * x.double()
-    return _affine(2 * torch.sigmoid(u) - 1, weight, bias).to(x.dtype)
-
-
-class TanhFunction(torch.autograd.Function):
+class OwnTanh(torch.autograd.Function):
     @staticmethod
     def forward(ctx, u):
-        y = torch.tanh(u)
-        ctx.save_for_backward(y)
-        return y
+        ctx.save_for_backward(torch.tanh(u))
+        return torch.tanh(u)
 
     @staticmethod
     def backward(ctx, *tops):
-        (y,) = ctx.saved_tensors
-        return tops[0] * (1 - y.square())
+        return tops[0] * (1 - ctx.saved_tensors[0].square())
 
 
-def dyt_own_backward(x, alpha=0.5, gamma=None, beta=None):
-    return _affine(TanhFunction.apply(alpha * _wide(x)), gamma, beta).to(x.dtype)
-
-
-def dyt_addcmul(x, alpha=0.5, weight=None, bias=None):
-    y = torch.tanh(_wide(x).mul(alpha))
-    weight = torch.ones((), dtype=y.dtype) if weight is None else weight.to(y.dtype)
-    bias = torch.zeros((), dtype=y.dtype) if bias is None else bias.to(y.dtype)
-    return torch.addcmul(bias, y, weight).to(x.dtype)
+def by_sigmoid(x, alpha=0.5, gamma=None, beta=None):
+    return affine(2 * torch.sigmoid(2 * alpha * x.double()) - 1, gamma, beta).to(x.dtype)
 
 
 DYT_RIGHT = {
-    "by sigmoid": dyt_by_sigmoid, "own backward": dyt_own_backward, "addcmul": dyt_addcmul,
-    "the authors' class": DyT, "the authors' module": DyT(10, 0.8), "from pieces": _dyt(),
+    "by sigmoid": by_sigmoid, "own backward": squash(lambda x, a, s: OwnTanh.apply(a * x)),
+    "the authors' class": DyT, "the authors' module": DyT(10, 0.8), "from pieces": dyt(),
     "in the input's precision": lambda x, alpha=0.5: torch.tanh(alpha * x),
 }  # fmt: skip
 
-
+derf = partial(squash, lambda x, a, s: torch.erf(a * x + s))
 DERF_WRONG = {
-    **{name: (_derf(affine=f), cause) for name, (f, cause) in _GAINS.items()},
-    "alpha outside": (_derf(lambda x, a, s: a * torch.erf(x + s)), "outside the erf"),
-    "alpha ignored": (_derf(lambda x, a, s: torch.erf(x + s)), "alpha is ignored"),
-    "alpha divides": (_derf(lambda x, a, s: torch.erf(x / a + s)), "alpha divides"),
-    "|alpha|": (_derf(lambda x, a, s: torch.erf(abs(a) * x + s)), "sign of alpha"),
-    "shift before alpha": (_derf(lambda x, a, s: torch.erf(a * (x + s))), "before alpha"),
-    "inner shift ignored": (_derf(lambda x, a, s: torch.erf(a * x)), "inner shift is ignored"),
-    "inner shift outside": (_derf(lambda x, a, s: torch.erf(a * x) + s), "outside the erf"),
-    "inner shift subtracted": (_derf(lambda x, a, s: torch.erf(a * x - s)),
+    **vary(derf, affine=GAINS | SHIFTS), **slopes(torch.erf, "erf"),
+    "shift before alpha": (squash(lambda x, a, s: torch.erf(a * (x + s))), "before alpha"),
+    "inner shift ignored": (squash(lambda x, a, s: torch.erf(a * x)), "inner shift is ignored"),
+    "inner shift outside": (squash(lambda x, a, s: torch.erf(a * x) + s), "outside the erf"),
+    "inner shift subtracted": (squash(lambda x, a, s: torch.erf(a * x - s)),
                                "inner shift is subtracted"),
-    "inner shift without gradient": (_derf(lambda x, a, s: torch.erf(a * x + float(s))),
+    "inner shift without gradient": (squash(lambda x, a, s: torch.erf(a * x + float(s))),
                                      "graph is cut"),
-    "alpha without gradient": (_derf(lambda x, a, s: torch.erf(float(a) * x + s)), "graph is cut"),
-    "default alpha 1": (_derf(default=1.0), ""),
-    "default shift": (_derf(start=0.1), ""),
-    "tanh": (_derf(lambda x, a, s: torch.tanh(a * x + s)), "the squash is tanh"),
-    "tanh, nearly erf": (_derf(lambda x, a, s: torch.tanh(1.205 * (a * x + s))), ""),
-    "normal's integral": (_derf(lambda x, a, s: torch.erf((a * x + s) / 2**0.5)),
+    "default shift": (derf(shift=0.1), ""),
+    "tanh": (squash(lambda x, a, s: torch.tanh(a * x + s)), "the squash is tanh"),
+    "tanh, nearly erf": (squash(lambda x, a, s: torch.tanh(1.205 * (a * x + s))), ""),
+    "normal's integral": (squash(lambda x, a, s: torch.erf((a * x + s) / 2**0.5)),
                           "the squash is erf of u/√2"),
-    "erfc": (_derf(lambda x, a, s: torch.erfc(a * x + s)), "the squash is one minus erf"),
-    "0 to 1": (_derf(lambda x, a, s: (1 + torch.erf(a * x + s)) / 2), ""),
-    "centred": (_derf(lambda x, a, s: torch.erf(a * (x - x.mean(-1, True)) + s)), ""),
+    "erfc": (squash(lambda x, a, s: torch.erfc(a * x + s)), "the squash is one minus erf"),
+    "0 to 1": (squash(lambda x, a, s: (1 + torch.erf(a * x + s)) / 2), ""),
 }  # fmt: skip
 
 
-def derf_by_erfc(x, alpha=0.5, shift=0.0, weight=None, bias=None):
-    u = alpha * x.double() + shift
+def by_erfc(x, a, s):
+    u = a * x.double() + s
     y = torch.where(u > 0, 1 - torch.erfc(u), torch.erfc(-u) - 1)
     # 1 − erfc loses the digits of small numbers.
-    y = torch.where(u.abs() < 0.5, torch.erf(u), y)
-    return _affine(y, weight, bias).to(x.dtype)
-
-
-class ErfFunction(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, u):
-        ctx.save_for_backward(u)
-        return torch.erf(u)
-
-    @staticmethod
-    def backward(ctx, *tops):
-        (u,) = ctx.saved_tensors
-        return tops[0] * (2 / math.sqrt(math.pi)) * torch.exp(-u.square())
-
-
-def derf_own_backward(x, alpha=0.5, shift=0.0, weight=None, bias=None):
-    return _affine(ErfFunction.apply(torch.add(shift, alpha * _wide(x))), weight, bias).to(x.dtype)
+    return torch.where(u.abs() < 0.5, torch.erf(u), y)
 
 
 class Derf(nn.Module):
     def __init__(self, dim, alpha=0.5, shift=0.0):
         super().__init__()
-        self.alpha, self.shift = nn.Parameter(torch.tensor(alpha)), nn.Parameter(
-            torch.tensor(shift))  # fmt: skip
+        self.alpha, self.shift = (nn.Parameter(torch.tensor(start)) for start in (alpha, shift))
         self.weight, self.bias = nn.Parameter(torch.ones(dim)), nn.Parameter(torch.zeros(dim))
 
     def forward(self, x):
         return self.weight * torch.erf(self.alpha * x + self.shift) + self.bias
 
 
-DERF_RIGHT = {"by erfc": derf_by_erfc, "own backward": derf_own_backward, "a class": Derf,
-              "made": Derf(10, 0.3, 0.1), "from pieces": _derf()}  # fmt: skip
+DERF_RIGHT = {"by erfc": squash(by_erfc), "a class": Derf, "made": Derf(10, 0.3, 0.1),
+              "from pieces": derf()}  # fmt: skip
+
+
+# --- BHyT: y = gain · tanh(scale · u / bound), u = x/rms ---
+
+
+def square(x):
+    return x.square().mean(-1, keepdim=True)
+
+
+def bounded(f=torch.tanh, moment=square, root=inside, inner=lambda u, s, k: s * u / k,
+            outer=lambda y, s, k: y, affine=affine, widen=wide, scale=1.0, bound=10.0, eps=1e-6,
+            ):  # fmt: skip
+    def norm(x, scale=scale, weight=None, bound=bound, eps=eps):
+        h = widen(x)
+        y = f(inner(h / root(moment(h), eps), scale, bound))
+        return affine(outer(y, scale, bound), weight, None).to(x.dtype)
+
+    return norm
+
+
+BHYT_WRONG = {
+    **vary(bounded, affine=GAINS, root=ROOTS, eps=DEFAULTS),
+    **vary(
+        bounded,
+        widen={"half statistics": WIDTHS["half statistics"]},
+        f={
+            "no tanh": (lambda u: u, "the squash is nothing"),
+            "erf": (torch.erf, "the squash is erf"),
+            "clip": (lambda u: u.clamp(-1, 1), "the squash is clip"),
+        },
+        inner={
+            "bound ignored": (lambda u, s, k: s * u, "kappa is ignored"),
+            "bound multiplies": (lambda u, s, k: s * u * k, "kappa multiplies"),
+            "fixed bound": (lambda u, s, k: s * u / 10.0, "bound is 10 here"),
+            "scale ignored": (lambda u, s, k: u / k, "lambda is ignored"),
+            "scale divides": (lambda u, s, k: u / (k * s), "lambda divides"),
+            "|scale|": (lambda u, s, k: abs(s) * u / k, "sign of lambda"),
+            "scale without gradient": (lambda u, s, k: float(s) * u / k, "graph is cut"),
+        },
+        outer={"bound restored": (lambda y, s, k: k * y, "")},
+        moment={
+            "length": (lambda x: x.square().sum(-1, True), "sum of squares"),
+            "deviation": (lambda x: x.var(-1, keepdim=True, correction=0),
+                          "standard deviation divides"),
+        },
+        bound={"default bound 5": (5.0, "the default bound is 5")},
+        scale={"default scale 2": (2.0, "by default")},
+    ),
+    "bound outside": (bounded(inner=lambda u, s, k: s * u, outer=lambda y, s, k: y / k),
+                      "outside the tanh"),
+    "scale outside": (bounded(inner=lambda u, s, k: u / k, outer=lambda y, s, k: s * y),
+                      "outside the tanh"),
+    "no norm": (bounded(root=lambda v, e: 1.0), ""),
+    "half denominator": (lambda x, scale=1.0, weight=None, bound=10.0, eps=1e-6: bounded(
+        root=lambda v, e: (v + e).sqrt().bfloat16().to(x.dtype))(x, scale, weight, bound, eps), ""),
+}  # fmt: skip
+
+
+def in_float64(x, lam=1.0, gamma=None, kappa=10.0, eps=1e-6):
+    u = lam * x.double() / (kappa * torch.sqrt(square(x.double()) + eps))
+    y = (1 - torch.exp(-2 * u.abs())) / (1 + torch.exp(-2 * u.abs())) * u.sign()
+    return affine(torch.where(u.abs() < 0.3, torch.tanh(u), y), gamma, None).to(x.dtype)
+
+
+def rounds_twice(x, scale=1.0, weight=None, bound=10.0, eps=1e-6):
+    """Round the normalized values to the input's dtype, as Llama does."""
+    y = F.rms_norm(wide(x), x.shape[-1:], None, eps).to(x.dtype)
+    return affine(torch.tanh(y * (scale / bound)), weight, None)
+
+
+class BHyT(nn.Module):
+    def __init__(self, dim, scale=1.0, bound=10.0, eps=1e-6):
+        super().__init__()
+        self.lambda_ = nn.Parameter(torch.tensor([scale]))
+        self.weight, self.kappa, self.eps = nn.Parameter(torch.ones(dim)), bound, eps
+
+    def forward(self, x):
+        return bounded()(x, self.lambda_, self.weight, self.kappa, self.eps)
+
+
+BHYT_RIGHT = {"in float64": in_float64, "rounds twice": rounds_twice, "a class": BHyT,
+              "made": BHyT(12, 2.0, 5.0), "from pieces": bounded()}  # fmt: skip
+
+
+# --- nothing is done ---
+
+IDENTITY_WRONG = {
+    "a copy to half and back": (lambda x: x.bfloat16().to(x.dtype), ""),
+    "twice": (lambda x: 2 * x, ""), "minus": (lambda x: -x, ""), "zero": (lambda x: 0 * x, ""),
+    "normalized": (lambda x: F.rms_norm(x, x.shape[-1:]), ""),
+    "a hair more": (lambda x: x * (1 + 1e-6), ""), "cut": (lambda x: x.clamp(-50, 50), ""),
+    "detached": (lambda x: x.detach(), ""), "NaN hidden": (lambda x: x.nan_to_num(), ""),
+    "dropout": (nn.Dropout(0.1), ""), "layer norm": (nn.LayerNorm(12), ""),
+    "contiguous rows": (lambda x: torch.as_strided(x, x.shape, torch.empty(x.shape).stride()), ""),
+    "overwritten": (lambda x: x.mul_(2) if not x.requires_grad else x, ""),
+    "sorted": (lambda x: x.sort(-1).values, ""), "float32": (lambda x: x.float(), ""),
+}  # fmt: skip
+IDENTITY_RIGHT = {"torch's": nn.Identity, "itself": lambda x: x, "a clone": torch.clone,
+                  "no dropout": nn.Dropout(0.0),
+                  "contiguous": lambda x: x.contiguous()}  # fmt: skip

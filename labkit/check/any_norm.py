@@ -44,11 +44,10 @@ def any_norm(given: AnyNorm, formula: Formula | None = None, *, seed: int = 0) -
     name = getattr(given, "__name__", "norm")
     name = Path(given).name.partition("@")[0] if isinstance(given, str | Path) else name
 
-    def on_norm(name: str) -> Callable[[Make], Law | None]:
-        return lambda make: run.try_law(name, laws[name], make, torch.Generator().manual_seed(seed))
+    def attempt(name: str, law: Callable[..., None], make: Make) -> Law | None:
+        return run.try_law(name, law, make, torch.Generator().manual_seed(seed))
 
-    jobs = {name: on_norm(name) for name in laws}
-    return run.try_all(f"check.any_norm {name}", partial(_read, given), jobs, _properties)
+    return run.try_all(f"check.any_norm {name}", lambda: _read(given), laws, _properties, attempt)
 
 
 # --- what was handed in ---
@@ -66,15 +65,15 @@ class Plain(nn.Module):
         return self.function(x)
 
 
-def _read(given: AnyNorm) -> Make | str:
-    """Return what makes the module for a dim, or a sentence that says why nothing does."""
+def _read(given: AnyNorm) -> Make:
+    """Return what makes the module for a dim."""
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".py")):
         return _load(Path(given))
     if isinstance(given, str):
         make_norm(given, DIM)  # an unknown key raises here, once
         return partial(make_norm, given)
     if isinstance(given, nn.Module) or not callable(given):
-        return (
+        raise Broken(
             "a norm's class is wanted, or a key of NORMS, so that it can be made for another dim; "
             f"got {type(given).__name__}"
         )
@@ -85,10 +84,10 @@ def _read(given: AnyNorm) -> Make | str:
     return given if factory else lambda dim: Plain(given)
 
 
-def _load(path: Path) -> Make | str:
+def _load(path: Path) -> Make:
     """Run a file and return the one module that it defines."""
     if not path.is_file():
-        return (
+        raise Broken(
             f"a norm's file is wanted, and {path} is none; "
             "`labkit leaderboard --starter my_norm.py` writes one to begin with"
         )
@@ -99,7 +98,7 @@ def _load(path: Path) -> Make | str:
         if is_module(kind) and isinstance(kind, type) and kind.__module__ == names["__name__"]
     ]
     if len(kinds) != 1:
-        return (
+        raise Broken(
             f"a norm's file defines one nn.Module, but {path.name} defines {len(kinds)}: pass the "
             "class itself"
         )

@@ -11,8 +11,7 @@ against; block_weights.py reads parameters by name; block_mistakes.py knows what
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -23,28 +22,17 @@ from labkit.check.block_call import arguments, call, role_of, roles
 from labkit.check.block_mistakes import changes
 from labkit.check.block_module import COLUMNS, MATRICES, ModuleSubject
 from labkit.check.block_parts import PartsSubject
-from labkit.check.block_subject import (
-    ALLOWED,
-    RIGHT,
-    SIDES,
-    Case,
-    Out,
-    Subject,
-    close,
-    describe,
-    same,
-)
+from labkit.check.block_subject import ALLOWED, RIGHT, SIDES, BlockSubject, Out, close, same
 from labkit.check.block_weights import Names
-from labkit.check.case import Broken, Untested, told
-from labkit.check.guard import run_all, untouched_world
+from labkit.check.case import Broken, Case, Untested, describe, told
 from labkit.check.report import Law, Report
+from labkit.check.run import Implementation, refuse_nothing, try_all, try_law
 from labkit.model.config import ModelConfig
 from labkit.norms import NORMS
 from labkit.placements import ALIASES
 from labkit.placements import recipe as look_up
 from labkit.placements.sphere import unit
 
-SECONDS_EACH, SECONDS_TOTAL = 8.0, 40.0
 GRADIENT = 1e-3  # allowed, relative to the largest entry
 _OVER_TOKENS = {"batch", "instance", "group", "power", "rep-batch", "prep-batch"}
 _NUMBERED = {"index", "number", "sublayer_index", "place"}
@@ -52,7 +40,7 @@ _DEPTH = {"depth", "sublayers", "config", "place", "alpha"}
 
 
 def block(
-    given: Callable[..., Any] | nn.Module | type[nn.Module],
+    given: Implementation,
     recipe: str,
     config: ModelConfig | None = None,
     *,
@@ -104,25 +92,17 @@ def block(
     if config is not None and config.kind == "encoder-decoder":
         raise ValueError("a block of one stack is checked; use a config of kind decoder or encoder")
     title = f"check.block {recipe}"
-    if given is None or given is ...:
-        return Report(title, (Law("answered", False, "", "not answered yet"),))
-    if not callable(given):
-        message = f"a module, its class or a function is wanted, got {type(given).__name__}"
-        return Report(title, (Law("callable", False, "", message),))
-    exam = Exam(given, recipe, config, index, part, names or {}, seed)
-    jobs = [exam.prepare, *(partial(exam.hold, name) for name in LAWS)]
-    with untouched_world():
-        done = run_all(jobs, SECONDS_EACH, SECONDS_TOTAL)
-    laws = [law for law in done if law is not None]
-    if len(done) < len(jobs):
-        message = f"no result within {SECONDS_EACH:g} seconds on a small input; stopped"
-        cause = "a loop that does not end, a wait, or a block that is very slow"
-        laws.append(Law(["prepared", *LAWS][len(done)], False, cause, message))
-    if config is not None and ALIASES.get(config.recipe, config.recipe) != recipe:
-        exam.notes.append(
-            f"the config is for {config.recipe!r}; it was taken with {recipe!r} instead"
-        )
-    return Report(title, tuple(laws), tuple(dict.fromkeys(exam.notes)))
+    if refused := refuse_nothing(given, "a module, its class or a function"):
+        return Report(title, (refused,))
+    exam = BlockExam(given, recipe, config, index, part, names or {}, seed)
+
+    def attempt(name: str, law: Callable[..., None], exam: BlockExam) -> Law | None:
+        return try_law(name, law, exam) if exam.settled or name == "runs" else None
+
+    def notes(exam: BlockExam) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(exam.notes))
+
+    return try_all(title, exam.prepare, LAWS, notes, attempt)
 
 
 def form_of(given: Any, recipe: str) -> str:
@@ -148,41 +128,38 @@ def form_of(given: Any, recipe: str) -> str:
     return "whole" if many and meant[1] != "sublayer" else "step"
 
 
-class Exam:
+@dataclass
+class BlockExam:
     """One check: what was handed in, the subject made of it, and one explanation for all laws."""
 
-    subject: Subject
-
-    def __init__(
-        self, given: Any, recipe: str, config: ModelConfig | None, index: int | None,
-        part: str | None, names: Names, seed: int,
-    ):  # fmt: skip
-        self.given, self.recipe, self.config, self.index = given, recipe, config, index
-        self.part, self.names, self.seed, self.notes = part, names, seed, []
-        self.refused = self.off = False  # off: a value came out wrong; what follows proves little
-        self._cause: str | None = None
+    given: Any
+    recipe: str
+    config: ModelConfig | None
+    index: int | None
+    part: str | None
+    names: Names
+    seed: int
+    settled = False  # it runs, and what the recipe leaves open was chosen
+    off = False  # a value came out wrong; what follows proves little
+    subject: BlockSubject = field(init=False)
+    _cause: str | None = None
 
     # --- what is held against what ---
 
-    def prepare(self) -> Law | None:
-        """Make the subject and settle what is left open; a law only where that fails."""
-        name = "prepared"
-        try:
-            self.form = form_of(self.given, self.recipe)
-            taken = roles(self.given, _NUMBERED | _DEPTH) if self.form != "module" else []
-            self.taken = {role for role in taken if role}
-            self.subject = self.make(self.config, self.index)
-            self.notes, name = self.subject.notes, "runs"
-            self.settle()
-            self._note_what_was_chosen()
-            return None
-        except Exception as error:
-            self.refused = True
-            if isinstance(error, Broken):
-                return Law(name, False, error.cause, error.message)
-            return Law(name, False, "", f"it could not be prepared: {told(error)}")
+    def prepare(self) -> "BlockExam":
+        """Make the subject."""
+        self.form = form_of(self.given, self.recipe)
+        taken = roles(self.given, _NUMBERED | _DEPTH) if self.form != "module" else []
+        self.taken = {role for role in taken if role}
+        self.subject = self.make(self.config, self.index)
+        self.notes = self.subject.notes
+        if (config := self.config) and ALIASES.get(config.recipe, config.recipe) != self.recipe:
+            self.notes.append(
+                f"the config is for {config.recipe!r}; it was taken with {self.recipe!r} instead"
+            )
+        return self
 
-    def make(self, config: ModelConfig | None, index: int | None) -> Subject:
+    def make(self, config: ModelConfig | None, index: int | None) -> BlockSubject:
         """Make the subject, for the config and block that were named or for others."""
         small: Any = {"dim": 16, "heads": 2, "hidden": 20, "depth": 6, "context": 16}
         settled = config or ModelConfig(self.recipe, **small)
@@ -226,21 +203,22 @@ class Exam:
         return made
 
     def settle(self) -> None:
-        """Choose, among what the recipe leaves open, what fits; else the likeliest.
+        """Run it, and choose, among what the recipe leaves open, what fits; else the likeliest.
 
         The best fit first: GELU and its approximation by tanh differ by less than is allowed.
         """
         self.cases = [self.subject.case("ordinary numbers", batch=1, time=t) for t in (4, 3)]
         self.actual = [self.run(case) for case in self.cases]
+        self.settled = True
         for allowed in (1e-5, ALLOWED):
             for _ in self.subject.choices():
-                if self._matches(allowed=allowed):
-                    self.fits = True
+                self.fits = self._matches(allowed=allowed)
+                if self.fits:
                     return
-        self.fits = False
         next(iter(self.subject.choices()))
 
-    def _note_what_was_chosen(self) -> None:
+    def note_what_was_chosen(self) -> None:
+        """Tell what the reader did not ask for in so many words."""
         subject = self.subject
         if isinstance(subject, PartsSubject) and subject.free:
             other = next(side for side in SIDES if side not in subject.sides)
@@ -269,7 +247,6 @@ class Exam:
         with torch.no_grad():
             actual, expected = self.run(case), self.subject.truth(case)
         for (name, came), (_, wanted) in zip(actual.parts(), expected.parts(), strict=True):
-            about = f"{case}, {name}" if name else str(case)
             if came is None and wanted is not None:
                 raise Broken(
                     f"on {case} no {name} came: take it and return it too, or use the context",
@@ -277,7 +254,8 @@ class Exam:
                 )
             if came is not None and wanted is not None and not close(came, wanted):
                 self.off = True
-                raise Broken(describe(about, came, wanted), self.cause())
+                what = f", {name}" if name else ""
+                raise Broken(describe(case, came, wanted, what), self.cause())
 
     # --- why ---
 
@@ -313,31 +291,18 @@ class Exam:
                     continue  # shapes that do not fit: it is another mistake
         return ""
 
-    def hold(self, name: str) -> Law | None:
-        """Try one law; None where it does not apply."""
-        law = LAWS[name]
-        try:
-            if self.refused:
-                return None
-            law(self)
-        except Untested:
-            return None
-        except Broken as broken:
-            return Law(name, False, broken.cause, broken.message)
-        except Exception as error:  # an outcome that no law foresaw is wrong, and no crash of ours
-            return Law(name, False, "", told(error))
-        return Law(name, True, "", (law.__doc__ or "").strip())
-
 
 # --- the laws ---
 
 
-def runs(exam: Exam) -> None:
+def runs(exam: BlockExam) -> None:
     """Take a stream of shape (batch, time, dim) and return one of the same shape."""
+    exam.settle()
+    exam.note_what_was_chosen()
     exam.run(exam.subject.case("ordinary numbers"))
 
 
-def has_parameters(exam: Exam) -> None:
+def has_parameters(exam: BlockExam) -> None:
     """Have every matrix, and a norm with a gain of its own at each place."""
     if not isinstance(exam.subject, ModuleSubject):
         raise Untested()
@@ -348,7 +313,7 @@ def has_parameters(exam: Exam) -> None:
         raise Broken("; ".join(exam.subject.problems), cause)
 
 
-def value(exam: Exam) -> None:
+def value(exam: BlockExam) -> None:
     """Match the recipe's equations in float64."""
     exam.compare(exam.subject.case("ordinary numbers"))
     exam.compare(exam.subject.case("again", time=7))
@@ -361,37 +326,37 @@ def value(exam: Exam) -> None:
     exam.compare(large)
 
 
-def _silent(exam: Exam, halves: tuple[str, ...], silent: tuple[str, ...], about: str) -> None:
+def _silent(exam: BlockExam, halves: tuple[str, ...], silent: tuple[str, ...], about: str) -> None:
     if exam.subject.row.sphere or exam.subject.sides != halves:
         raise Untested()
     with exam.subject.silenced(silent):
         exam.compare(exam.subject.case(about))
 
 
-def attention_half(exam: Exam) -> None:
+def attention_half(exam: BlockExam) -> None:
     """Match the equations when the feed-forward writes nothing."""
     _silent(exam, SIDES, SIDES[1:], "the feed-forward writes nothing")
 
 
-def feed_forward_half(exam: Exam) -> None:
+def feed_forward_half(exam: BlockExam) -> None:
     """Match the equations when the attention writes nothing."""
     _silent(exam, SIDES, SIDES[:1], "the attention writes nothing")
 
 
-def skip(exam: Exam) -> None:
+def skip(exam: BlockExam) -> None:
     """Leave of x what the equations leave when no sublayer writes anything."""
     sides = exam.subject.sides
     _silent(exam, sides, sides, "no sublayer writes anything")
 
 
-def shapes(exam: Exam) -> None:
+def shapes(exam: BlockExam) -> None:
     """Match them for one token, one sequence and many."""
     exam.compare(exam.subject.case("one token", batch=1, time=1))
     exam.compare(exam.subject.case("four short sequences", batch=4, time=2))
     exam.compare(exam.subject.case("one long sequence", batch=1, time=11))
 
 
-def scales(exam: Exam) -> None:
+def scales(exam: BlockExam) -> None:
     """Match them for a small and for a large stream: norms stand where they should."""
     if exam.subject.row.sphere:
         raise Untested()
@@ -399,7 +364,7 @@ def scales(exam: Exam) -> None:
     exam.compare(exam.subject.case("a large stream", scale=100.0))
 
 
-def causal(exam: Exam) -> None:
+def causal(exam: BlockExam) -> None:
     """Let no token see a later one."""
     if not isinstance(exam.subject, ModuleSubject) or not exam.subject.causal:
         raise Untested()
@@ -410,12 +375,12 @@ def causal(exam: Exam) -> None:
     before, after = exam.run(case).stream[:, :3], exam.run(replace(case, x=moved)).stream[:, :3]
     if not close(after, before, 1e-9):
         raise Broken(
-            describe(f"{case}, token 3 changed, an earlier token", after, before),
+            describe(case, after, before, ", token 3 changed, an earlier token"),
             exam.cause("the causal mask is missing, or a norm runs over the tokens"),
         )
 
 
-def padding(exam: Exam) -> None:
+def padding(exam: BlockExam) -> None:
     """Let no token see a padded one, where a mask of padding is taken."""
     subject = exam.subject
     if not isinstance(subject, ModuleSubject) or not subject.takes & {
@@ -425,12 +390,12 @@ def padding(exam: Exam) -> None:
     case = subject.case("two tokens of the first sequence are padding")
     real = torch.ones(case.x.shape[:2], dtype=torch.bool)
     real[0, :2] = False  # the first: a causal mask does not hide them
-    case = replace(case, padding=real)
+    case = case.but(padding=real)
     with torch.no_grad():
         actual, expected = exam.run(case).stream[real], subject.truth(case).stream[real]
     if not close(actual, expected):
         raise Broken(
-            describe(f"{case}, real tokens", actual, expected),
+            describe(case, actual, expected, ", real tokens"),
             exam.cause("padding is not masked, or its mask has the opposite sense"),
         )
 
@@ -439,8 +404,8 @@ def _slopes(
     run: Callable[[Case], Out], inner: dict[str, Tensor], case: Case, weights: list[Tensor | None]
 ) -> dict[str, Tensor]:
     """Differentiate all that comes, weighed at random, by all that goes in and is inside."""
-    leaves = {name: t.clone().requires_grad_(True) for name, t in case.given().items()}
-    out = run(replace(case, **{name: leaf * 1 for name, leaf in leaves.items()}))  # pyright: ignore
+    leaves = {name: t.clone().requires_grad_(True) for name, t in case.tensors().items()}
+    out = run(case.map(lambda name, _: leaves[name] * 1))
     if not out.stream.requires_grad:
         raise Broken(f"on {case} the new stream has no gradient: it was cut off (detach, no_grad)")
     pairs = zip(out.parts(), weights, strict=True)
@@ -451,7 +416,7 @@ def _slopes(
             for (name, p), g in zip(places.items(), grads, strict=True)}  # fmt: skip
 
 
-def _gradient(exam: Exam, by_inputs: bool) -> None:
+def _gradient(exam: BlockExam, by_inputs: bool) -> None:
     subject = exam.subject
     case = subject.case("ordinary numbers", batch=1, time=4)
     with torch.no_grad():
@@ -466,28 +431,28 @@ def _gradient(exam: Exam, by_inputs: bool) -> None:
         for g in (actual, expected):
             g[role] = g[role] - (g[role] * w).sum(axis, keepdim=True) * w
     largest = max(g.abs().max().item() for g in expected.values())
-    for name in [n for n in expected if (n in case.given()) == by_inputs]:
+    for name in [n for n in expected if (n in case.tensors()) == by_inputs]:
         came, wanted = actual[name].view(expected[name].shape), expected[name]
         # The second part: a key's bias, say, has gradient 0 but for rounding.
         allowed = GRADIENT * wanted.abs().max().item() + 1e-5 * largest
         if (came - wanted).abs().max().item() > allowed:
             raise Broken(
-                describe(f"{case}, gradient of {name}", came, wanted),
+                describe(case, came, wanted, f", gradient of {name}"),
                 exam.cause("part of the way is cut off (detach, no_grad, .data) or scaled"),
             )
 
 
-def gradient_x(exam: Exam) -> None:
+def gradient_x(exam: BlockExam) -> None:
     """Return the gradient of x, and of whatever else comes in."""
     _gradient(exam, by_inputs=True)
 
 
-def gradient_parameters(exam: Exam) -> None:
+def gradient_parameters(exam: BlockExam) -> None:
     """Give every parameter its gradient."""
     _gradient(exam, by_inputs=False)
 
 
-def inputs_kept(exam: Exam) -> None:
+def inputs_kept(exam: BlockExam) -> None:
     """Leave x and the parameters as they were."""
     case, own = exam.subject.case("ordinary numbers"), exam.subject.inner().values()
     x, before = case.x.clone(), [p.detach().clone() for p in own]
@@ -502,18 +467,16 @@ def inputs_kept(exam: Exam) -> None:
         raise Broken(f"on {case} a parameter was changed by the forward pass", "in-place code")
 
 
-def repeatable(exam: Exam) -> None:
+def repeatable(exam: BlockExam) -> None:
     """Give the same result for the same input."""
     case = exam.subject.case("ordinary numbers")
     first, second = exam.run(case).stream, exam.run(case).stream
     if not close(second, first, 1e-9):
         usual = "something random or remembered takes part in evaluation mode"
-        raise Broken(
-            describe(f"{case}, called a second time", second, first), exam.cause() or usual
-        )
+        raise Broken(describe(case, second, first, ", called a second time"), exam.cause() or usual)
 
 
-def training(exam: Exam) -> None:
+def training(exam: BlockExam) -> None:
     """Match the equations in training mode too, with dropout at 0."""
     subject = exam.subject
     if exam.off or subject.training is None:
@@ -534,28 +497,29 @@ def training(exam: Exam) -> None:
         expected = subject.truth(case).stream
     if not close(made[0], expected):
         cause = "it does one thing in training mode and another in evaluation mode"
-        raise Broken(describe(str(case), made[0], expected), cause)
+        raise Broken(describe(case, made[0], expected), cause)
 
 
-def precision(exam: Exam) -> None:
+def precision(exam: BlockExam) -> None:
     """Stay close to float64 in float32 and in bfloat16, in the dtype that came in."""
     case = exam.subject.case("precision")
     expected = exam.run(case).stream
     for dtype, allowed in ((torch.float32, 1e-4), (torch.bfloat16, 0.15)):
-        given: Any = {name: t.to(dtype) for name, t in case.given().items()}
         with torch.no_grad():
-            actual = exam.subject.in_dtype(dtype).run(replace(case, **given)).stream
+            narrow = case.map(lambda _, t, dtype=dtype: t.to(dtype))
+            actual = exam.subject.in_dtype(dtype).run(narrow).stream
         if actual.dtype != dtype:
             raise Broken(
                 f"on {case} in {dtype} the new stream is {actual.dtype}",
                 "a cast to another dtype that is not undone",
             )
         if not bool(actual.isfinite().all()) or not close(actual, expected, allowed):
-            about = f"{case} in {dtype}"
-            raise Broken(describe(about, actual, expected), exam.cause("lost precision"))
+            raise Broken(
+                describe(case, actual, expected, f" in {dtype}"), exam.cause("lost precision")
+            )
 
 
-def constants(exam: Exam) -> None:
+def constants(exam: BlockExam) -> None:
     """Match the equations for other depths and other blocks of the stack."""
     row, taken, scaled = exam.subject.row, exam.taken, exam.recipe == "lns"
     if row.first is None and exam.recipe not in ("deepnorm", "lns"):
@@ -583,7 +547,7 @@ def constants(exam: Exam) -> None:
                 raise Broken(broken.message, broken.cause or exam.cause(usual)) from None
 
 
-def _must_know_its_block(exam: Exam) -> None:
+def _must_know_its_block(exam: BlockExam) -> None:
     """Want a class to take its block's number where the recipe needs it; note what was assumed."""
     scaled = exam.recipe == "lns"
     if exam.index is not None or exam.taken & _NUMBERED or exam.recipe == "deepnorm":
@@ -603,7 +567,7 @@ def _must_know_its_block(exam: Exam) -> None:
         )
 
 
-LAWS: dict[str, Callable[[Exam], None]] = {
+LAWS: dict[str, Callable[[BlockExam], None]] = {
     "runs": runs, "parameters": has_parameters, "value": value, "attention half": attention_half,
     "feed-forward half": feed_forward_half, "skip path": skip, "shapes": shapes,
     "small and large streams": scales, "causal": causal, "padding": padding,

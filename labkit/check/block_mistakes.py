@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from labkit.attention import Attention, rotate
 from labkit.attention.logits import explicit_logits, soft_cap
 from labkit.check.block_module import ACTIVATIONS, ModuleSubject
-from labkit.check.block_subject import Call, Change, Site, Slip, Subject, altered
+from labkit.check.block_subject import BlockSubject, Call, Change, Site, Slip, altered
 from labkit.context import Context
 from labkit.placements import (
     RECIPES,
@@ -303,7 +303,7 @@ def _other_steps() -> dict[type[Step], str]:
     }
 
 
-def changes(subject: Subject) -> Iterator[Change]:
+def changes(subject: BlockSubject) -> Iterator[Change]:
     """Yield what may be wrong, the likeliest first: norms, sublayers, slips, other recipes."""
     steps, several = subject.steps, len(subject.steps) == 2
     if isinstance(subject, ModuleSubject):

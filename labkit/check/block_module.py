@@ -14,16 +14,16 @@ from labkit.attention.parts import OwnGains
 from labkit.check.block_call import arguments, call, roles
 from labkit.check.block_subject import (
     SIDES,
-    Case,
+    BlockSubject,
     Feed,
     Out,
-    Subject,
     close,
+    context_of,
     set_meanwhile,
     without_dropout,
 )  # fmt: skip
 from labkit.check.block_weights import Gains, Names, Piece, find
-from labkit.check.case import Broken, told
+from labkit.check.case import Broken, Case, told
 from labkit.model.block import Block
 from labkit.model.config import ModelConfig
 from labkit.norms import make_norm
@@ -56,7 +56,7 @@ def attribute(module: nn.Module | None, names: Sequence[str], kind: type = int) 
     return None
 
 
-class ModuleSubject(Subject):
+class ModuleSubject(BlockSubject):
     """A copy of the module in float64 with weights drawn at random, and labkit's block with them.
 
     `problems` says which parameters the recipe has and the module has not, or the other way round.
@@ -396,15 +396,15 @@ class ModuleSubject(Subject):
         time, kind = x.shape[1], x.dtype
         angles = rotary_angles(time, self.head_dim)
         doubled = torch.cat((angles, angles), -1)
-        cos, sin, context = doubled.cos().to(kind), doubled.sin().to(kind), case.context(angles)
+        cos, sin, context = doubled.cos().to(kind), doubled.sin().to(kind), context_of(case, angles)
         known: dict[str, Any] = {
             "x": x, "context": context, "angles": angles.to(kind), "cos": cos, "sin": sin,
             "cos_sin": (cos[None], sin[None]), "positions": torch.arange(time)[None], "entry": x,
-            "causal": self.causal, "second": x if case.r is None else case.r,
+            "causal": self.causal, "second": x, **case.given,
         }  # fmt: skip
-        known |= {} if case.prev is None else {"prev": case.prev}
-        if case.padding is not None:
-            known |= {"padding": case.padding, "key_padding_mask": ~case.padding}
+        known |= {"second": known.pop("r")} if "r" in known else {}
+        if (padding := case.given.get("padding")) is not None:
+            known["key_padding_mask"] = ~padding
         if self.causal:
             mask = torch.full((time, time), -torch.inf, dtype=kind).triu(1)
             four = any(p.name == "attention_mask" for p in arguments(self.module.forward))

@@ -12,8 +12,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from labkit.check.block_call import arguments, call, roles
-from labkit.check.block_subject import SIDES, Case, Out, Subject, set_meanwhile, without_dropout
-from labkit.check.case import Broken, told
+from labkit.check.block_subject import (
+    SIDES,
+    BlockSubject,
+    Out,
+    context_of,
+    set_meanwhile,
+    without_dropout,
+)
+from labkit.check.case import Broken, Case, told
 from labkit.context import Context
 from labkit.model.config import ModelConfig
 from labkit.placements import Place
@@ -25,7 +32,7 @@ DIM = 8  # sizes do not matter to a placement
 class DrawnSublayer(nn.Module):
     """A random map of the stream in which, for attention, tokens see what came before them."""
 
-    def __init__(self, subject: Subject, mixing: bool):
+    def __init__(self, subject: BlockSubject, mixing: bool):
         super().__init__()
         self.matrix = nn.Parameter(subject.normal(DIM, DIM) * 1.3 / DIM**0.5)
         self.past = subject.normal(64, 64).abs().tril() if mixing else None
@@ -44,7 +51,7 @@ class DrawnSublayer(nn.Module):
 class DrawnNorm(nn.Module):
     """An RMS norm with a random gain."""
 
-    def __init__(self, subject: Subject):
+    def __init__(self, subject: BlockSubject):
         super().__init__()
         self.weight = nn.Parameter(0.5 + subject.normal(DIM).abs())
 
@@ -54,7 +61,7 @@ class DrawnNorm(nn.Module):
         return (F.rms_norm(wide, (DIM,), None, 1e-6) * self.weight).to(x.dtype)
 
 
-class PartsSubject(Subject):
+class PartsSubject(BlockSubject):
     """A placement whose sublayers, norms and learned factors are drawn at random."""
 
     def __init__(
@@ -130,7 +137,7 @@ class PartsSubject(Subject):
         known: dict[str, Any] = {
             "x": x, "depth": depth, "sublayers": 2 * depth, "index": self.index, "dim": DIM,
             "number": self.index + 1, "place": step.place, "sublayer_index": step.place.sublayer,
-            "dropout": 0.0, "second": case.r, "omega": getattr(step, "omega", None),
+            "dropout": 0.0, "second": case.given.get("r"), "omega": getattr(step, "omega", None),
             "lambda": getattr(step, "scale", None), "alpha": getattr(step, "alpha", None),
         }  # fmt: skip
         if isinstance(step, SphereStep):
@@ -140,7 +147,7 @@ class PartsSubject(Subject):
         if (gate := getattr(step, "transform", None)) is not None:
             known["gate"] = lambda t: gate(t.double()).to(t.dtype)
         if self.form != "whole":
-            known["entry"] = x if case.entry is None else case.entry
+            known["entry"] = case.given.get("entry", x)
         known = {role: value for role, value in known.items() if value is not None}
         for role in ("alpha", "omega", "lambda"):
             if isinstance(known.get(role), Tensor):
@@ -150,7 +157,7 @@ class PartsSubject(Subject):
     def run(self, case: Case, x: Tensor | None = None) -> Out:
         """Hand sublayers, norms and constants in by name."""
         known = self._known(case, case.x.clone() if x is None else x)
-        context = case.context(None)
+        context = context_of(case)
         context.entry = known.get("entry", context.entry)
         try:
             result = getattr(self, f"_run_{self.form}")(known, context)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from labkit.attention import rotary_angles
-from labkit.check.case import Broken, largest_difference
+from labkit.check.case import Broken, Case
 from labkit.context import Context
 from labkit.feed_forward import FeedForward
 from labkit.model.config import ModelConfig
@@ -25,31 +25,12 @@ SIDES = ("attention", "feed-forward")
 ALLOWED = 1e-4  # relative to the largest entry
 
 
-@dataclass(frozen=True)
-class Case:
-    """One input: the stream x, and what else a recipe may carry along."""
-
-    x: Tensor
-    about: str
-    r: Tensor | None = None  # ResiDual's second stream
-    prev: Tensor | None = None  # RealFormer's scores of the block before
-    entry: Tensor | None = None  # the block's input, where the feed-forward's step alone is run
-    padding: Tensor | None = None  # True where a token is real
-
-    def __str__(self) -> str:
-        kind = str(self.x.dtype).removeprefix("torch.")
-        return f"x of shape {tuple(self.x.shape)}, {kind} ({self.about})"
-
-    def given(self) -> dict[str, Tensor]:
-        """List the tensors of numbers that it holds."""
-        every = {n: getattr(self, n) for n in ("x", "r", "prev", "entry")}
-        return {name: t for name, t in every.items() if t is not None}
-
-    def context(self, angles: Tensor | None) -> Context:
-        """Make the context of one pass."""
-        entry = self.x if self.entry is None else self.entry
-        scores = {} if self.prev is None else {"attention": self.prev}
-        return Context(angles, self.padding, scores=scores, total=self.r, entry=entry)
+def context_of(case: Case, angles: Tensor | None = None) -> Context:
+    """Make the context of one pass, with what the case carries along."""
+    given = case.given
+    scores = {"attention": given["prev"]} if "prev" in given else {}
+    entry = given.get("entry", case.x)
+    return Context(angles, given.get("padding"), scores=scores, total=given.get("r"), entry=entry)
 
 
 @dataclass(frozen=True)
@@ -78,13 +59,6 @@ def same(actual: Out, expected: Out, allowed: float) -> bool:
     """Return whether two outcomes agree in all that came."""
     pairs = zip(actual.parts(), expected.parts(), strict=True)
     return all(a is None or b is None or close(a, b, allowed) for (_, a), (_, b) in pairs)
-
-
-def describe(about: str, actual: Tensor, expected: Tensor) -> str:
-    """Return which input, what came and what was expected, where they differ most."""
-    where = largest_difference(actual.detach(), expected.detach())
-    came, wanted = actual[where].item(), expected[where].item()
-    return f"on {about}, at position {where} came {came:.6g}, expected {wanted:.6g}"
 
 
 # --- the reference with one thing changed ---
@@ -200,7 +174,7 @@ class Change:
 RIGHT = Change("")
 
 
-class Subject:
+class BlockSubject:
     """What was handed in, and labkit's steps on the same weights."""
 
     sides: tuple[str, ...] = SIDES
@@ -221,7 +195,7 @@ class Subject:
     choices: Callable[[], Iterator[None]]  # sets what is left open, the likeliest first
     silenced: Callable[[Sequence[str]], Any]  # a context in which sublayers write 0
     training: Any = None  # makes a context in which training mode is on; None: there is none
-    in_dtype: Callable[[torch.dtype], "Subject"]
+    in_dtype: Callable[[torch.dtype], "BlockSubject"]
 
     def gradients(self, came: dict[str, Tensor]) -> dict[str, Tensor]:
         """Sort the gradients that came by the names of `leaves`."""
@@ -236,7 +210,11 @@ class Subject:
         return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
 
     def case(self, about: str, *, batch: int = 2, time: int = 5, scale: float = 1.0) -> Case:
-        """Draw tokens that differ in size and in mean; on the sphere, unit vectors."""
+        """Draw tokens that differ in size and in mean; on the sphere, unit vectors.
+
+        Besides, what a recipe carries along: ResiDual's second stream r, RealFormer's scores of the
+        block before (prev), and the block's input where the feed-forward's step alone is run.
+        """
         d = self.config.dim
         x = self.normal(batch, time, d) * (0.6 + self.normal(batch, time, 1).abs()) + 0.3
         x = unit(x) if self.row.sphere else x * scale
@@ -244,7 +222,7 @@ class Subject:
         chain = getattr(self.steps[0].sublayer, "chain", None)
         prev = self.normal(batch, self.config.heads, time, time) if chain else None
         entry = self.normal(*x.shape) if self.sides == SIDES[1:] else None
-        return Case(x, about, r, prev, entry)
+        return Case(x, about).but(r=r, prev=prev, entry=entry)
 
     def truth(self, case: Case, change: Change = RIGHT) -> Out:
         """Evaluate labkit's steps, with one thing changed where a change is given."""
@@ -253,7 +231,7 @@ class Subject:
         places = hand_out(norms, [len(kind.norms) for kind in kinds])
         places = [places[0]] * len(places) if change.merged else places
         width = getattr(self.steps[0].sublayer, "head_dim", 2)
-        context = case.context(rotary_angles(case.x.shape[1], width) if self.angles else None)
+        context = context_of(case, rotary_angles(case.x.shape[1], width) if self.angles else None)
         x, entry = case.x, context.entry
         for i, step in enumerate(self.steps):
             sublayer = change.sublayers[i] or step.sublayer
@@ -285,11 +263,13 @@ class Subject:
         more = [t for t in rest if isinstance(t, Tensor)]
         second = scores = None
         if self.row.second_stream:
-            moved = None if context.total is case.r else context.total
+            moved = None if context.total is case.given.get("r") else context.total
             second = next((t for t in more if t.shape == stream.shape), moved)
         if self.row.chain:
             made = context.scores.get("attention")
-            scores = next((t for t in more if t.ndim == 4), None if made is case.prev else made)
+            scores = next(
+                (t for t in more if t.ndim == 4), None if made is case.given.get("prev") else made
+            )
         return Out(stream, second, self.seen(scores))
 
 

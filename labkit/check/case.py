@@ -1,5 +1,6 @@
 """One input of a law, how it is told, and the two ways in which a law does not hold."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,6 +32,15 @@ class Case:
         """Change what is given; None takes it away."""
         given = {k: v for k, v in {**self.given, **changed}.items() if v is not None}
         return replace(self, given=given)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """List x and the tensors that are given besides."""
+        return {"x": self.x, **{k: v for k, v in self.given.items() if isinstance(v, Tensor)}}
+
+    def map(self, change: Callable[[str, Tensor], Tensor]) -> "Case":
+        """Change every tensor, by its role."""
+        changed = {role: change(role, t) for role, t in self.tensors().items()}
+        return replace(self, x=changed.pop("x"), given={**self.given, **changed})
 
     def __str__(self) -> str:
         numbers = {k: v for k, v in self.given.items() if isinstance(v, float)}

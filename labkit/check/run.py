@@ -1,18 +1,29 @@
-"""Hold an implementation against the laws of a norm, in bounded time, and write the report."""
+"""Hold an implementation against the laws of a norm, in bounded time, and write the report.
 
-from collections.abc import Callable, Mapping
+Somebody else's code can neither hang the caller nor change the caller's world: a loop in Python and
+a wait are interrupted; one huge tensor operation is waited for. In a thread other than the main
+one, or inside a limit that somebody else has set, no time is kept.
+"""
+
+import random
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
+import torch
 from torch import nn
 
 from labkit.check import gradients, laws, precision, running
-from labkit.check.case import Broken, Untested
+from labkit.check.case import Broken, Untested, told
 from labkit.check.exam import Exam
-from labkit.check.guard import run_all, untouched_world
 from labkit.check.laws import Law as Check
 from labkit.check.report import Law, Report
 from labkit.check.specs import Norm
 from labkit.check.subject import is_module, makes_modules, read_subject
+from labkit.time_limit import TooLong, at_most
 
 SECONDS_EACH, SECONDS_TOTAL = 8.0, 40.0
 
@@ -93,56 +104,58 @@ def hold(
 ) -> Report:
     """Try all laws on what was handed in."""
     title = f"check.{norm.name}"
-    if handed is None or handed is ...:
-        return Report(title, (Law("answered", False, "", "not answered yet"),))
-    if not callable(handed):
-        message = f"a function or a module is wanted, got {type(handed).__name__}"
-        return Report(title, (Law("callable", False, "", message),))
+    if refused := refuse_nothing(handed, "a function or a module"):
+        return Report(title, (refused,))
     given = {role: _valid(role, value) for role, value in settings.items() if value is not None}
 
-    def prepare() -> Exam | str:
-        refused = _refuse(handed, norm)
-        return refused or Exam(read_subject(handed, norm, given), seed, variant)
+    def prepare() -> Exam:
+        _refuse(handed, norm)
+        return Exam(read_subject(handed, norm, given), seed, variant)
 
-    def on_exam(name: str, check: Check) -> Callable[[Exam], Law | None]:
-        def tried(exam: Exam) -> Law | None:
-            law = try_law(name, check, exam, exam.generator(name))
-            if law is not None and not law.ok:
-                exam.failed.add(name)
-            return law
-
+    def attempt(name: str, law: Check, exam: Exam) -> Law | None:
+        tried = try_law(name, law, exam, exam.generator(name))
+        if tried is not None and not tried.ok:
+            exam.failed.add(name)
         return tried
 
-    jobs = {name: on_exam(name, law) for name, law in laws_of(norm).items()}
-    return try_all(title, prepare, jobs, _notes)
+    return try_all(title, prepare, laws_of(norm), _notes, attempt)
+
+
+def refuse_nothing(handed: Any, wanted: str) -> Law | None:
+    """Make the one law of a report on what is no code at all; None where it is."""
+    if handed is None or handed is ...:
+        return Law("answered", False, "", "not answered yet")
+    if not callable(handed):
+        return Law("callable", False, "", f"{wanted} is wanted, got {type(handed).__name__}")
+    return None
 
 
 def try_all(
     title: str,
-    prepare: Callable[[], T | str],
-    laws: Mapping[str, Callable[[T], Law | None]],
+    prepare: Callable[[], T],
+    laws: Mapping[str, Callable[..., None]],
     notes: Callable[[T], tuple[str, ...]],
+    attempt: Callable[[str, Callable[..., None], T], Law | None],
 ) -> Report:
     """Prepare what the laws take, which calls foreign code too, and try them in bounded time.
 
-    `prepare` may return, or raise, a sentence that says why nothing is tried.
+    What `prepare` raises says why nothing is tried. `attempt` tries one law, by its name.
     """
     ready: list[T] = []
 
     def first() -> Law | None:
         try:
-            got = prepare()
+            ready.append(prepare())
+        except Broken as broken:
+            return Law("prepared", False, broken.cause, broken.message)
         except Exception as error:
-            got = f"it could not be prepared: {type(error).__name__}: {error}"
-        if isinstance(got, str):
-            return Law("prepared", False, "", got)
-        ready.append(got)
+            return Law("prepared", False, "", f"it could not be prepared: {told(error)}")
         return None
 
-    def job(law: Callable[[T], Law | None]) -> Callable[[], Law | None]:
-        return lambda: law(ready[0]) if ready else None
+    def job(name: str) -> Callable[[], Law | None]:
+        return lambda: attempt(name, laws[name], ready[0]) if ready else None
 
-    jobs = [first, *map(job, laws.values())]
+    jobs = [first, *map(job, laws)]
     with untouched_world():
         done = run_all(jobs, SECONDS_EACH, SECONDS_TOTAL)
         held = [law for law in done if law is not None]
@@ -164,25 +177,61 @@ def try_law(name: str, law: Callable[..., None], *given: Any) -> Law | None:
     except Broken as broken:
         return Law(name, False, broken.cause, broken.message)
     except Exception as error:  # an outcome that no law foresaw is wrong, and no crash of ours
-        return Law(name, False, "", f"it raised {type(error).__name__}: {error}")
+        return Law(name, False, "", f"it raised {told(error)}")
     return Law(name, True, "", (law.__doc__ or "").strip())
 
 
-def _refuse(handed: Implementation, norm: Norm) -> str:
-    """Say why something is not tried at all."""
+def run_all(jobs: Sequence[Callable[[], T]], each: float, total: float) -> list[T]:
+    """Run the jobs in order and return their results; stop early when time runs out.
+
+    A job may take `each` seconds, all of them together `total`. A result list shorter than
+    `jobs` means that the job at its end did not finish.
+    """
+    done: list[T] = []
+    with torch.inference_mode(False), torch.enable_grad():  # whatever mode the caller is in
+        # The first gradient of a process imports for seconds: no job is blamed for that.
+        torch.ones(1, requires_grad=True).backward(torch.ones(1))
+        end = time.monotonic() + total
+        for job in jobs:
+            left = min(each, end - time.monotonic())
+            if left <= 0:
+                break
+            try:
+                with at_most(left):
+                    done.append(job())
+            except TooLong:
+                break
+    return done
+
+
+@contextmanager
+def untouched_world() -> Iterator[None]:
+    """Restore the random states and the default dtype afterwards; silence warnings meanwhile."""
+    python, array, dtype = random.getstate(), np.random.get_state(), torch.get_default_dtype()
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(array)
+            torch.set_default_dtype(dtype)
+
+
+def _refuse(handed: Implementation, norm: Norm) -> None:
+    """Refuse what is not tried at all."""
     if makes_modules(handed, norm.dim):
-        return "it makes a module when it is called: pass the class or an instance"
+        raise Broken("it makes a module when it is called: pass the class or an instance")
     if norm.name == "instance_norm" and getattr(handed, "track_running_stats", None) is True:
-        return (
+        raise Broken(
             "an instance norm with running statistics is out of scope: "
             "make it with track_running_stats=False"
         )
     if norm.name == "power_norm" and is_module(handed):
-        return (
+        raise Broken(
             "a module that keeps a running mean square, with a backward pass of its own, is out of "
             "scope: pass the function (x, weight, bias, eps, mask) of one batch"
         )
-    return ""
 
 
 def _valid(role: str, value: Any) -> float:

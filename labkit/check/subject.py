@@ -7,7 +7,6 @@ mode stay as they are.
 
 import copy
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -60,56 +59,7 @@ def makes_modules(handed: Any, dim: int) -> bool:
         return False
 
 
-class Runner(ABC):
-    """One use of the subject: parameters set, statistics set, ready to be called."""
-
-    parameters: dict[str, Tensor]  # the learnable ones, by role
-
-    @abstractmethod
-    def __call__(self, x: Tensor, training: bool = True, mask: Tensor | None = None) -> Any:
-        """Run the implementation; what comes may be anything."""
-
-    @abstractmethod
-    def running(self) -> tuple[Tensor, Tensor] | None:
-        """Read the running mean and variance as they are now."""
-
-    def state(self) -> dict[str, Tensor]:
-        """Collect what a call must leave as it is."""
-        return self.parameters
-
-
-class Subject(ABC):
-    """What the laws ask of an implementation before they use it."""
-
-    norm: Norm
-    given: Mapping[str, float]  # settings that the caller named
-    dim: int | None = None  # None: any
-    groups: int | None = None
-    momentum: float | None = 0.1
-    is_module = is_class = False
-    learned: tuple[str, ...]  # the parameters that it has
-    missing: Mapping[str, tuple[str, str]]  # role that is wanted and not there -> message, cause
-    unknown: tuple[str, ...] = ()  # parameters whose part is not known
-    has_running: bool
-    takes_mask: bool
-    sets: frozenset[str]  # the settings that each use may choose
-
-    def takes(self, shape: Shape, dim: int) -> bool:
-        """Return whether it takes inputs of this shape."""
-        return True
-
-    def expected(self, role: str, asked: Any, dtype: torch.dtype) -> Any:
-        """Return which eps (p, …) its outcome must show when `asked` was passed (or not)."""
-        if asked is not None and role in self.sets:
-            return asked
-        return self.given.get(role, self.norm.settings[role][0])
-
-    @abstractmethod
-    def open(self, dim: int, dtype: torch.dtype, given: Mapping[str, Any]) -> Runner:
-        """Make a runner with what is given, by role."""
-
-
-def read_subject(handed: Any, norm: Norm, given: Mapping[str, float]) -> Subject:
+def read_subject(handed: Any, norm: Norm, given: Mapping[str, float]) -> "Subject":
     """Choose how to use what was handed in."""
     if norm.name == "fix_norm" and is_module(handed, nn.Embedding):
         return _embedding(handed, given)
@@ -142,8 +92,14 @@ def match_roles(fn: Callable[..., Any], norm: Norm) -> dict[str, str] | None:
     return matched
 
 
-class Function(Subject):
+class Function:
     """A function with labkit's signature, or part of it."""
+
+    dim: int | None = None  # None: any
+    groups: int | None = None
+    momentum: float | None = 0.1
+    is_module = is_class = False
+    unknown: tuple[str, ...] = ()  # parameters whose part is not known
 
     def __init__(self, fn: Callable[..., Any], norm: Norm, given: Mapping[str, float]):
         self.fn, self.norm, self.given = fn, norm, given
@@ -162,12 +118,22 @@ class Function(Subject):
             if not bare and role not in known
         }
 
+    def takes(self, shape: Shape, dim: int) -> bool:
+        """Take inputs of every shape."""
+        return True
+
+    def expected(self, role: str, asked: Any, dtype: torch.dtype) -> Any:
+        """Return which eps (p, …) its outcome must show when `asked` was passed (or not)."""
+        if asked is not None and role in self.sets:
+            return asked
+        return self.given.get(role, self.norm.settings[role][0])
+
     def open(self, dim: int, dtype: torch.dtype, given: Mapping[str, Any]) -> "FunctionRunner":
         """Keep the tensors for the calls to come."""
         return FunctionRunner(self, dim, given)
 
 
-class FunctionRunner(Runner):
+class FunctionRunner:
     """Hold the tensors that a function gets with each call."""
 
     def __init__(self, subject: Function, dim: int, given: Mapping[str, Any]):
@@ -211,6 +177,10 @@ class FunctionRunner(Runner):
         """Return the buffers that were handed to the function."""
         return self.buffers
 
+    def state(self) -> dict[str, Tensor]:
+        """Collect what a call must leave as it is."""
+        return self.parameters
+
     def _stand_in(self, role: str, x: Tensor) -> Any:
         """Make what means the same as nothing, for a parameter without a default."""
         norm = self.subject.norm
@@ -244,10 +214,12 @@ def _embedding(handed: Any, given: Mapping[str, float]) -> Function:
     return subject
 
 
-class Module(Subject):
+class Module:
     """A module as it was handed in, or a class of modules that each use makes anew."""
 
-    is_module = True
+    is_module, is_class = True, False
+    dim: int | None = None  # None: any
+    groups: int | None = None
 
     def __init__(self, given: nn.Module | type[nn.Module], norm: Norm, named: Mapping[str, float]):
         self.norm, self.handed, self.given = norm, given, named
@@ -285,10 +257,13 @@ class Module(Subject):
 
     def expected(self, role: str, asked: Any, dtype: torch.dtype) -> Any:
         """Expect what was set, else what the caller named, else the module's own attribute."""
-        if self.is_class or (asked is not None and role in self.sets) or role in self.given:
-            return super().expected(role, asked, dtype)
+        if asked is not None and role in self.sets:
+            return asked
+        if role in self.given:
+            return self.given[role]
         for name in names_of(role, self.norm):
-            if isinstance(own := getattr(self.handed, name, None), int | float):
+            own = None if self.is_class else getattr(self.handed, name, None)
+            if isinstance(own, int | float):
                 return float(own)
         if isinstance(self.handed, nn.RMSNorm) and self.handed.eps is None:
             return torch.finfo(torch.promote_types(dtype, torch.float32)).eps
@@ -343,7 +318,7 @@ class Module(Subject):
         return not first and self._runs_on((3, 5, dim), dim)
 
 
-class ModuleRunner(Runner):
+class ModuleRunner:
     """One copy of the module; its own parameters are set to the values of the law."""
 
     def __init__(self, subject: Module, module: nn.Module, dim: int, given: Mapping[str, Any]):
@@ -395,9 +370,13 @@ class ModuleRunner(Runner):
         return None if mean is None or var is None else (mean.flatten(), var.flatten())
 
     def state(self) -> dict[str, Tensor]:
-        """Collect all parameters; buffers too where none of them runs along."""
+        """Collect what a call must leave as it is: no buffers where some run along."""
         kept: dict[str, Tensor] = dict(self.module.named_parameters())
         return kept if self.subject.norm.pools_batch else {**kept, **tensors_of(self.module)}
+
+
+Subject = Function | Module
+Runner = FunctionRunner | ModuleRunner
 
 
 def find_parameters(

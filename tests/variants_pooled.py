@@ -1,0 +1,474 @@
+"""Norms that pool over more than the last axis: wrong ones with the cause to be named, right ones.
+
+Batch and RepBN (with running statistics), group and instance norm, PowerNorm of one batch.
+"""
+
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from variants_common import DEFAULTS, GAINS, INSIDE, ROOTS, SHIFTS, affine, inside, vary, wide
+
+
+def along(p, x):
+    """Lay a parameter along the channel axis."""
+    return None if p is None else p.view(1, -1, *[1] * (x.ndim - 2))
+
+
+def of_batch(x):
+    return (0, *range(2, x.ndim))
+
+
+# --- batch norm, and RepBN = batch norm + eta · x ---
+
+
+def taken(x, mean, var, training, momentum, move=None, axes=of_batch, correction=0):
+    """Return the statistics to normalize with; `move` moves the running ones."""
+    if not training and mean is not None:
+        return along(mean, x), along(var, x)
+    if mean is not None:
+        n = x.numel() / x.shape[1]
+        new = x.mean(of_batch(x)), x.var(of_batch(x), correction=0)
+        with torch.no_grad():
+            (move or lerp)(mean, var, new[0].to(mean.dtype), new[1].to(var.dtype), momentum, n)
+    dims = axes(x)
+    if not dims:
+        return x.detach() * 0, x.detach() * 0 + 1
+    return x.mean(dims, keepdim=True), x.var(dims, keepdim=True, correction=correction)
+
+
+def lerp(mean, var, new_mean, new_var, momentum, n):
+    mean.lerp_(new_mean, momentum)
+    var.lerp_(new_var * n / (n - 1), momentum)
+
+
+def batch(
+    root=inside, statistics=taken, affine=affine, widen=wide, eps=1e-5, mode=lambda training:
+    training, momentum_of=lambda m: m, last=False, join=lambda y, x, eta: y, eta=1.0,
+):  # fmt: skip
+    def norm(x, running_mean=None, running_var=None, weight=None, bias=None, eta=eta,
+             training=False, momentum=0.1, eps=eps):  # fmt: skip
+        h = widen(x)
+        mean, var = statistics(h, running_mean, running_var, mode(training), momentum_of(momentum))
+        w, b = (weight, bias) if last else (along(weight, x), along(bias, x))
+        return join(affine((h - mean) / root(var, eps), w, b), h, eta).to(x.dtype)
+
+    return norm
+
+
+def pooled(axes, correction=0):
+    return partial(taken, axes=lambda x: axes(x.ndim), correction=correction)
+
+
+def moved(how):
+    return partial(taken, move=how)
+
+
+def in_training(change):
+    """Change what a batch is normalized with, where the running statistics are not."""
+
+    def statistics(x, mean, var, training, momentum):
+        found = taken(x, mean, var, training, momentum)
+        return change(x, *found) if training or mean is None else found
+
+    return statistics
+
+
+def graph_kept(x, mean, var, training, momentum):
+    found = taken(x, None, None, True, momentum)
+    if not training or mean is None:
+        return taken(x, mean, var, training, momentum)
+    mean.mul_(1 - momentum).add_(momentum * found[0].flatten())
+    var.mul_(1 - momentum).add_(momentum * x.var(of_batch(x)))
+    return found
+
+
+def updates_in_evaluation(x, mean, var, training, momentum):
+    if training or mean is None:
+        return taken(x, mean, var, training, momentum)
+    stored = along(mean.clone(), x), along(var.clone(), x)
+    taken(x, mean, var, x.shape[0] > 1, momentum)
+    return stored
+
+
+def running_in_training(x, mean, var, training, momentum):
+    found = taken(x, mean, var, training, momentum)
+    return found if mean is None else (along(mean, x).clone(), along(var, x).clone())
+
+
+def store(how):
+    """Move the mean rightly, and the variance in another way."""
+
+    def move(mean, var, new_mean, new_var, momentum, n):
+        mean.lerp_(new_mean, momentum)
+        how(var, new_var * n / (n - 1), momentum, n)
+
+    return moved(move)
+
+
+def every(n):
+    return tuple(range(n))
+
+
+MOVES = {
+    "biased stored": (store(lambda v, new, m, n: v.lerp_(new * (n - 1) / n, m)),
+                      "biased variance is stored"),
+    "momentum reversed": (moved(lambda m, v, new, var, p, n: lerp(m, v, new, var, 1 - p, n)),
+                          "other way round"),
+    "replaced": (moved(lambda m, v, new, var, p, n: lerp(m, v, new, var, 1.0, n)),
+                 "replace the running ones"),
+    "deviation stored": (store(lambda v, new, m, n: v.lerp_(new.sqrt(), m)),
+                         "standard deviation is stored"),
+    "variance not updated": (store(lambda *_: None), "running variance is not"),
+    "never updated": (moved(lambda *_: None), "not updated in place"),
+    "updated in evaluation": (updates_in_evaluation, "updated in evaluation"),
+    "graph kept": (graph_kept, ""),
+    "running in training, moved": (running_in_training, ""),
+}
+MODES = {"batch in evaluation": (lambda training: True, ""),
+         "running in training": (lambda training: False, "")}  # fmt: skip
+POOLS = {
+    "unbiased": (pooled(lambda n: (0, *range(2, n)), 1), "divides by n − 1"),
+    "each position": (pooled(lambda n: (0,)), ""),
+    "each sample": (pooled(lambda n: every(n)[2:]), ""),
+    "whole tensor": (pooled(every), "whole tensor"),
+    "channel axis": (pooled(lambda n: (1,)), "over the channel axis"),
+    "last axis kept": (pooled(lambda n: every(n - 1)), ""),
+    "E[x²] − E[x]²": (in_training(lambda x, m, v: (m, (
+        x.square().mean(of_batch(x), True) - m.square()).clamp(min=0))), "E[x²] − E[x]²"),
+    "detached": (in_training(lambda x, m, v: (m.detach(), v.detach())), "detached"),
+}  # fmt: skip
+BATCH_WRONG = {
+    **vary(batch, statistics=POOLS | MOVES, mode=MODES, affine=GAINS | SHIFTS, **INSIDE),
+    "gain on the last axis": (batch(last=True), ""),
+    "layer norm": (lambda x, running_mean=None, running_var=None, eps=1e-5: F.layer_norm(
+        x, x.shape[-1:], None, None, eps), "over the last axis"),
+    "momentum ignored": (batch(momentum_of=lambda m: 0.1), "momentum is not used"),
+    "instance norm": (nn.InstanceNorm1d(8), ""),
+    "batch of layer norm": (nn.LayerNorm(8), ""),
+}  # fmt: skip
+
+
+def by_rows(x, running_mean=None, running_var=None, weight=None, bias=None, training=False,
+            momentum=0.1, eps=1e-5):  # fmt: skip
+    rows = wide(x.movedim(1, -1).reshape(-1, x.shape[1]))
+    if training or running_mean is None:
+        mean, n = rows.sum(0) / len(rows), len(rows)
+        var = ((rows - mean) ** 2).sum(0) / n
+        if running_mean is not None:
+            running_mean.data = (1 - momentum) * running_mean + momentum * mean.detach()
+            unbiased = var.detach() * n / (n - 1)
+            running_var.data = (1 - momentum) * running_var + momentum * unbiased
+    else:
+        mean, var = running_mean, running_var
+    y = affine((rows - mean) / torch.sqrt(var + eps), weight, bias)
+    return y.to(x.dtype).reshape(x.shape[0], *x.shape[2:], x.shape[1]).movedim(-1, 1)
+
+
+class ByHand(nn.Module):
+    def __init__(self, channels, eps=1e-5, momentum=0.1):
+        super().__init__()
+        self.gamma, self.beta = (nn.Parameter(torch.full((channels,), s)) for s in (1.0, 0.0))
+        self.register_buffer("moving_mean", torch.zeros(channels))
+        self.register_buffer("moving_var", torch.ones(channels))
+        self.eps, self.momentum = eps, momentum
+
+    def forward(self, x):
+        return by_rows(x, self.moving_mean, self.moving_var, self.gamma, self.beta, self.training,
+                       self.momentum, self.eps)  # fmt: skip
+
+
+BATCH_RIGHT = {
+    "from pieces": batch(),
+    "torch": F.batch_norm,
+    "by rows": by_rows,
+    "torch 1d": nn.BatchNorm1d(8),
+    "torch 2d": nn.BatchNorm2d(8, momentum=0.3),
+    "torch 3d": nn.BatchNorm3d(8, eps=1e-3),
+    "torch, cumulative": nn.BatchNorm1d(8, momentum=None),
+    "torch, no statistics": nn.BatchNorm1d(8, track_running_stats=False),
+    "torch, bare": nn.BatchNorm1d(8, affine=False),
+    "torch class": nn.BatchNorm2d,
+    "module by hand": ByHand,
+    "module by hand, made": ByHand(6, 1e-4, 0.2),
+    "bare formula": lambda x, eps=1e-5: F.batch_norm(x, None, None, None, None, True, 0.1, eps),
+}
+
+rep = partial(batch, join=lambda y, x, eta: y + eta * x)
+
+
+def skip_first(x, running_mean=None, running_var=None, weight=None, bias=None, eta=1.0,
+               training=False, momentum=0.1, eps=1e-5):  # fmt: skip
+    y = rep()(wide(x), running_mean, running_var, None, None, eta, training, momentum, eps)
+    return affine(y, along(weight, x), along(bias, x)).to(x.dtype)
+
+
+def not_in_evaluation(x, running_mean=None, running_var=None, weight=None, bias=None, eta=1.0,
+                      training=False, momentum=0.1, eps=1e-5):  # fmt: skip
+    used = eta if training or running_mean is None else 0.0
+    return rep()(x, running_mean, running_var, weight, bias, used, training, momentum, eps)
+
+
+class RepBN(nn.Module):
+    """As the authors have it: channels last, eta is called alpha."""
+
+    def __init__(self, channels, eta=(1.0,)):
+        super().__init__()
+        self.alpha, self.bn = nn.Parameter(torch.tensor(eta)), nn.BatchNorm1d(channels)
+
+    def forward(self, x):
+        turned = x.transpose(1, 2)
+        return (self.bn(turned) + self.alpha * turned).transpose(1, 2)
+
+
+class EtaAtZero(RepBN):
+    def __init__(self, channels):
+        super().__init__(channels, (0.0,))
+
+
+class EtaForEach(nn.Module):
+    def __init__(self, dim, eps=1e-5):
+        super().__init__()
+        self.bn, self.alpha = nn.BatchNorm1d(dim, eps), nn.Parameter(torch.ones(dim))
+
+    def forward(self, x):
+        return self.bn(x) + along(self.alpha, x) * x
+
+
+SKIPS = {
+    "no skip": (lambda y, x, eta: y, "eta · x is missing"),
+    "eta ignored": (lambda y, x, eta: y + x, "eta is ignored"),
+    "subtracted": (lambda y, x, eta: y - eta * x, "eta · x is subtracted"),
+    "eta on the norm": (lambda y, x, eta: eta * y + x, ""),
+    "eta on both": (lambda y, x, eta: eta * (y + x), "eta multiplies the norm as well"),
+    "mixed": (lambda y, x, eta: (1 - eta) * y + eta * x, "multiplied by 1 − eta"),
+    "|eta|": (lambda y, x, eta: y + abs(eta) * x, ""),
+    "detached eta": (lambda y, x, eta: y + float(eta) * x, "graph is cut"),
+    "detached skip": (lambda y, x, eta: y + eta * x.detach(), ""),
+}
+REP_WRONG = {
+    **vary(rep, statistics=POOLS | MOVES, mode=MODES, affine=GAINS | SHIFTS, join=SKIPS, root=ROOTS,
+           eps=DEFAULTS),
+    "skip before gain and shift": (skip_first, "before gain and shift"),
+    "no skip in evaluation": (not_in_evaluation, "eta · x is missing (in evaluation)"),
+    "default eta 0": (rep(eta=0.0), ""),
+    "eta for each channel": (EtaForEach, "one number for all features"),
+    "eta starts at 0": (EtaAtZero, ""),
+    "batch norm": (nn.BatchNorm1d(8), ""),
+}  # fmt: skip
+REP_RIGHT = {
+    "from pieces": rep(),
+    "in float64": rep(widen=lambda x: x.double()),
+    "the authors' class": RepBN, "the authors' module": RepBN(8),
+    "by add": rep(join=lambda y, x, eta: torch.add(eta * x, y)),
+}  # fmt: skip
+
+
+# --- group and instance norm: statistics of the last axis of what `split` gives ---
+
+
+def variance(x, mean):
+    return (x - mean).square().mean(-1, keepdim=True)
+
+
+def channels(split, root=inside, moment=variance, affine=affine, widen=wide, centre=lambda x, m:
+             x - m, eps=1e-5, last=False, join=lambda y, g, shape: y.reshape(shape)):  # fmt: skip
+    def norm(x, num_groups=1, weight=None, bias=None, eps=eps):
+        h = widen(x)
+        rows = split(h, num_groups)
+        mean = rows.mean(-1, keepdim=True)
+        y = join(centre(rows, mean) / root(moment(rows, mean), eps), num_groups, h.shape)
+        w, b = (weight, bias) if last else (along(weight, x), along(bias, x))
+        return affine(y, w, b).to(x.dtype)
+
+    return norm
+
+
+def instance(split=lambda h, groups: h.flatten(2), **settings):
+    group = channels(split, **settings)
+    default = settings.get("eps", 1e-5)
+
+    def norm(x, weight=None, bias=None, eps=default):
+        return group(x, 1, weight, bias, eps)
+
+    return norm
+
+
+def by_groups(h, groups):
+    return h.reshape(h.shape[0], groups, -1)
+
+
+group = partial(channels, by_groups)
+OF_CHANNELS = {
+    **INSIDE,
+    "affine": GAINS | SHIFTS,
+    "moment": {
+        "unbiased": (lambda x, m: variance(x, m) * x.shape[-1] / max(1, x.shape[-1] - 1),
+                     "divides by n − 1"),
+        "mean of x²": (lambda x, m: x.square().mean(-1, True), "mean of x²"),
+        "E[x²] − E[x]²": (lambda x, m: (x.square().mean(-1, True) - m.square()).clamp(min=0),
+                          "E[x²] − E[x]²"),
+        "detached": (lambda x, m: variance(x, m).detach(), "detached"),
+    },
+    "centre": {
+        "not centred": (lambda x, m: x, "not subtracted from x"),
+        "mean detached": (lambda x, m: x - m.detach(), "mean is detached"),
+        "sign lost": (lambda x, m: (x - m).abs(), ""),
+    },
+    "last": {"gain on the last axis": (True, "")},
+}  # fmt: skip
+
+
+def over(axes):
+    """Share statistics over other axes of (sample, group, channel in it, …)."""
+
+    def norm(x, num_groups, weight=None, bias=None, eps=1e-5):
+        rows = wide(x).unflatten(1, (num_groups, -1))
+        dims = axes(rows.ndim)
+        var, mean = torch.var_mean(rows, dims, correction=0, keepdim=True)
+        y = (rows - mean) / (var + eps).sqrt()
+        return affine(y.reshape(x.shape), along(weight, x), along(bias, x)).to(x.dtype)
+
+    return norm
+
+
+def torch_groups(count):
+    """Hand another number of groups to torch."""
+    return lambda x, num_groups, weight=None, bias=None, eps=1e-5: F.group_norm(
+        x, count(x.shape[1], num_groups), weight, bias, eps)  # fmt: skip
+
+
+def for_each_group(x, num_groups, weight=None, bias=None, eps=1e-5):
+    if weight is not None:
+        weight = weight.view(num_groups, -1).mean(1).repeat_interleave(len(weight) // num_groups)
+    return group()(x, num_groups, weight, bias, eps)
+
+
+STRIDED = {
+    "split": lambda h, g: h.reshape(h.shape[0], -1, g, *h.shape[2:]).transpose(1, 2).flatten(2),
+    "join": lambda y, g, shape: y.reshape(shape[0], g, -1, *shape[2:]).transpose(1, 2).reshape(
+        shape),
+}  # fmt: skip
+GROUP_WRONG = {
+    **vary(group, **OF_CHANNELS),
+    "one group": (channels(lambda h, g: h.flatten(1).unsqueeze(1)), ""),
+    "each channel": (torch_groups(lambda c, g: c), ""),
+    "groups are sizes": (torch_groups(lambda c, g: c // g), ""),
+    "strided": (channels(**STRIDED), "every G-th channel"),
+    "gain for each group": (for_each_group, ""),
+    "over the batch": (over(lambda n: (0, *range(2, n))), ""),
+    "channels only": (over(lambda n: 2), ""),
+    "layer norm": (lambda x, num_groups, weight=None, bias=None, eps=1e-5: F.layer_norm(
+        x, x.shape[-1:], None, None, eps), "over the last axis"),
+}  # fmt: skip
+
+
+def by_batch_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
+    rows = wide(x).reshape(1, x.shape[0] * num_groups, -1)
+    y = F.batch_norm(rows, None, None, training=True, eps=eps) if rows.shape[-1] > 1 else rows * 0
+    return affine(y.reshape(x.shape), along(weight, x), along(bias, x)).to(x.dtype)
+
+
+def one_by_one(x, num_groups, weight=None, bias=None, eps=1e-5):
+    parts = []
+    for part in x.double().chunk(num_groups, dim=1):
+        var, mean = torch.var_mean(part, tuple(range(1, x.ndim)), correction=0, keepdim=True)
+        parts.append((part - mean) * torch.rsqrt(var + eps))
+    return affine(torch.cat(parts, 1), along(weight, x), along(bias, x)).to(x.dtype)
+
+
+GROUP_RIGHT = {
+    "torch": F.group_norm, "torch class": nn.GroupNorm, "torch module": nn.GroupNorm(2, 8),
+    "by batch norm": by_batch_norm, "one by one": one_by_one, "from pieces": group(),
+}  # fmt: skip
+
+
+def torch_instance(count):
+    """Hand the instances to torch as so many groups."""
+    return lambda x, weight=None, bias=None, eps=1e-5: F.group_norm(x, count(x), weight, bias, eps)
+
+
+INSTANCE_WRONG = {
+    **vary(instance, **OF_CHANNELS),
+    "batch norm": (lambda x, weight=None, bias=None, eps=1e-5: F.batch_norm(
+        x, None, None, weight, bias, True, eps=eps), "shared by the batch"),
+    "layer norm": (instance(lambda h, g: h.flatten(1).unsqueeze(1)), "all axes but the first"),
+    "last axis only": (instance(lambda h, g: h), "over the last axis"),
+    "channel axis": (instance(lambda h, g: h.movedim(1, -1),
+                              join=lambda y, g, shape: y.movedim(-1, 1)), "over the channel axis"),
+    "two groups": (torch_instance(lambda x: 2), ""),
+    "four axes": (torch_instance(lambda x: x.shape[1] if x.ndim == 3 else 1), ""),
+}  # fmt: skip
+
+
+class Instance(nn.Module):
+    def __init__(self, channels, eps=1e-5):
+        super().__init__()
+        self.gamma, self.beta = (nn.Parameter(torch.full((channels,), s)) for s in (1.0, 0.0))
+        self.eps = eps
+
+    def forward(self, x):
+        return torch_instance(lambda x: x.shape[1])(x, self.gamma, self.beta, self.eps)
+
+
+INSTANCE_RIGHT = {
+    "by group norm": torch_instance(lambda x: x.shape[1]), "from pieces": instance(),
+    "in float64": instance(widen=lambda x: x.double()), "a class": Instance,
+    "torch 1d": nn.InstanceNorm1d(8), "torch 2d": nn.InstanceNorm2d(8, affine=True),
+    "torch class": nn.InstanceNorm3d,
+}  # fmt: skip
+
+
+# --- PowerNorm of one batch, where a mask is True for real tokens ---
+
+
+def real(x, mask):
+    return x.reshape(-1, x.shape[-1]) if mask is None else x[mask]
+
+
+def square(x, mask):
+    return real(x, mask).square().mean(0)
+
+
+def power(moment=square, root=inside, affine=affine, widen=wide, centre=lambda x: x, eps=1e-5):
+    def norm(x, weight=None, bias=None, eps=eps, mask=None):
+        h = widen(x)
+        return affine(centre(h) / root(moment(h, mask), eps), weight, bias).to(x.dtype)
+
+    return norm
+
+
+def zeroed(x, mask):
+    return x if mask is None else torch.where(mask[..., None], x, 0.0)
+
+
+POWER_WRONG = {
+    **vary(power, affine=GAINS | SHIFTS, **INSIDE),
+    "each token": (power(lambda x, m: x.square().mean(-1, True)), "over the last axis"),
+    "whole tensor": (power(lambda x, m: x.square().mean()), "over the whole tensor"),
+    "each sample": (power(lambda x, m: x.square().mean(every(x.ndim - 1)[1:], True)), ""),
+    "first axis only": (power(lambda x, m: x.square().mean(0)), "over the first axis"),
+    "mask ignored": (power(lambda x, m: square(x, None)), "mask is ignored"),
+    "mask inverted": (power(lambda x, m: square(x, m if m is None or bool(m.all()) else ~m)),
+                      "mask is inverted"),
+    "padding counted": (power(lambda x, m: square(zeroed(x, m), None)), "their divisor counts it"),
+    "variance": (power(lambda x, m: real(x, m).var(0, correction=0)), "standard deviation divides"),
+    "n − 1": (power(lambda x, m: real(x, m).square().sum(0) / max(1, len(real(x, m)) - 1)),
+              "divides by n − 1"),
+    "sum": (power(lambda x, m: real(x, m).square().sum(0)), "sum of squares"),
+    "centred": (power(centre=lambda x: x - x.mean(-1, True)), ""),
+}  # fmt: skip
+
+
+def by_where(x, mask):
+    count = x[..., 0].numel() if mask is None else mask.sum()
+    return zeroed(x, mask).square().flatten(0, -2).sum(0) / count
+
+
+def no_mask(x, weight=None, bias=None, eps=1e-5):
+    return power()(x, weight, bias, eps)
+
+
+POWER_RIGHT = {"by where": power(by_where), "without a mask": no_mask, "from pieces": power(),
+               "in float64": power(widen=lambda x: x.double())}  # fmt: skip
