@@ -16,6 +16,10 @@ def wide(x):
     return None if x is None else x.to(torch.promote_types(x.dtype, torch.float32))
 
 
+def double(x):
+    return None if x is None else x.double()
+
+
 def affine(y, w, b):
     y = y if w is None else y * w
     return y if b is None else y + b

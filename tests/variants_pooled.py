@@ -8,7 +8,18 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 from torch import nn
-from variants_common import DEFAULTS, GAINS, INSIDE, ROOTS, SHIFTS, affine, inside, vary, wide
+from variants_common import (
+    DEFAULTS,
+    GAINS,
+    INSIDE,
+    ROOTS,
+    SHIFTS,
+    affine,
+    double,
+    inside,
+    vary,
+    wide,
+)
 
 
 def along(p, x):
@@ -259,7 +270,7 @@ REP_WRONG = {
 }  # fmt: skip
 REP_RIGHT = {
     "from pieces": rep(),
-    "in float64": rep(widen=lambda x: x.double()),
+    "in float64": rep(widen=double),
     "the authors' class": RepBN, "the authors' module": RepBN(8),
     "by add": rep(join=lambda y, x, eta: torch.add(eta * x, y)),
 }  # fmt: skip
@@ -414,7 +425,7 @@ class Instance(nn.Module):
 
 INSTANCE_RIGHT = {
     "by group norm": torch_instance(lambda x: x.shape[1]), "from pieces": instance(),
-    "in float64": instance(widen=lambda x: x.double()), "a class": Instance,
+    "in float64": instance(widen=double), "a class": Instance,
     "torch 1d": nn.InstanceNorm1d(8), "torch 2d": nn.InstanceNorm2d(8, affine=True),
     "torch class": nn.InstanceNorm3d,
 }  # fmt: skip
@@ -471,4 +482,4 @@ def no_mask(x, weight=None, bias=None, eps=1e-5):
 
 
 POWER_RIGHT = {"by where": power(by_where), "without a mask": no_mask, "from pieces": power(),
-               "in float64": power(widen=lambda x: x.double())}  # fmt: skip
+               "in float64": power(widen=double)}  # fmt: skip

@@ -10,7 +10,18 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 from torch import nn
-from variants_common import DEFAULTS, GAINS, INSIDE, SHIFTS, WIDTHS, affine, inside, vary, wide
+from variants_common import (
+    DEFAULTS,
+    GAINS,
+    INSIDE,
+    SHIFTS,
+    WIDTHS,
+    affine,
+    double,
+    inside,
+    vary,
+    wide,
+)
 
 from labkit import norms
 
@@ -55,11 +66,8 @@ def rows(
         if weight is None:
             y = y * free(x.shape[-1])
         if round_first:
-            y = affine(y.to(x.dtype), weight, bias)
-        elif widen is wide:
-            y = affine(y, wide(weight), wide(bias))
-        else:
-            y = affine(y, widen(weight), widen(bias))
+            return affine(y.to(x.dtype), weight, bias)
+        y = affine(y, widen(weight), widen(bias))
         return y.to(x.dtype) if round_last else y
 
     return norm
@@ -104,8 +112,8 @@ def gain_class(call, start=1.0):
 layer = family(variance, centre=centred, eps=1e-5)
 
 
-def only_over(function):
-    """Give a function of (x, eps) the arguments of a layer norm."""
+def as_layer(function):
+    """Give a function the arguments of a layer norm."""
     return lambda x, weight=None, bias=None, eps=1e-5: function(x, weight, bias, eps)
 
 
@@ -141,18 +149,18 @@ LAYER_WRONG = {
     "first axis": (layer(**over(lambda n: 0)), "over the first axis"),
     "whole tensor": (layer(**over(lambda n: tuple(range(n)))), "over the whole tensor"),
     "batch norm": (layer(**over(lambda n: tuple(range(n - 1)) or (0,))), "all axes but the last"),
-    "whole sample": (only_over(lambda x, w, b, e: F.layer_norm(x, x.shape[1:], w, b, e)), ""),
+    "whole sample": (as_layer(lambda x, w, b, e: F.layer_norm(x, x.shape[1:], w, b, e)), ""),
     "E[x²] − E[x]²": (layer(raw_variance), "E[x²] − E[x]²"),
     "detached": (layer(lambda x, p: variance(x.detach()), centre=lambda x: (
         x - x.detach().mean(-1, True))), "statistics are detached"),
     "detached mean": (layer(centre=lambda x: x - x.mean(-1, True).detach()), "mean is detached"),
     "view": (needs_contiguous, ""),
     "keepdim": (drops_the_axis, ""),
-    "clipped": (only_over(lambda x, w, b, e: F.layer_norm(x, x.shape[-1:], w, b, e).clamp(-2, 2)),
+    "clipped": (as_layer(lambda x, w, b, e: F.layer_norm(x, x.shape[-1:], w, b, e).clamp(-2, 2)),
                 ""),
-    "returns nothing": (only_over(lambda *_: None), ""),
-    "returns a list": (only_over(lambda x, *_: x.tolist()), ""),
-    "identity": (only_over(lambda x, *_: x), ""),
+    "returns nothing": (as_layer(lambda *_: None), ""),
+    "returns a list": (as_layer(lambda x, *_: x.tolist()), ""),
+    "identity": (as_layer(lambda x, *_: x), ""),
     "module, eps forgotten": (EpsForgotten, "eps is 0.001 here"),
     "module, eps forgotten, made": (EpsForgotten(8), "eps is 0.001 here"),
     "no shift": (lambda x, weight=None, eps=1e-5: F.layer_norm(x, x.shape[-1:], weight, None, eps),
@@ -222,7 +230,7 @@ LAYER_RIGHT = {
     "projection": projection,
     "welford": welford,
     "all in float64": all_in_float64,
-    "own backward": only_over(lambda x, w, b, e: affine(OwnBackward.apply(x, e), w, b)),
+    "own backward": as_layer(lambda x, w, b, e: affine(OwnBackward.apply(x, e), w, b)),
     "from pieces": layer(),
     "torch module": nn.LayerNorm(24),
     "torch module, tiny eps": nn.LayerNorm(16, eps=1e-12),
@@ -281,7 +289,7 @@ class AnnotatedTransformer(nn.Module):
 
 
 ANNOTATED_RIGHT = {
-    "in float64": annotated(widen=lambda x: None if x is None else x.double()),
+    "in float64": annotated(widen=double),
     "centred twice": annotated(centre=lambda x: centred(centred(x))),
     "the published module": AnnotatedTransformer,
     "the published module, made": AnnotatedTransformer(16, 1e-4),
@@ -445,7 +453,7 @@ LLAMA_WRONG = {**orders(llama_order), "torch's order": (rms(), "one rounding, af
                "torch": (nn.RMSNorm, "one rounding"), "t5": (t5, "not cast back"),
                "gemma's class": (Gemma, "")}  # fmt: skip
 LLAMA_RIGHT = {"from pieces": llama, "a class": Llama, "made": Llama(64),
-               "float64 inside": llama_order(widen=lambda x: x.double())}  # fmt: skip
+               "float64 inside": llama_order(widen=double)}  # fmt: skip
 T5_WRONG = {**orders(llama_order), "torch's order": (rms(), "one rounding, after the gain"),
             "torch": (nn.RMSNorm, "one rounding"), "llama": (llama, "cast back"),
             "layer norm": (nn.LayerNorm, "the mean is subtracted"), "gemma's class": (Gemma, ""),
@@ -486,7 +494,7 @@ OUTSIDE_WRONG = {
 }  # fmt: skip
 OUTSIDE_RIGHT = {"by length": outside(), "from a square": rms(
     root=lambda v, e: v.clamp(min=1e-37).sqrt() + e, eps=1e-8),
-    "in float64": outside(widen=lambda x: None if x is None else x.double())}  # fmt: skip
+    "in float64": outside(widen=double)}  # fmt: skip
 
 
 # --- partial RMS norm ---
@@ -645,7 +653,7 @@ FIX_WRONG = of_length() | {"√d": (lengths(free=root_of_dim), "√d multiplies"
 BY_TORCH = {
     "by normalize": lambda x, weight=None, eps=1e-5: affine(
         F.normalize(wide(x), dim=-1, eps=eps), weight, None).to(x.dtype)}  # fmt: skip
-SCALE_RIGHT = {"in float64": scale(widen=lambda x: None if x is None else x.double()),
+SCALE_RIGHT = {"in float64": scale(widen=double),
                "a class": Scale, "made": Scale(10, 1e-3), "from pieces": scale()}  # fmt: skip
 L2_RIGHT = {"by dot product": l2(root=lambda n, e: 1 / (1 / n.clamp_min(e))),
             "a class": Temperature, "made": Temperature(10), "from pieces": l2()}  # fmt: skip

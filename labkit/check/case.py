@@ -68,12 +68,7 @@ def describe(case: Case, actual: Tensor, expected: Tensor, what: str = "") -> st
 def largest_difference(actual: Tensor, expected: Tensor) -> tuple[int, ...]:
     """Find the position of the worst entry; a NaN is worse than any number."""
     gap = (actual.double() - expected.double()).abs().nan_to_num(nan=float("inf"))
-    flat = int(gap.argmax())
-    position = []
-    for size in reversed(actual.shape):
-        position.append(flat % size)
-        flat //= size
-    return tuple(reversed(position))
+    return tuple(int(i) for i in torch.unravel_index(gap.argmax(), gap.shape))
 
 
 def told(error: BaseException) -> str:
