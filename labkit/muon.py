@@ -16,17 +16,18 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # a, b, c: steep at 0, not exact at 1
+MOMENTUM = 0.95  # μ
 
 
 def orthogonalize(
-    matrices: Float[Tensor, "many rows columns"], steps: int = 5
+    matrices: Float[Tensor, "many rows columns"],
 ) -> Float[Tensor, "many rows columns"]:
     """Replace the singular values of each matrix by numbers near 1 (0.7 to 1.2)."""
     a, b, c = NEWTON_SCHULZ
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
-    for _ in range(steps):
+    for _ in range(5):
         gram = x @ x.mT
         x = a * x + (b * gram + c * gram @ gram) @ x
     return x.mT if tall else x
@@ -40,7 +41,6 @@ class Muon(torch.optim.Optimizer):
         named: Iterable[tuple[str, nn.Parameter]],
         lr: float,
         betas: tuple[float, float] = (0.9, 0.98),
-        momentum: float = 0.95,
         weight_decay: float = 0.0,
     ):
         """Sort the parameters; a model without matrices in blocks is refused."""
@@ -52,7 +52,7 @@ class Muon(torch.optim.Optimizer):
                 "Muon needs matrices below `blocks`, as Transformer and ViT have them, and this "
                 "model has none; take adamw or sgd"
             )
-        self.momentum, self.decay = momentum, weight_decay
+        self.decay = weight_decay
         self.adamw = torch.optim.AdamW(
             parts[False], lr, betas, weight_decay=weight_decay, fused=True
         )
@@ -80,5 +80,5 @@ class Muon(torch.optim.Optimizer):
         assert gradient is not None
         if "sum" not in state:
             state["sum"] = torch.zeros_like(parameter)
-        state["sum"].mul_(self.momentum).add_(gradient)
-        return gradient + self.momentum * state["sum"]
+        state["sum"].mul_(MOMENTUM).add_(gradient)
+        return gradient + MOMENTUM * state["sum"]

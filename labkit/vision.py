@@ -2,22 +2,16 @@
 
 MLP   pixels -> depth × [linear -> norm -> relu] -> linear -> logits
 CNN   image  -> depth × [3×3 convolution -> norm -> relu] -> mean over space -> linear -> logits
-
-With `residual` a CNN is a small residual network: a convolution, then depth steps of two
-convolutions each, wired as in ResNet v1 or v2 or as a highway.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from labkit.norms import BatchNorm, GroupNorm
-from labkit.placements import Highway, Place, ResNetV1, ResNetV2, Step
 from labkit.unknown import explain_unknown
 
 # A norm for images: channels on axis 1, space after it. Over all channels and all of space,
@@ -87,20 +81,9 @@ class CNNConfig(_ImageConfig):
 
     width: int = 32
     depth: int = 4
-    residual: str | None = None  # a key of RESIDUALS; None: no skips
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.residual not in (None, *RESIDUALS):
-            raise ValueError(
-                explain_unknown("residual design", self.residual, RESIDUALS)
-                + ", or None for a plain network"
-            )
 
     def build(self) -> nn.Module:
         """Make the network with torch's default initialization."""
-        if self.residual is not None:
-            return self._with_skips(RESIDUALS[self.residual])
         sizes = [1, *[self.width] * self.depth]
         layers = [
             layer
@@ -108,42 +91,6 @@ class CNNConfig(_ImageConfig):
             for layer in (nn.Conv2d(before, after, 3, padding=1), self.make_norm(), nn.ReLU())
         ]
         return nn.Sequential(*layers, _MeanOverSpace(), nn.Linear(self.width, self.classes))
-
-    def _with_skips(self, step: type[Step]) -> nn.Module:
-        place, width = Place(dim=self.width), self.width
-        steps = [
-            step(
-                self.make_norm,
-                nn.Sequential(
-                    nn.Conv2d(width, width, 3, padding=1),
-                    self.make_norm(),
-                    nn.ReLU(),
-                    nn.Conv2d(width, width, 3, padding=1),
-                ),
-                place,
-            )
-            for _ in range(self.depth)
-        ]
-        # As in the papers: v1 starts from a normed and rectified stream, v2 ends on one.
-        first = [self.make_norm(), nn.ReLU()] if step is ResNetV1 else []
-        last = [self.make_norm(), nn.ReLU()] if step is ResNetV2 else []
-        ends = [_MeanOverSpace(), nn.Linear(width, self.classes)]
-        return nn.Sequential(nn.Conv2d(1, width, 3, padding=1), *first, *steps, *last, *ends)
-
-
-class _ImageHighway(Highway):
-    """A highway whose gate reads the channels at each point: a 1×1 convolution."""
-
-    def transform(self, x: Tensor) -> Tensor:
-        """Return how much of each channel is replaced at each point."""
-        return torch.sigmoid(F.conv2d(x, self.weight[..., None, None], self.bias))
-
-
-RESIDUALS: dict[str, type[Step]] = {
-    "resnet-v1": ResNetV1,
-    "resnet-v2": ResNetV2,
-    "highway": _ImageHighway,
-}
 
 
 class _MeanOverSpace(nn.Module):

@@ -241,11 +241,6 @@ def test_recording_changes_no_output_and_no_state_dict():
     assert layer.largest_logit is not None and not layer.largest_logit.requires_grad
 
 
-def test_rotary_false_reads_no_angles():
-    layer, x = make(rotary=False), tokens()
-    assert torch.equal(layer(x, Context(angles=rotary_angles(5, 4))), layer(x))
-
-
 @each(
     refusal=[
         ({"dim": 18}, r"dim \(18\) to be a multiple of heads \(4\)"),

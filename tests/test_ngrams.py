@@ -2,13 +2,12 @@
 
 import math
 from collections import Counter
-from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
 
-from labkit.corpora import Digits, Markov, Text
+from labkit.corpora import Digits, Text
 from labkit.corpora.ngrams import compute_losses, count_ngrams, ngram_loss, reference_lines
 
 TEXT = "abracadabra banana cabana"
@@ -75,41 +74,6 @@ def test_all_the_books_text_gives_the_published_table():
 def test_less_text_gives_worse_counts():
     few, more = (ngram_loss(Text(characters=n), 3) for n in (20_000, 200_000))
     assert few > more > ngram_loss(Text(), 3)
-    # A run reads windows from all over, so as many characters tell it more than the first ones.
-    assert few > ngram_loss(Text(batch=16, time=32), 3, steps=20_000 // 512)
-
-
-def spelled(batches):
-    """Write each window of some batches as one list: its inputs and its last target."""
-    return [
-        [*x.tolist(), int(y[-1])]
-        for inputs, targets in batches
-        for x, y in zip(inputs, targets, strict=True)
-    ]
-
-
-def test_the_windows_that_a_run_reads_are_those_that_are_counted():
-    data = Markov(batch=2, time=6, symbols=4)
-    seen = Counter(token for window in spelled(islice(data.load().train(3), 5)) for token in window)
-    n, t = sum(seen.values()), len(seen)
-    assert n == 2 * 7 * 5
-    expected = [
-        -math.log((seen[token] + t / 4) / (n + t))
-        for window in spelled(data.load().held_out["validation"])
-        for token in window[1:]
-    ]
-    found = ngram_loss(data, 1, "validation", steps=5, seed=3)
-    assert found == pytest.approx(sum(expected) / len(expected), rel=1e-12)
-
-
-def test_trigram_counts_reach_the_floor_of_a_chain_of_order_two():
-    data = Markov(symbols=6, concentration=0.3)
-    bigram, trigram = reference_lines(data, steps=2000).values()
-    floor = data.load().floor
-    assert floor is not None
-    # The first of 32 symbols that are foretold has one symbol before it, and the rest two.
-    assert trigram == pytest.approx((31 * floor + bigram) / 32, abs=0.02)
-    assert bigram > floor + 0.2
 
 
 images: Any = (Digits(), 2)
@@ -118,11 +82,10 @@ images: Any = (Digits(), 2)
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (lambda: ngram_loss(*images), "Digits has no order to count in"),
+        (lambda: ngram_loss(*images), "counted in Text, got Digits"),
         (lambda: ngram_loss(Text(), 0), "order must be from 1 to 5, got 0"),
         (lambda: ngram_loss(Text(), 6), "order must be from 1 to 5, got 6"),
         (lambda: ngram_loss(Text(), 2, "train"), "choose one of validation, test"),
-        (lambda: ngram_loss(Markov(), 2), "say the steps of the run that reads it"),
     ],
 )
 def test_what_cannot_be_counted_is_refused(ask, words):

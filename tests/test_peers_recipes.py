@@ -5,10 +5,7 @@
 
 import pytest
 from peers import distance
-from peers_recipes import (
-    TWINS,
-    views,
-)
+from peers_recipes import TWINS, views
 
 from labkit.placements import RECIPES
 
@@ -35,17 +32,9 @@ def test_a_peer_with_our_weights_computes_our_function(name):
     assert forward < twin.tolerance and gradient < 10 * twin.tolerance
 
 
-@pytest.mark.parametrize(
-    ("name", "parameter"),
-    [
-        ("gemma2 | Gemma2", "model.layers.1.post_feedforward_layernorm.weight"),
-        ("olmo2 | Olmo2", "model.layers.0.self_attn.k_norm.weight"),
-        ("ngpt | nGPT", "layers.2.1.branch_scale.scale"),
-    ],
-)
-def test_the_comparison_sees_a_wrong_weight(name, parameter):
-    twin = BY_NAME[name]
+def test_the_comparison_sees_a_wrong_weight():
+    twin = BY_NAME["ngpt | nGPT"]
     ours, theirs = twin.models()
-    views(theirs)[parameter].mul_(1.05)
+    views(theirs)["layers.2.1.branch_scale.scale"].mul_(1.05)
     mine, other = twin.run(ours, theirs)
     assert distance(mine, other) > 100 * twin.tolerance

@@ -1,4 +1,4 @@
-"""Laws that every recipe keeps: causal, blind to padding, finite at depth 96, able to learn."""
+"""Laws that every recipe keeps: blind to padding, finite at depth 96, able to learn."""
 
 import itertools
 
@@ -29,27 +29,13 @@ def assert_same(actual: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-11)
 
 
-def change_from(model: Transformer, position: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the logits before and after every token from `position` on is replaced."""
-    changed = TOKENS.clone()
-    changed[:, position:] = (changed[:, position:] + 1 + torch.randint(9, (1,))) % 11
-    return model(TOKENS), model(changed)
-
-
-@each(name=RECIPES)
-def test_a_recipe_is_causal(name):
-    model = make(name).double()
-    for position in (1, 4, 6):
-        before, after = change_from(model, position)
-        assert_same(after[:, :position], before[:, :position])
-        # and attention does carry what is allowed: the last position sees the replaced ones
-        assert ((after - before)[:, -1].abs().amax(dim=-1) > 1e-4 * before.abs().max()).all()
-
-
 @pytest.mark.parametrize("norm", NORMS)
 @each(recipe=["pre", "post"], training=[True, False])
 def test_a_norm_is_causal_unless_it_pools_over_tokens(norm, recipe, training):
-    before, after = change_from(make(recipe, norm=norm).double().train(training), 4)
+    model = make(recipe, norm=norm).double().train(training)
+    changed = TOKENS.clone()
+    changed[:, 4:] = (changed[:, 4:] + 1) % 11
+    before, after = model(TOKENS), model(changed)
     if norm not in POOLED:
         assert_same(after[:, :4], before[:, :4])
     elif training:

@@ -1,4 +1,4 @@
-"""What each recipe learns and where it starts; constants that a forward pass measures."""
+"""Where what a recipe learns starts; constants that a forward pass measures."""
 
 import itertools
 import math

@@ -121,8 +121,8 @@ PICTURES = {
     "perceptron, batch": MLPConfig(width=16),
     "perceptron, layer": MLPConfig(width=16, norm="layer"),
     "convolutions, group": CNNConfig(width=8, depth=2, norm="group"),
-    "convolutions, batch": CNNConfig(width=4, depth=1, residual="resnet-v1"),
-    "highway": CNNConfig(width=4, depth=1, residual="highway", norm="instance"),
+    "convolutions, batch": CNNConfig(width=4, depth=1),
+    "highway": StackConfig("highway", width=16),
     "stack": StackConfig("pre", "batch", width=16),
     "stack, scaled": StackConfig("resnet-v2", "none", "scaled", width=16),
 }

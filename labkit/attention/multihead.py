@@ -89,14 +89,13 @@ class Attention(nn.Module):
         chain: str | None = None,
         cross: bool = False,
         clip: bool = False,
-        rotary: bool = True,
     ):
         super().__init__()
         _refuse_nonsense(dim, heads, kv_heads, norms, softcap, clip)
         self.heads, self.kv_heads, self.causal = heads, kv_heads, causal and not cross
         self.head_dim = dim // heads
         self.norms, self.softcap, self.chain = norms, softcap, chain
-        self.cross, self.clip, self.rotary = cross, clip, rotary and not cross
+        self.cross, self.clip = cross, clip
         self.q = nn.Linear(dim, heads * self.head_dim, bias=False)
         self.k = nn.Linear(dim, kv_heads * self.head_dim, bias=False)
         self.v = nn.Linear(dim, kv_heads * self.head_dim, bias=False)
@@ -135,7 +134,7 @@ class Attention(nn.Module):
         if not after:
             q, k = self._apply_norm("q", q), self._apply_norm("k", k)
         q, k, v = (t.transpose(1, 2) for t in (q, k, self._apply_norm("v", v)))
-        if self.rotary and context.angles is not None:
+        if not self.cross and context.angles is not None:
             q, k = rotate_in_context(q, context), rotate_in_context(k, context)
         if after:
             q, k = (

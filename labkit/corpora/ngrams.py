@@ -15,7 +15,6 @@ the window, whose first symbol is given and whose second is foretold from that o
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ import torch
 from jaxtyping import Int
 
 from labkit.corpora.base import Batch
-from labkit.corpora.markov import Markov
 from labkit.corpora.text import VOCABULARY, Text, training_text
 from labkit.unknown import explain_unknown
 
@@ -40,52 +38,33 @@ class Level(NamedTuple):
     longer: Int[np.ndarray, "context symbol"]  # the number of hc among the next level's contexts
 
 
-def ngram_loss(
-    data: Text | Markov, order: int, split: str = "test", *, steps: int | None = None, seed: int = 0
-) -> float:
+def ngram_loss(data: Text, order: int, split: str = "test") -> float:
     """Return the nats per symbol that counts of `order` symbols lose on a held-out split.
 
-    They are counted in the text that `data` trains on, or in the windows that a run of so many
-    `steps` with this seed reads of it. A Markov chain has no end, so it needs `steps`.
+    They are counted in the whole text that `data` trains on.
     """
-    if not isinstance(data, Text | Markov):
-        raise ValueError(
-            f"n-grams are counted in Text or Markov; {type(data).__name__} has no order to count in"
-        )
+    if not isinstance(data, Text):
+        raise ValueError(f"n-grams are counted in Text, got {type(data).__name__}")
     if not 1 <= order <= MOST:
         raise ValueError(f"order must be from 1 to {MOST}, got {order}")
-    if steps is None and isinstance(data, Markov):
-        raise ValueError("a Markov chain has no end: say the steps of the run that reads it")
-    if steps is None and isinstance(data, Text):
-        data = replace(data, batch=1, neighbours=False)  # it is one text, however it is read
-    return _measure_orders(data, max(order, max(_NAMES)), split, steps, seed)[order - 1]
+    one = replace(data, batch=1, neighbours=False)  # it is one text, however it is read
+    return _measure_orders(one, max(order, max(_NAMES)), split)[order - 1]
 
 
-def reference_lines(
-    data: Text | Markov, split: str = "test", *, steps: int | None = None, seed: int = 0
-) -> dict[str, float]:
+def reference_lines(data: Text) -> dict[str, float]:
     """Return the losses of bigram and trigram counts by name, as every loss figure takes them."""
-    return {
-        name: ngram_loss(data, order, split, steps=steps, seed=seed)
-        for order, name in _NAMES.items()
-    }
+    return {name: ngram_loss(data, order) for order, name in _NAMES.items()}
 
 
 @cache
-def _measure_orders(
-    data: Text | Markov, order: int, split: str, steps: int | None, seed: int
-) -> tuple[float, ...]:
+def _measure_orders(data: Text, order: int, split: str) -> tuple[float, ...]:
     """Return the losses of all orders up to one: they share their counts."""
-    corpus = data.load()
-    if split not in corpus.held_out:
-        raise ValueError(explain_unknown("split", split, corpus.held_out))
-    symbols = data.symbols if isinstance(data, Markov) else len(VOCABULARY)
-    if steps is None and isinstance(data, Text):
-        text = training_text(data.characters).numpy()[None]
-    else:
-        text = _join_windows(list(islice(corpus.train(seed), steps)))
-    levels = count_ngrams(text, order, symbols)
-    return compute_losses(_join_windows(corpus.held_out[split]), levels)
+    held_out = data.load().held_out
+    if split not in held_out:
+        raise ValueError(explain_unknown("split", split, held_out))
+    text = training_text(data.characters).numpy()[None]
+    levels = count_ngrams(text, order, len(VOCABULARY))
+    return compute_losses(_join_windows(held_out[split]), levels)
 
 
 def _join_windows(batches: Sequence[Batch]) -> Rows:

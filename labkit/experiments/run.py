@@ -29,7 +29,8 @@ CPU = "cpu"
 # What may stand in a run, by the name under which its JSON says so.
 _MODELS = (ModelConfig, Departure, Perturbed, MLPConfig, CNNConfig, StackConfig, ViTConfig)
 CONFIGS = {kind.__name__: kind for kind in (*_MODELS, Text, Digits, Markov, TrainConfig)}
-GONE = {"matmul": "default"}  # a field that configs had once, at the one value that records have
+# Fields that configs had once, at the one value that records have.
+GONE = {"matmul": "default", "residual": None}
 
 
 @dataclass(frozen=True)

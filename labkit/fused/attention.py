@@ -27,7 +27,7 @@ class FusedAttention(Attention):
     def project(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
         """Make q, k, v of shape (batch, heads, time, head_dim): normalized, rotated, scaled."""
         asked = self._norm_of_both()
-        turned = self.rotary and context.angles is not None
+        turned = context.angles is not None
         # The dtype of the projections: autocast, if it is on, decides it.
         if asked is None or self.cross or not (asked["norm"] or turned) or not accepts_tensors(x):
             return super().project(x, context)
@@ -72,7 +72,7 @@ class FusedSphereAttention(SphereAttention):
             and self.head_dim <= get_kernels().heads.MAX_HEAD_DIM
         ):
             return super().project(x, context)
-        turns = _cache_rotations(context) if self.rotary and context.angles is not None else None
+        turns = None if context.angles is None else _cache_rotations(context)
         q, k = get_kernels().qk_norm_rope(
             q, k, self.head_dim * scale, scale, turns, norm="l2", eps=0.0, after_rope=True
         )
