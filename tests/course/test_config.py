@@ -126,6 +126,7 @@ def test_all_count_the_same_users_of_a_gpu_which_goes_back_with_the_server(spawn
     assert again.shares.held == {}
 
 
+@pytest.mark.slow  # importing JupyterHub takes longest
 def test_the_server_is_jupyterhubs_own_whatever_the_home_holds(tmp_path):
     for name in ("labkit", "jupyterhub"):
         (tmp_path / name).mkdir()

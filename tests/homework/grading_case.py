@@ -1,6 +1,9 @@
 """A homework of two questions for the tests of grading, and submissions to it."""
 
+import io
 import json
+import zipfile
+from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -78,6 +81,15 @@ def write(folder: Path, student: str, cells=CELLS) -> Path:
     path = folder / f"{student}.ipynb"
     path.write_text(notebook(cells), encoding="utf-8")
     return path
+
+
+def zipped(members: Mapping[str, bytes | str], compression=zipfile.ZIP_DEFLATED) -> bytes:
+    """A zip of files."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return made.getvalue()
 
 
 class InProcess:

@@ -1,6 +1,5 @@
 """Attacks that once worked: points without knowledge, another's place, an end to the batch."""
 
-import io
 import time
 import zipfile
 from pathlib import Path
@@ -21,7 +20,7 @@ from press.homework.private import Private
 from press.homework.sandbox import Answer
 from press.homework.trusted import Trusted
 from press.homework.variants import given, sources
-from tests.homework.grading_case import CELLS, graded, says, write
+from tests.homework.grading_case import CELLS, graded, says, write, zipped
 
 CHAPTERS = Path(__file__).parents[2] / "chapters" / "homework"
 
@@ -180,15 +179,8 @@ def test_a_chain_of_definitions_ends_as_an_unreadable_file(tmp_path, monkeypatch
     assert result["total"] == 0 and "could not be read in 0.01 s" in says(result)
 
 
-def zipped(name: str, kind: int = zipfile.ZIP_STORED) -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", kind) as archive:
-        archive.writestr(name, "x = 1\n" * 500)
-    return file.getvalue()
-
-
 def test_a_damaged_lzma_member_stops_no_collection(tmp_path):
-    damaged = bytearray(zipped("hw1.ipynb", zipfile.ZIP_LZMA))
+    damaged = bytearray(zipped({"hw1.ipynb": "x = 1\n" * 500}, zipfile.ZIP_LZMA))
     start = damaged.index(b"hw1.ipynb") + len("hw1.ipynb") + 9  # behind the codec's properties
     for at in range(start, start + 20):
         damaged[at] ^= 0x5A
@@ -207,7 +199,7 @@ def test_a_strangers_zip_does_not_take_a_students_place(tmp_path):
     inbox = tmp_path / "inbox"
     inbox.mkdir()
     (inbox / "bobray_4712_1_hw1.ipynb").write_text("his own")
-    (inbox / "eve_9999_2_work.zip").write_bytes(zipped("bob/hw1.ipynb"))
+    (inbox / "eve_9999_2_work.zip").write_bytes(zipped({"bob/hw1.ipynb": "x = 1"}))
     collected = collect(inbox, "hw1", tmp_path / "out", class_of(roster))
     assert [each.label for each in collected.taken] == ["bobray_4712_1_hw1.ipynb"]
     assert [each.why for each in collected.refused] == ["its path holds no student of the roster"]

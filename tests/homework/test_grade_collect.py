@@ -1,6 +1,5 @@
 """Collecting: the downloads of learning platforms, the latest of several, and nothing unsafe."""
 
-import io
 import json
 import os
 import stat
@@ -11,7 +10,7 @@ import pytest
 from press.homework.grading import inbox as inboxes
 from press.homework.grading.collect import collect
 from press.homework.grading.whose import class_of
-from tests.homework.grading_case import NAME, notebook
+from tests.homework.grading_case import NAME, notebook, zipped
 
 ROSTER = """id,name,canvas,moodle,email,github,extension hw8
 ann,Ann Lee,4711,81,ann@x.org,annlee,2
@@ -154,14 +153,6 @@ def test_of_two_uploads_of_one_time_the_one_with_the_higher_number_counts(tmp_pa
     (one,) = collect(tmp_path / "inbox", NAME, tmp_path / "out", roster).taken
     assert (one.student, one.label) == ("ann", f"leeann_4711_100100_{NAME}.ipynb")
     assert len(one.older) == 3
-
-
-def zipped(members, compression=zipfile.ZIP_DEFLATED):
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", compression) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return made.getvalue()
 
 
 def test_zips_are_read_and_what_leads_out_of_them_is_refused(tmp_path):

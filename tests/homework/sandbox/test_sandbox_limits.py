@@ -88,12 +88,14 @@ def test_a_folder_without_a_bottom_is_seen_and_removed(tmp_path):
         os.chdir(here)
     os.mkdir(home / "closed", 0o000)
     (home / "link").symlink_to(tmp_path)
+    (tmp_path / "small").mkdir(mode=0o755)
+    (home / "deeper" / "link").symlink_to(tmp_path / "small")
     (tmp_path / "kept").write_text("kept")
     assert too_large(str(home), 1 << 40), "too deep"
-    (tmp_path / "small").mkdir()
     (tmp_path / "small/file").write_bytes(bytes(1000))
     assert not too_large(str(tmp_path / "small"), 10_000) and too_large(str(tmp_path / "small"), 99)
     remove(str(home))
+    assert (tmp_path / "small").stat().st_mode & 0o777 == 0o755, "no link was followed"
     assert not home.exists() and (tmp_path / "kept").read_text() == "kept"
 
 
