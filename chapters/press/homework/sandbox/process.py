@@ -18,13 +18,10 @@ _LEAVE_SECONDS = 20.0  # for a killed process to be gone
 
 
 class Process:
-    """What the grader must end and remove: a process, its group, its folder.
+    """What the grader must end and remove: a process, its group, its folder."""
 
-    `home` is the folder's path here, `inside` the worker's name for it.
-    """
-
-    def __init__(self, sandbox: "Sandbox", home: str, inside: str, group: Group | None):
-        self.sandbox, self.home, self.inside, self.group = sandbox, home, inside, group
+    def __init__(self, sandbox: "Sandbox", home: str, group: Group | None):
+        self.sandbox, self.home, self.group = sandbox, home, group
         self.pid, self.pidfd = 0, -1
         self._number = 0  # the zygote's for the process
 

@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ START_SECONDS = 180.0  # importing torch on a loaded machine
 ORDER_SECONDS = 60.0  # a fork on a loaded machine
 
 _FIRST_UID, _UIDS = 100_000, 400_000
-_HOMES = "/worker"  # behind bubblewrap's walls; what is shown may lie below /tmp
 _OWNER = "labkit-grader"  # the control group above those of all workers
 _PREFIX = "labkit-workers-"  # of a folder with the homes of workers; then the grader's number
 _INSIDE = Path(__file__).parent / "inside"
@@ -55,7 +53,7 @@ _ENVIRONMENT = {
 
 
 class Sandbox:
-    """Confine workers as `mode` says; a context manager, and safe to share between threads.
+    """Confine workers as `mode` says; a context manager.
 
     `packages` are what a submission may import, beside Python's basics: top-level names. Raises
     Unavailable where the mode cannot be kept, ValueError where a package is not installed.
@@ -76,12 +74,10 @@ class Sandbox:
             "allowed": list(self.packages),
             "filter": seccomp.compiled().hex(),
         }
-        self._lock = threading.Lock()
         self._uids = itertools.count(secrets.randbelow(_UIDS))
         # Why nothing caps the memory of a worker as a whole; empty where a control group does.
         self.no_group = control_groups.find_problem()
         self._homes = ""
-        self._owner = os.getpid()
         self._zygote: subprocess.Popen | None = None
         self._orders: socket.socket | None = None
         self.starts = 0
@@ -90,13 +86,11 @@ class Sandbox:
         _sweep()
         self._homes = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
         os.chmod(self._homes, 0o711)  # passed through by workers that are another user
-        with self._lock:
-            self._start()
+        self._start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._stop()
+        self._stop()
         folder.remove(self._homes)
 
     def worker(self, program: str, probes: str = "", limits: Limits | None = None) -> Worker:
@@ -109,15 +103,15 @@ class Sandbox:
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         said = tempfile.TemporaryFile()  # noqa: SIM115 - the zygote's output outlives this call
-        walls, home, python = [], self._homes, sys.executable
+        walls, python = [], sys.executable
         if self.mode == "full":
-            home, python = _HOMES, os.path.realpath(sys.executable)
-            more = [*bubblewrap.show([str(_INSIDE)]), "--bind", self._homes, _HOMES]
+            python = os.path.realpath(sys.executable)
+            more = bubblewrap.show([str(_INSIDE)]) + bubblewrap.show([self._homes], writable=True)
             walls = [bubblewrap.PROGRAM, "--unshare-all", *mount_plan.show_only(self._plan, *more)]
         arguments = ["-S", "-s", "-P", "-c", _START, str(_INSIDE), str(theirs.fileno())]
         self._zygote = subprocess.Popen(
             [*walls, python, *arguments],
-            env={**_ENVIRONMENT, "HOME": home, "TMPDIR": home},
+            env={**_ENVIRONMENT, "HOME": self._homes, "TMPDIR": self._homes},
             cwd="/", pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
             stdout=said, stderr=said, start_new_session=True,
         )  # fmt: skip
@@ -157,24 +151,17 @@ class Sandbox:
         self._orders = self._zygote = None
 
     def _order(self, message: dict[str, Any], *descriptors: int) -> dict[str, Any]:
-        """Send an order, return its answer; for a fork a zygote that is gone is started again."""
-        if os.getpid() != self._owner:
-            raise RuntimeError("a sandbox belongs to the process that made it: make one in each")
-        with self._lock:
-            for _ in range(2):
-                if not self._orders:
-                    self._start()
-                assert self._orders
-                try:
-                    socket.send_fds(self._orders, [json.dumps(message).encode()], descriptors)
-                    if heard := self._heard(ORDER_SECONDS):
-                        return heard
-                except OSError:
-                    pass
-                self._stop()
-                if message["do"] != "fork":
-                    return {}
-        raise RuntimeError("the zygote ended twice while it forked a worker")
+        """Send an order, return its answer; {} from a zygote that is dead or silent: it ends."""
+        if not self._orders:
+            return {}
+        try:
+            socket.send_fds(self._orders, [json.dumps(message).encode()], descriptors)
+            heard = self._heard(ORDER_SECONDS)
+        except OSError:
+            heard = {}
+        if not heard:
+            self._stop()
+        return heard
 
     def fork(self, channel: int, limits: Limits) -> Process:
         """Fork one worker, cap it, and give what the grader holds of it."""
@@ -182,17 +169,21 @@ class Sandbox:
         home = tempfile.mkdtemp(dir=self._homes)
         if uid:
             os.chown(home, uid, uid)
-        inside = f"{_HOMES}/{os.path.basename(home)}" if self.mode == "full" else home
         group = None
         if not self.no_group:
             name = f"{os.getpid()}-{secrets.token_hex(6)}"
             group = control_groups.make_group(name, _OWNER, limits.memory)
-        process = Process(self, home, inside, group)
+        process = Process(self, home, group)
         most = {**asdict(limits), "request": REQUEST}
+        order = {"do": "fork", "tmp": home, "uid": uid, "limits": most}
         try:
-            heard = self._order({"do": "fork", "tmp": inside, "uid": uid, "limits": most}, channel)
-            if "failed" in heard:
-                raise RuntimeError(f"the system forks no worker: {heard['failed']}")
+            heard = self._order(order, channel)
+            if not heard:  # a zygote that is gone is started again
+                self._start()
+                heard = self._order(order, channel)
+            if "pid" not in heard:
+                why = heard.get("failed", "the zygote ended twice")
+                raise RuntimeError(f"the system forks no worker: {why}")
             process.take(heard["pid"], *heard["descriptors"])
         except BaseException:
             process.remove()
@@ -201,8 +192,6 @@ class Sandbox:
 
     def reap(self, pid: int) -> int | None:
         """Take the exit status of a worker that ended; None when nobody knows it."""
-        if not self._orders:
-            return None
         return self._order({"do": "reap", "pid": pid}).get("status")
 
 

@@ -90,7 +90,7 @@ class Worker:
         start = time.monotonic()
         value, failure, detail = self._exchange(message, start + self.limits.seconds)
         # What differs from one worker to the next is left out.
-        shown = clean(detail.replace(self.process.inside, "~"))
+        shown = clean(detail.replace(self.process.home, "~"))
         answer = Answer(value, failure, shown, time.monotonic() - start)
         if self.process.pidfd < 0:
             self._gone = answer
