@@ -50,8 +50,7 @@ def no_ray():
 
 @pytest.fixture
 def two_nodes(ray_cluster, no_ray):
-    """Have both nodes alive, whatever the last test did to them."""
-    ray_cluster.mend()
+    """Have a cluster that the test does not hurt."""
     return ray_cluster
 
 

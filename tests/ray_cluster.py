@@ -45,16 +45,12 @@ class Node:
             start_new_session=True,
         )
 
-    def family(self) -> list[psutil.Process]:
-        """List the processes of this node."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            parent = psutil.Process(self.process.pid)
-            return [parent, *parent.children(recursive=True)]
-        return []
-
     def kill(self) -> None:
         """End the node as a power cut would."""
-        family = self.family()
+        if self.process.poll() is not None:
+            return
+        parent = psutil.Process(self.process.pid)
+        family = [parent, *parent.children(recursive=True)]
         for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -69,44 +65,20 @@ class Cluster:
     """A head node, and others that join it."""
 
     def __init__(self, folder: Path):
-        self.folder, self.nodes, self._made = folder, [], 0
-        self._move()
-
-    def _move(self) -> None:
+        self.folder, self.nodes = folder, []
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
 
-    def mend(self, count: int = 2) -> None:
-        """Start again what was killed; without its head, everything."""
-        alive = [node for node in self.nodes if node.process.poll() is None]
-        if alive[:1] != self.nodes[:1]:
-            for node in alive:
-                node.kill()
-            alive = []
-            self._move()
-        self.nodes = alive
-        end = time.monotonic() + PATIENCE
-        while alive and self.alive() > len(alive):  # the head has not noticed yet
-            assert time.monotonic() < end
-            time.sleep(0.2)
-        self.start(count - len(alive))
-
-    def start(self, count: int = 2) -> None:
-        """Add nodes and wait until every one is known."""
-        for number in range(len(self.nodes), len(self.nodes) + count):
-            if number == 0:
-                words = ["--head", f"--port={self.port}", "--include-dashboard=false"]
-            else:
-                words = [f"--address={self.address}"]
+    def start(self, count: int) -> None:
+        """Start nodes and wait until every one is known."""
+        words = ["--head", f"--port={self.port}", "--include-dashboard=false"]
+        for number in range(1, count + 1):
             # Ray gives a node half a minute to start, which a starved machine may not have.
-            tries = (Node(self._next_folder(), *words) for _ in range(STARTS))
-            node = next((node for node in tries if self._comes(node, number + 1)), None)
+            tries = (Node(self.folder / f"{number}.{i}", *words) for i in range(STARTS))
+            node = next((node for node in tries if self._comes(node, number)), None)
             assert node is not None, "no node starts here; what each said is above"
             self.nodes.append(node)
-
-    def _next_folder(self) -> Path:
-        self._made += 1
-        return self.folder / f"node{self._made}"
+            words = [f"--address={self.address}"]
 
     def _comes(self, node: Node, count: int) -> bool:
         end = time.monotonic() + PATIENCE
@@ -129,12 +101,6 @@ class Cluster:
             return 0
         return sum(node.state == 0 for node in nodes.values())
 
-    def stop(self) -> None:
-        """End every node."""
-        for node in reversed(self.nodes):
-            if node.process.poll() is None:
-                node.kill()
-
 
 @contextlib.contextmanager
 def cluster(folder: Path, nodes: int = 2) -> Iterator[Cluster]:
@@ -144,7 +110,8 @@ def cluster(folder: Path, nodes: int = 2) -> Iterator[Cluster]:
         found.start(nodes)
         yield found
     finally:
-        found.stop()
+        for node in reversed(found.nodes):
+            node.kill()
 
 
 def free_port() -> int:

@@ -146,17 +146,14 @@ def test_an_interrupted_sweep_ends_what_is_in_hand_and_begins_nothing_more(
 
 
 # -- limits, locks, turns -----------------------------------------------------------------------
-@pytest.mark.parametrize(("text", "count"), [("4G", 2**32), ("1.5 GiB", 3 * 2**29), ("100", 100)])
-def test_memory_is_read_as_people_write_it(text, count, monkeypatch):
-    monkeypatch.setenv("LABKIT_RUN_MEMORY", text)
-    assert limits.run_memory() == count
-    assert limits.parse_bytes(units.in_words(count).replace("bytes", "")) == count
-
-
-@pytest.mark.parametrize("text", ["much", "-1G", "0"])
-def test_other_memory_is_refused(text):
-    with pytest.raises(ValueError, match="memory must be a number of bytes above 0"):
-        limits.parse_bytes(text)
+def test_memory_is_read_as_people_write_it(monkeypatch):
+    for text, count in (("4G", 2**32), ("1.5 GiB", 3 * 2**29), ("100", 100)):
+        monkeypatch.setenv("LABKIT_RUN_MEMORY", text)
+        assert limits.run_memory() == count
+        assert limits.parse_bytes(units.in_words(count).replace("bytes", "")) == count
+    for text in ("much", "-1G", "0"):
+        with pytest.raises(ValueError, match="memory must be a number of bytes above 0"):
+            limits.parse_bytes(text)
 
 
 def test_each_worker_has_its_share_of_the_machine(engine):
@@ -164,18 +161,15 @@ def test_each_worker_has_its_share_of_the_machine(engine):
     assert limits.count_resident_bytes() > 2**20
 
 
-@pytest.mark.parametrize("seconds", ["0", "soon", "inf"])
-def test_a_timeout_is_seconds(seconds, monkeypatch, root):
-    monkeypatch.setenv("LABKIT_RUN_TIMEOUT", seconds)
-    with pytest.raises(ValueError, match=r"LABKIT_RUN_TIMEOUT.* must be seconds above 0"):
-        make_engine(root)
-
-
 def test_an_engine_takes_its_timeout_from_the_caller_before_the_environment(monkeypatch, root):
     assert make_engine(root).timeout == 3600
     monkeypatch.setenv("LABKIT_RUN_TIMEOUT", "90")
     assert make_engine(root).timeout == 90
     assert make_engine(root, timeout=5).timeout == 5
+    for seconds in ("0", "soon", "inf"):
+        monkeypatch.setenv("LABKIT_RUN_TIMEOUT", seconds)
+        with pytest.raises(ValueError, match=r"LABKIT_RUN_TIMEOUT.* must be seconds above 0"):
+            make_engine(root)
 
 
 def test_an_engine_is_chosen_by_name(monkeypatch, root):
@@ -294,16 +288,6 @@ def test_no_task_is_begun_that_would_end_too_late(root):
 
 
 # -- from runs to records -----------------------------------------------------------------------
-def test_runs_are_read_once_each_and_filled_by_an_engine(root):
-    engine = Serial(root)
-    store = engine.store
-    found, missing = filling.read_records([*RUNS[:2], RUNS[0]], store)
-    assert found == {} and missing == RUNS[:2]
-    first = filling.train_and_read(RUNS[:1], store, engine)
-    found, missing = filling.read_records([*RUNS[:2], RUNS[0]], store)
-    assert found == first and missing == RUNS[1:2]
-
-
 def test_a_record_that_is_not_there_in_the_end_is_an_error(root):
     class Idle(Serial):
         def train_tasks(self, tasks, done=lambda runs: None, until=None):
@@ -383,18 +367,13 @@ def test_a_sweep_replays_what_other_code_trained_and_trains_again_what_differs(r
     assert made == ["another", "another", CODE, CODE], "what is right stays as it was"
 
 
-@pytest.mark.slow
 def test_a_root_stays_where_it_was_when_the_engine_was_made(root, monkeypatch):
     (root / "book").mkdir()
     (root / "elsewhere").mkdir()
-    place = Path("book")
-    serial, workers, store = make_engine(place, name="serial"), make_engine(place), Store(place)
+    engine, store = make_engine(Path("book"), name="serial"), Store(Path("book"))
     monkeypatch.chdir(root / "elsewhere")
-    serial.train_tasks(TASKS[:1])
+    engine.train_tasks(TASKS[:1])
     assert store.read_record(RUNS[0]) is not None and (root / "book" / ".labkit" / "slots").is_dir()
-    workers.train_tasks(TASKS[1:2])
-    workers.close()
-    assert store.read_record(RUNS[1]) is not None
     assert list((root / "elsewhere").iterdir()) == []
 
 

@@ -1,22 +1,17 @@
 """Replays: what changes a number is noticed by one, and what changes none is not.
 
-Quick: tiny runs, recorded into a root of their own. Slow: the book's records, replayed with copies
-of labkit, one planted change or one harmless touch each; and every configuration of the book.
+Quick: tiny runs, recorded into a root of their own. Slow: the book's records, replayed with one
+planted change each; and every configuration of the book.
 """
 
-import ast
 import json
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from labkit import files
 from labkit.corpora import Markov
@@ -25,6 +20,7 @@ from labkit.experiments.records import FIRST, Records, compute_checksum, from_ro
 from labkit.experiments.replay import OPENING, WHOLE, Replay, replay_run, retrain_run
 from labkit.experiments.run import execute_run
 from labkit.model import ModelConfig
+from labkit.placements.residual import StreamNorm
 from labkit.provenance import collect_provenance
 from labkit.training import TrainConfig
 from press.book import asked, build, chapters, replaying, replays
@@ -289,25 +285,7 @@ def test_a_verdict_is_kept_until_code_or_records_change(toy, sources):
     assert (again(), again()) == (1, 0)
 
 
-# Slow: the book's own records, and copies of labkit.
-
-REPLAYS = """
-import json, pathlib, sys
-import labkit
-from labkit.experiments import Run
-from labkit.experiments.records import from_row
-from labkit.experiments.replay import replay_run, retrain_run
-
-assert pathlib.Path(labkit.__file__).is_relative_to(sys.argv[1]), labkit.__file__
-found = []
-for kind, row in json.load(sys.stdin):
-    run = Run.from_dict(row["run"])
-    one = {"opening": replay_run, "whole": retrain_run}[kind](run, from_row(row))
-    found.append(
-        {"key": run.key(), "agrees": one.agrees, "difference": one.difference, "what": str(one)}
-    )
-print(json.dumps(found))
-"""
+# Slow: the book's own records.
 
 
 def names() -> list[str]:
@@ -342,240 +320,64 @@ def here(row: Row) -> Row:
     return to_row(run, execute_run(run), row["at"])
 
 
-@dataclass(frozen=True)
-class Copy:
-    """A copy of labkit in a folder, to be changed and then to replay records."""
+def bias_the_running_variance(monkeypatch):
+    native = torch.batch_norm
 
-    folder: Path
+    def biased(rows, weight, bias, mean, var, training, momentum, *rest):
+        before = None if var is None else var.clone()
+        y = native(rows, weight, bias, mean, var, training, momentum, *rest)
+        if training and var is not None:
+            n = rows.numel() // rows.shape[1]
+            var.data.sub_((var - (1 - momentum) * before) / n)
+        return y
 
-    @classmethod
-    def make(cls, folder: Path) -> "Copy":
-        shutil.copytree(ROOT / "labkit", folder / "labkit")
-        return cls(folder)
-
-    def edit(self, path: str, *changes: tuple[str, str]) -> None:
-        """Replace texts that stand in a file exactly once."""
-        file = self.folder / path
-        text = file.read_text(encoding="utf-8")
-        for old, new in changes:
-            assert text.count(old) == 1, f"{path} must hold {old!r} exactly once"
-            text = text.replace(old, new)
-        self.write(path, text)
-
-    def write(self, path: str, text: str) -> None:
-        file = self.folder / path
-        file.write_text(text, encoding="utf-8")
-        for compiled in file.parent.glob(f"__pycache__/{file.stem}.*.pyc"):
-            compiled.unlink()
-
-    def replay(self, tasks: list[tuple[str, Row]]) -> list[dict]:
-        """Replay records with the copy, in a process of its own."""
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", REPLAYS, str(self.folder)],
-            input=json.dumps(tasks),
-            text=True,
-            capture_output=True,
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(self.folder), "OMP_NUM_THREADS": "1"},
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+    monkeypatch.setattr(torch, "batch_norm", biased)
 
 
-@dataclass(frozen=True)
-class Plant:
-    """A change of what labkit computes, and what must notice it.
-
-    `sees` is "opening" or "whole" (replays of recorded runs that have the fields `of`; in full
-    are those that `labkit runs replay` chooses), or "key" (the run is another one).
-    """
-
-    idea: str
-    path: str
-    changes: tuple[tuple[str, str], ...]
-    sees: str
-    chapter: str = ""
-    of: dict[str, Any] = field(default_factory=dict)
+def add_to_the_stream_before_its_norm(monkeypatch):
+    monkeypatch.setattr(StreamNorm, "step", lambda self, x, f, N: x + f(N(x)))
 
 
-NATIVE = "return torch.batch_norm(rows, weight, bias, mean, var, training, momentum, self.eps, "
-PLANTS = (
-    Plant(
-        "a biased running variance",
-        "labkit/norms/batch_norm.py",
-        (
-            (
-                f"        {NATIVE}cudnn)",
-                "        before = None if var is None else var.clone()\n"
-                f"        y = {NATIVE.removeprefix('return ')}cudnn)\n"
-                "        if training and var is not None:\n"
-                "            n = rows.numel() // rows.shape[1]\n"
-                "            var.data.sub_((var - (1 - momentum) * before) / n)\n"
-                "        return y",
-            ),
-        ),
-        "whole",
-        of={"model.norm": "batch"},
-    ),
-    Plant(
-        "Pre-Norm without its final norm, said in the recipe",
-        "labkit/placements/__init__.py",
-        (
-            (
-                '"pre": Recipe(PRE, "Xiong et al. 2020, arXiv 2002.04745")',
-                '"pre": Recipe(PRE, "Xiong et al. 2020, arXiv 2002.04745", final_norm=False)',
-            ),
-        ),
-        "key",
-        "03",
-        {"model.recipe": "pre"},
-    ),
-    Plant(
-        "HybridNorm's feed-forward is added to the stream before its norm",
-        "labkit/placements/residual.py",
-        (("        return z + f(z)", "        return x + f(z)"),),
-        "opening",
-        "06",
-        {"model.recipe": "hybrid"},
-    ),
-    Plant(
-        "the seed does not reach the weights",
-        "labkit/experiments/run.py",
-        (("    torch.manual_seed(run.seed)", "    torch.manual_seed(0)"),),
-        "opening",
-        "08",
-        {"seed": 1},
-    ),
-    Plant(
-        "the last third of the schedule is halved",
-        "labkit/training.py",
-        (
-            (
-                "        return self.lr * SCHEDULES[self.schedule](progress, self.final_lr)",
-                "        late = 0.5 if 3 * step >= 2 * self.steps else 1.0\n"
-                "        return late * self.lr * "
-                "SCHEDULES[self.schedule](progress, self.final_lr)",
-            ),
-        ),
-        "whole",
-        of={"train.schedule": "cosine"},
-    ),
-)
+def lose_the_seed(monkeypatch):
+    seed_weights = torch.manual_seed
+    monkeypatch.setattr(torch, "manual_seed", lambda seed: seed_weights(0))
 
 
-def in_full(fields: dict[str, Any]) -> list[Row]:
-    """List the runs with these fields that `labkit runs replay` trains in full."""
+def halve_the_last_third(monkeypatch):
+    begin = TrainConfig.lr_at
+    monkeypatch.setattr(
+        TrainConfig, "lr_at", lambda c, s: begin(c, s) * (0.5 if 3 * s >= 2 * c.steps else 1)
+    )
+
+
+# What a planted change concerns, and which replay must notice it.
+PLANTS = {
+    bias_the_running_variance: (retrain_run, {"model.norm": "batch"}),
+    add_to_the_stream_before_its_norm: (replay_run, {"model.recipe": "hybrid"}),
+    lose_the_seed: (replay_run, {"seed": 1}),
+    halve_the_last_third: (retrain_run, {"train.schedule": "cosine"}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_planted_change_is_noticed(plant, monkeypatch):
+    compare, fields = PLANTS[plant]
     rows = {key: row for name in names() for key, row in book(name).items()}
-    chosen = replaying._choose_cheapest(
-        {key: Run.from_dict(row["run"]) for key, row in rows.items()}, rows
-    )
-    return [rows[key] for key in chosen if has(rows[key], fields)]
+    keys = list(rows)
+    if compare is retrain_run:  # those that `labkit runs replay` trains in full
+        runs = {key: Run.from_dict(row["run"]) for key, row in rows.items()}
+        keys = replaying._choose_cheapest(runs, rows)
+    found = [rows[key] for key in keys if has(rows[key], fields) and rows[key]["trained"] > FIRST]
+    found = [here(row) for row in (found if compare is retrain_run else found[:2])]
 
+    def list_noticed():
+        return [not compare(Run.from_dict(row["run"]), from_row(row)).agrees for row in found]
 
-def concerned(plant: Plant, count: int = 2) -> list[tuple[str, Row]]:
-    """Choose the records that a planted change concerns, as tasks for a copy."""
-    if plant.sees == "whole":
-        found = [row for row in in_full(plant.of) if row["trained"] > FIRST]
-    else:
-        found = [row for row in book(plant.chapter).values() if has(row, plant.of)]
-        found = [row for row in found if row["trained"] > FIRST][:count]
-    assert found, "no run of the book has what this change concerns"
-    kind = "whole" if plant.sees == "whole" else "opening"
-    return [(kind, here(row)) for row in found]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.idea)
-def test_a_planted_change_is_noticed(plant, tmp_path, record_property):
-    copy = Copy.make(tmp_path)
-    copy.edit(plant.path, *plant.changes)
-    tasks = concerned(plant)
-    for kind, row in tasks:
-        compare = {"opening": replay_run, "whole": retrain_run}[kind]
-        same = compare(Run.from_dict(row["run"]), from_row(row))
-        assert same.agrees, f"without the change: {same}"
-    found = copy.replay(tasks)
-    if plant.sees == "key":
-        assert all(one["key"] != row["key"] for one, (_, row) in zip(found, tasks, strict=True))
-    else:
-        assert [one["key"] for one in found] == [row["key"] for _, row in tasks]
-        noticed = [not one["agrees"] for one in found]
-        # Of the runs that are trained in full one is enough: the rest has nothing to do with it.
-        assert any(noticed) if plant.sees == "whole" else all(noticed), found
-    for one in found:
-        record_property("figure", f"planted: {plant.idea}: {plant.sees}: {one['what']}")
-
-
-def module_moved(copy: Copy) -> None:
-    folder = copy.folder / "labkit"
-    copy.write("labkit/optim_muon.py", (folder / "muon.py").read_text(encoding="utf-8"))
-    (folder / "muon.py").unlink()
-    copy.edit(
-        "labkit/training.py",
-        ("from labkit.muon import Muon", "from labkit.optim_muon import Muon"),
-    )
-
-
-def recipe_renamed(copy: Copy) -> None:
-    copy.edit(
-        "labkit/placements/__init__.py",
-        ('    "peri": Recipe(', '    "peri-ln": Recipe('),
-        ('    "post-norm": "post",', '    "peri": "peri-ln",\n    "post-norm": "post",'),
-    )
-
-
-def fields_added(copy: Copy) -> None:
-    copy.edit(
-        "labkit/model/config.py",
-        (
-            "\n    def __post_init__(self) -> None:\n        check_config",
-            "    novelty: float = 0.0  # unused\n\n    def __post_init__(self) -> None:\n"
-            "        check_config",
-        ),
-    )
-    copy.edit(
-        "labkit/training.py",
-        (
-            '    precision: str = "float32"',
-            '    patience: int | None = None  # unused\n    precision: str = "float32"',
-        ),
-    )
-
-
-def files_reformatted(copy: Copy) -> None:
-    for path in ("labkit/training.py", "labkit/model/config.py", "labkit/placements/plan.py"):
-        text = (copy.folder / path).read_text(encoding="utf-8")
-        copy.write(path, ast.unparse(ast.parse(text)))
-
-
-TOUCHES: tuple[Callable[[Copy], None], ...] = (
-    module_moved,
-    recipe_renamed,
-    fields_added,
-    files_reformatted,
-)
-# Kinds of models of the book, one run each.
-SAMPLE: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("00", {"model.type": "StackConfig", "model.norm": "batch"}),
-    ("01", {"model.type": "MLPConfig", "model.norm": "layer"}),
-    ("ladder", {"model.recipe": "peri"}),
-    ("07", {"model.type": "ViTConfig", "model.norm": "dyt"}),
-    ("07", {"train.optimizer": "muon"}),
-)
-
-
-@pytest.mark.slow
-def test_harmless_touches_make_nothing_stale(tmp_path):
-    """All in one copy, because a process takes long to start; alone, each is as harmless."""
-    copy = Copy.make(tmp_path)
-    for touch in TOUCHES:
-        touch(copy)
-    sample = [
-        next(row for row in book(name).values() if has(row, fields)) for name, fields in SAMPLE
-    ]
-    found = copy.replay([("opening", row) for row in sample])
-    assert [one["key"] for one in found] == [row["key"] for row in sample]
-    assert [one["what"] for one in found if not one["agrees"]] == []
+    assert found and not any(list_noticed()), "without the change"
+    plant(monkeypatch)
+    # Of the runs that are trained in full one is enough: the rest has nothing to do with it.
+    assert any(list_noticed()) if compare is retrain_run else all(list_noticed())
 
 
 @pytest.mark.slow

@@ -16,8 +16,7 @@ experiment.py  Experiment: a grid of runs; Results: its records, by label
 statistics.py  differences and powers, seed by seed; how many steps a loss takes
 papers.py      numbers that papers printed: data/papers, read
 regime.py      is a comparison old enough to rank its arms?
-claims.py      claim(…): a sentence with numbers, judged
-promises.py    what a claim must bring before it is judged
+claims.py      claim(…): a sentence with numbers, judged, and what it must bring for that
 cards.py       the claim as it was judged: its card, its entry in the ledger
 lab.py         Lab: what a chapter opens
 """

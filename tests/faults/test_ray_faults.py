@@ -34,15 +34,18 @@ def test_a_ray_of_one_s_own_ends_with_its_driver(bench, agents, monkeypatch):
     bench.finish(before)
 
 
-def test_workers_and_a_node_that_die_cost_their_runs_a_new_start(bench, two_nodes, monkeypatch):
+def test_workers_and_a_node_that_die_cost_their_runs_a_new_start(bench, no_ray, monkeypatch):
+    from tests.ray_cluster import cluster  # needs Ray
+
     monkeypatch.setenv("LABKIT_ENGINE", "ray")
-    monkeypatch.setenv("LABKIT_ENGINE_ADDRESS", two_nodes.address)
     bench.disturb(gate=6, kills={1: 1, 3: 9})
-    with bench.driving() as driver:
-        bench.wait(lambda: bench.list_waiting(6), driver)
-        two_nodes.nodes[1].kill()  # in the middle of whatever it trains
-        bench.go()
-        said = driver.communicate(timeout=PATIENCE)[0]
+    with cluster(bench.root / "cluster") as nodes:
+        monkeypatch.setenv("LABKIT_ENGINE_ADDRESS", nodes.address)
+        with bench.driving() as driver:
+            bench.wait(lambda: bench.list_waiting(6), driver)
+            nodes.nodes[1].kill()  # in the middle of whatever it trains
+            bench.go()
+            said = driver.communicate(timeout=PATIENCE)[0]
     assert "1 of 8 tasks failed" in said and "3 times, the last time: its worker died" in said
     assert bench.events("killed").count(3) in (2, 3), "the node's end may be one, too"
     before = bench.stored()
