@@ -141,6 +141,13 @@ def get_gpu_name() -> str:
     return torch.cuda.get_device_name() if torch.cuda.is_available() else CPU
 
 
+def find_device(device: str) -> str:
+    """Return torch's word for the device of runs; ValueError where torch does not see it here."""
+    if device not in (CPU, get_gpu_name()):
+        raise ValueError(f"this run trains on {device!r}, but torch sees {get_gpu_name()!r} here")
+    return CPU if device == CPU else "cuda"
+
+
 def execute_run(
     run: Run, *, progress: bool = False, device: str = CPU, nudge: float = 0.0
 ) -> Record:
@@ -156,12 +163,8 @@ def execute_run(
         with torch.no_grad():
             for weight in model.parameters():
                 weight.mul_(1 + nudge)
-    if device != CPU:
-        if device != get_gpu_name():
-            raise ValueError(
-                f"this run trains on {device!r}, but torch sees {get_gpu_name()!r} here"
-            )
-        corpus, model = corpus.to("cuda"), model.to("cuda")
+    if (place := find_device(device)) != CPU:
+        corpus, model = corpus.to(place), model.to(place)
     observers = [make_probe(name, corpus) for name in run.probes]
     record = train(model, corpus.train(run.seed), run.train, observers, progress=progress)
     record.provenance["seed"] = run.seed

@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import torch
-from loky.process_executor import ProcessPoolExecutor
+from loky import ProcessPoolExecutor
 
 from labkit.experiments.engines.base import Died, Engine, Interrupted, Lost
 from labkit.experiments.engines.limits import machine_memory, run_memory

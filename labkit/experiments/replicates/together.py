@@ -13,7 +13,7 @@ from labkit.experiments.replicates.alike import NotTogether, describe_structure
 from labkit.experiments.replicates.optimizer import explain_refusal
 from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.replicates.step import Step
-from labkit.experiments.run import CPU, Run, execute_run, get_gpu_name
+from labkit.experiments.run import CPU, Run, execute_run, find_device
 from labkit.probes import make_probe
 from labkit.training import (
     Batch,
@@ -64,15 +64,13 @@ def _in_parts(runs: Sequence[Run], device: str) -> list[Record]:
 
 
 def _train_batched(runs: Sequence[Run], device: str) -> list[Record]:
-    if device not in (CPU, get_gpu_name()):
-        raise ValueError(f"these runs train on {device!r}, but torch sees {get_gpu_name()!r} here")
-    models = []
+    place, models = find_device(device), []
     for run in runs:
         torch.manual_seed(run.seed)
-        models.append(run.model.build().to(CPU if device == CPU else "cuda"))
+        models.append(run.model.build().to(place))
     corpus = runs[0].data.load()
     streams = [corpus.train(run.seed) for run in runs]
-    seen = corpus if device == CPU else corpus.to("cuda")
+    seen = corpus if place == CPU else corpus.to(place)
     observers = [[make_probe(name, seen) for name in run.probes] for run in runs]
     return train_together(models, streams, [run.train for run in runs], observers)
 
@@ -85,11 +83,9 @@ def train_together(
 ) -> list[Record]:
     """Train models of one structure in place, each on its own batches; one record a model.
 
-    The configs may differ in all numbers, not in `steps` or `optimizer`. NotTogether where these
-    models cannot be one batched model, before any step; later, where a batch is unlike the first.
+    The configs may differ in all numbers, not in `steps` or `optimizer`. NotTogether, before any
+    step, where these models cannot be one batched model.
     """
-    if len({describe_structure(config) for config in configs}) > 1:
-        raise NotTogether("the optimizers are two kinds, or train for different steps")
     if reason := explain_refusal(configs[0]):
         raise NotTogether(reason)
     check_device(configs[0], models[0])
