@@ -19,14 +19,6 @@ from labkit import check, norms
 from labkit.check import run
 
 
-def test_eps_names_what_a_fixed_eps_must_be():
-    def fixed(x, weight=None, bias=None):
-        return F.layer_norm(x, x.shape[-1:], weight, bias, 1e-3)
-
-    assert check.layer_norm(fixed, eps=1e-3).ok
-    assert "eps is 0.001 here" in str(check.layer_norm(fixed))
-
-
 def hang_in_python(x, weight=None, bias=None, eps=1e-5):
     while True:
         pass
@@ -111,16 +103,6 @@ def test_a_gain_that_is_no_parameter_is_named():
     assert "nn.Parameter" in str(check.layer_norm(PlainGain(8)))
 
 
-class StartsAtZero(nn.LayerNorm):
-    def reset_parameters(self):
-        nn.init.zeros_(self.weight)
-        nn.init.zeros_(self.bias)
-
-
-def test_a_class_whose_gain_starts_at_zero_is_rejected():
-    assert not check.layer_norm(StartsAtZero).ok
-
-
 def test_nothing_of_the_caller_is_changed():
     def draws(x, weight=None, bias=None, eps=1e-5):
         torch.rand(3), np.random.rand(), random.random()
@@ -149,11 +131,6 @@ def test_a_check_says_the_same_each_time_and_another_seed_draws_other_inputs():
     wrong = variants_rows.LAYER_WRONG["unbiased"][0]
     assert str(check.layer_norm(wrong)) == str(check.layer_norm(wrong))
     assert str(check.layer_norm(wrong)) != str(check.layer_norm(wrong, seed=1))
-
-
-def test_a_check_works_without_gradients_being_on():
-    with torch.no_grad():
-        assert check.layer_norm(norms.layer_norm).ok
 
 
 def test_a_report_reads_as_a_list_and_is_safe_in_html():
@@ -211,6 +188,11 @@ def test_settings_can_be_named_where_they_cannot_be_passed():
     def narrow(x, scale=1.0, weight=None):
         return norms.bounded_tanh(x, scale, weight, 3.0, 1e-6)
 
+    def fixed(x, weight=None, bias=None):
+        return F.layer_norm(x, x.shape[-1:], weight, bias, 1e-3)
+
+    assert check.layer_norm(fixed, eps=1e-3).ok
+    assert "eps is 0.001 here" in str(check.layer_norm(fixed))
     assert check.partial_rms_norm(half, eps=1e-4, p=0.5).ok
     assert "p is 0.5 here" in str(check.partial_rms_norm(half, eps=1e-4))
     assert check.bounded_tanh(narrow, bound=3.0).ok

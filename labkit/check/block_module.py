@@ -265,7 +265,6 @@ class ModuleSubject(BlockSubject):
             made = {type(make_norm(kind, 4)): kind for kind in NORM_KINDS}
             wanted = made.get(type(actual), wanted)
             self.strange.clear()
-        self.norm_kind = wanted
         pairs = [self._identify(gains, wanted) for gains in self.found.norms]
         self.norms, self.actual_norms = [p[0] for p in pairs], [p[1] for p in pairs]
         for norm, gains in zip(self.norms, self.found.norms, strict=True):
