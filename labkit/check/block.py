@@ -209,13 +209,22 @@ class BlockExam:
         """
         self.cases = [self.subject.case("ordinary numbers", batch=1, time=t) for t in (4, 3)]
         self.actual = [self.run(case) for case in self.cases]
+        try:
+            self.fits = self._choose()
+        except Broken:
+            raise
+        except Exception as error:  # our reference does not run on such weights
+            raise Broken(f"it could not be prepared: {told(error)}") from error
         self.settled = True
+
+    def _choose(self) -> bool:
+        """Choose what is left open, and return whether all that came fits."""
         for allowed in (1e-5, ALLOWED):
             for _ in self.subject.choices():
-                self.fits = self._matches(allowed=allowed)
-                if self.fits:
-                    return
+                if self._matches(allowed=allowed):
+                    return True
         next(iter(self.subject.choices()))
+        return False
 
     def note_what_was_chosen(self) -> None:
         """Tell what the reader did not ask for in so many words."""
