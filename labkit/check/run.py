@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from labkit.check import gradients, laws, precision, running
-from labkit.check.case import Broken, Untested, told
+from labkit.check.case import Broken, Untested
 from labkit.check.exam import Exam
 from labkit.check.laws import Law as Check
 from labkit.check.report import Law, Report
@@ -149,7 +149,8 @@ def try_all(
         except Broken as broken:
             return Law("prepared", False, broken.cause, broken.message)
         except Exception as error:
-            return Law("prepared", False, "", f"it could not be prepared: {told(error)}")
+            message = f"it could not be prepared: {type(error).__name__}: {error}"
+            return Law("prepared", False, "", message)
         return None
 
     def job(name: str) -> Callable[[], Law | None]:
@@ -177,7 +178,7 @@ def try_law(name: str, law: Callable[..., None], *given: Any) -> Law | None:
     except Broken as broken:
         return Law(name, False, broken.cause, broken.message)
     except Exception as error:  # an outcome that no law foresaw is wrong, and no crash of ours
-        return Law(name, False, "", f"it raised {told(error)}")
+        return Law(name, False, "", f"it raised {type(error).__name__}: {error}")
     return Law(name, True, "", (law.__doc__ or "").strip())
 
 
