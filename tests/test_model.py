@@ -11,6 +11,7 @@ from labkit.attention import rotary_angles
 from labkit.init import INITS
 from labkit.model import ModelConfig, Transformer
 from labkit.norms import NORMS
+from labkit.placements import Highway, Place
 from labkit.vision import CHANNEL_NORMS, CNNConfig, MLPConfig
 
 TOKENS = torch.randint(96, (2, 12), generator=torch.Generator().manual_seed(7))
@@ -52,6 +53,11 @@ def test_an_initialization_has_its_standard_deviations(init):
     inside, outside = attention.q.weight.std().item(), attention.out.weight.std().item()
     # 4,096 draws: the standard deviation of a sample is off by 1.1 %; truncation takes 1.3 %
     assert (inside, outside) == pytest.approx(STD[init], rel=0.06)
+
+
+def test_the_gate_of_a_highway_is_drawn_by_its_width():
+    gate = Highway(nn.Identity, nn.Identity(), Place(dim=DIM)).weight
+    assert gate.std().item() == pytest.approx(DIM**-0.5, rel=0.06)
 
 
 @each(
