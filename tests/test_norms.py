@@ -46,7 +46,7 @@ def test_function_and_module_are_the_formula(case, shape, dtype, through):
 
 
 @over_eps
-@each(shape=shapes, eps=[1e-12, 1e-8, 1e-6, 1e-5, 1e-3, 1.0], through=THROUGH)
+@each(shape=shapes, eps=[1e-12, 1e-8, 1e-5, 1.0], through=THROUGH)
 def test_eps_stands_where_the_formula_has_it(case, shape, eps, through):
     x = torch.randn(shape) / case.slope(eps)  # so that eps and the statistic are alike
     p = case.draw(torch.float32)
