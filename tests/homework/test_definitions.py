@@ -45,6 +45,11 @@ def test_a_name_built_on_itself_keeps_what_it_is_built_on_once():
     wrap = "f = wrapped(f)"
     cells = ["def f():\n    return 1", "def wrapped(g):\n    return lambda: g() + 10", wrap, wrap]
     assert run(final(cells))["f"]() == 11
+    cells = ["class Norm:\n    eps = 2", "class Norm(Norm):\n    dim = 3", "def g():\n    return 1",
+             "def g(old=g):\n    return old() + 10"]  # fmt: skip
+    scope = run(final(cells, wanted=["Norm", "g"]))
+    assert (scope["Norm"].eps, scope["Norm"].dim, scope["g"]()) == (2, 3, 11)
+    assert final(["def g():\n    return 1", "def g():\n    return g()"]).text.count("def g") == 1
 
 
 def test_imports_come_first_and_a_later_definition_replaces_one():

@@ -87,7 +87,7 @@ class Definitions:
     def _targets(self, index: int, name: str) -> list[int]:
         """The statements that a name used by a statement stands for."""
         one = self.statements[index]
-        if one.assigns and name in one.names:  # `f = compiled(f)` builds on the f before it
+        if name in one.again:  # `f = compiled(f)` builds on the f before it
             earlier = (
                 other
                 for other in range(index - 1, -1, -1)

@@ -15,13 +15,16 @@ MOST_MAGICS = 50
 
 @dataclass(frozen=True)
 class Statement:
-    """One top-level statement that binds names, as it stands in its cell."""
+    """One top-level statement that binds names, as it stands in its cell.
+
+    `again` are names of its own that it builds on: `f = compiled(f)`, `class Norm(Norm)`.
+    """
 
     text: str
     names: tuple[str, ...]
     uses: frozenset[str] = frozenset()
     imports: bool = False
-    assigns: bool = False
+    again: frozenset[str] = frozenset()
     decorators: frozenset[str] = frozenset()
 
 
@@ -72,10 +75,25 @@ def _binding(lines: list[bytes], tree: ast.Module) -> Iterable[Statement]:
                 name = alias.asname or alias.name.partition(".")[0]
                 yield Statement(_import(node, alias), (name,), imports=True)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names = frozenset().union(*(uses(each) for each in node.decorator_list))
-            yield Statement(_text(node, lines), (node.name,), uses(node), decorators=names)
+            names = _used(node.decorator_list)
+            again = (_used(_before(node)) | names) & {node.name}
+            yield Statement(
+                _text(node, lines), (node.name,), uses(node), decorators=names, again=again
+            )
         elif assigned := _assigned(node):
-            yield Statement(_text(node, lines), assigned, uses(node), assigns=True)
+            used = uses(node)
+            yield Statement(_text(node, lines), assigned, used, again=used & set(assigned))
+
+
+def _before(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> list[ast.expr]:
+    """What is computed before the name is bound: a class's bases, a function's defaults."""
+    if isinstance(node, ast.ClassDef):
+        return [*node.bases, *(each.value for each in node.keywords)]
+    return [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+
+
+def _used(nodes: Iterable[ast.expr]) -> frozenset[str]:
+    return frozenset().union(*map(uses, nodes))
 
 
 def _import(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
