@@ -154,10 +154,10 @@ def test_damaged_cells_are_named_and_the_others_count(tmp_path):
     ]
 
 
-def test_old_notebooks_and_python_files_are_read(tmp_path):
-    cells = [{"cell_type": "code", "input": cell.splitlines(keepends=True)} for cell in CELLS]
-    old = tmp_path / "old.ipynb"
-    old.write_text(json.dumps({"nbformat": 3, "worksheets": [{"cells": cells}]}), encoding="utf-8")
+def test_cells_of_lines_and_python_files_are_read(tmp_path):
+    cells = [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in CELLS]
+    old = tmp_path / "lines.ipynb"
+    old.write_text(json.dumps({"cells": cells}), encoding="utf-8")
     plain = tmp_path / "plain.py"
     plain.write_text("\n".join(CELLS), encoding="utf-8")
     percent = tmp_path / "percent.py"

@@ -36,7 +36,7 @@ class Submission:
 
 
 def read(path: Path) -> Submission:
-    """Read a notebook (nbformat 3 or 4) or a Python file; Unreadable says why not."""
+    """Read a notebook (nbformat 4) or a Python file; Unreadable says why not."""
     text, answers = _text(path), {}
     if path.suffix == ".py":
         cells = _python_cells(text)
@@ -110,8 +110,11 @@ def _notebook_cells(text: str) -> tuple[list[str], list[str], dict[str, str]]:
     cells: list[str] = []
     problems: list[str] = []
     answers: dict[str, str] = {}
-    for number, cell in enumerate(_cells(notebook), start=1):
-        source = cell.get("source", cell.get("input", "")) if isinstance(cell, dict) else None
+    found = notebook.get("cells") if isinstance(notebook, dict) else None
+    if not isinstance(found, list):
+        raise Unreadable("the file is JSON, but no notebook (nbformat 4): it has no cells")
+    for number, cell in enumerate(found, start=1):
+        source = cell.get("source", "") if isinstance(cell, dict) else None
         if isinstance(source, list) and all(isinstance(line, str) for line in source):
             source = "".join(source)
         code = isinstance(cell, dict) and cell.get("cell_type") == "code"
@@ -126,19 +129,3 @@ def _notebook_cells(text: str) -> tuple[list[str], list[str], dict[str, str]]:
             if isinstance(name, str):
                 answers[name] = clean(answers.get(name, "") + source, MOST_ANSWER, keep="\n")
     return cells, problems, answers
-
-
-def _cells(notebook: object) -> list:
-    """The cells of nbformat 4, or of all worksheets of nbformat 3."""
-    if isinstance(notebook, dict):
-        if isinstance(notebook.get("cells"), list):
-            return notebook["cells"]
-        sheets = notebook.get("worksheets")
-        if isinstance(sheets, list):
-            return [
-                cell
-                for sheet in sheets
-                if isinstance(sheet, dict) and isinstance(sheet.get("cells"), list)
-                for cell in sheet["cells"]
-            ]
-    raise Unreadable("the file is JSON, but no notebook (nbformat 3 or 4): it has no cells")

@@ -18,8 +18,7 @@ from typing import Any
 from press import bubblewrap, control_groups
 from press.homework.sandbox import folder, modes, mount_plan, seccomp
 from press.homework.sandbox.limits import Limits
-from press.homework.sandbox.process import Process
-from press.homework.sandbox.worker import REQUEST, Worker
+from press.homework.sandbox.worker import REQUEST, Process, Worker
 
 START_SECONDS = 180.0  # importing torch on a loaded machine
 ORDER_SECONDS = 60.0  # a fork on a loaded machine

@@ -1,11 +1,16 @@
 """One worker as the grader sees it: ask, wait no longer than the limit, believe nothing."""
 
+import contextlib
 import os
+import re
+import select
 import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labkit.units import in_words
+from press.control_groups import Group
 from press.homework.sandbox import folder
 from press.homework.sandbox.answer import FAILURES, Answer, clean
 from press.homework.sandbox.channel import Closed, Slow, exchange, make_channel
@@ -17,6 +22,46 @@ if TYPE_CHECKING:
 
 READY_SECONDS = 60.0  # confining a worker on a loaded machine
 REQUEST = 256 << 20  # bytes of tensors that one call may send
+
+_LEAVE_SECONDS = 20.0  # for a killed process to be gone
+
+
+class Process:
+    """What the grader must end and remove: a process, its group, its folder."""
+
+    def __init__(self, sandbox: "Sandbox", home: str, group: Group | None):
+        self.sandbox, self.home, self.group = sandbox, home, group
+        self.pid, self.pidfd = 0, -1
+        self._number = 0  # the zygote's for the process
+
+    def take(self, number: int, pidfd: int) -> None:
+        """Hold the process that the zygote forked, and put it under its group's limit."""
+        self._number, self.pidfd = number, pidfd
+        # Behind bubblewrap's walls processes have numbers of their own.
+        known = re.search(r"^Pid:\s*(\d+)$", Path(f"/proc/self/fdinfo/{pidfd}").read_text(), re.M)
+        self.pid = int(known[1]) if known else 0
+        if self.group:
+            self.group.add(self.pid)
+
+    def end(self) -> tuple[int | None, bool]:
+        """Kill the worker and all that it started; give its exit status, and was it memory."""
+        if self.pidfd < 0:
+            return None, False
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        gone = select.select([self.pidfd], [], [], _LEAVE_SECONDS)[0]
+        status = self.sandbox.reap(self._number) if gone else None
+        os.close(self.pidfd)
+        self.pidfd = -1
+        memory = self.group.out_of_memory() if self.group else False
+        return status, memory
+
+    def remove(self) -> None:
+        """Leave nothing behind."""
+        self.end()
+        if self.group:
+            self.group.remove()
+        folder.remove(self.home)
 
 
 class TooMuchWritten(Exception):
