@@ -119,10 +119,10 @@ def test_a_sentence_may_name_words_and_they_are_settings():
 
 
 # -- what a verdict needs ---------------------------------------------------------------------
-@pytest.mark.parametrize("kind", ["at", "best", "range"])
-def test_an_interval_of_width_zero_is_refused(kind):
-    with pytest.raises(ValueError, match=r"width 0 is no evidence.*5 values of 1.9.*proportion"):
-        claim("x", "s", [1.9] * 5, source="a", criterion="> 1", kind=kind)
+@pytest.mark.parametrize(("kind", "count"), [("at", 2), ("best", 5)])
+def test_an_interval_of_width_zero_is_refused(kind, count):
+    with pytest.raises(ValueError, match=r"width 0 is no evidence.* values of 1.9.*proportion"):
+        claim("x", "s", [1.9] * count, source="a", criterion="> 1", kind=kind)
     law = claim("x", "s", [1.9] * 5, source="a", criterion="> 1", kind="exact")
     assert law.verdict == "holds" and law.to_dict()["sort"] == "law"
     assert "labkit-law" in law.to_html() and "✓" in law.to_html()

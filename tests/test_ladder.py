@@ -1,12 +1,15 @@
 """The shared ladder: which runs are wanted when, what is read of them, and the verdict by rung."""
 
+from functools import cache
 from itertools import product
+from pathlib import Path
 
 import pytest
 
 from labkit.experiments import Lab, Results, claim, ladder
 from labkit.experiments.claims import collect_claims
 from labkit.experiments.filling import MissingRuns
+from labkit.experiments.records import LADDER, Records, from_row
 from labkit.training import Record
 
 LOSSES = {"pre": 1.40, "qk": 1.39, "no attention": 2.40}
@@ -71,6 +74,21 @@ def test_every_arm_of_a_rung_has_the_others_data_and_length():
     runs = [ladder.build_base_run("S", arm) for arm in ladder.ARMS]
     assert len({run.data for run in runs}) == len({run.train.steps for run in runs}) == 1
     assert len({run.hash_configuration() for run in runs}) == len(runs), "two arms are one"
+
+
+def test_it_asks_for_every_run_that_is_recorded():
+    rows = Records(Path(__file__).parents[1]).load_rows(LADDER)
+
+    @cache
+    def read_recorded(run):
+        return from_row(rows[key]) if (key := run.key()) in rows else None
+
+    wanted = {
+        run.key()
+        for rung in ladder.CLIMBED
+        for run in ladder.list_wanted_runs(rung, ladder.ARMS, read_recorded)
+    }
+    assert rows and rows.keys() <= wanted
 
 
 def test_a_lead_pairs_the_seeds_of_each_rung():

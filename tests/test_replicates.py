@@ -182,15 +182,15 @@ class Littles:
 DECAYING = [replace(TRAIN, weight_decay=0.5, lr=0.05, steps=8)] * 3
 
 
-def poisoned(at, of=(1,), factor=math.inf):
-    """Draw batches for three rows; at one step the inputs of some are multiplied by a factor."""
+def poisoned(at):
+    """Draw batches for three rows; at one step the inputs of the second are infinite."""
 
     def draw(seed):
         own = torch.Generator().manual_seed(seed)
         for number in range(10):
             x = torch.randn(6, 4, generator=own)
-            bad = number == at and seed in of
-            yield x * factor if bad else x, torch.randint(3, (6,), generator=own)
+            bad = number == at and seed == 1
+            yield x * math.inf if bad else x, torch.randint(3, (6,), generator=own)
 
     return [draw(seed) for seed in range(3)]
 
@@ -200,14 +200,6 @@ def test_a_row_that_stops_keeps_its_weights_and_statistics(at):
     others, together = train_both(Littles, DECAYING, lambda: poisoned(at), rtol=1e-5, atol=1e-5)
     assert together[1].diverged_at == at
     assert all(p.grad is None for p in others[1].parameters()) is (at is not None)
-
-
-def test_only_the_loss_that_is_recorded_stops_a_row():
-    # 1e25² is too much for the auxiliary loss, and BatchNorm hides it from the loss itself
-    _, together = train_both(
-        Littles, DECAYING, lambda: poisoned(3, (1, 2), 1e25), rtol=1e-5, atol=1e-5
-    )
-    assert [record.diverged_at for record in together] == [None, 4, 4]
 
 
 # --- the stack and its optimizer ---
@@ -220,21 +212,6 @@ def batches(rows=3):
 
 def step_of(**changes):
     return Step(Stack(three(replace(SMALL, **changes))), THREE, [0.1] * 3, batches())
-
-
-def test_the_models_are_rows_of_the_stack():
-    step = step_of(norm="batch", tie=True)
-    step.compute_gradients()
-    for row, model in enumerate(step.models):
-        inputs, targets = batches()[row]
-        loss = F.cross_entropy(model.train()(inputs).flatten(0, 1), targets.flatten())
-        slopes = torch.autograd.grad(loss, list(model.parameters()))
-        for parameter, slope in zip(model.parameters(), slopes, strict=True):
-            torch.testing.assert_close(parameter.grad, slope, rtol=1e-4, atol=1e-6)
-    step.note_losses()
-    step.update_models()
-    moved = step.models[1].get_parameter("output.weight")
-    assert torch.equal(moved, step.stack.parameters["embedding.weight"][1])
 
 
 @pytest.mark.parametrize("changes", [{"norm": "batch"}, {"recipe": "ngpt"}, {"qk_clip": 0.05}])

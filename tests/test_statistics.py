@@ -59,6 +59,7 @@ def test_weak_means_that_one_run_decides():
     assert is_weak(Seeds((0.10, 0.11, 0.09, 0.10, 0.10)), more) is False
     assert is_weak(Seeds((1.0,)), more) is False
     assert is_weak(Proportion(6, 6), parse_criterion("> 0.5")) is True
+    assert is_weak(Proportion(3, 3), parse_criterion("> 0.2")) is True
     assert is_weak(Proportion(30, 30), parse_criterion("> 0.5")) is False
 
 

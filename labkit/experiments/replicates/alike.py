@@ -72,7 +72,7 @@ def _describe_model(model: nn.Module) -> dict[str, Any]:
             if is_dataclass(value):
                 parts = dict(describe_structure(value)[1:])
                 facts |= {f"{path}{key}.{name}": part for name, part in parts.items()}
-            elif value is None or isinstance(value, bool | int | float | str | tuple):
+            elif isinstance(value, int | float | str | tuple | None):
                 facts[path + key] = value
         own = chain(module.named_parameters(recurse=False), module.named_buffers(recurse=False))
         facts |= {path + key: (tuple(tensor.shape), tensor.dtype) for key, tensor in own}

@@ -53,10 +53,11 @@ class Step(Steps):
             with self._use_autocast():
                 self.losses, totals, made = stack.compute_losses(self.inputs, self.targets)
             slopes = torch.autograd.grad(totals.sum(), list(stack.parameters.values()))
-            for place, slope in zip(stack.slopes.values(), slopes, strict=True):
-                place.copy_(slope)
-            for name, buffer in made.items():
-                stack.buffers[name].copy_(buffer)
+            with torch.no_grad():
+                for place, slope in zip(stack.slopes.values(), slopes, strict=True):
+                    place.copy_(slope)
+                for name, buffer in made.items():
+                    stack.buffers[name].copy_(buffer)
 
     def note_losses(self) -> Sequence[int]:
         """Note the losses; say which rows go on."""
@@ -79,9 +80,9 @@ class Step(Steps):
     def _put_back_stopped(self, *tensors: Tensor) -> Iterator[None]:
         """Let a block change the rows that go on, and no other."""
         stopped = [row for row in range(len(self.models)) if row not in self.going]
-        kept = [tensor[stopped] for tensor in tensors]
+        kept = [(tensor, tensor[stopped]) for tensor in tensors if stopped]
         yield
-        for tensor, rows in zip(tensors, kept, strict=True):
+        for tensor, rows in kept:
             tensor[stopped] = rows
 
     def _use_autocast(self):
