@@ -50,7 +50,7 @@ def no_ray():
 
 @pytest.fixture
 def two_nodes(ray_cluster, no_ray):
-    """Have a cluster that the test does not hurt."""
+    """Have a cluster of two nodes, and be connected to none."""
     return ray_cluster
 
 

@@ -1,10 +1,12 @@
 """Engines seen from their parent: limits, locks, turns, and workers that misbehave.
 
-The workers here do not train: what happens to those that do is in tests/faults.
+Most workers here do not train (tests/worker_tasks.py).
 """
 
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager, nullcontext
@@ -12,10 +14,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
-from labkit import Record, units
-from labkit.experiments import Experiment, execute_run, filling, sweep
+from labkit import ModelConfig, Record, TrainConfig, units
+from labkit.corpora import Markov
+from labkit.experiments import Experiment, Run, execute_run, filling, sweep
 from labkit.experiments.engines import base, limits, make_engine, processes
 from labkit.experiments.engines import bench as engines_bench
 from labkit.experiments.engines.locks import lock_runs
@@ -27,9 +31,15 @@ from press import cli
 from press.book.cells import book_chapter
 from press.book.keys import key_of, parts_of
 from tests import worker_tasks
-from tests.faults.bench import REPOSITORY, RUNS
-from tests.toy_book import chapter_text, make_book, run
+from tests.toy_book import REPOSITORY, chapter_text, make_book, run
 
+BASE = Run(
+    ModelConfig(dim=8, depth=1, heads=1, context=8, vocab=16),
+    Markov(batch=2, time=8),
+    TrainConfig(steps=3),
+    probes=(),
+)
+RUNS = [replace(BASE, seed=seed) for seed in range(8)]
 TASKS = [(run,) for run in RUNS]
 
 
@@ -143,6 +153,31 @@ def test_an_interrupted_sweep_ends_what_is_in_hand_and_begins_nothing_more(
     become(monkeypatch, worker_tasks.answer)
     engine.train_tasks(TASKS)  # and it can be used again
     assert all(Store(root).read_record(run) is not None for run in RUNS)
+
+
+DRIVER = """
+from pathlib import Path
+from labkit.experiments.engines import processes
+from tests import test_engines, worker_tasks
+processes.train_in_worker = worker_tasks.sleep_long
+processes.Processes(Path.cwd()).train_tasks(test_engines.TASKS)
+"""
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_killed_ends_its_workers_and_goes_on_where_it_was(root):
+    with subprocess.Popen([sys.executable, "-c", DRIVER]) as driver:
+        while not (root / "begun").exists() or not list(root.glob(".labkit/runs/*.json")):
+            assert driver.poll() is None
+            time.sleep(0.05)
+        family = psutil.Process(driver.pid).children(recursive=True)
+        driver.kill()
+    assert len(family) > 1 and psutil.wait_procs(family, timeout=60)[1] == []
+    stamps = {path: path.stat().st_mtime_ns for path in root.glob(".labkit/runs/*.json")}
+    engine = Serial(root)
+    engine.train_tasks(TASKS)  # what the killed one had in hand is locked by nobody
+    assert all(engine.store.read_record(run) is not None for run in RUNS)
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
 
 
 # -- limits, locks, turns -----------------------------------------------------------------------

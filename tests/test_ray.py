@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from labkit import TrainConfig
+from labkit import Record, TrainConfig
 from labkit.corpora import Digits
 from labkit.experiments import Run, execute_run
 from labkit.experiments.engines import make_engine, on_ray
@@ -147,6 +147,27 @@ def test_a_task_that_fails_or_hangs_is_reported_and_the_others_finish(engine):
     assert (
         engine.store.read_record(RUNS[0]) and engine.store.read_record(RUNS[1]) and len(told) == 4
     )
+
+
+@QUIET
+@pytest.mark.slow
+def test_a_run_whose_worker_dies_has_a_new_start_and_one_that_always_kills_is_reported(
+    engine, tmp_path, monkeypatch
+):
+    flag = tmp_path / "died"
+
+    def die(words, share, task, *given):  # sent to the worker as it is, being no module's
+        if task[0].seed == 1 or not flag.exists():
+            flag.touch()
+            os.kill(os.getpid(), 9)
+        return [Record(losses=[1.0], steps=1) for _ in task], {}
+
+    monkeypatch.setattr(on_ray, "train_on_node", die)
+    with pytest.raises(RuntimeError) as failed:
+        engine.train_tasks([(RUNS[0],), (RUNS[1],)])
+    assert "1 of 2 tasks failed" in str(failed.value)
+    assert "3 times, the last time: its worker died" in str(failed.value)
+    assert engine.store.read_record(RUNS[0]) is not None
 
 
 @QUIET
