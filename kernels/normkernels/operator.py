@@ -6,7 +6,7 @@
 
 Both launchers are registered as custom operators (`torch.ops.normkernels`), which torch.compile
 and dispatch modes understand; torch.func's transforms get a function of their own. A plain call,
-with nothing of that around it, takes the shortest way: the same launchers, less than half of the Python.
+with nothing of that around it, takes the shortest way: less than half of the Python.
 """
 
 from collections.abc import Callable

@@ -321,32 +321,19 @@ def test_the_gpus_methods_call_what_torch_offers(monkeypatch, tmp_path):
         name="NVIDIA H200", multi_processor_count=132, L2_cache_size=60 << 20, uuid="ab-c"
     )
     captured = []
+    graph = types.SimpleNamespace(replay=lambda: captured.append("replay"))
+    event = types.SimpleNamespace(record=lambda: None, elapsed_time=lambda end: 2.0)  # ms
 
-    class Graph:
-        def replay(self):
-            captured.append("replay")
-
-    class Event:
-        def __init__(self, enable_timing):
-            assert enable_timing
-
-        def record(self):
-            pass
-
-        def elapsed_time(self, end):
-            return 2.0  # milliseconds
-
-    @contextlib.contextmanager
-    def graph(cuda_graph, pool=None, stream=None, capture_error_mode="global"):
-        assert isinstance(cuda_graph, Graph) and stream == "stream"
+    def capture(cuda_graph, *, stream, capture_error_mode):
+        assert cuda_graph is graph and stream == "stream"
         captured.append("capture")
-        yield
+        return contextlib.nullcontext()
 
     fake = {
         "is_available": lambda: True, "current_device": lambda: 0, "empty_cache": lambda: None,
         "get_device_properties": lambda device: facts, "synchronize": lambda: None,
         "Stream": lambda device: "stream", "stream": lambda s: contextlib.nullcontext(s),
-        "CUDAGraph": Graph, "Event": Event, "graph": graph,
+        "CUDAGraph": lambda: graph, "Event": lambda enable_timing: event, "graph": capture,
     }  # fmt: skip
     for name, value in fake.items():
         assert hasattr(torch.cuda, name)
