@@ -123,14 +123,22 @@ def every(n):
 
 
 MOVES = {
-    "biased stored": (store(lambda v, new, m, n: v.lerp_(new * (n - 1) / n, m)),
-                      "biased variance is stored"),
-    "momentum reversed": (moved(lambda m, v, new, var, p, n: lerp(m, v, new, var, 1 - p, n)),
-                          "other way round"),
-    "replaced": (moved(lambda m, v, new, var, p, n: lerp(m, v, new, var, 1.0, n)),
-                 "replace the running ones"),
-    "deviation stored": (store(lambda v, new, m, n: v.lerp_(new.sqrt(), m)),
-                         "standard deviation is stored"),
+    "biased stored": (
+        store(lambda v, new, m, n: v.lerp_(new * (n - 1) / n, m)),
+        "biased variance is stored",
+    ),
+    "momentum reversed": (
+        moved(lambda m, v, new, var, p, n: lerp(m, v, new, var, 1 - p, n)),
+        "other way round",
+    ),
+    "replaced": (
+        moved(lambda m, v, new, var, p, n: lerp(m, v, new, var, 1.0, n)),
+        "replace the running ones",
+    ),
+    "deviation stored": (
+        store(lambda v, new, m, n: v.lerp_(new.sqrt(), m)),
+        "standard deviation is stored",
+    ),
     "variance not updated": (store(lambda *_: None), "running variance is not"),
     "never updated": (moved(lambda *_: None), "not updated in place"),
     "updated in evaluation": (updates_in_evaluation, "updated in evaluation"),
