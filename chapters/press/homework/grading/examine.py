@@ -47,12 +47,11 @@ def parts(
     try:
         with at_most(TEST_SECONDS):
             exec(compile(source, file, "exec"), scope)  # the instructor's own code
-            if not callable(scope.get(f"test_{question}")):
+            if not callable(test := scope.get(f"test_{question}")):
                 raise Faulty(
                     f"the private test of {question} must define "
                     f"`def test_{question}(student, draw, given)`"
                 )
-            test = scope[f"test_{question}"]
             found = list(test(student, draw, dict(given)) or ())
     except Faulty:
         raise
