@@ -64,6 +64,15 @@ def test_no_settings_are_misuse(tmp_path, capsys, monkeypatch):
     assert 'material = "/srv/course"' in capsys.readouterr().err
 
 
+def test_a_proxy_that_does_not_run_is_named(here, monkeypatch):
+    program = here / "proxy"
+    program.write_text("#!/bin/sh\necho too old >&2; exit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("LABKIT_PROXY", str(program))
+    told = check._check_proxy(Settings(here))
+    assert told == f"{program} does not run: too old; it needs Node 20 or newer"
+
+
 def test_a_port_in_use_a_missing_folder_and_a_stranger_among_admins_are_named(here):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
