@@ -17,7 +17,9 @@ def told(tmp_path):
     return write
 
 
-def test_one_line_is_enough(told):
+def test_one_line_is_enough_and_0_is_no_limit(told):
+    for text, held in (('"1.5G"', 3 * 2**29), ("0", 0), ('"0"', 0), ("123", 123)):
+        assert told(f"memory = {text}\n").memory == held
     found = told("")
     assert found == Settings(Path("/srv/course"))
     assert (found.memory, found.run_memory) == (4 * 2**30, 3 * 2**29)
@@ -83,9 +85,3 @@ def test_no_file_and_no_material_are_told_the_way_out(tmp_path):
     (tmp_path / "course.toml").write_text("port = 8000\n")
     with pytest.raises(ValueError, match="labkit course material"):
         read(tmp_path / "course.toml")
-
-
-def test_memory_is_a_size_and_0_is_no_limit(tmp_path):
-    for text, held in (('"1.5G"', 3 * 2**29), ("0", 0), ('"0"', 0), ("123", 123)):
-        (tmp_path / "course.toml").write_text(f'material = "/srv"\nmemory = {text}\n')
-        assert read(tmp_path / "course.toml").memory == held
