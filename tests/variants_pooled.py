@@ -383,23 +383,9 @@ GROUP_WRONG = {
 }  # fmt: skip
 
 
-def by_batch_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
-    rows = wide(x).reshape(1, x.shape[0] * num_groups, -1)
-    y = F.batch_norm(rows, None, None, training=True, eps=eps) if rows.shape[-1] > 1 else rows * 0
-    return affine(y.reshape(x.shape), along(weight, x), along(bias, x)).to(x.dtype)
-
-
-def one_by_one(x, num_groups, weight=None, bias=None, eps=1e-5):
-    parts = []
-    for part in x.double().chunk(num_groups, dim=1):
-        var, mean = torch.var_mean(part, tuple(range(1, x.ndim)), correction=0, keepdim=True)
-        parts.append((part - mean) * torch.rsqrt(var + eps))
-    return affine(torch.cat(parts, 1), along(weight, x), along(bias, x)).to(x.dtype)
-
-
 GROUP_RIGHT = {
     "torch": F.group_norm, "torch class": nn.GroupNorm, "torch module": nn.GroupNorm(2, 8),
-    "by batch norm": by_batch_norm, "one by one": one_by_one, "from pieces": group(),
+    "in float64": group(widen=double), "from pieces": group(),
 }  # fmt: skip
 
 
@@ -480,14 +466,9 @@ POWER_WRONG = {
 }  # fmt: skip
 
 
-def by_where(x, mask):
-    count = x[..., 0].numel() if mask is None else mask.sum()
-    return zeroed(x, mask).square().flatten(0, -2).sum(0) / count
-
-
 def no_mask(x, weight=None, bias=None, eps=1e-5):
     return power()(x, weight, bias, eps)
 
 
-POWER_RIGHT = {"by where": power(by_where), "without a mask": no_mask, "from pieces": power(),
+POWER_RIGHT = {"without a mask": no_mask, "from pieces": power(),
                "in float64": power(widen=double)}  # fmt: skip

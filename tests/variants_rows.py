@@ -175,13 +175,6 @@ def two_passes(x, gamma=None, beta=None, epsilon=1e-5):
     return (y * (1 if gamma is None else gamma) + (0 if beta is None else beta)).to(x.dtype)
 
 
-def projection(x, weight=None, bias=None, eps=1e-5):
-    h, n = wide(x), x.shape[-1]
-    middle = h @ (torch.eye(n, dtype=h.dtype) - 1 / n)
-    y = middle * math.sqrt(n) / torch.hypot(length(middle), torch.tensor((n * eps) ** 0.5))
-    return affine(y, weight, bias).to(x.dtype)
-
-
 def welford(x, weight=None, bias=None, eps=1e-5):
     h = wide(x)
     mean, squares = torch.zeros_like(h[..., 0]), torch.zeros_like(h[..., 0])
@@ -191,11 +184,6 @@ def welford(x, weight=None, bias=None, eps=1e-5):
         squares = squares + delta * (column - mean)
     spread = (squares / x.shape[-1] + eps).rsqrt()
     return affine((h - mean[..., None]) * spread[..., None], weight, bias).to(x.dtype)
-
-
-def all_in_float64(x, weight, bias, eps):
-    var, mean = torch.var_mean(x.double(), -1, correction=0, keepdim=True)
-    return affine((x.double() - mean) / (var + eps) ** 0.5, weight, bias).to(x.dtype)
 
 
 class OwnBackward(torch.autograd.Function):
@@ -227,9 +215,8 @@ class ByHand(nn.Module):
 LAYER_RIGHT = {
     "torch's own function": F.layer_norm,
     "two passes": two_passes,
-    "projection": projection,
     "welford": welford,
-    "all in float64": all_in_float64,
+    "in float64": layer(widen=double),
     "own backward": as_layer(lambda x, w, b, e: affine(OwnBackward.apply(x, e), w, b)),
     "from pieces": layer(),
     "torch module": nn.LayerNorm(24),
@@ -375,12 +362,6 @@ def by_length(x, g=None, eps=1e-6):
     return affine(y, g, None).to(x.dtype)
 
 
-def by_einsum(x, weight, eps):
-    h = x.double()
-    mean = torch.einsum("...d,...d->...", h, h)[..., None] / x.shape[-1]
-    return (h * (mean + eps) ** -0.5 * weight).to(x.dtype)
-
-
 class Llama(nn.Module):
     def __init__(self, hidden_size, eps=1e-6):
         super().__init__()
@@ -395,7 +376,7 @@ RMS_RIGHT = {
     "torch's own function": F.rms_norm,
     "llama's order": llama,
     "by length": by_length,
-    "by einsum": by_einsum,
+    "in float64": rms(widen=double),
     "from pieces": rms(),
     "torch module": nn.RMSNorm(16),
     "torch module, large eps": nn.RMSNorm(16, eps=1e-2),
@@ -541,11 +522,6 @@ PARTIAL_WRONG = {
 }  # fmt: skip
 
 
-def by_mask(x, p):
-    k = max(1, math.floor(x.shape[-1] * p))
-    return torch.where(torch.arange(x.shape[-1]) < k, x, 0.0).square().sum(-1, keepdim=True) / k
-
-
 class PartialModule(nn.Module):
     def __init__(self, dim, p=0.0625, eps=1e-6):
         super().__init__()
@@ -556,8 +532,8 @@ class PartialModule(nn.Module):
 
 
 PARTIAL_RIGHT = {
-    "by a mask": partial_rms(by_mask), "from pieces": partial_rms(), "a module": PartialModule,
-    "a module, made": PartialModule(20, 0.3, 1e-4),
+    "in float64": partial_rms(widen=double), "from pieces": partial_rms(),
+    "a module": PartialModule, "a module, made": PartialModule(20, 0.3, 1e-4),
 }  # fmt: skip
 
 
@@ -650,12 +626,9 @@ L2_WRONG = {
     "a gain for each feature": (GainForEach, "one number for all features"),
 }  # fmt: skip
 FIX_WRONG = of_length() | {"√d": (lengths(free=root_of_dim), "√d multiplies")}
-BY_TORCH = {
-    "by normalize": lambda x, weight=None, eps=1e-5: affine(
-        F.normalize(wide(x), dim=-1, eps=eps), weight, None).to(x.dtype)}  # fmt: skip
 SCALE_RIGHT = {"in float64": scale(widen=double),
                "a class": Scale, "made": Scale(10, 1e-3), "from pieces": scale()}  # fmt: skip
-L2_RIGHT = {"by dot product": l2(root=lambda n, e: 1 / (1 / n.clamp_min(e))),
+L2_RIGHT = {"in float64": l2(widen=double),
             "a class": Temperature, "made": Temperature(10), "from pieces": l2()}  # fmt: skip
-FIX_RIGHT = {**BY_TORCH, "an embedding": UnitEmbedding, "an embedding, made": UnitEmbedding(50, 8),
+FIX_RIGHT = {"an embedding": UnitEmbedding, "an embedding, made": UnitEmbedding(50, 8),
              "from pieces": lengths()}  # fmt: skip

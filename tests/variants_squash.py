@@ -5,7 +5,18 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 from torch import nn
-from variants_common import DEFAULTS, GAINS, ROOTS, SHIFTS, WIDTHS, affine, inside, vary, wide
+from variants_common import (
+    DEFAULTS,
+    GAINS,
+    ROOTS,
+    SHIFTS,
+    WIDTHS,
+    affine,
+    double,
+    inside,
+    vary,
+    wide,
+)
 
 
 def squash(f, affine=affine, alpha=0.5, shift=0.0):
@@ -72,23 +83,12 @@ DYT_WRONG = {
 }  # fmt: skip
 
 
-class OwnTanh(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, u):
-        ctx.save_for_backward(torch.tanh(u))
-        return torch.tanh(u)
-
-    @staticmethod
-    def backward(ctx, *tops):
-        return tops[0] * (1 - ctx.saved_tensors[0].square())
-
-
 def by_sigmoid(x, alpha=0.5, gamma=None, beta=None):
     return affine(2 * torch.sigmoid(2 * alpha * x.double()) - 1, gamma, beta).to(x.dtype)
 
 
 DYT_RIGHT = {
-    "by sigmoid": by_sigmoid, "own backward": squash(lambda x, a, s: OwnTanh.apply(a * x)),
+    "by sigmoid": by_sigmoid,
     "the authors' class": DyT, "the authors' module": DyT(10, 0.8), "from pieces": dyt(),
     "in the input's precision": lambda x, alpha=0.5: torch.tanh(alpha * x),
 }  # fmt: skip
@@ -190,12 +190,6 @@ BHYT_WRONG = {
 }  # fmt: skip
 
 
-def in_float64(x, lam=1.0, gamma=None, kappa=10.0, eps=1e-6):
-    u = lam * x.double() / (kappa * torch.sqrt(square(x.double()) + eps))
-    y = (1 - torch.exp(-2 * u.abs())) / (1 + torch.exp(-2 * u.abs())) * u.sign()
-    return affine(torch.where(u.abs() < 0.3, torch.tanh(u), y), gamma, None).to(x.dtype)
-
-
 def rounds_twice(x, scale=1.0, weight=None, bound=10.0, eps=1e-6):
     """Round the normalized values to the input's dtype, as Llama does."""
     y = F.rms_norm(wide(x), x.shape[-1:], None, eps).to(x.dtype)
@@ -212,7 +206,7 @@ class BHyT(nn.Module):
         return bounded()(x, self.lambda_, self.weight, self.kappa, self.eps)
 
 
-BHYT_RIGHT = {"in float64": in_float64, "rounds twice": rounds_twice, "a class": BHyT,
+BHYT_RIGHT = {"in float64": bounded(widen=double), "rounds twice": rounds_twice, "a class": BHyT,
               "made": BHyT(12, 2.0, 5.0), "from pieces": bounded()}  # fmt: skip
 
 
