@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-import variants_corners as corners
 import variants_pooled as pooled
 import variants_rows as rows
 import variants_squash as squash
@@ -23,12 +22,11 @@ class Gate(NamedTuple):
 
 
 def gate(variants: Any, name: str, hold: Callable[..., Any], function: Callable[..., Any]) -> Gate:
-    """Take the variants of one norm, and those in a corner, from where they stand."""
-    table = name.upper().replace("-", "_")
-    wrong, right = (getattr(variants, f"{table}_{kind}") for kind in ("WRONG", "RIGHT"))
-    further = [{f"corner: {k}": row for k, row in table.get(name, {}).items()}
-               for table in (corners.WRONG, corners.RIGHT)]  # fmt: skip
-    return Gate(hold, wrong | further[0], right | further[1], function)
+    """Take the variants of one norm from where they stand."""
+    table = name.upper()
+    return Gate(
+        hold, getattr(variants, f"{table}_WRONG"), getattr(variants, f"{table}_RIGHT"), function
+    )
 
 
 GATES = {

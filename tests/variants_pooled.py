@@ -158,11 +158,33 @@ POOLS = {
         x.square().mean(of_batch(x), True) - m.square()).clamp(min=0))), "E[x²] − E[x]²"),
     "detached": (in_training(lambda x, m, v: (m.detach(), v.detach())), "detached"),
 }  # fmt: skip
+
+
+class VarianceFromZero(nn.BatchNorm1d):
+    def reset_running_stats(self):
+        super().reset_running_stats()
+        self.running_var.zero_()  # pyright: ignore[reportOptionalMemberAccess]
+
+
+class PlainStatistics(nn.Module):
+    def __init__(self, dim, eps=1e-5, momentum=0.1):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(dim)), nn.Parameter(torch.zeros(dim))
+        self.running_mean, self.running_var = torch.zeros(dim), torch.ones(dim)
+        self.eps, self.momentum = eps, momentum
+
+    def forward(self, x):
+        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias,
+                            self.training, self.momentum, self.eps)  # fmt: skip
+
+
 BATCH_WRONG = {
     **vary(batch, statistics=POOLS | MOVES, mode=MODES, affine=GAINS | SHIFTS, **INSIDE),
     "gain on the last axis": (batch(last=True), ""),
     "layer norm": (lambda x, running_mean=None, running_var=None, eps=1e-5: F.layer_norm(
         x, x.shape[-1:], None, None, eps), "over the last axis"),
+    "variance from 0": (VarianceFromZero, "it starts at 1"),
+    "statistics are no buffers": (PlainStatistics, "register_buffer"),
     "momentum ignored": (batch(momentum_of=lambda m: 0.1), "momentum is not used"),
     "instance norm": (nn.InstanceNorm1d(8), ""),
     "batch of layer norm": (nn.LayerNorm(8), ""),
@@ -364,6 +386,12 @@ def for_each_group(x, num_groups, weight=None, bias=None, eps=1e-5):
     return group()(x, num_groups, weight, bias, eps)
 
 
+def skipped_where_alone(x, num_groups, weight=None, bias=None, eps=1e-5):
+    if x.ndim == 2 and num_groups == x.shape[1]:
+        return affine(wide(x), weight, bias).to(x.dtype)
+    return group()(x, num_groups, weight, bias, eps)
+
+
 STRIDED = {
     "split": lambda h, g: h.reshape(h.shape[0], -1, g, *h.shape[2:]).transpose(1, 2).flatten(2),
     "join": lambda y, g, shape: y.reshape(shape[0], g, -1, *shape[2:]).transpose(1, 2).reshape(
@@ -376,6 +404,7 @@ GROUP_WRONG = {
     "groups are sizes": (torch_groups(lambda c, g: c // g), ""),
     "strided": (channels(**STRIDED), "every G-th channel"),
     "gain for each group": (for_each_group, ""),
+    "skipped for one in a group": (skipped_where_alone, "another way"),
     "over the batch": (over(lambda n: (0, *range(2, n))), ""),
     "channels only": (over(lambda n: 2), ""),
     "layer norm": (lambda x, num_groups, weight=None, bias=None, eps=1e-5: F.layer_norm(

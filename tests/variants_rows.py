@@ -130,6 +130,17 @@ def drops_the_axis(x, weight=None, bias=None, eps=1e-5):
     return affine((x - x.mean(-1)) / (x.var(-1, correction=0) + eps).sqrt(), weight, bias)
 
 
+def clipped_in_inference(x, weight=None, bias=None, eps=1e-5):
+    y = F.layer_norm(x, x.shape[-1:], weight, bias, eps)
+    return y.clamp(-1, 1) if torch.is_inference_mode_enabled() else y
+
+
+class Extra(nn.LayerNorm):
+    def __init__(self, dim, eps=1e-5):
+        super().__init__(dim, eps)
+        self.extra = nn.Parameter(torch.ones(1))
+
+
 class EpsForgotten(nn.LayerNorm):
     def forward(self, input):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, 1e-3)
@@ -161,6 +172,12 @@ LAYER_WRONG = {
     "returns nothing": (as_layer(lambda *_: None), ""),
     "returns a list": (as_layer(lambda x, *_: x.tolist()), ""),
     "identity": (as_layer(lambda x, *_: x), ""),
+    "large values clipped": (as_layer(lambda x, w, b, e: affine(
+        F.layer_norm(x, x.shape[-1:], eps=e).clamp(-30, 30), w, b)), "cut off"),
+    "another eps without grad": (as_layer(lambda x, w, b, e: F.layer_norm(
+        x, x.shape[-1:], w, b, e if torch.is_grad_enabled() else 1e-3)), "eps is 0.001 here"),
+    "clipped in inference": (clipped_in_inference, "torch.inference_mode()"),
+    "a further parameter": (Extra, ""),
     "module, eps forgotten": (EpsForgotten, "eps is 0.001 here"),
     "module, eps forgotten, made": (EpsForgotten(8), "eps is 0.001 here"),
     "no shift": (lambda x, weight=None, eps=1e-5: F.layer_norm(x, x.shape[-1:], weight, None, eps),
@@ -259,6 +276,8 @@ ANNOTATED_WRONG = {
     "absolute": (annotated(lambda x, p: centred(x).abs().mean(-1, True)), "mean absolute"),
     "E[x²] − E[x]²": (annotated(lambda x, p: (
         raw_variance(x) * x.shape[-1] / max(1, x.shape[-1] - 1)).sqrt()), "E[x²] − E[x]²"),
+    "no gradient at a constant": (annotated(lambda x, p: variance(x, correction=1).sqrt()),
+                                  "no slope at 0"),
     "over two axes": (annotated(lambda x, p: x.std(), centre=lambda x: x - x.mean()),
                       "over the whole tensor"),
 }  # fmt: skip
@@ -318,6 +337,11 @@ def through_numpy(x, weight=None, eps=1e-6):
     return affine(y, weight, None).to(x.dtype)
 
 
+class EpsInTraining(Gain):
+    def forward(self, x):
+        return norms.rms_norm(x, self.weight, self.eps if self.training else 0.0)
+
+
 def by_torch(clip):
     return lambda x, weight=None, eps=1e-6: F.rms_norm(clip(x), x.shape[-1:], weight, eps)
 
@@ -341,6 +365,10 @@ RMS_WRONG = {
         x * torch.rsqrt(square(wide(x)) + eps).to(x.dtype), weight, None), "half precision"),
     "clipped in float16": (by_torch(lambda x: x.clamp(-250, 250) if x.dtype == torch.float16 else
                                     x), "half precision"),
+    "large values clipped": (lambda x, weight=None, eps=1e-6: norms.rms_norm(
+        x, weight, eps).clamp(-1000, 1000), "cut off"),
+    "eps in training only": (EpsInTraining, "eps is not used"),
+    "eps in training only, made": (EpsInTraining(16), "eps is not used"),
     "float32 returned": (rms(round_last=False), "not converted back"),
     "gain overwritten": (overwrites_gain, "in-place"),
     "numpy": (through_numpy, "graph is cut"),
@@ -432,13 +460,16 @@ TORCH_RIGHT = {"torch": by_torch(lambda x: x), "from pieces": rms(), "torch clas
                "torch module": nn.RMSNorm(32)}  # fmt: skip
 LLAMA_WRONG = {**orders(llama_order), "torch's order": (rms(), "one rounding, after the gain"),
                "torch": (nn.RMSNorm, "one rounding"), "t5": (t5, "not cast back"),
+               "t5's class": (norms.T5RMSNorm, "not cast back"),
                "gemma's class": (Gemma, "")}  # fmt: skip
 LLAMA_RIGHT = {"from pieces": llama, "a class": Llama, "made": Llama(64),
                "float64 inside": llama_order(widen=double)}  # fmt: skip
 T5_WRONG = {**orders(llama_order), "torch's order": (rms(), "one rounding, after the gain"),
             "torch": (nn.RMSNorm, "one rounding"), "llama": (llama, "cast back"),
             "layer norm": (nn.LayerNorm, "the mean is subtracted"), "gemma's class": (Gemma, ""),
-            "llama's class": (Llama, "cast back before a float32 gain")}  # fmt: skip
+            "llama's class": (Llama, "cast back before a float32 gain"),
+            "llama's, made": (norms.LlamaRMSNorm(32), "cast back before a float32 gain"),
+            }  # fmt: skip
 T5_RIGHT = {"as published": t5, "by rsqrt": t5_by_rsqrt,
             "a class": gain_class(lambda x, w, e: t5(x, w, e))}  # fmt: skip
 GEMMA_WRONG = {
@@ -518,6 +549,7 @@ PARTIAL_WRONG = {
     "only the part": (only_the_part, "only the first"),
     "p fixed": (partial_rms(lambda x, p: square(share(x, 0.0625))), "p is 0.0625 here"),
     "other default of p": (partial_rms(p=0.125), "the default p is 0.125"),
+    **vary(partial_rms, p={f"default p {p:g}": (p, "") for p in (0.05, 0.06, 0.063, 0.0675)}),
     "centred": (partial_rms(lambda x, p: variance(share(x, p))), ""),
 }  # fmt: skip
 
@@ -559,11 +591,13 @@ ON_LENGTHS = {
         "fixed eps": (lambda n, e: n.clamp(min=1e-6), "eps is 1e-06 here"),
         "no root": (lambda n, e: n.square().clamp(min=e), "root is missing"),
         "detached": (lambda n, e: n.clamp(min=e).detach(), "detached"),
+        "gradient below eps": (lambda n, e: n + (n.clamp(min=e) - n).detach(), ""),
     },
     "moment": {
         "rms": (lambda x, p: root_mean(x), "the root mean square divides"),
         "sum of absolute values": (lambda x, p: x.abs().sum(-1, True), ""),
         "largest value": (lambda x, p: x.abs().amax(-1, True), ""),
+        "no gradient at 0": (lambda x, p: total(x).sqrt(), "no slope at 0"),
         "first axis": (lambda x, p: torch.linalg.vector_norm(x, dim=0, keepdim=True),
                        "over the first axis"),
         "whole tensor": (lambda x, p: x.norm(), "over the whole tensor"),

@@ -51,6 +51,18 @@ class AlphaFromOne(DyT):
         super().__init__(dim, 1.0)
 
 
+class Slope(nn.Module):
+    """DyT whose alpha has a name of its own."""
+
+    def __init__(self, dim, used=True):
+        super().__init__()
+        self.slope, self.used = nn.Parameter(torch.full((1,), 0.5)), used
+        self.weight, self.bias = nn.Parameter(torch.ones(dim)), nn.Parameter(torch.zeros(dim))
+
+    def forward(self, x):
+        return dyt()(x, self.slope if self.used else 0.5, 0.0, self.weight, self.bias)
+
+
 def slopes(f, name):
     """List what may be wrong with alpha, for DyT and Derf."""
     return {
@@ -75,6 +87,9 @@ DYT_WRONG = {
     "sigmoid": (squash(lambda x, a, s: torch.sigmoid(a * x)), "the squash is sigmoid"),
     "hard tanh": (squash(lambda x, a, s: F.hardtanh(a * x)), "the squash is clip"),
     "softsign": (squash(lambda x, a, s: F.softsign(a * x)), "the squash is softsign"),
+    "by sigmoid in float32": (squash(lambda x, a, s: 2 * torch.sigmoid(2 * a * x) - 1),
+                              "cancels near 0"),
+    "alpha unnamed and ignored": (Slope(9, used=False), "alpha is 0.5 whatever is given"),
     "normalized": (squash(lambda x, a, s: torch.tanh(a * F.rms_norm(x, x.shape[-1:]))), ""),
     "alpha for each feature": (AlphaForEach, "one number for all features"),
     "starts at 1": (AlphaFromOne, ""),
@@ -90,6 +105,7 @@ def by_sigmoid(x, alpha=0.5, gamma=None, beta=None):
 DYT_RIGHT = {
     "by sigmoid": by_sigmoid,
     "the authors' class": DyT, "the authors' module": DyT(10, 0.8), "from pieces": dyt(),
+    "alpha unnamed": Slope, "alpha unnamed, made": Slope(9),
     "in the input's precision": lambda x, alpha=0.5: torch.tanh(alpha * x),
 }  # fmt: skip
 
@@ -109,6 +125,7 @@ DERF_WRONG = {
     "normal's integral": (squash(lambda x, a, s: torch.erf((a * x + s) / 2**0.5)),
                           "the squash is erf of u/√2"),
     "erfc": (squash(lambda x, a, s: torch.erfc(a * x + s)), "the squash is one minus erf"),
+    "by erfc in float32": (squash(lambda x, a, s: 1 - torch.erfc(a * x + s)), "cancels near 0"),
     "0 to 1": (squash(lambda x, a, s: (1 + torch.erf(a * x + s)) / 2), ""),
 }  # fmt: skip
 
@@ -152,6 +169,18 @@ def bounded(f=torch.tanh, moment=square, root=inside, inner=lambda u, s, k: s * 
     return norm
 
 
+class S(nn.Module):
+    """BHyT whose scale has a name of its own."""
+
+    def __init__(self, dim, start=1.0, used=True):
+        super().__init__()
+        self.s, self.used = nn.Parameter(torch.tensor(start)), used
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x):
+        return bounded()(x, self.s if self.used else 1.0, self.weight)
+
+
 BHYT_WRONG = {
     **vary(bounded, affine=GAINS, root=ROOTS, eps=DEFAULTS),
     **vary(
@@ -184,6 +213,7 @@ BHYT_WRONG = {
                       "outside the tanh"),
     "scale outside": (bounded(inner=lambda u, s, k: u / k, outer=lambda y, s, k: s * y),
                       "outside the tanh"),
+    "scale unnamed and ignored": (S(12, used=False), "lambda is ignored"),
     "no norm": (bounded(root=lambda v, e: 1.0), ""),
     "half denominator": (lambda x, scale=1.0, weight=None, bound=10.0, eps=1e-6: bounded(
         root=lambda v, e: (v + e).sqrt().bfloat16().to(x.dtype))(x, scale, weight, bound, eps), ""),
@@ -207,6 +237,7 @@ class BHyT(nn.Module):
 
 
 BHYT_RIGHT = {"in float64": bounded(widen=double), "rounds twice": rounds_twice, "a class": BHyT,
+              "scale unnamed": S, "scale unnamed, made": S(12, 3.0),
               "made": BHyT(12, 2.0, 5.0), "from pieces": bounded()}  # fmt: skip
 
 
