@@ -12,7 +12,8 @@ import torch
 
 def some_quick(cases: Iterable[str], *quick: str) -> list[Any]:
     """Mark all cases slow but those named: one of each kind stays in `make test`."""
-    slow = pytest.mark.slow
+    slow, cases = pytest.mark.slow, list(cases)
+    assert set(quick) <= set(cases)
     return [case if case in quick else pytest.param(case, marks=slow) for case in cases]
 
 

@@ -59,7 +59,7 @@ def test_eps_stands_where_the_formula_has_it(case, shape, eps, through):
 
 @over_norms
 @each(shape=shapes, offset=[10.0, 1e2, 1e3, 1e4], through=THROUGH)
-def test_a_function_keeps_its_digits_at_any_offset_and_a_module_loses_one(
+def test_digits_are_kept_at_any_offset_but_for_a_modules_rounding_of_the_mean(
     case, shape, offset, through
 ):
     x = torch.randn(shape) + offset
