@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 import triton
+from normkernels.bench.check import as_tuple
 from normkernels.launch import INTERPRETED
 from torch import Tensor
 from torch.utils import deterministic
@@ -79,11 +80,6 @@ def learned(case: Case, inputs: dict[str, Any]) -> list[str]:
     """Name the inputs that have a gradient."""
     names = (*case.rows, *case.parameters)
     return [name for name in names if isinstance(inputs.get(name), Tensor)]
-
-
-def as_tuple(result: Any) -> tuple[Tensor, ...]:
-    """See one output or several as several."""
-    return tuple(result) if isinstance(result, tuple | list) else (result,)
 
 
 def normal_like(outputs: Iterable[Tensor], seed: int = 1) -> tuple[Tensor, ...]:
@@ -218,7 +214,7 @@ def sum_floor(exact: Run, grad: Tensor) -> float:
     size = max(
         (float(dy.abs().square().mean().sqrt()) for dy in exact.dys if dy.numel()), default=0
     )
-    return 5e-6 * terms**0.5 * max(size, 1e-30)
+    return SUM_SHARE * terms**0.5 * max(size, 1e-30)
 
 
 @contextlib.contextmanager
