@@ -113,7 +113,10 @@ def pairs(case: Case) -> list[tuple[Setting]]:
 
 
 def paths(case: Case) -> list[tuple[Setting]]:
-    """Return a setting for each way through a kernel: many rows a program, one, a row in parts."""
+    """Return a setting for each way through a kernel: many rows a program, or one.
+
+    Longer rows are worked on in parts: first in the backward pass only, then in both.
+    """
     several = {}
     for m, n, dtype in ((17, 129, FLOAT), (13, 1536, BRAIN), (3, 16384, FLOAT), (2, 65536, FLOAT)):
         n = nearest(case, n)
