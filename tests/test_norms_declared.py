@@ -8,12 +8,12 @@ import pytest
 import torch
 from cases import CASES, NUMBERS
 
-from labkit import plots
 from labkit.experiments.replicates import NotTogether, describe_structure, train_together
 from labkit.experiments.replicates.alike import refuse_differences
 from labkit.model import ModelConfig
 from labkit.norms import NORMS, facts, make_norm
-from labkit.probes import norm_maps
+from labkit.plots.looks import choose_looks
+from labkit.probes.norm_maps import norm_maps
 from labkit.training import TrainConfig, train
 
 DIM = 16
@@ -97,6 +97,6 @@ def test_a_norm_of_a_token_trains_in_replicates_as_it_does_alone(norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 def test_a_norm_looks_like_no_other(norm):
-    looks = plots.choose_looks(NORMS)
+    looks = choose_looks(NORMS)
     own = looks.pop(norm)
     assert (own.marker, own.dash) not in {(look.marker, look.dash) for look in looks.values()}

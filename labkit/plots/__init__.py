@@ -6,13 +6,12 @@ from .figure import Figure
 from .groups import dots, histograms, paired, share_bars
 from .kernels import roof
 from .lines import by_depth, curves, loss_curves
-from .looks import choose_look, choose_looks
 from .maps import grid_map
 from .norm_maps import norm_curves, xor_points
 from .panels import panels
 from .placement import placement_diagram
 from .shadow import shadow
-from .slider import Slider, explore, show_frames
+from .slider import Slider, explore
 from .spheres import sphere_paths, sphere_projection
 from .table import Table, table
 
@@ -23,8 +22,6 @@ __all__ = [
     "attention_maps",
     "axes_cube",
     "by_depth",
-    "choose_look",
-    "choose_looks",
     "curves",
     "dots",
     "explore",
@@ -38,7 +35,6 @@ __all__ = [
     "roof",
     "shadow",
     "share_bars",
-    "show_frames",
     "sphere_paths",
     "sphere_projection",
     "table",

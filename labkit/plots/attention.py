@@ -20,7 +20,6 @@ def attention_maps(
     *,
     notes: Mapping[Place, str],
     caption: str,
-    alt: str | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw causal attention weights: queries down, keys across, darker for more; a note below each.
@@ -50,7 +49,7 @@ def attention_maps(
         )
         data.append(drawn.max(axis=1))
     head = f"Attention maps of {len(text)} characters, {len(rows)} rows by {len(columns)} columns"
-    return Figure(picture, alt or join_sentences(head, parts), caption, data, provenance)
+    return Figure(picture, join_sentences(head, parts), caption, data, provenance)
 
 
 def _draw_map(ax: Any, weights: np.ndarray, text: str) -> np.ndarray:

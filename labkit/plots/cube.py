@@ -1,7 +1,7 @@
 """The cube of activations, and which of its cells share one mean under each norm."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import cos, radians, sin
 from typing import Any, NamedTuple
 
@@ -34,26 +34,21 @@ SHARES: dict[str, Share] = {
     "layer": Share("LayerNorm", "example", lambda n, c, p: n == N),
     "token": Share("… per token", "token", lambda n, c, p: n == N and p == L),
     "instance": Share("InstanceNorm", "example and channel", lambda n, c, p: n == N and c == C),
-    "group": Share("GroupNorm", "example and group", lambda n, c, p: n == N and c > C // 2),
 }
 
 
 @use_book_style()
 def axes_cube(
-    norms: Sequence[str] = ("batch", "layer", "instance", "group"),
+    norms: Sequence[str],
     *,
     caption: str = "Coloured cells share one mean and one variance; the other cells form further "
     "sets of the same shape.",
-    alt: str | None = None,
-    provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw the examples × channels × positions cube once per norm, one set of cells coloured.
 
-    "group-3" is GroupNorm with three groups, "group" the one with two.
+    "group-3" is GroupNorm with three groups.
     """
     shares = [_find_share(norm) for norm in norms]
-    if not norms:
-        raise ValueError(f"axes_cube needs at least one norm out of {', '.join(SHARES)}")
     picture = make_canvas(height=2.35)
     picture.set_layout_engine("none")
     sizes, parts = [], []
@@ -77,7 +72,7 @@ def axes_cube(
         "mean. "
     )
     text = head[0].upper() + head[1:] + "; ".join(parts) + "."
-    return Figure(picture, alt or text, caption, sizes, provenance)
+    return Figure(picture, text, caption, sizes)
 
 
 def _find_share(norm: str) -> Share:

@@ -8,9 +8,8 @@ import base64
 import io
 import os
 import re
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from math import isfinite
 from pathlib import Path
@@ -51,7 +50,8 @@ class Shown(ABC):
 
     def _ipython_display_(self) -> None:
         publish_bundle(self.pages(), self.kind, **self.metadata())
-        publish_caption(self.caption)
+        words = {"text/markdown": self.caption, "text/plain": self.caption}
+        publish_bundle(words, "caption")
 
     def __repr__(self) -> str:
         return self.alt
@@ -91,22 +91,18 @@ class Figure(Shown):
             colours = picture.quantize(64, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
             colours.save(small, format="PNG", optimize=True)
             self._png = small.getvalue()
-            _close_picture(self.fig)
         return self._png
 
     def save(self, path: str | Path) -> Path:
         """Write the picture; the ending says the format (png, svg or pdf)."""
         path = Path(path)
+        # Without a date equal figures are equal files.
+        metadata = {".svg": {"Date": None, "Description": self.alt}, ".pdf": {"CreationDate": None}}
         if path.suffix == ".png":
             path.write_bytes(self.png())
-        elif path.suffix in (".svg", ".pdf"):
-            # Without a date equal figures are equal files.
-            svg = {"Date": None, "Description": self.alt}
+        elif path.suffix in metadata:
             with use_book_style():
-                self.fig.savefig(
-                    path, metadata=svg if path.suffix == ".svg" else {"CreationDate": None}
-                )
-            _close_picture(self.fig)
+                self.fig.savefig(path, metadata=metadata[path.suffix])
         else:
             raise ValueError(f"a figure is saved as .png, .svg or .pdf, got {path.name!r}")
         return path
@@ -116,7 +112,6 @@ class Figure(Shown):
         drawn = io.StringIO()
         with use_book_style():
             self.fig.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
-        _close_picture(self.fig)
         svg = re.sub(r"<(metadata|style).*?</\1>\s*", "", drawn.getvalue(), flags=re.S)
         for colour, name in VARIABLES.items():  # what has a colour of its own keeps it, as cells do
             svg = svg.replace(colour, f"var(--figure-{name}, {colour})")
@@ -139,11 +134,6 @@ class Figure(Shown):
         return base64.b64encode(self.png()).decode("ascii")
 
 
-def publish_caption(caption: str) -> None:
-    """Publish a caption as an output of its own."""
-    publish_bundle({"text/markdown": caption, "text/plain": caption}, "caption")
-
-
 def thin_numbers(data: Any) -> list[float | None]:
     """Flatten to at most 400 numbers of six significant digits; None is a diverged value."""
     numbers = [float(f"{v:.6g}") if isfinite(v) else None for v in _flatten_numbers(data)]
@@ -153,21 +143,9 @@ def thin_numbers(data: Any) -> list[float | None]:
     return numbers
 
 
-def _flatten_numbers(data: Any) -> Iterable[float]:
-    if isinstance(data, Mapping):
-        data = list(data.values())
-    if data is None:
-        yield float("nan")
-    elif isinstance(data, np.ndarray):
-        yield from data.astype(float).ravel().tolist()
-    elif isinstance(data, list | tuple):
+def _flatten_numbers(data: Any) -> Iterator[float]:
+    if isinstance(data, Iterable):
         for part in data:
             yield from _flatten_numbers(part)
-    elif not isinstance(data, str):
-        yield float(data)
-
-
-def _close_picture(fig: Canvas) -> None:
-    """Let go of a picture that pyplot holds open."""
-    if pyplot := sys.modules.get("matplotlib.pyplot"):
-        pyplot.close(fig)
+    else:
+        yield float("nan") if data is None else float(data)

@@ -34,11 +34,9 @@ def dots(
     *,
     xlabel: str,
     caption: str,
-    threshold: Mapping[str, float] | float | None = None,
+    threshold: Mapping[str, float] | None = None,
     reference: Mapping[str, float] | None = None,
-    logx: bool = False,
     title: str | None = None,
-    alt: str | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw one row per group: every point, its mean, its interval and the mean in figures.
@@ -47,10 +45,8 @@ def dots(
     """
     check_series(groups, "dots")
     table = {name: read_values(values) for name, values in groups.items()}
-    thresholds = threshold if isinstance(threshold, Mapping) else {}
-    if threshold is not None and not isinstance(threshold, Mapping):
-        thresholds = {"threshold": float(threshold)}
-    ax = start_axes(logx, height=1.15 + 0.42 * len(table) + 0.2 * bool(title))
+    thresholds = threshold or {}
+    ax = start_axes(height=1.15 + 0.42 * len(table) + 0.2 * bool(title))
     for x in thresholds.values():
         ax.axvline(x, color=QUIET, linewidth=1, linestyle=(0, (2, 2)), zorder=1)
     for row, (name, style) in enumerate(choose_looks(table).items()):
@@ -58,10 +54,9 @@ def dots(
     marks = draw_references(ax, reference, which="x")
     lines = {**thresholds, **marks.drawn}
     for i, (name, x) in enumerate(sorted(lines.items(), key=lambda line: line[1])):
-        text = f"{name} {format_number(x)}" if name == "threshold" else name
         above = (0, 14 if i % 2 else 3)  # neighbours do not write over one another
         place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": "center"}
-        write_text(ax, text, (x, 1), above, va="bottom", color=QUIET, **place)
+        write_text(ax, name, (x, 1), above, va="bottom", color=QUIET, **place)
     name_rows(ax, table)
     ax.spines["left"].set_visible(False)
     ax.grid(True, axis="x")
@@ -73,7 +68,7 @@ def dots(
     parts = [describe_spread(name, xs) for name, xs in table.items()]
     text = join_sentences(head, parts, lines) + marks.note
     data = [list(table.values()), list(lines.values())]
-    return Figure(ax.figure, alt or text, caption, data, provenance, note + marks.note)
+    return Figure(ax.figure, text, caption, data, provenance, note + marks.note)
 
 
 @use_book_style()
@@ -85,7 +80,6 @@ def histograms(
     caption: str,
     reference: Mapping[str, float] | None = None,
     title: str | None = None,
-    provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw one histogram a row, all on the axis that `edges` fix: shares of a group's values.
 
@@ -117,7 +111,7 @@ def histograms(
     label_axes(rows[-1], xlabel, "")
     rows[0].set_title(f"{title}\n" if title else "", loc="left", fontsize=10.5, fontweight="bold")
     head = f"Histograms of {xlabel} for {format_count(len(groups), 'group')}"
-    return Figure(picture, join_sentences(head, parts, reference), caption, drawn, provenance)
+    return Figure(picture, join_sentences(head, parts, reference), caption, drawn)
 
 
 @use_book_style()
@@ -126,16 +120,12 @@ def paired(
     *,
     ylabel: str,
     caption: str,
-    columns: tuple[str, str] = ("train", "eval"),
-    title: str | None = None,
-    ylim: tuple[float, float] | None = None,
-    alt: str | None = None,
+    columns: tuple[str, str],
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw a slope from the first column to the second for every run of every group."""
     table = _read_pairs(groups, columns)
     ax = start_axes()
-    roomy = len(table) <= 6
     parts = []
     for i, (name, style) in enumerate(choose_looks(table).items()):
         xs = (i - 0.24, i + 0.24)
@@ -144,30 +134,19 @@ def paired(
             f"{name} {format_number(before)} and {format_number(after)}, "
             f"gap {format_number(before - after)}"
         )
-        if roomy:
-            below: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "va": "top"}
-            for x, column in zip(xs, columns, strict=True):
-                write_text(
-                    ax, column, (x, 0), (0, -5), ha="center", fontsize=8.5, color=QUIET, **below
-                )
-    ax.set_xticks(range(len(table)), [("\n" if roomy else "") + name for name in table])
+        below: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": "center", "va": "top"}
+        for x, column in zip(xs, columns, strict=True):
+            write_text(ax, column, (x, 0), (0, -5), fontsize=8.5, color=QUIET, **below)
+    ax.set_xticks(range(len(table)), [f"\n{name}" for name in table])
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.5, len(table) - 0.5)
-    if ylim:
-        ax.set_ylim(*ylim)
-    label_axes(ax, "", ylabel, title)
+    label_axes(ax, "", ylabel)
     seeds = say_seeds(len(first) for first, _ in table.values())
     left, right = columns
     note = f"Open mark: {left}; filled: {right}; thin lines: {seeds}; thick: their mean."
     head = f"Slopes of {ylabel} from {left} to {right}, {format_count(len(table), 'group')}"
-    return Figure(
-        ax.figure,
-        alt or join_sentences(head, parts),
-        caption,
-        list(table.values()),
-        provenance,
-        note,
-    )
+    data = list(table.values())
+    return Figure(ax.figure, join_sentences(head, parts), caption, data, provenance, note)
 
 
 @use_book_style()
@@ -175,21 +154,17 @@ def share_bars(
     wholes: Mapping[str, Mapping[str, float]],
     *,
     caption: str,
-    notes: Mapping[str, str] | None = None,
-    xlabel: str = "% of the whole",
-    title: str | None = None,
-    alt: str | None = None,
-    provenance: Mapping[str, Any] | None = None,
+    notes: Mapping[str, str],
 ) -> Figure:
     """Draw one bar of 100 % for each whole; the last part is loud, and its share is written.
 
-    `notes` has a few words for the right end of a bar. All wholes have the same parts.
+    `notes` has a few words for the right end of each bar. All wholes have the same parts.
     """
     names = list(next(iter(wholes.values()), {}))
     if not names or any(list(parts) != names for parts in wholes.values()):
         raise ValueError("share_bars needs wholes with the same parts, in the same order")
     looks = [*_QUIET[: len(names) - 1], _LOUD]
-    ax = start_axes(height=1.25 + 0.36 * len(wholes) + 0.2 * bool(title))
+    ax = start_axes(height=1.25 + 0.36 * len(wholes))
     edge: dict[str, Any] = {"height": 0.72, "edgecolor": "white", "linewidth": 0.8}
     parts = []
     for row, (whole, sizes) in enumerate(wholes.items()):
@@ -198,21 +173,19 @@ def share_bars(
             share = 100 * size / total
             ax.barh(row, share, left=left, color=colour, hatch=hatch, **edge)
             left += share
-        write_beside_row(
-            ax, row, f"{format_number(share)} %" + (f", {notes[whole]}" if notes else "")
-        )
+        write_beside_row(ax, row, f"{format_number(share)} %, {notes[whole]}")
         parts.append(f"{whole} {format_number(share)} %")
     name_rows(ax, wholes)
     ax.set_xlim(0, 100)
     ax.grid(False)
     ax.spines["left"].set_color(HAIR)
-    label_axes(ax, xlabel, "", title)
+    label_axes(ax, "% of the whole", "")
     handles = ax.patches[: len(names)]
     where: dict[str, Any] = {"loc": "outside upper left", "ncols": len(names)}
     ax.figure.legend(handles, names, handlelength=1.4, **where)
     head = f"Bars of the share of {names[-1]} among {', '.join(names)}"
     data = [list(sizes.values()) for sizes in wholes.values()]
-    return Figure(ax.figure, alt or join_sentences(head, parts), caption, data, provenance)
+    return Figure(ax.figure, join_sentences(head, parts), caption, data)
 
 
 def _draw_group(ax: Any, row: int, values: list[float], style: Look) -> None:

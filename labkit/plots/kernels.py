@@ -34,9 +34,6 @@ def roof(
     points: Mapping[str, float],
     *,
     caption: str,
-    title: str | None = None,
-    alt: str | None = None,
-    provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw the roofline of a device and mark where kernels stand on it, by their intensity.
 
@@ -69,7 +66,7 @@ def roof(
     ax.set_ylim(bandwidth * low / 1e12, 3 * top / 1e12)
     log_ticks(ax, "x")
     log_ticks(ax, "y")
-    label_axes(ax, "operations for each byte", "10¹² operations a second, at most", title)
+    label_axes(ax, "operations for each byte", "10¹² operations a second, at most")
     parts = [
         f"{name} has {format_number(at)} and may reach "
         f"{format_number(min(bandwidth * at, top) / 1e12)}"
@@ -78,7 +75,7 @@ def roof(
     head = "Roofline: attainable 10¹² operations a second against operations for each byte"
     ridges = {f"ridge of {name}": peak / bandwidth for name, peak in peaks.items()}
     data = [bandwidth, list(peaks.values()), list(points.values())]
-    return Figure(ax.figure, alt or join_sentences(head, parts, ridges), caption, data, provenance)
+    return Figure(ax.figure, join_sentences(head, parts, ridges), caption, data)
 
 
 def publish_report(file: Path) -> str:

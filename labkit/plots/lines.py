@@ -31,7 +31,6 @@ def curves(
     title: str | None = None,
     reference: Mapping[str, float] | None = None,
     ylim: tuple[float, float] | None = None,
-    alt: str | None = None,
     counted: bool = False,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
@@ -69,7 +68,7 @@ def curves(
     data = [[place[x], *ys] for points in table.values() for x, ys in points.items()]
     text = join_sentences(head, parts, marks.drawn) + marks.note
     note = "" if counted else note
-    return Figure(ax.figure, alt or text, caption, data, provenance, note + marks.note)
+    return Figure(ax.figure, text, caption, data, provenance, note + marks.note)
 
 
 @use_book_style()
@@ -78,28 +77,26 @@ def loss_curves(
     *,
     caption: str,
     ylabel: str = "training loss (nats per token)",
-    xlabel: str = "step",
-    diverged: Mapping[str, Sequence[int | None]] | None = None,
     smooth: int | None = None,
     logx: bool = False,
-    logy: bool = False,
-    title: str | None = None,
     reference: Mapping[str, float] | None = None,
     ylim: tuple[float, float] | None = None,
-    alt: str | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
-    """Draw each run's loss by step, smoothed; a cross ends a run that diverged."""
+    """Draw each run's loss by step, smoothed; a cross ends a run that diverged.
+
+    A run diverged where its losses end before the others', or stop being numbers.
+    """
     arms = read_runs(series, "loss_curves")
     longest = max(len(row) for arm in arms.values() for row in arm)
     window = smooth or max(1, longest // 40)
-    stops = {name: _find_stops(name, rows, diverged, longest) for name, rows in arms.items()}
+    stops = {name: [_find_stop(row, longest) for row in rows] for name, rows in arms.items()}
     drawn = {
         name: [running_mean(row[:end], window) for row, end in zip(rows, stops[name], strict=True)]
         for name, rows in arms.items()
     }
     far = max(len(row) for rows in drawn.values() for row in rows)
-    ax = start_axes(logx, logy)
+    ax = start_axes(logx)
     ends, parts = [], []
     for name, style in choose_looks(drawn).items():
         rows = drawn[name]
@@ -110,7 +107,7 @@ def loss_curves(
         parts.append(describe_trend(name, steps, mean, link="at step") + _say_stops(stops[name]))
     if logx:
         log_ticks(ax, "x")
-    label_axes(ax, xlabel, ylabel, title)
+    label_axes(ax, "step", ylabel)
     marks = finish_axes(ax, ends, reference, ylim, markers=False)
 
     seeds = say_seeds(map(len, arms.values()))
@@ -121,10 +118,8 @@ def loss_curves(
         note += " A cross ends a run that diverged."
     share = max(1, MOST_NUMBERS // sum(map(len, arms.values())))
     data = [_thin_row(row, share) for rows in drawn.values() for row in rows]
-    text = (
-        join_sentences(f"Line plot of {ylabel} against {xlabel}", parts, marks.drawn) + marks.note
-    )
-    return Figure(ax.figure, alt or text, caption, data, provenance, note + marks.note)
+    text = join_sentences(f"Line plot of {ylabel} against step", parts, marks.drawn) + marks.note
+    return Figure(ax.figure, text, caption, data, provenance, note + marks.note)
 
 
 @use_book_style()
@@ -137,10 +132,8 @@ def by_depth(
     relative: bool = False,
     start: int = 1,
     logy: bool = False,
-    title: str | None = None,
     reference: Mapping[str, float] | None = None,
     ylim: tuple[float, float] | None = None,
-    alt: str | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw one value per layer; `relative` puts models of different depth on one axis."""
@@ -158,7 +151,7 @@ def by_depth(
     if not relative:
         ax.xaxis.set_major_locator(MaxNLocator(12, integer=True))
     place = "relative depth: first layer 0, last layer 1" if relative else "layer"
-    label_axes(ax, xlabel or place, ylabel, title)
+    label_axes(ax, xlabel or place, ylabel)
     marks = finish_axes(ax, ends, reference, ylim)
 
     seeds = say_seeds(map(len, arms.values()))
@@ -168,7 +161,7 @@ def by_depth(
     head = f"Line plot of {ylabel} by layer for {format_count(len(arms), 'series')}"
     text = join_sentences(head, parts, marks.drawn) + marks.note
     data = list(arms.values())
-    return Figure(ax.figure, alt or text, caption, data, provenance, note + marks.note)
+    return Figure(ax.figure, text, caption, data, provenance, note + marks.note)
 
 
 def mean_run(rows: Rows) -> list[float]:
@@ -275,21 +268,10 @@ def _cross_ends(ax: Any, style: Look, rows: Rows, stops: Stops) -> None:
             ax.plot(*spot, "x", color=style.colour, markersize=8, markeredgewidth=2, zorder=5)
 
 
-def _find_stops(name: str, rows: Rows, diverged: Any, longest: int) -> Stops:
-    """Find each run's divergence: as told, or where its losses end early or stop being numbers."""
-    if diverged is None:
-        told = [len(row) if len(row) < longest else None for row in rows]
-    else:
-        told = list(diverged.get(name, [None] * len(rows)))
-    if len(told) != len(rows):
-        raise ValueError(
-            f"diverged needs a step or None for each run, {name!r} has {len(rows)} runs and "
-            f"{len(told)} entries"
-        )
-    return [
-        next((i for i, y in enumerate(row) if not isfinite(y)), stop)
-        for row, stop in zip(rows, told, strict=True)
-    ]
+def _find_stop(row: list[float], longest: int) -> int | None:
+    """Find the step at which a run diverged: it ends early or stops being a number."""
+    early = len(row) if len(row) < longest else None
+    return next((i for i, y in enumerate(row) if not isfinite(y)), early)
 
 
 def _say_stops(stops: Stops) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
+from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.patches import Rectangle
 
 from .alt import format_count, format_number, join_sentences, shorten_power
@@ -31,24 +31,19 @@ def grid_map(
     value_label: str,
     caption: str,
     panels: Mapping[str, Cells] | None = None,
-    log: bool = False,
     limits: tuple[float, float] | None = None,
     digits: int = 3,
-    title: str | None = None,
-    alt: str | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw a number per cell; several panels share one colour scale."""
     grids = _read_panels(values, panels)
     rows, cols = (_list_sides(grids, side) for side in (0, 1))
-    shades = _build_shades(grids, log, limits)
+    shades = _build_shades(grids, limits)
     most = 1 if len(cols) > 7 else 2 if len(cols) > 4 or len(grids) == 4 else 3
     across = min(len(grids), most)
     down = -(-len(grids) // across)
     named = len(grids) > 1 or "" not in grids
-    picture = make_canvas(
-        height=0.8 + 0.25 * bool(title) + down * (0.32 * named + 0.36 * len(rows))
-    )
+    picture = make_canvas(height=0.8 + down * (0.32 * named + 0.36 * len(rows)))
     axes = picture.subplots(down, across, squeeze=False, sharex=True, sharey=True)
     for ax in axes.flat[len(grids) :]:
         ax.set_visible(False)
@@ -62,16 +57,13 @@ def grid_map(
         _draw_frame(ax, rows, cols, name)
     picture.supxlabel(col_label, fontsize=9.5)
     picture.supylabel(row_label, fontsize=9.5)
-    text, heading = value_label, {"fontsize": 9.5, "color": QUIET}
-    if title:
-        text, heading = f"{title}: {value_label}", {"fontsize": 10, "fontweight": "bold"}
-    picture.suptitle(text, x=0.01, ha="left", **heading)
+    picture.suptitle(value_label, x=0.01, ha="left", fontsize=9.5, color=QUIET)
     head = f"Heat map of {value_label} by {row_label} and {col_label}"
     if len(grids) > 1:
         head += f", {format_count(len(grids), 'panel')}"
     parts = [_describe_panel(name, cells, row_label, col_label) for name, cells in grids.items()]
     data = [list(cells.values()) for cells in grids.values()]
-    return Figure(picture, alt or join_sentences(head, parts), caption, data, provenance)
+    return Figure(picture, join_sentences(head, parts), caption, data, provenance)
 
 
 def _read_panels(values: Cells | None, panels: Mapping[str, Cells] | None) -> dict[str, Numbers]:
@@ -95,12 +87,10 @@ def _list_sides(grids: Mapping[str, Numbers], side: int) -> list[Any]:
     return keys if any(isinstance(key, str) for key in keys) else sorted(keys)
 
 
-def _build_shades(grids: Mapping[str, Numbers], log: bool, limits: Any) -> ScalarMappable:
+def _build_shades(grids: Mapping[str, Numbers], limits: Any) -> ScalarMappable:
     numbers = [v for cells in grids.values() for v in cells.values() if isfinite(v)] or [1.0]
     low, high = limits or (min(numbers), max(numbers))
-    if log and low <= 0:
-        raise ValueError(f"a logarithmic colour scale needs positive values, got {low:g}")
-    norm = (LogNorm if log else Normalize)(low, high if high > low else low + abs(low) * 0.1 + 1e-9)
+    norm = Normalize(low, high if high > low else low + abs(low) * 0.1 + 1e-9)
     colours = colormaps["YlGnBu"](np.linspace(0.02, 0.92, 64))
     return ScalarMappable(norm, LinearSegmentedColormap.from_list("pale", colours))
 

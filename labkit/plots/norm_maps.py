@@ -23,7 +23,6 @@ def norm_curves(
     panels: Mapping[str, Mapping[str, Any]],
     *,
     caption: str,
-    alt: str | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw one panel a norm: `points` are entries (xs, ys), `lines` are ends x₀ y₀ x₁ y₁ of tokens.
@@ -60,7 +59,7 @@ def norm_curves(
         picture.legend(*handles, loc="outside upper right", ncols=3)
     text = f"Scatter plots of output against input for {format_count(len(panels), 'norm')}. "
     data = [[*panel["points"], *panel.get("lines", ())] for panel in panels.values()]
-    return Figure(picture, alt or text + "; ".join(parts) + ".", caption, data, provenance)
+    return Figure(picture, text + "; ".join(parts) + ".", caption, data, provenance)
 
 
 def _draw_tokens(ax: Any, lines: Sequence[Sequence[float]]) -> None:
@@ -76,12 +75,9 @@ def xor_points(
     after: Any,
     labels: Sequence[int],
     *,
-    caption: str = "Left: no straight line separates the two classes. Right: after a linear map "
-    "and LayerNorm one does.",
-    titles: tuple[str, str] = ("before", "after"),
-    line: tuple[float, float, float] | None = None,
-    alt: str | None = None,
-    provenance: Mapping[str, Any] | None = None,
+    caption: str,
+    titles: tuple[str, str],
+    line: tuple[float, float, float],
 ) -> Figure:
     """Draw labelled points of the plane before and after a map; `line` a·x + b·y = c separates."""
     pair = [np.asarray(points, dtype=float) for points in (before, after)]
@@ -96,15 +92,14 @@ def xor_points(
         _draw_classes(ax, points, labels, pair[0])
         label_axes(ax, "$x_1$", "$x_2$", None)
         ax.set_title(title, loc="center", fontsize=10, fontweight="bold")
-    if line is not None:
-        _draw_boundary(picture.axes[1], *line)
+    _draw_boundary(picture.axes[1], *line)
     sides = [
         f"input ({format_number(x)}, {format_number(y)}) of class {label} goes to "
         f"({format_number(u)}, {format_number(v)})"
         for (x, y), (u, v), label in zip(*pair, labels, strict=True)
     ]
     text = f"Two panels, {format_count(len(labels), 'point')} before and after: {'; '.join(sides)}."
-    return Figure(picture, alt or text, caption, pair, provenance)
+    return Figure(picture, text, caption, pair)
 
 
 def _draw_classes(ax: Any, points: np.ndarray, labels: Sequence[int], names: np.ndarray) -> None:

@@ -1,6 +1,5 @@
 """Placement diagrams: where the norms of one block sit on and beside the residual stream."""
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from matplotlib.patches import Circle, FancyBboxPatch
@@ -8,16 +7,15 @@ from matplotlib.patches import Circle, FancyBboxPatch
 from .alt import format_count
 from .figure import Figure
 from .looks import choose_look
-from .style import HAIR, INK, QUIET, WIDTH, make_canvas, use_book_style
+from .style import HAIR, INK, QUIET, make_canvas, use_book_style
 
 
 class Place(NamedTuple):
-    """Where a recipe norms: before a sublayer, after it, on the stream, once at the end."""
+    """Where a recipe norms: before a sublayer, on the stream, once at the end."""
 
     title: str
     equation: str
     before: bool = False
-    after: bool = False
     stream: int = 0  # after how many of the two additions
     final: bool = False
     inside: str = ""  # what attention norms inside
@@ -26,16 +24,6 @@ class Place(NamedTuple):
 PLACES = {
     "post": Place("Post-Norm", r"$x \leftarrow \mathrm{norm}(x + f(x))$", stream=2),
     "pre": Place("Pre-Norm", r"$x \leftarrow x + f(\mathrm{norm}(x))$", before=True, final=True),
-    "sandwich": Place(
-        "Sandwich",
-        r"$x \leftarrow x + \mathrm{norm}(f(\mathrm{norm}(x)))$",
-        before=True,
-        after=True,
-        final=True,
-    ),
-    "output": Place(
-        "Output norm", r"$x \leftarrow x + \mathrm{norm}(f(x))$", after=True, final=True
-    ),
     "hybrid": Place(
         "HybridNorm",
         r"$y = x + \mathrm{MHA}_{qkv}(x)$"
@@ -45,14 +33,12 @@ PLACES = {
         final=True,
         inside="norms on q, k, v",
     ),
-    "none": Place("No norm", r"$x \leftarrow x + f(x)$"),
 }
 TALL, WIDE = 0.54, 2.2  # a box
 STREAM, BRANCH = 0.0, 1.9  # where they run
 STEP = 0.85  # from box to box
 PLUS = 0.17  # the radius of an addition
 NEXT = r"$x_{\ell+1}$"
-MOST = 3  # more do not fit on a page
 
 
 @use_book_style()
@@ -60,19 +46,12 @@ def placement_diagram(
     *recipes: str,
     caption: str = "One block, from below to above. The thick line is the residual stream: what "
     "stands on it, every later layer sees.",
-    alt: str | None = None,
-    provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw one block of each recipe, side by side: the stream, its branches, the norms."""
     for recipe in recipes:
         if recipe not in PLACES:
             raise ValueError(f"no diagram for {recipe!r}; choose among {', '.join(PLACES)}")
-    if not 1 <= len(recipes) <= MOST:
-        raise ValueError(
-            f"one picture holds 1 to {MOST} recipes, got {len(recipes)}; "
-            f"choose among {', '.join(PLACES)} or make two pictures"
-        )
-    picture = make_canvas(width=WIDTH if len(recipes) > 1 else WIDTH / 2)
+    picture = make_canvas()
     axes = picture.subplots(1, len(recipes), squeeze=False)[0]
     places = [PLACES[recipe] for recipe in recipes]
     colours = [choose_look(recipe).colour for recipe in recipes]
@@ -86,11 +65,11 @@ def placement_diagram(
         ax.set_axis_off()
         ax.set_title(place.title, fontsize=11, fontweight="bold", color=colour)
         ax.text(0.5, -0.01, place.equation, transform=ax.transAxes, ha="center", va="top")
-    data = [[place.before + place.after, place.stream > 0, place.final] for place in places]
+    data = [[place.before, place.stream > 0, place.final] for place in places]
     text = " ".join(
         [f"Block diagrams of {format_count(len(places), 'recipe')}.", *map(_describe_place, places)]
     )
-    return Figure(picture, alt or text, caption, data, provenance)
+    return Figure(picture, text, caption, data)
 
 
 def _draw_block(ax: Any, place: Place, colour: str) -> float:
@@ -101,7 +80,7 @@ def _draw_block(ax: Any, place: Place, colour: str) -> float:
         below = y
         _draw_line(ax, (STREAM, y), (BRANCH, y))
         y += 0.12
-        for part in ["norm"] * place.before + [sublayer] + ["norm"] * place.after:
+        for part in ["norm"] * place.before + [sublayer]:
             y += STEP
             _draw_arrow(ax, (BRANCH, below), (BRANCH, y - TALL / 2))
             _draw_box(ax, BRANCH, y, part, colour)
@@ -177,10 +156,9 @@ def _describe_place(place: Place) -> str:
     additions = "the first of 2 additions" if place.stream == 1 else "each of 2 additions"
     spots = {
         "before each sublayer": place.before,
-        "after each sublayer, inside its branch": place.after,
         "inside attention, on q, k and v": place.inside,
         f"on the residual stream, after {additions}": place.stream,
         "once more after the last block": place.final,
     }
     there = " and ".join(spot for spot, holds in spots.items() if holds)
-    return f"{place.title}: norms {there}." if there else f"{place.title}: 0 norms."
+    return f"{place.title}: norms {there}."

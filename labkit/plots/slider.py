@@ -139,17 +139,7 @@ def explore(
     """
     if len(values) < 2 or len(set(map(str, values))) < len(values):
         raise ValueError(f"there must be at least two values, all different, got {list(values)}")
-    pictures = {str(value): draw(value) for value in values}
-    return show_frames(pictures, name, label=label, caption=caption)
-
-
-def show_frames(
-    figures: Mapping[str, Figure], name: str, *, label: str = "frame", caption: str | None = None
-) -> Slider:
-    """Put figures behind one slider; `name` is unique on its page, `label` names what moves."""
-    if not figures:
-        raise ValueError("a slider needs at least one figure, got none")
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
         raise ValueError(f"a slider's name is made of a-z, 0-9 and -, got {name!r}")
-    figures = {str(key): figure for key, figure in figures.items()}
-    return Slider(figures, name, label, caption or next(iter(figures.values())).caption)
+    pictures = {str(value): draw(value) for value in values}
+    return Slider(pictures, name, label, caption or next(iter(pictures.values())).caption)

@@ -41,8 +41,6 @@ def sphere_projection(
     caption: str = "Left: LayerNorm first removes the mean, which drops every point onto the "
     "plane orthogonal to (1, 1, 1). Right: seen along (1, 1, 1), it then scales every point to "
     "length √3.",
-    alt: str | None = None,
-    provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw LayerNorm of three channels: a projection onto a plane, then onto a circle."""
     before = _read_points(points_before, "points_before")
@@ -66,7 +64,7 @@ def sphere_projection(
         f"{format_number(RADIUS)}; lengths before {_describe_lengths(flat)}, "
         f"after {_describe_lengths(after)}."
     )
-    return Figure(picture, alt or text[0].upper() + text[1:], caption, [before, after], provenance)
+    return Figure(picture, text[0].upper() + text[1:], caption, [before, after])
 
 
 @use_book_style()
@@ -74,18 +72,14 @@ def sphere_paths(
     paths: Mapping[str, Sequence[Sequence[float]]],
     *,
     caption: str,
-    marks: Mapping[str, Sequence[float]] | None = None,
-    title: str | None = None,
-    alt: str | None = None,
-    provenance: Mapping[str, Any] | None = None,
+    marks: Mapping[str, Sequence[float]],
+    title: str,
 ) -> Figure:
     """Draw paths of points (x, y, z) in and on the unit ball; `marks` are single named points.
 
     What lies behind the ball's rim is drawn paler.
     """
     table = {name: _read_points(path, repr(name)) for name, path in paths.items()}
-    if not table:
-        raise ValueError("a sphere needs at least one path, got none")
     picture = make_canvas(height=3.1)
     ax = picture.add_subplot()
     _draw_globe(ax)
@@ -102,7 +96,7 @@ def sphere_paths(
             f"{name} has {format_count(len(path), 'point')}, lengths {_describe_lengths(path)}, "
             f"and ends at ({end})"
         )
-    for name, spot in (marks or {}).items():
+    for name, spot in marks.items():
         at = (_read_points([spot], repr(name)) @ SCREEN)[0]
         aside = (6, 5) if at[0] > 0 else (-12, -10)  # away from the middle, where the paths are
         ax.plot(*at, "o", color=INK, markersize=5, zorder=5)
@@ -112,9 +106,9 @@ def sphere_paths(
     ax.set_xlim(-1.15, 2.35)
     ax.set_ylim(-1.12, 1.18)
     ax.legend(loc="center left", bbox_to_anchor=(0.66, 0.5))
-    ax.set_title(title or "", loc="left", fontsize=10.5, fontweight="bold")
+    ax.set_title(title, loc="left", fontsize=10.5, fontweight="bold")
     text = f"A unit sphere with {format_count(len(table), 'path')}: {'; '.join(parts)}."
-    return Figure(picture, alt or text, caption, list(table.values()), provenance)
+    return Figure(picture, text, caption, list(table.values()))
 
 
 def _read_points(points: Any, name: str) -> np.ndarray:
