@@ -1,6 +1,9 @@
 """Probes against the same quantities computed directly, and that they leave no trace."""
 
+import copy
 import math
+from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -10,38 +13,54 @@ from each import each
 from labkit import ModelConfig, TrainConfig, Transformer, train
 from labkit.context import Context
 from labkit.corpora import Digits, Text
-from labkit.probes import (
-    PROBES,
-    Evaluate,
-    make_probe,
-    mean_fluctuation,
-    measure_leakage,
-    removal_cost,
-    residual_rms,
-    residual_streams,
-)
+from labkit.probes import PROBES, Evaluate, lengths, make_probe, residual_streams, step_response
+from labkit.probes.fluctuation import mean_fluctuation
+from labkit.probes.tokens import token_share
+from labkit.probes.trained import measure_leakage, removal_cost, residual_rms
+from labkit.probes.updates import final_stream
+from labkit.probes.weights import compute_condition, measure_weights, sphere_scales
+from labkit.stacks import StackConfig
+from labkit.training import loss_of
 from labkit.vision import MLPConfig
 
 CONFIG = ModelConfig(dim=16, depth=3, heads=2, context=16, norm="layer")
 CORPUS = Text(batch=4, time=16, held_out=2048).load()
+DIGITS = Digits(batch=4).load()
 BATCH = CORPUS.held_out["test"][0]
 
 
-def state(model) -> dict:
-    return {name: value.clone() for name, value in model.state_dict().items()}
+IMAGES = ("landscape", "gradient-shift", "input-shift")
 
 
-@each(norm=["layer", "batch"], name=[n for n in PROBES if n != "test-batch-statistics"])
-def test_a_probe_leaves_the_model_as_it_was(name, norm):
+def train_watched(norm, images, *observers):
+    """Train two steps; give the weights, the state of chance and the record."""
     torch.manual_seed(0)
-    model = Transformer(ModelConfig(dim=16, depth=2, heads=2, context=16, norm=norm))
-    before, random = state(model), torch.get_rng_state()
-    probe = make_probe(name, CORPUS)
-    probe.start(model)
-    assert probe.result(model) is not None
-    assert model.training
-    assert torch.equal(random, torch.get_rng_state())
-    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+    if images:
+        model = StackConfig(norm={"batch": "noisy-batch"}.get(norm, norm), width=16).build()
+    else:
+        model = ModelConfig(dim=16, depth=2, heads=2, context=16, norm=norm).build()
+    corpus = DIGITS if images else CORPUS
+    config = TrainConfig(steps=3, lr=0.01)
+    record = train(model, corpus.train(0), config, observers, progress=False)
+    return model, torch.get_rng_state(), record
+
+
+train_alone = cache(train_watched)
+
+
+@each(norm=["none", "batch"], name=PROBES)
+def test_a_run_that_is_watched_trains_as_one_that_is_not(name, norm):
+    images = name in IMAGES
+    probe = make_probe(name, DIGITS if images else CORPUS)
+    short = {"rounds": 1} if name == "pace" else {"steps": (0, 1)} if images else {}
+    vars(probe).update(short)
+    model, chance, record = train_watched(norm, images, probe)
+    alone, chance_alone, _ = train_alone(norm, images)
+    assert torch.equal(chance, chance_alone) and model.training == alone.training
+    states = model.state_dict(), alone.state_dict()
+    assert all(torch.equal(value, states[1][key]) for key, value in states[0].items())
+    assert record.probes[name] is not None
+    assert type(record).from_json(record.to_json()).probes[name] == record.probes[name]
 
 
 def test_evaluate_is_the_mean_over_all_predictions():
@@ -55,20 +74,18 @@ def test_evaluate_is_the_mean_over_all_predictions():
 
 
 def test_batch_statistics_matter_for_batch_norm_only():
-    corpus = Digits(batch=4).load()
     for norm, same in (("batch", False), ("layer", True)):
         torch.manual_seed(0)
         model = MLPConfig(norm=norm, width=16, depth=2).build()
-        probes = [make_probe(n, corpus) for n in ("test", "test-batch-statistics")]
-        seen = train(model, corpus.train(0), TrainConfig(steps=20), probes, progress=False).probes
+        probes = [make_probe(n, DIGITS) for n in ("test", "test-batch-statistics")]
+        seen = train(model, DIGITS.train(0), TrainConfig(steps=20), probes, progress=False).probes
         usual, of_batches = (seen[name]["loss"] for name in ("test", "test-batch-statistics"))
         assert (of_batches == pytest.approx(usual, rel=1e-6)) is same
 
 
 def test_batch_statistics_are_those_of_each_held_out_batch_alone():
-    corpus = Digits(batch=4).load()
     model = MLPConfig(norm="batch", width=16, depth=2).build().train()
-    batches = [(x[:9], y[:9]) for x, y in corpus.held_out["test"][:3]]
+    batches = [(x[:9], y[:9]) for x, y in DIGITS.held_out["test"][:3]]
     with torch.no_grad():
         losses = [F.cross_entropy(model(x), y).item() for x, y in batches]
     found = Evaluate("test", batches, batch_statistics=True).result(model)["loss"]
@@ -113,25 +130,6 @@ def test_leakage_is_zero_for_layer_norm_and_not_for_batch_norm():
         assert all((value > 1e-4) is leaks for value in seen.values())
 
 
-def test_gradient_norms_are_read_at_the_first_step():
-    model = Transformer(CONFIG)
-    probe = make_probe("gradient-at-start", CORPUS)
-    seen = []
-
-    class Direct(type(probe)):
-        def after_backward(self, step, model):
-            if step == 0:
-                seen.extend(
-                    block.feed_forward.sublayer.down.weight.grad.norm().item()
-                    for block in model.blocks
-                )
-
-    direct = Direct("direct", (0,))
-    record = train(model, CORPUS.train(0), TrainConfig(steps=2), [probe, direct], progress=False)
-    assert record.probes["gradient-at-start"] == {"0": pytest.approx(seen)}
-    assert len(seen) == 3
-
-
 def test_fluctuation_of_independent_rows_is_one_and_of_copies_is_their_number():
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(400, 8, 20, generator=generator)
@@ -144,20 +142,16 @@ def test_fluctuation_of_independent_rows_is_one_and_of_copies_is_their_number():
 def test_an_unknown_probe_lists_the_known():
     with pytest.raises(ValueError, match="choose one of validation, test"):
         make_probe("rms", CORPUS)
-    with pytest.raises(TypeError, match="needs a Transformer, got Sequential"):
-        make_probe("residual-rms", CORPUS).result(MLPConfig().build())
-
-
-def test_the_untrained_loss_is_near_uniform():
-    loss = Evaluate("test", CORPUS.held_out["test"]).result(Transformer(CONFIG))["loss"]
-    assert loss == pytest.approx(math.log(96), abs=0.5)
+    for name in ("residual-rms", "attention-by-steps", "attention-maps", "pace"):
+        with pytest.raises(TypeError, match=f"probe '{name}' needs a Transformer, got Sequential"):
+            make_probe(name, CORPUS).result(MLPConfig().build())
 
 
 def test_a_profile_has_the_gradient_of_every_sublayer_at_the_chosen_steps():
     torch.manual_seed(0)
     model, stream = Transformer(CONFIG), CORPUS.train(0)
-    probe = make_probe("gradient-profile", CORPUS)
-    record = train(model, stream, TrainConfig(steps=2, lr=1e-3), [probe], progress=False)
+    probes = [make_probe(name, CORPUS) for name in ("gradient-profile", "gradient-at-start")]
+    record = train(model, stream, TrainConfig(steps=2, lr=1e-3), probes, progress=False)
     assert list(record.probes["gradient-profile"]) == ["1", "2"], "steps count from 1"
     torch.manual_seed(0)
     model = Transformer(CONFIG)
@@ -172,5 +166,138 @@ def test_a_profile_has_the_gradient_of_every_sublayer_at_the_chosen_steps():
             matrices = [w for w in block.get_submodule(part).parameters() if w.ndim == 2]
             seen = torch.cat([w.grad.flatten() for w in matrices]).norm().item()
             assert first[part][i] == pytest.approx(seen, rel=1e-4)
+        down = block.feed_forward.sublayer.down.weight.grad.norm().item()
+        assert record.probes["gradient-at-start"]["0"][i] == pytest.approx(down, rel=1e-4)
         both = math.hypot(first["attention"][i], first["feed_forward"][i])
         assert first["block"][i] == pytest.approx(both)
+
+
+# --- how far one step moves what a model computes ---
+
+DEEP = ModelConfig("deepnorm", "layer", dim=16, depth=2, heads=2, context=16)
+
+
+def by_hand(model, move, everything, rate=1e-6):
+    """Take the step on the model itself and read how far the stream moved, per unit of rate."""
+    model = model.double()
+    loss_of(model, *BATCH).backward()
+    before = final_stream(model, BATCH[0])
+    with torch.no_grad():
+        for parameter in model.blocks.parameters():
+            if parameter.ndim == 2 or everything:
+                parameter -= rate * move(parameter.grad)
+    return ((final_stream(model, BATCH[0]) - before) / rate).square().sum(-1).mean().sqrt().item()
+
+
+def test_a_response_is_that_of_the_step_taken_by_hand():
+    found = step_response(model := Transformer(DEEP), BATCH)
+    for name, move in (("sgd", lambda g: g), ("sgd-all", lambda g: g), ("adam", torch.sign)):
+        due = by_hand(copy.deepcopy(model), move, everything=name == "sgd-all")
+        assert found[name] == pytest.approx(due, rel=1e-9), name
+    with pytest.raises(ValueError, match="choose from sgd, sgd-all, adam, random"):
+        step_response(model, BATCH, ["sign"])
+
+
+def test_response_sees_what_a_recipe_sets_before_its_first_step():
+    seen = {}
+    for recipe in ("admin", "post"):
+        torch.manual_seed(0)
+        model, probe = replace(DEEP, recipe=recipe).build(), make_probe("step-response", CORPUS)
+        train(model, CORPUS.train(0), TrainConfig(steps=1), [probe], progress=False)
+        seen[recipe] = probe.result(model)["sgd"]
+    # with ω = 1 they are one model
+    assert abs(seen["admin"] / seen["post"] - 1) > 0.01
+
+
+def test_drift_is_the_distance_from_the_start():
+    probe, streams = make_probe("drift", CORPUS), []
+    for steps in (0, 1, 2):
+        torch.manual_seed(0)
+        model, watchers = Transformer(DEEP), [probe] if steps == 2 else []
+        if steps:
+            config = TrainConfig(steps=steps, lr=1e-3)
+            train(model, CORPUS.train(0), config, watchers, progress=False)
+        streams.append(final_stream(model, probe.batch[0]))
+    moved = (streams[1] - streams[0]).norm() / streams[0].norm()
+    assert probe.seen == {"1": pytest.approx(moved.item(), rel=1e-4)}
+
+
+# --- how different tokens still are ---
+
+
+def silent(recipe):
+    """Build a model whose sublayers write nothing."""
+    torch.manual_seed(0)
+    model = replace(CONFIG, recipe=recipe, depth=2).build()
+    for block in model.blocks:
+        for part in (block.attention.sublayer.out, block.feed_forward.sublayer.down):
+            torch.nn.init.zeros_(part.weight)
+    return model
+
+
+def test_the_share_of_two_tokens_is_computed_by_hand():
+    model, ramp = silent("pre").double(), torch.linspace(-1, 1, 16).double()
+    rows = model.embedding.weight.data
+    for a, b, share in (
+        (torch.ones(16), torch.ones(16), 0),
+        (torch.ones(16), 3 * torch.ones(16), (1 + 1) / (1 + 9)),  # their mean, not their channels'
+        # a difference below single precision
+        (torch.ones(16), 1 + 1e-10 * ramp, 1e-20 * ramp.square().mean().item() / 4),
+    ):
+        rows[0], rows[1] = a, b
+        found = token_share(model, torch.tensor([[0, 1]]))["share"]
+        assert found == pytest.approx([share] * 3, rel=1e-3, abs=1e-30)
+
+
+def test_the_path_is_the_product_of_what_the_norms_on_the_stream_divide_by():
+    model, tokens = silent("post"), BATCH[0]
+    model.embedding.weight.data *= 4 / model.embedding.weight.data.std(1, correction=0)[:, None]
+    size = model.embed(tokens).std(-1, correction=0).mean().item()
+    # Nothing is written, so the first norm divides by the embedding's size, the others by one.
+    assert token_share(model, tokens)["path"] == pytest.approx(1 / size, rel=1e-3)
+    assert token_share(silent("pre"), tokens)["path"] == 1.0
+
+
+def test_tokens_are_looked_at_before_the_chosen_steps():
+    probe = make_probe("token-share", CORPUS)
+    for step in (0, 1, 11):
+        probe.after_backward(step, silent("post"))
+    assert [*probe.seen] == ["0", "1"], "it does not look at step 11"
+
+
+# --- trained weights ---
+
+
+def make(recipe):
+    torch.manual_seed(0)
+    return ModelConfig(recipe, dim=16, heads=2, vocab=11, depth=2, hidden=24, context=8).build()
+
+
+def test_the_condition_of_known_matrices():
+    turn = torch.linalg.qr(torch.randn(6, 6, dtype=torch.float64)).Q
+    assert compute_condition(turn) == pytest.approx(1, abs=1e-12)
+    assert compute_condition(turn @ torch.diag(torch.arange(1.0, 7.0).double())) == pytest.approx(6)
+    assert compute_condition(torch.ones(2, 2).double()) > 1e15
+
+
+def test_weights_are_measured_by_kind_block_and_the_streams_axis():
+    on, off = measure_weights(make("ngpt"), BATCH), measure_weights(make("pre"), BATCH)
+    assert on["off"] < 1e-6 and on["spread"]["blocks"] < 1e-6
+    assert off["off"] > 0.1 and off["spread"]["embedding"] > 0.05
+    assert on["embedding"] == sorted(on["embedding"]) and len(on["output"]) == 11
+    model = make("pre")
+    assert set(off["condition"]) == {"q", "k", "v", "out", "gate", "up", "down"}
+    key = model.blocks[1].attention.sublayer.k.weight
+    assert off["condition"]["k"][1] == pytest.approx(compute_condition(key))
+    down = model.blocks[0].feed_forward.sublayer.down.weight  # (dim, hidden)
+    found = lengths(model)
+    due = down.double().square().sum(0).sqrt()
+    torch.testing.assert_close(found["blocks.0.feed_forward.sublayer.down"], due)
+    assert found["embedding"].shape == found["output"].shape == (11,)
+
+
+def test_scales_start_at_their_values_and_other_recipes_have_none():
+    found = sphere_scales(make("ngpt"), BATCH)
+    assert found["attention"] == found["feed_forward"] == pytest.approx([0.05, 0.05])
+    assert found["s_qk"] == pytest.approx([1, 1]) and found["s_z"] == pytest.approx(1)
+    assert sphere_scales(make("pre"), BATCH) == {}

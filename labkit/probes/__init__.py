@@ -26,17 +26,16 @@ from labkit.corpora.base import Batch
 from labkit.probes.attention import (
     AttentionMaps,
     SharpnessBySteps,
-    attention_logits,
     attention_sharpness,
     sharpness,
 )
-from labkit.probes.fluctuation import Fluctuation, mean_fluctuation
+from labkit.probes.fluctuation import Fluctuation
 from labkit.probes.gradients import GradientNorms, GradientProfile
-from labkit.probes.landscape import GradientShift, InputShift, Landscape
-from labkit.probes.look import outputs_of, residual_streams, untouched
-from labkit.probes.norm_maps import NormMaps, norm_maps
-from labkit.probes.timing import Folding, Pace, fold_prenorms
-from labkit.probes.tokens import TokenShare, token_share
+from labkit.probes.landscape import STEPS, GradientShift, InputShift, Landscape
+from labkit.probes.look import residual_streams
+from labkit.probes.norm_maps import NormMaps
+from labkit.probes.timing import Folding, Pace
+from labkit.probes.tokens import TokenShare
 from labkit.probes.trained import (
     Evaluate,
     OnTrained,
@@ -48,14 +47,8 @@ from labkit.probes.trained import (
     removal_cost,
     residual_rms,
 )
-from labkit.probes.updates import Drift, StepResponse, final_stream, step_response
-from labkit.probes.weights import (
-    compute_condition,
-    compute_conditions,
-    lengths,
-    measure_weights,
-    sphere_scales,
-)
+from labkit.probes.updates import Drift, StepResponse, step_response
+from labkit.probes.weights import lengths, measure_weights, sphere_scales
 from labkit.training import Observer
 from labkit.unknown import explain_unknown
 
@@ -71,17 +64,25 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
     "gradient-at-start": lambda corpus: GradientNorms("gradient-at-start", (0,)),
     "gradient-by-steps": lambda corpus: GradientNorms("gradient-by-steps", EARLY),
     "token-share": lambda corpus: TokenShare(
-        "token-share", corpus.held_out["validation"][0], EARLY
+        "token-share", EARLY, corpus.held_out["validation"][0]
     ),
     "gradient-profile": lambda corpus: GradientProfile("gradient-profile", (1, 2, 5, 20, 100)),
     "fluctuation": Fluctuation,
-    "step-response": lambda corpus: StepResponse("step-response", corpus.held_out["validation"][0]),
+    "step-response": lambda corpus: StepResponse(
+        "step-response", batch=corpus.held_out["validation"][0]
+    ),
     "drift": lambda corpus: Drift(
-        "drift", corpus.held_out["validation"][0], (1, 2, 4, 8, 16, 32, 64, 128)
+        "drift", (1, 2, 4, 8, 16, 32, 64, 128), corpus.held_out["validation"][0]
     ),
     **{
-        kind.name: lambda corpus, kind=kind: kind(_join_batches(corpus.held_out["validation"]))
-        for kind in (Landscape, GradientShift, InputShift)
+        name: lambda corpus, name=name, kind=kind: kind(
+            name, STEPS, _join_batches(corpus.held_out["validation"])
+        )
+        for name, kind in {
+            "landscape": Landscape,
+            "gradient-shift": GradientShift,
+            "input-shift": InputShift,
+        }.items()
     },
     **{
         name: lambda corpus, name=name, measure=measure: OnTrained(
@@ -121,43 +122,10 @@ def make_probe(name: str, corpus: Corpus) -> Observer:
 
 __all__ = [
     "PROBES",
-    "AttentionMaps",
-    "Drift",
     "Evaluate",
-    "Fluctuation",
-    "Folding",
-    "GradientNorms",
-    "GradientProfile",
-    "GradientShift",
-    "InputShift",
-    "Landscape",
-    "NormMaps",
-    "OnTrained",
-    "Pace",
-    "SharpnessBySteps",
-    "StepResponse",
-    "TokenShare",
-    "attention_logits",
-    "attention_sharpness",
-    "compute_condition",
-    "compute_conditions",
-    "final_stream",
-    "fold_prenorms",
-    "layer_cosine",
     "lengths",
     "make_probe",
-    "mean_fluctuation",
-    "mean_share",
-    "measure_leakage",
-    "measure_weights",
-    "norm_maps",
-    "outputs_of",
-    "removal_cost",
-    "residual_rms",
     "residual_streams",
     "sharpness",
-    "sphere_scales",
     "step_response",
-    "token_share",
-    "untouched",
 ]

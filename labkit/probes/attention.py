@@ -21,7 +21,7 @@ from labkit.attention.logits import allowed_pairs, explicit_logits, soft_cap
 from labkit.context import Context
 from labkit.corpora.base import Batch
 from labkit.model import Transformer
-from labkit.probes.look import untouched
+from labkit.probes.look import require_transformer, untouched
 from labkit.training import Observer
 
 Seen = tuple[Tensor, Tensor]  # logits before the soft cap (batch, heads, query, key); who sees whom
@@ -114,8 +114,7 @@ class AttentionMaps(Observer):
         }
 
     def _look(self, step: int, model: nn.Module) -> None:
-        if not isinstance(model, Transformer):
-            raise TypeError(f"probe {self.name!r} needs a Transformer, got {type(model).__name__}")
+        require_transformer(model, self.name)
         sizes, weights = [], []
         with untouched(model, training=False):
             for (logits, allowed), layer in zip(
@@ -154,10 +153,9 @@ class SharpnessBySteps(Observer):
         return self.seen
 
     def _measure_step(self, step: int, model: nn.Module) -> None:
-        if not isinstance(model, Transformer):
-            raise TypeError(f"probe {self.name!r} needs a Transformer, got {type(model).__name__}")
+        transformer = require_transformer(model, self.name)
         with untouched(model, training=False):
-            now = attention_sharpness(model, self.batch)
+            now = attention_sharpness(transformer, self.batch)
         self.seen["steps"].append(step)
         self.seen["largest"].append(max(now["largest"]))
         for name in ("entropy", "slope"):

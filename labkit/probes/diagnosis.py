@@ -76,16 +76,6 @@ class Diagnosis:
         """Name the troubles that were found."""
         return [finding.symptom.name for finding in self.sick]
 
-    def table(self) -> list[dict[str, Any]]:
-        """Write every finding as a row."""
-        words = {True: "sick", False: "healthy", None: "not measured"}
-        return [
-            {"symptom": f.symptom.see, "probe": f.symptom.probe, "number": f.symptom.number,
-             "value": "–" if f.value is None else f"{f.value:.3g}",
-             "limit": f"{f.symptom.limit:g}", "verdict": words[f.sick]}
-            for f in self.findings
-        ]  # fmt: skip
-
     def __str__(self) -> str:
         lines = []
         for f in self.findings:

@@ -54,14 +54,6 @@ def copy_weights(model: nn.Module) -> Weights:
 class Landscape(Watcher):
     """Loss and change of the gradient along the gradient, by step: {"step": {"loss": …}}."""
 
-    name = "landscape"
-
-    def __init__(
-        self, batch: Batch, steps: tuple[int, ...] = STEPS, rates: tuple[float, ...] = RATES
-    ):
-        super().__init__(self.name, steps)
-        self.batch, self.rates = batch, rates
-
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Walk down the gradient from where training stands."""
         if step not in self.steps:
@@ -69,13 +61,13 @@ class Landscape(Watcher):
         here = copy_weights(model)
         loss, g = compute_gradient(model, here, self.batch)
         losses, changes = [loss], []
-        for rate in self.rates:
+        for rate in RATES:
             there = {name: value - rate * g[name] for name, value in here.items()}
             loss, moved = compute_gradient(model, there, self.batch)
             losses.append(loss)
             changes.append(measure_distance(moved, g) / max(measure_length(g), 1e-30))
         self.seen[str(step)] = {
-            "rates": [0.0, *self.rates], "loss": losses, "change": changes,
+            "rates": [0.0, *RATES], "loss": losses, "change": changes,
             "length": measure_length(g),
         }  # fmt: skip
 
@@ -83,12 +75,7 @@ class Landscape(Watcher):
 class GradientShift(Watcher):
     """What the step of the matrices below does to the gradient of a matrix: {"step": [...]}."""
 
-    name = "gradient-shift"
-
-    def __init__(self, batch: Batch, steps: tuple[int, ...] = STEPS):
-        super().__init__(self.name, steps)
-        self.batch = batch
-        self.before: Weights = {}
+    before: Weights
 
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Keep the weights before a chosen step, and compare after it."""
@@ -111,12 +98,7 @@ class GradientShift(Watcher):
 class InputShift(Watcher):
     """How the distribution of each rectifier's input moves in one step: {"step": [...]}."""
 
-    name = "input-shift"
-
-    def __init__(self, batch: Batch, steps: tuple[int, ...] = STEPS):
-        super().__init__(self.name, steps)
-        self.batch = batch
-        self.before: list[tuple[Tensor, Tensor]] = []
+    before: list[tuple[Tensor, Tensor]]
 
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Measure the distributions at a chosen step and at the next."""

@@ -48,11 +48,18 @@ def outputs_of(layers: Sequence[nn.Module], model: nn.Module, inputs: Tensor) ->
     return seen
 
 
+def require_transformer(model: nn.Module, probe: str) -> Transformer:
+    """Refuse any other network."""
+    if not isinstance(model, Transformer):
+        raise TypeError(f"probe {probe!r} needs a Transformer, got {type(model).__name__}")
+    return model
+
+
 class Watcher(Observer):
     """An observer whose result is what it wrote into `seen` at the steps that it looked at."""
 
-    def __init__(self, name: str, steps: tuple[int, ...] = ()):
-        self.name, self.steps = name, steps
+    def __init__(self, name: str, steps: tuple[int, ...] = (), batch: Any = None):
+        self.name, self.steps, self.batch = name, steps, batch
         self.seen: dict[str, Any] = {}
 
     def result(self, model: nn.Module) -> dict[str, Any]:

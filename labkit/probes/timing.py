@@ -20,9 +20,8 @@ import torch
 from torch import nn
 
 from labkit.corpora.base import Batch
-from labkit.model import Transformer
 from labkit.norms import fold
-from labkit.probes.look import untouched
+from labkit.probes.look import require_transformer, untouched
 from labkit.training import Observer, TrainConfig, loss_of, train
 
 TURNS = 15
@@ -38,10 +37,9 @@ class Pace(Observer):
 
     def result(self, model: nn.Module) -> dict[str, Any]:
         """Build both anew and let them take turns; random numbers are left as they were."""
-        if not isinstance(model, Transformer):
-            raise TypeError(f"probe {self.name!r} needs a Transformer, got {type(model).__name__}")
+        config = require_transformer(model, self.name).config
         with torch.random.fork_rng(devices=[]):
-            pair = [model.config.build(), replace(model.config, recipe=self.other).build()]
+            pair = [config.build(), replace(config, recipe=self.other).build()]
         took = [[self._time_training(each) for each in pair] for _ in range(self.rounds + 1)][1:]
         return {"ratios": [ours / theirs for ours, theirs in took]}
 

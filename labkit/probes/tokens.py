@@ -13,7 +13,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from labkit.corpora.base import Batch
 from labkit.model import Transformer
 from labkit.placements import PostNorm
 from labkit.probes.look import Watcher, residual_streams, untouched
@@ -45,11 +44,7 @@ def token_share(model: Transformer, tokens: Tensor) -> dict[str, Any]:
 class TokenShare(Watcher):
     """`token_share` before the steps named, from 0: {"step": {"share": […], "path": …}}."""
 
-    def __init__(self, name: str, batch: Batch, steps: tuple[int, ...]):
-        super().__init__(name, steps)
-        self.tokens = batch[0]
-
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Look at the chosen steps."""
         if step in self.steps and isinstance(model, Transformer):
-            self.seen[str(step)] = token_share(model, self.tokens)
+            self.seen[str(step)] = token_share(model, self.batch[0])

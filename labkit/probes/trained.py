@@ -10,7 +10,7 @@ from torch import nn
 
 from labkit.corpora.base import Batch
 from labkit.model import Transformer
-from labkit.probes.look import residual_streams, untouched
+from labkit.probes.look import require_transformer, residual_streams, untouched
 from labkit.training import Observer, loss_of
 
 # Held-out batches are joined up to so many predictions: small ones cost more calls than work.
@@ -58,10 +58,9 @@ class OnTrained(Observer):
 
     def result(self, model: nn.Module) -> Any:
         """Measure without touching the model."""
-        if not isinstance(model, Transformer):
-            raise TypeError(f"probe {self.name!r} needs a Transformer, got {type(model).__name__}")
+        transformer = require_transformer(model, self.name)
         with untouched(model, training=False):
-            return self.measure(model, self.batch)
+            return self.measure(transformer, self.batch)
 
 
 def residual_rms(model: Transformer, batch: Batch) -> list[float]:

@@ -75,10 +75,6 @@ def _measure_length(change: Tensor) -> float:
 class StepResponse(Watcher):
     """`step_response` at initialization, after what a recipe sets before its first step."""
 
-    def __init__(self, name: str, batch: Batch):
-        super().__init__(name)
-        self.batch = batch
-
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Measure at the first step."""
         if step == 0 and isinstance(model, Transformer):
@@ -91,10 +87,7 @@ class Drift(Watcher):
     Result: {"t": distance}.
     """
 
-    def __init__(self, name: str, batch: Batch, steps: tuple[int, ...]):
-        super().__init__(name, steps)
-        self.batch = batch
-        self.first: Tensor | None = None
+    first: Tensor | None = None
 
     def after_backward(self, step: int, model: nn.Module) -> None:
         """Read F at the chosen steps."""
