@@ -2,14 +2,12 @@
 
     python tests/scale_ranks.py SPEC.json        RANK and WORLD_SIZE as torchrun sets them
 
-SPEC: [{"name", "port", "given", "resume"?, "signal"?: {rank, step, number}, "kill"?: where}].
-Beside it, RANK.json says how each ended. `kill` is a moment of the first save at which the process
-kills itself: "half" a tensor file, "before state".
+SPEC: [{"name", "port", "given", "resume"?, "signal"?: {rank, step, number}}]. Beside it, RANK.json
+says how each ended.
 """
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -90,8 +88,6 @@ def main(path: Path) -> None:
         os.environ["MASTER_PORT"] = str(scenario["port"])
         if scenario.get("signal", {}).get("rank") == rank:
             signal_at(scenario["signal"]["step"], scenario["signal"]["number"])
-        if scenario.get("kill"):
-            kill_in_save(scenario["kill"])
         try:
             resume = scenario.get("resume", False)
             ended = train_run(scenario["given"], resume, say=lambda text: None)
@@ -115,26 +111,6 @@ def signal_at(step: int, number: int) -> None:
         return batch(self, at, *rest)
 
     Sampler.read_batch = sending
-
-
-def kill_in_save(where: str) -> None:
-    """Let the next save end in SIGKILL."""
-    from labkit.scale import checkpoint
-
-    def die(*args, **kwargs):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def half(tensors, path):
-        from safetensors.torch import save
-
-        content = save(tensors)
-        path.write_bytes(content[: len(content) // 2])
-        die()
-
-    if where == "half":
-        checkpoint.save_file = half
-    else:
-        checkpoint.write_json = die
 
 
 if __name__ == "__main__":

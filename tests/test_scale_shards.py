@@ -60,13 +60,11 @@ def tiktoken(monkeypatch):
             raise ValueError(f"Unknown encoding {name}")
         return Encoding()
 
-    fake = types.ModuleType("tiktoken")
-    fake.__version__ = "0"
-    fake.load = types.ModuleType("tiktoken.load")
-    fake.load.read_file, fake.get_encoding = read_file, get_encoding
+    load = types.SimpleNamespace(read_file=read_file)
+    fake = types.SimpleNamespace(load=load, get_encoding=get_encoding)
     fake.list_encoding_names = lambda: ["near", "far"]
     monkeypatch.setitem(sys.modules, "tiktoken", fake)
-    monkeypatch.setitem(sys.modules, "tiktoken.load", fake.load)
+    monkeypatch.setitem(sys.modules, "tiktoken.load", load)
     yield fake
     assert fake.load.read_file is read_file, "tiktoken was not left as it was"
 
@@ -80,12 +78,9 @@ def test_a_vocabulary_on_the_disk_makes_wide_shards(tiktoken, tmp_path):
     assert joined(shards, "train")[-1] == made.end
 
 
-def test_a_vocabulary_is_never_downloaded(tiktoken):
+def test_a_vocabulary_is_never_downloaded_and_an_unknown_one_lists_the_known(tiktoken):
     with pytest.raises(ValueError, match="must be on the disk; tiktoken would download https"):
         make_tokenizer("far")
-
-
-def test_an_unknown_tokenizer_lists_the_known(tiktoken):
     with pytest.raises(ValueError, match="choose one of byte, near, far"):
         make_tokenizer("bite")
 
@@ -130,9 +125,8 @@ def test_a_second_writer_of_a_folder_is_refused_and_the_first_goes_on(tmp_path):
     assert open_shards(tmp_path / "t").count_tokens("validation") == 10
 
 
-def truncate(folder):
-    with (folder / "train-00000.bin").open("r+b") as file:
-        file.truncate(100)
+def write(name, content):
+    return lambda folder: (folder / name).write_bytes(content)
 
 
 def flip(folder):
@@ -146,20 +140,16 @@ def edit(folder):
     (folder / "index.json").write_text(json.dumps({**index, "vocab": 33}))
 
 
-def foreign(folder):
-    (folder / "index.json").write_text('{"schema": 9, "what": "another program\'s"}')
-
-
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (truncate, "must have 8000 bytes, got 100: it is damaged"),
+        (write("train-00000.bin", bytes(100)), "must have 8000 bytes, got 100: it is damaged"),
         (flip, "differs from the sha256 in its index"),
         (edit, "was edited: its checksum differs"),
-        (foreign, "must have schema 1, got 9"),
+        (write("index.json", b'{"schema": 9}'), "must have schema 1, got 9"),
         (lambda folder: (folder / "train-00001.bin").unlink(), "there is no such file"),
-        (lambda folder: (folder / "index.json").write_text("{"), "must be JSON, but it is damaged"),
-        (lambda folder: (folder / "index.json").write_text("[]"), "must hold a JSON object"),
+        (write("index.json", b"{"), "must be JSON, but it is damaged"),
+        (write("index.json", b"[]"), "must hold a JSON object"),
         (lambda folder: (folder / "index.json").unlink(), "has no index.json; make one"),
     ],
 )
@@ -169,13 +159,6 @@ def test_damaged_and_foreign_shards_are_refused(tmp_path, harm, said):
     harm(folder)
     with pytest.raises(ValueError, match=said):
         open_shards(folder)
-
-
-def test_a_folder_that_exists_is_never_overwritten(tmp_path):
-    folder = make_tokens(tmp_path / "t")
-    with pytest.raises(ValueError, match="exists already"):
-        make_tokens(folder)
-    open_shards(folder)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +219,7 @@ def test_windows_stay_inside_a_shard_and_targets_are_one_ahead():
     assert [int(row[0]) for row in inputs] == [*range(0, 40, 10), *range(41, 141, 10)]
 
 
-@pytest.mark.parametrize("world", [1, 2, 3, 6])
+@pytest.mark.parametrize("world", [2, 3])
 def test_the_global_batch_is_the_same_for_any_number_of_processes(world):
     whole = [sampler(5).choose_windows(step, 6) for step in range(9)]  # crosses three epochs
     parts = [
@@ -244,14 +227,6 @@ def test_the_global_batch_is_the_same_for_any_number_of_processes(world):
         for step in range(9)
     ]
     np.testing.assert_array_equal(whole, parts)
-
-
-def test_a_step_is_read_without_the_steps_before_it():
-    going, fresh = sampler(2), sampler(2)
-    for step in range(40):
-        last = going.read_batch(step, 3)
-    for ours, theirs in zip(last, fresh.read_batch(39, 3), strict=True):
-        assert (ours == theirs).all()
 
 
 def test_too_little_text_says_how_much_a_sequence_takes():

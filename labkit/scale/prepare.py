@@ -44,9 +44,8 @@ def prepare_shards(
         documents = _read_files(files, held_out) if files else _read_addresses()
         names = [file.name for file in files]
         source = {"files": names, "held_out": held_out} if files else {"corpus": corpus}
-        write_shards(
-            folder, _encode_documents(made, documents), made.describe_origin(), source, shard_tokens
-        )
+        named = {"name": made.name, "vocab": made.vocab, "end": made.end}
+        write_shards(folder, _encode_documents(made, documents), named, source, shard_tokens)
     return open_shards(folder)
 
 

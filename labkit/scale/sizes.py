@@ -45,15 +45,13 @@ SIZES: dict[str, Size] = {
     "550M": Size(1536, 4096, 16, 4, 16),
     "1.2B": Size(2048, 8192, 32, 8, 16),
 }
-ALIASES = {"1B": "1.2B"}
 
 
 def find_size(name: str) -> Size:
     """Look a size up; ValueError lists those that exist."""
-    found = SIZES.get(ALIASES.get(name, name))
-    if found is None:
-        raise ValueError(explain_unknown("size", name, [*SIZES, *ALIASES]))
-    return found
+    if name not in SIZES:
+        raise ValueError(explain_unknown("size", name, SIZES))
+    return SIZES[name]
 
 
 def model_config(

@@ -1,9 +1,8 @@
 """Text to numbers: bytes, built in; tiktoken's vocabularies, where they are on the disk."""
 
-import hashlib
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,6 @@ class Tokenizer:
     vocab: int
     end: int
     encode: Callable[[str], np.ndarray]
-    origin: dict[str, str] = field(default_factory=dict)  # what says which version it is
-
-    def describe_origin(self) -> dict[str, Any]:
-        """Return what it is, for the index of what it made."""
-        return {"name": self.name, "vocab": self.vocab, "end": self.end, **self.origin}
 
 
 def make_tokenizer(name: str) -> Tokenizer:
@@ -69,7 +63,4 @@ def _load_tiktoken(name: str) -> Tokenizer:
         # what looks like a special token is text too
         return np.array(encoding.encode_ordinary(text), dtype=np.uint32)
 
-    sample = encode_text("Norms, 1790–2026: naïve x̂ = (x − μ)/σ\n\tdef f(x): return x")
-    digest = hashlib.sha256(sample.astype("<u4").tobytes()).hexdigest()[:16]
-    origin = {"tiktoken": tiktoken.__version__, "sample": digest}
-    return Tokenizer(name, encoding.n_vocab, encoding.eot_token, encode_text, origin)
+    return Tokenizer(name, encoding.n_vocab, encoding.eot_token, encode_text)
