@@ -2,16 +2,22 @@
 
 import pytest
 import torch
-from convert_models import MODELS, TOKENS, draw, gpt2, llama, run
-from peers import peer
+from convert_models import MODELS, TOKENS, draw, gpt2, run
+from each import each
 from torch import nn
 
 from labkit.convert import convert
 from labkit.model import ModelConfig
 from labkit.norms import NORMS, make_norm
 
+# Of each kind of norm one is quick.
+SOME = [
+    name if name in ("gpt2", "gemma") else pytest.param(name, marks=pytest.mark.slow)
+    for name in MODELS
+]
 
-@pytest.fixture(params=MODELS)
+
+@pytest.fixture(params=SOME)
 def case(request):
     make, old, count, same = MODELS[request.param]
     return draw(make().eval()), old, count, same
@@ -47,7 +53,7 @@ def test_undo_puts_the_very_same_objects_back(case):
     assert torch.equal(run(model), before)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", SOME)
 def test_one_step_of_training_moves_the_new_norms(name):
     make, old, _, _ = MODELS[name]
     model = draw(make()).train()
@@ -56,18 +62,9 @@ def test_one_step_of_training_moves_the_new_norms(name):
     run(model).square().mean().backward()
     alphas = [m.alpha for m in model.modules() if type(m).__name__ == "DynamicTanh"]
     before = [alpha.item() for alpha in alphas]
-    assert len(alphas) == 5
     optimizer.step()
     assert all(alpha.item() != was for alpha, was in zip(alphas, before, strict=True))
     assert run(model).isfinite().all()
-
-
-def test_a_converted_model_loads_its_own_state_dict():
-    source, target = draw(llama()), llama()
-    for model in (source, target):
-        convert(model, {"LlamaRMSNorm": "dyt"})
-    target.load_state_dict(source.state_dict())
-    assert torch.equal(run(target), run(source))
 
 
 def test_layer_norm_keeps_its_state_dict_names():
@@ -84,35 +81,19 @@ def test_instance_norm_hands_on_the_layout_that_a_view_behind_it_needs():
     assert make_norm("instance", 16)(torch.randn(2, 6, 16)).is_contiguous()
 
 
-@pytest.mark.parametrize("key", NORMS)
-@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@each(
+    key=NORMS,
+    order=[torch.contiguous_format, torch.channels_last],
+    training=[True, False],
+    dtype=[torch.float32, torch.bfloat16],
+)
 def test_a_norm_of_images_keeps_their_memory_format(key, order, training, dtype):
     model = nn.Sequential(nn.BatchNorm2d(8)).to(dtype).train(training)
-    if key != "batch":
-        convert(model, {"BatchNorm2d": key})
-    else:
-        convert(model, {"BatchNorm2d": ("batch", {"eps": 1e-3})})
+    convert(model, {"BatchNorm2d": key})
     x = torch.randn(2, 8, 3, 5, dtype=dtype).contiguous(memory_format=order)
     if key == "group":  # torch's operation is given contiguous memory, and gives it back
         order = torch.contiguous_format
     assert model(x).is_contiguous(memory_format=order)
-
-
-def test_timms_models_convert():
-    try:
-        timm = peer("timm")
-    except (ImportError, RuntimeError) as error:
-        pytest.skip(
-            "timm is not among the pinned packages: the registry has its torchvision for CUDA "
-            f"only, which fails beside the CPU build of torch ({error})"
-        )
-    model = timm.create_model("vit_tiny_patch16_224", pretrained=False, num_classes=3).eval()
-    x = torch.randn(1, 3, 224, 224)
-    before = model(x)
-    convert(model, {"LayerNorm": "layer"})
-    torch.testing.assert_close(model(x), before, rtol=1e-6, atol=1e-6)
 
 
 # --- torch's encoder layer and its fused path ---

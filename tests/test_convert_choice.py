@@ -8,7 +8,7 @@ from convert_models import gpt2, llama
 from peers import hf
 from torch import nn
 
-from labkit.convert import Conversion, convert, fold_norms
+from labkit.convert import convert, fold_norms
 from labkit.norms import make_norm
 
 
@@ -93,8 +93,8 @@ def test_only_narrows_by_glob_globs_or_predicate():
         assert len(conversion.left) == 3
 
 
-def test_classes_globs_and_classes_themselves_are_keys():
-    for key in ("LlamaRMSNorm", "*RMSNorm", hf("llama").LlamaRMSNorm):
+def test_globs_and_classes_are_keys():
+    for key in ("*RMSNorm", hf("llama").LlamaRMSNorm):
         assert len(convert(llama(), {key: "rms"}).swapped) == 5
 
 
@@ -115,12 +115,7 @@ def test_misuse_says_what_to_do():
         ({"LayerNorm": "rsm"}, {}, ValueError, "unknown norm 'rsm'; did you mean 'rms'"),
         ({"LayerNorm": "dyt"}, {"aplha": 1}, TypeError, "dyt has no aplha; it takes alpha, bias"),
         ({"LayerNorm": "dyt"}, {"eps": 1e-5}, TypeError, "dyt has no eps"),
-        (
-            {"LayerNorm": "rms"},
-            {"only": "x.*"},
-            ValueError,
-            "leaves it out: transformer.h.0.ln_1",
-        ),
+        ({"LayerNorm": "rms"}, {"only": "x.*"}, ValueError, "leaves it out: transformer.h.0.ln_1"),
         ({"LayerNorm": lambda old: "rms"}, {}, TypeError, "must return the new module, got str"),
         ({"LayerNorm": lambda old: old}, {}, ValueError, "returned it unchanged"),
         ({"LayerNorm": 3}, {}, TypeError, "a norm is a key of NORMS like .*, got 3"),
@@ -129,12 +124,7 @@ def test_misuse_says_what_to_do():
         ({"LayerNorm": nn.Linear}, {}, TypeError, "the class Linear; write lambda old: Linear"),
         ({"LayerNorm": nn.RMSNorm(32)}, {}, TypeError, "got one RMSNorm for all norms; write lam"),
         ({"LayerNorm": "rms"}, {"only": 3}, TypeError, "only takes a glob, .* names, got 3"),
-        (
-            {"LayerNorm": ("rms",)},
-            {},
-            TypeError,
-            "a pair \\(key, arguments\\) like .* or a callable",
-        ),
+        ({"LayerNorm": ("rms",)}, {}, TypeError, "a pair .key, arguments. like .* or a callable"),
         ({"LayerNorm": "rms"}, {"dtype": torch.half}, TypeError, "has the old one's dtype; move"),
         ({"LayerNorm": "rms"}, {"only": [3]}, TypeError, "only takes a glob, several globs or a"),
         ({3: "rms"}, {}, ValueError, "has no 3; its norms are"),
@@ -148,7 +138,7 @@ def test_misuse_says_what_to_do():
 
 @pytest.mark.parametrize("call", [lambda m: convert(m, {"LayerNorm": "rms"}), fold_norms])
 def test_what_is_no_model_is_refused(call):
-    for model, got in ((3, "got 3"), (None, "got None"), (nn.Linear, "got the class Linear")):
+    for model, got in ((3, "got 3"), (nn.Linear, "got the class Linear")):
         with pytest.raises(TypeError, match=f"an nn.Module, {got}; hand one in"):
             call(model)
 
@@ -193,19 +183,13 @@ def test_the_report_reads_as_a_table():
     assert text.splitlines()[0] == "4 swapped, 1 left"
     assert "\ntransformer.h.1.ln_1 " in text and "transformer.ln_f" in text
     assert conversion._repr_html_() == f"<pre>{html.escape(text)}</pre>"
-    assert repr(conversion) == text and isinstance(conversion, Conversion)
+    assert repr(conversion) == text
 
 
 @pytest.mark.parametrize(
-    ("places", "shown"),
-    [
-        ((1, 4), ["1", "4"]),
-        ((0, 1, 2), ["0", "1", "2"]),
-        ((1, 4, 5, 9), ["1 … 9 (4)"]),
-    ],
+    ("places", "shown"), [((0, 1, 4), ["0", "1", "4"]), ((1, 4, 5, 9), ["1 … 9 (4)"])]
 )
 def test_the_report_says_which_places_it_means(places, shown):
-    places = set(places)
     model = nn.Sequential(*(nn.LayerNorm(4) if i in places else nn.ReLU() for i in range(20)))
     rows = str(convert(model, {"LayerNorm": "rms"})).splitlines()[2:]
     assert [row.split("  ")[0] for row in rows] == shown

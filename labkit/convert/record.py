@@ -2,8 +2,8 @@
 
 import html
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
@@ -24,6 +24,12 @@ class Swapped:
     fresh: tuple[str, ...] = ()
     same: str = "another function"
 
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Return what a table shows."""
+        lists = (", ".join(entry) or "-" for entry in (self.kept, self.dropped, self.fresh))
+        return self.name, self.old, self.new, *lists, self.same
+
 
 @dataclass(frozen=True)
 class Left:
@@ -32,6 +38,11 @@ class Left:
     name: str
     norm: str
     reason: str
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Return what a table shows."""
+        return self.name, self.norm, self.reason
 
 
 class Conversion:
@@ -72,8 +83,11 @@ class Conversion:
         return self._given
 
     def __str__(self) -> str:
-        lines = [self._format_summary()]
-        for table in self._build_tables():
+        undone = " (undone)" if self._undone else ""
+        lines = [f"{len(self.swapped)} swapped, {len(self.left)} left{undone}"]
+        swapped = ("name", "old", "new", "kept", "dropped", "new values", "function")
+        for head, rows in ((swapped, self.swapped), (("left", "norm", "reason"), self.left)):
+            table = [head, *_gather_rows(rows)] if rows else []
             widths = [max(map(len, column)) for column in zip(*table, strict=True)]
             lines += [
                 "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -86,45 +100,16 @@ class Conversion:
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
 
-    def _format_summary(self) -> str:
-        return f"{len(self.swapped)} swapped, {len(self.left)} left" + (
-            " (undone)" if self._undone else ""
-        )
 
-    def _build_tables(self) -> list[list[tuple[str, ...]]]:
-        """List swapped and left norms, many alike in one row."""
-        tables = []
-        if self.swapped:
-            head = ("name", "old", "new", "kept", "dropped", "new values", "function")
-            tables.append([head, *_gather_rows(self.swapped, _swapped_cells)])
-        if self.left:
-            tables.append([("left", "norm", "reason"), *_gather_rows(self.left, _left_cells)])
-        return tables
-
-
-def _swapped_cells(row: Swapped) -> tuple[str, ...]:
-    lists = (", ".join(entry) or "-" for entry in (row.kept, row.dropped, row.fresh))
-    return row.name, row.old, row.new, *lists, row.same
-
-
-def _left_cells(row: Left) -> tuple[str, ...]:
-    return row.name, row.norm, row.reason
-
-
-def _gather_rows(
-    rows: Iterable[Any], cells: Callable[..., tuple[str, ...]]
-) -> list[tuple[str, ...]]:
+def _gather_rows(rows: Iterable[Swapped | Left]) -> list[tuple[str, ...]]:
     """Write the rows; of more than three that differ in the numbers of their names, the ends."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
-        pattern = _NUMBER.sub("*", row.name)
-        alike.setdefault(cells(replace(row, name=pattern)), []).append(row.name)
-    return [
-        (shown, *rest)
-        for (_, *rest), names in alike.items()
-        for shown in (
-            [f"{names[0]} … {names[-1]} ({len(names)})"]
-            if names[3:]
-            else [name or "(the model)" for name in names]
-        )
-    ]
+        name, *rest = row.cells
+        alike.setdefault((_NUMBER.sub("*", name), *rest), []).append(name)
+    table = []
+    for (_, *rest), names in alike.items():
+        if names[3:]:
+            names = [f"{names[0]} … {names[-1]} ({len(names)})"]
+        table += [(name or "(the model)", *rest) for name in names]
+    return table

@@ -8,11 +8,10 @@ from torch import nn
 
 from labkit.convert.choose import Only, Target, build_selector, choose_norms, rules_of
 from labkit.convert.fastpath import switches_off
-from labkit.convert.fill import Unfit, build_norm, move_contents
+from labkit.convert.fill import Unfit, build_norm, compare_functions, move_contents
 from labkit.convert.find import find_obstacle, places_of, seats_of, tied_outside
 from labkit.convert.read import Reading, read_norm
 from labkit.convert.record import Conversion, Left, Seat, Swapped
-from labkit.convert.same import compare_functions
 from labkit.fused import fuse, is_fused, unfuse
 
 
