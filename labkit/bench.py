@@ -174,33 +174,28 @@ def benchmark_training(
     Times are the processor's, which other programs on the machine spoil less than the clock's.
     """
     config = TrainConfig(steps=steps, lr=1e-3, schedule="constant")
-    loops: dict[str, Callable[[nn.Module, list[Batch]], object]] = {
-        "labkit": lambda model, drawn: train(model, drawn, config, progress=False),
-        "by hand": lambda model, drawn: loop_by_hand(model, drawn, config),
-    }
+    loops = (partial(train, progress=False), loop_by_hand)
     print(
         f"training: {depth} blocks, {batch} × {context} tokens, {steps} steps a turn, {turns} turns"
     )
     print("processor time, milliseconds a step; ratio labkit / other: min, median, max over turns")
-    print(f"{'':<12} {'labkit':>8}" + "".join(f"{name:>26}" for name in loops if name != "labkit"))
+    print(f"{'':<12} {'labkit':>8}{'by hand':>26}")
     for width in widths:
         start = ModelConfig(dim=width, depth=depth, context=context).build()
         tokens = torch.randint(start.config.vocab, (steps, 2, batch, context))
         drawn: list[Batch] = [(inputs, targets) for inputs, targets in tokens]
-        timers = [partial(_time_loop, loop, start, drawn) for loop in loops.values()]
-        own, *others = np.array(take_turns(timers, turns))
-        cells = [f"{1e3 * np.median(own) / steps:8.1f}"]
-        for times in others:
-            low, middle, high = np.quantile(own / times, (0, 0.5, 1))
-            cells.append(f"{low:10.2f} {middle:7.2f} {high:7.2f}")
-        print(f"width {width:<6} {' '.join(cells)}", flush=True)
+        timers = [partial(_time_loop, loop, start, drawn, config) for loop in loops]
+        ours, theirs = np.array(take_turns(timers, turns))
+        low, middle, high = np.quantile(ours / theirs, (0, 0.5, 1))
+        spent = 1e3 * np.median(ours) / steps
+        print(f"width {width:<6} {spent:8.1f} {low:10.2f} {middle:7.2f} {high:7.2f}", flush=True)
 
 
 def _time_loop(
-    loop: Callable[[nn.Module, list[Batch]], object], start: nn.Module, drawn: list[Batch]
+    loop: Callable[..., object], start: nn.Module, drawn: list[Batch], config: TrainConfig
 ) -> float:
     """Train a copy of the model and return the processor's seconds."""
     model = copy.deepcopy(start)
     began = time.process_time()
-    loop(model, drawn)
+    loop(model, drawn, config)
     return time.process_time() - began

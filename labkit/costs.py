@@ -89,8 +89,8 @@ class Cost:
     matrix_flops: float  # multiplications and additions of all matrix products
 
 
-def cost_of(model: nn.Module, tokens: Tensor, *more: Tensor, bytes_each: int = 2) -> Cost:
-    """Run the model once and count; `bytes_each` is the size of one activation (bfloat16: 2)."""
+def cost_of(model: nn.Module, tokens: Tensor, *more: Tensor) -> Cost:
+    """Run the model once and count; an activation has two bytes, as in bfloat16."""
     count = CountOperations()
     with torch.no_grad(), _around_norms(model, count) as moved:
         model(tokens, *more)
@@ -101,7 +101,7 @@ def cost_of(model: nn.Module, tokens: Tensor, *more: Tensor, bytes_each: int = 2
     return Cost(
         len(moved),
         count.operations / size,
-        sum(moved) * bytes_each / size,
+        sum(moved) * 2 / size,
         flops.get_total_flops() / size,
     )
 

@@ -8,6 +8,7 @@ from labkit.norms import NORMS, make_norm
 from press import cli
 
 
+@pytest.mark.slow
 def test_the_table_of_norms_has_a_line_for_each_norm(capsys):
     bench.benchmark_norms(turns=2, sizes=((64, 256),))
     printed = capsys.readouterr().out
@@ -46,9 +47,3 @@ def test_a_wrong_number_of_turns_is_refused(capsys):
     for what in ("norms", "training"):
         assert cli.main(["bench", what, "--turns", "0"]) == 2
         assert "greater than or equal to 1, got '0'" in capsys.readouterr().err
-
-
-def test_the_help_names_what_can_be_timed(capsys):
-    assert cli.main(["bench", "--help"]) == 0
-    said = capsys.readouterr().out
-    assert all(what in said for what in ("norms", "training", "engines", "replicates", "kernels"))

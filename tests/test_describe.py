@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from labkit.costs import CountOperations, cost_of
 from labkit.describe import describe_norm, describe_recipe
 from labkit.model import ModelConfig, Transformer
 from labkit.norms import NORMS, facts
-from labkit.placements import ALIASES, RECIPES
+from labkit.placements import RECIPES
 from labkit.probes.diagnosis import SYMPTOMS
 from press.book.files import Red
 from press.cli import main
@@ -24,27 +25,23 @@ SMALL = ModelConfig(dim=16, depth=4, heads=2, context=8, vocab=11)
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_show_says_all_that_is_asked_of_it(name):
-    said = dict(describe_recipe(name, SMALL).rows)
+def test_show_says_all_that_is_asked_of_it_and_lists_every_parameter_that_is_no_matrix(name):
+    described = describe_recipe(name, SMALL)
+    said = dict(described.rows)
     for equation in RECIPES[name].equations:
         assert equation in said["equations"]
     assert said["final norm"] == ("yes" if RECIPES[name].final_norm else "no")
     assert "operations a token" in said["cost"] and "bytes a token" in said["cost"]
-    assert RECIPES[name].source in describe_recipe(name, SMALL).title
-
-
-def test_every_parameter_that_is_no_matrix_is_listed_once():
-    for name in RECIPES:
-        model = Transformer(ModelConfig(name, dim=16, depth=4, heads=2, context=8, vocab=11))
-        matrices = {
-            f"{path}.weight"
-            for path, module in model.named_modules()
-            if isinstance(module, nn.Linear | nn.Embedding)
-        }
-        others = [path for path, _ in model.named_parameters() if path not in matrices]
-        listed = re.findall(r"^ *(\d+) × (\S+)", dict(describe_recipe(name, SMALL).rows)
-                            .get("learnable", ""), re.M)  # fmt: skip
-        assert sum(int(count) for count, _ in listed) == len(others), name
+    assert RECIPES[name].source in described.title
+    model = Transformer(replace(SMALL, recipe=name))
+    matrices = {
+        f"{path}.weight"
+        for path, module in model.named_modules()
+        if isinstance(module, nn.Linear | nn.Embedding)
+    }
+    others = [path for path, _ in model.named_parameters() if path not in matrices]
+    listed = re.findall(r"^ *(\d+) × (\S+)", said.get("learnable", ""), re.M)
+    assert sum(int(count) for count, _ in listed) == len(others)
 
 
 def test_constants_and_stored_scales_are_shown_with_their_values():
@@ -82,12 +79,8 @@ def test_costs_are_counted_while_the_model_runs():
     d, hidden, vocab, time = 16, SMALL.hidden_dim, 11, 8
     attention = 4 * d * d + 2 * time * d
     assert cost.matrix_flops == 2 * (4 * (attention + 3 * d * hidden) + d * vocab)
-
-
-def test_only_the_outermost_of_nested_norms_counts():
-    config = ModelConfig("pre", "prep-batch", dim=16, depth=2, heads=2, context=8, vocab=11)
-    cost = cost_of(Transformer(config).eval(), torch.zeros(1, 8, dtype=torch.long))
-    assert cost.norms == 5
+    nested = Transformer(replace(SMALL, norm="prep-batch")).eval()  # only the outermost counts
+    assert cost_of(nested, torch.zeros(1, 8, dtype=torch.long)).norms == 2 * 4 + 1
 
 
 def test_an_encoder_decoder_is_described_too(capsys):
@@ -97,46 +90,37 @@ def test_an_encoder_decoder_is_described_too(capsys):
     assert "1.418" in said and "2.06" in said
 
 
-def test_show_prints_a_norm(capsys):
+def test_show_prints_a_norm_lists_and_refuses(capsys):
     for name in NORMS:
         assert facts(name).equation in str(describe_norm(name, 32))
     assert main(["show", "rms", "--dim", "32"]) == 0
     told = capsys.readouterr().out
     assert "1910.07467" in told and "eps=None" in told and "weight (32)" in told
     assert "device" not in told, "what every module of torch takes"
-    assert main(["show", "groop"]) == 2
-    assert "recipe or norm 'groop'; did you mean 'group'?" in capsys.readouterr().err
-
-
-def test_show_lists_and_refuses(capsys):
     assert main(["show"]) == 0
     assert {line.split()[0] for line in capsys.readouterr().out.splitlines()} == set(RECIPES)
-    assert main(["show", "hybird"]) == 2
-    assert "unknown recipe or norm 'hybird'; did you mean 'hybrid'?" in capsys.readouterr().err
+    for unknown, near in (("groop", "group"), ("hybird", "hybrid")):
+        assert main(["show", unknown]) == 2
+        said = f"unknown recipe or norm '{unknown}'; did you mean '{near}'?"
+        assert said in capsys.readouterr().err
     assert main(["show", "pre", "--dim", "30"]) == 2
 
 
 def test_a_description_reads_well_in_a_notebook():
-    html = describe_recipe("hybrid*", SMALL)._repr_html_()
-    assert html.count("<tr>") == len(describe_recipe("hybrid*", SMALL).rows)
-    assert "MHA_QKV" in html and "&" not in html.replace("&lt;", "").replace("&gt;", "").replace(
-        "&amp;", ""
-    ).replace("&#x27;", "")
+    described = describe_recipe("hybrid*", SMALL)
+    html = described._repr_html_()
+    assert html.count("<tr>") == len(described.rows)
+    assert "MHA_QKV" in html and not re.search(r"&(?!lt;|gt;|amp;|#x27;)", html)
 
 
-def test_the_tables_name_every_norm_and_recipe():
+def test_the_tables_name_every_norm_recipe_and_symptom_with_its_fix():
     for table, keys in ((norms_table(), NORMS), (recipes_table(), RECIPES)):
         assert re.findall(r"^\| `([^`]+)`", table, re.M) == list(keys)
+    for one, line in zip(SYMPTOMS, symptoms_table().splitlines()[2:], strict=True):
+        assert one.see in line and one.fix in line
 
 
-def test_the_table_of_symptoms_has_each_with_its_fix():
-    lines = symptoms_table().splitlines()[2:]
-    assert len(lines) == len(SYMPTOMS)
-    assert all(
-        one.see in line and one.fix in line for one, line in zip(SYMPTOMS, lines, strict=True)
-    )
-
-
+@pytest.mark.slow
 def test_a_stale_table_is_red_and_is_written_anew(tmp_path, monkeypatch, capsys):
     page = (ROOT / PAGE).read_text(encoding="utf-8")
     for each in (PAGE, "pyproject.toml", picture.PICTURE):
@@ -155,8 +139,3 @@ def test_a_stale_table_is_red_and_is_written_anew(tmp_path, monkeypatch, capsys)
     (tmp_path / PAGE).write_text("no marks here")
     with pytest.raises(Red, match="has lost the marks of its table of norms"):
         write_tables(tmp_path)
-
-
-def test_aliases_are_no_keys():
-    assert not set(ALIASES) & set(RECIPES)
-    assert set(ALIASES.values()) <= set(RECIPES)

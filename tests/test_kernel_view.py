@@ -1,8 +1,6 @@
 """The kernels seen without Triton: their text, and facts that a fresh look confirms."""
 
 import json
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import pytest
@@ -49,24 +47,13 @@ def test_every_setting_is_recorded():
     assert compiled == set(COMPILED) and interpreted == set(INTERPRETED)
 
 
+@pytest.mark.slow
 @needs_triton
 def test_a_fresh_compile_agrees():
     name = "rms_norm/4096/bf16"
     if recorded()["versions"]["triton"] != __import__("triton").__version__:
         pytest.skip("recorded with another version of Triton")
     assert compile_all([name]) == of(recorded()["compiled"], name), AGAIN
-
-
-@needs_triton
-def test_a_fresh_interpretation_counts_the_same_bytes():
-    name = "layer_norm/64/4096/bf16"
-    (fresh,) = run_program("traffic", name, interpreted=True)
-    (kept,) = of(recorded()["interpreted"], "layer_norm/4096/bf16")
-    assert [fresh[way] for way in ("forward", "backward")] == [
-        kept[way] for way in ("forward", "backward")
-    ], AGAIN
-    for what, error in kept["errors"].items():
-        assert fresh["errors"][what] == pytest.approx(error, rel=1), "another sum, the same size"
 
 
 @pytest.mark.slow
@@ -89,13 +76,6 @@ def test_a_kernels_text_is_that_of_its_file():
     assert both.index("def finish(") < both.index("def affine(")
     with pytest.raises(ValueError, match=r"rms_norm.py has no '_sideways'; it has _forward"):
         kernel_text("rms_norm", "_sideways")
-
-
-def test_looking_needs_no_triton():
-    code = "import sys; from labkit.kernel_view import kernel_text, recorded; recorded(); "
-    code += "kernel_text('norm_backward', '_backward'); "
-    code += "assert not {'triton', 'normkernels', 'torch'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):

@@ -3,7 +3,6 @@
 import json
 import re
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from scipy import stats
 
 from labkit.experiments import ladder
 from labkit.leaderboard import starter
-from labkit.leaderboard.compete import compete
 from labkit.leaderboard.contest import MAIN, Contest
 from labkit.leaderboard.entries import entries, entry
 from labkit.leaderboard.footprint import count_footprint
@@ -23,10 +21,7 @@ from labkit.statistics.seeds import paired_p
 from labkit.training import Record
 from press import cli
 
-SMALL = Contest(
-    flops=2e7, rates=(1e-2, 3e-2), seeds=(0, 1, 2), tuning_seeds=1,
-    depth=1, dim=16, batch=4, time=8, held_out=256,
-)  # fmt: skip
+SMALL = Contest(flops=2e7, depth=1, dim=16, batch=4, time=8)
 OPTIONS = ["--flops", "2e7", "--depth", "1", "--dim", "16", "--seeds", "2", "--rates", "0.01"]
 
 
@@ -51,15 +46,12 @@ def test_the_paired_test_is_scipys():
 
 
 def test_letters_are_shared_where_nothing_differs():
-    assert letters(list("ABCD"), {("A", "D"), ("B", "D")}) == {
-        "A": "a",
-        "B": "a",
-        "C": "ab",
-        "D": "b",
-    }
+    found = letters(list("ABCD"), {("A", "D"), ("B", "D")})
+    assert found == {"A": "a", "B": "a", "C": "ab", "D": "b"}
     assert letters(["A"], set()) == {"A": "a"} and letters([], set()) == {}
-    many = [f"n{i}" for i in range(30)]
-    assert len(set(letters(many, set(combinations(many, 2))).values())) == 30
+    pairs = [("A", "a"), ("B", "b"), ("C", "c"), ("D", "d"), ("E", "e")]  # 2⁵ sets without a pair
+    many = letters(list("AaBbCcDdEe"), pairs)
+    assert len(set(many.values())) == 10 and "".join(many.values()).count("f1") == 5
 
 
 def row(name, *values):
@@ -70,19 +62,20 @@ def test_ranks_letters_and_what_diverged():
     board = rank_rows(
         [row("worse", 2.0, 2.1, 1.95), row("lost", 1.0, None, 1.0), row("best", 1.0, 1.1, 0.9)], 1.0
     )
+    said = board.format_summary()
     assert [r.name for r in board.rows] == ["best", "worse", "lost"]
     assert [r.group for r in board.rows] == ["a", "b", "–"]
     assert board.rows[1].behind[0] == pytest.approx(61 / 60)
-    assert "diverged in 1 of 3" in str(board) and "not ranked: lost" in board.format_summary()
-    assert "told apart from it. 1 of 1 pairs" in board.format_summary()
-    assert (
-        "Before you believe the first place (10 steps a run): five other" in board.format_summary()
-    )
-    assert (
-        "One entry, best: nothing is compared"
-        in rank_rows([row("best", 1.0, 1.1)], 1.0).format_summary()
-    )
+    assert "diverged in 1 of 3" in str(board) and "not ranked: lost" in said
+    assert "told apart from it. 1 of 1 pairs" in said
+    assert "Before you believe the first place (10 steps a run): five other" in said
+    alone = rank_rows([row("best", 1.0, 1.1)], 1.0).format_summary()
+    assert "One entry, best: nothing is compared" in alone
     assert rank_rows([row("lost", None, None)], 1.0).format_summary() == "Every entry diverged."
+    level = rank_rows([row("a", 1.0, 1.2, 1.1), row("b", 1.1, 1.0, 1.2)], 1.0)
+    assert {r.group for r in level.rows} == {"a"}
+    assert "Not distinguishable from it: " in (said := level.format_summary())
+    assert "believe" not in said
 
 
 def test_short_runs_are_said_to_be_too_young():
@@ -109,13 +102,6 @@ def test_arms_of_the_ladder_are_ranked_by_the_seeds_that_report():
     ]
     assert board.rows[0].values == pytest.approx((1.0, 1.01, 1.02, 1.0, 1.01))
     assert board.rows[0].steps == ladder.RUNGS["smoke"].steps and board.flops is None
-
-
-def test_equal_entries_are_not_told_apart():
-    board = rank_rows([row("a", 1.0, 1.2, 1.1), row("b", 1.1, 1.0, 1.2)], 1.0)
-    assert {r.group for r in board.rows} == {"a"}
-    assert "Not distinguishable from it" in board.format_summary()
-    assert "believe" not in board.format_summary()
 
 
 # -- budget -----------------------------------------------------------------------------------
@@ -174,18 +160,7 @@ def test_an_entry_that_is_none_says_what_there_is(texts, said):
 
 
 # -- the whole --------------------------------------------------------------------------------
-def test_a_contest_resumes_and_ranks_a_readers_norm(tmp_path, capsys):
-    field = entries(["pre", starter.__file__])
-    first = compete(SMALL, field, root=tmp_path, engine="processes", progress=False)
-    assert {r.name for r in first.rows} == {"pre", "pre+mean-abs"}
-    assert all(len(r.values) == 3 and r.mean is not None for r in first.rows)
-    stored = sorted((tmp_path / ".labkit/runs").iterdir())
-    again = compete(SMALL, field, root=tmp_path, engine="serial", progress=False)
-    assert again == first and sorted((tmp_path / ".labkit/runs").iterdir()) == stored
-    assert json.loads(json.dumps(again.to_dict()))["flops"] == SMALL.flops
-
-
-def test_the_command(tmp_path, monkeypatch, capsys):
+def test_the_command_ranks_a_readers_norm_and_trains_nothing_twice(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
     file = tmp_path / "my_norm.py"
     assert cli.main(["leaderboard", "--starter", str(file)]) == 0
@@ -200,8 +175,12 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     board = ["leaderboard", "pre", f"pre+{file}", *OPTIONS, "--engine", "serial"]
     assert cli.main(board) == 0
     assert "pre+mean-abs" in (out := capsys.readouterr().out) and "95 % interval" in out
+    stored = sorted((tmp_path / ".labkit/runs").iterdir())
     assert cli.main([*board, "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["rows"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert {row["name"] for row in found["rows"]} == {"pre", "pre+mean-abs"}
+    assert all(len(row["values"]) == 2 and row["mean"] is not None for row in found["rows"])
+    assert found["flops"] == 2e7 and sorted((tmp_path / ".labkit/runs").iterdir()) == stored
     assert cli.main(["leaderboard", "nope"]) == 2
     assert "unknown recipe 'nope'" in capsys.readouterr().err
     assert cli.main(["leaderboard", "--help"]) == 0

@@ -10,7 +10,7 @@ import torch
 
 from labkit.costs import cost_of, kept_bytes
 from labkit.model import ModelConfig
-from labkit.training import loss_of
+from labkit.training import loss_of, prepare_model
 
 BACKWARD = 3  # forward once, backward twice as much
 
@@ -32,8 +32,7 @@ def count_footprint(config: ModelConfig, batch: int, time: int) -> Footprint:
         torch.manual_seed(0)
         model = replace(config, context=max(config.context, time)).build()
         tokens = torch.randint(config.vocab, (batch, time))
-    if hasattr(model, "before_training"):
-        model.before_training(tokens)
+    prepare_model(model, tokens)
     forward = cost_of(model, tokens)
     whole = forward.matrix_flops + forward.norm_operations
     return Footprint(

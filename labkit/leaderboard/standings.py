@@ -55,12 +55,6 @@ class Standings:
     pairs: Mapping[tuple[str, str], float]
     flops: float | None  # the budget of a run; None: everybody has the same steps
 
-    @property
-    def level_with_the_first(self) -> list[str]:
-        """List the entries that were not told apart from the first, itself included."""
-        first = self.rows[0]
-        return [row.name for row in self.rows if set(row.group) & set(first.group) - {"–"}]
-
     def format_summary(self) -> str:
         """Describe in words what is significant and what is not."""
         alive = [row for row in self.rows if row.mean is not None]
@@ -68,7 +62,7 @@ class Standings:
             return "Every entry diverged."
         if len(self.rows) == 1:
             return f"One entry, {alive[0].name}: nothing is compared; name another, such as pre."
-        level = self.level_with_the_first
+        level = [row.name for row in alive if set(row.group) & set(alive[0].group)]
         told = sum(p <= LEVEL for p in self.pairs.values())
         text = f"First: {alive[0].name}. "
         text += (
