@@ -52,7 +52,7 @@ def parts(
                     f"the private test of {question} must define "
                     f"`def test_{question}(student, draw, given)`"
                 )
-            found = list(scope[f"test_{question}"](student, draw, dict(given)) or ())
+            found: list[Any] = list(scope[f"test_{question}"](student, draw, dict(given)) or ())
     except Faulty:
         raise
     except TooLong:
