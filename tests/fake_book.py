@@ -157,7 +157,7 @@ def notebook(*cells) -> dict:
                 | {"cell_type": "code", "source": source, "outputs": outputs}
                 | {"execution_count": number, "metadata": {"tags": tags} if tags else {}}
             )
-    metadata = {"kernelspec": {"name": "python3"}, "papermill": {"duration": 3.0}}
+    metadata = {"kernelspec": {"name": "python3"}, "widgets": {"state": {}}}
     return {"cells": out, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 

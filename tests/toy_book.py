@@ -18,6 +18,7 @@ from press.book import chapters, state
 from press.book.keys import key_of, parts_of
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+PATHS = f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'chapters'}"  # of labkit and press
 HEADER = '''# ---
 # jupyter:
 #   kernelspec:
@@ -98,7 +99,7 @@ def command(root: Path, *words: str, **options) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "labkit", *words],
         cwd=root,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        env={**os.environ, "PYTHONPATH": PATHS},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

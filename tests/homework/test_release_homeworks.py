@@ -3,10 +3,9 @@
 The byte search here reads the sources by itself, line by line, and plants a canary in every region.
 """
 
+import asyncio
 import json
-import os
 import re
-import tempfile
 from pathlib import Path
 
 import nbformat
@@ -14,7 +13,7 @@ import pytest
 from nbclient import NotebookClient
 
 from labkit.check.public import out_of_time
-from press.book.execute import kernel_config
+from press.book.execute import manage_kernel
 from press.homework import leaks, notebook, source, variants
 from press.homework.release import release
 
@@ -119,17 +118,9 @@ def run(together):
     """Execute a notebook to its end, whatever its cells raise."""
     for number, cell in enumerate(together.cells):
         cell.id = f"all-{number}"
-    before = dict(os.environ)
-    with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
-        try:
-            config = kernel_config(Path(folder))
-            client = NotebookClient(
-                together, kernel_name="python3", allow_errors=True, timeout=300, config=config
-            )
-            return client.execute(cwd=str(ROOT))
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
+    with manage_kernel() as manager:
+        client = NotebookClient(together, km=manager, allow_errors=True, timeout=300)
+        return asyncio.run(client.async_execute(cwd=str(ROOT), cleanup_kc=True))
 
 
 def fault(cell, key):

@@ -51,7 +51,7 @@ def _run_jobs(jobs: list[Job], at_once: int) -> list[Outcome]:
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for job in jobs:
-                job.stop_process()
+                job.stop_kernel()
             raise
 
 

@@ -1,23 +1,26 @@
-"""Bring one chapter up to date: decide, execute in a process of its own, settle its twin."""
+"""Bring one chapter up to date: decide, execute in a kernel of its own, settle its twin."""
 
-import ast
 import os
 import re
-import subprocess
+import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from labkit.files import hold_lock
-from press.book import ledger, state
+from labkit.files import hold_lock, write_whole
+from press.book import chapters, ledger, state
 from press.book.asked import mark_whole, path_of, prepare_environment
-from press.book.chapters import CODE, Chapter
+from press.book.chapters import Chapter
 from press.book.declared import list_excesses, sum_costs
 from press.book.files import Red, read_json, sha256_of
 from press.book.keys import key_of, parts_of
+
+if TYPE_CHECKING:
+    from jupyter_client.manager import AsyncKernelManager
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 HEARTBEAT = 20  # seconds between two words about a chapter that is still running
@@ -40,8 +43,9 @@ class Job:
     def __init__(self, chapter: Chapter, root: Path, size: str, seed: int):
         self.chapter, self.root, self.size, self.seed = chapter, root, size, seed
         self.name = chapter.name
-        self.process: subprocess.Popen[str] | None = None
+        self.kernel: AsyncKernelManager | None = None
         self.stopped = False
+        self.started = self.spoken = 0.0
 
     def list_reasons(self) -> list[str]:
         """Return what changed since the chapter last finished; nothing when it is up to date."""
@@ -72,19 +76,19 @@ class Job:
             return Outcome(self.chapter, ok=False, ran=True)
 
     def execute_chapter(self, reasons: list[str]) -> bool:
-        """Run the chapter in a process of its own; record what it claims and what it cost."""
+        """Run the chapter in a kernel of its own; record what it claims and what it cost."""
         known = state.read_state(self.root, self.size, self.name) or {}
         before = f", {known['seconds']:.0f} s last time" if known.get("seconds") else ""
         self.print_lines(f"starts ({', '.join(reasons)}{before})")
         # The key is taken before the run: an edit made meanwhile is seen by the next build.
         parts = parts_of(self.chapter, self.root, self.size, self.seed)
         state.forget_state(self.root, self.size, self.name)
-        start = time.monotonic()
-        code, lines = self.run_process()
-        seconds = time.monotonic() - start
-        if code:
+        self.started = self.spoken = time.monotonic()
+        why = self.run_cells()
+        seconds = time.monotonic() - self.started
+        if why:
             if not self.stopped:
-                self.print_lines(f"FAILED after {seconds:.1f} s", *lines)
+                self.print_lines(f"FAILED after {seconds:.1f} s", *why)
             return False
         if path_of(self.root, self.size, self.name).is_file():
             mark_whole(self.root, self.size, self.name)
@@ -112,42 +116,52 @@ class Job:
         notebook = read_json(path, f"remove it and run `labkit book build --only {self.name}`")
         claims = ledger.collect_claims(notebook, self.name)
         ledger.join_claims(claims)
-        calls = _claim_calls(self.chapter)
-        if calls and not claims:
-            raise Red(f"calls claim( {calls} times, but no claim came; do its cells run?")
         cost = sum_costs(notebook)
         finished = {"key": key_of(parts), "ok": True, "parts": parts, "seconds": round(seconds, 1)}
         state.write_state(self.root, self.size, self.name, finished | cost | {"claims": claims})
         return cost
 
-    def run_process(self) -> tuple[int, list[str]]:
-        """Start the process and pass on, now and then, how far it is; return its last words."""
-        command = [sys.executable, "-m", "press.book.execute", self.name]
-        command += ["--root", str(self.root), "--size", self.size]
-        command += ["--seed", str(self.seed), "--parent", str(os.getpid())]
-        paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    def run_cells(self) -> list[str]:
+        """Execute the chapter and keep its notebook; return why it failed, if it did.
+
+        A failure leaves the last good notebook alone and writes another beside it, to open.
+        """
+        # Here, because an idle build does not need them.
+        import nbformat
+        from nbclient.exceptions import CellExecutionError
+
+        from press.book import execute
+
+        notebook = chapters.read_chapter(self.chapter)
+        chapters.check_parameters(notebook, self.chapter.source)
+        execute.inject_parameters(notebook, {"size": self.size, "seed": self.seed})
+        done = state.notebook_path(self.root, self.size, self.name)
+        failed = done.with_suffix(".failed.ipynb")
+        log = self.root / ".labkit" / "log" / f"{self.size}-{self.name}.txt"
         asked = prepare_environment(self.root, self.size, self.name)
         if self.size == "smoke":  # seconds: it asks whether everything runs, training too
             asked.pop("LABKIT_TRAIN")
-        self.process = subprocess.Popen(
-            command,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **asked},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,  # Ctrl-C reaches the builder alone, which then ends the rest
-        )
-        lines: list[str] = []
-        start = spoken = time.monotonic()
-        with self.process as process:
-            for line in process.stdout or ():
-                if not line.startswith("cell "):
-                    lines.append(line.rstrip("\n"))
-                elif time.monotonic() - spoken > HEARTBEAT:
-                    spoken = time.monotonic()
-                    self.print_lines(f"at {line.strip()} after {spoken - start:.0f} s")
-        return process.returncode, lines
+        around = execute.build_environment(self.root) | asked
+        try:
+            with execute.manage_kernel() as self.kernel:
+                folder = self.chapter.source.parent
+                execute.run_notebook(notebook, self.kernel, folder, around, log, self.announce_cell)
+        except Exception as error:
+            write_whole(failed, nbformat.writes(notebook) + "\n")
+            lines = f"{type(error).__name__}: {error}".strip().splitlines()
+            if not isinstance(error, CellExecutionError):
+                lines += log.read_text(errors="replace").splitlines()[-20:]
+            return [*lines, f"open it: {failed.relative_to(self.root)}"]
+        failed.unlink(missing_ok=True)
+        write_whole(done, nbformat.writes(notebook) + "\n")
+        return []
+
+    def announce_cell(self, number: int, count: int) -> None:
+        """Print, now and then, how far the chapter is."""
+        now = time.monotonic()
+        if now - self.spoken > HEARTBEAT:
+            self.spoken = now
+            self.print_lines(f"at cell {number} of {count} after {now - self.started:.0f} s")
 
     def finish_chapter(self) -> bool:
         """Bring the twin up to date and hold the chapter to the seconds and bytes it declared."""
@@ -170,11 +184,11 @@ class Job:
             )
         return elsewhere or not found
 
-    def stop_process(self) -> None:
-        """End the chapter's process, and by that its kernel."""
+    def stop_kernel(self) -> None:
+        """End the chapter's kernel, and by that its run."""
         self.stopped = True
-        if self.process is not None:
-            self.process.kill()
+        with suppress(AttributeError, ProcessLookupError):  # none was started, or it has ended
+            os.kill(self.kernel.provisioner.pid, signal.SIGKILL)
 
     def print_lines(self, *lines: str) -> None:
         """Print lines about this chapter in one piece."""
@@ -184,9 +198,3 @@ class Job:
             text = COLOUR.sub("", text)
         with _speaking:
             print(text, flush=True)
-
-
-def _claim_calls(chapter: Chapter) -> int:
-    tree = ast.parse(chapter.source.read_text(encoding="utf-8"))
-    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return sum(isinstance(func, ast.Name) and func.id == "claim" for func in calls)

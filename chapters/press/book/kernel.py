@@ -1,4 +1,4 @@
-"""Start a chapter's kernel, which ends when the process that started it does.
+"""A chapter's kernel, which ends when the process that started it does.
 
 ipykernel has a watch of its own, but one that misses a parent that died before it looked first.
 """
@@ -17,15 +17,6 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch_parent, daemon=True).start()
-
-
-def build_specification(python: str) -> dict[str, object]:
-    """Describe the kernel as Jupyter wants it: this program, in this environment."""
-    return {
-        "argv": [python, "-m", "press.book.kernel", "-f", "{connection_file}"],
-        "display_name": "Python 3 (ipykernel)",
-        "language": "python",
-    }
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LARGEST_TWIN = 500_000  # bytes
 LANGUAGE = {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"}
 ADDRESS = re.compile(r"(?<= at )0x[0-9a-f]+")
+WIDGET = "application/vnd.jupyter.widget-view+json"  # a progress bar
 
 
 def update_twin(chapter: Chapter, executed: Path, root: Path) -> bool:
@@ -111,7 +112,8 @@ def _drop_transient(outputs: list[Any], count: int | None) -> list[Any]:
     for output in outputs:
         output = copy.deepcopy(output)
         about = output.get("metadata", {}).get("labkit", {})
-        if output.get("name") == "stderr" or about.get("kind") == "volatile":
+        volatile = about.get("kind") == "volatile" or WIDGET in output.get("data", {})
+        if output.get("name") == "stderr" or volatile:
             continue
         if output.output_type == "stream":
             output.text = ADDRESS.sub("0x…", output.text)
