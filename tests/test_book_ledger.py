@@ -4,7 +4,7 @@ import pytest
 from toy_book import card, chapter_text, make_book, pretend
 
 from press import cli
-from press.book import build, chapters, ledger, machine, state
+from press.book import build, chapters, ledger, state
 from press.book.compare import describe_difference
 from press.book.files import Red
 
@@ -57,7 +57,7 @@ def test_a_record_makes_the_check_green_and_holds_nothing_volatile(accepted, cap
     assert cli.main(["book", "check"]) == 0
     assert "2 as recorded, 0 red" in capsys.readouterr().out
     entries = recorded(accepted)
-    assert entries["provenance"] == machine.read_provenance()
+    assert entries["provenance"] == ledger.read_provenance()
     assert list(entries["claims"]) == ["01-mean", "02-mean"]
     entry = entries["claims"]["01-mean"]
     assert set(entry) == {*ledger.ENTRY, "why"}
@@ -147,7 +147,7 @@ def test_a_claim_accepted_on_another_machine_says_so(accepted):
     cli.main(["book", "accept", "01-mean", "--why", "new machine"])
     entries = recorded(accepted)
     assert entries["provenance"]["cpu"] == "Another CPU"
-    assert entries["claims"]["01-mean"]["recorded_on"] == machine.read_provenance()
+    assert entries["claims"]["01-mean"]["recorded_on"] == ledger.read_provenance()
     assert "recorded_on" not in entries["claims"]["02-mean"]
 
 

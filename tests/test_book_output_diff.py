@@ -4,7 +4,7 @@ import pytest
 from toy_book import card, claim_output
 
 from labkit.display import CLAIM
-from press.book.output_diff import is_within, same_claim, same_data, same_output, same_text
+from press.book.compare import is_within, same_claim, same_data, same_output, same_text
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from labkit.placements import RECIPES
 from labkit.probes.diagnosis import SYMPTOMS
 from press.book.files import Red
 from press.cli import main
-from press.site import picture
-from press.site.tables import PAGE, norms_table, recipes_table, symptoms_table, write_tables
+from press.site import written
+from press.site.written import PAGE, norms_table, recipes_table, symptoms_table, write_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = ModelConfig(dim=16, depth=4, heads=2, context=8, vocab=11)
@@ -123,13 +123,13 @@ def test_the_tables_name_every_norm_recipe_and_symptom_with_its_fix():
 @pytest.mark.slow
 def test_a_stale_table_is_red_and_is_written_anew(tmp_path, monkeypatch, capsys):
     page = (ROOT / PAGE).read_text(encoding="utf-8")
-    for each in (PAGE, "pyproject.toml", picture.PICTURE):
+    for each in (PAGE, "pyproject.toml", written.PICTURE):
         (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / each, tmp_path / each)
     (tmp_path / "data").symlink_to(ROOT / "data")
     (tmp_path / PAGE).write_text(page.replace("| `post` |", "| `poste` |"), "utf-8")
-    drawn = (tmp_path / picture.PICTURE).read_text(encoding="utf-8")
-    (tmp_path / picture.PICTURE).write_text(drawn.replace("qk 0.0", "qk 0.1"), "utf-8")
+    drawn = (tmp_path / written.PICTURE).read_text(encoding="utf-8")
+    (tmp_path / written.PICTURE).write_text(drawn.replace("qk 0.0", "qk 0.1"), "utf-8")
     monkeypatch.chdir(tmp_path)
     assert main(["book", "tables", "--check"]) == 1
     said = capsys.readouterr().out

@@ -12,7 +12,7 @@ from press.book.holm import find_survivors, p_value
 from press.book.keys import key_of, list_verdicts, parts_of
 from press.book.ledger import load_recorded
 from press.site.page import shown_output
-from press.site.standings import standings_page
+from press.site.scoreboard import standings_page
 from tests.toy_book import chapter_text, make_book
 
 ROOT = Path(__file__).resolve().parents[1]

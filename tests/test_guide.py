@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from press.book import chapters, citations
-from press.site import errata, guide, links
-from press.site.anchors import Place, describe_missing, link_place, place_of
+from press.site import guide, links, wordlists
+from press.site.links import Place, describe_missing, link_place, place_of
 from press.site.outline import Book, Outline, find_questions, list_exercises, read_outlines
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -62,7 +62,7 @@ def test_a_work_is_named_by_its_authors_and_year():
         assert re.fullmatch(r"\S.*[a-zA-Z.]", work.authors) and work.url.startswith("https://"), key
         assert re.fullmatch(r"\d{4}|n\.d\.", work.year) and "{" not in str(work), key
     assert len({work.url for work in works.values()}) == len(works)
-    assert errata.format_heading(works["zhang2019"]) == (
+    assert wordlists.format_heading(works["zhang2019"]) == (
         "## Zhang and Sennrich (2019)\n\n"
         "*[Root Mean Square Layer Normalization](https://arxiv.org/abs/1910.07467)*"
     )

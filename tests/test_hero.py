@@ -9,8 +9,7 @@ from press.book.folds import count_open_lines
 from press.site.hero import build_top, link_tally
 from press.site.outline import SECONDS, WORDS_A_MINUTE, Outline, read_outline
 from press.site.page import build_page, is_figure
-from press.site.start import START, write_start
-from press.site.tables import typeset_equation
+from press.site.written import START, typeset_equation, write_start
 
 TITLE = "# QK-Norm\n\n**Question.** Why?"
 SHORT = "\n\n**In short.**\n\n- It grows.\n"

@@ -1,10 +1,182 @@
-"""Compare the claims that chapters make now with those that were recorded."""
+"""Decide whether a reader would see a difference: in what a cell shows, and in what is claimed.
 
+A run on another day differs in the last digits, and so in every byte of a picture. That is no
+news: numbers count as equal within a tolerance, everything else must be equal.
+"""
+
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from press.book.output_diff import PROMISES, average_values, describe_change, same_wording
+from labkit.display import CLAIM
+
+# Printed numbers: losses move by a per cent or so between CPU models.
+PRINTED_RTOL = 2e-2
+# A figure's data: a twentieth of its range is about what an eye can tell.
+DRAWN_TOLERANCE = 5e-2
+# A number in a claim's sentence, beside its mean: a share of it.
+SENTENCE_RTOL = 5e-2
+ROUNDING = (
+    1e-12  # a difference so small is float64 rounding, which another processor does otherwise
+)
+# What a claim promised before it was measured: any change is a new claim. (Not its tolerance,
+# which may follow from the values: the recorded one counts until the claim is accepted anew.)
+PROMISES = (
+    "source",
+    "said",
+    "published",
+    "domain",
+    "criterion",
+    "effect",
+    "predicted",
+    "kind",
+    "seeds",
+    "derived_from",
+)
+
+NUMBER = re.compile(
+    r"(?<![\w.])[-+−]?(?:"
+    r"(?:\d+\.?\d*·)?10<sup>−?\d+</sup>"  # as a card writes 3e-16
+    r"|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+    r"|\b(?:nan|inf)\b"
+)
+
+
+def same_text(old: str, new: str) -> bool:
+    """Compare two texts, their numbers with a tolerance and their words exactly."""
+    if old == new:
+        return True
+    if _mask_numbers(old) != _mask_numbers(new):
+        return False
+    pairs = zip(NUMBER.findall(old), NUMBER.findall(new), strict=True)
+    return all(
+        a == b or are_close(_parse_printed(a), _parse_printed(b), PRINTED_RTOL) for a, b in pairs
+    )
+
+
+def same_data(old: Sequence[Any], new: Sequence[Any]) -> bool:
+    """Compare the numbers behind two drawings, by the range that the drawing spans."""
+    if len(old) != len(new):
+        return False
+    before, after = [read_number(x) for x in old], [read_number(x) for x in new]
+    finite = [x for x in before if math.isfinite(x)]
+    span = max(finite) - min(finite) if finite else 0.0
+    room = DRAWN_TOLERANCE * (span or abs(finite[0] if finite else 0.0))
+    return all(is_within(a, b, room) for a, b in zip(before, after, strict=True))
+
+
+def same_claim(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Compare two published claims: the verdict, the sentence, and the value within tolerance."""
+    fixed = ("id", *PROMISES, "verdict", "weak")
+    return (
+        all(old.get(key) == new.get(key) for key in fixed)
+        and len(old.get("values", [])) == len(new.get("values", []))
+        and same_wording(old, new)
+        and not describe_change(old, new)
+    )
+
+
+def same_wording(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Compare what two sentences say, settings included, whatever numbers were measured."""
+    return old.get("wording") == new.get("wording")
+
+
+def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Name the first number of a claim that is another now, beyond its tolerance; else nothing."""
+    if not is_within(average_values(old), average_values(new), read_room(old)):
+        return f"value moved by more than {read_room(old):.3g}"
+    before, after = old.get("numbers") or {}, new.get("numbers") or {}
+    for name in sorted({*before, *after} - {"mean"}):
+        a, b = before.get(name), after.get(name)
+        free = read_room(old) if name in ("low", "high") else 0.0
+        if a != b and (not isinstance(a, float) or not isinstance(b, float)
+                       or not (is_within(a, b, free)
+                               or are_close(a, b, SENTENCE_RTOL))):  # fmt: skip
+            return f"{name} in the sentence changed from {a} to {b}"
+    return ""
+
+
+def same_outputs(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> bool:
+    """Compare what two runs of a cell show."""
+    return len(old) == len(new) and all(map(same_output, old, new))
+
+
+def same_output(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Compare one output with its counterpart."""
+    if old["output_type"] != new["output_type"]:
+        return False
+    if old["output_type"] == "stream":
+        return same_text(old["text"], new["text"])
+    data, other = old.get("data", {}), new.get("data", {})
+    if data.keys() != other.keys():
+        return False
+    if CLAIM in data:
+        card = "text/html"  # its marks and colours; the claim itself says how far numbers may move
+        drawn = _mask_numbers(data.get(card, "")) == _mask_numbers(other.get(card, ""))
+        return drawn and same_claim(data[CLAIM], other[CLAIM])
+    about, other_about = (out.get("metadata", {}).get("labkit", {}) for out in (old, new))
+    if about.get("kind") != other_about.get("kind"):
+        return False
+    if about.get("kind") == "figure":
+        texts = [
+            (data["text/plain"], other["text/plain"]),
+            (about["caption"], other_about["caption"]),
+        ]
+        return same_data(about.get("data", []), other_about.get("data", [])) and all(
+            same_text(before, after) for before, after in texts
+        )
+    return all(_same_value(mime, data[mime], other[mime]) for mime in data)
+
+
+def average_values(claim: Mapping[str, Any]) -> float:
+    """Average a claim's values over its seeds; NaN when one is no number."""
+    values = [read_number(value) for value in claim.get("values", [])]
+    return sum(values) / len(values) if values else math.nan
+
+
+def read_room(claim: Mapping[str, Any]) -> float:
+    """Read how far a claim's mean may move: so much, or that share of it; else half an interval."""
+    if claim.get("tolerance") is not None:
+        return float(claim["tolerance"])
+    if claim.get("rtol") is not None:
+        return float(claim["rtol"]) * abs(average_values(claim))
+    low, high = (read_number(bound) for bound in claim.get("interval") or (0, 0))
+    return (high - low) / 2 if math.isfinite(high - low) else 0.0
+
+
+def is_within(old: float, new: float, room: float) -> bool:
+    """Return whether a number stayed put; a NaN or an infinity only equals itself."""
+    if not (math.isfinite(old) and math.isfinite(new)):
+        return old == new or (math.isnan(old) and math.isnan(new))
+    # A hair for the rounding of recorded numbers to six digits, and for what is only rounding.
+    return abs(old - new) <= room + 1e-5 * abs(old) + ROUNDING
+
+
+def are_close(old: float, new: float, rtol: float) -> bool:
+    """Return whether two numbers agree to a relative tolerance."""
+    return is_within(old, new, rtol * max(abs(old), abs(new)))
+
+
+def read_number(value: Any) -> float:
+    """Read a number as JSON may hold it: true, null for NaN, or the name of an infinity."""
+    if value is None:
+        return math.nan
+    return float(value)
+
+
+def _parse_printed(text: str) -> float:
+    return float(text.replace("−", "-"))
+
+
+def _mask_numbers(text: str) -> str:
+    # Columns are padded to the longest number, so the width of a gap says nothing.
+    return re.sub(r"[ \t]+", " ", NUMBER.sub("#", text))
+
+
+def _same_value(mime: str, old: Any, new: Any) -> bool:
+    return same_text(old, new) if mime.startswith("text/") else old == new
 
 
 @dataclass(frozen=True)

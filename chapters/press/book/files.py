@@ -1,9 +1,20 @@
-"""Read JSON or say what is wrong with it; hash a file."""
+"""Read JSON or a table, or say what is wrong with it; hash a file."""
 
+import csv
 import hashlib
 import json
 from pathlib import Path
 from typing import Any
+
+Row = dict[str, str]
+# The columns of data/*.csv. What they hold is said where they become pages: site/wordlists.py,
+# site/links.py.
+TABLES = {
+    "glossary.csv": ("term", "said", "where", "meaning"),
+    "notation.csv": ("group", "symbol", "meaning", "shape", "code", "where"),
+    "errata.csv": ("source", "at", "says", "right", "where"),
+    "crossrefs.csv": ("at", "to", "thread"),
+}
 
 
 class Red(Exception):
@@ -16,6 +27,23 @@ def read_json(path: Path, way_out: str) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise Red(f"{path} must be JSON, but it is damaged ({error}); {way_out}") from error
+
+
+def read_rows(root: Path, name: str) -> list[Row]:
+    """Read a table of data/; an empty list where the book has none."""
+    path, header = root / "data" / name, TABLES[name]
+    if not path.is_file():
+        return []
+    lines = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+    if not lines or tuple(lines[0]) != header:
+        raise Red(f"data/{name} must begin with {','.join(header)}, got {lines[:1]}")
+    for number, cells in enumerate(lines[1:], start=2):
+        if len(cells) != len(header):
+            raise Red(
+                f"data/{name}:{number} must have {len(header)} cells (quote one with commas), "
+                f"got {len(cells)}"
+            )
+    return [dict(zip(header, map(str.strip, cells), strict=True)) for cells in lines[1:]]
 
 
 def sha256_of(path: Path) -> str | None:

@@ -100,7 +100,7 @@ class Job:
     def update_prose(self) -> None:
         """Put the chapter's new prose around the results that it has."""
         # Here, because it imports what an idle build does not need.
-        from press.book.merge_prose import merge_prose
+        from press.book.twins import merge_prose
 
         known = state.read_state(self.root, self.size, self.name) or {}
         parts = parts_of(self.chapter, self.root, self.size, self.seed)

@@ -5,18 +5,21 @@ build/claims/<size>.json  what the executed chapters say
 """
 
 import json
+import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from labkit.display import CLAIM
 from labkit.files import hold_lock, write_whole
+from labkit.processor import name_processor
 from press.book import state
 from press.book.compare import Finding, compare_claims, same_machine, side_by_side
 from press.book.files import Red, read_json
-from press.book.machine import name_device, read_provenance
 
 Claims = dict[str, dict[str, Any]]
 LONG = ("gpu",)  # sizes that nobody runs in one sitting
@@ -26,6 +29,26 @@ ENTRY = (
     *("derived_from", "rungs", "lacking", "verdict", "weak", "tolerance", "rtol", "seeds"),
     *("chapter", "cell"),
 )
+
+
+@cache
+def read_provenance(size: str = "book") -> dict[str, str]:
+    """Name the device, the CPU model and the versions that a ledger's values came from."""
+    return {
+        "device": name_device(size),
+        "cpu": name_processor(),
+        "python": platform.python_version(),
+        "torch": version("torch").partition("+")[0],  # its CPU and CUDA builds count as one
+    }
+
+
+def name_device(size: str) -> str:
+    """Name the class of devices on which a size's runs train."""
+    if size != "gpu":
+        return "cpu"
+    from labkit.experiments.lab import device_of  # needs torch
+
+    return device_of(size)
 
 
 def recorded_path(root: Path, size: str) -> Path:

@@ -15,9 +15,9 @@ from labkit.display import CLAIM
 from labkit.files import write_whole
 from press.book import chapters
 from press.book.chapters import KERNEL, Chapter
+from press.book.compare import same_outputs
 from press.book.files import Red
 from press.book.folds import Folder
-from press.book.output_diff import same_outputs
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -163,3 +163,21 @@ def _too_large(chapter: Chapter, text: str, notebook: "NotebookNode", root: Path
         f"{chapter.twin.relative_to(root)} may have {LARGEST_TWIN // 1000} kB, but would have "
         f"{len(text.encode()) // 1000} (largest: {worst}); print less, or draw a smaller figure"
     )
+
+
+def merge_prose(chapter: Chapter, executed: Path) -> None:
+    """Rewrite an executed notebook with the chapter's prose of today; its code is unchanged."""
+    import nbformat
+
+    old = nbformat.read(executed, as_version=4)
+    done = {cell.id: cell for cell in old.cells if cell.cell_type == "code"}
+    injected = [
+        cell for cell in done.values() if "injected-parameters" in cell.metadata.get("tags", [])
+    ]
+    cells = []
+    for cell in chapters.read_chapter(chapter).cells:
+        cells.append(done[cell.id] if cell.cell_type == "code" else cell)
+        if "parameters" in cell.metadata.get("tags", []):
+            cells += injected
+    old.cells = cells
+    write_whole(executed, nbformat.writes(old) + "\n")

@@ -157,11 +157,11 @@ def write_tables(
     check: Annotated[bool, Option("--check", help="write nothing; red where they differ")] = False,
 ) -> int:
     """Write the tables of norms and recipes, README's picture, and START.ipynb."""
-    from press.site import picture, start, tables
+    from press.site import written
 
-    stale = [f"the table of {name}" for name in tables.write_tables(find_root(), check=check)]
-    stale += picture.write_picture(find_root(), check=check)
-    stale += start.write_start(find_root(), check=check)
+    stale = [f"the table of {name}" for name in written.write_tables(find_root(), check=check)]
+    stale += written.write_picture(find_root(), check=check)
+    stale += written.write_start(find_root(), check=check)
     if check and stale:
         print(
             f"red     {' and '.join(stale)}: not what labkit has; write anew: `labkit book tables`"

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from press.book.citations import find_links, read_works
-from press.site import crossrefs, errata, guide, links, wordlists
-from press.site.anchors import Place, build_slug, describe_missing, place_of
+from press.book.files import read_rows
+from press.site import guide, links
+from press.site.links import Place, build_slug, describe_missing, place_of
 from press.site.outline import MATH, Book
 
 YEAR = re.compile(r"(, (?:\d{4}|n\.d\.)| \((?:\d{4}|n\.d\.)\))$")  # ends the text of a citation
@@ -54,7 +55,7 @@ def know_sizes(around: Around) -> Iterator[str]:
 def follow_threads(around: Around) -> Iterator[str]:
     """Threads lead forward between places that exist, and tie each chapter to two others."""
     tied: dict[str, set[str]] = {number: set() for number in around.book}
-    for row in crossrefs.read_threads(around.root):
+    for row in read_rows(around.root, "crossrefs.csv"):
         a, b = place_of(row["at"]), place_of(row["to"])
         yield from around.wrong("data/crossrefs.csv", [a, b])
         if a.number >= b.number or not row["thread"]:
@@ -92,7 +93,7 @@ def count_lessons(around: Around) -> Iterator[str]:
 
 def look_up_words(around: Around) -> Iterator[str]:
     """Terms are sorted, explained once, and said where they lead."""
-    rows = wordlists.read_rows(around.root, "glossary.csv", wordlists.GLOSSARY)
+    rows = read_rows(around.root, "glossary.csv")
     terms = [row["term"].casefold() for row in rows]
     if terms != sorted(set(terms)):
         yield "data/glossary.csv: terms are sorted, each once"
@@ -110,7 +111,7 @@ def look_up_words(around: Around) -> Iterator[str]:
 
 def look_up_symbols(around: Around) -> Iterator[str]:
     """Symbols are used where they are listed."""
-    rows = wordlists.read_rows(around.root, "notation.csv", wordlists.NOTATION)
+    rows = read_rows(around.root, "notation.csv")
     if len({row["symbol"] for row in rows}) != len(rows):
         yield "data/notation.csv: a symbol is there twice"
     for row in rows:
@@ -127,7 +128,7 @@ def look_up_symbols(around: Around) -> Iterator[str]:
 def look_up_errata(around: Around) -> Iterator[str]:
     """Every erratum names a source, and the place of the book that shows it."""
     works = read_works(around.root / "chapters")
-    for row in errata.read_errata(around.root):
+    for row in read_rows(around.root, "errata.csv"):
         where = f"data/errata.csv, {row['source']}"
         if not all(row.values()):
             yield f"{where}: a field is empty"
@@ -141,7 +142,7 @@ def hold_the_bibliography(around: Around) -> Iterator[str]:
     """Every entry is cited, every citation has its entry; they are sorted, each once."""
     works = read_works(around.root / "chapters")
     by_url = {work.url: work for work in works.values()}
-    cited = {row["source"] for row in errata.read_errata(around.root)}
+    cited = {row["source"] for row in read_rows(around.root, "errata.csv")}
     chapters, data = around.root / "chapters", around.root / "data"
     for path in sorted([*chapters.glob("*.py"), *chapters.glob("*.md"), *data.glob("*.csv")]):
         for text, url in find_links(path.read_text(encoding="utf-8")):

@@ -17,10 +17,9 @@ from pathlib import Path
 
 from labkit.units import parse_bytes
 from press.book.facts import format_table
-from press.site import errata, sizing, wordlists
-from press.site.anchors import Place, link_place
-from press.site.cover import draw_cover
-from press.site.links import link_references
+from press.site import sizing, wordlists
+from press.site.claim_cards import draw_cover
+from press.site.links import Place, link_place, link_references
 from press.site.outline import Book, Outline
 
 # Typed pages beside the preface, in the order of the contents.
@@ -51,7 +50,7 @@ def fill_page(text: str, root: Path, book: Book) -> str:
         return {
             "glossary": wordlists.format_glossary,
             "notation": wordlists.format_notation,
-            "errata": errata.format_tables,
+            "errata": wordlists.format_errata,
         }[what](root, book)
 
     return link_references(MARK.sub(fill_mark, text), book)

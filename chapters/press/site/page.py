@@ -1,20 +1,21 @@
 """Turn an executed notebook into the notebook that the site shows.
 
-Volatile outputs and parameters go; a figure gets its alternative text, its caption and a line of
-provenance; a claim card gets an anchor; a solution is folded, and so is most code (folds.py).
+Volatile outputs and parameters go; a figure gets its alternative text, its caption and a small sign
+that opens its provenance; a claim card gets an anchor; a solution is folded, and so is most code
+(folds.py).
 """
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from labkit.display import CLAIM
-from press.book.facts import Json, join_text, output_kind
+from press.book.facts import Json, join_text, output_kind, provenance_line
 from press.book.folds import Folder, merge_folds, only_closes
 from press.site.claim_cards import draw_in_chapter
-from press.site.figures import draw_figure
 from press.site.predictions import fold_answers
 
 FIGURE = "labkit-figure"  # the tag of a cell of the page that shows one
@@ -30,6 +31,18 @@ MIME_TYPES = (
     "text/latex",
     "text/plain",
 )
+DRAWN = """<figure class="labkit-figure">
+
+```{{raw}} html
+{picture}
+```
+
+<figcaption>
+
+{caption}
+
+<details class="labkit-provenance"><summary aria-label="Where these numbers come from">i</summary>
+{facts}</details></figcaption></figure>"""
 
 
 def build_page(
@@ -167,3 +180,19 @@ def fold_cells(cells: list[Json], identifier: str) -> list[Json]:
         *cells,
         {"cell_type": "markdown", "id": f"{identifier}-1", "metadata": {}, "source": "</details>"},
     ]
+
+
+def draw_figure(output: Json, build: Mapping[str, Any]) -> str:
+    """Write a figure in Markdown: the drawing where the build made one, else the PNG of the twin.
+
+    A drawing stands in the page itself, so that its colours can be the page's.
+    """
+    about, data = output["metadata"]["labkit"], output["data"]
+    if "image/svg+xml" in data:
+        picture = join_text(data["image/svg+xml"]).strip()
+    else:
+        alt = html.escape(" ".join(join_text(data["text/plain"]).split()))
+        coded = "".join(join_text(data["image/png"]).split())
+        picture = f'<img alt="{alt}" src="data:image/png;base64,{coded}">'
+    facts = html.escape(provenance_line(about.get("provenance"), build))
+    return DRAWN.format(picture=picture, caption=about["caption"].strip(), facts=facts)

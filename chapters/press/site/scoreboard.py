@@ -1,4 +1,4 @@
-"""Write the scoreboard: every claim of the book, of this build and of those recorded once."""
+"""Write the pages of results: the scoreboard of all claims, and the leaderboard of recipes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ import html
 from collections.abc import Iterable, Mapping
 
 from labkit.experiments.card_html import LOOKS, VERDICTS
-from press.book.facts import Json
+from press.book.facts import Json, join_text, output_kind
 from press.book.holm import LEVEL, compute_p_values, find_survivors
 from press.site.claim_cards import draw_in_scoreboard, draw_tally, wrap_html
-
-
-def format_count(count: int, word: str) -> str:
-    """Count things in words."""
-    return f"{count} {word}{'s' * (count != 1)}"
-
 
 # The chips: what a card can be found by, its values, and what they are called.
 FACETS = {
@@ -25,6 +19,31 @@ FACETS = {
     "weak": {"yes": "weak"},
     "holm": {"yes": "survives Holm"},
 }
+INTRO = """# Leaderboard
+
+Recipes on the book's shared ladder: the same text and steps for all, each at its own best learning
+rate. One seed chose the rate, on validation text; five others report, on test text. Entries that
+share a letter in the column *group* were not told apart, by paired *t* tests over seeds and Holm's
+correction for all pairs. A rank inside a group may be chance.
+
+Rank yours. The command takes recipes' names, and a norm from a file of yours; every entry gets the
+same budget of training operations. The default pays some eighty steps: enough to see a norm fail,
+too few to rank one. `--flops 9e11` is as long as the ladder's first rung.
+
+```bash
+labkit leaderboard --starter my_norm.py   # writes a norm to begin with
+labkit leaderboard pre pre+my_norm.py
+```
+
+How it is made, and what it cannot say, stands in its chapter.
+"""
+BOX = '<div class="pst-scrollable-table-container">{}</div>'  # the theme's: it scrolls by itself
+NONE = "No chapter has ranked recipes yet."
+
+
+def format_count(count: int, word: str) -> str:
+    """Count things in words."""
+    return f"{count} {word}{'s' * (count != 1)}"
 
 
 def summarize_claims(claims: Mapping[str, Json]) -> str:
@@ -132,3 +151,16 @@ def _format_recorded(size: str, ledger: Json | None, titles: Mapping[str, str]) 
     if missing := [title for name, title in titles.items() if name not in chapters]:
         said += f" Not recorded with this size: {html.escape(', '.join(missing))}."
     return [heading, said, summarize_claims(claims), draw_claims(claims, titles, f"row-{size}")]
+
+
+def standings_page(notebooks: Mapping[str, Json], titles: Mapping[str, str]) -> str:
+    """Write the page from the executed notebooks."""
+    parts = [INTRO]
+    for name, notebook in notebooks.items():
+        for cell in notebook["cells"]:
+            for output in cell.get("outputs", []):
+                if output_kind(output) == "standings":
+                    table = join_text(output["data"]["text/html"])
+                    parts += [f"## From [{titles.get(name, name)}]({name}.ipynb)",
+                              f"```{{raw}} html\n{BOX.format(table)}\n```"]  # fmt: skip
+    return "\n\n".join(parts if len(parts) > 1 else [INTRO, NONE]) + "\n"

@@ -25,12 +25,11 @@ from press.book.files import Red, read_json
 from press.book.keys import read_versions
 from press.book.stale import mark_notebook
 from press.site import guide
-from press.site.crossrefs import join_up
 from press.site.hero import build_top, format_facts
+from press.site.links import join_up
 from press.site.outline import read_outlines
 from press.site.page import build_page
-from press.site.scoreboard import build_scoreboard
-from press.site.standings import standings_page
+from press.site.scoreboard import build_scoreboard, standings_page
 
 # A package, and how many parts of a module's name make its page: labkit.norms, normkernels.
 PACKAGES = {"labkit": 2, "kernels/normkernels": 1}

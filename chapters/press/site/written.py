@@ -1,19 +1,48 @@
-"""Keep the page of norms and recipes true: its tables are written from NORMS, RECIPES, SYMPTOMS.
+"""Keep true what stands in the repository and is written by `labkit book tables`.
 
-They stand in chapters/tables.md, between `<!-- norms -->` and `<!-- /norms -->` and so on, so that
-a code host shows them too, and building the site needs no torch.
+The tables of norms, recipes and symptoms stand in chapters/tables.md, between `<!-- norms -->` and
+`<!-- /norms -->` and so on, so that a code host shows them too, and building the site needs no
+torch. README's picture is drawn from the records; it holds its own alternative text, with the
+numbers in it, and that text is what is compared. chapters/START.ipynb is what a reader opens first.
 """
 
+from __future__ import annotations
+
+import html
+import json
 import re
 from pathlib import Path
+from statistics import fmean
 
+import nbformat
+
+from labkit.plots.figure import Figure
+from press.book.chapters import KERNEL, find_chapters
 from press.book.facts import format_table
 from press.book.files import Red
+from press.site.outline import Book, read_outlines
 
 NAMES = ("norms", "recipes", "symptoms")
 TEX = {"·": r"\cdot ", "²": "^2", "₁": "_1", "′": "'", "…": r"\dots ", "|": r"\vert ",
        "√ℓ": r"\sqrt{\ell}", "Σ": r"\textstyle\sum"}  # fmt: skip
 PAGE = Path("chapters") / "tables.md"
+PICTURE = Path("chapters") / "_static" / "ladder.svg"
+RUNG = "S"
+START = Path("chapters") / "START.ipynb"
+ABOUT = """# Normalization in Transformers: a Lab Book
+
+Every transformer normalizes its activations, and papers disagree about how, where and why. Each
+chapter asks one such question, derives what to expect, and measures it. All results are here
+already: read first, run later."""
+HOW = """## How to run
+
+Open a chapter, then choose *Run All Cells*. Its runs are stored with the book, so this takes
+seconds. Change a cell and run it again; what nobody has trained yet, your machine trains. A folded
+cell opens with a click on its three dots.
+
+**No module named `labkit`?** It comes with the book: `pip install path/to/the/book`, the folder
+that has `pyproject.toml`. A chapter that you downloaded alone needs the same, and a restart of its
+kernel."""
 
 
 def write_tables(root: Path, *, check: bool = False) -> list[str]:
@@ -119,3 +148,59 @@ def _write_name(match: re.Match[str]) -> str:
 
 def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*").replace("_", "\\_")
+
+
+def write_picture(root: Path, *, check: bool = False) -> list[str]:
+    """Draw the picture anew where its numbers are not the records'; with `check`, only look."""
+    path, figure = root / PICTURE, draw_ladder(root)
+    if path.is_file() and html.escape(figure.alt, quote=False) in path.read_text(encoding="utf-8"):
+        return []
+    if not check:
+        figure.save(path)
+    return ["README's picture"]
+
+
+def draw_ladder(root: Path) -> Figure:
+    """Draw how far below Pre-Norm each arm's test loss ends, seed by seed."""
+    from labkit import plots
+    from labkit.experiments import ladder
+    from labkit.experiments.store import Store
+    from labkit.placements import RECIPES
+
+    found = ladder.read_results([RUNG], ladder.ARMS, Store(root).read_record)
+    leads = {arm: ladder.lead(found, arm).get(RUNG) for arm in ladder.ARMS if arm != "pre"}
+    shown = {arm: lead for arm, lead in leads.items() if lead and arm in RECIPES}
+    return plots.dots(
+        {arm: shown[arm] for arm in sorted(shown, key=lambda arm: -fmean(shown[arm]))},
+        xlabel=f"test loss below Pre-Norm's, rung {RUNG} (nats); left of 0 is worse",
+        caption="Each arm of the ladder at its own best rate, five seeds.",
+    )
+
+
+def write_start(root: Path, *, check: bool = False) -> list[str]:
+    """Write the notebook anew where it differs; with `check`, only look."""
+    notebooks = {
+        chapter.name: json.loads(chapter.twin.read_text(encoding="utf-8"))
+        for chapter in find_chapters(root)
+        if chapter.twin.is_file()
+    }
+    text, path = format_start(read_outlines(notebooks)), root / START
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return []
+    if not check:
+        path.write_text(text, encoding="utf-8")
+    return ["START.ipynb"]
+
+
+def format_start(book: Book) -> str:
+    """Write what the book is, its chapters with their minutes, and how to run them."""
+    rows = []
+    for one in book.values():
+        link = f"[{int(one.number)} · {one.title}]({one.name}.ipynb)"
+        rows.append((link, one.minutes, " ".join(one.questions)))
+    chapters = f"## Chapters\n\n{format_table(('chapter', 'minutes', 'it asks'), rows)}"
+    notebook = nbformat.v4.new_notebook(metadata={"kernelspec": KERNEL})
+    for number, source in enumerate((ABOUT, chapters, HOW)):
+        cell = nbformat.v4.new_markdown_cell(source, id=f"start-{number}")
+        notebook.cells.append(cell)
+    return nbformat.writes(notebook) + "\n"
