@@ -22,8 +22,8 @@ from labkit.experiments.replay import first_losses
 from labkit.model import ModelConfig
 from labkit.training import TrainConfig
 from press.book import chapters
-from press.book.cells import Outcome, book_chapter, claim_cells, run_chapter
-from press.book.chapters import Chapter
+from press.book.cells import Outcome, claim_cells, run_chapter
+from press.book.chapters import Chapter, find_chapter
 from tests import breaks
 from tests.breaks import Break
 from tests.toy_book import make_book
@@ -113,7 +113,7 @@ def test_a_claim_or_a_replay_notices_the_broken_line(number, one, ledger, tmp_pa
         assert replay_notices(one.run, code), one.idea
     else:
         verdict = ledger[one.claim]["verdict"]
-        assert claim_notices(book_chapter(ROOT, number), one.claim, verdict, code), one.idea
+        assert claim_notices(find_chapter(ROOT, number), one.claim, verdict, code), one.idea
 
 
 @ALL
@@ -122,7 +122,7 @@ def test_every_break_can_be_made(number, one, ledger):
     assert one.old != one.new and one.idea
     assert bool(one.claim) != bool(one.run), "noticed by a claim, or by a replay"
     if one.claim:
-        assert one.claim in claim_cells(book_chapter(ROOT, number))
+        assert one.claim in claim_cells(find_chapter(ROOT, number))
         assert one.claim in ledger, "not recorded: build the book and accept it"
 
 
@@ -163,7 +163,7 @@ claim("01-rms", "{mean}", y.square().mean().item(), source="s", criterion="> 0.9
 def test_only_a_real_break_is_noticed(tmp_path, old, new, seen):
     code = broken(Break("toy", "labkit/norms/rms_norm.py", old, new, "01-rms"), tmp_path / "copy")
     root = make_book(tmp_path / "book", c01_toy=TOY)
-    assert claim_notices(book_chapter(root, "01"), "01-rms", "holds", code) == seen
+    assert claim_notices(find_chapter(root, "01"), "01-rms", "holds", code) == seen
 
 
 @pytest.mark.parametrize(

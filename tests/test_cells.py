@@ -6,11 +6,11 @@ from labkit.experiments.claims import claim, collect_claims
 from press.book import chapters
 from press.book.cells import (
     Trial,
-    book_chapter,
     claim_cells,
     code_cells,
     run_chapter,
 )
+from press.book.chapters import find_chapter
 from press.book.percent import cells_of
 from tests.exercises.places import find_exercises
 from tests.toy_book import REPOSITORY, make_book
@@ -36,7 +36,7 @@ def chapter(tmp_path, *cells):
     text = HEAD + "".join(
         cell if cell.startswith("\n# %%") else f"\n# %%\n{cell}" for cell in cells
     )
-    return book_chapter(make_book(tmp_path / "book", c01_toy=text), "01")
+    return find_chapter(make_book(tmp_path / "book", c01_toy=text), "01")
 
 
 def test_claims_are_found_by_their_ids(tmp_path):

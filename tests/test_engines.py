@@ -28,7 +28,7 @@ from labkit.experiments.engines.serial import Serial
 from labkit.experiments.replay import replay_run
 from labkit.experiments.store import CODE, WRITING, Store, read_entry
 from press import cli
-from press.book.cells import book_chapter
+from press.book.chapters import find_chapter
 from press.book.keys import key_of, parts_of
 from tests import worker_tasks
 from tests.toy_book import REPOSITORY, chapter_text, make_book, run
@@ -417,7 +417,7 @@ def test_the_engine_of_a_build_is_told_to_its_chapters_and_changes_none(root, mo
     book = make_book(root / "book", c01_one=chapter_text("01_one"))
     monkeypatch.setenv("LABKIT_ENGINE", "processes")  # so that it is taken back
     monkeypatch.setenv("LABKIT_ENGINE_ADDRESS", "")
-    chapter = book_chapter(book, "01")
+    chapter = find_chapter(book, "01")
     before = key_of(parts_of(chapter, book, "book", 0))
     status, said = run(book, "book", "runs", "--engine", "serial", "--list")
     assert status == 0, said

@@ -46,7 +46,7 @@ PAPER = Report("holm1979", "It holds.", "1 B parameters")
 def read_lines(because, but=()):
     """Write each line of evidence that is left as grade, scale and source."""
     table = decisions([Advice("now", "this", tuple(because), tuple(but))], CLAIMS, ROOT)
-    return [(line.grade, line.scale, line.source) for row in table.rows for line in row.lines]
+    return [(line.grade, line.scale, line.source) for _, lines in table.rows for line in lines]
 
 
 def test_a_row_holds_what_survives_with_grade_and_scale():
@@ -67,14 +67,14 @@ def test_a_claim_that_was_contradicted_limits_a_row_and_is_no_reason_for_one():
 
 def test_a_row_without_evidence_is_named_and_is_no_row():
     table = decisions([Advice("now", "this", ("01-out",), ("01-law",))], CLAIMS, ROOT)
-    assert table.rows == () and "no evidence is left: now this." in str(table)
+    assert table.rows == [] and "no evidence is left: now this." in str(table)
     assert "no evidence is left: now this." in table.to_html()
 
 
 def test_the_scale_of_a_finding_on_the_ladder_is_its_rungs():
     claims = CLAIMS | {"01-found": FOUND | {"rungs": {"S": 1.0, "M": 1.1}}}
-    (row,) = decisions([Advice("now", "this", ("01-found",))], claims, ROOT).rows
-    assert row.lines[0].scale == "0.08 M and 0.31 M parameters"
+    ((_, lines),) = decisions([Advice("now", "this", ("01-found",))], claims, ROOT).rows
+    assert lines[0].scale == "0.08 M and 0.31 M parameters"
 
 
 def test_evidence_is_linked():

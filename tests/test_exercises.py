@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from press.book import chapters
-from press.book.cells import Outcome, Trial, book_chapter, claim_cells, run_chapter
-from press.book.chapters import Chapter
+from press.book.cells import Outcome, Trial, claim_cells, run_chapter
+from press.book.chapters import Chapter, find_chapter
 from press.book.ledger import load_recorded
 from tests import exercises as answers
 from tests.exercises import Exercise
@@ -155,7 +155,7 @@ def test_the_test_sees_what_is_not_so(tmp_path):
     for row, _ in ROWS:
         starter = "13" if row.number == "6" else "..."
         text += TOY.replace("NUMBER", row.number).replace("STARTER", starter)
-    chapter = book_chapter(make_book(tmp_path / "book", c01_toy=text), "01")
+    chapter = find_chapter(make_book(tmp_path / "book", c01_toy=text), "01")
     _, found = try_all(chapter, [row for row, _ in ROWS])
     wanted = [(row.number, fault) for row, fault in ROWS if fault]
     for said, (number, fault) in zip(found, wanted, strict=True):

@@ -140,7 +140,7 @@ def card(name: str = "01-mean", **other: Any) -> dict[str, Any]:
 
 def pretend(root: Path, name: str, *cards: dict[str, Any], size: str = "book") -> None:
     """Leave what executing a chapter leaves, without a kernel."""
-    (chapter,) = chapters.choose_chapters(chapters.find_chapters(root), [name])
+    chapter = chapters.find_chapter(root, name)
     notebook = chapters.read_chapter(chapter)
     cell = notebook.cells[-1]
     cell.outputs = [claim_output(entry) for entry in cards]

@@ -8,7 +8,6 @@ first one, say) is found once those are there.
 """
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +16,6 @@ from press.book.files import Red
 
 if TYPE_CHECKING:
     from labkit.experiments import Run
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a chapter asks for, each run once, and the cells that failed for a reason of theirs."""
-
-    runs: tuple["Run", ...]
-    faults: tuple[str, ...] = ()
 
 
 def path_of(root: Path, size: str, name: str) -> Path:
@@ -80,16 +71,18 @@ def is_whole(root: Path, size: str, name: str) -> bool:
     return path_of(root, size, name).with_suffix(".whole").is_file()
 
 
-def find_asked_runs(root: Path, chapter: Chapter, size: str, seed: int = 0) -> Asked:
-    """Execute a chapter's cells and list the runs that they asked for."""
+def find_asked_runs(
+    root: Path, chapter: Chapter, size: str, seed: int = 0
+) -> tuple[list["Run"], list[str]]:
+    """Execute a chapter's cells; list the runs that they asked for, and the cells that failed."""
     from press.book.cells import run_chapter
 
     around = prepare_environment(root, size, chapter.name)
     try:
         outcome, _ = run_chapter(chapter, environment=around, size=size, seed=seed)
     except RuntimeError as error:
-        return Asked((), (str(error).splitlines()[-1],))
+        return [], [str(error).splitlines()[-1]]
     if not outcome.errors and not outcome.skipped:
         mark_whole(root, size, chapter.name)
-    faults = tuple(f"cell {i}: {said.splitlines()[0]}" for i, said in outcome.errors.items())
-    return Asked(tuple(read_runs(root, size, chapter.name)), faults)
+    faults = [f"cell {i}: {said.splitlines()[0]}" for i, said in outcome.errors.items()]
+    return read_runs(root, size, chapter.name), faults

@@ -62,19 +62,12 @@ def _check_replays(root: Path, size: str, chosen: list[Chapter]) -> bool:
     ):
         return True
     if (known := replays.read_verdict(root, chosen, size)) is None:
-        print(
-            "replays: first steps of each configuration, some runs in full",
-            flush=True,
-        )
+        print("replays: first steps of each configuration, some runs in full", flush=True)
         from press.book.replaying import replay_runs  # needs torch, which an idle build does not
 
         known = replay_runs(root, chosen, size)
     stale = known["stale"]
-    counts = [
-        (c.name[:2], sum(k in stale for k in asked.read_run_keys(root, size, c.name)))
-        for c in chosen
-    ]
-    print(replays.describe_verdict(known, counts))
+    print(replays.describe_verdict(known, replays.count_stale(root, chosen, size, known)))
     for chapter in chosen if stale else ():
         notebook = json.loads(state.notebook_path(root, size, chapter.name).read_text("utf-8"))
         if shown := shown_by(notebook, resting_on(notebook, stale)):

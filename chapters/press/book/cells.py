@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from press.book import chapters
 from press.book.chapters import CODE, Chapter
 from press.book.percent import cells_of
 
@@ -35,12 +34,6 @@ class Cell:
     index: int
     source: str
     tags: frozenset[str]
-
-
-def book_chapter(root: Path, number: str) -> Chapter:
-    """Find a chapter of a book by its number."""
-    (chapter,) = chapters.choose_chapters(chapters.find_chapters(root), [number])
-    return chapter
 
 
 def code_cells(chapter: Chapter) -> list[Cell]:

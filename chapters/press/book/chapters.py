@@ -62,6 +62,12 @@ def choose_chapters(chapters: Iterable[Chapter], names: Iterable[str] | None) ->
     return [chapter for name, chapter in known.items() if name in chosen]
 
 
+def find_chapter(root: Path, name: str) -> Chapter:
+    """Find a chapter of a book by its name or number."""
+    (chapter,) = choose_chapters(find_chapters(root), [name])
+    return chapter
+
+
 def read_chapter(chapter: Chapter) -> "NotebookNode":
     """Read a chapter's text as a notebook with ids that depend on nothing but the cells."""
     import jupytext  # of the extra `book`

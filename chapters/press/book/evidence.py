@@ -55,54 +55,39 @@ class Evidence:
     link: str
     limits: bool = False  # it speaks against the advice, or bounds it
 
+    def __str__(self) -> str:
+        return f"But: {self.says}" if self.limits else self.says
 
-@dataclass(frozen=True)
-class Decision:
-    """A row with the evidence that is left."""
 
-    advice: Advice
-    lines: tuple[Evidence, ...]
-
-    @property
-    def stands(self) -> bool:
-        """Return whether anything still speaks for the row."""
-        return any(not line.limits for line in self.lines)
+Row = tuple[Advice, list[Evidence]]
 
 
 class Decisions:
     """The table: HTML with links to cards and papers, or text."""
 
-    def __init__(self, rows: Sequence[Decision]):
-        self.rows = tuple(row for row in rows if row.stands)
-        self.fallen = tuple(row.advice for row in rows if not row.stands)
-
-    def format_rows(self) -> list[dict[str, str]]:
-        """Write the table as text, a line of evidence a row."""
-        return [
-            dict(zip(HEADS, (row.advice.when, row.advice.choose, line.grade, line.scale,
-                             f"{_format_line(line)} ({line.source})"), strict=True))
-            for row in self.rows
-            for line in row.lines
-        ]  # fmt: skip
-
-    def format_fallen(self) -> str:
-        """Name the advice that has lost its evidence."""
-        named = "; ".join(f"{advice.when} {advice.choose}" for advice in self.fallen)
-        return f"Advice for which no evidence is left: {named}." if named else ""
+    def __init__(self, rows: Sequence[Row]):
+        self.rows = [(advice, lines) for advice, lines in rows if not all(e.limits for e in lines)]
+        fallen = [advice for advice, lines in rows if all(line.limits for line in lines)]
+        named = "; ".join(f"{advice.when} {advice.choose}" for advice in fallen)
+        self.below = f"Advice for which no evidence is left: {named}." if named else ""
 
     def to_html(self) -> str:
         """Draw the table; a line links to its card or its paper."""
         heads = "".join(f'<th scope="col">{head.capitalize()}</th>' for head in HEADS[2:])
-        rows = "".join(_draw_row(row) for row in self.rows)
-        below = f"<p>{html.escape(said)}</p>" if (said := self.format_fallen()) else ""
+        rows = "".join(_draw_row(advice, lines) for advice, lines in self.rows)
+        below = f"<p>{html.escape(self.below)}</p>" if self.below else ""
         return (
             f'<div class="labkit-table"><table class="labkit-decisions"><thead><tr>{heads}</tr>'
             f"</thead>{rows}</table></div>{below}"
         )
 
     def __str__(self) -> str:
-        lines = [" | ".join(HEADS), *(" | ".join(row.values()) for row in self.format_rows())]
-        return "\n".join([*lines, self.format_fallen()]).rstrip()
+        rows = [
+            (advice.when, advice.choose, line.grade, line.scale, f"{line} ({line.source})")
+            for advice, lines in self.rows
+            for line in lines
+        ]
+        return "\n".join([*map(" | ".join, [HEADS, *rows]), self.below]).rstrip()
 
     __repr__ = __str__
 
@@ -125,22 +110,19 @@ def decisions(advice: Sequence[Advice], claims: Claims, root: Path | None = None
         claim = claims.get(named)
         if claim is None or claim["verdict"] not in ("holds", "contradicted"):
             return None
-        law = claim["sort"] == "law"
-        if not (law or named in survivors) or (claim["verdict"] == "contradicted" and not limits):
+        law, refuted = claim["sort"] == "law", claim["verdict"] == "contradicted"
+        if not (law or named in survivors) or (refuted and not limits):
             return None
-        said = str(claim["said"])
-        if claim["verdict"] == "contradicted":
-            said = f"Contradicted: “{said}”"
+        said = f"Contradicted: “{claim['said']}”" if refuted else str(claim["said"])
         link = f"{claim['chapter']}.ipynb#claim-{named}"
-        return Evidence("law" if law else "our run", "any size" if law else _scale_of(claim),
-                        said, named, link, limits)  # fmt: skip
+        grade, scale = ("law", "any size") if law else ("our run", _scale_of(claim))
+        return Evidence(grade, scale, said, named, link, limits)
 
-    rows = []
-    for row in advice:
+    def read_row(row: Advice) -> Row:
         named = [(name, False) for name in row.because] + [(name, True) for name in row.but]
-        lines = [line for name, limits in named if (line := read_line(name, limits))]
-        rows.append(Decision(row, tuple(lines)))
-    return Decisions(rows)
+        return row, [line for name, limits in named if (line := read_line(name, limits))]
+
+    return Decisions([read_row(row) for row in advice])
 
 
 def recorded(size: str = "book", root: Path | None = None) -> dict[str, dict[str, Any]]:
@@ -164,17 +146,12 @@ def _scale_of(claim: Mapping[str, Any]) -> str:
     return " and ".join(f"{size / 1e6:.2g} M" for size in sizes) + " parameters"
 
 
-def _format_line(line: Evidence) -> str:
-    return f"But: {line.says}" if line.limits else line.says
-
-
-def _draw_row(row: Decision) -> str:
+def _draw_row(advice: Advice, lines: Sequence[Evidence]) -> str:
     """Draw a row: situation and choice, and below them the lines of evidence."""
-    across = len(HEADS) - 2
-    said = f"{html.escape(row.advice.when)} <strong>{html.escape(row.advice.choose)}</strong>"
-    drawn = [f'<tr><th colspan="{across}" scope="rowgroup">{said}</th></tr>']
-    for line in row.lines:
-        says, source, link = map(html.escape, (_format_line(line), line.source, line.link))
+    said = f"{html.escape(advice.when)} <strong>{html.escape(advice.choose)}</strong>"
+    drawn = [f'<tr><th colspan="{len(HEADS) - 2}" scope="rowgroup">{said}</th></tr>']
+    for line in lines:
+        says, source, link = map(html.escape, (str(line), line.source, line.link))
         # A card's sentence is its link; a paper is named. `press.site.page` makes .ipynb .html.
         evidence = f'<a href="{link}">{says}</a>'
         if line.grade == "report":

@@ -117,7 +117,7 @@ class Job:
         claims = ledger.collect_claims(notebook, self.name)
         ledger.join_claims(claims)
         cost = sum_costs(notebook)
-        finished = {"key": key_of(parts), "ok": True, "parts": parts, "seconds": round(seconds, 1)}
+        finished = {"key": key_of(parts), "parts": parts, "seconds": round(seconds, 1)}
         state.write_state(self.root, self.size, self.name, finished | cost | {"claims": claims})
         return cost
 
@@ -187,8 +187,10 @@ class Job:
     def stop_kernel(self) -> None:
         """End the chapter's kernel, and by that its run."""
         self.stopped = True
-        with suppress(AttributeError, ProcessLookupError):  # none was started, or it has ended
-            os.kill(self.kernel.provisioner.pid, signal.SIGKILL)
+        started = self.kernel and self.kernel.provisioner
+        with suppress(ProcessLookupError):  # it has ended
+            if pid := getattr(started, "pid", None):
+                os.kill(pid, signal.SIGKILL)
 
     def print_lines(self, *lines: str) -> None:
         """Print lines about this chapter in one piece."""

@@ -77,6 +77,17 @@ def read_stale(root: Path, size: str) -> dict[str, dict[str, str]]:
     return _read_verdicts(root, size)["stale"]
 
 
+def count_stale(
+    root: Path, chosen: Sequence[Chapter], size: str, verdict: dict[str, Any]
+) -> list[tuple[str, int]]:
+    """Count the stale runs that each chapter asks for."""
+    stale = verdict["stale"]
+    return [
+        (c.name[:2], sum(key in stale for key in asked.read_run_keys(root, size, c.name)))
+        for c in chosen
+    ]
+
+
 def describe_verdict(verdict: dict[str, Any], by_chapter: Iterable[tuple[str, int]]) -> str:
     """Describe in one or two lines what the replays found."""
     text = (

@@ -124,12 +124,11 @@ def find_wanted(
         known = state.read_state(root, size, chapter.name)
         if not again and known and known["key"] == key_of(parts_of(chapter, root, size, seed)):
             return asked.read_runs(root, size, chapter.name)
-        found = asked.find_asked_runs(root, chapter, size, seed)
-        if found.faults:
-            faults[chapter.name] = "; ".join(found.faults)
-        else:
-            faults.pop(chapter.name, None)
-        return list(found.runs)
+        runs, failed = asked.find_asked_runs(root, chapter, size, seed)
+        faults.pop(chapter.name, None)
+        if failed:
+            faults[chapter.name] = "; ".join(failed)
+        return runs
 
     with ThreadPoolExecutor(count_cores()) as pool:
         lists = list(pool.map(find_runs, chosen))

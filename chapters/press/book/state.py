@@ -22,11 +22,9 @@ def read_state(root: Path, size: str, name: str) -> dict[str, Any] | None:
     if not (path.is_file() and notebook.is_file()):
         return None
     try:
-        state = read_json(path, "")
+        return read_json(path, "")
     except Red:
         return None
-    whole = isinstance(state, dict) and state.get("ok") is True and "key" in state
-    return state if whole else None
 
 
 def write_state(root: Path, size: str, name: str, state: dict[str, Any]) -> None:

@@ -157,16 +157,13 @@ def write_tables(
     check: Annotated[bool, Option("--check", help="write nothing; red where they differ")] = False,
 ) -> int:
     """Write the tables of norms and recipes, README's picture, and START.ipynb."""
-    from press.site import written
+    from press.site.written import write_all
 
-    stale = [f"the table of {name}" for name in written.write_tables(find_root(), check=check)]
-    stale += written.write_picture(find_root(), check=check)
-    stale += written.write_start(find_root(), check=check)
+    stale = write_all(find_root(), check=check)
     if check and stale:
-        print(
-            f"red     {' and '.join(stale)}: not what labkit has; write anew: `labkit book tables`"
-        )
+        named = " and ".join(stale)
+        print(f"red     {named}: not what labkit has; write anew: `labkit book tables`")
         return 1
-    written = f"{', '.join(stale) or 'nothing'} written"
-    print(f"tables: {'as labkit has them' if check else written}")
+    done = "as labkit has them" if check else f"{', '.join(stale) or 'nothing'} written"
+    print(f"tables: {done}")
     return 0

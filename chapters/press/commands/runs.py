@@ -179,17 +179,13 @@ def replay_records(
     every: Annotated[bool, Option("--every", help="each rate, too")] = False,
 ) -> int:
     """Return whether the book's records are what this code computes."""
-    from press.book import asked, chapters, replays
+    from press.book import chapters, replays
     from press.book.replaying import replay_runs
 
     root = chapters.find_root()
     chosen = chapters.choose_chapters(chapters.find_chapters(root), only)
     found = replay_runs(root, chosen, size, every=every)
-    counts = [
-        (c.name[:2], sum(key in found["stale"] for key in asked.read_run_keys(root, size, c.name)))
-        for c in chosen
-    ]
-    print(replays.describe_verdict(found, counts))
+    print(replays.describe_verdict(found, replays.count_stale(root, chosen, size, found)))
     return 1 if found["stale"] else 0
 
 

@@ -9,7 +9,6 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from press.book.citations import strip_citations
 from press.book.declared import sum_costs
@@ -82,7 +81,7 @@ def read_outline(name: str, notebook: Json) -> Outline:
         lines=count_open_lines(notebook),
         figures=count_figures(notebook),
         seconds=sum_costs(notebook)["cpu_seconds"],
-        memory=read_declared(code, "memory"),
+        memory=read_memory(code),
         claims={card["id"]: card for card in collect_claims(notebook, name)},
     )
 
@@ -135,14 +134,14 @@ def count_figures(notebook: Json) -> int:
     return sum(output_kind(output) in ("figure", "slider") for output in outputs)
 
 
-def read_declared(sources: Iterable[str], what: str) -> dict[str, Any]:
-    """Read what a chapter declares: Lab(…, memory={"kernel": "700M", …})."""
+def read_memory(sources: Iterable[str]) -> dict[str, str]:
+    """Read the memory that a chapter declares: Lab(…, memory={"kernel": "700M", …})."""
     for source in sources:
         if "Lab(" not in source:
             continue
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 for keyword in node.keywords if node.func.id == "Lab" else ():
-                    if keyword.arg == what:
+                    if keyword.arg == "memory":
                         return ast.literal_eval(keyword.value)
     return {}

@@ -21,7 +21,7 @@ from typing import Any
 from labkit.units import in_words, parse_bytes
 from press.book import chapters, facts, state
 from press.book.percent import cells_of
-from press.site.outline import read_declared
+from press.site.outline import read_memory
 
 LESSON = 90.0  # minutes
 UNKNOWN = "not measured"
@@ -125,7 +125,7 @@ def read_needs(
             size: state.read_state(root, size, chapter.name) or {}
             for size in (("book", "gpu") if measured else ())
         }
-        seconds, memory = recorded_seconds(root, chapter.name), read_declared(code, "memory")
+        seconds, memory = recorded_seconds(root, chapter.name), read_memory(code)
         found.append(build_need(chapter.name, seconds, memory, built))
     return found
 
