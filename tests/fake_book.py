@@ -1,21 +1,18 @@
-"""A book of two chapters as its build leaves it, to try the site on: nothing was executed for it.
+"""A book of two chapters as its build leaves it, to try the site on; nothing was executed."""
 
-python tests/fake_book.py FOLDER    # then: python -m labkit book site, inside FOLDER
-"""
-
-import base64
 import json
 import re
 import shutil
-import struct
-import sys
-import zlib
 from pathlib import Path
 
 from labkit.display import CLAIM
+from labkit.statistics.seeds import t_interval
 from press.site.sphinx_sources import SITE_SOURCES
 
 REPOSITORY = Path(__file__).parents[1]
+PNG = (  # one grey pixel
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="
+)
 ONE, TWO = "01_batchnorm_vs_layernorm", "02_pre_and_post_norm"
 PROVENANCE = {
     "device": "cpu",
@@ -31,46 +28,15 @@ PROVENANCE = {
 }
 
 
-def png(width: int = 480, height: int = 200, shade: int = 40) -> str:
-    """Draw a slanted band, as base64."""
-    rows = []
-    for y in range(height):
-        row = bytearray([0])
-        for x in range(width):
-            line = abs(y - height + 20 + x * (height - 60) // width) < 2
-            row += bytes([shade, 90, 160] if line else [255, 255, 255])
-        rows.append(bytes(row))
-
-    def chunk(name: bytes, data: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        )
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    body = zlib.compress(b"".join(rows), 9)
-    out = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
-    return base64.b64encode(out).decode()
-
-
-def t_half_width(values: list) -> float:
-    """Half of Student's 95 % interval for five values; none for one."""
-    if len(values) == 1:
-        return 0.0
-    mean = sum(values) / len(values)
-    variance = sum((v - mean) ** 2 for v in values) / (len(values) - 1)
-    return {5: 2.7764451}[len(values)] * (variance / len(values)) ** 0.5
-
-
 def claim(identifier: str, chapter: str, verdict: str, values: list, **more) -> dict:
     mean = sum(values) / len(values)
-    half = t_half_width(values)
     return {
         "statement": f"The measured difference is {mean:.3f}, <b>markup</b> & all.",
         "wording": "The measured difference is {mean:.3f}, <b>markup</b> & all.",
         "source": "Xiong et al. (2020), Figure 3",
         "published": None,
         "values": values,
-        "interval": [mean - half, mean + half],
+        "interval": list(t_interval(values)),
         "criterion": "> 0",
         "kind": "at",
         "verdict": verdict,
@@ -115,13 +81,13 @@ def card(identifier: str) -> dict:
     }
 
 
-def figure(alt: str, caption: str, provenance: dict | None = PROVENANCE, shade: int = 40) -> list:
+def figure(alt: str, caption: str, provenance: dict | None = PROVENANCE) -> list:
     facts = {"kind": "figure", "caption": caption, "data": [1.0]}
     return [
         {
             "output_type": "execute_result",
             "execution_count": 1,
-            "data": {"image/png": png(shade=shade), "text/plain": alt},
+            "data": {"image/png": PNG, "text/plain": alt},
             "metadata": {"labkit": facts | {"provenance": provenance}, "image/png": {"width": 480}},
         },
         {
@@ -195,8 +161,8 @@ FIRST = notebook(
         [
             card("01-bn-fails-at-batch-2"),
             card("01-cnn-hides-it"),
-            *figure("Accuracy by batch size.", "The gap, first.", shade=200),
-            *figure("The same for a\nsmall CNN.", "The gap, second; from algebra.", None, 120),
+            *figure("Accuracy by batch size.", "The gap, first."),
+            *figure("The same for a\nsmall CNN.", "The gap, second; from algebra.", None),
         ],
     ),
     "### Exercise 1\n\nShow that the mean vanishes.\n\n<details><summary>Hint</summary>\n\n"
@@ -205,7 +171,7 @@ FIRST = notebook(
     (
         "def my_norm(x):\n    return x - x.mean()\nmy_norm(x)",
         ["solution"],
-        [said("solved\n"), *figure("A flat line.", "Flat.", None, 80)],
+        [said("solved\n"), *figure("A flat line.", "Flat.", None)],
     ),
     "See [the next chapter](02_pre_and_post_norm.ipynb), and "
     "[why warm-up](02_pre_and_post_norm.ipynb#why-warm-up).\n",
@@ -226,8 +192,8 @@ SECOND = notebook(
 )
 
 
-def make(root: Path, package: bool = False) -> Path:
-    """Write the book; with the package's sources for its pages, if asked."""
+def make(root: Path) -> Path:
+    """Write the book."""
     (root / "chapters").mkdir(parents=True, exist_ok=True)
     for name in SITE_SOURCES:
         target = root / "chapters" / name
@@ -245,9 +211,6 @@ def make(root: Path, package: bool = False) -> Path:
         (root / "chapters" / f"{name}.py").write_text("# %%\n")
         (executed / f"{name}.ipynb").write_text(json.dumps(content))
     write_claims(root / "build" / "claims" / "book.json", "book", CLAIMS)
-    if package:
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(REPOSITORY / "labkit", root / "labkit", dirs_exist_ok=True, ignore=ignored)
     return root
 
 
@@ -255,7 +218,3 @@ def write_claims(path: Path, size: str, claims: dict, provenance: dict = PROVENA
     path.parent.mkdir(parents=True, exist_ok=True)
     facts = {"schema": 1, "size": size, "provenance": provenance, "claims": claims}
     path.write_text(json.dumps(facts))
-
-
-if __name__ == "__main__":
-    print(make(Path(sys.argv[1]), package=True))

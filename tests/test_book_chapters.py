@@ -35,11 +35,6 @@ def test_a_chapter_answers_to_its_name_number_and_path(book, name):
     ]
 
 
-def test_an_unknown_chapter_lists_those_that_exist(book):
-    with pytest.raises(ValueError, match="choose one of 01_one, 02_two"):
-        chapters.choose_chapters(chapters.find_chapters(book), ["03"])
-
-
 def test_cell_ids_depend_on_the_cells_alone_and_differ(book):
     (book / "chapters" / "01_one.py").write_text(
         chapter_text("01_one", cells="# %%\n1\n\n# %%\n1\n\n# %%\n2\n")
@@ -48,20 +43,6 @@ def test_cell_ids_depend_on_the_cells_alone_and_differ(book):
     ids = [cell.id for cell in first.cells]
     assert ids == [cell.id for cell in again.cells]
     assert len(set(ids)) == len(ids)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "rule"),
-    [
-        ('# %% tags=["parameters"]', "# %%", "exactly one code cell tagged"),
-        ("seed = 0", "sed = 0", "has no seed"),
-    ],
-)
-def test_a_chapter_that_takes_no_parameters_is_refused(book, old, new, rule):
-    chapter = chapters.find_chapters(book)[0]
-    chapter.source.write_text(chapter.source.read_text().replace(old, new))
-    with pytest.raises(ValueError, match=rule):
-        chapters.check_parameters(chapters.read_chapter(chapter), chapter.source)
 
 
 def changed(book, edit):

@@ -1,11 +1,8 @@
 import json
-import tomllib
 
-import jupytext
 import nbformat
 import pytest
-from jupytext.combine import combine_inputs_with_outputs
-from toy_book import REPOSITORY, card, chapter_text, claim_output, make_book, run
+from toy_book import card, chapter_text, claim_output, make_book, run
 
 from labkit.files import write_whole
 from labkit.plots.slider import VEGA_LITE
@@ -78,6 +75,8 @@ def test_a_twin_holds_nothing_of_the_day_on_which_it_was_made(book):
 
 def test_noise_moves_no_byte(book):
     before = settle(book, [printed("loss 1.234")], [figure([0, 1.0])], [claim_output(card())])
+    jupyters = json.dumps(json.loads(before), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    assert before == jupyters, "a save in Jupyter changes nothing"
     noisy = card(values=[1.01, 1.21, 1.11])
     after = settle(
         book,
@@ -155,11 +154,6 @@ def test_pairs_names_what_is_missing_and_what_differs(book):
     assert status == 1 and "`make book`" in said
 
 
-def test_a_twin_is_what_jupyter_would_write(book):
-    text = settle(book, [printed("é\n1")])
-    assert text == json.dumps(json.loads(text), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-
-
 def test_a_twin_folds_by_kind_and_keeps_what_needs_no_trust_of_a_drawing_and_of_a_slider():
     def output(kind, **data):
         return nbformat.v4.new_output("display_data", data, metadata={"labkit": {"kind": kind}})
@@ -181,14 +175,3 @@ def test_a_twin_folds_by_kind_and_keeps_what_needs_no_trust_of_a_drawing_and_of_
     drawing, slider = (set(cell.outputs[0].data) for cell in twin.cells[:2])
     assert drawing == {"image/png", "text/plain"}
     assert slider == {"image/png", "text/plain", VEGA_LITE}
-
-
-def test_what_is_folded_survives_jupytext():
-    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["jupytext"]
-    about = {"jupytext": {"cell_metadata_filter": settings["cell_metadata_filter"]}}
-    cell = nbformat.v4.new_code_cell("f()", metadata={"jupyter": {"source_hidden": True}})
-    twin = nbformat.v4.new_notebook(cells=[cell], metadata=about)
-    text = jupytext.writes(twin, fmt="py:percent")
-    assert "source_hidden" not in text, "the text stays plain"
-    opened = combine_inputs_with_outputs(jupytext.reads(text, fmt="py:percent"), twin)
-    assert opened.cells[0].metadata["jupyter"] == {"source_hidden": True}

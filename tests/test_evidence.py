@@ -9,7 +9,7 @@ from press.book.advice import ADVICE, FOR_A_LARGE_MODEL, OTHERWISE
 from press.book.chapters import find_chapters
 from press.book.evidence import Advice, Report, decisions, recorded
 from press.book.holm import find_survivors, p_value
-from press.book.keys import key_of, list_verdicts, parts_of
+from press.book.keys import key_of, parts_of
 from press.book.ledger import load_recorded
 from press.site.page import shown_output
 from press.site.scoreboard import standings_page
@@ -79,15 +79,13 @@ def test_the_scale_of_a_finding_on_the_ladder_is_its_rungs():
 
 def test_evidence_is_linked():
     table = decisions([Advice("a < b", "this", ("01-found", PAPER))], CLAIMS, ROOT)
-    assert '<a href="01_toy.ipynb#claim-01-found">' in (page := table.to_html())
+    page = table.to_html()
+    assert '<a href="01_toy.ipynb#claim-01-found">' in page
     assert 'href="https://www.jstor.org/stable/4615733"' in page
     assert "a &lt; b <strong>this</strong></th>" in page and ">A &lt; B.</a>" in page
-
-
-def test_on_the_site_a_link_leads_to_the_page():
-    table = decisions([Advice("now", "this", ("01-law",))], CLAIMS, ROOT)
-    output = {"output_type": "display_data", "data": {"text/html": table.to_html()}, "metadata": {}}
-    assert 'href="01_toy.html#claim-01-law"' in shown_output(output)["data"]["text/html"]
+    output = {"output_type": "display_data", "data": {"text/html": page}, "metadata": {}}
+    shown = shown_output(output)["data"]["text/html"]
+    assert 'href="01_toy.html#claim-01-found"' in shown, "on the site it leads to the page"
 
 
 def test_every_claim_that_the_book_advises_by_is_of_a_chapter_that_could_have_it():
@@ -136,15 +134,16 @@ def test_a_chapter_that_shows_verdicts_runs_again_when_another_chapters_changes(
     ledger.parent.mkdir(parents=True)
     toy, plain = find_chapters(root)
 
-    def keys(own: str, other: str) -> list[str]:
-        claims = {"01-a": {**FOUND, "verdict": own},
-                  "02-a": {**FOUND, "verdict": other, "chapter": "02_plain"}}  # fmt: skip
+    def keys(own: str, other: str, rungs: dict[str, list[float]] | None = None) -> list[str]:
+        two = {"verdict": other, "rungs": rungs, "chapter": "02_plain"}
+        claims = {"01-a": {**FOUND, "verdict": own}, "02-a": {**FOUND, **two}}
         ledger.write_text(json.dumps({"schema": 1, "claims": claims}))
         return [key_of(parts_of(each, root, "book", 0)) for each in (toy, plain)]
 
     first, own, other = keys("holds", "holds"), keys("not-seen", "holds"), keys("holds", "not-seen")
     assert own == first, "its own claims are not its input"
     assert other[0] != first[0] and other[1] == first[1]
+    assert keys("holds", "holds", {"S": [0.1]})[0] != first[0], "a rung has reported"
 
 
 def test_the_page_of_standings_has_what_chapters_ranked():
@@ -154,20 +153,3 @@ def test_the_page_of_standings_has_what_chapters_ranked():
     page = standings_page({"01_toy": {"cells": [cell]}}, {"01_toy": "Toy"})
     assert "<table>ranks</table>" in page and "## From [Toy](01_toy.ipynb)" in page
     assert "No chapter has ranked recipes yet" in standings_page({"01_toy": {"cells": []}}, {})
-
-
-def test_a_rung_that_reports_runs_the_tables_chapter_again(tmp_path):
-    ledger = tmp_path / "data" / "ledger" / "book.json"
-    ledger.parent.mkdir(parents=True)
-    claim = {
-        "verdict": "holds",
-        "said": "A is below B.",
-        "chapter": "08_toy",
-        "sort": "law",
-        "primary": False,
-    }
-    keys = []
-    for rungs in (None, {"S": [0.1]}, {"S": [0.1], "M": [0.2]}):
-        ledger.write_text(json.dumps({"claims": {"08-toy": {**claim, "rungs": rungs}}}))
-        keys.append(list_verdicts(tmp_path, but="10_choosing_a_norm"))
-    assert len(set(keys)) == 3

@@ -10,7 +10,7 @@ import pytest
 
 from press.book import chapters, citations
 from press.site import guide, links, wordlists
-from press.site.links import Place, describe_missing, link_place, place_of
+from press.site.links import describe_missing, place_of
 from press.site.outline import Book, Outline, find_questions, list_exercises, read_outlines
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,15 +27,10 @@ def typed(name: str) -> str:
 
 
 # -- pages ----------------------------------------------------------------------------------
-def test_the_preface_asks_what_the_chapters_ask():
+def test_the_preface_asks_what_the_chapters_ask_and_marks_every_claim():
     shown = guide.fill_page(typed("index.md"), ROOT, book())
     for one in book().values():
         assert html.escape(one.questions[0].partition("*")[0]) in shown
-
-
-def test_the_cover_has_a_mark_for_every_claim():
-    shown = guide.fill_page(typed("index.md"), ROOT, book())
-    for one in book().values():
         for name in one.claims:
             assert f'href="{one.name}.html#claim-{name}"' in shown
 
@@ -82,6 +77,7 @@ TOY = {"02": ONE}
         ("see [[02]]", "see [Toy](02_toy.ipynb)"),
         ("[[02#A heading: of *two*|there]]", "[there](02_toy.ipynb#a-heading-of-two)"),
         ("[[07#Whatever|later]], [[07]]", "later (chapter 07), chapter 07"),
+        ("[[02#gone]]", "[Toy](02_toy.ipynb)"),
         ("in chapters 02 and 07.", "in chapters [02](02_toy.ipynb) and 07."),
         ("`02-it-holds`", '<a href="02_toy.html#claim-02-it-holds"><code>02-it-holds</code></a>'),
         ("`02-it-does-not`, `x[0]`", "`02-it-does-not`, `x[0]`"),
@@ -115,7 +111,6 @@ def test_places_that_are_missing_are_named(place, said):
 def test_what_is_no_place_is_refused():
     with pytest.raises(ValueError, match="a place is"):
         place_of("chapter 2")
-    assert link_place(Place("02", "heading", "gone"), TOY) == "[Toy](02_toy.ipynb)"
 
 
 @pytest.mark.parametrize(

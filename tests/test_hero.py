@@ -49,10 +49,6 @@ def test_a_slider_is_a_first_figure_too():
     assert "labkit-slider" in str(cells[1]["outputs"]) and cells[-2]["source"] == "</div>"
 
 
-def test_what_has_no_title_stays_as_it_is():
-    assert [cell["source"] for cell in top("Words.", SECTION)] == ["Words.", SECTION]
-
-
 def test_the_tally_counts_what_is_there_and_leads_to_the_scoreboard():
     found = link_tally([{"verdict": "holds"}] * 3 + [{"verdict": "contradicted"}], "04")
     assert 'href="scoreboard.html#f:chapter=04"' in found
@@ -100,11 +96,6 @@ def test_measured_answers_are_folded_with_mark_value_and_link():
     assert "* - $a|b$ grows\n" in before and "0.031" not in before
     assert all(part in answer for part in ("▲", "−0.031", "&lt;b&gt;", 'href="#claim-01-cnn'))
     assert "01-gone" not in other and other.endswith("````\n\nAfter.")
-
-
-def test_another_table_is_left_alone():
-    table = "| we predict | reason |\n| --- | --- |\n| It grows | `01-cnn-hides-it` |\n"
-    assert build_page(fake_book.notebook(table))["cells"][0]["source"] == table
 
 
 # -- what a page leaves out -------------------------------------------------------------------

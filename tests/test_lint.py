@@ -177,7 +177,6 @@ def copied(tmp_path_factory) -> Path:
         (pages.follow_threads, "data/crossrefs.csv", "00", "99", "ties 00 to 0 others"),
         (pages.fill_pages, "chapters/paths.md", "[[02]]", "[[02#Gone]]", "no heading 'Gone'"),
         (pages.fill_pages, "chapters/index.md", "\nrunning\n", "\n", "index.md: lists no running"),
-        (pages.fill_pages, "chapters/paths.md", "<!-- sizes -->", "[[no place]]", "a place is"),
         (pages.count_lessons, "chapters/course.md", "## Lesson 3.", "## Lesson 4.", "the lessons"),
         (pages.count_lessons, "chapters/course.md", "<!-- lesson 01 -->", "", "use the chapters"),
         (pages.look_up_words, "data/glossary.csv", "BatchNorm", "ZNorm", "terms are sorted"),
@@ -185,8 +184,6 @@ def copied(tmp_path_factory) -> Path:
         (pages.look_up_errata, "data/errata.csv", "zhang2019", "zhang2119", "is no key of"),
         (pages.hold_the_bibliography, "chapters/references.bib", "1910.07467", "1910.07468",
          "has no work [Zhang"),
-        (pages.hold_the_bibliography, "chapters/03_rmsnorm.py", "[Zhang and Sennrich (2019)](",
-         "[Zhang et al. (2019)](", "has no work [Zhang et al. (2019)]"),
     ],
 )  # fmt: skip
 def test_a_fault_around_the_chapters_is_found(rule, path, old, new, said, copied):
@@ -229,15 +226,13 @@ def test_a_reference_that_leads_nowhere_is_found():
     "text, found",
     [
         ("The loss fell to 1.94.", ["1.94"]),
-        ("It fell by 31 %, or 31 per cent.", ["31 %", "31 per cent"]),
-        ("They differ by −0.052.", ["−0.052"]),
+        ("It fell by 31 %, or 31 per cent, to −0.052.", ["−0.052", "31 %", "31 per cent"]),
         ("A rate of 0.05 or 2.5 is a setting.", []),
         ("A 95 % interval; 30 % are enough, or 1 per cent.", []),
         ("The loss is $1.94$, from $3.88/2 = 1.94$.", []),
         ("Betas of `0.98` and 1,797 digits.", []),
         ("They report 28.41 BLEU ([Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)).", []),
         ("They report 28.41 BLEU (arXiv 1706.03762).", []),
-        ("They report 28.41 [here](https://example.org/1.25).", []),
         ("Quoted ([Doe, 2020](https://x.org)): 28.41.\n\nOurs: 27.93.", ["27.93"]),
         ("| a | b |\n| --- | --- |\n| [D](https://x.org) | 1.25 |\n| ours | 1.26 |", ["1.26"]),
         ("- 3.14 ([Doe, 2020](https://x.org))\n- 2.71", ["2.71"]),
@@ -299,10 +294,8 @@ r"""
 @pytest.mark.parametrize(
     ("made", "prose", "right"),
     [
-        ('"01-a",', "The card holds.", True),
         ('"01-a",', "The card is weak because one run stands apart; else it would hold.", False),
         ('"01-b",', "So the second half of the puzzle is not seen here.", False),
-        ('"01-b",', "Not seen. After so few steps both know little.", False),
         ('"01-b",', "Out of range. After so few steps both know little.", True),
         ('"01-a",', "Five predictions hold.", False),
         ('f"01-loop-{name}",', "Both cards are weak.", True),
@@ -342,15 +335,17 @@ def chapter_of(words: int, cards: int, figures: int, lines: int, before: int) ->
 @pytest.mark.parametrize(
     ("sizes", "said"),
     [
-        ((2500, 10, 6, 150, 300), None),
+        ((2500, 10, 6, 150, 300), ""),
         ((3010, 10, 6, 150, 300), "has 3010 words, 10 more than the 3000 of a chapter's budget"),
         ((1900, 10, 6, 150, 300), "has 1900 words, 100 fewer than the 2000 that a chapter has"),
-        ((2500, 12, 6, 150, 300), "has 12 cards of findings, 2 more than the 10"),
-        ((2500, 10, 8, 150, 300), "has 8 figures, 1 more than the 7"),
-        ((2500, 10, 6, 170, 300), "has 170 open lines of code, 20 more than the 150"),
-        ((2500, 10, 6, 150, 400), "has 400 words before the first figure, 100 more than the 300"),
+        (
+            (2500, 12, 8, 170, 400),
+            "has 12 cards of findings, 2 more than the 10 of a chapter's budget; "
+            "has 8 figures, 1 more than the 7 of a chapter's budget; "
+            "has 170 open lines of code, 20 more than the 150 of a chapter's budget; "
+            "has 400 words before the first figure, 100 more than the 300 of a chapter's budget",
+        ),
     ],
 )
 def test_a_chapter_s_budgets_say_which_and_by_how_much(sizes, said):
-    found = list(list_excesses("04_toy", chapter_of(*sizes)))
-    assert len(found) == bool(said) and all(fault.startswith(said) for fault in found)
+    assert "; ".join(list_excesses("04_toy", chapter_of(*sizes))) == said

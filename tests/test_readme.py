@@ -43,12 +43,9 @@ def tree() -> list[str]:
     return paths
 
 
-def test_what_the_readme_lists_exists():
+def test_what_the_readme_lists_exists_and_it_lists_every_part_of_labkit():
     assert not [path for path in tree() if not (ROOT / path).exists()]
     assert all((ROOT / path).is_dir() == path.endswith("/") for path in tree())
-
-
-def test_the_readme_lists_every_part_of_labkit():
     packages = {path.parent.name + "/" for path in ROOT.glob("labkit/*/__init__.py")}
     modules = {path.name for path in ROOT.glob("labkit/[!_]*.py")}
     assert {f"labkit/{part}" for part in packages | modules} <= set(tree())

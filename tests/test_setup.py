@@ -65,6 +65,9 @@ def test_versions_of_what_the_pins_bring_are_those_of_the_file(root, calls):
 
 
 def test_the_constraints_are_what_is_installed(tmp_path, monkeypatch):
+    found = constraints.list_installed()
+    assert found["torch"] == metadata.version("torch").partition("+")[0]
+    assert not [name for name in found if name.startswith(("nvidia", "norm-lab-book", "pip"))]
     monkeypatch.setattr(constraints, "list_installed", lambda: {"a": "1", "b": "2"})
     assert constraints.write_constraints(tmp_path) == ["a==1", "b==2"]
     path = tmp_path / constraints.FILE
@@ -75,12 +78,6 @@ def test_the_constraints_are_what_is_installed(tmp_path, monkeypatch):
     assert "a==1" in path.read_text(), "it only looked"
     path.write_text(path.read_text().replace("Python 3.", "Python 2."))
     assert constraints.write_constraints(tmp_path, check=True) == ["a==3"], "another Python"
-
-
-def test_cuda_libraries_and_local_builds_are_in_no_constraint():
-    found = constraints.list_installed()
-    assert found["torch"] == metadata.version("torch").partition("+")[0]
-    assert not [name for name in found if name.startswith(("nvidia", "norm-lab-book", "pip"))]
 
 
 def set_up(root: Path, calls: list[str], chosen: bool = False) -> list[str]:
@@ -98,16 +95,12 @@ def test_an_old_python_can_read_the_file_and_is_refused_in_words(root, monkeypat
     assert "3.11" in said and "3.9.18" in said and "make setup PYTHON=" in said
 
 
-def test_set_up_makes_says_installs_and_then_does_nothing(root, calls, capsys):
+def test_set_up_makes_says_installs_and_a_changed_pin_installs_on_top(root, calls, capsys):
     venv, pip, asked, install = set_up(root, calls)
     assert venv.startswith("venv ") and pip.endswith("pip==26.3")
     assert asked.endswith("torch==2.13.0") and install.endswith(f"-e {root}[book,dev]")
     assert "torch 2.13.0+cpu, without CUDA" in capsys.readouterr().out
     assert set_up(root, calls) == []
-
-
-def test_a_changed_pin_installs_on_top_and_a_tool_setting_does_nothing(root, calls):
-    set_up(root, calls)
     (root / "pyproject.toml").write_text(PROJECT.replace("100", "88"))
     assert set_up(root, calls) == []
     (root / "pyproject.toml").write_text(PROJECT.replace("2.4.6", "2.4.7"))
@@ -115,7 +108,7 @@ def test_a_changed_pin_installs_on_top_and_a_tool_setting_does_nothing(root, cal
     assert words[-1].endswith("[book,dev]") and not words[0].startswith("venv")
 
 
-@pytest.mark.parametrize("moment", range(4))
+@pytest.mark.parametrize("moment", [0, 1, pytest.param(2, marks=pytest.mark.slow), 3])
 def test_a_set_up_that_is_stopped_is_finished_by_the_next(root, calls, monkeypatch, moment):
     run = setup.run_module
 

@@ -12,7 +12,7 @@ from press.book.facts import format_seeds, provenance_line
 from press.book.files import Red
 from press.book.holm import compute_p_values, find_survivors, p_value
 from press.site import sphinx as site_module
-from press.site.claim_cards import draw_in_scoreboard, draw_strip
+from press.site.claim_cards import draw_strip
 from press.site.page import build_page, is_figure
 from press.site.scoreboard import build_scoreboard
 from press.site.sphinx import build_site
@@ -39,7 +39,11 @@ def test_nothing_volatile_and_no_parameter_reaches_the_page():
 
 
 def test_a_figure_carries_its_words_its_caption_and_its_provenance():
-    figures = [cell["source"] for cell in build_page(fake_book.FIRST)["cells"] if is_figure(cell)]
+    cells = build_page(fake_book.FIRST)["cells"]
+    figures = [cell["source"] for cell in cells if is_figure(cell)]
+    assert [figure.count("<img") for figure in figures] == [1] * 4, "each in a cell of its own"
+    assert len({cell["id"] for cell in cells}) == len(cells)
+    assert json.dumps(cells).count("The gap, first.") == 1
     assert [re.search('alt="([^"]+)"', figure)[1] for figure in figures] == [
         "Two loss curves that cross.",
         "Accuracy by batch size.",
@@ -56,16 +60,6 @@ def test_a_drawing_is_shown_before_a_png():
     drawn = {**picture, "data": {**picture["data"], "image/svg+xml": "<svg>drawn</svg>"}}
     out = shown([("plots.curves()", [], [drawn, caption])])
     assert "<svg>drawn</svg>" in out and "base64" not in out
-
-
-def test_several_figures_of_a_cell_stand_in_cells_of_their_own():
-    cells = build_page(fake_book.FIRST)["cells"]
-    assert [c["source"].count("<img") for c in cells if is_figure(c)] == [1] * 4
-    assert len({c["id"] for c in cells}) == len(cells)
-
-
-def test_a_caption_is_shown_once():
-    assert shown([("f()", [], fake_book.figure("Words.", "CAPTION"))]).count("CAPTION") == 1
 
 
 def test_a_claim_card_has_an_anchor_one_form_and_a_way_to_the_scoreboard():
@@ -126,16 +120,9 @@ def test_in_the_exercises_only_stubs_are_open():
     cells = build_page(fake_book.notebook(helper, "## Exercises\n", helper, "## End\n", helper))
     tags = [cell["metadata"].get("tags") for cell in cells["cells"] if "look" in cell["source"]]
     assert tags == [[], ["hide-input"], []]
-
-
-def test_neighbouring_folds_are_one_and_closing_the_lab_is_not_shown():
     plumbing = [("a = 1", [], []), ("b = 2", [], []), ("lab.close()  # the workers", [], [])]
     (cell,) = build_page(fake_book.notebook(*plumbing))["cells"]
-    assert cell["source"] == "a = 1\n\nb = 2"
-
-
-def test_a_page_is_the_same_twice(book: Path):
-    assert staged_files(book, "book") == staged_files(book, "book")
+    assert cell["source"] == "a = 1\n\nb = 2", "neighbouring folds are one; closing is not shown"
 
 
 def test_provenance_says_what_is_known():
@@ -157,26 +144,24 @@ def test_the_twin_stands_for_a_chapter_that_was_not_executed_here(book: Path):
     built.write_text(json.dumps(claims))
     executed.replace(book / "chapters" / f"{TWO}.ipynb")
     found = staged_files(book, "book")
+    assert found == staged_files(book, "book"), "the same twice"
     assert found[f"{TWO}.ipynb"] == whole[f"{TWO}.ipynb"]
     assert found["scoreboard.md"] == whole["scoreboard.md"]
 
 
-# -- missing inputs ---------------------------------------------------------------------------
-def test_a_chapter_that_was_not_executed_is_named_with_the_way_out(book: Path):
-    (book / "build" / "book" / "book" / f"{TWO}.ipynb").unlink()
-    with pytest.raises(Red, match=rf"{TWO}.*make book"):
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (f"build/book/book/{TWO}.ipynb", rf"{TWO}.*make book"),
+        ("build/claims/book.json", r"claims/book\.json.*make book"),
+        ("chapters/*_*.py", r"NN_name\.py"),
+    ],
+)
+def test_what_the_site_lacks_is_named_with_the_way_out(book: Path, missing, said):
+    for path in book.glob(missing):
+        path.unlink()
+    with pytest.raises(Red, match=said):
         build_site(book)
-
-
-def test_missing_claims_are_named_with_the_way_out(book: Path):
-    (book / "build" / "claims" / "book.json").unlink()
-    with pytest.raises(Red, match=r"claims/book\.json.*make book"):
-        build_site(book)
-
-
-def test_a_book_without_chapters_is_refused(tmp_path: Path):
-    with pytest.raises(Red, match=r"NN_name\.py"):
-        build_site(tmp_path)
 
 
 # -- the scoreboard ---------------------------------------------------------------------------
@@ -187,7 +172,8 @@ def test_every_claim_has_a_row_and_a_link():
     assert "&lt;b&gt;markup&lt;/b&gt; &amp; all" in out and "<b>markup" not in out
     assert "1 is weak" in out and "4 findings can be tested" in out
     assert out.index(">1 · One<") < out.index(">2 · Two<")
-    assert 'data-chapter="02" data-verdict="not-seen" data-kind="at" data-sort="finding"' in out
+    facets = 'data-chapter="02" data-verdict="not-seen" data-kind="at" data-sort="finding"'
+    assert f'{facets} data-weak="yes" data-holm="no"' in out
 
 
 def test_recorded_claims_say_when_and_where():
@@ -197,6 +183,7 @@ def test_recorded_claims_say_when_and_where():
     assert "No chapter has stated a claim yet" in out
     assert "*recorded*: 2026-05-01, Example GPU." in out
     assert f"{TWO}.html" not in out, "no link into a chapter that is not there"
+    assert all(out.count(f'id="row-gpu-{name}"') == 1 for name in fake_book.CLAIMS)
 
 
 def test_what_is_not_recorded_says_so():
@@ -207,13 +194,6 @@ def test_what_is_not_recorded_says_so():
     out = build_scoreboard({"claims": {}}, titles)
     assert "## Recorded with size gpu\n\nNothing is recorded with this size yet." in out
     assert "size gpu" not in build_scoreboard({"size": "gpu", "claims": {}}, titles)
-
-
-def test_a_claim_of_two_sizes_has_a_row_in_each():
-    gpu = {"size": "gpu", "claims": fake_book.CLAIMS}
-    out = build_scoreboard({"size": "book", "claims": fake_book.CLAIMS}, {}, [gpu])
-    for name in fake_book.CLAIMS:
-        assert out.count(f'id="row-{name}"') == out.count(f'id="row-gpu-{name}"') == 1
 
 
 def test_only_long_sizes_come_from_the_ledger(book: Path):
@@ -256,15 +236,6 @@ def test_a_strip_draws_each_value_and_the_threshold():
     assert draw_strip(fake_book.CLAIMS["02-pre-grows-with-depth"]) == "", "a law has no seeds"
 
 
-@pytest.mark.parametrize("weak", [True, False])
-def test_a_row_of_the_scoreboard_is_found_by_what_it_is(weak):
-    claim = {**fake_book.CLAIMS["02-post-needs-warm-up"], "weak": weak}
-    row = draw_in_scoreboard("02-post-needs-warm-up", claim, survives=not weak, linked=True)
-    facets = dict(re.findall(r'data-(\w+)="([^"]+)"', row))
-    assert (facets["weak"], facets["holm"]) == (("yes", "no") if weak else ("no", "yes"))
-    assert (facets["chapter"], facets["verdict"]) == ("02", claim["verdict"])
-
-
 # -- pages of the package ---------------------------------------------------------------------
 def test_every_public_module_has_its_place(tmp_path: Path):
     package = tmp_path / "labkit"
@@ -303,8 +274,12 @@ def test_a_docstring_is_shown_as_typed():
 
 
 # -- building ---------------------------------------------------------------------------------
-def test_the_site_is_built_once_and_only_what_changed_again(book: Path, capsys, monkeypatch):
-    built = build_site(book)
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    return build_site(fake_book.make(tmp_path_factory.mktemp("site")))
+
+
+def test_the_site_has_its_pages_figures_and_links(built: Path):
     text = (built / f"{ONE}.html").read_text()
     for alt in ("Two loss curves that cross.", "The same for a small CNN.", "A flat line."):
         assert f'alt="{alt}"' in text
@@ -316,6 +291,10 @@ def test_the_site_is_built_once_and_only_what_changed_again(book: Path, capsys, 
     assert "Xiong" in (built / "references.html").read_text()
     assert (built / "_static" / "mathjax" / "tex-chtml-full.js").is_file()
 
+
+@pytest.mark.slow
+def test_only_what_changed_is_read_again(built: Path, capsys, monkeypatch):
+    book = built.parents[1]
     untouched = (built / f"{TWO}.html").stat().st_mtime_ns
     path = book / "build" / "book" / "book" / f"{ONE}.ipynb"
     path.write_text(path.read_text().replace("Which axis?", "Which of the axes?"))

@@ -41,18 +41,4 @@ BREAKS = [
         new="        self.final_norm = nn.Identity()",
         claim="02-tripling-finds-a-missing-final-norm",
     ),
-    Break(
-        idea="the norm on the stream forgets the skip that it carries",
-        path="labkit/placements/residual.py",
-        old="        return z + f(z)",
-        new="        return x + f(z)",
-        claim="02-a-normed-skip-is-post-norm",
-    ),
-    Break(
-        idea="the warm-up begins with a step at rate 0",
-        path="labkit/training.py",
-        old="self.lr * (step + 1) / self.warmup",
-        new="self.lr * step / self.warmup",
-        run=Run(TINY, Markov(batch=2, time=8), TrainConfig(steps=20, warmup=10)),
-    ),
 ]

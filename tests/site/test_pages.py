@@ -51,7 +51,7 @@ READ = [
 ]
 
 
-def test_search_finds_warm_up_and_leads_to_the_chapter_on_placement(page: Page):
+def test_search_finds_prose_and_no_code(page: Page):
     page.goto("index.html")
     page.locator(".search-button__button:visible").first.click()
     field = page.locator("#pst-search-dialog input[name=q]")
@@ -62,6 +62,9 @@ def test_search_finds_warm_up_and_leads_to_the_chapter_on_placement(page: Page):
     result.click()
     expect(page).to_have_url(re.compile("/02_"))
     expect(page.locator(".bd-article h1").last).to_be_visible()
+    page.goto("search.html?q=matmul+kwargs+lambda+def")
+    page.wait_for_selector("#search-results p.search-summary")
+    assert page.locator("#search-results li a[href*='0']").count() == 0, "it has no code in it"
 
 
 def test_math_is_typeset_on_every_chapter(page: Page, chapters: list[str]):
@@ -88,9 +91,12 @@ def test_no_page_asks_anything_of_another_machine(page: Page, pages: list[str]):
         page.goto(name, wait_until="networkidle")
 
 
-def test_every_picture_has_words(page: Page, chapters: list[str]):
+def test_every_picture_has_words_and_every_figure_its_origin(page: Page, chapters: list[str]):
     for name in chapters:
         page.goto(name)
+        figures = page.locator("figure.labkit-figure")
+        assert figures.count() == page.locator("figure .labkit-provenance").count(), name
+        assert page.locator(".tag_parameters, .tag_injected-parameters, .stderr").count() == 0
         alts = page.locator(".bd-article img").evaluate_all("images => images.map(i => i.alt)")
         assert all(alt.strip() and not alt.startswith(("_images", "../")) for alt in alts), name
         drawn = page.locator(".bd-article .labkit-figure svg")
@@ -98,13 +104,6 @@ def test_every_picture_has_words(page: Page, chapters: list[str]):
         assert drawn.evaluate_all(named), name
         broken = "images => images.filter(i => !i.complete || !i.naturalWidth).map(i => i.src)"
         assert page.locator(".bd-article img").evaluate_all(broken) == []
-
-
-def test_every_figure_says_where_its_numbers_come_from(page: Page, chapters: list[str]):
-    for name in chapters:
-        page.goto(name)
-        figures = page.locator("figure.labkit-figure")
-        assert figures.count() == page.locator("figure .labkit-provenance").count(), name
 
 
 def test_the_first_figure_of_a_short_answer_is_on_the_first_screen(page: Page, chapters: list[str]):
@@ -119,7 +118,7 @@ def test_the_first_figure_of_a_short_answer_is_on_the_first_screen(page: Page, c
 def test_no_page_is_wider_than_a_telephone(page: Page, pages: list[str]):
     page.set_viewport_size({"width": 390, "height": 844})
     wide = {}
-    for name in pages:
+    for name in [*pages, "scoreboard.html#f:sort=finding"]:
         page.goto(name)
         wide[name] = page.evaluate("document.documentElement.scrollWidth")
     assert {name: width for name, width in wide.items() if width > 390} == {}
@@ -150,12 +149,6 @@ def test_a_reader_s_prediction_is_kept_and_the_answer_opens(page: Page, chapters
         expect(answer).to_be_hidden()
         table.locator("summary").first.click()
         expect(answer).to_be_visible()
-
-
-def test_the_search_has_no_code_in_it(page: Page):
-    page.goto("search.html?q=matmul+kwargs+lambda+def")
-    page.wait_for_selector("#search-results p.search-summary")
-    assert page.locator("#search-results li a[href*='0']").count() == 0
 
 
 def test_the_button_changes_light_and_dark(page: Page, chapters: list[str]):
@@ -257,15 +250,6 @@ def test_without_script_the_scoreboard_is_a_list_in_folds(browser: Browser, base
     context.close()
 
 
-@pytest.mark.parametrize(
-    "name", ["scoreboard.html", "scoreboard.html#f:sort=finding", "index.html"]
-)
-def test_the_scoreboard_and_the_cover_fit_a_telephone(page: Page, name: str):
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(name)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
 def test_the_cover_has_every_claim_in_two_screens(page: Page, claims: dict[str, dict]):
     page.set_viewport_size({"width": 1400, "height": 900})
     page.goto("index.html")
@@ -316,12 +300,6 @@ def test_a_reader_chooses_how_much_code_to_see_and_keeps_it(page: Page, chapters
     expect(page.get_by_label("none", exact=True)).to_be_checked()
     expect(page.locator("div.cell:not(.tag_exercise) > .cell_input").first).to_be_hidden()
     page.get_by_label("essential", exact=True).check()
-
-
-def test_parameters_and_progress_are_not_shown(page: Page, chapters: list[str]):
-    for name in chapters:
-        page.goto(name)
-        assert page.locator(".tag_parameters, .tag_injected-parameters, .stderr").count() == 0
 
 
 def test_every_internal_link_arrives(site: Path, pages: list[str]):
