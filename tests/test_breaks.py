@@ -22,11 +22,12 @@ from labkit.experiments.replay import first_losses
 from labkit.model import ModelConfig
 from labkit.training import TrainConfig
 from press.book import chapters
-from press.book.cells import Outcome, claim_cells, run_chapter
+from press.book.cells import Outcome, claim_cells
 from press.book.chapters import Chapter, find_chapter
 from tests import breaks
 from tests.breaks import Break
 from tests.toy_book import make_book
+from tests.trials import run_trials
 
 ROOT = Path(__file__).resolve().parents[1]
 FEWEST_A_CHAPTER = 2
@@ -76,7 +77,7 @@ def broken(one: Break, folder: Path) -> Path:
 def claim_notices(chapter: Chapter, claim: str, verdict: str, code: Path) -> bool:
     """Return whether a claim turns red: another verdict, or a cell that fails at its work."""
     cell = claim_cells(chapter)[claim]
-    outcome, _ = run_chapter(chapter, until=cell.index, code=code, size="book", seed=0)
+    outcome, _ = run_trials(chapter, until=cell.index, code=code, size="book", seed=0)
     if claim in outcome.claims:
         return outcome.claims[claim]["verdict"] != verdict
     assert cell.index not in outcome.skipped, "its runs are not recorded"

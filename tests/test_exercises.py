@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from press.book import chapters
-from press.book.cells import Outcome, Trial, claim_cells, run_chapter
+from press.book.cells import claim_cells
 from press.book.chapters import Chapter, find_chapter
 from press.book.ledger import load_recorded
 from tests import exercises as answers
 from tests.exercises import Exercise
 from tests.exercises.places import Place, find_exercises
 from tests.toy_book import HEADER, make_book
+from tests.trials import Trial, Tried, run_trials
 
 ROOT = Path(__file__).resolve().parents[1]
 FEWEST = 3
@@ -49,7 +50,7 @@ def trials_of(place: Place, row: Exercise) -> dict[str, Trial]:
     return trials
 
 
-def faults(row: Exercise, name: str, trial: Trial, outcome: Outcome) -> list[str]:
+def faults(row: Exercise, name: str, trial: Trial, outcome: Tried) -> list[str]:
     """Return what is not as it must be."""
     ok, text = outcome.reports.get(trial.last, (None, ""))
     said = " ".join([text, *outcome.errors.values()])
@@ -72,7 +73,7 @@ def faults(row: Exercise, name: str, trial: Trial, outcome: Outcome) -> list[str
     return [f"{name} is told {said!r}, without {words!r}"] if missing else []
 
 
-def try_all(chapter: Chapter, rows: list[Exercise]) -> tuple[Outcome, list[str]]:
+def try_all(chapter: Chapter, rows: list[Exercise]) -> tuple[Tried, list[str]]:
     """Run a chapter with every answer; give what came of it, and the exercises' faults."""
     places = find_exercises(chapter)
     tasks = [
@@ -81,7 +82,7 @@ def try_all(chapter: Chapter, rows: list[Exercise]) -> tuple[Outcome, list[str]]
         for name, trial in trials_of(places[row.number], row).items()
     ]
     trials = [trial for _, _, trial in tasks]
-    whole, outcomes = run_chapter(chapter, trials, size="book", seed=0)
+    whole, outcomes = run_trials(chapter, trials, size="book", seed=0)
     return whole, [
         f"exercise {row.number}: {fault}"
         for (row, name, trial), outcome in zip(tasks, outcomes, strict=True)
@@ -90,7 +91,7 @@ def try_all(chapter: Chapter, rows: list[Exercise]) -> tuple[Outcome, list[str]]
 
 
 @cache
-def tried(chapter: Chapter) -> tuple[Outcome, list[str]]:
+def tried(chapter: Chapter) -> tuple[Tried, list[str]]:
     """Try a chapter of the book, once for all tests."""
     return try_all(chapter, rows_of(chapter))
 

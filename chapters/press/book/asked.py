@@ -79,7 +79,7 @@ def find_asked_runs(
 
     around = prepare_environment(root, size, chapter.name)
     try:
-        outcome, _ = run_chapter(chapter, environment=around, size=size, seed=seed)
+        outcome = run_chapter(chapter, around, size=size, seed=seed)
     except RuntimeError as error:
         return [], [str(error).splitlines()[-1]]
     if not outcome.errors and not outcome.skipped:

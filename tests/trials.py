@@ -1,0 +1,123 @@
+"""Run a chapter's cells in order, and try others in their place.
+
+    whole, tried = run_trials(chapter, [Trial(4, 5, {4: "yours = 13"})], size="smoke", seed=0)
+
+Before the first cell of a trial the chapter's process forks: the fork runs that trial's cells, some
+with another text, and the chapter goes on untouched.
+"""
+
+import ast
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from press.book.cells import Cell, Outcome, Running, read_job, run_program
+from press.book.chapters import CODE, Chapter
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Cells to run apart: from one to another, both by index, some of them with another text."""
+
+    first: int
+    last: int
+    sources: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass
+class Tried(Outcome):
+    """What came of some cells, with the reports in which they end."""
+
+    reports: dict[int, tuple[bool, str]] = field(default_factory=dict)  # right or not, its text
+
+
+def run_trials(
+    chapter: Chapter,
+    trials: Sequence[Trial] = (),
+    *,
+    until: int | None = None,
+    train: bool = False,
+    code: Path = CODE,
+    **parameters: Any,
+) -> tuple[Tried, list[Tried]]:
+    """Run a chapter as far as cell `until`; return what came of it, and of each trial.
+
+    With `train` runs without a record are trained. `code` is the folder of the labkit to import.
+    """
+    paths = [str(code), str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
+    told = run_program(
+        "tests.trials",
+        chapter,
+        {"PYTHONPATH": os.pathsep.join(paths), "LABKIT_TRAIN": "" if train else "never"},
+        parameters=parameters,
+        until=until,
+        trials=[(t.first, t.last, list(t.sources.items())) for t in trials],
+    )
+    whole, *tried = map(Tried.from_json, json.loads(told))
+    return whole, tried
+
+
+class Trying(Running):
+    """Cells that share one namespace; the report in which one ends is kept."""
+
+    def __init__(self, parameters: Mapping[str, Any]):
+        super().__init__(parameters)
+        self.outcome = Tried()
+
+    def execute(self, cell: Cell, tree: ast.Module) -> None:
+        from labkit.check.report import Report
+
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        super().execute(cell, tree)
+        if isinstance(last, ast.Expr):
+            name = f"<cell {cell.index}>"
+            value = eval(compile(ast.Expression(last.value), name, "eval"), self.namespace)
+            if isinstance(value, Report):
+                self.outcome.reports[cell.index] = value.ok, str(value)
+
+
+def run_in_fork(running: Trying, cells: Sequence[Cell], trial: Trial) -> str:
+    """Run a trial's cells in a fork, as far as the first that fails; return what came of them."""
+    sys.stdout.flush()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        running.outcome = Tried()
+        try:
+            for cell in cells:
+                if trial.first <= cell.index <= trial.last and not running.outcome.errors:
+                    running.run_cell(cell, trial.sources.get(cell.index, cell.source))
+            with os.fdopen(writing, "w") as answer:
+                answer.write(running.outcome.to_json())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        told = answer.read()
+    _, status = os.waitpid(child, 0)
+    return told or Tried({}, {trial.first: f"the trial's process ended with {status}"}).to_json()
+
+
+def main() -> None:
+    """Read a job, run its chapter and trials, answer what came of them."""
+    job, cells, answer = read_job()
+    trials = [Trial(first, last, dict(sources)) for first, last, sources in job["trials"]]
+    running, tried = Trying(job["parameters"]), {}
+    for cell in cells:
+        for number, trial in enumerate(trials):
+            if trial.first == cell.index:
+                tried[number] = run_in_fork(running, cells, trial)
+        if job["until"] is None or cell.index <= job["until"]:
+            running.run_cell(cell, cell.source)
+    with answer:
+        json.dump([running.outcome.to_json(), *(tried[i] for i in range(len(trials)))], answer)
+
+
+if __name__ == "__main__":
+    main()
