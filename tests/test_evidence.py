@@ -10,7 +10,6 @@ from press.book.chapters import find_chapters
 from press.book.evidence import Advice, Report, decisions, recorded
 from press.book.holm import find_survivors, p_value
 from press.book.keys import key_of, parts_of
-from press.book.ledger import load_recorded
 from press.site.page import shown_output
 from press.site.scoreboard import standings_page
 from tests.toy_book import chapter_text, make_book
@@ -45,7 +44,7 @@ PAPER = Report("holm1979", "It holds.", "1 B parameters")
 
 def read_lines(because, but=()):
     """Write each line of evidence that is left as grade, scale and source."""
-    table = decisions([Advice("now", "this", tuple(because), tuple(but))], CLAIMS, ROOT)
+    table = decisions([Advice("now", "this", tuple(because), tuple(but))], CLAIMS)
     return [(line.grade, line.scale, line.source) for _, lines in table.rows for line in lines]
 
 
@@ -61,24 +60,24 @@ def test_a_row_holds_what_survives_with_grade_and_scale():
 def test_a_claim_that_was_contradicted_limits_a_row_and_is_no_reason_for_one():
     (_, (grade, _, name)) = read_lines(["01-law"], ["01-refuted"])
     assert (grade, name) == ("our run", "01-refuted")
-    table = decisions([Advice("now", "this", ("01-law",), ("01-refuted",))], CLAIMS, ROOT)
+    table = decisions([Advice("now", "this", ("01-law",), ("01-refuted",))], CLAIMS)
     assert "But: Contradicted: “A < B.” (01-refuted)" in str(table)
 
 
 def test_a_row_without_evidence_is_named_and_is_no_row():
-    table = decisions([Advice("now", "this", ("01-out",), ("01-law",))], CLAIMS, ROOT)
+    table = decisions([Advice("now", "this", ("01-out",), ("01-law",))], CLAIMS)
     assert table.rows == [] and "no evidence is left: now this." in str(table)
     assert "no evidence is left: now this." in table.to_html()
 
 
 def test_the_scale_of_a_finding_on_the_ladder_is_its_rungs():
     claims = CLAIMS | {"01-found": FOUND | {"rungs": {"S": 1.0, "M": 1.1}}}
-    ((_, lines),) = decisions([Advice("now", "this", ("01-found",))], claims, ROOT).rows
+    ((_, lines),) = decisions([Advice("now", "this", ("01-found",))], claims).rows
     assert lines[0].scale == "0.08 M and 0.31 M parameters"
 
 
 def test_evidence_is_linked():
-    table = decisions([Advice("a < b", "this", ("01-found", PAPER))], CLAIMS, ROOT)
+    table = decisions([Advice("a < b", "this", ("01-found", PAPER))], CLAIMS)
     page = table.to_html()
     assert '<a href="01_toy.ipynb#claim-01-found">' in page
     assert 'href="https://www.jstor.org/stable/4615733"' in page
@@ -90,7 +89,7 @@ def test_evidence_is_linked():
 
 def test_every_claim_that_the_book_advises_by_is_of_a_chapter_that_could_have_it():
     """A claim of a chapter that is recorded must be in the ledger; others may still come."""
-    claims = recorded(root=ROOT)
+    claims = recorded()
     there = {name[:2] for name in claims}
     named = _advised()
     assert len(named) > 20
@@ -99,12 +98,12 @@ def test_every_claim_that_the_book_advises_by_is_of_a_chapter_that_could_have_it
 
 def test_the_twins_table_is_what_the_ledger_says():
     """When a verdict changes, the next build runs the chapter again; the twin is committed."""
-    claims = load_recorded(ROOT, "book")["claims"]
+    claims = recorded()
     twin = json.loads((ROOT / "chapters/10_choosing_a_norm.ipynb").read_text(encoding="utf-8"))
     pages = ["".join(o["data"]["text/html"]) for c in twin["cells"] for o in c.get("outputs", [])
              if "labkit-decisions" in "".join(o.get("data", {}).get("text/html", ""))]  # fmt: skip
     for rows, page in zip((FOR_A_LARGE_MODEL, OTHERWISE), pages, strict=True):
-        assert decisions(rows, claims, ROOT).to_html() == page, "build chapter 10 anew"
+        assert decisions(rows, claims).to_html() == page, "build chapter 10 anew"
 
 
 def test_what_chapter_10_sums_up_rests_on_claims_that_are_left():
@@ -112,7 +111,7 @@ def test_what_chapter_10_sums_up_rests_on_claims_that_are_left():
     text = (ROOT / "chapters/10_choosing_a_norm.py").read_text(encoding="utf-8")
     summary = text.partition("## What you now know")[2].partition("## References")[0]
     bullets = re.split(r"(?m)^- ", summary)[1:]
-    claims = recorded(root=ROOT)
+    claims = recorded()
     untested = {name for name, one in claims.items() if p_value(one) is None}  # laws and counts
     left = find_survivors(claims) | untested
     assert len(bullets) >= 4

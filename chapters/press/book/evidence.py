@@ -97,10 +97,10 @@ class Decisions:
         display({"text/html": self.to_html(), "text/plain": str(self)}, raw=True)
 
 
-def decisions(advice: Sequence[Advice], claims: Claims, root: Path | None = None) -> Decisions:
+def decisions(advice: Sequence[Advice], claims: Claims) -> Decisions:
     """Look up what is left of the evidence for each row."""
     survivors = find_survivors(claims)
-    works = read_works((root or _find_root()) / "chapters")
+    works = read_works(_find_root() / "chapters")
 
     def read_line(named: str | Report, limits: bool) -> Evidence | None:
         if isinstance(named, Report):
@@ -125,9 +125,9 @@ def decisions(advice: Sequence[Advice], claims: Claims, root: Path | None = None
     return Decisions([read_row(row) for row in advice])
 
 
-def recorded(size: str = "book", root: Path | None = None) -> dict[str, dict[str, Any]]:
+def recorded() -> dict[str, dict[str, Any]]:
     """Read the recorded claims of the book that is being executed."""
-    return load_recorded(root or _find_root(), size)["claims"]
+    return load_recorded(_find_root(), "book")["claims"]
 
 
 def _find_root() -> Path:

@@ -64,11 +64,11 @@ def compute_p_values(claims: Claims) -> dict[str, dict[str, float]]:
     return found
 
 
-def find_survivors(claims: Claims, level: float = LEVEL) -> set[str]:
+def find_survivors(claims: Claims) -> set[str]:
     """Name the findings that survive Holm's step-down correction in their chapter."""
     return {
         name
         for family in compute_p_values(claims).values()
         for name, p in adjusted(family).items()
-        if p <= level and claims[name]["verdict"] != "not-seen"
+        if p <= LEVEL and claims[name]["verdict"] != "not-seen"
     }

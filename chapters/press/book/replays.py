@@ -21,18 +21,11 @@ from press.book.chapters import Chapter
 LADDER = "ladder"
 
 
-def compute_digest(root: Path, chosen: Sequence[Chapter], size: str, every: bool = False) -> str:
+def compute_digest(root: Path, chosen: Sequence[Chapter], size: str, every: bool) -> str:
     """Hash everything that a replay depends on: code, records, what is asked for, the machine."""
     runs = sorted({key for c in chosen for key in asked.read_run_keys(root, size, c.name)})
-    here = [
-        code_hash(),
-        name_processor(),
-        version("torch"),
-        platform.python_version(),
-        size,
-        every,
-        runs,
-    ]
+    machine = [name_processor(), version("torch"), platform.python_version()]
+    here = [code_hash(), *machine, size, every, runs]
     files = sorted((root / "data" / "records").glob("*.gz"))
     files += [path for key in runs if (path := root / ".labkit" / "runs" / f"{key}.json").is_file()]
     whole = hashlib.sha256(json.dumps(here).encode())
@@ -41,12 +34,10 @@ def compute_digest(root: Path, chosen: Sequence[Chapter], size: str, every: bool
     return whole.hexdigest()
 
 
-def read_verdict(
-    root: Path, chosen: Sequence[Chapter], size: str, every: bool = False
-) -> dict[str, Any] | None:
+def read_verdict(root: Path, chosen: Sequence[Chapter], size: str) -> dict[str, Any] | None:
     """Read the verdict of the last replay of these chapters, where nothing has changed since."""
     kept = _read_verdicts(root, size)["verdicts"].get(_join_names(chosen))
-    if kept is not None and kept["digest"] == compute_digest(root, chosen, size, every):
+    if kept is not None and kept["digest"] == compute_digest(root, chosen, size, False):
         return kept["verdict"]
     return None
 

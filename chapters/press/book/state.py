@@ -38,11 +38,11 @@ def forget_state(root: Path, size: str, name: str) -> None:
     notebook_path(root, size, name).with_suffix(".json").unlink(missing_ok=True)
 
 
-def list_stale(root: Path, size: str, seed: int = 0) -> list[str]:
+def list_stale(root: Path, size: str) -> list[str]:
     """Name the chapters whose results are not those of today's text, code and data."""
     names = []
     for chapter in chapters.find_chapters(root):
         known = read_state(root, size, chapter.name)
-        if known is None or known["key"] != key_of(parts_of(chapter, root, size, seed)):
+        if known is None or known["key"] != key_of(parts_of(chapter, root, size, 0)):
             names.append(chapter.name)
     return names

@@ -37,23 +37,17 @@ AT_HOME = ("a proof", "open")
 def fill_page(text: str, root: Path, book: Book) -> str:
     """Fill a typed page, and make its references links."""
 
-    def fill_mark(match: re.Match[str]) -> str:
-        what, numbers = match[1], match[2].split()
-        if what == "lesson":
-            return format_lesson(numbers, book)
-        if what == "sizing":
-            return format_students(book, *numbers)
-        if what == "claims":
-            return draw_cover(book)
-        if what == "sizes":
-            return format_sizes(book)
-        return {
-            "glossary": wordlists.format_glossary,
-            "notation": wordlists.format_notation,
-            "errata": wordlists.format_errata,
-        }[what](root, book)
-
-    return link_references(MARK.sub(fill_mark, text), book)
+    fill = {
+        "claims": lambda: draw_cover(book),
+        "sizes": lambda: format_sizes(book),
+        "lesson": lambda *numbers: format_lesson(numbers, book),
+        "sizing": lambda cores, memory: format_students(book, int(cores), memory),
+        "glossary": lambda: wordlists.format_glossary(root, book),
+        "notation": lambda: wordlists.format_notation(root, book),
+        "errata": lambda: wordlists.format_errata(root, book),
+    }
+    text = MARK.sub(lambda match: fill[match[1]](*match[2].split()), text)
+    return link_references(text, book)
 
 
 def format_sizes(book: Book) -> str:
@@ -68,21 +62,16 @@ def format_sizes(book: Book) -> str:
     return format_table(head, rows, numbers=True)
 
 
-def format_students(book: Book, cores: str = "16", memory: str = "64G") -> str:
+def format_students(book: Book, cores: int, memory: str) -> str:
     """Make the table of how many students a server holds, from what chapters declare."""
     found = [
         sizing.build_need(link_place(Place(one.number), book), one.seconds, one.memory, {})
         for one in book.values()
     ]
-    return sizing.format_table(found, sizing.Server(int(cores), parse_bytes(memory)))
+    return sizing.format_table(found, sizing.Server(cores, parse_bytes(memory)))
 
 
-def format_seconds(chapter: Outline) -> str:
-    """Return how much processor time a chapter's recorded runs took."""
-    return f"{chapter.seconds:,.0f} CPU-s" if chapter.seconds else "no training"
-
-
-def format_lesson(numbers: list[str], book: Book) -> str:
+def format_lesson(numbers: Iterable[str], book: Book) -> str:
     """Make a lesson's table out of its chapters."""
     own = [book[number] for number in numbers if number in book]
     if not own:
@@ -90,6 +79,9 @@ def format_lesson(numbers: list[str], book: Book) -> str:
 
     def join_cells(row: Iterable[str]) -> str:
         return "<br>".join(filter(None, row))
+
+    def say_seconds(one: Outline) -> str:
+        return f"{one.seconds:,.0f} CPU-s" if one.seconds else "no training"
 
     def link_prediction(one: Outline) -> str:
         found = next((h for h in one.headings if h.startswith("Predict")), "")
@@ -101,7 +93,7 @@ def format_lesson(numbers: list[str], book: Book) -> str:
             for c in own
         ),
         "run": join_cells(
-            f"{c.title}: records of {format_seconds(c)}, read in seconds; {len(c.claims)} claims"
+            f"{c.title}: records of {say_seconds(c)}, read in seconds; {len(c.claims)} claims"
             for c in own
         ),
         "predict": join_cells(link_prediction(c) for c in own),

@@ -60,7 +60,6 @@ book takes their sentences to the bench.</p>
 
 def build_pdf(root: Path, size: str = "book") -> Path:
     """Build build/book.pdf out of the site, which is built first where it changed."""
-    root = Path(root)
     site = build_site(root, size)
     pages = list_pages(root, site)
     write_shell(root, size)

@@ -18,7 +18,6 @@ from press.site.sphinx_sources import staged_files, write_files
 
 def build_site(root: Path, size: str = "book") -> Path:
     """Build build/site from the executed notebooks and return it."""
-    root = Path(root)
     site, source = root / "build" / "site", root / "build" / "site-src"
     with hold_lock(root / "build" / "site.lock"):
         files = staged_files(root, size)

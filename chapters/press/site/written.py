@@ -45,7 +45,7 @@ that has `pyproject.toml`. A chapter that you downloaded alone needs the same, a
 kernel."""
 
 
-def write_all(root: Path, *, check: bool = False) -> list[str]:
+def write_all(root: Path, *, check: bool) -> list[str]:
     """Bring tables, picture and START.ipynb up to date; name what was not. `check` only looks."""
     stale = [f"the table of {name}" for name in write_tables(root, check=check)]
     return [*stale, *write_picture(root, check=check), *write_start(root, check=check)]
