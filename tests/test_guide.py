@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -88,6 +89,23 @@ TOY = {"02": ONE}
 )
 def test_references_become_links(text, shown):
     assert links.link_references(text, TOY) == shown
+
+
+def test_a_chapter_ends_on_where_its_threads_go(tmp_path):
+    (tmp_path / "data").mkdir()
+    rows = "at,to,thread\n02#A heading: of *two*,03,see chapter 02\n"
+    (tmp_path / "data" / "crossrefs.csv").write_text(rows)
+    two = {**TOY, "03": replace(ONE, name="03_toy", title="Later")}
+    toy, later = "[Toy](02_toy.ipynb)", "[Later](03_toy.ipynb)"
+    thread = "see chapter [02](02_toy.ipynb)"
+    heading = "“[A heading: of *two*](02_toy.ipynb#a-heading-of-two)”"
+    assert links.list_threads(two["02"], two, tmp_path) == f"- *later*, {later}: {thread}"
+    back = links.list_threads(two["03"], two, tmp_path)
+    assert back == f"- *earlier*, {toy}, {heading}: {thread}"
+    page = {"cells": [{"cell_type": "markdown", "source": "Words.\n\n## References\n\nWorks."}]}
+    links.join_up(page, two["03"], two, tmp_path)
+    titles = [line for line in page["cells"][0]["source"].splitlines() if line.startswith("##")]
+    assert titles == ["## Elsewhere in this book", "## References"]
 
 
 @pytest.mark.parametrize(
