@@ -69,18 +69,9 @@ def same_data(old: Sequence[Any], new: Sequence[Any]) -> bool:
 
 def same_claim(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Compare two published claims: the verdict, the sentence, and the value within tolerance."""
-    fixed = ("id", *PROMISES, "verdict", "weak")
-    return (
-        all(old.get(key) == new.get(key) for key in fixed)
-        and len(old.get("values", [])) == len(new.get("values", []))
-        and same_wording(old, new)
-        and not describe_change(old, new)
-    )
-
-
-def same_wording(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Compare what two sentences say, settings included, whatever numbers were measured."""
-    return old.get("wording") == new.get("wording")
+    sizes = [len(claim.get("values", [])) for claim in (old, new)]
+    same = describe_difference("", old, new, same=True) is None
+    return same and old["id"] == new["id"] and sizes[0] == sizes[1]
 
 
 def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
@@ -212,7 +203,7 @@ def describe_difference(
 ) -> Finding | None:
     """Return how one claim differs from its record; on another machine, values may."""
     promises = [key for key in PROMISES if old.get(key) != new.get(key)]
-    if not same_wording(old, new):
+    if old.get("wording") != new.get("wording"):  # settings included, whatever was measured
         promises.insert(0, "statement")
     if promises:
         return Finding(name, True, f"{' and '.join(promises)} changed")

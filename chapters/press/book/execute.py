@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from press.book.chapters import CODE
 
@@ -88,7 +88,7 @@ def run_notebook(
     manager: "AsyncKernelManager",
     folder: Path,
     environment: Mapping[str, str],
-    log: Path,
+    log: TextIO,
     announce_cell: Callable[[int, int], None],
 ) -> None:
     """Execute a notebook in `folder` and in place; what fails is raised.
@@ -98,20 +98,17 @@ def run_notebook(
     from nbclient import NotebookClient
 
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as said:
-        client = NotebookClient(
-            notebook,
-            km=manager,
-            coalesce_streams=True,
-            record_timing=False,
-            store_widget_state=False,
-            on_cell_start=lambda cell, cell_index: announce_cell(
-                sum(i < cell_index for i in code), len(code)
-            ),
-        )
-        asyncio.run(
-            client.async_execute(
-                cwd=str(folder), env=dict(environment), stdout=said, stderr=said, cleanup_kc=True
-            )
-        )
+
+    def announce(cell: object, cell_index: int) -> None:
+        announce_cell(sum(i < cell_index for i in code), len(code))
+
+    client = NotebookClient(
+        notebook,
+        km=manager,
+        coalesce_streams=True,
+        record_timing=False,
+        store_widget_state=False,
+        on_cell_start=announce,
+    )
+    around = {"cwd": str(folder), "env": dict(environment), "stdout": log, "stderr": log}
+    asyncio.run(client.async_execute(cleanup_kc=True, **around))

@@ -142,11 +142,16 @@ class Job:
         if self.size == "smoke":  # seconds: it asks whether everything runs, training too
             asked.pop("LABKIT_TRAIN")
         around = execute.build_environment(self.root) | asked
+        log.parent.mkdir(parents=True, exist_ok=True)
+        folder = self.chapter.source.parent
         try:
-            with execute.manage_kernel() as self.kernel:
-                folder = self.chapter.source.parent
-                execute.run_notebook(notebook, self.kernel, folder, around, log, self.announce_cell)
+            with log.open("w") as said, execute.manage_kernel() as self.kernel:
+                execute.run_notebook(
+                    notebook, self.kernel, folder, around, said, self.announce_cell
+                )
         except Exception as error:
+            if self.stopped:
+                return ["stopped"]
             write_whole(failed, nbformat.writes(notebook) + "\n")
             lines = f"{type(error).__name__}: {error}".strip().splitlines()
             if not isinstance(error, CellExecutionError):
