@@ -249,6 +249,7 @@ def test_every_public_module_has_its_place(tmp_path: Path):
     }
     pages = dict(api_pages(tmp_path))
     assert r": Own \|x\| and `code`." in pages["api/index.md"]
+    assert "## layer\n" in pages["api/labkit.norms.md"]
     assert set(pages) == {"api/index.md", "api/labkit.model.md", "api/labkit.norms.md"}
 
 
