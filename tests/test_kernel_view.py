@@ -13,7 +13,6 @@ from labkit.kernel_view import (
     compile_all,
     kernel_text,
     recorded,
-    run_program,
     source_hash,
     write_record,
 )

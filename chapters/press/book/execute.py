@@ -1,14 +1,18 @@
-"""Execute a chapter's notebook in a fresh kernel, which ends when this process does."""
+"""Execute a chapter's notebook by papermill, in a fresh kernel that ends when this process does."""
 
-import asyncio
 import json
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from jupyter_core.utils import ensure_event_loop
+from papermill import execute_notebook
+from papermill.clientwrap import PapermillNotebookClient
+from papermill.engines import Engine, papermill_engines
 
 from press.book.chapters import CODE
 
@@ -49,18 +53,6 @@ def build_environment(root: Path) -> dict[str, str]:
     }
 
 
-def inject_parameters(notebook: "NotebookNode", parameters: Mapping[str, Any]) -> None:
-    """Put a cell that sets the parameters behind the one that declares them."""
-    from nbformat.v4 import new_code_cell
-
-    (at,) = [
-        i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", [])
-    ]
-    source = "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
-    cell = new_code_cell(source, id="parameters", metadata={"tags": ["injected-parameters"]})
-    notebook.cells.insert(at + 1, cell)
-
-
 @contextmanager
 def manage_kernel() -> "Iterator[AsyncKernelManager]":
     """Make a manager that finds our kernel, and no other of that name.
@@ -83,32 +75,60 @@ def manage_kernel() -> "Iterator[AsyncKernelManager]":
         )
 
 
+class OwnKernel(Engine):
+    """What executes for papermill: in the kernel of `manager`, started as `around` says."""
+
+    @classmethod
+    def execute_managed_notebook(
+        cls,
+        nb_man: Any,
+        kernel_name: str,
+        *,
+        manager: "AsyncKernelManager",
+        around: Mapping[str, Any],
+        announce: Callable[..., None],
+        **kwargs: Any,
+    ) -> None:
+        """Execute the notebook that papermill holds; end the kernel, come what may."""
+        client = PapermillNotebookClient(
+            nb_man, km=manager, coalesce_streams=True, on_cell_start=announce
+        )
+        with closing(ensure_event_loop()):  # of this thread, which may execute other chapters
+            client.execute(cleanup_kc=True, **around)
+
+
+papermill_engines.register("own-kernel", OwnKernel)
+
+
 def run_notebook(
     notebook: "NotebookNode",
+    parameters: Mapping[str, Any],
     manager: "AsyncKernelManager",
     folder: Path,
     environment: Mapping[str, str],
     log: TextIO,
+    reached: Path,
     announce_cell: Callable[[int, int], None],
-) -> None:
-    """Execute a notebook in `folder` and in place; what fails is raised.
+) -> "NotebookNode":
+    """Execute a notebook in `folder`; what fails is raised, and `reached` holds how far it came.
 
     `log` takes what the kernel and its libraries say beside their cells.
     """
-    from nbclient import NotebookClient
-
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
 
     def announce(cell: object, cell_index: int) -> None:
         announce_cell(sum(i < cell_index for i in code), len(code))
 
-    client = NotebookClient(
+    executed = execute_notebook(
         notebook,
-        km=manager,
-        coalesce_streams=True,
-        record_timing=False,
-        store_widget_state=False,
-        on_cell_start=announce,
+        reached,
+        parameters=dict(parameters),
+        engine_name="own-kernel",
+        progress_bar=False,
+        manager=manager,
+        around={"cwd": str(folder), "env": dict(environment), "stdout": log, "stderr": log},
+        announce=announce,
     )
-    around = {"cwd": str(folder), "env": dict(environment), "stdout": log, "stderr": log}
-    asyncio.run(client.async_execute(cleanup_kc=True, **around))
+    for entry in ("papermill", "widgets"):  # a copy of its input, and progress bars
+        executed.metadata.pop(entry, None)
+    return executed

@@ -128,13 +128,12 @@ class Job:
         """
         # Here, because an idle build does not need them.
         import nbformat
-        from nbclient.exceptions import CellExecutionError
+        from papermill.exceptions import PapermillExecutionError
 
         from press.book import execute
 
         notebook = chapters.read_chapter(self.chapter)
         chapters.check_parameters(notebook, self.chapter.source)
-        execute.inject_parameters(notebook, {"size": self.size, "seed": self.seed})
         done = state.notebook_path(self.root, self.size, self.name)
         failed = done.with_suffix(".failed.ipynb")
         log = self.root / ".labkit" / "log" / f"{self.size}-{self.name}.txt"
@@ -142,23 +141,30 @@ class Job:
         if self.size == "smoke":  # seconds: it asks whether everything runs, training too
             asked.pop("LABKIT_TRAIN")
         around = execute.build_environment(self.root) | asked
-        log.parent.mkdir(parents=True, exist_ok=True)
-        folder = self.chapter.source.parent
+        for path in (log, failed):
+            path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with log.open("w") as said, execute.manage_kernel() as self.kernel:
-                execute.run_notebook(
-                    notebook, self.kernel, folder, around, said, self.announce_cell
+                executed = execute.run_notebook(
+                    notebook,
+                    {"size": self.size, "seed": self.seed},
+                    self.kernel,
+                    self.chapter.source.parent,
+                    around,
+                    said,
+                    failed,
+                    self.announce_cell,
                 )
         except Exception as error:
             if self.stopped:
+                failed.unlink(missing_ok=True)
                 return ["stopped"]
-            write_whole(failed, nbformat.writes(notebook) + "\n")
             lines = f"{type(error).__name__}: {error}".strip().splitlines()
-            if not isinstance(error, CellExecutionError):
+            if not isinstance(error, PapermillExecutionError):
                 lines += log.read_text(errors="replace").splitlines()[-20:]
             return [*lines, f"open it: {failed.relative_to(self.root)}"]
         failed.unlink(missing_ok=True)
-        write_whole(done, nbformat.writes(notebook) + "\n")
+        write_whole(done, nbformat.writes(executed) + "\n")
         return []
 
     def announce_cell(self, number: int, count: int) -> None:
