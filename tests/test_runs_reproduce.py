@@ -90,6 +90,8 @@ def test_what_a_task_took_is_in_its_records(tmp_path):
     # torch alone takes more than 50 MiB, and no test machine gives a process a TiB
     assert 50 * 2**20 < made["peak_bytes"] < 2**40
     assert 0 < made["seconds"] < 600 and made["at"].endswith("+00:00")
+    # that of the task, not of the process: importing torch alone takes a second
+    assert 0 < made["cpu_seconds"] < made["seconds"] * torch.get_num_threads() + 1
 
 
 def test_the_peak_is_counted_anew_for_each_task():
