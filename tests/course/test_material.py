@@ -53,6 +53,7 @@ def test_it_holds_chapters_settings_data_and_what_is_named_and_no_solution(clone
 def test_everybody_may_read_it(clone, tmp_path):
     material.commit_material(clone, tmp_path / "out")
     assert material.find_unreadable(tmp_path / "out") is None
+    assert (tmp_path / "out" / "pyproject.toml").stat().st_mode & 0o777 == 0o644
     (tmp_path / "out" / "data").chmod(0o750)
     assert material.find_unreadable(tmp_path / "out") == tmp_path / "out" / "data"
 
