@@ -77,7 +77,7 @@ MISUSES = {
     "bhyt, bound": (lambda: norms.BoundedTanh(4, bound=0.0), ValueError, "bound above 0, got 0.0"),
     "fix, eps": (lambda: norms.FixNorm(5, 4, eps=-1.0), ValueError, "eps >= 0"),
 }  # fmt: skip
-ROWWISE = [name for name in NORMS if name != "none" and CASES[name].axis == -1]
+ROWWISE = [name for name, case in CASES.items() if name != "none" and case.axis == -1]
 
 
 @each(name=MISUSES)
