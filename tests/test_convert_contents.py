@@ -95,6 +95,24 @@ def test_a_foreign_norm_is_known_by_what_it_computes(module, name):
     torch.testing.assert_close(model(x), before, rtol=1e-5, atol=1e-6)
 
 
+class Annotated(nn.Module):
+    """LayerNorm as The Annotated Transformer has it: another variance, another place of eps."""
+
+    def __init__(self):
+        super().__init__()
+        self.a_2, self.b_2 = nn.Parameter(torch.ones(16)), nn.Parameter(torch.zeros(16))
+
+    def forward(self, x):
+        deviation = x.std(-1, keepdim=True)
+        return self.a_2 * (x - x.mean(-1, keepdim=True)) / (deviation + 1e-6) + self.b_2
+
+
+def test_a_norm_of_a_tutorial_is_known_by_what_it_computes():
+    found = read_norm(Annotated())
+    told = (found.key, found.gain, found.shift, found.eps)
+    assert told == ("annotated-layer", "a_2", "b_2", 1e-6)
+
+
 def test_reading_a_norm_leaves_it_and_the_random_state_alone():
     norm = draw(hf("gemma").GemmaRMSNorm(8))
     weight, state = norm.weight.clone(), torch.get_rng_state()
