@@ -35,7 +35,7 @@ BONES = (
 )
 MARKUP = re.compile(r"\{[\w:.-]+\}`[^`]*`|(?m:^(?:`{3,}|:{3,})\{[\w:.-]+\})")
 PROOF = re.compile(r"\b(prove|proof|show that)\b", re.I)
-SLIDER = re.compile(r"\bplots\.(explore|frames)\(")
+SLIDER = re.compile(r"\bplots\.explore\(")
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def count_claims_and_exercises(text: Text) -> Iterator[str]:
               "cells that check an exercise": text.source.count('tags=["exercise"]')}  # fmt: skip
     yield from (f"has {n} {what}; {HELPED} at least" for what, n in helped.items() if n < HELPED)
     if not any(SLIDER.search(cell.source) for cell in text.code):
-        yield "has nothing to move; plots.explore(…) or plots.frames(…)"
+        yield "has nothing to move; plots.explore(…)"
 
 
 def find_markup_of_sphinx(text: Text) -> Iterator[str]:
