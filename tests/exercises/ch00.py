@@ -6,38 +6,6 @@ LEAKY = "def leaky_deviation(fan_in, a):\n    return "
 EXERCISES = [
     Exercise(
         "1",
-        right='yours = {"a": 7.24, "b": 0.725}',
-        wrong={
-            'yours = {"a": 7.24, "b": 1.04}': "not right yet: b. Hint: take logarithms",
-            'yours = {"a": 3.0, "b": 0.725}': "not right yet: a",
-            "yours = 7.24": "one answer for each of a, b is wanted",
-        },
-    ),
-    Exercise(
-        "2",
-        right='yours = {"a": 16_777_216, "b": 1.64}',
-        wrong={
-            'yours = {"a": 2.0**48, "b": 1.64}': "a. Hint: variances add; RMS is a root",
-            'yours = {"a": 2.0**24, "b": 2.69}': "not right yet: b",
-        },
-    ),
-    Exercise(
-        "3",
-        right='yours = {"a": 0.00176, "b": -4.27}',
-        wrong={
-            'yours = {"a": 0.119, "b": -4.27}': "not right yet: a. Hint: σ(−2)",
-            'yours = {"a": 0.00176, "b": 4.27}': "not right yet: b",
-        },
-    ),
-    Exercise(
-        "4",
-        wrong={
-            LEAKY + "(2 / fan_in) ** 0.5": "not right yet: slope 0.5. Hint: what share",
-            LEAKY + "2 / ((1 + a * a) * fan_in)": "not right yet: slope 0.0, slope 0.5",
-        },
-    ),
-    Exercise(
-        "5",
         wrong={
             "def my_step(x, f, norm):\n    return torch.relu(x + norm(f(x)))": (
                 "this is the step of the recipe 'resnet-v1'"
@@ -50,5 +18,21 @@ EXERCISES = [
             ),
         },
     ),
-    Exercise("7", open_ended=True),
+    Exercise(
+        "2",
+        right='yours = {"a": 1.64, "b": 0.725}',
+        wrong={
+            'yours = {"a": 2.69, "b": 0.725}': "not right yet: a. Hint: variances add",
+            'yours = {"a": 1.64, "b": 1.04}': "not right yet: b",
+            "yours = 7.24": "one answer for each of a, b is wanted",
+        },
+    ),
+    Exercise(
+        "3",
+        wrong={
+            LEAKY + "(2 / fan_in) ** 0.5": "not right yet: slope 0.5. Hint: what share",
+            LEAKY + "2 / ((1 + a * a) * fan_in)": "not right yet: slope 0.0, slope 0.5",
+        },
+    ),
+    Exercise("5", open_ended=True),
 ]
