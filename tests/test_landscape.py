@@ -6,9 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from labkit import ModelConfig, TrainConfig, train
-from labkit.corpora import Digits, Text
-from labkit.probes import make_probe
+from labkit import TrainConfig, train
+from labkit.corpora import Digits
 from labkit.probes.landscape import GradientShift, InputShift, Landscape
 from labkit.stacks import StackConfig
 
@@ -75,14 +74,3 @@ def test_inputs_shift_by_what_the_weights_do():
     probe.after_backward(1, net)
     wanted = (0.25 / net[2](net[1](BATCH[0].flatten(1))).std(0) ** 2).mean().sqrt().item()
     assert probe.result(net)["0"][0] == pytest.approx(wanted, rel=1e-4)
-
-
-def test_early_answers_end_on_the_models_own():
-    corpus = Text(batch=4, time=16, held_out=512).load()
-    torch.manual_seed(0)
-    model = ModelConfig(dim=16, depth=3, heads=2, context=16).build()
-    found = make_probe("early-answers", corpus).result(model)
-    assert len(found["agreement"]) == len(found["confidence"]) == 4
-    assert found["agreement"][-1] == 1.0
-    logits = model(corpus.held_out["test"][0][0])
-    assert found["confidence"][-1] == pytest.approx(logits.softmax(-1).amax(-1).mean().item())

@@ -28,7 +28,7 @@ from labkit.experiments.lab import Lab
 from labkit.experiments.own import own_norm
 from labkit.experiments.papers import published
 from labkit.experiments.run import Run, execute_run
-from labkit.experiments.statistics import exponents, minus
+from labkit.experiments.statistics import minus
 from labkit.experiments.sweep import sweep
 from labkit.statistics.proportions import proportion
 
@@ -40,7 +40,6 @@ __all__ = [
     "Run",
     "claim",
     "execute_run",
-    "exponents",
     "minus",
     "own_norm",
     "proportion",

@@ -102,20 +102,6 @@ def activation_extremes(model: Transformer, batch: Batch) -> list[float]:
     return [(x.abs().max() / x.square().mean().sqrt()).item() for x in streams]
 
 
-def early_answers(model: Transformer, batch: Batch) -> dict[str, list[float]]:
-    """Read the output off the stream early: after the embedding and after each block.
-
-    `agreement`: share of positions whose top token is already the one that the model ends on.
-    `confidence`: mean probability of that early top token.
-    """
-    early = [model.output(model.final_norm(x)) for x in residual_streams(model, batch[0])]
-    last = early[-1].argmax(dim=-1)
-    return {
-        "agreement": [(x.argmax(dim=-1) == last).float().mean().item() for x in early],
-        "confidence": [x.softmax(dim=-1).amax(dim=-1).mean().item() for x in early],
-    }
-
-
 def measure_leakage(model: Transformer, batch: Batch) -> dict[str, float]:
     """How far information flows that must not, in training mode: change one thing, watch logits.
 
