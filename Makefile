@@ -9,7 +9,8 @@ ADDRESS ?=
 
 PY := .venv/bin/python
 LABKIT := $(PY) -m labkit
-PYTEST := $(PY) -m pytest -n 2 --dist loadfile
+# Whole files go to two processes in the order of their names: folders first, whose tests take longest.
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # The Python for a GPU: the one that is named, else the one that was set up, else the system's.
 GPU_PY := $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(PY)) $(PYTHON)),$(PYTHON))
 

@@ -118,7 +118,7 @@ def test_a_new_norm_is_tested_by_its_row_alone(copy):
     # forward in four dtypes, eps, offsets, views, gradients, make_norm, refusals;
     # what it declares, look, map, replicates, check.any_norm, conversions, models
     passed = int(printed.rsplit(" passed", 1)[0].split()[-1])
-    assert passed > 50, printed
+    assert passed > 40, printed
 
 
 def test_a_new_norm_makes_no_record_stale(copy):
