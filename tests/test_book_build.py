@@ -71,7 +71,7 @@ def test_deciding_that_nothing_changed_needs_none_of_the_slow_imports(tmp_path):
     program = (
         "import sys; from press import cli; before = set(sys.modules)\n"
         "status = cli.main(['book', 'build'])\n"
-        "print(status, *{'torch', 'nbformat', 'jupytext', 'nbclient', 'sphinx'}"
+        "print(status, *{'torch', 'nbformat', 'jupytext', 'papermill', 'sphinx'}"
         " & (set(sys.modules) - before))"
     )
     told = subprocess.run(

@@ -111,7 +111,7 @@ def test_the_first_figure_of_a_short_answer_is_on_the_first_screen(page: Page, c
     for name in chapters:
         page.goto(name)
         if page.locator(".labkit-hero li").count():
-            box = page.locator(".labkit-hero figure").first.bounding_box()
+            box = page.locator(".labkit-hero :is(figure, .labkit-slider)").first.bounding_box()
             assert box and box["y"] < 900, name
 
 
@@ -289,7 +289,7 @@ def test_solutions_are_folded_and_open_on_click(page: Page, chapters: list[str])
 def test_a_reader_chooses_how_much_code_to_see_and_keeps_it(page: Page, chapters: list[str]):
     page.goto(chapters[0])
     folded = page.locator("details.hide .cell_input").first
-    opened = page.locator("div.cell:not(.tag_exercise) > .cell_input").first
+    opened = page.locator("div.cell:not(.tag_exercise, .tag_solution) > .cell_input").first
     expect(folded).to_be_hidden()
     expect(opened).to_be_visible()
     page.get_by_label("all", exact=True).check()
@@ -298,7 +298,7 @@ def test_a_reader_chooses_how_much_code_to_see_and_keeps_it(page: Page, chapters
     expect(opened).to_be_hidden()
     page.goto(chapters[1])
     expect(page.get_by_label("none", exact=True)).to_be_checked()
-    expect(page.locator("div.cell:not(.tag_exercise) > .cell_input").first).to_be_hidden()
+    expect(opened).to_be_hidden()
     page.get_by_label("essential", exact=True).check()
 
 
