@@ -119,7 +119,7 @@ def run_notebook(
     def announce(cell: object, cell_index: int) -> None:
         announce_cell(sum(i < cell_index for i in code), len(code))
 
-    executed = execute_notebook(
+    return execute_notebook(
         notebook,
         reached,
         parameters=dict(parameters),
@@ -129,6 +129,3 @@ def run_notebook(
         around={"cwd": str(folder), "env": dict(environment), "stdout": log, "stderr": log},
         announce=announce,
     )
-    for entry in ("papermill", "widgets"):  # a copy of its input, and progress bars
-        executed.metadata.pop(entry, None)
-    return executed
