@@ -254,13 +254,14 @@ def test_a_loss_that_is_not_finite_is_a_result(big, save_every):
     ("reason", "options", "steps"), [("asked", {}, 3), ("minutes", {"minutes": 1e-9}, 1)]
 )
 def test_a_run_that_is_stopped_leaves_a_checkpoint_and_goes_on(big, whole, reason, options, steps):
+    handler = signal.getsignal(signal.SIGTERM)
     if reason == "asked":
         signal_at(steps - 1, signal.SIGTERM)
     out = big(**options)
     assert (big.outcome.reason, big.outcome.steps) == (reason, steps)
     names = [path.name for path in checkpoint.list_checkpoints(out / "checkpoints")]
     assert names == [f"step-{steps:08d}"]
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) == handler
     big(resume=True, minutes=60.0)
     assert big.outcome.reason == "finished" and losses(out) == losses(whole)
 
