@@ -22,7 +22,7 @@ BREAKS = [
         path="labkit/norms/rms_norm.py",
         old="wide.square().mean(",
         new="wide.square().sum(",
-        claim="09-backward-of-rms",
+        claim="09-backward-as-derived",
     ),
     Break(
         idea="the share of norms is taken of something else than the whole step",

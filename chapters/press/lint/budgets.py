@@ -14,6 +14,7 @@ REWRITTEN = (
     "04_qk_norm",
     "06_hybridnorm",
     "08_ngpt",
+    "09_memory_wall",
     "10_choosing_a_norm",
 )
 BUDGETS = {
