@@ -12,7 +12,7 @@ from labkit import check, norms
 from labkit.check import run
 from labkit.check.exam import Exam
 
-EVERY = 8  # of so many wrong variants, one is tried on all laws
+EVERY = 8  # of so many wrong variants, one is tried on all laws, in the slow run
 
 
 def rest_after(monkeypatch, settles):
@@ -42,7 +42,7 @@ OTHER_SEED = [pytest.param(norm, name, 1, marks=pytest.mark.slow) for norm, name
 @pytest.mark.parametrize(("norm", "name"), some(WRONG, 4))
 def test_a_wrong_variant_is_rejected_with_its_cause(norm, name, record_property, monkeypatch):
     variant, cause = GATES[norm].wrong[name]
-    if WRONG.index((norm, name)) % EVERY:
+    if WRONG.index((norm, name)) % EVERY != 1:
         rest_after(monkeypatch, lambda law: cause in law.cause)
     report = GATES[norm].hold(variant)
     record_property("mutation gate", (norm, report.ok))

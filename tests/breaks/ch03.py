@@ -11,15 +11,6 @@ BREAKS = [
         "03-rms-jacobian",
     ),
     Break(
-        "Llama's order forgets its first rounding",
-        "labkit/norms/rms_variants.py",
-        'standard = _standard("rms_norm_llama", x, weight, eps).to(x.dtype)\n'
-        "    return standard if weight is None else weight * standard",
-        'standard = _standard("rms_norm_llama", x, weight, eps)\n'
-        "    return (standard if weight is None else weight * standard).to(x.dtype)",
-        "03-cast-first-rounds-twice",
-    ),
-    Break(
         "the one-pass variance takes two passes",
         "labkit/norms/arithmetic.py",
         "return x.square().mean(dim=-1, keepdim=True) - mean.square()",

@@ -17,11 +17,4 @@ BREAKS = [
         new="    gamma = torch.where(over, threshold / largest, torch.ones_like(largest)).sqrt()\n",
         claim="04-clip-lands-on-the-threshold",
     ),
-    Break(
-        idea="the soft cap lets everything through",
-        path="labkit/attention/logits.py",
-        old="    return cap * torch.tanh(logits / cap)\n",
-        new="    return logits\n",
-        claim="04-check-finds-the-slips",
-    ),
 ]

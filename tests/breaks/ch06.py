@@ -31,13 +31,6 @@ BREAKS = [
         claim="06-lemma-a2",
     ),
     Break(
-        idea="HybridNorm's feed-forward reads the raw stream",
-        path="labkit/placements/residual.py",
-        old="        return z + f(z)",
-        new="        return z + f(x)",
-        claim="06-block-is-the-equation",
-    ),
-    Break(
         idea="text is its own next character",
         path="labkit/corpora/text.py",
         old="yield window[:, :-1], window[:, 1:]",

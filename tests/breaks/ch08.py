@@ -11,13 +11,6 @@ BREAKS = [
         claim="08-step-is-the-formula",
     ),
     Break(
-        idea="a scale forgets what it is stored at",
-        path="labkit/placements/sphere.py",
-        old="self.factor = initial / stored",
-        new="self.factor = 1.0",
-        claim="08-storage-sets-the-speed",
-    ),
-    Break(
         idea="weights are not brought back to length 1",
         path="labkit/placements/sphere.py",
         old="unit_rows_(module.weight, 0 if writes else 1)",

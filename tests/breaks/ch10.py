@@ -11,13 +11,6 @@ BREAKS = [
         claim="10-holm-keeps-the-level",
     ),
     Break(
-        idea="a pair that differs keeps its common letter",
-        path="labkit/leaderboard/letters.py",
-        old="split += [column - {a}, column - {b}] if {a, b} <= column else [column]",
-        new="split += [column - {a}] if {a, b} <= column else [column]",
-        claim="10-letters-say-the-pairs",
-    ),
-    Break(
         idea="sensitivity is held against the worst rate",
         path="labkit/experiments/ladder.py",
         old="= fmean(tuned[lr] for lr in COARSE) - min(tuned.values())",
@@ -30,12 +23,5 @@ BREAKS = [
         old="flops.get_total_flops() / size,",
         new="flops.get_total_flops() / size / 2,",
         claim="10-operations-by-hand",
-    ),
-    Break(
-        idea="the starter pools the whole batch",
-        path="labkit/leaderboard/starter.py",
-        old="size = wide.abs().mean(dim=-1, keepdim=True)",
-        new="size = wide.abs().mean()",
-        claim="10-own-norm-keeps-the-laws",
     ),
 ]
