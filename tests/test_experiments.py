@@ -249,13 +249,14 @@ def test_a_run_that_two_experiments_share_is_counted_once(capsys):
         assert expected in capsys.readouterr().out
 
 
-def test_a_run_trained_live_repeats_its_record_and_a_build_trains_none(monkeypatch):
+@pytest.mark.parametrize("name, value", [("LABKIT_POOL", "1"), ("LABKIT_TRAIN", "never")])
+def test_a_run_trained_live_repeats_its_record_and_a_build_trains_none(monkeypatch, name, value):
     lab = Lab("x", size="smoke", seed=0)
     figure = lab.train_live(Experiment(TINY, {"seed": [2, 3]}), steps=3)
     recorded = lab.store.read_record(replace(TINY, seed=2)).losses[:3]
     assert figure.data == pytest.approx(recorded * 2, rel=1e-5)
     assert "first 3 steps" in figure.caption
-    monkeypatch.setenv("LABKIT_POOL", "1")
+    monkeypatch.setenv(name, value)
     assert Lab("x", size="smoke", seed=0).train_live(Experiment(TINY, {"seed": [4]})) is None
     assert lab.store.read_record(replace(TINY, seed=4)) is None
 

@@ -165,10 +165,10 @@ class Lab:
     def train_live(self, experiment: Experiment, steps: int = 200) -> "Figure | None":
         """Train the first steps of an experiment's first run here, and draw them by its record.
 
-        It takes seconds, and a bar moves. While the book is built nobody watches: nothing is
-        trained, and nothing drawn.
+        It takes seconds, and a bar moves. While the book is built nobody watches: then, and where
+        nothing may be trained, nothing is trained or drawn.
         """
-        if os.environ.get("LABKIT_POOL"):
+        if os.environ.get("LABKIT_POOL") or not may_train():
             return None
         from labkit.plots import loss_curves
 

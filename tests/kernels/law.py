@@ -115,12 +115,12 @@ def pairs(case: Case) -> list[tuple[Setting]]:
 def paths(case: Case) -> list[tuple[Setting]]:
     """Return a setting for each way through a kernel: many rows a program, or one.
 
-    Longer rows are worked on in parts: first in the backward pass only, then in both. The longest
-    cost the interpreter as much as all others: there one kernel of each family has them.
+    Longer rows are worked on in parts: first in the backward pass only, then in both. These cost
+    the interpreter most: there one kernel of each family has them, and `formula` all.
     """
     several = {}
     for m, n, dtype in ((17, 129, FLOAT), (13, 1536, BRAIN), (3, 16384, FLOAT), (2, 65536, FLOAT)):
-        if n > 16384 and INTERPRETED and case.name not in FAMILIES:
+        if n > 1536 and INTERPRETED and case.name not in FAMILIES:
             continue
         n = nearest(case, n)
         several[n] = Setting(m, n, dtype, FLOAT)
