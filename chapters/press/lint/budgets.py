@@ -13,6 +13,7 @@ REWRITTEN = (
     "03_rmsnorm",
     "04_qk_norm",
     "06_hybridnorm",
+    "07_dynamic_tanh",
     "08_ngpt",
     "09_memory_wall",
     "10_choosing_a_norm",
