@@ -8,7 +8,7 @@ BREAKS = [
         path="labkit/norms/layer_norm.py",
         old="    variance = centred.square().mean(dim=-1, keepdim=True)",
         new="    variance = centred.var(dim=-1, keepdim=True)",
-        claim="01-labkit-equals-torch",
+        claim="01-one-formula-four-axes",
     ),
     Break(
         idea="GroupNorm takes the number of groups for the size of a group",

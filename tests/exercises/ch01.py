@@ -2,6 +2,19 @@
 
 from . import Exercise
 
+BATCH_NORM = """def my_batch_norm(
+    x, running_mean, running_var, training=False, momentum=0.1, eps=1e-5
+):
+    axes, shape = [0, *range(2, x.ndim)], [1, -1, *[1] * (x.ndim - 2)]
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    mean, var = running_mean.to(wide.dtype), running_var.to(wide.dtype)
+    if training:
+        mean, var = wide.mean(axes), wide.var(axes, correction={0})
+        running_mean.lerp_(mean.detach().to(running_mean.dtype), {1})
+        unbiased = wide.var(axes, correction={2}).detach()
+        running_var.lerp_(unbiased.to(running_var.dtype), {1})
+    return ((wide - mean.view(shape)) / (var.view(shape) + eps).sqrt()).to(x.dtype)
+"""
 FORGETS = """class Mine(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, eps):
@@ -17,29 +30,18 @@ FORGETS = """class Mine(torch.autograd.Function):
         standard, r = ctx.saved_tensors
         return ((g - g.mean(-1, keepdim=True)) / r).to(g.dtype), None
 """
-ONE_GROUP = """def my_group_norm(x, num_groups, eps=1e-5):
-    return layer_norm(x.reshape(x.shape[0], -1), eps=eps).reshape(x.shape)
-"""
 
 EXERCISES = [
     Exercise(
         "1",
-        right='yours = {"mean": 2, "variance": 8, "last entry": -1.4142}',
         wrong={
-            'yours = {"mean": 2, "variance": 32 / 3, "last entry": -1.2247}': "divides by four",
-            'yours = {"mean": 2, "variance": 8, "last entry": 1.4142}': "not right yet: last entry",
+            BATCH_NORM.format(0, "momentum", 0): "the biased variance is stored",
+            BATCH_NORM.format(1, "momentum", 1): "the variance divides by n − 1 instead of n",
+            BATCH_NORM.format(0, "1 - momentum", 1): "momentum is the other way round",
         },
     ),
     Exercise(
         "2",
-        right='yours = {"running variance": 3.185, "steps": 44}',
-        wrong={
-            'yours = {"running variance": 1.9975, "steps": 44}': "unbiased variance",
-            'yours = {"running variance": 3.185, "steps": 43}': "not right yet: steps",
-        },
-    ),
-    Exercise(
-        "3",
         right='yours = {"output": [1, -1], "different outputs": 2, "solves XOR": False}',
         wrong={
             'yours = {"output": [4, -4], "different outputs": 2, "solves XOR": False}': (
@@ -50,16 +52,13 @@ EXERCISES = [
             ),
         },
     ),
-    Exercise("4", wrong={FORGETS: "the denominator is detached"}),
-    Exercise("5", wrong={ONE_GROUP: "not over each group"}),
-    Exercise("6", open_ended=True),
+    Exercise("3", wrong={FORGETS: "the denominator is detached"}),
     Exercise(
-        "7",
+        "4",
         right="def query_for(key):\n    return key",
         wrong={
             "def query_for(key):\n    return torch.ones(8).double()": "points at the key",
             "def query_for(key):\n    return -key": "points at the key",
         },
     ),
-    Exercise("8", open_ended=True),
 ]

@@ -9,6 +9,7 @@ from press.site.outline import count_prose_words, read_outline
 # Chapters written for these budgets; the others are measured once they are.
 REWRITTEN = (
     "00_why_normalize",
+    "01_batchnorm_vs_layernorm",
     "02_pre_and_post_norm",
     "03_rmsnorm",
     "04_qk_norm",
