@@ -112,7 +112,7 @@ OTHERWISE = (
             "05-update-is-bounded",
             Report("wang2022", "A thousand layers train.", "translation, 1,000 layers"),
         ),
-        ("05-step-adam", "05-alpha-is-not-needed-here"),
+        ("05-step-adam",),
     ),
     Advice(
         "Everything on the sphere:",

@@ -13,6 +13,7 @@ REWRITTEN = (
     "02_pre_and_post_norm",
     "03_rmsnorm",
     "04_qk_norm",
+    "05_deepnorm",
     "06_hybridnorm",
     "07_dynamic_tanh",
     "08_ngpt",
