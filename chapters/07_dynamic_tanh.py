@@ -802,7 +802,7 @@ does for it what DyT did. What DyT has on this text is a flatter right side: too
 
 DyT takes no statistics, neither in training nor after. SLAB ([Guo et al., 2024](https://arxiv.org/abs/2405.11582)) takes them in training
 only. BatchNorm's statistics are *constants* once training is over, so the norm is an affine map and can be merged into the next matrix.
-But BatchNorm trains badly in transformers (chapter 01). **PRepBN** starts as layer norm and ends as
+But BatchNorm put in directly, they report, trains worse or collapses. **PRepBN** starts as layer norm and ends as
 $\mathrm{RepBN}(x) = \mathrm{BN}(x) + \eta x$, with one learned number $\eta$:
 
 $$y = \lambda\,\mathrm{LN}(x) + (1 - \lambda)\,\mathrm{RepBN}(x), \qquad \lambda: 1 \to 0.$$
