@@ -872,7 +872,7 @@ In evaluation BatchNorm costs nothing once it is merged into the next matrix, an
 - **PRepBN** (same paper) walks from LayerNorm to RepBN while it trains: $\lambda\,\mathrm{LN} + (1 - \lambda)\,\mathrm{RepBN}$, with
   $\lambda$ from 1 to 0.
 
-`labkit` has all three; chapter 07 trains PRepBN, and we do not rank them here. What can be checked at once is that it vanishes. In evaluation RepBN is $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
+`labkit` has all three, and we do not rank them. What can be checked at once is that PRepBN vanishes. In evaluation RepBN is $y = a \odot x + c$ with $a = \gamma/\sqrt{v + \varepsilon} + \eta$ and
 $c = \beta - \gamma \mu / \sqrt{v + \varepsilon}$, and the linear map behind it swallows both: $W y + b = (W\,\mathrm{diag}(a))\,x + (W c + b)$. Train a
 perceptron with PRepBN for a moment, and fold:
 """
