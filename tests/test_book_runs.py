@@ -124,7 +124,7 @@ def test_a_duration_is_said_in_hours_and_minutes(seconds, words):
 
 
 @pytest.mark.slow
-def test_a_kill_while_recording_loses_nothing(book, monkeypatch):
+def test_a_kill_while_recording_loses_nothing(book):
     run(book, "book", "runs", "--only", "01")
     keys = sorted(path.stem for path in (book / ".labkit" / "runs").glob("*.json"))
     for number in range(8):  # spread over the time that the command takes

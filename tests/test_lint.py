@@ -67,7 +67,6 @@ MEDIUM = ("# %%\n" + "x = 1\n" * 20) * 60
     "rule, old, new, said",
     [
         (chapter.find_typed_numbers, "## Predict", "It fell to 1.94.\n# ## Predict", "is typed"),
-        (chapter.count_words, "## Predict", "word " * 5000 + "\n# ## Predict", "words; a"),
         (chapter.measure_cells, "# %% [markdown]", LONG + "# %% [markdown]", "has 26 lines"),
         (chapter.measure_cells, "# %% [markdown]", MEDIUM + "# %% [markdown]", "lines on average"),
         (chapter.measure_cells, "# %% [markdown]", "# %%\nx =\n# %% [markdown]", "is not Python"),

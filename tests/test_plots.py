@@ -105,9 +105,6 @@ PICTURES = {
         caption="It gets sharper.",
     ),
     "axes_cube": lambda: plots.axes_cube(["batch", "layer", "instance", "group-2"]),
-    "sphere_projection": lambda: plots.sphere_projection(
-        [[2.0, 0.3, 1.6], [-0.5, 1.9, 0.9]], [[0.97, -1.37, 0.41], [-1.28, 1.15, 0.14]]
-    ),
     "sphere_paths": lambda: plots.sphere_paths(
         {"lerp": [[1, 0, 0], [0, 1, 0]], "chord": [[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0]]},
         marks={"h": [1, 0, 0]},
@@ -334,7 +331,7 @@ def test_the_main_methods_differ_in_colour_for_every_eye(names, eye):
         (plots.axes_cube, [["rmsnorm"]], {}, "instance"),
         (plots.axes_cube, [["group-4"]], {}, "divisor of the 6 channels"),
         (plots.placement_diagram, ["deepnorm"], {}, "hybrid"),
-        (plots.sphere_projection, [[[1, 2]], [[1, 2]]], {}, "points × 3"),
+        (plots.sphere_paths, [{"a": [[1, 2]]}], CAPTION | {"marks": {}, "title": ""}, "points × 3"),
         (plots.xor_points, [[[1, 2]], [[1, 2]], [0, 1]], XOR, "each of 2 labels"),
         (plots.share_bars, [{"a": {"x": 1}, "b": {"y": 1}}], CAPTION | {"notes": {}}, "same parts"),
         (plots.shadow, [SKEW, {"as it is": 0}], CAPTION, "'b' does not; take x and"),

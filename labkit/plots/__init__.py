@@ -12,7 +12,7 @@ from .panels import panels
 from .placement import placement_diagram
 from .shadow import shadow
 from .slider import Slider, explore
-from .spheres import sphere_paths, sphere_projection
+from .spheres import sphere_paths
 from .table import Table, table
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "shadow",
     "share_bars",
     "sphere_paths",
-    "sphere_projection",
     "table",
     "xor_points",
 ]

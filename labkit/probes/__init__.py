@@ -46,7 +46,7 @@ from labkit.probes.trained import (
     removal_cost,
     residual_rms,
 )
-from labkit.probes.updates import Drift, StepResponse, step_response
+from labkit.probes.updates import StepResponse, step_response
 from labkit.probes.weights import lengths, measure_weights, sphere_scales
 from labkit.training import Observer
 from labkit.unknown import explain_unknown
@@ -69,9 +69,6 @@ PROBES: dict[str, Callable[[Corpus], Observer]] = {
     "fluctuation": Fluctuation,
     "step-response": lambda corpus: StepResponse(
         "step-response", batch=corpus.held_out["validation"][0]
-    ),
-    "drift": lambda corpus: Drift(
-        "drift", (1, 2, 4, 8, 16, 32, 64, 128), corpus.held_out["validation"][0]
     ),
     **{
         name: lambda corpus, name=name, kind=kind: kind(

@@ -79,22 +79,3 @@ class StepResponse(Watcher):
         """Measure at the first step."""
         if step == 0 and isinstance(model, Transformer):
             self.seen = step_response(model, self.batch)
-
-
-class Drift(Watcher):
-    """Distance of F from where training began, |F_t − F_0| / |F_0|, before the steps t named.
-
-    Result: {"t": distance}.
-    """
-
-    first: Tensor | None = None
-
-    def after_backward(self, step: int, model: nn.Module) -> None:
-        """Read F at the chosen steps."""
-        if not isinstance(model, Transformer) or step not in (0, *self.steps):
-            return
-        now = final_stream(model, self.batch[0])
-        if self.first is None:
-            self.first = now
-        else:
-            self.seen[str(step)] = _measure_length(now - self.first) / _measure_length(self.first)

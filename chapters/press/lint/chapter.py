@@ -15,18 +15,16 @@ from press.book.cells import Cell, claim_cells, code_cells
 from press.book.chapters import Chapter
 from press.book.facts import join_text
 from press.book.ledger import collect_claims
-from press.lint.budgets import REWRITTEN, list_excesses
+from press.lint.budgets import list_excesses
 from press.lint.numbers import repeated_values, typed_numbers
 from press.lint.said import misstatements
-from press.site.outline import count_prose_words, find_questions, list_exercises
+from press.site.outline import find_questions, list_exercises
 
-WORDS = range(2000, 5501)
 LINES_ON_AVERAGE, MOST_LINES = 14, 25  # of a code cell
 CLAIMS, EXERCISES, HELPED = 6, 3, 3
-LIST, SHORT = "**What you will see", "**In short.**"  # the second in chapters of today's form
 BONES = (
     "**Question.**",
-    LIST,
+    "**In short.**",
     "## Predict",
     "where it goes wrong",
     "## Exercises",
@@ -93,16 +91,9 @@ def hold_words_against_the_ledger(text: Text) -> Iterator[str]:
     yield from misstatements(text.source, text.ledger)
 
 
-def count_words(text: Text) -> Iterator[str]:
-    """A chapter is read in one go."""
-    if (count := sum(map(count_prose_words, text.prose))) not in WORDS:
-        yield f"has {count} words; a chapter has {WORDS.start} to {WORDS.stop - 1}"
-
-
 def keep_budgets(text: Text) -> Iterator[str]:
-    """A chapter written for the budgets keeps them."""
-    if text.name in REWRITTEN:
-        yield from list_excesses(text.name, text.twin)
+    """Half an hour is half an hour."""
+    yield from list_excesses(text.name, text.twin)
 
 
 def measure_cells(text: Text) -> Iterator[str]:
@@ -123,11 +114,10 @@ def measure_cells(text: Text) -> Iterator[str]:
 def find_bones(text: Text) -> Iterator[str]:
     """The parts that every chapter has, in one order."""
     whole = "\n".join(text.prose).casefold()
-    bones = [SHORT if text.name in REWRITTEN and bone == LIST else bone for bone in BONES]
-    at = {bone: whole.find(bone.casefold()) for bone in bones}
+    at = {bone: whole.find(bone.casefold()) for bone in BONES}
     yield from (f"lacks {bone!r}" for bone, place in at.items() if place < 0)
     if (places := list(at.values())) != sorted(places):
-        yield f"its parts stand in another order than {', '.join(bones)}"
+        yield f"its parts stand in another order than {', '.join(BONES)}"
 
 
 def ask_something(text: Text) -> Iterator[str]:
@@ -200,7 +190,6 @@ CHAPTER: tuple[Callable[[Text], Iterator[str]], ...] = (
     find_typed_numbers,
     find_repeated_values,
     hold_words_against_the_ledger,
-    count_words,
     keep_budgets,
     measure_cells,
     find_bones,
