@@ -15,7 +15,6 @@ from press.book import chapters
 from press.book.ledger import load_recorded
 from press.cli import main
 from press.lint import chapter, ledger, pages
-from press.lint.budgets import list_excesses
 from press.lint.chapter import Text
 from press.lint.numbers import repeated_values, typed_numbers
 from press.lint.said import misstatements
@@ -71,6 +70,7 @@ MEDIUM = ("# %%\n" + "x = 1\n" * 20) * 60
         (chapter.measure_cells, "# %% [markdown]", MEDIUM + "# %% [markdown]", "lines on average"),
         (chapter.measure_cells, "# %% [markdown]", "# %%\nx =\n# %% [markdown]", "is not Python"),
         (chapter.find_bones, "## Predict", "## Guess", "lacks '## Predict'"),
+        (chapter.find_bones, "**In short.**", "**You will see", "lacks '**In short.**'"),
         (chapter.find_bones, "## Predict", "## Exercises\n# ## Predict", "in another order"),
         (chapter.ask_something, "**Question.**", "**Answer.**", "does not end on a question"),
         (chapter.count_claims_and_exercises, "<summary>Hint</summary>", "Hint", "has 0 hints; 3"),
@@ -347,4 +347,5 @@ def chapter_of(words: int, cards: int, figures: int, lines: int, before: int) ->
     ],
 )
 def test_a_chapter_s_budgets_say_which_and_by_how_much(sizes, said):
-    assert "; ".join(list_excesses("04_toy", chapter_of(*sizes))) == said
+    toy = SimpleNamespace(name="04_toy", twin=chapter_of(*sizes))
+    assert "; ".join(chapter.keep_budgets(toy)) == said

@@ -262,6 +262,13 @@ def test_all_methods_have_looks_of_their_own():
     assert {name: chosen[name] for name in LOOKS} == LOOKS
 
 
+@pytest.mark.parametrize(
+    "written, key", [("HybridNorm*", "hybrid*"), ("no norm", "none"), ("Peri-LN", "peri")]
+)
+def test_a_method_has_its_look_as_chapters_write_it(written, key):
+    assert choose_looks([written])[written] == choose_looks([key])[key]
+
+
 def test_a_method_looks_the_same_in_every_figure():
     together = choose_looks(["a", "layer", "rms", "my-norm"])
     assert choose_look("rms") == together["rms"] and choose_look("my-norm") == together["my-norm"]
