@@ -29,7 +29,7 @@ seed = 0
 
 # %%
 from dataclasses import replace
-from statistics import fmean, median
+from statistics import fmean
 
 import torch
 import torch.nn.functional as F
@@ -54,10 +54,7 @@ lab = Lab(
 sizes = lab.sizes(
     # smoke, book, gpu
     rung=("smoke", "S"),
-    timed=(
-        [(1, 64), (1, 1024), (64, 1024)],
-        [(1, 64), (1, 1024), (1, 4096), (16, 4096), (256, 4096), (4096, 4096)],
-    ),
+    timed_rows=(1024, 4096),
     summed_rows=(1024, 8192),
 )
 h100, facts = DEVICES["H100"], recorded()
@@ -160,13 +157,16 @@ with CountBytes() as forward:
     y = llama_norm(x, gain)
 with CountBytes() as backward:
     torch.autograd.grad(y, (x, gain), torch.randn_like(y))
-plots.table(
-    [
-        {"pass": way, "operations": count.operations, "bytes a value": count.bytes / x.numel(),
-         "one kernel needs": least, "times": count.bytes / x.numel() / least}
+plots.dots(
+    {
+        f"{way}, {name}": [number]
         for way, count, least in (("forward", forward, 4), ("backward", backward, 6))
-    ]
-)  # fmt: skip
+        for name, number in (("in steps", count.bytes / x.numel()), ("one kernel", least))
+    },
+    xlabel="bytes moved for each value",
+    caption="The lines above, counted while they run, and the least that a kernel must move: forward it reads the row and writes it, backward "
+    "it reads two rows and writes one.",
+)
 
 # %%
 claim(
@@ -602,35 +602,13 @@ def calls(rows, dim):
 
 
 # %%
-turns = {
-    rows * dim * 4 / 1024: paired(
-        *calls(rows, dim), turns=9, inner=max(1, min(100, 2**18 // (rows * dim)))
-    )
-    for rows, dim in sizes.timed
-}
+large = paired(*calls(sizes.timed_rows, 4096), turns=9)
 small = paired(calls(1, 1024)[0], calls(1, 64)[0], turns=31, inner=50)
-plots.curves(
-    {
-        name: {kib: [1e6 * median(turn[i] for turn in taken)] for kib, taken in turns.items()}
-        for i, name in enumerate(("fused", "in steps"))
-    },
-    xlabel="size of the tensor (KiB)",
-    ylabel="time of a call (µs)",
-    logx=True,
-    logy=True,
-    counted=True,
-    caption="Layer norm on this page's CPU, float32; medians of nine turns. At the left both lines are nearly flat: nine calls, and one. "
-    "At the right they climb with the bytes and faster, and the steps pay for every trip.",
-    provenance=lab.provenance(),
-)
-
-# %%
-large = turns[max(turns)]
 claim(
     "09-eager-is-slower-on-a-cpu-too",
     "In {mean:.0%} of the paired turns the formula in steps takes more than 1.5 times as long as the fused layer norm, on a tensor of {mebibytes:.0f} MiB.",
     proportion([steps > 1.5 * one for one, steps in large]),
-    mebibytes=max(turns) / 1024,
+    mebibytes=sizes.timed_rows * 4096 * 4 / 2**20,
     said="On a CPU, too, the formula in steps is slower than the fused norm.",
     source="the memory wall, on a CPU; turns of one process are the sample",
     criterion="> 0.5",
