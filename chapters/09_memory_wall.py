@@ -164,6 +164,7 @@ plots.dots(
         for name, number in (("in steps", count.bytes / x.numel()), ("one kernel", least))
     },
     xlabel="bytes moved for each value",
+    counted=True,
     caption="The lines above, counted while they run, and the least that a kernel must move: forward it reads the row and writes it, backward "
     "it reads two rows and writes one.",
 )

@@ -200,6 +200,8 @@ def test_provenance_is_kept_and_what_is_counted_has_no_seeds():
     figure = accuracy(counted=True, provenance={"seeds": [0, 1]})
     assert figure.metadata()["provenance"] == {"seeds": [0, 1]}
     assert figure.caption == "Look left." and "seed" in drawn("curves").caption
+    table = plots.dots({"a": [3]}, xlabel="bytes", caption="Look left.", counted=True)
+    assert table.caption == "Look left." and "seed" in drawn("dots").caption
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,13 @@ def dots(
     threshold: Mapping[str, float] | None = None,
     reference: Mapping[str, float] | None = None,
     title: str | None = None,
+    counted: bool = False,
     provenance: Mapping[str, Any] | None = None,
 ) -> Figure:
     """Draw one row per group: every point, its mean, its interval and the mean in figures.
 
-    A `threshold` is always drawn, a `reference` where the points stay readable beside it.
+    A `threshold` is always drawn, a `reference` where the points stay readable beside it. What is
+    `counted` or computed has no seeds, and the caption does not speak of any.
     """
     check_series(groups, "dots")
     table = {name: read_values(values) for name, values in groups.items()}
@@ -63,7 +65,7 @@ def dots(
     ax.grid(False, axis="y")
     label_axes(ax, xlabel, "", title)
     seeds = say_seeds(map(len, table.values()))
-    note = f"Points: {seeds}; tick and bar: mean and 95 % t interval."
+    note = "" if counted else f"Points: {seeds}; tick and bar: mean and 95 % t interval."
     head = f"Dot plot of {xlabel} for {format_count(len(table), 'group')}"
     parts = [describe_spread(name, xs) for name, xs in table.items()]
     text = join_sentences(head, parts, lines) + marks.note
