@@ -535,16 +535,6 @@ plots.curves(
 high = max(sizes.heights)
 lost = [r.diverged_at is not None for _, r in tuning.where(design="skips", depth=high)]
 
-
-def tell_lacks(*names):
-    """Say what a comparison of tuned designs at the largest depth lacks."""
-    grid = {
-        name: {lr: at.values("validation.loss") for lr, at in of.by("lr").items()}
-        for name, of in tuning.where(design=list(names), depth=high).by("design").items()
-    }
-    return [*regime.rates(grid), *regime.seeds(five, [ladder.TUNING_SEED])]
-
-
 claim(
     "00-norms-and-skips-together",
     f"At {high} layers norms alone end {{mean:.2f}} nats above norms and skips. Skips alone diverge at {{lost}} of {{rates}} rates.",
@@ -555,7 +545,9 @@ claim(
     source="this book; for networks on CIFAR-10, He et al. 2015, arXiv 1512.03385",
     criterion="> 0.5",
     kind="best",
-    lacking=tell_lacks("norms", "norms and skips"),
+    lacking=regime.untuned(
+        tuning.where(design=["norms", "norms and skips"], depth=high), five, by="design"
+    ),
 )
 
 # %% [markdown]
@@ -617,7 +609,9 @@ claim(
     published="residual networks train as well without normalization",
     criterion="< 0.1",
     kind="best",
-    lacking=tell_lacks("small branches", "norms and skips"),
+    lacking=regime.untuned(
+        tuning.where(design=["small branches", "norms and skips"], depth=high), five, by="design"
+    ),
 )
 
 # %% [markdown]

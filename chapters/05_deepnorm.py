@@ -671,15 +671,6 @@ plots.curves(
 
 
 # %%
-def tell_lacks(*names):
-    """Say what a comparison of tuned arms lacks."""
-    grids = {
-        name: {lr: at.values("validation.loss") for lr, at in of.by("lr").items()}
-        for name, of in tuning.where(arm=list(names)).by("arm").items()
-    }
-    return [*regime.rates(grids), *regime.seeds(five, [ladder.TUNING_SEED])]
-
-
 plots.dots(
     test,
     xlabel="test loss (nats)",
@@ -698,7 +689,7 @@ claim(
     source="this book; for translation, 10 to 100 layers, Wang et al. 2022, arXiv 2203.00555, Figure 6",
     criterion="> 0.2",
     kind="best",
-    lacking=tell_lacks("Post-Norm", "DeepNorm"),
+    lacking=regime.untuned(tuning.where(arm=["Post-Norm", "DeepNorm"]), five),
 )
 claim(
     "05-alpha-is-not-needed-here",
@@ -710,7 +701,7 @@ claim(
     criterion="in [-0.06, 0.06]",
     kind="best",
     effect=0.24,  # nats: what Xavier's weights cost Pre-Norm when this margin was chosen
-    lacking=tell_lacks("β alone", "DeepNorm"),
+    lacking=regime.untuned(tuning.where(arm=["β alone", "DeepNorm"]), five),
 )
 # %%
 claim(
@@ -723,7 +714,7 @@ claim(
     published="the good performance of Post-LN with the stable training of Pre-LN (abstract)",
     criterion="> 0",
     kind="best",
-    lacking=tell_lacks("Pre-Norm", "DeepNorm"),
+    lacking=regime.untuned(tuning.where(arm=["Pre-Norm", "DeepNorm"]), five),
     domain="translation, 100 + 100 layers",
     ours=f"{base.model.depth} blocks of width {base.model.dim}, {base.train.steps} steps",
     in_range=False,

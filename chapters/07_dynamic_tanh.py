@@ -699,17 +699,6 @@ plots.dots(
     provenance=lab.provenance(*seen.values(), *hot.values()),
 )
 
-
-# %%
-def tell_lacks(searched):
-    """Say what a comparison of tuned arms lacks."""
-    grid = {
-        arm: {lr: cell.values("validation.loss") for lr, cell in of.by("lr").items()}
-        for arm, of in searched.by("arm").items()
-    }
-    return [*regime.rates(grid), *regime.seeds(five, [ladder.TUNING_SEED])]
-
-
 # %%
 claim(
     "07-vit-parity",
@@ -720,7 +709,7 @@ claim(
     published="82.5 − 82.3 %",
     criterion="> -0.015",
     kind="best",
-    lacking=tell_lacks(tried),
+    lacking=regime.untuned(tried, five),
     domain="ViT-B on ImageNet",
     ours="three blocks of width 32 on digits of 8 × 8 pixels",
     in_range=False,
@@ -787,7 +776,7 @@ claim(
     published="DyT's validation loss is 27.3 % lower",
     criterion="> 0",
     kind="best",
-    lacking=tell_lacks(searched),
+    lacking=regime.untuned(searched, five),
     domain="64M parameters, 1M tokens",
     ours="four blocks of width 32, 2,048 characters, 180 steps",
     in_range=False,

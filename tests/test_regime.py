@@ -6,7 +6,16 @@ import pytest
 
 from labkit.corpora import Digits, Text
 from labkit.experiments import Results, Run
-from labkit.experiments.regime import context, length, parameters, part, rates, seeds, too_young
+from labkit.experiments.regime import (
+    context,
+    length,
+    parameters,
+    part,
+    rates,
+    seeds,
+    too_young,
+    untuned,
+)
 from labkit.model import Departure, ModelConfig
 from labkit.training import Record, TrainConfig
 
@@ -102,6 +111,25 @@ def test_rates_are_judged_arm_by_arm():
     tuning, final = comparison()
     failed = too_young(RUN, tuning.where(arm="pre"), final, trigram=1.89, worth=0.5, claimed=0.02)
     assert failed == ["not tuned: post has 0 rates, and 5 are needed"]
+
+
+def test_the_choice_of_rates_alone_is_judged_under_any_label():
+    tuning, _ = comparison()
+    assert untuned(tuning, range(5)) == []
+    designs = Results(tuple(({"design": row["arm"], "lr": row["lr"]}, r) for row, r in tuning))
+    narrow = designs.where(lr=list(RATES[:3]))
+    assert untuned(narrow, (0, 1, 2, 3, 100), by="design") == [
+        said
+        for name in ("pre", "post")
+        for said in (
+            f"not tuned: {name} has 3 rates, and 5 are needed",
+            f"not tuned: the rates of {name} span a factor 10, not 100",
+            f"not tuned: {name} is best at 0.01, the end of its rates",
+        )
+    ] + [
+        "not fresh: seeds 100 chose rates and report",
+        "too few seeds: 4 fresh ones report, and 5 are needed",
+    ]
 
 
 def test_the_least_is_enough():

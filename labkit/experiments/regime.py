@@ -8,7 +8,7 @@
     seeds     five report that chose no rate
 
 Each function gives the conditions that fail, in words; an empty list says that all hold.
-`too_young` asks all of them.
+`untuned` asks the last two, `too_young` all of them.
 """
 
 import math
@@ -89,6 +89,20 @@ def seeds(reported: Collection[int], tuned: Collection[int]) -> list[str]:
     return failed
 
 
+def untuned(
+    tuning: Results, reported: Collection[int], by: str = "arm", placed: bool = False
+) -> list[str]:
+    """Say what the choice of rates by runs with labels `by` and "lr" lacks for seeds that report.
+
+    `placed`: a smaller model placed the rates.
+    """
+    grid = {
+        arm: {rate: cell.values("validation.loss") for rate, cell in of.by("lr").items()}
+        for arm, of in tuning.by(by).items()
+    }
+    return [*rates(grid, placed), *seeds(reported, _read_seeds(tuning))]
+
+
 def too_young(
     run: Run,
     tuning: Results,
@@ -109,18 +123,17 @@ def too_young(
         raise ValueError("trigrams are for text, Digits has none to compare with")
     tokens = run.train.steps * run.data.batch * run.data.time
     test = {arm: of.values("test.loss") for arm, of in final.by("arm").items()}
-    grid = {arm: {} for arm in test} | {
-        arm: {rate: cell.values("validation.loss") for rate, cell in of.by("lr").items()}
-        for arm, of in tuning.by("arm").items()
-    }
-    chose, report = ({record.provenance["seed"] for _, record in of} for of in (tuning, final))
     return [
         *context(test, trigram),
         *part(worth, claimed, name),
         *length(run.train.steps, run.train.warmup, tokens, parameters(run)),
-        *rates(grid, placed),
-        *seeds(report, chose),
+        *rates({arm: {} for arm in test if arm not in tuning.by("arm")}, placed),
+        *untuned(tuning, _read_seeds(final), placed=placed),
     ]
+
+
+def _read_seeds(results: Results) -> set[int]:
+    return {record.provenance["seed"] for _, record in results}
 
 
 def parameters(run: Run) -> int:
