@@ -1,7 +1,7 @@
 """Replays: what changes a number is noticed by one, and what changes none is not.
 
 Quick: tiny runs, recorded into a root of their own. Slow: the book's records, replayed with one
-planted change each; and every configuration of the book.
+planted change each. (That they replay without one, every build of the book shows.)
 """
 
 import json
@@ -369,6 +369,7 @@ def test_a_planted_change_is_noticed(plant, monkeypatch):
         runs = {key: Run.from_dict(row["run"]) for key, row in rows.items()}
         keys = replaying._choose_cheapest(runs, rows)
     found = [rows[key] for key in keys if has(rows[key], fields) and rows[key]["trained"] > FIRST]
+    found.sort(key=lambda row: row["cpu_seconds"])  # `here` may have to train them
     found = [here(row) for row in (found if compare is retrain_run else found[:2])]
 
     def list_noticed():
@@ -378,31 +379,3 @@ def test_a_planted_change_is_noticed(plant, monkeypatch):
     plant(monkeypatch)
     # Of the runs that are trained in full one is enough: the rest has nothing to do with it.
     assert any(list_noticed()) if compare is retrain_run else all(list_noticed())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", names())
-def test_every_configuration_of_the_book_begins_as_recorded(
-    name, tmp_path, monkeypatch, record_property
-):
-    """Norms that a chapter defines itself are left out: their code is the chapter's."""
-    monkeypatch.setattr(
-        replaying, "_run_replays", lambda tasks: [*map(replaying._run_replay, tasks)]
-    )
-    root = make_book(tmp_path, c01_toy="# %%\n")
-    (root / "data").symlink_to(ROOT / "data")
-    rows = list(book(name).values())
-    ask(root, "01_toy", rows)
-    found = replaying.replay_runs(
-        root, chapters.find_chapters(root), "book", every=True, climb=False
-    )
-    left_out = len(Records(ROOT).load_rows(name)) - len(rows)
-    record_property(
-        "figure",
-        f"records {name}: {found['openings']} configurations, {found['wholes']} in full, "
-        f"{found['seconds']:.0f} s; runs left out with norms of the chapter's own: {left_out}",
-    )
-    assert found["stale"] == {}
-    assert found["openings"] == len(
-        {Run.from_dict(row["run"]).hash_configuration() for row in rows}
-    )

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -140,7 +141,8 @@ class Lab:
         """
         first, *larger = ["smoke"] if self.size == "smoke" else ladder.CLIMBED
         while True:
-            runs = ladder.list_wanted_runs(first, arms, self.store.read_record)
+            read = cache(self.store.read_record)  # to list the runs is to read many of them again
+            runs = ladder.list_wanted_runs(first, arms, read)
             found, missing = read_records(runs, self.store)
             if not missing:
                 break
@@ -152,15 +154,11 @@ class Lab:
                 )
             with self._slot_lent():
                 train_and_read(missing, self.store, self._engine)
-        more = [
-            run
-            for rung in larger
-            for run in ladder.list_wanted_runs(rung, arms, self.store.read_record)
-        ]
+        more = [run for rung in larger for run in ladder.list_wanted_runs(rung, arms, read)]
         found |= read_records(more, self.store)[0]
         self._declare_runs([*runs, *(run for run in more if run.key() in found)])
         self._report_runs(found, 0, 0.0)
-        return ladder.read_results([first, *larger], arms, self.store.read_record)
+        return ladder.read_results([first, *larger], arms, read)
 
     def train_live(self, experiment: Experiment, steps: int = 200) -> "Figure | None":
         """Train the first steps of an experiment's first run here, and draw them by its record.
