@@ -34,11 +34,4 @@ BREAKS = [
         new="            one.omega.fill_(1.0)",
         run=Run(replace(TINY, recipe="admin"), Markov(batch=2, time=8), TrainConfig(steps=20)),
     ),
-    Break(
-        idea="Pre-Norm loses its final norm",
-        path="labkit/model/transformer.py",
-        old="        self.final_norm = config.make_norm() if final else nn.Identity()",
-        new="        self.final_norm = nn.Identity()",
-        claim="02-tripling-finds-a-missing-final-norm",
-    ),
 ]

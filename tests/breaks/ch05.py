@@ -17,11 +17,4 @@ BREAKS = [
         new="return DeepNormConstants((2 * blocks) ** 0.25, (8 * blocks) ** 0.25)",
         claim="05-bound-is-one",
     ),
-    Break(
-        idea="β shrinks queries and keys too",
-        path="labkit/init.py",
-        old='_SCALED = ("v", "out", "gate", "up", "down")',
-        new='_SCALED = ("q", "k", "v", "out", "gate", "up", "down")',
-        claim="05-which-weights",
-    ),
 ]

@@ -24,13 +24,6 @@ BREAKS = [
         claim="06-rows-that-are-one-function",
     ),
     Break(
-        idea="the norm's Jacobian forgets its projection",
-        path="labkit/attention/jacobians.py",
-        old="(eye - torch.outer(r, r) / (r @ r))",
-        new="eye",
-        claim="06-lemma-a2",
-    ),
-    Break(
         idea="text is its own next character",
         path="labkit/corpora/text.py",
         old="yield window[:, :-1], window[:, 1:]",

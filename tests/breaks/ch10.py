@@ -4,13 +4,6 @@ from tests.breaks import Break
 
 BREAKS = [
     Break(
-        idea="p-values are not adjusted for being many",
-        path="labkit/statistics/holm.py",
-        old="largest = max(largest, min(1.0, (len(ordered) - rank) * p))",
-        new="largest = max(largest, min(1.0, p))",
-        claim="10-holm-keeps-the-level",
-    ),
-    Break(
         idea="sensitivity is held against the worst rate",
         path="labkit/experiments/ladder.py",
         old="= fmean(tuned[lr] for lr in COARSE) - min(tuned.values())",
