@@ -110,9 +110,10 @@ plots.placement_diagram("pre", "post", "hybrid")
 
 # %% [markdown]
 r"""
-Now let token and write enter ten times smaller, as they do from some initializations. To Pre-Norm's feed-forward write $f$ they are a trifle:
-$x' = y/10 + f$, of which $f$ is nearly all. HybridNorm has not noticed: $N(y/10) = N(y)$. **The norm on the stream lifts what is small.** Keep
-this; it will explain the first figure.
+Now let token and writes be ten times smaller, as before training from small embeddings and small weights. Pre-Norm's $x' = (y + f)/10$ is small,
+and every later write of that size counts in it as much as the token. HybridNorm lifts token and first write to RMS 1: beside $N(y)$ the write
+$f/10$ is a trifle, and so are later ones. **The norm on the stream lifts what is small: later writes bury it no further.** What the first write has
+buried stays buried. Keep this; it will explain the first figure.
 
 ### The equations
 
@@ -207,7 +208,7 @@ claim(
     "06-table-4-is-not-consistent",
     "In Table 4's column C4, {mean:.0f} of the thirteen rows that are not HybridNorm's own are ahead of its plain form; in Pile {pile:.0f}, in HellaSwag {hellaswag:.0f}.",
     ahead["c4"], pile=ahead["pile"], hellaswag=ahead["hellaswag"],
-    said="On C4 no recipe of others is ahead of HybridNorm.",
+    said="On C4 no row but its own variant is ahead of plain HybridNorm.",
     source="Zhuo et al. 2025, arXiv 2503.04598 (early version), Table 4",
     published="HybridNorm and its variant consistently surpass other configurations",
     criterion="<= 0",
@@ -230,8 +231,8 @@ token's own embedding is
 $$\frac{c}{\sqrt{c^2 + S\,w^2}} \quad\text{(Pre-Norm)}, \qquad\qquad \approx \frac{c}{\sqrt{c^2 + w^2}} \quad\text{(HybridNorm)}.$$
 
 In HybridNorm only *one* write competes with the bare embedding. Then comes the first norm on the stream and lifts token and write together to
-RMS 1, and from there on writes are small beside them. HybridNorm\* lets two writes compete. An embedding of RMS 1 is large beside
-a write either way; a small one drowns. Here is the cosine in models that have not been trained. Move the size:
+RMS 1, and from there on writes are small beside them. HybridNorm\* lets three writes compete: the two of its first block and the second block's
+attention. An embedding of RMS 1 is large beside a write either way; a small one drowns. Here is the cosine in models that have not been trained. Move the size:
 """
 
 # %%
@@ -363,7 +364,7 @@ r"""
 | Where they enter small, it has: HybridNorm\* ends below QKV-Pre. | `06-star-ahead-of-qkv-pre-when-small` |
 | Small embeddings cost Pre-Norm, and HybridNorm less. | `06-small-embeddings-cost-pre-norm` `06-small-embeddings-make-the-lead` |
 | From Xavier's larger weights HybridNorm ends above Pre-Norm. | `06-hybrid-behind-from-xavier` |
-| From them twelve blocks of HybridNorm get stuck where Post-Norm does; QKV-Pre does not. | `06-deep-hybrid-gets-stuck-from-xavier` |
+| From them twelve blocks of HybridNorm are *stuck*: after a hundred steps still at letter frequencies, as Post-Norm is; QKV-Pre is not. | `06-deep-hybrid-gets-stuck-from-xavier` |
 
 ## Measure
 
@@ -398,14 +399,15 @@ plots.table(
 # %% [markdown]
 r"""
 One row may matter more than it looks. Their embeddings enter at RMS 0.014
-([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)); those of a model that multiplies by $\sqrt d$ enter at 1. By the rule
-$1/\sqrt{2.5\,d}$ our width of 32 has $1/\sqrt{80}$, a ninth. We train with all three.
+([commit f0dd605](https://github.com/BryceZhuo/HybridNorm)), by the rule $1/\sqrt{2.5\,d}$ for a width of 2,048. At Table 4's width of 1,536 the
+rule gives a little more, at our width of 32 it gives $1/\sqrt{80}$, a ninth. Embeddings drawn at $1/\sqrt d$ and multiplied by $\sqrt d$ enter at 1. We
+train with 1, a ninth and 0.014.
 
 ### Trained long enough to be ranked?
 
 A ranking of where to norm queries, keys and values means something only where attention does. So every run below is of the ladder that this book's
 chapters share: 3,200 steps or more, 20 characters a parameter, a rate of its own for each arm, chosen with one seed that never reports; five others
-report. See whether these models are trained long enough: they should lie below the line of trigram counts, and without attention far above it.
+report. Are they trained long enough? They should lie below the line of trigram counts, and without attention far above it.
 """
 
 # %%
@@ -432,8 +434,8 @@ plots.table(ladder.table(climbed.where(arm=[*recipes.values(), "no attention"]))
 # %% [markdown]
 r"""
 The column *lead* is how far an arm ends below Pre-Norm, with its 95 % interval. The column *lost* is what an untuned rate costs: the mean loss over
-two decades of rates, minus the best. HybridNorm loses several times what QKV-Pre does on the smallest rung: the norm on the stream brings
-Post-Norm's care about rates with it. [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) found so at 64 layers: the largest stable rate is 7.65e-3
+two decades of rates, minus the best. HybridNorm loses several times what QKV-Pre does on the smallest rung: the norm on the stream makes it
+choosy about rates, as Post-Norm is. [Chen and Wei (2026)](https://arxiv.org/abs/2601.19895) found so at 64 layers: the largest stable rate is 7.65e-3
 for Pre-Norm and 4.9e-4 for HybridNorm. Table 4 has one rate for all, and a low one.
 
 ### Who earns the lead?
@@ -460,10 +462,10 @@ claim(
 
 # %% [markdown]
 r"""
-Whether the lead shows or not, its parts may. Each part is a suspect, and we follow them with large tokens and with small.
+Each part of the lead is a suspect. We follow them with large tokens and with small.
 
 **Suspect 1: chance.** The twins of Table 4 end 0.0065 and 0.0005 nats apart ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With one run a row,
-chance can be nearly half of the lead. The table alone cannot clear it; five seeds a row can.
+chance, ε and an idle gain together can be nearly half of the lead. The table alone cannot clear it; five seeds a row can.
 
 **Suspect 2: the norms inside attention.** QKV-Pre takes no other step. Published, it has 19.96 and ends *below* plain HybridNorm
 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)); norms on queries and keys alone, Pre-QK-Pre, have 20.22.
@@ -495,8 +497,7 @@ for arm, over, name, words, gap in (
 
 # %% [markdown]
 r"""
-Attention itself is worth about a nat here, so its norms have something to decide. What they earn is small beside it; the second station of each line in the
-first figure is their part. Chapter 04 says where such norms earn more, at rates that are too high. The other rows of Table 4 (values without queries, a norm on the heads' outputs C) we did not train.
+Attention itself is worth about a nat here, so its norms have something to decide. What they earn is small beside it; they earn more at rates that are too high (chapter 04). The other rows of Table 4 (values without queries, a norm on the heads' outputs C) we did not train.
 
 **Suspect 3: the norm on the stream.** Published, it earns nothing: 19.96 and 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). And here?
 Give it its best case, the star, against QKV-Pre, with large tokens and with small ones.
@@ -506,10 +507,10 @@ Give it its best case, the star, against QKV-Pre, with large tokens and with sma
 small_in = entries["RMS 0.014"]
 claim(
     "06-qkv-pre-ahead-of-the-star",
-    "On rung {rung} QKV-Pre's lead over HybridNorm*, which has one more norm, on the stream, is {mean:+.4f} nats.",
+    "On rung {rung} QKV-Pre's lead over HybridNorm*, whose norm before the feed-forward stands on the stream, is {mean:+.4f} nats.",
     ladder.lead(climbed, "qkv-pre", "hybrid*"),
     said="With embeddings of RMS 1, QKV-Pre ends below HybridNorm*.",
-    source="this book's pilot: the two level",
+    source="derived above: a large token needs no lift; in this book's pilot the two were level",
     criterion="> 0",
     kind="best",
     lacking=ladder.lacking(climbed, "qkv-pre", "hybrid*"),
@@ -546,8 +547,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-The columns of small embeddings resemble the published lead, but not its parts: there the norm on the stream earned nothing. It is time to look at what
-small embeddings do.
+Both columns of small embeddings resemble the published lead. In the parts the smallest size differs: with it the norm on the stream earns something,
+published it earned nothing. At the rule's size our intervals are too wide to tell.
 
 ### How large a token enters
 """
@@ -581,7 +582,7 @@ claim(
     ladder.lead(climbed, "pre", "pre" + small_in),
     said="Small embeddings cost Pre-Norm.",
     source="derived above; this book's ladder, rung S",
-    published="the authors' embeddings enter at RMS 0.014 (their code)",
+    published="the authors' embeddings enter at RMS 0.014 (their code, width 2,048)",
     criterion="> 0",
     kind="best",
     lacking=ladder.lacking(climbed, "pre" + small_in),
@@ -617,7 +618,7 @@ claim(
 r"""
 The two recipes without a norm on the stream pay most. But the cosine of the slider does not order the rest: the star keeps less of a small token than
 HybridNorm, and ends lower. Where the lead grows, it is a *repair*, and whoever multiplies embeddings by $\sqrt d$, or norms them, has less to repair. Is it so
-at 550 million parameters? Table 4 speaks against it: by the code its tokens enter small, and the norm on the stream earned nothing. But theirs are only drawn
+at 550 million parameters? Table 4 speaks against it: by the code's rule its tokens enter small, and the norm on the stream earned nothing. But theirs are only drawn
 small, and can grow; ours are multiplied by a small number in every step.
 """
 
@@ -684,9 +685,10 @@ claim(
 
 # %% [markdown]
 r"""
-From Normal weights Pre-Norm is *ahead* in Table 3, 20.29 against 20.44. From Megatron's weights Table 3 has Pre-Norm at 20.44, where Table 4 has 20.30,
-and no line says why: 0.0069 nats, nearly half of the lead. For HybridNorm alone Megatron's weights do more, 20.44 against 20.00
-([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
+From Normal weights Pre-Norm is *ahead* in Table 3, 20.29 against 20.44. From Megatron's it has 20.44, and in Table 4 20.30. Section 4.4 says why: each
+of the two recipes got the weights that suit it, Pre-Norm Normal ones, HybridNorm Megatron's. Which weights the other rows had is not said. So the
+first step of Table 4, from Pre-Norm to QKV-Pre, may be a step of weights as well as of norms. For HybridNorm alone Megatron's weights do more than
+its whole lead, 20.44 against 20.00 ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)).
 
 ### Twelve blocks
 
@@ -744,7 +746,7 @@ claim(
 
 # %% [markdown]
 r"""
-So "stable at depth" is a sentence about a recipe *and* its weights. And the card's control, QKV-Pre, differs from HybridNorm in the norm on the stream alone.
+So whether a deep HybridNorm gets going depends on its first weights, too. Whether it stays stable, a hundred steps cannot say. The card's control, QKV-Pre, differs from HybridNorm in the norm on the stream alone.
 
 ### The paper's own explanation: gradients
 
@@ -787,8 +789,8 @@ claim(
 # %% [markdown]
 r"""
 From the lemmas follow bounds (Theorem A.3), printed inside an $\mathcal O(\cdot)$. The early version of the paper, which its tables here are
-from, takes the smallest singular value $\sigma$ of $XW$; version 4 of December 2025 takes that of $W$, as it must be, and replaces the factor of
-the value block by $\sqrt s\,d_k$, which is true and slightly loose ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). For $d_k \ge d$:
+from, takes the smallest singular value $\sigma$ of $XW$. That bounds nothing: a longer $X$ lowers the bound and leaves the derivatives
+as they are. Version 4 of December 2025 takes that of $W$, and replaces the factor of the value block by $\sqrt s\,d_k$, which is true and slightly loose ([Zhuo et al., 2025](https://arxiv.org/abs/2503.04598)). With $\sigma$ of $W$:
 
 | derivative by | early version | sharp |
 | --- | --- | --- |
@@ -797,7 +799,7 @@ the value block by $\sqrt s\,d_k$, which is true and slightly loose ([Zhuo et al
 | $W_Q$, $W_K$ | $s^{3/2}d_k\,\Vert W_O\Vert_2/\sigma$ | $\sqrt s\,d_k\Vert W_O\Vert_2/\sigma$ |
 
 The early value row loses a factor. A block of $\partial N(V)/\partial V$ is $\frac{\sqrt{d_k}}{\|v\|}(I - \hat v\hat v^\top)$, and the
-projection in it has the Frobenius norm $\sqrt{d_k - 1}$, not 1. No hidden constant saves the row, since what is lost grows with $d_k$. All rows need $d_k \ge d$, which a model with several heads does not have.
+projection in it has the Frobenius norm $\sqrt{d_k - 1}$, not 1. No hidden constant saves the row, since what is lost grows with $d_k$. The rows with $\sigma$ need $d_k \ge d$, which a model with several heads does not have.
 Our bounds are sharp: one head reaches those of $W_Q$ and $W_K$, another those of $W_V$ and $W_O$. Exercise 3 asks for the first.
 """
 
@@ -914,7 +916,7 @@ r"""
 
 ## Where it goes wrong
 
-**The skip of the second half.** Who types $Y + \mathrm{FFN}(N(Y))$ for $N(Y) + \mathrm{FFN}(N(Y))$ trains QKV-Pre and calls it HybridNorm. Its loss
+**The skip of the second half.** Whoever types $Y + \mathrm{FFN}(N(Y))$ for $N(Y) + \mathrm{FFN}(N(Y))$ trains QKV-Pre and calls it HybridNorm. Its loss
 gives nothing away: the slip is the second station of the first figure, with large tokens the better one.
 
 **The pseudo-code.** Algorithm 1 (early version) splits the projections into `q, k, v` and writes `q, k, v = q.view(b, s, h, dk)`. Typed in as it stands, this
@@ -1101,10 +1103,10 @@ print(len(my_experiment.runs()), "runs")
 r"""
 ## What you now know
 
-- **Which change earns the lead?** Published, the norms inside attention; the other two steps are of the size by which twins differ. In our small models HybridNorm's lead
+- **Which change earns the lead?** Published, the norms inside attention, unless that step changed the weights, too; the other two steps are of the size by which twins differ. In our small models HybridNorm's lead
   over Pre-Norm grows when tokens enter small. On the larger rung HybridNorm leads with large tokens, too, and QKV-Pre, without the norm on the stream, by more. The norm on the values was not seen to add anything.
 - **Why?** We think that a norm on the stream lifts a small token before later writes bury it; the star shows that this is not all. One can also repair the embedding.
-- **Would it be there in another setting?** The initialization moves the lead by more than the lead itself. A rate for all favours whom it suits. Ask of every ranking: from which weights,
+- **Would it be there in another setting?** The initialization moves the lead by more than the lead itself. One rate for all favours the recipes that it suits. Ask of every ranking: from which weights,
   with which embeddings, at which rates, how many runs a row?
 - Attention with its own norms is blind to the size of what it reads. So some rows of the table are one function, and show what one run a row can tell.
 - Both lemmas are right; the early version of the theorem lost a factor. Exactly true is that the gradient is orthogonal to its matrix.
