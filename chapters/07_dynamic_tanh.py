@@ -22,7 +22,7 @@ that knows nothing of its neighbours do the work of one that does nothing but co
 
 **In short.**
 
-- The S is not in the norm. Each token has a straight line of its own; tokens of different size have lines of different slope, and many lines look like an S.
+- The S comes from the tokens. Each has a straight line of its own; tokens of different size have lines of different slope, and many lines look like an S.
 - A fixed curve keeps half of what a norm does: nothing leaves its bounds. The other half is gone: it is not blind to the size of its input.
 - On text, at our size, DyT ends behind a norm, and behind no norm at all. Its bound pays where a stack without norms breaks.
 """
@@ -157,18 +157,18 @@ claim(
     bends[8],
     one=bends[1],
     said="Tokens of different spread make layer norm's map an S.",
-    source="the average above, for two spreads",
-    published="predicted: about 1/8 over the slope of the middle",
+    source="the average above: for spread 8 about 1/8 over the slope of the middle",
     criterion="< 0.3",
     kind="exact",
 )
 
 # %% [markdown]
 r"""
-So a picture of an S says that the *data* hold tokens of very different size. Of layer norm it says nothing. Large models have such tokens:
+So a picture of an S says that the *data* hold tokens of very different size. Large models have such tokens:
 a few of their activations are up to 100,000 times the rest ([Sun et al., 2024](https://arxiv.org/abs/2402.17762)).
 
-There is a second reading. Hold all entries of a token but one, and move that one. With $C$ the sum of squares of the others, RMSNorm's
+There is a second reading, in which the norm itself bends. Hold all entries of a token but one, and move that one: $\sigma$ follows, and the line of
+the token turns. With $C$ the sum of squares of the others, RMSNorm's
 output for it is
 
 $$y = \sqrt d\;\frac{x}{\sqrt{x^2 + C}},$$
@@ -211,13 +211,14 @@ passes all size on, and a sign, which passes none. DyT chooses by $\alpha$, and 
 
 ### The gradient
 
-Layer norm's Jacobian is a dense matrix: it removes the component along $x$ and divides by $\sigma$ (chapter 01). DyT's is diagonal,
+Layer norm's Jacobian is a dense matrix: it removes the mean and the component along $x - \mu$, and divides by $\sigma$ (chapter 01). DyT's is diagonal,
 
 $$\frac{\partial y_i}{\partial x_i} = \gamma_i\,\alpha\,\mathrm{sech}^2(\alpha x_i), \qquad \frac{\partial y}{\partial\alpha} = \gamma\odot x\odot\mathrm{sech}^2(\alpha x).$$
 
 Both factors $\mathrm{sech}^2$ vanish where $|\alpha x|$ is large. An entry out there is **flat**: it passes hardly any gradient to what lies
 below, *and hardly any to $\alpha$*. If most of a stream outgrows $1/\alpha$, then $\alpha$, which could shrink and repair it, hears a
-minority. A norm in the same place divides by $\sigma$: the gradient gets small, but for all entries of a token alike.
+minority. A norm has flat entries, too: one that sticks out of its token. But its neighbours pass $\gamma/\sigma$, and a token that grows as a whole
+gets no flat entry at all.
 """
 
 # %%
@@ -255,12 +256,11 @@ r"""
 ### Two relatives
 
 **Derf** ([Chen et al., 2025](https://arxiv.org/abs/2512.10938)) is what a search for the best squash found: the error function with a
-learned centre, $y = \gamma\odot\mathrm{erf}(\alpha x + s) + \beta$. How different is it from a tanh? Fit one to the other, and it is a tanh a fifth
-steeper, whose tail is flat sooner.
+learned centre, $y = \gamma\odot\mathrm{erf}(\alpha x + s) + \beta$. It is nearly a tanh a fifth steeper, whose tail is flat sooner.
 
 **BHyT** ([Byun et al., 2026](https://arxiv.org/abs/2601.09719)) is $y = w\odot\tanh\!\big(\lambda x/(\kappa\,\mathrm{RMS}(x))\big)$ with
 $\kappa = 10$. Read it from the inside out: it *is* an RMSNorm, then a tanh at arguments of about a tenth, where tanh is a line. (For
-$\lambda = 1$; its authors start it at 1 to 5.) So it avoids no statistic. One of its two reductions a block is estimated, and what that saves
+$\lambda = 1$; its authors start it at 1 to 5.) So it does not do without statistics: of the two that a block needs it computes one and estimates the other. What that saves
 shrank from version to version of the paper: 15.8 % faster training in the first abstract, 1.6 % in the third.
 """
 
@@ -367,9 +367,8 @@ r"""
 | On images DyT is as accurate as layer norm, and trains at a rate at which blocks without norms fail. | `07-vit-parity` `07-dyt-survives-a-high-rate` |
 | On very little text DyT is ahead, even if both are tuned. | `07-scarce-data-each-tuned` |
 
-**Honesty note.** An earlier version of this chapter had seen most of these signs, on younger models or fewer seeds, and rows two to four are read from the
-book's ladder, whose losses we knew. So the cards demonstrate more than they predict. New are the inside of the ladder's DyT, and the rates: each is now chosen by a
-seed that does not report.
+**Honesty note.** Most of these signs had been seen, on younger models or fewer seeds, and the ladder's losses, in rows two to four, were known. So the cards
+demonstrate more than they predict. New are the inside of the ladder's DyT, and rates chosen by a seed that does not report.
 
 ## Measure
 
@@ -395,7 +394,7 @@ tried = lab.run(Experiment(digits, search))
 
 # %% [markdown]
 r"""
-One seed has chosen. Five report, each arm at its own rate and then all at one that is high:
+Five seeds report, each arm at its own rate and then all at one that is high:
 """
 
 # %%
@@ -444,7 +443,7 @@ draw_maps(
 # %% [markdown]
 r"""
 Embeddings are drawn alike, so at the first norm tokens differ little in spread. Deeper down, sublayers have written more to some tokens than
-to others: their lines lie flatter. On the right one channel of one symbol does what depth does, and more.
+to others: their lines lie flatter.
 """
 
 
@@ -476,7 +475,7 @@ claim(
 
 # %% [markdown]
 r"""
-On digits depth does nothing of the kind. So an S is no property of layer norm, and none of depth: it is there when tokens differ in size. And note what layer
+On digits depth does nothing of the kind. So depth alone makes no S. Tokens of different size did, drawn or planted; on text, we think, depth works through them. And note what layer
 norm's S is *for*. Each token got its own line. A fixed curve through the middle of the cloud treats the small token and the large one alike.
 
 ### The race on text, each tuned
@@ -499,9 +498,9 @@ plots.curves(
     xlabel="peak learning rate",
     ylabel="validation loss (nats)",
     logx=True,
-    ylim=(1.3, 2.15),
-    caption="What stands before a sublayer, by learning rate: the ladder's search, one seed. A cross: diverged. Who has the lowest point? And who is "
-    "still on the page at three times its best rate?",
+    ylim=(1.3, 3.2),
+    caption="What stands before a sublayer, by learning rate: the ladder's search, one seed. A cross: diverged. Who has the lowest point? And who still "
+    "learns at three times its best rate, and at ten times?",
     provenance=lab.provenance(searches),
 )
 
@@ -552,14 +551,14 @@ claim(
 
 # %% [markdown]
 r"""
-*No norm at all* is the control that a paper about living without norms needs most: beating a norm is one thing, beating nothing another.
+*No norm at all* is the control that a paper about living without norms needs most.
 Six blocks train well without any norm, if the rate is right and the branches start small (chapters 00 and 10). So at this depth a tanh has little
-to protect, and can be in the way. The cards say nothing of stacks that *need* their norms, trained on billions of tokens, with
-$\alpha_0$ chosen by a sweep. The paper's parity stands there, untouched. Nearer to ours is the log of
+to protect, and can be in the way. The paper's parity is that of stacks that *need* their norms, trained on billions of tokens, with
+$\alpha_0$ chosen by a sweep. It stands untouched. Nearer to ours is the log of
 [nanochat](https://github.com/karpathy/nanochat/blob/master/dev/LOG.md): in its twelve layers no variant of DyT beat the baseline.
 
-Now read the figure to the right of the best rates. At three times its best rate the stack without norms diverges. At three times theirs DyT and Derf
-still train: what grows in the stream does not pass the curve. So one job of a norm is done. Which one is not?
+Now read the figure to the right. At three times its best rate the stack without norms diverges. At three times theirs DyT and Derf
+still train: what grows in the stream does not pass the curve. So one job of a norm is done, if not at every rate: at ten times only RMSNorm gets far past the frequencies of letters. Which job is not?
 
 ### Why is it behind? Two suspects
 
@@ -606,14 +605,21 @@ claim(
 )
 
 # %%
-learned, scales = (read_norms(inside, key) for key in ("alpha", "rms"))
+learned, scales = (np.log(np.abs(read_norms(inside, key))) for key in ("alpha", "rms"))
+
+
+def follow(norms=slice(None)):
+    """Correlate log |α| with log 1/RMS over some norms, for each seed."""
+    return [np.corrcoef(a[norms], -r[norms])[0, 1] for a, r in zip(learned, scales, strict=True)]
+
+
 claim(
     "07-learned-alpha-follows-scale",
-    "Over the norms of a model, log |α| and log 1/RMS have the correlation {mean:+.2f}.",
-    [
-        float(np.corrcoef(np.log(np.abs(a)), -np.log(r))[0, 1])
-        for a, r in zip(learned, scales, strict=True)
-    ],
+    "Over all norms of a model, log |α| and log 1/RMS have the correlation {mean:+.2f}. Behind the first two blocks it is "
+    "{attention:+.2f} over attention's norms and the last one, and {feed:+.2f} over the feed-forward's: a split made after the fact.",
+    follow(),
+    attention=fmean(follow(slice(-9, None, 2))),
+    feed=fmean(follow(slice(-8, None, 2))),
     said="The learned α follows one over the spread of what enters.",
     source="Zhu et al. 2025, arXiv 2503.10622, section 6 (α after training against 1/std)",
     published="α tracks 1/std of the activations",
@@ -626,8 +632,8 @@ claim(
 
 # %% [markdown]
 r"""
-About half of the entries are flat, less in the first block and more behind it. And $\alpha$ is no dead dial: from 1 it has come down everywhere. But norm by norm
-it does not follow the stream, which grows from the first norm to the last. Suspect 1 stays: here a learned $\alpha$ does not do a norm's division.
+About half of the entries are flat, few in the first two blocks and most behind them. And $\alpha$ is no dead dial: from 1 it has come down everywhere. Over all norms
+it does not follow the stream. But that is the work of the first two blocks, and of attention and feed-forward on two levels. Behind them, within each kind, it does. Suspect 1 is not convicted.
 
 The second suspect has a test. Start $\alpha$ at a quarter: fewer entries should be flat, *if the stream stays as it was*. Predict the three panels.
 """
@@ -678,8 +684,8 @@ claim(
 
 # %% [markdown]
 r"""
-The factor of four is gone. Both $\alpha$ have come down to nearly the same values, and behind the first block the stream is larger where $\alpha$ is smaller. A squash sees
-$\alpha$ times stream, one knob, and training sets it; a norm would have fixed it. So $\alpha_0$ is a poor lever against flatness, and this one, at the rate tuned for 1, raised the loss. Suspect 2 is neither
+Little is left of the factor of four, and from the third block on the stream is larger where $\alpha$ is smaller. A squash sees
+$\alpha$ times stream, one knob, and training sets it; a norm would have fixed it. So $\alpha_0$ was not seen to move flatness, though the interval leaves room for a tenth; at the rate tuned for 1 it raised the loss. Suspect 2 is neither
 convicted nor cleared. [Verma (2026)](https://arxiv.org/abs/2604.23434) finds 23 to 49 % flat in models of 64 million parameters, *more* of it where DyT wins, and a
 smaller penalty with a *larger* $\alpha$. The same study names a third suspect: it traces the collapse of a LLaMA with DyT to SwiGLU, the activation of our ladder, too. We tried no other.
 
@@ -728,7 +734,8 @@ claim(
 
 # %% [markdown]
 r"""
-Here the bound does what it can do. At the high rate bare blocks do little better than guess, and DyT keeps up with layer norm. Two limits. The bare blocks start from Xavier's rule;
+At its own rate DyT is behind layer norm by a few images, and the interval touches zero: no parity shown, and no test of ImageNet's. At the high
+rate the bound does what it can do: bare blocks do little better than guess, and DyT keeps up with layer norm. The bare blocks start from Xavier's rule;
 with small branches they stand more (chapter 00). And before the classifier of *no norm* stands one layer norm, which our ViT always has.
 
 ### Very little text
@@ -784,7 +791,7 @@ claim(
 
 # %% [markdown]
 r"""
-Compare the card's two numbers. What was the lead at one rate a lead of? At 0.01 layer norm is far past its minimum; a lower rate
+Compare the card's two numbers. At 0.01 layer norm is far past its minimum; a lower rate
 does for it what DyT did. What DyT has on this text is a flatter right side: too high a rate costs it less.
 
 ### PRepBN: the other road
@@ -825,14 +832,14 @@ claim(
 
 # %% [markdown]
 r"""
-[Guo et al. (2024)](https://arxiv.org/abs/2405.11582) report 80.2 % for a DeiT-S on ImageNet, with $\lambda$ falling over tens of thousands of steps. Our hundreds of steps cannot test that, so no card
-here does. What folding saves is chapter 09's question.
+[Guo et al. (2024)](https://arxiv.org/abs/2405.11582) report 80.2 % for a DeiT-S on ImageNet, with $\lambda$ falling over 300,000 steps
+([code](https://github.com/xinghaochen/SLAB)). Our hundreds of steps cannot test that. What folding saves is chapter 09's question.
 
 ## Where it goes wrong
 
 **$\alpha$ outside** runs: $\alpha\tanh(x)$ always bends at 1, and $\alpha$ is a gain. **A shortcut for tanh**, $2\sigma(2u) - 1$, is the
 same function on paper; near zero it cancels, and small activations lose their digits. **The shift inside**: $\tanh(\alpha x + \beta)$.
-None of them crashes. The check of exercise 1 notices:
+None crashes; the check of exercise 1 notices:
 """
 
 
@@ -875,7 +882,7 @@ plots.table(
 # %% [markdown]
 r"""
 **A field that is none.** The published patch that adds Derf to a GPT-2 program writes `norm_type = 'derf'` into a dataclass, without a
-type. So it is a class attribute and no field, and a program that passes `norm_type=` stops with a `TypeError`.
+type. So it is no field, and a program that passes `norm_type=` stops with a `TypeError`.
 **PRepBN looked at too early.** In evaluation the published module returns RepBN *alone*, however large $\lambda$ still is. Validate before it
 has reached 0, and you measure one half of a blend. The schedule counts *forward calls*: gradient accumulation makes it faster.
 
@@ -952,10 +959,10 @@ r"""
 - **Where does the S come from?** From the tokens. Each has a straight line, with the slope of its own spread; where spreads differ, the lines pile up to an
   S. Plant one outlier, and you draw it yourself.
 - **How can a map of single entries do the work of a norm?** By half. Its bound keeps a stack alive at a rate at which bare blocks fail. Blindness to scale no
-  continuous map of single entries has: $\alpha$ and the stream are one knob, and training undid a smaller first $\alpha$ in both.
-- On text, at our size, DyT ends behind a norm and behind no norm at all; Derf is behind by less. The parity that is reported belongs to far larger models, with
-  $\alpha_0$ chosen by width. We did not test it.
-- Flat entries remain a suspect. Nothing here has convicted them.
+  continuous map of single entries has: $\alpha$ and the stream are one knob, and training undid most of a smaller first $\alpha$.
+- On text, at our size, DyT ends behind a norm and behind no norm at all; Derf is behind by less. The parity that is reported is that of far larger models, with
+  $\alpha_0$ chosen by width.
+- Why it is behind stays open. Behind the first blocks $\alpha$ follows the stream; flat entries are neither convicted nor cleared.
 - A lead on little data must survive the tuning of both sides.
 - BHyT has a norm inside. PRepBN has one while it trains, and none after.
 
