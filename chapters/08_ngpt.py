@@ -74,7 +74,7 @@ plots.loss_curves(
     ylim=(-0.4, 0.15),
     reference={"GPT": 0.0},
     caption="Three models of one size, each at its own best rate, five seeds. Below the line: ahead of the GPT at the same step. "
-    "The step is on a logarithmic axis: nGPT is ahead at first. Who is ahead at the end?",
+    "The step is on a logarithmic axis. nGPT is behind for a few steps, then ahead by more than the axis shows. Who is ahead at the end?",
     provenance=lab.provenance(*map(on_the_ladder, racers.values())),
 )
 
@@ -166,7 +166,7 @@ learning rate. nGPT learns one for every channel, takes its absolute value, and 
 
 ## What a length of 1 takes away
 
-Along which axis has a matrix length 1? Along the stream's. A matrix that *reads* the stream ($W_q, W_k, W_v$, the feed-forward's
+Along which axis do the vectors of a matrix have length 1? Along the stream's. A matrix that *reads* the stream ($W_q, W_k, W_v$, the feed-forward's
 `up` and `gate`, the output head) has unit rows: entry $i$ of $Wh$ is a **cosine**. A matrix that *writes* (`out` and `down`) has unit
 columns: $Wz = \sum_i z_i w_i$ adds unit vectors of the stream's space. PyTorch stores (outputs, inputs), so readers are divided along axis 1, writers along axis 0.
 """
@@ -203,8 +203,8 @@ claim(
 
 # %% [markdown]
 r"""
-So weight decay has nothing to do here. In a GPT it has: behind a norm it fixes the *angle* by which a matrix turns in a step, once the
-matrix has found the length at which growth and decay balance ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
+So weight decay has nothing to do here. In a GPT it has: where a norm follows a matrix, as QK-Norm follows $W_q$ and
+$W_k$, decay fixes the *angle* by which the matrix turns in a step, once it has found the length at which growth and decay balance ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
 On the sphere the length is given, so the learning rate sets that angle from the first step on. Nothing has to be found first. Is that why it starts so fast? Keep it as the first suspect. The second is plainer: nGPT has no warm-up, and the GPT spends its first steps at a low rate.
 
 ## What gives it back
@@ -284,7 +284,7 @@ claim(
 # %% [markdown]
 r"""
 A scale can be stored in another way without being another model. Code that multiplies $s_{qk}$ on the queries alone has an $s$ that is our
-$s^2$: the same functions, at another speed under Adam.
+$s^2$: the same functions while it is positive, at another speed under Adam.
 
 ## Implementation: you write it
 
@@ -387,7 +387,7 @@ Write your answers down before you scroll.
 | nGPT loses nothing without warm-up, the GPT does | `08-no-warm-up-needed` `08-gpt-needs-its-warm-up` |
 | At the end, nGPT is below a tuned GPT | `08-ladder-against-gpt` |
 | It ends above a tuned GPT with QK-Norm | `08-ladder-against-qk-norm` |
-| First values meant for 24 layers cost a model of six | `08-ladder-starting-values` |
+| The published first values, a share of 0.05 and $s_z = 1$, cost a model of six blocks | `08-ladder-starting-values` |
 | A step costs more | `08-a-step-costs-more` |
 
 ## Measure
@@ -463,7 +463,8 @@ claim(
 # %% [markdown]
 r"""
 The second suspect is convicted. Take the warm-up from the GPT, and it is ahead of nGPT from the first steps on; give one to nGPT, and it starts like
-the GPT, with its lengths still given. So the first suspect is cleared:
+the GPT, with its lengths still given. So this start does not need the first suspect. The race cannot clear it, either: our GPT has no decay, and no length
+that it must find first.
 """
 
 # %%
@@ -543,7 +544,7 @@ claim(
     "On rung {rung} nGPT with the published first values ends {mean:+.4f} nats above nGPT with ours.",
     ladder.lead(climbed, "ngpt", starts),
     said="The published first values cost a model of six blocks.",
-    source="Loshchilov et al. 2025, arXiv 2410.01131: a first share of 0.05, in the order of one over 24 layers",
+    source="Loshchilov et al. 2025, arXiv 2410.01131: a first share of 0.05, in the order of one over 24 layers, and s_z = 1; ours change both",
     criterion="> 0",
     kind="best",
     lacking=ladder.lacking(climbed, "ngpt", starts),
@@ -557,7 +558,8 @@ r"""
 *Lead*: how far below the GPT (`pre`) an arm ends. *Lost*: its loss on average over two decades of rates, minus the best.
 
 At the end the order has flipped. nGPT ends above the GPT, and further above the one with QK-Norm. With the published first values
-it ends higher still, by a little: in six blocks and 3,200 steps the scales find their way from either start. On the larger rung nGPT is behind by less: compare
+it ends higher still, by a little: at the end the loss has nearly forgotten the start. Which of the two costs it, share or $s_z$, this pair of arms cannot
+say. On the larger rung nGPT is behind by less: compare
 the two columns *lead*.
 
 Does that contradict the paper? No. Its models have 24 layers and more, contexts thirty times as long and longer, and a baseline without QK-Norm. Nor
@@ -571,7 +573,7 @@ What our run says is small, as its models are. At such a size take the strongest
 
 ### What a step costs
 
-On a shared machine times mislead, ratios less: the probe `pace` lets both recipes train in turns of five steps, in
+On a shared machine times mislead; ratios mislead less. The probe `pace` lets both recipes train in turns of five steps, in
 one process, and divides their processor times. (Two blocks of width 64.)
 """
 
@@ -751,7 +753,7 @@ r"""
 A lead is measured from somewhere. Two things about the GPT that was released beside nGPT:
 
 - At first its norm's output took the place of the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository).
-  The same commit that mended it raised the GPT's learning rate fivefold and took back the sentence that the code reproduces the
+  Its author says there that the paper's own code did not have it. The same commit that mended it raised the GPT's learning rate fivefold and took back the sentence that the code reproduces the
   paper's factors. In the figure above that mistake ends beside the GPT; what it costs is room, in the column *lost* of the table.
 - Its matrices are *stored* in bfloat16, as those of the paper's experiments are said to be. Its notes say that this hurts the GPT more. Around 0.1 two numbers of
   bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. A GPT's weights can grow until their steps are too small; nGPT's cannot.
