@@ -755,7 +755,7 @@ Now the second half of the question. At the rate that suits it, does Post-Norm e
 leads = ladder.lead(climbed, "post")
 claim(
     "02-each-at-its-own-rate-they-tie",
-    "On rung {rung}, each at its own rate, Post-Norm ends {mean:+.4f} nats below Pre-Norm (a minus: above).",
+    "On rung {rung}, each at its own rate, Post-Norm ends {apart:.4f} nats {side} Pre-Norm.",
     leads,
     said="Each at its own rate, the two placements end within 0.02 nats of each other.",
     source="this book; Nguyen & Salazar 2019, arXiv 1910.05895, report Post-Norm ahead (WMT14 En–De)",

@@ -745,7 +745,7 @@ plots.curves(
 # %%
 claim(
     "04-each-tuned-qk-norm-is-ahead",
-    "On rung {rung}, each at its own rate, QK-Norm ends {mean:+.4f} nats below Pre-Norm (a minus: above).",
+    "On rung {rung}, each at its own rate, QK-Norm ends {apart:.4f} nats {side} Pre-Norm.",
     ladder.lead(climbed, "qk"),
     said="With both models tuned, QK-Norm ends lower.",
     source="Henry et al. 2020, arXiv 2010.04245; Rybakov et al. 2024, arXiv 2410.16682, in other settings",

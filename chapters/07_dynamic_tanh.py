@@ -524,7 +524,7 @@ claim(
 # %%
 claim(
     "07-dyt-beats-no-norm",
-    "On rung {rung}, each at its own rate, DyT's lead over no norm at all is {mean:+.3f} nats.",
+    "On rung {rung}, each at its own rate, DyT ends {apart:.3f} nats {side} no norm at all.",
     ladder.lead(climbed, "dyt", "none"),
     said="With each at its own rate, DyT ends below no norm at all.",
     source="this book's control for Zhu et al. 2025, arXiv 2503.10622",

@@ -93,7 +93,7 @@ def test_the_entry_is_the_ledger_s():
     assert set(entry) == {
         "id", "sort", "said", "statement", "wording", "numbers", "source", "published", "domain",
         "values", "counts", "interval", "criterion", "effect", "predicted", "kind", "primary",
-        "derived_from", "rungs", "lacking", "verdict", "weak", "tolerance", "rtol", "seeds",
+        "derived_from", "rungs", "lacking", "unit", "verdict", "weak", "tolerance", "rtol", "seeds",
     }  # fmt: skip
     assert entry["seeds"] == 3
     assert entry["verdict"] in VERDICTS and entry["kind"] in KINDS
@@ -125,6 +125,20 @@ def test_an_interval_of_width_zero_is_refused(kind, count):
     law = claim("x", "s", [1.9] * 5, source="a", criterion="> 1", kind="exact")
     assert law.verdict == "holds" and law.to_dict()["sort"] == "law"
     assert "labkit-law" in law.to_html() and "✓" in law.to_html()
+
+
+def test_a_card_names_what_its_sample_is_of():
+    turns = claim("x", "s", proportion([1, 1, 0]), unit="turns", **REST)
+    pairs = claim("x", "s", [1.0, 2.0, 3.0], unit="pairs", **REST)
+    assert "2 of 3 turns;" in str(turns) and "; 3 pairs; 95 % interval" in str(pairs)
+
+
+def test_a_lead_is_said_in_words():
+    ends = "A ends {apart:.2f} nats {side} B."
+    assert claim("x", ends, [1.0, 2.0], **REST).statement == "A ends 1.50 nats below B."
+    behind = claim("x", ends, [-1.0, -2.0], **REST)
+    assert behind.statement == "A ends 1.50 nats above B."
+    assert "<b>−1.5</b>" in behind.to_html(), "beside its interval the number keeps its sign"
 
 
 def test_runs_are_counted_with_exact_intervals():

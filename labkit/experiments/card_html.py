@@ -87,16 +87,17 @@ def describe_verdict(claim: Card) -> str:
 
 
 def describe_evidence(claim: Card, estimate: Estimate) -> str:
-    """Return on what the verdict rests: runs or seeds, intervals, other rungs, what is lacking.
+    """Return on what the verdict rests: how many of what, intervals, other rungs, what is lacking.
 
     With two bounds it is the narrower interval that decides.
     """
     low, high = estimate.compute_interval()
     parts = []
     if claim.get("counts"):
-        parts.append(" against ".join(f"{k} of {n}" for k, n in claim["counts"]) + " runs")
+        parts.append(" against ".join(f"{k} of {n}" for k, n in claim["counts"]))
+        parts[0] += f" {claim.get('unit') or 'runs'}"
     elif len(claim["values"]) > 1:
-        parts.append(f"{len(claim['values'])} seeds")
+        parts.append(f"{len(claim['values'])} {claim.get('unit') or 'seeds'}")
     if high > low:
         parts.append(f"95 % interval {format_interval(low, high)}")
         if claim["sort"] == "finding" and parse_criterion(claim["criterion"]).two_sided:

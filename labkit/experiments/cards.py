@@ -41,6 +41,7 @@ class Claim:
     derived_from: tuple[str, ...]  # claims that this one is computed from
     rungs: Mapping[str, float]  # of the ladder: the mean on each, the largest last
     lacking: tuple[str, ...]  # conditions of the regime that fail
+    unit: str | None  # what the sample is of, where it is not seeds or runs
     tolerance: float | None  # how far a later mean may move, where that is no share of it
     rtol: float | None  # the same as a share of the mean
 
@@ -97,6 +98,7 @@ class Claim:
             "derived_from": list(self.derived_from) or None,
             "rungs": {rung: _round_digits(mean) for rung, mean in self.rungs.items()} or None,
             "lacking": list(self.lacking) or None,
+            "unit": self.unit,
             "verdict": self.verdict,
             "weak": self.weak,
             "tolerance": None if self.tolerance is None else _round_digits(self.tolerance, 3),

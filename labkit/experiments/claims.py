@@ -40,6 +40,7 @@ def claim(
     primary: bool = True,
     derived_from: Sequence[str] = (),
     lacking: Sequence[str] = (),
+    unit: str | None = None,
     tolerance: float | None = None,
     rtol: float | None = None,
     **numbers: float | str,
@@ -49,14 +50,15 @@ def claim(
     `values` has one number per seed: what the criterion is about (a difference between paired
     seeds, say). Runs that did something or not are counted: `proportion(flags)`, or one proportion
     minus another. Of the shared ladder they come by rung, the smallest first: the largest reports,
-    and where another rung's mean is on the other side of the criterion, nothing has been seen.
-    What a comparison is `lacking` (labkit.experiments.regime) stands on the card, and leaves it
-    without a verdict, too.
+    and where another rung's mean is on the other side of the criterion, nothing has been seen. What
+    a comparison is `lacking` (labkit.experiments.regime) stands on the card, and leaves it without
+    a verdict, too. `unit` names what the sample is of, where it is not seeds or runs.
 
     `said` is the sentence that is tested, in words and without our numbers: what a source says, or
     what we predicted. `statement` is what was found. Simple math is typeset in both: d_k, x^2,
     3e-16. The statement may hold {mean}, {low}, {high}, {n} and any of `numbers`, with a format
-    such as {mean:.3f}; of proportions also {k}, {other_k} and {other_n}, of the ladder {rung}.
+    such as {mean:.3f}; of proportions also {k}, {other_k} and {other_n}, of the ladder {rung}, and
+    of a lead {apart} and {side}: how far one loss lies below or, where the mean is negative, above.
     `interval` overrides Student's t interval where the values are not a sample of seeds.
 
     `domain` says where the source's statement applies and `ours` where these runs lie; with
@@ -110,6 +112,7 @@ def claim(
         derived_from=tuple(derived_from),
         rungs=rungs,
         lacking=tuple(lacking),
+        unit=unit,
         tolerance=tolerance,
         rtol=rtol,
     )
@@ -208,6 +211,7 @@ def _collect_numbers(
     """Collect the numbers (or words) that the statement names."""
     low, high = estimate.compute_interval()
     known: dict[str, float | str] = {"mean": estimate.mean, "low": low, "high": high}
+    known |= {"apart": abs(estimate.mean), "side": "above" if estimate.mean < 0 else "below"}
     if isinstance(estimate, Proportion | Gap):
         counts = [count for pair in estimate.counts for count in pair]
         known |= dict(zip(("k", "n", "other_k", "other_n"), counts, strict=False))

@@ -33,6 +33,7 @@ PROMISES = (
     "predicted",
     "kind",
     "seeds",
+    "unit",
     "derived_from",
 )
 
@@ -81,7 +82,7 @@ def describe_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     before, after = old.get("numbers") or {}, new.get("numbers") or {}
     for name in sorted({*before, *after} - {"mean"}):
         a, b = before.get(name), after.get(name)
-        free = read_room(old) if name in ("low", "high") else 0.0
+        free = read_room(old) if name in ("low", "high", "apart") else 0.0
         if a != b and (not isinstance(a, float) or not isinstance(b, float)
                        or not (is_within(a, b, free)
                                or are_close(a, b, SENTENCE_RTOL))):  # fmt: skip
