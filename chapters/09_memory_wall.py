@@ -19,7 +19,7 @@ and who decides it?
 **In short.**
 
 - A norm computes little and moves much. A large one waits for memory, a small one for its own start.
-- So the program decides, not the formula. In steps it goes to memory many times, in one kernel once; and in one kernel LayerNorm moves the bytes of RMSNorm.
+- So the program decides, not the formula. In steps it goes to memory many times, in one kernel once; and with many rows LayerNorm in one kernel moves the bytes of RMSNorm.
 - Bytes, instructions and registers can be counted without a GPU. Times cannot: those of whole models are estimates here, and say so.
 """
 
@@ -94,7 +94,7 @@ r"""
 ## The idea: count the bytes
 
 One row goes with us to the end: a token of that model, $d = 4096$ values in bfloat16, at an RMSNorm. The **kernel**, which is what a
-GPU calls a program that it starts as one piece, reads $4096\cdot2 = 8{,}192$ bytes and writes as many. In between it squares, adds,
+GPU calls a program that it starts as one piece, reads $4096\cdot2 = 8{,}192$ bytes and writes as many; its gain, which many rows share, is left out. In between it squares, adds,
 scales and multiplies by a gain: four operations a value, $16{,}384$ in all.
 
 The data sheet of an H100 promises $3.35\cdot10^{12}$ bytes a second from memory and $67\cdot10^{12}$ float32 operations a second
@@ -128,8 +128,7 @@ plots.roof(
 
 # %% [markdown]
 r"""
-A batch does not help a norm: tokens multiply its bytes and its operations alike, while a matrix is read once for all. (What fits
-into the second cache, 50 MB, comes faster.)
+A batch does not help a norm: tokens multiply its bytes and its operations alike, while a matrix is read once for all.
 
 So who decides what a norm costs? There are **four suspects**: its arithmetic; its passes over the row, of which LayerNorm makes
 two; its trips to memory; and the start of a kernel. The roof has cleared the first. Whether LayerNorm takes $5d$ operations, as the blog has it,
@@ -193,7 +192,7 @@ To write one kernel, forward *and* backward must be known in closed form. For a 
 
 $$\hat x = x/r,\qquad r = \Big(\tfrac1d\textstyle\sum_i x_i^2 + \epsilon\Big)^{1/2},\qquad y = g\odot\hat x.$$
 
-Let $\nabla_y$ be the gradient of the loss by $y$. Then $u = g\odot\nabla_y$ is the gradient by $\hat x$. An entry $x_j$ acts on two
+Let $\nabla_y$ be the gradient of the loss with respect to $y$. Then $u = g\odot\nabla_y$ is the gradient with respect to $\hat x$. An entry $x_j$ acts on two
 ways: by itself, and through $r$, where $\partial r/\partial x_j = x_j/(d\,r) = \hat x_j/d$. So
 
 $$\nabla_{x_j} = \frac{u_j}{r} - \sum_i \frac{u_i x_i}{r^2}\,\frac{\hat x_j}{d}
@@ -204,7 +203,7 @@ with the bar for the mean over the row. The gain sees every row, so its gradient
 LayerNorm subtracts the mean first. That is a projection, and backward it is the same projection once more:
 $\nabla_x = \tfrac1r\big(u - \bar u - \hat x\;\overline{u\hat x}\big)$, and the shift's gradient is $\sum_{\text{rows}}\nabla_y$.
 
-Backward needs $x$, $\nabla_y$, $g$ and one number a row, $r$; neither $y$ nor $\hat x$.
+Backward needs $x$, $\nabla_y$, $g$ and one number a row, $r$; LayerNorm needs the mean, too. Neither needs $y$ or $\hat x$.
 So it can read two tensors and write one: three values moved where forward moves two.
 
 ### Your turn
@@ -317,7 +316,7 @@ ways, with $s$ for the bytes of a value:
 | a fixed number of programs walks over all rows; each keeps its own sum, and these are added at the end | $3s$, and a little | registers |
 
 The third is what this book's kernels do. The little is $8d$ bytes a program: with two programs on each of an H100's 132 multiprocessors and
-8,192 of our rows $8\cdot264/(6\cdot8192) = 4.3$ per cent. The registers are a problem, as you will see.
+8,192 of our rows $8\cdot264/(6\cdot8192) = 4.3$ per cent.
 
 ## Implementation: a kernel, line by line
 
@@ -363,11 +362,11 @@ r"""
 | LayerNorm's second pass costs no traffic. | `09-two-passes-cost-no-traffic` |
 | With 256 threads for our row, the machine code has 4 loads, 2 stores, 8 exchanges between threads, one root, 8 roundings. | `09-the-code-is-as-predicted` |
 | A thread that must hold 256 values spills. | `09-a-row-too-long-for-its-warps-spills` |
-| The gain's gradient is lost if 8,192 rows are added up in bfloat16. | `09-gain-gradients-are-lost-in-bfloat16` |
+| With 8,192 rows added up in bfloat16, the gain's gradient is off by more than a twentieth. | `09-gain-gradients-are-lost-in-bfloat16` |
 | On a CPU a large norm is slower in steps; a small one costs its call. | `09-eager-is-slower-on-a-cpu-too` `09-a-small-norm-costs-its-call` |
 | Twice the norms buy a lower loss. | `09-sandwich-earns-its-bytes` |
 | At a rate that is too high, a model without norms diverges and Pre-Norm does not. | `09-norms-buy-a-higher-rate` |
-| In steps norms take more than a quarter of a decoding step, in one kernel a few per cent. | `09-eager-norms-take-a-quarter-of-decoding` `09-fused-norms-take-a-few-per-cent` |
+| By the estimate, decoding one sequence, norms in steps at $5\,\mu\mathrm s$ a kernel take more than a quarter of the time; in one kernel, in a graph, a few per cent. | `09-eager-norms-take-a-quarter-of-decoding` `09-fused-norms-take-a-few-per-cent` |
 
 **Honesty note.** Bytes, instructions and the CPU were known from an earlier version of this chapter: those rows demonstrate. That a model without norms
 diverges at the high rate we knew from the seed that tuned it; the five that report are others.
@@ -378,7 +377,6 @@ diverges at the high rate we knew from the seed that tuned it; the five that rep
 
 Triton can interpret a kernel with NumPy, slowly. Each load and store then passes through Python, where a small program counts. Only activations count here, in values moved
 for each value; all programs read the same few kilobytes of gain.
-(Counts and machine code are recorded; a test makes both again and compares.)
 """
 
 # %%
@@ -440,7 +438,7 @@ claim(
 # %% [markdown]
 r"""
 The second suspect is cleared: passes over a row that stays on the chip cost no traffic. "LayerNorm needs three passes over memory, BatchNorm
-one" is true of unfused code only; and a BatchNorm with fixed statistics folds into the matrix before it and moves nothing. Look at
+one" is true of unfused code only. Look at
 `add_rms_norm`, too, which has the sum of stream and branch inside: 4 and 4, where two kernels
 move 5 and 6.
 
@@ -572,7 +570,7 @@ claim(
     "Added up in bfloat16, the gain's gradient is off by {mean:.0%} of its norm; in float32 by {single:.0e}.",
     [half for half, _ in errors],
     single=fmean(single for _, single in errors),
-    said="A gain's gradient added up in bfloat16 is lost.",
+    said="A gain's gradient that is added up in bfloat16 is off by more than a twentieth.",
     source="a bug of a public kernel taken to its end: its sum within blocks of rows ran in bfloat16 (linkedin/Liger-Kernel#950)",
     criterion="> 0.05",
     kind="at",
@@ -611,6 +609,7 @@ claim(
     proportion([steps > 1.5 * one for one, steps in large]),
     mebibytes=sizes.timed_rows * 4096 * 4 / 2**20,
     said="On a CPU, too, the formula in steps is slower than the fused norm.",
+    unit="turns",
     source="the memory wall, on a CPU; turns of one process are the sample",
     criterion="> 0.5",
     kind="at",
@@ -621,6 +620,7 @@ claim(
     "A row of 1,024 values has 16 times the bytes of one of 64; in {mean:.0%} of the turns it takes less than 4 times as long.",
     proportion([long < 4 * short for long, short in small]),
     said="A small norm costs its call: sixteen times the bytes take far less than sixteen times as long.",
+    unit="turns",
     source="the cost of starting a kernel, on a CPU; turns of one process are the sample",
     criterion="> 0.5",
     kind="at",
@@ -629,13 +629,13 @@ claim(
 
 # %% [markdown]
 r"""
-Both are guilty, each at its own size. (By how much depends on the machine, so the cards count turns. Part of it is fresh memory
-for intermediate results.) On a GPU a start is commonly taken to cost microseconds, where our row takes nanoseconds.
+Both are guilty, each at its own size. (By how much depends on the machine, so the cards count turns.) On a GPU a start is commonly taken to cost microseconds, where our row takes nanoseconds.
 
 ### What the bytes buy
 
 A recipe chooses how many norms there are. If a norm costs bytes, it should buy something. A lower loss? The book's shared
-ladder has models of six blocks, trained on 20 characters a parameter, each at its own rate; five seeds report that did not tune. Sandwich
+*ladder* trains recipes at growing sizes, its *rungs*, each recipe at its own rate. The smallest, S, has six blocks of width 32 and reads 20 characters a
+parameter; five seeds report that did not tune. Sandwich
 ([Ding et al., 2021](https://arxiv.org/abs/2105.13290)) norms each sublayer's output, too, Peri ([Kim et al., 2025](https://arxiv.org/abs/2502.02732))
 also the embedding, QK-Norm queries and keys.
 """
@@ -655,14 +655,14 @@ plots.dots(
     },
     xlabel="test loss (nats)",
     caption="Five recipes, each at its own best rate, and the bytes that their norms move for a token of width 32, in bfloat16. "
-    "From top to bottom the bytes grow; the losses do not follow.",
+    "From top to bottom the bytes never fall; the losses follow no such order.",
     provenance=lab.provenance(climbed.where(stage="final", rung=sizes.rung)),
 )  # fmt: skip
 
 # %%
 claim(
     "09-sandwich-earns-its-bytes",
-    "On rung {rung} Sandwich's norms move {times:.2f} times the bytes of Pre-Norm's, and it ends {mean:+.4f} nats below (a minus: above).",
+    "On rung {rung} Sandwich's norms move {times:.2f} times the bytes of Pre-Norm's, and it ends {apart:.4f} nats {side} Pre-Norm.",
     {sizes.rung: ladder.lead(climbed, "sandwich")[sizes.rung]},
     times=bytes_of["Sandwich"] / bytes_of["Pre-Norm"],
     said="Twice the norms, each recipe at its own rate, buy a lower loss.",
@@ -676,7 +676,7 @@ claim(
 r"""
 Where norms stand seems to matter more than their bytes: QK-Norm moves what Sandwich moves, and its lead over Pre-Norm has a card in [chapter 04](04_qk_norm.ipynb).
 (Kim et al. report lower losses with Peri, for models of up to 3.2 billion parameters.) Even Pre-Norm and no norm at all are not told apart by their best losses, says
-[chapter 10](10_choosing_a_norm.ipynb). So what do norms buy? Room:
+[chapter 10](10_choosing_a_norm.ipynb). So what do Pre-Norm's norms buy? Room:
 """
 
 # %%
@@ -757,8 +757,8 @@ claim(
 
 # %% [markdown]
 r"""
-Good kernels reach nearly 80 to 90 per cent forward. Backward the spread is wide. PyTorch's fifth has a separate kernel for the gain's gradient, which
-reads everything again. That explains a factor of $5/3$, and not of four.
+Good kernels reach nearly 80 to 90 per cent forward. Backward the spread is wide. PyTorch's backward pass has a separate kernel for the gain's gradient, which
+reads everything again. That explains a factor of $5/3$; good kernels are about four times as fast.
 
 ## A whole model
 
@@ -788,7 +788,7 @@ claim(
     "Under these assumptions eager norms and sums take {mean:.0%} of a decoding step of an 8B model; in a graph {graph:.0%}.",
     decoding["in steps, started one by one"],
     graph=decoding["in steps, in one graph"],
-    said="Eager norms take more than a quarter of a decoding step.",
+    said="At 5 µs a kernel and one sequence, eager norms take more than a quarter of a decoding step.",
     source="the estimate above: 65 norms of nine operations, 5 µs each",
     criterion="> 0.25",
     kind="exact",
@@ -828,7 +828,7 @@ sequences at once, reading their keys and values takes the time: move the first 
 
 ## What the sources say, and what we measured
 
-The blog series has micro-benchmarks, for one vector of width 8,192 on an H100. Bytes over time is a bandwidth.
+The blog series has micro-benchmarks, for one vector of width 8,192 on an H100.
 """
 
 # %%
@@ -899,8 +899,9 @@ claim(
 # %% [markdown]
 r"""
 Even the 26 need correcting: a batch shares each kernel's start, and every GPU that shares a model computes every norm. From LayerNorm
-to RMSNorm the series counts $22.4\,\mu\mathrm s$ a token. From nine kernels of $5\,\mu\mathrm s$ to one of 2 the model's 161 norms save $161\cdot43\,\mu\mathrm s \approx 7$ ms, by our estimate. **First fuse,
-then choose the formula.** ([Chapter 03](03_rmsnorm.ipynb) counts the operations that RMSNorm saves.)
+to RMSNorm the series counts $22.4\,\mu\mathrm s$ a token. By our estimate one kernel in place of nine, at $2\,\mu\mathrm s$ each, saves the model's 161 norms
+$161\cdot16\,\mu\mathrm s \approx 2.6$ ms; started one by one, at $5\,\mu\mathrm s$ each, 6.4 ms. **First fuse,
+then choose the formula.**
 
 ## Where it goes wrong
 
@@ -963,11 +964,14 @@ One bug passes every law: $y/g$ is exact enough for every gain that the check dr
 # %%
 g_zero = torch.tensor([1.0, 0.0, 0.5, 2.0]).double()
 x, dy = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(seed)).double()
-_, came = divided(dy, x, g_zero, x.square().mean(-1, keepdim=True).sqrt())
+came = divided(dy, x, g_zero, x.square().mean(-1, keepdim=True).sqrt())
+lost_of_x, lost_of_gain = (int((~each.isfinite()).sum()) for each in came)
 claim(
     "09-a-gain-of-zero-cannot-be-divided-by",
-    "With one gain of 0, {mean:.0f} of 4 gradients of the gain are not numbers.",
-    int((~came.isfinite()).sum()),
+    "With one gain of 0, {mean:.0f} of 4 gradients of the gain and {of_x} of {n_of_x} of x are not numbers.",
+    lost_of_gain,
+    of_x=lost_of_x,
+    n_of_x=x.numel(),
     said="A gain of zero cannot be divided by: recomputing from the output loses gradients.",
     source="NVIDIA/apex#1715: x̂ recomputed from y and the gain",
     criterion="> 0",
@@ -978,7 +982,7 @@ claim(
 r"""
 | you see | cause | probe | fix |
 | --- | --- | --- | --- |
-| loss fine at first, then NaN in one gain | $y/g$ with $g = 0$ | a gain of zero | keep $x$, not $y$ |
+| loss fine at first, then NaN in one gain and in all below its norm | $y/g$ with $g = 0$ | a gain of zero | keep $x$, not $y$ |
 | wrong only at widths that are no power of 2 | padding counted | `check.layer_norm` | mask after centring |
 | rubbish in huge batches only | offsets in 32 bits ([Liger 803](https://github.com/linkedin/Liger-Kernel/issues/803)) | more than $2^{31}$ values | row index in 64 bits |
 | a cliff at one width | spills | registers and stack in the machine code | more warps, or chunks |
@@ -1051,9 +1055,9 @@ What does a tanh have to read and write? What it need not do is wait for a sum, 
 
 - **What does a norm cost?** The bytes of its row when it is large, the start of a kernel when it is small. Its arithmetic is as good as free.
 - **A quarter, or half a per cent?** By the estimate more than a quarter in steps, started one by one; a few per cent in one kernel. Half a per cent of decoding one sequence needs norms shorter than a kernel's start.
-- **Who decides it?** The program: its trips to memory and the number of its kernels. Not the formula. In one kernel LayerNorm moves the bytes of RMSNorm.
+- **Who decides it?** The program: its trips to memory and the number of its kernels. Not the formula. With many rows LayerNorm in one kernel moves the bytes of RMSNorm.
 - Backward the hard part is the gain's gradient, which crosses rows and costs registers.
-- At our size twice the norms bought no lower loss that we could see. What norms bought is a rate at which training goes on.
+- At our size twice the norms bought no lower loss that we could see. What Pre-Norm's norms bought is a rate at which training goes on. (At that rate Post-Norm is stuck: [chapter 10](10_choosing_a_norm.ipynb).)
 
 ## References
 
