@@ -912,7 +912,7 @@ claim(
     "03-a-gain-near-one-cannot-move",
     "After 100 updates of 0.001 a bfloat16 gain has moved by {mean:.3f}, one stored as 1 + w by {moved:.3f}.",
     gain.item() - 1,
-    said="A bfloat16 gain of 1 does not move; stored as 1 + w it does.",
+    said="A bfloat16 gain of 1 rounds away every update below 2⁻⁹; stored as 1 + w it does not.",
     moved=w.item(),
     source="the spacing of bfloat16; Gemma Team 2024, arXiv 2403.08295",
     criterion="in [0, 0]",

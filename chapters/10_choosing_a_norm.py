@@ -18,8 +18,8 @@ What does a norm buy besides loss? And which one, then, should you take?
 
 **In short.**
 
-- At its own learning rate hardly a recipe can be told from its neighbours. Equally good recipes make a list with a winner, too.
-- What differs more is the price of a wrong rate. Norms on queries and keys lowered it in each of our four pairs. A large model gets one try.
+- At its own learning rate hardly a recipe can be told from its neighbours. Equally good recipes make a list with a winner, too, though not one as wide as ours.
+- What differs more is the price of a wrong rate. Norms inside attention lowered it in each of our four pairs. A large model gets one try.
 - Advice has a grade: a law, a report on large models, or our own small runs. The table near the end says which is which.
 """
 
@@ -83,6 +83,7 @@ by_rate = {
     for arm, part in tuning.by("arm").items()
 }
 lost = {row["arm"]: row[f"{rung}: lost"] for row in ladder.table(climbed, over=None)}
+middle = np.ptp([by_rate[arm][ladder.COARSE[2]] for arm in field.values() if arm != "dyt"])
 
 # %%
 plots.grid_map(
@@ -95,14 +96,17 @@ plots.grid_map(
     col_label="learning rate",
     value_label="validation loss (nats)",
     limits=(1.35, 2.2),
-    caption="Eleven recipes, five learning rates, one seed, 3,200 steps each. In the middle column hardly anything differs; in "
-    "the last ones nearly everything does. At 3.00 a model knows how frequent each letter is, and nothing else.",
+    caption=f"Eleven recipes, five learning rates, one seed, 3,200 steps each. In the middle column all but DyT span {middle:.2f} nats; "
+    "in the last ones nearly everything differs. At 3.00 a model knows how frequent each letter is, and nothing else.",
     provenance=lab.provenance(tuning),
 )
 
 # %% [markdown]
 r"""
 ## The idea: a column and a row
+
+The runs are of the book's *ladder*: recipes, its *arms*, that train on the same text at growing sizes, its *rungs*. The smallest rung, S, has six
+blocks of width 32, and 80,000 parameters.
 
 Read a column of the figure. It is what a paper prints that has one learning rate for everybody. The first column has another
 winner than the last, and nothing in the recipes has changed.
@@ -198,11 +202,21 @@ a seed and the luck of a run, about as large as in our own runs (DyT left out, w
 
 # %%
 ours = np.array([of for name, of in losses.items() if name != "DyT"])
-left = ours - ours.mean(1, keepdims=True) - ours.mean(0) + ours.mean()
-run_luck = ((left**2).sum() / ((ours.shape[0] - 1) * (ours.shape[1] - 1))) ** 0.5
 seed_luck = ours.mean(0).std(ddof=1)
 
 
+def luck_of_runs(board):
+    """Return the scatter that is left when every recipe and every seed has its mean."""
+    left = board - board.mean(-1, keepdims=True)
+    left = left - left.mean(-2, keepdims=True)
+    recipes, seeds = board.shape[-2:]
+    return ((left**2).sum((-1, -2)) / ((recipes - 1) * (seeds - 1))) ** 0.5
+
+
+run_luck = luck_of_runs(ours)
+
+
+# %%
 def draw_equals(draw):
     """Draw a board on which nobody is better: the luck of our runs, and no recipe."""
     luck = np.random.default_rng(seed + draw)
@@ -290,6 +304,7 @@ claim(
     "10-holm-keeps-the-level",
     "With p-values adjusted by Holm {mean:.1%} of the boards of equals have such a pair.",
     proportion([survives(p) for part in p_values for p in part.tolist()]),
+    unit="boards",
     said="Adjusted by Holm, few boards of equals show a difference.",
     source="Holm 1979: at most 5 %, whatever the dependence",
     criterion="<= 0.07",
@@ -327,7 +342,7 @@ board below is a summary.
 | At its own rate, a model without any norm ends above Pre-Norm. | `10-ladder-a-norm-lowers-the-best-loss` |
 | RealFormer, said to be better than Post-Norm, ends below it. | `10-realformer-ends-below-post` |
 | Recipes differ from Pre-Norm more in their sensitivity than in their best loss. | `10-rates-tell-more-than-losses` |
-| In four pairs of recipes norms on queries and keys lower the sensitivity. | `10-norms-on-q-and-k-lower-the-sensitivity` |
+| In each of four pairs of recipes norms inside attention lower the sensitivity. | `10-norms-on-q-and-k-lower-the-sensitivity` |
 | A first step at one rate moves a model twice as wide twice as far… | `10-a-first-step-grows-with-the-width` |
 | …and a model of any depth equally far, if each branch is divided by the depth. | `10-branches-over-depth-keep-the-step` |
 
@@ -338,8 +353,8 @@ than they predict. Sensitivities rest on one seed a rate, the one that tuned; lo
 
 ### The board
 
-Every arm reads the same text, 20 characters a parameter, as on the *ladder* everywhere. The board has eleven recipes, those that the chapters before
-this one discuss most. nGPT has the first values of chapter 08, and no warm-up. Where a larger rung has reported, the cards read it too, and a ranking that turns
+Every arm reads 20 characters a parameter. The board has eleven recipes, those that the chapters before
+this one discuss most. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not the published ones, and has no warm-up. Where a larger rung has reported, the cards read it too, and a ranking that turns
 from rung to rung is no finding.
 """
 
@@ -359,9 +374,10 @@ plots.dots(
 
 # %% [markdown]
 r"""
-Read the letters before the ranks. Whoever shares one with the first may be first next time. A recipe whose seeds scatter
-shares letters with many: wide intervals win letters. So two entries can share one here though a chapter that asked for this pair alone tells them
-apart; nGPT and QK-Norm do, in chapter 08. RealFormer adds a block's attention logits to those of the block before
+Read the letters before the ranks. Whoever shares one with the first was not told apart from it, which does not mean that it may be first next time. A recipe
+whose seeds scatter shares letters with many: wide intervals win letters. So two entries can share one here though a chapter that asked for this pair alone tells them
+apart; nGPT and QK-Norm do, in chapter 08. And the intervals of the table are of one pair each, while the letters pay for all 55: an interval may
+exclude 0 where a letter is shared. RealFormer adds a block's attention logits to those of the block before
 ([He et al., 2021](https://arxiv.org/abs/2012.11747)).
 """
 
@@ -372,10 +388,44 @@ whole = sum(p <= 0.05 for p in board.pairs.values())
 print(f"after Holm's correction {sum(told)} of {len(told)} pairs of neighbours are told apart,")
 print(f"and {whole} of all {len(board.pairs)} pairs")
 
+# %% [markdown]
+r"""
+Pair by pair that is little. But one question can be put to all at once, and it pays for one test only: are those that share a letter with the first
+*all* equal? The means of equals lie close together. Of the boards of equals, how many are as wide as our top?
+"""
+
+# %%
+top = np.array([row.values for row in board.rows if {*row.group} & {*board.rows[0].group}])
+
+
+def width(board):
+    """Return how far apart a board's first and last are, in units of the luck of its runs."""
+    return np.ptp(board.mean(-1), axis=-1) / luck_of_runs(board)
+
+
+claim(
+    "10-the-top-is-not-all-equal",
+    "The {entries} entries that share a letter with the first span {nats:.3f} nats. Of boards of as many equals {mean:.2%} span as much, in units of the luck of a run.",
+    proportion((width(equals[:, :, : len(top)]) >= width(top)).flatten()),
+    unit="boards",
+    said="Among equals, a board as wide as those at our top is rare.",
+    entries=len(top),
+    nats=np.ptp(top.mean(-1)),
+    source="the range of the means over the scatter of runs: Tukey's studentized range, by simulation",
+    criterion="< 0.05",
+    kind="best",
+    tolerance=0.01,
+)
+
+# %% [markdown]
+r"""
+So our top is no board of equals: some of its entries differ, each taken with the rate that was chosen for it. *Which* ones, five seeds cannot say pair by pair.
+"""
+
 # %%
 claim(
     "10-ladder-a-norm-lowers-the-best-loss",
-    "On rung {rung} the lead of the model without norms over Pre-Norm is {mean:+.4f} nats.",
+    "On rung {rung} the model without norms ends {apart:.4f} nats {side} Pre-Norm.",
     ladder.lead(climbed, "none"),
     said="Tuned, the model without norms ends above Pre-Norm.",
     source="this book's pilot: behind by 0.02 nats",
@@ -387,7 +437,7 @@ claim(
 # %%
 claim(
     "10-realformer-ends-below-post",
-    "On rung {rung} RealFormer's lead over Post-Norm is {mean:+.4f} nats; its sensitivity is {its:.3f}, Post-Norm's {other:.3f}.",
+    "On rung {rung} RealFormer ends {apart:.4f} nats {side} Post-Norm; its sensitivity is {its:.3f}, Post-Norm's {other:.3f}.",
     ladder.lead(climbed, "realformer", over="post"),
     said="With each at its own rate, RealFormer ends below Post-Norm.",
     its=lost["realformer"],
@@ -454,8 +504,8 @@ plots.paired(
     {name: ([lost[bare]], [lost[normed]]) for name, (bare, normed) in twins.items()},
     ylabel="learning-rate sensitivity (nats)",
     columns=("without", "with"),
-    caption="Four pairs of twins, without and with norms on queries and keys. Each loses most of its sensitivity, wherever it "
-    "began. One seed a rate.",
+    caption="Four pairs of twins, without and with norms on queries and keys (in two pairs also on values, in place of the input's). "
+    "Each loses most of its sensitivity, wherever it began. One seed a rate.",
     provenance=lab.provenance(tuning),
 )
 
@@ -466,17 +516,23 @@ claim(
     "10-rates-tell-more-than-losses",
     "Over a grid up to ten times the best rate {k} of {n} recipes differ from Pre-Norm more in sensitivity than in test loss (one seed a rate, one Pre-Norm for all).",
     proportion([abs(lost[arm] - lost["pre"]) > abs(leads[arm]) for arm in others]),
+    unit="recipes",
     said="Most recipes differ from Pre-Norm more in sensitivity than in best loss.",
     source="this book; learning-rate sensitivity: Wortsman et al. 2024, arXiv 2309.14322",
     criterion="> 0.5",
     kind="range",
     lacking=[one for arm in others for one in ladder.lacking(climbed, arm)],
 )
+
+# %%
+lowered = [lost[bare] - lost[normed] for bare, normed in twins.values()]
 claim(
     "10-norms-on-q-and-k-lower-the-sensitivity",
-    "In {n} pairs of twins norms on queries and keys lower the sensitivity by {mean:.2f} nats (one seed a rate; the pairs are the sample).",
-    [lost[bare] - lost[normed] for bare, normed in twins.values()],
-    said="In these four pairs norms on queries and keys lower the learning-rate sensitivity.",
+    "In each of {pairs} pairs norms inside attention lower the sensitivity: by {mean:.2f} nats at least, by {average:.2f} on average (one seed a rate).",
+    min(lowered),
+    said="In each of these four pairs norms inside attention lower the learning-rate sensitivity.",
+    pairs=len(lowered),
+    average=fmean(lowered),
     source="this book; the same in larger models: Wortsman et al. 2024, arXiv 2309.14322",
     criterion="> 0",
     kind="range",
@@ -566,9 +622,11 @@ claim(
 )
 claim(
     "10-branches-over-depth-keep-the-step",
-    "With branches over L it moves like the depth to the power {mean:+.2f}; over √L {root:+.2f}, undivided {plain:+.2f}.",
+    "With branches over L it moves like the depth to the power {mean:+.2f}; over √L {root:+.2f}, undivided {plain:+.2f}. At {times:g} times the depth it goes {share:.2f} times as far.",
     slopes(depths[1.0]),
-    said="With every branch divided by the depth, Adam's first step goes equally far at any depth.",
+    said="With every branch divided by the depth, Adam's first step goes about equally far at any depth.",
+    times=sizes.depths[-1] / sizes.depths[0],
+    share=fmean(over_first(depths[1.0])[sizes.depths[-1] / sizes.depths[0]]),
     root=fmean(slopes(depths[0.5])),
     plain=fmean(slopes(depths[0.0])),
     source="derived above; Dey et al. 2025, arXiv 2505.01618",
@@ -620,7 +678,7 @@ transfer can be seen anyway. Where the curve is flat, it matters little that the
 Each row is advice for a situation. The author chose the situations, and not how well the rows stand. A row lists evidence of three
 grades: a **law**, which holds at any size; a **report** on runs far larger than ours; **our run**, a finding of this book that survives Holm's
 correction in its chapter, at the scale that is named. Sentences and verdicts are read from the book's ledger while this page is made. What did not
-survive is not in it, and a row without evidence is not a row. (Cards of *this* chapter are left out, so that the table does not quote itself.)
+survive is no reason here, and as a limit it is called *not settled*. (Cards of *this* chapter are left out, so that the table does not quote itself.)
 """
 
 # %%
@@ -646,13 +704,13 @@ recipe. A first place at one size, without that noise beside it, is a draw of th
 - **Leave out** the norm on values, the second norm behind each branch, the sphere, and DyT, until one of them beats *this* baseline with
   a rate of its own.
 
-How sure is that? That models with norms on queries and keys train is certain: OLMo 2, Gemma 3 and Qwen 3 have norms on queries and keys
-([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), at different places.
+How sure is that? That such models train is certain: OLMo 2, Gemma 3 and Qwen 3 have norms on queries and keys
+([Team OLMo et al., 2024](https://arxiv.org/abs/2501.00656); [Gemma Team, 2025](https://arxiv.org/abs/2503.19786); [Qwen Team, 2025](https://arxiv.org/abs/2505.09388)), though not all per head.
 But that many agree is adoption, not a measurement. That the choice is *best* rests on laws, on reports about smaller models, and on runs four to five powers of ten below yours. No run here trains with branches over the depth.
 
 **What would change it?** Latent attention forms no full keys at inference: QK-Clip, or norms on its latents. A comparison at a billion parameters or more, each recipe at its own
 rate, with QK-Norm in the baseline and a lead outside the noise: then that recipe. Hundreds of blocks: another scale of the branches comes
-before another norm. A sign that turns on a larger rung of our ladder: then a line of the table goes, and nobody has to remember it.
+before another norm. A sign that turns on a larger rung of our ladder: then a line of the table goes.
 
 ### Other situations
 
@@ -834,12 +892,13 @@ this order: five other seeds; a finer grid of rates for its *opponent*; a larger
 
 ## What you now know
 
-- **How would the list look if all were equal?** At the top much the same: a winner, and pairs that seem to differ. Pairing by seed and Holm's
+- **How would the list look if all were equal?** It would have a winner, too, and pairs that seem to differ. Pairing by seed and Holm's
   correction are the price of asking. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
-- **What is left of ours?** Two entries share a letter where no test tells them apart; most neighbours do. <!-- 10-letters-say-the-pairs -->
-- **What does a norm buy besides loss?** Range. Recipes differ more in what a wrong rate costs than in their best loss, and norms on queries and keys lowered
-  that cost in each of our four pairs. <!-- 10-rates-tell-more-than-losses 10-norms-on-q-and-k-lower-the-sensitivity -->
-- **What carries a rate to a larger model?** A rule, not a norm: a first step grows in proportion to the width, and it goes equally far at every depth where branches are
+- **What is left of ours?** Its top reaches too far for equals. *Which* of its recipes differ, five seeds cannot say pair by pair: most neighbours share a
+  letter. <!-- 10-the-top-is-not-all-equal 10-letters-say-the-pairs -->
+- **What does a norm buy besides loss?** Range. Recipes differ more in what a wrong rate costs than in their best loss, and norms inside attention lowered
+  that cost in each of our four pairs: on queries and keys, in two pairs also on values in place of the input. <!-- 10-rates-tell-more-than-losses 10-norms-on-q-and-k-lower-the-sensitivity -->
+- **What carries a rate to a larger model?** A rule, not a norm: a first step grows in proportion to the width, and it goes about equally far at every depth where branches are
   divided by the depth. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
 - **Which one, then?** RMSNorm, Pre-Norm, QK-Norm; the table says on what each of the three stands. <!-- 03-rms-equals-layer-on-text 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
 

@@ -22,7 +22,13 @@ LAW = {"sort": "law", "said": "One is one.", "verdict": "holds", "chapter": "01_
 def find(verdict, *values, criterion="> 0"):
     """Record a finding of chapter 01."""
     numbers = {"counts": None, "values": values, "interval": t_interval(values)}
-    words = {"sort": "finding", "said": "A < B.", "verdict": verdict, "criterion": criterion}
+    words = {
+        "sort": "finding",
+        "said": "A < B.",
+        "statement": "A = B + 1.",
+        "verdict": verdict,
+        "criterion": criterion,
+    }
     return LAW | words | numbers
 
 
@@ -61,7 +67,14 @@ def test_a_claim_that_was_contradicted_limits_a_row_and_is_no_reason_for_one():
     (_, (grade, _, name)) = read_lines(["01-law"], ["01-refuted"])
     assert (grade, name) == ("our run", "01-refuted")
     table = decisions([Advice("now", "this", ("01-law",), ("01-refuted",))], CLAIMS)
-    assert "But: Contradicted: “A < B.” (01-refuted)" in str(table)
+    assert "But: A = B + 1. (01-refuted)" in str(table), "it says what was found"
+
+
+def test_a_limit_that_did_not_survive_is_said_to_be_open():
+    for name in ("01-not-seen", "01-lucky"):
+        table = decisions([Advice("now", "this", ("01-law",), (name,))], CLAIMS)
+        assert f"But: not settled: A < B. ({name})" in str(table)
+    assert len(read_lines(["01-law"], ["01-out", "09-x"])) == 1
 
 
 def test_a_row_without_evidence_is_named_and_is_no_row():

@@ -139,9 +139,9 @@ OTHERWISE = (
         ("00-norms-widen-the-range-of-rates",),
     ),
     Advice(
-        "Images:",
-        "BatchNorm in large batches, GroupNorm or LayerNorm at two examples",
-        ("01-bn-first-at-batch-128", "01-bn-fails-at-batch-2"),
+        "Images, in a perceptron at two examples a step:",
+        "LayerNorm, not BatchNorm",
+        ("01-bn-fails-at-batch-2",),
         ("01-bn-wins-in-a-cnn-at-batch-2",),
     ),
     Advice(

@@ -8,7 +8,8 @@ A row is advice for a situation. What speaks for it, and what limits it, is of t
 
 Nothing about a claim is typed here but its id: sentence, verdict and scale come from
 data/ledger/<size>.json, so the table changes when the ledger does. What does not survive is left
-out; a row that nothing speaks for any more is not a row, and is named below the table.
+out, or said to be open where it would limit the advice; a row that nothing speaks for any more is
+not a row, and is named below the table.
 """
 
 import html
@@ -108,12 +109,17 @@ def decisions(advice: Sequence[Advice], claims: Claims) -> Decisions:
             source = f"{work.authors} ({work.year})"
             return Evidence("report", named.scale, named.says, source, work.url, limits)
         claim = claims.get(named)
-        if claim is None or claim["verdict"] not in ("holds", "contradicted"):
+        if claim is None or claim["verdict"] == "out-of-range":
             return None
         law, refuted = claim["sort"] == "law", claim["verdict"] == "contradicted"
-        if not (law or named in survivors) or (refuted and not limits):
+        settled = (law or named in survivors) and claim["verdict"] != "not-seen"
+        if not limits and (refuted or not settled):
             return None
-        said = f"Contradicted: “{claim['said']}”" if refuted else str(claim["said"])
+        said = str(claim["said"])
+        if not settled:
+            said = f"not settled: {said}"
+        elif refuted:
+            said = str(claim["statement"])  # what was found
         link = f"{claim['chapter']}.ipynb#claim-{named}"
         grade, scale = ("law", "any size") if law else ("our run", _scale_of(claim))
         return Evidence(grade, scale, said, named, link, limits)
