@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from labkit.experiments.queries.frame import read_runs
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -69,6 +71,14 @@ def test_the_pages_that_the_readme_leads_to_exist_and_the_example_of_a_sweep_run
     one = {**os.environ, "LABKIT_ENGINE": "serial"}  # one process imports torch, not three
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=one)
     assert done.stdout.strip() == "12", done.stderr
+
+
+def test_the_runs_that_examples_name_are_recorded():
+    typed = r"labkit runs (?:show|compare|reproduce) ([0-9a-f ]+) "
+    named = " ".join(re.findall(typed, text("chapters/running.md"))).split()
+    keys = set(read_runs(ROOT)["key"])
+    assert len(named) == 4
+    assert not [key for key in named if not any(known.startswith(key) for known in keys)]
 
 
 def test_every_make_command_in_the_readme_exists():
