@@ -253,9 +253,9 @@ class BlockSubject:
         first, *rest = result if isinstance(result, tuple | list) and result else (result,)
         stream = getattr(first, "last_hidden_state", first)
         if not isinstance(stream, Tensor):
-            kind = type(stream).__name__
+            came = stream if stream is None or stream is ... else f"a {type(stream).__name__}"
             raise Broken(
-                f"on {case} your code returned a {kind}, not the new stream: not answered yet?"
+                f"on {case} your code returned {came}, not the new stream: not answered yet?"
             )
         if stream.shape != case.x.shape:
             shape = tuple(stream.shape)
