@@ -56,7 +56,7 @@ def test_a_work_is_named_by_its_authors_and_year():
     works = citations.read_works(ROOT / "chapters")
     for key, work in works.items():
         assert re.fullmatch(r"\S.*[a-zA-Z.]", work.authors) and work.url.startswith("https://"), key
-        assert re.fullmatch(r"\d{4}|n\.d\.", work.year) and "{" not in str(work), key
+        assert re.fullmatch(r"\d{4}[a-z]?|n\.d\.", work.year) and "{" not in str(work), key
     assert len({work.url for work in works.values()}) == len(works)
     assert wordlists.format_heading(works["zhang2019"]) == (
         "## Zhang and Sennrich (2019)\n\n"

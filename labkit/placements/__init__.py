@@ -150,8 +150,8 @@ RECIPES: dict[str, Recipe] = {
         PRE, "Chen et al. 2025, arXiv 2512.10938", norm="derf", embedding_scale=True,
         note="α for attention's norms apart from all others"),
     "resnet-v1": Recipe(
-        Placement(ResNetV1, ResNetV1), "He et al. 2015, arXiv 1512.03385", final_norm=False),
-    "resnet-v2": Recipe(Placement(ResNetV2, ResNetV2), "He et al. 2016, arXiv 1603.05027"),
+        Placement(ResNetV1, ResNetV1), "He et al. 2016a, arXiv 1512.03385", final_norm=False),
+    "resnet-v2": Recipe(Placement(ResNetV2, ResNetV2), "He et al. 2016b, arXiv 1603.05027"),
     "highway": Recipe(
         Placement(Highway, Highway), "Srivastava et al. 2015, arXiv 1505.00387",
         final_norm=False),

@@ -1,7 +1,7 @@
 """The residual designs that came before the transformer, as steps of a stream.
 
-ResNetV1  x ← relu(x + N(f(x)))                        He et al. 2015, arXiv 1512.03385
-ResNetV2  x ← x + f(relu(N(x)))                        He et al. 2016, arXiv 1603.05027
+ResNetV1  x ← relu(x + N(f(x)))                        He et al. 2016a, arXiv 1512.03385
+ResNetV2  x ← x + f(relu(N(x)))                        He et al. 2016b, arXiv 1603.05027
 Highway   x ← T(x) ⊙ f(x) + (1 − T(x)) ⊙ x             Srivastava et al. 2015, arXiv 1505.00387
 
 In a ResNet f is one or two convolutions and N is BatchNorm; in `labkit.stacks` f is two matrices.

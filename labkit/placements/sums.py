@@ -5,7 +5,7 @@
 
 Pre-Norm needs both results of the first two: h is the stream, y what the next sublayer reads.
 Post-Norm needs y alone. They are functions of their own because memory is read once for both where
-they are fused: these are the formulas of the kernels of the same names. Sources: He et al. 2015,
+they are fused: these are the formulas of the kernels of the same names. Sources: He et al. 2016a,
 arXiv 1512.03385, for the sum; Wang et al. 2022, arXiv 2203.00555, for alpha.
 """
 

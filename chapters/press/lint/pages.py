@@ -11,7 +11,8 @@ from press.site import guide, links
 from press.site.links import Place, build_slug, describe_missing, place_of
 from press.site.outline import MATH, Book
 
-YEAR = re.compile(r"(, (?:\d{4}|n\.d\.)| \((?:\d{4}|n\.d\.)\))$")  # ends the text of a citation
+# What ends the text of a citation.
+YEAR = re.compile(r"(, (?:\d{4}[a-z]?|n\.d\.)| \((?:\d{4}[a-z]?|n\.d\.)\))$")
 TIES = 2  # other chapters that a chapter is tied to, at least
 
 
