@@ -105,7 +105,7 @@ for name, token in {"a": a, "b": b, "a + 10": a + 10, "b + 10": b + 10}.items():
 # %% [markdown]
 r"""
 To RMSNorm $a + 10$ and $b + 10$ both look like $(1, 1, 1, 1)$. What told them apart was 5 parts in 9 of the
-energy, and is now 5 in 149. LayerNorm has not noticed. Everything that can go wrong with a missing mean is in this
+energy (the sum of squares), and is now 5 in 149. LayerNorm has not noticed. Everything that can go wrong with a missing mean is in this
 picture.
 
 ### What the subtraction removes
@@ -316,10 +316,10 @@ Before you read on: which of these would you bet on? The last three belong to th
 | --- | --- |
 | Each at its own learning rate, the two norms end at the same loss | `03-rms-equals-layer-on-text` |
 | Add 10 to every channel: RMSNorm ends higher, even at its own best rate | `03-an-offset-hurts-rms` |
-| Its blocks learn to subtract that mean themselves | `03-rms-learns-to-remove-the-mean` |
+| Its blocks learn to take that mean out of the stream | `03-rms-learns-to-remove-the-mean` |
 | The error of a one-pass variance grows as the square of the mean | `03-one-pass-error-grows-as-the-square` |
 | At a mean of 30 standard deviations bfloat16 loses most one-pass variances, and no two-pass one | `03-one-pass-loses-the-variance` `03-two-passes-and-rms-are-safe` |
-| Such variances stop training at an offset of 10; without the offset they do nothing | `03-one-pass-bf16-breaks-training` `03-bf16-layer-is-harmless-on-ordinary-activations` |
+| Such variances all but stop training at an offset of 10; without the offset they do nothing | `03-one-pass-bf16-breaks-training` `03-bf16-layer-is-harmless-on-ordinary-activations` |
 
 ## Does training miss the mean?
 
@@ -412,7 +412,7 @@ claim(
     "Trained with RMSNorm, the mean holds {mean:.1%} of the stream's energy, with LayerNorm {layer:.1%}; a random "
     "direction would hold {random:.1%}.",
     shares["rms"],
-    said="Hidden vectors of language models are orthogonal to the vector of ones.",
+    said="In language models the mean holds hardly any of a hidden vector's energy.",
     layer=fmean(shares["layer"]),
     random=1 / sizes.dim,
     source="Gupta et al. 2024, arXiv 2409.12951",
@@ -424,7 +424,7 @@ claim(
 r"""
 So **there is hardly anything to subtract**, as [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951) found in large
 models. With RMSNorm the share is about what chance gives, and at width 4096 chance gives $1/4096$. Under LayerNorm it is smaller still. Nobody reads that direction, so the gradient of whatever writes to
-the stream has no component along it; everything else grows.
+the stream has no component along it. Gradient descent would never write there. Adam, which rescales every number by itself, writes a little.
 
 ### When the mean is large
 
@@ -463,7 +463,7 @@ plots.curves(
     logx=True,
     reference=ladder.references(sizes.rung),
     caption="The offset moves RMSNorm's curve to the right: behind at low rates, and the last to suffer from high ones. "
-    "LayerNorm's curve is the same with the offset and without it.",
+    "LayerNorm's, run without the offset, would by its algebra be the same with it.",
     provenance=lab.provenance(found.where(stage="tuning", rung=sizes.rung), tuning),
 )
 
@@ -498,7 +498,7 @@ which tuned nothing, end further apart.)
 
 ### Subtract, or outgrow?
 
-We predicted that the blocks would learn to subtract the mean. The *share* of the mean does fall from block to block, and an
+We predicted that the blocks would learn to subtract the mean from the stream. The *share* of the mean does fall from block to block, and an
 earlier version of this chapter took that for a proof. But a share can fall in two ways. Take the stream apart: its mean,
 and the rest.
 """
@@ -524,18 +524,18 @@ plots.by_depth(
     xlabel="block (0: the embedding)",
     start=0,
     logy=True,
-    caption="With the offset the mean is carried through the blocks nearly as it came. What grows is the rest, at the "
-    "embedding already: far above the stream of the model without an offset.",
+    caption="With the offset the mean is never taken out: it keeps its size through most blocks and grows in the last ones. "
+    "The rest grows far more, and is far above the stream of the model without an offset.",
     provenance=lab.provenance(final, of_plain.where(stage="final")),
 )
 
 # %%
 claim(
     "03-rms-learns-to-remove-the-mean",
-    "Nowhere does the mean fall below {mean:.0%} of what the embedding brought. At a rate {rate:.1f} times as large, the rest "
+    "At its lowest the mean is still {mean:.0%} of what the embedding brought. At a rate {rate:.1f} times as large, the rest "
     "ends {rest:.1f} times as large as the stream without an offset.",
     [min(run) / run[0] for run in means],
-    said="RMSNorm learns to subtract the mean by itself, half of it at least.",
+    said="RMSNorm's blocks learn to take the mean out of the stream, half of it at least.",
     rate=best.lr / of_plain.where(stage="tuning").best("lr"),
     rest=fmean(run[-1] for run in rests) / fmean(run[-1] for run in streams),
     source="this book, a prediction",
@@ -545,7 +545,8 @@ claim(
 
 # %% [markdown]
 r"""
-RMSNorm does not subtract. It **outgrows**: it makes everything else so large that the mean no longer fills the token. The
+The blocks leave the mean in the stream and **outgrow** it: they make everything else so large that the mean no longer fills the token.
+(Matrices that read the stream may still learn to ignore the mean; that we did not measure.) The
 card's two factors nearly agree, and that may be what the larger rate is for. (Any stream grows with the rate; the control, this rate without
 the offset, we did not measure.) Real embeddings hold no constant of 10, of course. The experiment shows what LayerNorm's first
 step insures against.
@@ -553,7 +554,7 @@ step insures against.
 ## Numbers that run out
 
 Everything so far was exact, or in float32. Now write the same numbers with fewer digits. bfloat16 keeps 8
-significant bits: between 1 and 2 its numbers are $2^{-7}$ apart, between 512 and 1024 they are 4 apart, above that 8.
+significant bits: between 1 and 2 its numbers are $2^{-7}$ apart, between 512 and 1024 they are 4 apart, up to 2048 they are 8.
 float16 keeps 11 bits, float32 24.
 
 Take $a + 30 = (33, 31, 29, 35)$. Its mean is 32, its variance is 5, as ever. Compute it in one trip through memory, as
@@ -578,7 +579,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-The subtraction $x_i - \mu$, usually accused, is innocent: two passes subtract the mean too, and get it right. The
+The subtraction $x_i - \mu$, usually accused, is innocent: two passes subtract the mean too, and here get it right. The
 culprit is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
 positive numbers, and such a sum cannot cancel.
 
@@ -661,7 +662,7 @@ claim(
         )
         for s in draws
     ],
-    said="Two passes, and RMSNorm's mean square, are safe in bfloat16.",
+    said="Where one pass loses the variance, two passes and RMSNorm's mean square are safe in bfloat16.",
     most=max(means),
     source="rounding analysis above",
     criterion="< 0.01",
@@ -672,8 +673,9 @@ claim(
 # %% [markdown]
 r"""
 Where does the cliff stand in other formats? Both numbers of the difference are near $\mu^2$, and a format with $p$
-significant bits rounds each by up to $u = 2^{-p}$ of that. For data of variance 1 the error is about $u\mu^2$. It grows
-as the *square* of the mean, and nothing is left at $\mu \approx 2^{p/2}$: at 16, 45 and 4096 standard deviations.
+significant bits rounds each by about $u = 2^{-p}$ of that. For data of variance 1 the error is about $u\mu^2$. It grows
+as the *square* of the mean, and nothing is left at $\mu \approx 2^{p/2}$: at 16 standard deviations in bfloat16, 45 in
+float16, 4096 in float32.
 """
 
 # %%
@@ -700,7 +702,7 @@ plots.curves(
     logy=True,
     reference={"nothing left": 1.0},
     caption="One pass: three formats, three nearly parallel lines that rise as the square of the mean until nothing "
-    "is left. Two passes stay where they start.",
+    "is left. Two passes, up to a mean of 30, stay where they start.",
     provenance=lab.provenance(),
 )
 
@@ -721,7 +723,8 @@ claim(
 # %% [markdown]
 r"""
 Kernels that go over a row once but accumulate in float32 have moved the cliff from 16 to 4096 standard deviations.
-They have not removed it.
+They have not removed it. Two passes have a cliff, too, but at about $2^p$, 256 in bfloat16: there the rounded mean is off by a standard
+deviation, and the format can hardly hold the token itself. RMSNorm's mean square has none.
 
 ### Over the cliff
 
@@ -750,8 +753,8 @@ below = lab.run(Experiment(bench, {"arm": ordinary, "seed": five}))
 plots.loss_curves(
     {arm: part.values(lambda record: record.losses) for arm, part in above.by("arm").items()},
     reference={"letter frequencies": ladder.FREQUENCIES, **ladder.references(sizes.rung)},
-    caption="Offset 10. In float32 and in two-pass bfloat16 the runs coincide. With one pass most of them stall at what "
-    "letter frequencies give; one gets away late.",
+    caption="Offset 10. In float32 and in two-pass bfloat16 the runs coincide. With one pass most of them end not far below "
+    "what letter frequencies give; one gets away late.",
     provenance=lab.provenance(above),
 )
 
@@ -765,7 +768,7 @@ claim(
     "03-one-pass-bf16-breaks-training",
     "With an offset of 10, the one-pass variance in bfloat16 costs {mean:.2f} nats after {steps} steps against two passes.",
     minus(harm["one-pass, bf16"], harm["two-pass, bf16"]),
-    said="Where tokens are mostly mean, one-pass norms in bfloat16 stop training.",
+    said="Where tokens are mostly mean, one-pass norms in bfloat16 all but stop training.",
     steps=sizes.steps,
     source="a blog series: never normalize in low precision",
     published="'BF16 norm: degraded convergence' (its percentages have no source)",
@@ -1098,10 +1101,10 @@ occurs: the mean square falls anywhere between two numbers of the format.
 - **When it may go.** Under Pre-Norm always, as far as functions go: the weights can do the subtraction beforehand. In
   training too, as long as tokens have hardly any mean, as ordinary ones do: tuned, the two norms end at the same loss.
 - **When it is missed.** Where tokens are mostly mean. RMSNorm then wants a larger learning rate, ends higher all the same,
-  and does not learn the subtraction: it outgrows the mean.
+  and its blocks do not take the mean out of the stream: they outgrow it.
 - **What the format has to do with it.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no digits left at $2^{p/2}$ standard
-  deviations, 16 in bfloat16. Two passes, and RMSNorm's mean square, never come near that cliff; ordinary tokens do not
-  either.
+  deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$; RMSNorm's mean square has none. Ordinary tokens come
+  near neither.
 - **What to check in a port.** Where ε stands, when the result is rounded, and whether the gain is stored as $1 + w$. None
   of the three changes a shape.
 
