@@ -19,8 +19,8 @@ But that transformer was a Pre-Norm model: what enters attention *is* normalized
 
 **In short.**
 
-- A logit is a product of two trained matrices, and stands in an exponent. Pre-Norm normalizes their input; nothing bounds the matrices.
-- A norm on queries and keys takes their lengths out of the logit. What is left is enough to choose by, and too little to run away.
+- A logit is a product of two trained matrices, and stands in an exponent. Pre-Norm normalizes their input; without weight decay nothing bounds the matrices.
+- A norm on queries and keys takes their lengths out of the logit. What is left is enough to choose by, and grows only as far as trained gains let it.
 - What it buys is room: high learning rates that cost a Pre-Norm model its attention become usable.
 """
 
@@ -77,7 +77,7 @@ plots.attention_maps(
     caption="One head of a small language model, without and with QK-Norm, at ten times the best learning rate. "
     "Each row is a character that looks back; the darker, the more it looks there. Without the norm nearly every "
     "row ends up staring at one and the same character. With it each still finds its own. (One seed; of all "
-    "heads the one with the largest logit.)",
+    "heads the one with the logit that is largest in absolute value.)",
     provenance=lab.provenance(hot.where(seed=0)),
 )
 
@@ -125,7 +125,7 @@ Both vectors have a mean square of $24/4 = 6$, so RMS gives $16/6/2 = 4/3$. The 
 
 The *entropy* of the weights is given as a share of the largest possible, here $\log 3$: 1 for equal weights, 0 for one-hot.
 The *slope* is $\sum_j \partial p_j/\partial\ell_j$, what a small change of the logits can still do. At $\ell = 160$ the
-softmax has made a choice that no gradient can question. That is the last map of the upper row in the first figure.
+softmax has made a choice that no gradient can question.
 
 ## Why logits grow
 
@@ -193,7 +193,7 @@ How sharp can attention be if all logits lie in $[-b, b]$? At best one key has $
 $$p_{\max} = \frac{e^{b}}{e^{b} + (T-1)\,e^{-b}} = \frac{1}{1 + (T-1)\,e^{-2b}}.$$
 
 Gains are trained, and they move the bound: with $\gamma$ for every gain of $q$ and of $k$ it is $\gamma^2$ times as large. Before you move the
-slider: which line will be the last to leave the bottom right corner?
+slider: which line will never leave the bottom right corner?
 """
 
 
@@ -270,13 +270,13 @@ A cosine lies between −1 and 1. To let a softmax choose, somebody must multipl
 
 | | the multiplier | at the start |
 | --- | --- | --- |
-| [Henry et al. (2020)](https://arxiv.org/abs/2010.04245), the first QK-Norm | one learned number per module, in place of $1/\sqrt{d_k}$ | $\log_2(T^2-T)$: 22 for $T=2048$ |
+| [Henry et al. (2020)](https://arxiv.org/abs/2010.04245), the first QK-Norm | one learned number per module, in place of $1/\sqrt{d_k}$ | $\log_2(T^2-T)$, with 97.5 % of the training texts shorter than $T$: 22 for $T=2048$ |
 | Swin V2 ([Liu et al., 2022](https://arxiv.org/abs/2111.09883)) | one learned number per head | 10, later at most 100 |
 | RMSNorm, LayerNorm | $\sqrt{d_k}$, times the two gains | $\sqrt{d_k}$: 8 for $d_k=64$ |
 
 Our pair has the cosine $2/3$, and RMSNorm makes it $2\cdot\tfrac23=\tfrac43$. Let training raise every gain of $q$ and of $k$ to 3, and
 the logit is 12. In general the bound is $\sqrt{d_k}$ times the largest gain of $q$ times the largest of $k$. So "bounded whatever
-happens in training" is too strong: a gain moves by about $\eta$ a step, and two gains can grow. Without the norm it is two matrices, and a gain that enters twice.
+happens in training" is too strong: a gain moves by about $\eta$ a step, and two gains can grow.
 
 ## The gradient of a matrix whose scale does not matter
 
@@ -335,7 +335,7 @@ $\lambda$ takes $2\eta\lambda\|W\|^2$ away. They balance where
 
 $$\frac{\eta\sqrt n}{\|W\|} = \sqrt{2\eta\lambda}\,,$$
 
-and the left side is the angle of a step. Neither gradient nor initialization appears in it
+and the left side is the angle of a step. (Momentum $\beta_1$ multiplies it by $\sqrt{(1-\beta_1)/(1+\beta_1)}$.) Neither gradient nor initialization appears in it
 ([van Laarhoven, 2017](https://arxiv.org/abs/1706.05350); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
 Train a matrix on noise, and watch it turn.
 """
@@ -384,7 +384,7 @@ claim(
     "04-decay-sets-the-angle",
     "Predicted 0.1 radians a step; from two lengths at first, {long:.4f} and {mean:.4f} in the last 500 steps.",
     float(np.mean(turned["decay, short at first"][-500:])),
-    said="Weight decay on a scale-free matrix fixes the angle of a step at √(2ηλ).",
+    said="Under AdamW without momentum, weight decay on a scale-free matrix fixes the angle of a step at √(2ηλ).",
     long=float(np.mean(turned["decay, long at first"][-500:])),
     source="derived above; Kosson et al. 2024, arXiv 2305.17212",
     criterion="in [0.097, 0.103]",
@@ -458,7 +458,7 @@ assert check_logits(solved_logits).ok
 
 # %% [markdown]
 r"""
-Around these logits, attention is three lines a head. Do the runs below compute just this?
+Attention is three lines more. Do the runs below compute just this?
 """
 
 
@@ -519,8 +519,8 @@ The runs are of the book's shared ladder, on its rung S: six blocks of width 32 
 with 10 % warm-up, a linear decay of the rate, the gradient clipped at 1. Of seven learning rates 0.01 is best for both models,
 chosen with one seed that never reports. The next figures are at ten times that.
 
-**Honesty note.** From tuning runs and a pilot of each model we knew that Pre-Norm fails there. Those cards *demonstrate*, with fresh seeds. (The one on growing
-logits first counted from the end of warm-up, where nothing was saturated yet.) The soft cap and the unit vectors are predictions.
+**Honesty note.** From tuning runs and a pilot of each model we knew that Pre-Norm fails there. Those cards *demonstrate*, with fresh seeds. One was changed after a look: the
+growth of logits was first counted from the end of warm-up, where nothing was saturated yet. The soft cap and the unit vectors are predictions.
 
 ### One rate, three models
 """
@@ -561,10 +561,10 @@ claim(
     criterion="> 0.1",
     kind="at",
 )
-stressed = [*hot.where(arm="Pre-Norm"), *climbed.where(arm="pre", rung=rung, lr=[0.0316, 0.1])]
+stressed = [*hot.where(arm="Pre-Norm"), *climbed.where(arm="pre", rung=rung, lr=0.1)]
 claim(
     "04-failure-is-a-plateau",
-    "Of {n} Pre-Norm runs at rates 0.0316 and 0.1, {k} diverged.",
+    "Of {n} Pre-Norm runs at rate 0.1, {k} diverged.",
     proportion([float(record.diverged_at is not None) for _, record in stressed]),
     said="In models of this size saturated attention does not make the loss diverge.",
     source="this book: an average of values cannot explode",
@@ -574,7 +574,7 @@ claim(
 
 # %% [markdown]
 r"""
-(The vision transformer of the first paragraph did diverge; it is a hundred thousand times our size.) Who is to blame for the plateau? There are three suspects.
+(The vision transformer of the first paragraph did diverge; it is a hundred thousand times our size.) Who is to blame for the high loss? There are three suspects.
 
 1. **The rest of the network.** A rate ten times too high might ruin the feed-forward layers or the stream.
 2. **A frozen softmax.** Once a row is one-hot no gradient gets through, and queries and keys stay what they are.
@@ -584,7 +584,7 @@ The first is cleared already: QK-Norm touches nothing but queries and keys, and 
 
 ### Is the softmax frozen?
 
-Follow the largest logit of any layer through training.
+Follow the largest logit, in absolute value, of any layer through training.
 """
 
 
@@ -703,7 +703,7 @@ claim(
 # %% [markdown]
 r"""
 So the logits are guilty, and a good part of the loss comes back when the softmax is spared them. Only a part: behind the cap
-the raw logits run away as before, tie beyond $c$, and get no gradient. A norm leaves no length that could run away.
+the raw logits run away as before, tie beyond $c$, and get no gradient.
 """
 
 # %% tags=["remove-cell"]
@@ -757,11 +757,10 @@ claim(
 # %% [markdown]
 r"""
 Each at its own rate, the two end close together. QK-Norm's lead has one sign on every rung, but it is small beside the nat that
-attention itself is worth here. What the norm buys is the right half of the figure: room, which forgives a
-rate that was chosen on another model. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure just that, as
+attention itself is worth here. What the norm buys is the right half of the figure: room. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure just that, as
 *learning-rate sensitivity*, and find the same in models more than a hundred times our size.
 
-It does not make a high rate good: there QK-Norm too ends above its own optimum. It protects attention alone.
+It does not make a high rate good: there QK-Norm too ends above its own optimum.
 
 ### Unit vectors
 
@@ -785,7 +784,7 @@ claim(
 
 # %% [markdown]
 r"""
-Attention is hardly more than an average now, and the loss pays, though less than one might fear. Henry's learned number is the cure
+Attention is hardly more than an average now, and the loss pays. Henry's learned number is the cure
 for unit vectors; RMSNorm has it built in.
 
 ## Four details that bite
@@ -793,7 +792,7 @@ for unit vectors; RMSNorm has it built in.
 ### Before or after the rotation
 
 Rotary positions turn pairs of channels by an angle proportional to the position ([Su et al., 2021](https://arxiv.org/abs/2104.09864)). A
-rotation $R_i$ keeps lengths, so a norm without gain does not care about the order: $N(R_i q) = R_i N(q)$. A gain multiplies
+rotation $R_i$ keeps lengths, so RMSNorm or L2 without gain does not care about the order: $N(R_i q) = R_i N(q)$. (LayerNorm does: a rotation changes the mean.) A gain multiplies
 channels by different numbers, and a rotation mixes them. With $D = \mathrm{diag}(\gamma_q\odot\gamma_k)$,
 
 $$\begin{aligned}
@@ -854,9 +853,9 @@ The **soft cap** makes $5\tanh(8/5) \approx 4.6$ of our logit at $c = 5$, and 5 
 afterwards, $-\infty$ becomes $-c$, and the future is visible.
 
 **QK-Clip** leaves $q$ and $k$ alone and acts on the weights ([Kimi Team, 2025](https://arxiv.org/abs/2507.20534)). After an optimizer step, a
-head whose largest logit $S_h$ exceeds $\tau$ has $W_q$ and $W_k$ multiplied by $\sqrt{\gamma_h}$ each, with $\gamma_h = \min(1, \tau/S_h)$. At
-$\tau = 5$ our logit of 8 becomes 5, until the next step. Kimi K2 needed it because its latent attention never forms the full keys
-at inference, so that no norm can act on them.
+head whose largest logit $S_h$ (with its sign) exceeds $\tau$ has $W_q$ and $W_k$ multiplied by $\sqrt{\tau/S_h}$ each. At
+$\tau = 5$ our logit of 8 becomes 5, until the next step. Kimi K2 needed it: its latent attention forms no full keys
+at inference that a norm could act on.
 """
 
 # %%
@@ -878,11 +877,12 @@ claim(
 
 # %% [markdown]
 r"""
-Who normalizes what, model by model, is on the book's page of [norms and recipes](tables.md).
+The page of [norms and recipes](tables.md) says which model normalizes what.
 
 ## Symptoms
 
-Five runs after training. Could you tell them apart by the loss alone?
+Five kinds of run after training, each the mean of five seeds. Could you tell them apart by the loss alone? (With a soft cap the slope
+has the cap's own factor too, $1 - \tanh^2(\ell/c)$: weights may be spread out, and still no gradient passes.)
 """
 
 
@@ -910,7 +910,7 @@ plots.table([{"run": name, **vital_signs(runs)} for name, runs in patients.items
 r"""
 | what you see in training | probe | cause | fix |
 | --- | --- | --- | --- |
-| a high loss that hardly falls; no NaN | largest logit in the hundreds or above, entropy and slope near 0 | $q$ and $k$ have outgrown the softmax | QK-Norm, or a lower rate |
+| a loss that climbs, then falls late and little; no NaN | largest logit in the hundreds or above, entropy and slope near 0 | $q$ and $k$ have outgrown the softmax | QK-Norm, or a lower rate |
 | the same *with* a cap | raw logits far above $c$ | the cap is saturated: keys tie at $\pm c$, and none gets a gradient | QK-Norm, or a lower rate |
 | a loss too high from the start | entropy near 1, tiny logits | the bound forbids attention: bare unit vectors, a scale applied twice | a temperature, or RMSNorm |
 | logits healthy, loss above that of a lower rate | the stream grows fast | the rest of the network has no such bound | a lower rate |
@@ -1017,11 +1017,11 @@ def my_clip(w_q, w_k, largest, threshold):
 def check_clip(my_clip):
     """Hold a clip against the definition, on three heads of which two are over the threshold."""
     w_q, w_k = torch.randn(12, 8).double(), torch.randn(12, 8).double()
-    gamma = torch.tensor([1.0, 0.5, 0.25]).double().sqrt().repeat_interleave(4)[:, None]
+    factor = torch.tensor([1.0, 0.5, 0.25]).double().sqrt().repeat_interleave(4)[:, None]
     made = my_clip(w_q.clone(), w_k.clone(), torch.tensor([10.0, 60.0, 120.0]).double(), 30.0)
-    hint = "γ = min(1, τ/S) per head; each matrix takes its square root"
+    hint = "min(1, τ/S) per head; each matrix takes its square root"
     came = made if made is ... or made is None else torch.stack(tuple(made))
-    return check.answer(came, torch.stack((w_q * gamma, w_k * gamma)), name="3", hint=hint)
+    return check.answer(came, torch.stack((w_q * factor, w_k * factor)), name="3", hint=hint)
 
 
 check_clip(my_clip)
@@ -1039,8 +1039,8 @@ A factor per head becomes a factor per row with `repeat_interleave`.
 # %% tags=["solution"]
 def solved_clip(w_q, w_k, largest, threshold):
     """A solution of exercise 3."""
-    gamma = (threshold / largest).clamp(max=1.0)
-    rows = gamma.sqrt().repeat_interleave(len(w_q) // len(largest))[:, None]
+    factor = (threshold / largest).clamp(max=1.0)
+    rows = factor.sqrt().repeat_interleave(len(w_q) // len(largest))[:, None]
     return w_q * rows, w_k * rows
 
 
@@ -1105,13 +1105,12 @@ start is forgotten, the angle of a step is $\eta\|\nabla\mathcal L\|/\|W_t\| = \
 r"""
 ## What you now know
 
-- **Why is Pre-Norm not enough?** It normalizes what two matrices and a gain multiply. Nothing holds their product, and it stands in an exponent.
-- **What comes of it?** At a high rate the logits outgrow the rate and attention becomes one-hot. The loss neither diverges nor recovers. The
+- **Why is Pre-Norm not enough?** It normalizes what two matrices and a gain multiply. Without weight decay nothing holds their product, and it stands in an exponent.
+- **What comes of it?** At a high rate the logits outgrow the rate and attention becomes one-hot. The loss does not diverge: it climbs, falls again late and little, and ends worse than trigram counts. The
   softmax is not frozen: Adam drives the logits on.
 - **What does the norm bound?** The lengths. RMSNorm bounds logits by $\sqrt{d_k}$ times two gains; bare unit vectors forbid any sharp choice.
 - **What does it cost?** Few operations, and no loss that we could see. With both models tuned it changes little; it widens the range of rates that work.
 - Behind a norm a matrix gets gradients across it only: growth is a brake, and weight decay a second learning rate.
-- Look at logits, entropy and slope, not at the loss alone.
 
 ## References
 

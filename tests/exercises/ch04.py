@@ -53,7 +53,7 @@ EXERCISES = [
             CLIP.format(
                 lines="g = (threshold / largest).sqrt().repeat_interleave(4)[:, None]\n"
                 "    return w_q * g, w_k * g"
-            ): "Hint: γ = min(1, τ/S) per head",
+            ): "Hint: min(1, τ/S) per head",
         },
     ),
     Exercise("4", open_ended=True),
