@@ -10,7 +10,7 @@
 r"""
 # DeepNorm
 
-**Question.** In 2022 [Wang et al. (2024)](https://arxiv.org/abs/2203.00555) trained a transformer of 1,000 layers. Its block is
+**Question.** [Wang et al. (2024)](https://arxiv.org/abs/2203.00555) trained a transformer of 1,000 layers. Its block is
 Post-Norm, the placement that is hard to train, with two constants put in. For a stack of $N$ blocks
 
 $$x \leftarrow \mathrm{LN}(\alpha\,x + f(x)), \qquad \alpha = (2N)^{1/4},$$
@@ -23,8 +23,8 @@ Why two? Why fourth roots: what is it that must not grow with depth? And is that
 
 - One demand fixes the ratio of the constants: gradient descent may move the model equally far at any depth. The even split into
   fourth roots is a choice.
-- The promise is kept, and needs both constants. It does not cover Adam, whose first step still grows with depth.
-- What lets our deep models learn is the small weights. What the heavier skip adds is room in the learning rate.
+- The promise is kept; each constant alone, at its fourth root, is only half of it. It does not cover Adam, whose first step still grows with depth.
+- In training each constant lets our deep model stand a higher learning rate, and both together most. The shorter the step, the higher the rate.
 """
 
 # %% tags=["parameters"]
@@ -122,7 +122,7 @@ plots.explore(
     list(exponents),
     "exponent-of-alpha",
     label="exponent a of α",
-    caption="Untrained models of growing depth, and the first step of three optimizers, one of which draws its signs at random. Move the "
+    caption="Untrained models of growing depth, and one step of three kinds: SGD's, Adam's first, and one as long as Adam's with random signs. Move the "
     "exponent of α; β goes along as 1/(√2 α). Which line is level at which exponent, and is there one that levels all?",
 )
 
@@ -164,7 +164,7 @@ leaves the old $x$ the share $\alpha/\sqrt{\alpha^2 + s^2}$, and $2N$ of them
 $$\Big(1 + \frac{s^2}{\alpha^2}\Big)^{-N}.$$
 
 Post-Norm from Xavier's weights has $\alpha = 1$ and an $s$ of the order of 1: exponential decay. DeepNorm's sublayers are two matrices, each smaller by $\beta$, so
-$s$ is at most about $\beta^2$, and our 32 blocks keep $(1 + \frac{1}{256\cdot8})^{-32} \approx 0.98$. Deeper ones keep more. β alone would do: $(1 + \frac{1}{8N})^{-N}$ is above
+$s$ is at most about $\beta^2$, and our 32 blocks keep at least about $(1 + \frac{1}{256\cdot8})^{-32} \approx 0.98$. (The figure shows more: averaging and GELU make $s$ smaller.) Deeper ones keep more. β alone would do: $(1 + \frac{1}{8N})^{-N}$ is above
 $0.88$ at any depth.
 """
 
@@ -201,7 +201,7 @@ plots.curves(
 
 # %% [markdown]
 r"""
-So DeepNorm starts small. That does not explain fourth roots: any branch with $s/\alpha$ falling faster than $N^{-1/2}$ would do.
+So DeepNorm starts small. That does not explain fourth roots: any branch with $s/\alpha$ falling at least as fast as $N^{-1/2}$ would do.
 
 ## Derivation
 
@@ -434,8 +434,8 @@ The derivation is a small machine for predictions. Give it constants that go lik
 | step | Post-Norm (0, 0) | α alone (¼, 0) | β alone (0, ¼) | DeepNorm (¼, ¼) |
 | --- | --- | --- | --- | --- |
 | SGD, matrices | 1 | ½ | ½ | **0** |
-| Adam's first | 1 | ¾ | ¾ | ½ |
-| random signs | ½ | ¼ | ¼ | 0 |
+| Adam's first, matrices | 1 | ¾ | ¾ | ½ |
+| random signs, matrices | ½ | ¼ | ¼ | 0 |
 | SGD, gains too | 1 | 1 | 1 | 1 |
 
 Each entry is a power of depth, for small branches; Post-Norm's are not. Now your own guesses:
@@ -444,7 +444,7 @@ Each entry is a power of depth, for small branches; Post-Norm's are not. Now you
 | --- | --- |
 | One SGD step moves a DeepNorm model equally far at any depth, and a deep Post-Norm model far further. | `05-update-is-bounded` `05-post-update-is-larger` |
 | With one of the constants alone it moves the further the deeper the model is. | `05-one-constant-is-not-enough` |
-| Adam's first step grows like the root of depth. | `05-step-adam` |
+| On the matrices, Adam's first step grows like the root of depth. | `05-step-adam` |
 | With square roots in place of fourth roots it is level. | `05-square-roots-level-adam` |
 | Thirty-two blocks, each arm at its own rate: Post-Norm from Xavier's weights ends far above DeepNorm. | `05-deepnorm-beats-post-from-xavier` |
 | Without α, DeepNorm ends where it ended with it. | `05-alpha-is-not-needed-here` |
@@ -502,7 +502,7 @@ plots.curves(
     logx=True,
     logy=True,
     caption="One SGD step on the matrices. It moves a DeepNorm model equally far at every depth. With one of the constants alone the line "
-    "climbs; Post-Norm's lies powers of ten higher, and scatters.",
+    "climbs; Post-Norm's lies powers of ten higher, and scatters. (Pre-Norm here has Xavier's weights.)",
     provenance=lab.provenance(responses),
 )
 
@@ -544,7 +544,7 @@ claim(
     [min(powers) for powers in zip(*alone.values(), strict=True)],
     alpha=fmean(alone["α alone"]),
     beta=fmean(alone["β alone"]),
-    said="With either constant alone an SGD step moves the model the further the deeper it is.",
+    said="With either constant alone, at its published value, an SGD step moves the model the further the deeper it is.",
     source="steps 1 to 4 of this chapter, after Wang et al. 2022",
     published="predicted: 1/2",
     criterion="> 0.25",
@@ -554,7 +554,8 @@ claim(
 # %% [markdown]
 r"""
 No. With β alone the growth is close to the predicted ½. With α alone branches are not small, the cancellation of step 2 fails, and the
-growth is faster. So for this promise both suspects are needed. The older relative is **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)): its skip carries a learned weight,
+growth is faster. So at the published fourth roots both suspects are needed: either alone makes the ratio fall like $N^{-1/4}$ only. By step 4 one could do it
+alone, with a square root. The older relative is **Admin** ([Liu et al., 2020](https://arxiv.org/abs/2004.08249)): its skip carries a learned weight,
 which starts as heavy as Pre-Norm's stream would be there.
 
 ### Steps that the promise does not cover
@@ -588,7 +589,7 @@ claim(
     fit_powers(moved["Adam"]),
     random=grown["random signs"],
     gains=grown["SGD with gains"],
-    said="Adam's first step moves a DeepNorm model like the root of its depth.",
+    said="On the matrices, Adam's first step moves a DeepNorm model like the root of its depth.",
     source="this chapter's prediction; outside what Wang et al. 2022 promise",
     published="predicted: 0.5",
     criterion="in [0.35, 0.65]",
@@ -599,7 +600,7 @@ claim(
     "05-square-roots-level-adam",
     f"With square roots, Adam's first step moves the model by depth to the power {{mean:+.2f}} between {low} and {high} blocks.",
     [float(np.log(b / a) / np.log(high / low)) for a, b in levels],
-    said="With square roots in place of fourth roots, Adam's first step is the same at every depth.",
+    said="With square roots in place of fourth roots, Adam's first step on the matrices is the same at every depth.",
     source="this chapter's prediction; GLM-130B's powers of depth, arXiv 2210.02414",
     published="predicted: 0",
     criterion="in [-0.2, 0.2]",
@@ -610,9 +611,10 @@ claim(
 # %% [markdown]
 r"""
 So "DeepNorm bounds the model update" has a small print: *gradient descent, on the matrices*. Transformers are trained with Adam. A bound for its
-first step needs $\beta/\alpha \sim 1/N$ and, split evenly, **square roots in place of fourth roots**: the right end of the first slider. Somebody does
+first step on the matrices needs $\beta/\alpha \sim 1/N$ and, split evenly, **square roots in place of fourth roots**: the right end of the first slider. Somebody does
 that. What GLM-130B ([Zeng et al., 2023](https://arxiv.org/abs/2210.02414)) calls DeepNorm has $\alpha = (2N)^{1/2}$ and $\beta = (2N)^{-1/2}$. Two models "with DeepNorm" need not share
-constants. No exponent levels all three lines: the slider's powers are $1 - 4a$, $1 - 2a$ and $\frac12 - 2a$. How branches must shrink so that Adam's rate carries
+constants. No exponent levels all three lines: the slider's powers are $1 - 4a$, $1 - 2a$ and $\frac12 - 2a$.
+And no choice of α and β levels a step on the gains. How branches must shrink so that Adam's rate carries
 over to other depths is the question of depth-μP ([Bordelon et al., 2024](https://arxiv.org/abs/2309.16620); [Yang et al., 2024](https://arxiv.org/abs/2310.02244)) and
 CompleteP ([Dey et al., 2025](https://arxiv.org/abs/2505.01618)); [chapter 10](10_choosing_a_norm.ipynb) measures both.
 
@@ -664,10 +666,32 @@ plots.curves(
     ylabel="test loss (nats)",
     logx=True,
     reference=counts,
-    caption="Six ways to train 32 blocks, at seven rates. What starts with small weights learns. Post-Norm from Xavier's weights never does; its two "
-    "lines lie on one another.",
+    caption="Six ways to train 32 blocks, at seven rates, with one seed. At the lowest rates α alone, β alone and DeepNorm lie close together; they part at "
+    "the highest rate that each still stands. Post-Norm without a constant never learns; its two lines lie on one another.",
     provenance=lab.provenance(tuning),
 )
+
+
+# %%
+def find_highest(arm):
+    """Return the highest rate at which an arm gets 0.2 nats below letter frequencies."""
+    losses = {lr: at.values("test.loss")[0] for lr, at in tuning.where(arm=arm).by("lr").items()}
+    return max((lr for lr in losses if losses[lr] < counts["letter frequencies"] - 0.2), default="none")  # fmt: skip
+
+
+def measure_steps(arm):
+    """Average |ΔF| / η of SGD's and of Adam's first step, on an arm's untrained blocks."""
+    stacks = [build_stack(sizes.depth, *choose_constants(arm, sizes.depth), s) for s in five]
+    seen = [step_response(stack, batch, ("sgd", "adam")) for stack in stacks]
+    return {name: fmean(one[key] for one in seen) for name, key in (("SGD", "sgd"), ("Adam", "adam"))}  # fmt: skip
+
+
+plots.table([
+    {"model": arm}
+    | {f"‖ΔF‖ / η, {name} on the matrices": size for name, size in measure_steps(arm).items()}
+    | {"highest rate that learns": find_highest(arm)}
+    for arm in four
+])  # fmt: skip
 
 
 # %%
@@ -706,7 +730,7 @@ claim(
 # %%
 claim(
     "05-deepnorm-beats-pre-each-tuned",
-    "After {steps} steps, each at its own rate, Pre-Norm with its usual weights ends {mean:+.3f} nats above DeepNorm.",
+    "After {steps} steps, each at its own rate, Pre-Norm's loss, from its usual weights, minus DeepNorm's is {mean:+.3f} nats.",
     minus(test["Pre-Norm"], test["DeepNorm"]),
     steps=base.train.steps,
     said="With each tuned, DeepNorm ends below Pre-Norm.",
@@ -722,19 +746,20 @@ claim(
 
 # %% [markdown]
 r"""
-**β is convicted.** From Xavier's weights Post-Norm never gets beyond letter frequencies, at any of the seven rates, with warm-up or without. With α alone it learns a little, in a narrow range of low
-rates. What starts with small weights learns: β alone, DeepNorm, and Pre-Norm. And the promise? β alone breaks it. So a bounded step is not what separates those that learn from those that do not.
+**Both are accomplices.** Post-Norm from Xavier's weights never gets beyond letter frequencies, at any of the seven rates, with warm-up or without. With either constant it learns.
+At low rates α alone, β alone and DeepNorm run close together; what differs is the highest rate that they stand (in the table's one seed: "learns" means 0.2 nats below letter
+frequencies). Our prediction that α can go was wrong: it came from one low rate. At its own rate, and at the next lower one, β alone ends above DeepNorm. Pre-Norm from small weights
+stands the highest rate of all.
 
-**α is an accomplice.** Our prediction was wrong; it came from one low rate, and at low rates β alone and DeepNorm do run together. At 0.01, in the figure's one seed, DeepNorm still learns, and β alone is back at letter
-frequencies. A lighter branch stands a higher rate. At its own rate, and at the next lower one, β alone ends above DeepNorm. So α does not make 32 blocks trainable; it buys them room.
-Pre-Norm has more of it.
+**And the promise?** It speaks of growth with depth, which one depth cannot test. But the table has the size of the step. From Post-Norm over α alone and β alone to DeepNorm it falls,
+and the highest rate rises in the same order.
 
 How far do 150 steps carry? To bigram counts: which letter follows which, and hardly more. These are starts, and of the starts of Pre-Norm and DeepNorm five seeds cannot say which is better.
 
 ### Six blocks, trained long
 
 The *ladder* that the book's chapters share trains six blocks of width 32 for 3,200 steps, on 20 characters a parameter, each arm at a rate that no reporting seed chose. There all arms have
-a warm-up, and `post` has Megatron's small weights.
+RMSNorm, SwiGLU and a warm-up, and `post` has Megatron's small weights.
 """
 
 # %%
@@ -745,7 +770,7 @@ plots.table(ladder.table(asked), digits=4)
 # %%
 claim(
     "05-ladder-against-post",
-    "On rung {rung} DeepNorm's lead over Post-Norm from small weights is {mean:+.4f} nats.",
+    "On rung {rung} Post-Norm's loss, from small weights, minus DeepNorm's is {mean:+.4f} nats.",
     ladder.lead(climbed, "deepnorm", "post"),
     said="Six blocks and a long training: DeepNorm ends above Post-Norm from small weights.",
     source="this book",
@@ -756,8 +781,8 @@ claim(
 
 # %% [markdown]
 r"""
-*Lead*: how far below `pre` an arm ends. *Lost*: its loss on average over two decades of rates, minus the best. Here, too, the first weights count for more than the constants: the
-three arms with a norm on the stream stand in the order of small weights, DeepNorm, Xavier. Nor does α buy room here: see *lost*. At six blocks DeepNorm solves a problem that nobody has.
+*Lead*: how far below `pre` an arm ends. *Lost*: its loss on average over two decades of rates, minus the best. Here the first weights count for more than the constants: the
+three arms with a norm on the stream stand in the order of small weights, DeepNorm, Xavier. Nor does DeepNorm have more room here: see *lost*. (One seed, and no arm differs in α alone.) At six blocks DeepNorm solves a problem that nobody has.
 [Liu et al. (2023)](https://arxiv.org/abs/2305.02790) suspect that the constraint, kept for a whole training, leaves models undertrained. How 32 blocks end after
 such a training we could not afford to see.
 
@@ -776,7 +801,7 @@ plots.by_depth(
     ylabel="gradient norm of W²",
     logy=True,
     caption="A thousand blocks, first step, the gradient of each feed-forward output matrix. DeepNorm's are level. Post-Norm's fall by powers of ten in "
-    "the upper half, and wander below it.",
+    "the upper half, and wander below it. (Pre-Norm here has Xavier's weights.)",
     provenance=lab.provenance(thousand),
 )
 
@@ -798,7 +823,7 @@ claim(
 
 # %% [markdown]
 r"""
-[Chapter 02](02_pre_and_post_norm.ipynb) saw no vanishing in Post-Norm over 48 sublayers. Over 2,000 the gradients do get lost, though not at the even rate $2^{-S/2}$ that the identity path's law has
+[Chapter 02](02_pre_and_post_norm.ipynb) saw no vanishing in Post-Norm at the first step, over twelve sublayers with small weights. Over 2,000, with Xavier's, the gradients do get lost, though not at the even rate $2^{-S/2}$ that the identity path's law has
 for $S$ sublayers. Pre-Norm's differ mostly in the first blocks, where the stream is still small. DeepNorm's are level. That says that nothing is broken. It does
 not say that it trains better, least of all under Adam, which divides each gradient by its own size. For that one must train: on OPUS-100 Wang et al. report 4.4 BLEU more
 than a 48-layer baseline. One also reads that such depth would be *impossible* with Pre-Norm or Post-Norm, and that nobody needs DeepNorm below 200 layers. Neither has been shown; GLM-130B
@@ -908,7 +933,7 @@ For (b), write both bounds with $r = \beta/\alpha$ alone.
 
 </details>
 
-**5 (open).** GLM's constants level Adam's first step. Do they train 32 blocks better? `build_stack` sets both constants, and `labkit.train(model, batches, base.train)` trains a model that you built. Or
+**5 (open).** GLM's constants level Adam's first step on the matrices. Do they train 32 blocks better? `build_stack` sets both constants, and `labkit.train(model, batches, base.train)` trains a model that you built. Or
 stay with the recipes: the promise *was* made for SGD. Is α worth more under SGD? Decide beforehand which result would change your mind.
 """
 
@@ -926,10 +951,10 @@ r"""
 ## What you now know
 
 - **Which quantity must not grow?** The distance by which one step of gradient descent moves what the model computes.
-- **Why two constants?** That demand fixes only their ratio. For it both are needed: with either alone the step grows with depth.
+- **Why two constants?** That demand fixes only their ratio. At the published fourth roots both are needed; one alone would need a square root.
 - **Why fourth roots?** The ratio must fall like $N^{-1/2}$, and the paper shares it evenly. For Adam it would have to fall like $1/N$: square roots, as in GLM-130B.
-- **Is that what lets a deep model train?** Not here. β alone breaks the promise, and learns; without β nothing learned much. α adds room in the learning rate. Pre-Norm
-  from small weights starts as well, and has more room.
+- **Is that what lets a deep model train?** One depth cannot say. But the shorter its step, the higher the rate that a model of our 32 blocks stood: α alone buys some, β alone more,
+  both together most. Pre-Norm from small weights starts as well, and stands a higher rate still.
 - β goes to value, output and feed-forward, which set the size of a branch. "1,000 layers" are 2,500 sublayers of an encoder and a decoder, with constants of their own.
 - A constant in the wrong place runs without complaint. Compare the block with its equation, and the weights with the rule.
 
