@@ -60,8 +60,9 @@ pdf: setup ## Print the site as one PDF, build/book.pdf (needs Chromium)
 test: setup ## Run the quick tests
 	@$(PYTEST) -m "not slow and not site"
 
+# Three processes on two cores: many of these tests wait, for servers, clocks and killed workers.
 test-all: setup ## Run all tests except those of the site
-	@$(PYTEST) -m "not site"
+	@$(PYTEST) -n 3 -m "not site"
 
 test-site: book ## Build the book, then test its pages and JupyterLab in Chromium
 	@$(PYTEST) -m site

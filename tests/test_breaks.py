@@ -171,10 +171,11 @@ def test_only_a_real_break_is_noticed(tmp_path, old, new, seen):
     "path, old, new, seen",
     [
         ("training", "self.lr * (step + 1) / self.warmup", "self.lr * step / self.warmup", True),
-        slow("muon", 'matrices["lr"] * 0.2', 'matrices["lr"] * 0.4', False),
+        ("muon", 'matrices["lr"] * 0.2', 'matrices["lr"] * 0.4', False),
     ],
     ids=["the warm-up", "another optimizer"],
 )
+@pytest.mark.slow
 def test_a_replay_sees_what_its_run_computes_and_nothing_else(tmp_path, path, old, new, seen):
     model = ModelConfig(dim=16, depth=1, heads=2, context=8, vocab=16)
     toy = Run(model, Markov(batch=2, time=8), TrainConfig(steps=20, warmup=4))

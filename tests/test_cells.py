@@ -149,6 +149,7 @@ def test_cells_run_in_order_and_a_trial_sees_and_changes_nothing_else(tmp_path):
     assert list(failed.errors) == [fails] and failed.claims == {}, "it ends where it fails"
 
 
+@pytest.mark.slow
 def test_cells_whose_runs_are_not_recorded_are_skipped_and_what_needs_them(tmp_path):
     asks = 'import math\nn = lab.run(Experiment(tiny, {"seed": [0]})).values("test.loss")'
     also = "def twice():\n    return 2 * m"

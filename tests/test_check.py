@@ -56,6 +56,7 @@ assert not late & {"torch", "sympy", "mpmath"}, late
 """
 
 
+@pytest.mark.slow
 def test_what_a_first_gradient_imports_counts_against_no_law():
     subprocess.run([sys.executable, "-c", FRESH], check=True)
 

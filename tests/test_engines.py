@@ -72,6 +72,7 @@ def become(monkeypatch, what) -> None:
     monkeypatch.setattr(processes, "train_in_worker", what)
 
 
+@pytest.mark.slow
 def test_workers_share_the_tasks_and_stay_for_the_next_call(engine, monkeypatch, root):
     become(monkeypatch, worker_tasks.note)
     done = []

@@ -151,6 +151,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.slow
 def test_the_test_sees_what_is_not_so(tmp_path):
     text = HEADER.format(title="Toy", prose="Words.")
     for row, _ in ROWS:

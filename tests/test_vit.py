@@ -60,6 +60,7 @@ def test_another_size_of_image_is_refused():
         TINY.build()(torch.rand(1, 1, 9, 9))
 
 
+@pytest.mark.slow
 def test_few_images_are_the_first_ones():
     corpus = Digits(8, images=16).load()
     first = {image.numpy().tobytes() for image in Digits(8).load().held_out["test"][0][0]}
