@@ -675,23 +675,30 @@ plots.curves(
 # %%
 def find_highest(arm):
     """Return the highest rate at which an arm gets 0.2 nats below letter frequencies."""
-    losses = {lr: at.values("test.loss")[0] for lr, at in tuning.where(arm=arm).by("lr").items()}
-    return max((lr for lr in losses if losses[lr] < counts["letter frequencies"] - 0.2), default="none")  # fmt: skip
+    floor = counts["letter frequencies"] - 0.2
+    rates = tuning.where(arm=arm).by("lr")
+    return max(
+        (lr for lr, at in rates.items() if at.values("test.loss")[0] < floor), default="none"
+    )
 
 
-def measure_steps(arm):
-    """Average |ΔF| / η of SGD's and of Adam's first step, on an arm's untrained blocks."""
+def measure_step(arm, kind):
+    """Average |ΔF| / η of one first step over an arm's untrained blocks."""
     stacks = [build_stack(sizes.depth, *choose_constants(arm, sizes.depth), s) for s in five]
-    seen = [step_response(stack, batch, ("sgd", "adam")) for stack in stacks]
-    return {name: fmean(one[key] for one in seen) for name, key in (("SGD", "sgd"), ("Adam", "adam"))}  # fmt: skip
+    return fmean(step_response(stack, batch, [kind])[kind] for stack in stacks)
 
 
-plots.table([
-    {"model": arm}
-    | {f"‖ΔF‖ / η, {name} on the matrices": size for name, size in measure_steps(arm).items()}
-    | {"highest rate that learns": find_highest(arm)}
-    for arm in four
-])  # fmt: skip
+plots.table(
+    [
+        {
+            "model": arm,
+            "‖ΔF‖ / η, SGD on the matrices": measure_step(arm, "sgd"),
+            "‖ΔF‖ / η, Adam on the matrices": measure_step(arm, "adam"),
+            "highest rate that learns": find_highest(arm),
+        }
+        for arm in four
+    ]
+)
 
 
 # %%

@@ -40,10 +40,9 @@ def replay_runs(
     size: str,
     *,
     every: bool = False,
-    climb: bool = True,
     commit: str = "",
 ) -> dict[str, Any]:
-    """Replay what these chapters ask for and (`climb`) the ladder, and keep the verdict.
+    """Replay what these chapters ask for, and the ladder, and keep the verdict.
 
     Configurations that differ only in the learning rate or in probes count as one: the same code
     computes their first steps. With `every` each is replayed.
@@ -53,7 +52,7 @@ def replay_runs(
     runs = {run.key(): run for c in chosen for run in asked.read_runs(root, size, c.name)}
     rows = {key: row for key, run in runs.items() if (row := store.read_row(run)) is not None}
     on_ladder = store.records.load_rows(LADDER)
-    for key, row in on_ladder.items() if climb else ():
+    for key, row in on_ladder.items():
         runs.setdefault(key, Run.from_dict(row["run"]))
         rows.setdefault(key, row)
     name = Run.hash_configuration if every else Run.hash_workload
