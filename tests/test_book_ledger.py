@@ -63,6 +63,7 @@ def test_a_record_makes_the_check_green_and_holds_nothing_volatile(accepted, cap
         ({"source": "b"}, "source changed"),
         ({"published": 4}, "published changed"),
         ({"kind": "best"}, "kind changed"),
+        ({"unit": "turns"}, "unit changed"),
         ({"wording": "Other words {mean:.3f}."}, "statement changed"),
         ({"values": [1.1, 1.1], "seeds": 2}, "seeds changed"),
         ({"verdict": "not-seen", "weak": True}, "verdict changed"),

@@ -91,6 +91,14 @@ def test_a_count_in_the_sentence_is_exact():
     assert not same_claim(old, new)
 
 
+@pytest.mark.parametrize(("apart", "same"), [(0.005, True), (0.02, False)])
+def test_a_lead_in_words_may_move_as_far_as_the_value(apart, same):
+    """Around zero the lead itself changes by more than its own few per cent."""
+    words = {"wording": "A ends {apart:.3f} nats {side} B.", "tolerance": 0.01, "values": [0.001]}
+    old, new = (card(**words, numbers={"apart": n, "side": "below"}) for n in (0.001, apart))
+    assert same_claim(old, new) == same
+
+
 def test_a_number_that_is_not_finite_only_equals_itself():
     assert is_within(math.nan, math.nan, 1) and is_within(math.inf, math.inf, 1)
     assert not is_within(math.nan, 0, 1) and not is_within(0, math.inf, 1)

@@ -231,6 +231,12 @@ def test_nothing_that_is_handed_in_makes_it_raise(name):
     assert not report.ok and all(law.message for law in report.failed)
 
 
+def test_an_answer_that_is_not_there_is_named():
+    for came, said in ((None, "None"), (..., "Ellipsis"), ("x", "a str")):
+        report = block(lambda x, f, norm, came=came: came, "pre")
+        assert f"your code returned {said}, not the new stream" in str(report)
+
+
 def test_a_loop_without_end_is_stopped(monkeypatch):
     monkeypatch.setattr(run, "SECONDS_EACH", 0.5)
     started = time.monotonic()

@@ -183,6 +183,8 @@ def copied(tmp_path_factory) -> Path:
         (pages.look_up_errata, "data/errata.csv", "zhang2019", "zhang2119", "is no key of"),
         (pages.hold_the_bibliography, "chapters/references.bib", "1910.07467", "1910.07468",
          "has no work [Zhang"),
+        (pages.hold_the_bibliography, "chapters/references.bib", "{2016a}", "{2016c}",
+         "has no work [He et al., 2016a]"),
     ],
 )  # fmt: skip
 def test_a_fault_around_the_chapters_is_found(rule, path, old, new, said, copied):

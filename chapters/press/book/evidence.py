@@ -112,7 +112,7 @@ def decisions(advice: Sequence[Advice], claims: Claims) -> Decisions:
         if claim is None or claim["verdict"] == "out-of-range":
             return None
         law, refuted = claim["sort"] == "law", claim["verdict"] == "contradicted"
-        settled = (law or named in survivors) and claim["verdict"] != "not-seen"
+        settled = law or named in survivors
         if not limits and (refuted or not settled):
             return None
         said = str(claim["said"])
