@@ -666,7 +666,7 @@ plots.curves(
     ylabel="test loss (nats)",
     logx=True,
     reference=counts,
-    caption="Six ways to train 32 blocks, at seven rates, with one seed. At the lowest rates α alone, β alone and DeepNorm lie close together; they part at "
+    caption="Six ways to train 32 blocks, at seven rates. At the lowest rates α alone, β alone and DeepNorm lie close together; they part at "
     "the highest rate that each still stands. Post-Norm without a constant never learns; its two lines lie on one another.",
     provenance=lab.provenance(tuning),
 )

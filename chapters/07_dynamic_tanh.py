@@ -767,7 +767,7 @@ plots.curves(
     xlabel="peak learning rate",
     ylabel="test loss (nats)",
     logx=True,
-    caption="On 2,048 characters, by learning rate: one seed. To the right of the minimum a model overfits. Which of the two is ahead at 0.01, and which at its lowest point?",
+    caption="On 2,048 characters, by learning rate. To the right of the minimum a model overfits. Which of the two is ahead at 0.01, and which at its lowest point?",
     provenance=lab.provenance(searched),
 )
 
