@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab book runs record site pdf test test-all test-site check bench bench-kernels gpu-test clean
+.PHONY: help setup lab book runs record site pdf test test-all test-site check bench bench-kernels gpu-test gpu-pack clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -93,6 +93,9 @@ bench-kernels: ## Measure the fused kernels on this GPU for 8 minutes; call agai
 # The same laws as in `make test-all`, natively, and those that only a GPU can break.
 gpu-test: ## Test the fused kernels on this GPU for 8 minutes; call again to go on
 	@PYTHONPATH=kernels$(if $(PYTHONPATH),:$(PYTHONPATH)) $(GPU_PY) -m tests.kernels $(GPU_TEST)
+
+gpu-pack: setup ## Make build/gpu: an hour on a GPU, for a machine without a network
+	@$(LABKIT) gpu pack
 
 clean: ## Remove what was built; keep .venv and the stored runs in .labkit
 	@rm -rf build

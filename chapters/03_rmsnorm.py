@@ -21,8 +21,8 @@ mean do, when may it go, and what does the number format have to do with it?
 
 - The mean is one direction out of $d$. Under Pre-Norm a LayerNorm model without shifts *is* an RMSNorm model, with
   other weights.
-- Ordinary tokens have hardly any mean, so nobody misses the step. Where tokens are mostly mean, RMSNorm learns as if its
-  learning rate were smaller.
+- Ordinary tokens have hardly any mean, so nobody misses the step. Where tokens are mostly mean, RMSNorm wants a larger
+  learning rate, and ends higher even so.
 - In bfloat16 it is not the norm that breaks. It is one formula: the difference of two large rounded squares.
 """
 
@@ -257,15 +257,20 @@ claim(
 
 # %% [markdown]
 r"""
-(A shift $\beta$, which RMSNorm usually lacks, moves as $W\beta$ into a bias of the matrix that reads. An output head that shares the
-embedding's weights must keep the old ones.) So one
-question is closed: leaving out the mean loses no function. Open is whether *training* finds it as easily. And what
+<details><summary>And with a shift, or with a tied head?</summary>
+
+A shift $\beta$, which RMSNorm usually lacks, moves as $W\beta$ into a bias of the matrix that reads. An output head that
+shares the embedding's weights must keep the old ones.
+
+</details>
+
+So one question is closed: leaving out the mean loses no function. Open is whether *training* finds it as easily. And what
 is gained?
 
 RMSNorm saves three of seven operations on each value: a sum, a subtraction, the shift. Beside a large model's matrices that is nothing. What a norm
-costs is memory traffic: read a row, write a row. Both norms do that, so a fused kernel makes them equally fast, and an
-unfused one may make RMSNorm the *slower* of the two. **Speed belongs to a kernel, not to a formula**;
-chapter 09 measures kernels.
+costs is memory traffic: read a row, write a row. A fused kernel keeps the row on the chip in between, whichever of the
+two formulas it computes, so it makes them equally fast. Without a fused kernel RMSNorm may even be the *slower* of the two.
+**Speed belongs to a kernel, not to a formula**; chapter 09 measures kernels.
 """
 
 # %%
@@ -292,12 +297,13 @@ def step_of(norm, x, top):
 
 shape = (sizes.timed_rows, 1024)
 x, top = torch.randn(shape, requires_grad=True), torch.randn(shape)
-pairs = paired(step_of(nn.RMSNorm(1024), x, top), step_of(nn.LayerNorm(1024), x, top), turns=7)
+pairs = paired(step_of(nn.RMSNorm(1024), x, top), step_of(nn.LayerNorm(1024), x, top), turns=20)
 claim(
     "03-torch-rms-is-no-faster-on-a-cpu",
-    "PyTorch's RMSNorm module took longer than its LayerNorm module in {mean:.0%} of the paired turns.",
-    fmean(rms > layer for rms, layer in pairs),
-    said="On a CPU, PyTorch's RMSNorm is the slower one: it has no fused kernel.",
+    "PyTorch's RMSNorm module took longer than its LayerNorm module in most of {n} paired turns on this machine.",
+    proportion([rms > layer for rms, layer in pairs]),
+    unit="turns",
+    said="On a CPU, PyTorch's RMSNorm is slower than its LayerNorm.",
     source="against 'RMSNorm is faster', said without hardware or kernel",
     published="7 % to 64 % less running time of whole models (Zhang and Sennrich 2019)",
     criterion="> 0.5",
@@ -317,8 +323,9 @@ Before you read on: which of these would you bet on? The last three belong to th
 | Each at its own learning rate, the two norms end at the same loss | `03-rms-equals-layer-on-text` |
 | Add 10 to every channel: RMSNorm ends higher, even at its own best rate | `03-an-offset-hurts-rms` |
 | Its blocks learn to take that mean out of the stream | `03-rms-learns-to-remove-the-mean` |
+| At one and the same rate, the rest of the stream ends smaller with the 10 than without | `03-the-offset-makes-the-stream-smaller` |
 | The error of a one-pass variance grows as the square of the mean | `03-one-pass-error-grows-as-the-square` |
-| At a mean of 30 standard deviations bfloat16 loses most one-pass variances, and no two-pass one | `03-one-pass-loses-the-variance` `03-two-passes-and-rms-are-safe` |
+| Near a mean of 30 standard deviations bfloat16 gets no one-pass variance right, and every two-pass one | `03-one-pass-loses-the-variance` `03-two-passes-and-rms-are-safe` |
 | Such variances all but stop training at an offset of 10; without the offset they do nothing | `03-one-pass-bf16-breaks-training` `03-bf16-layer-is-harmless-on-ordinary-activations` |
 
 ## Does training miss the mean?
@@ -326,10 +333,9 @@ Before you read on: which of these would you bet on? The last three belong to th
 ### The loss
 
 The book's shared ladder trains every model long enough to be compared. Here that is six blocks of width 32, which read 20
-characters a parameter in 3,200 updates; each arm has seven learning rates, tuned on one seed, and five other
-seeds report. LayerNorm has a gain and a shift, RMSNorm a gain. What shall we call *equal*? A learning rate that is
-off by a factor of $\sqrt{10}$ costs the RMSNorm model something. A quarter of that is a difference that nobody
-would pick a norm for.
+characters a parameter in 3,200 updates. Each arm tries seven learning rates or more, and the seeds that report are others
+than those that chose its rate. LayerNorm has a gain and a shift, RMSNorm a gain, so the two arms differ in the shift as well as in the mean.
+We call two norms equal if they differ by less than 0.009 nats, less than a quarter of what a rate costs that is off by a factor of $\sqrt{10}$.
 """
 
 # %%
@@ -352,11 +358,14 @@ effect = rate_is_worth(tuned["pre"])
 
 # %%
 plots.dots(
-    {"RMSNorm": ahead["pre"][sizes.rung], "no norm": ahead["none"][sizes.rung]},
-    xlabel="test loss minus LayerNorm's, the same seed (nats)",
-    threshold={"−0.01": -0.01, "LayerNorm": 0.0, "+0.01": 0.01},
-    caption="Each at its own best rate. RMSNorm's difference from LayerNorm lies within what we call equal. At a tuned "
-    "rate a norm is worth so little here that even a model without norms ends close by.",
+    {
+        name: [loss - fmean(ahead[arm][sizes.rung].one) for loss in ahead[arm][sizes.rung].other]
+        for name, arm in {"RMSNorm": "pre", "no norm": "none"}.items()
+    },
+    xlabel="test loss minus LayerNorm's mean (nats)",
+    threshold={"−0.009": -0.009, "LayerNorm": 0.0, "+0.009": 0.009},
+    caption="Each at its own best rate, on rung S, the smallest, alone. What we call equal lies between the outer lines. "
+    "Even a model without norms ends close by, at a rate that was found for it.",
     provenance=lab.provenance(found.where(arm=["pre", "pre, layer", "none"], stage="final")),
 )
 
@@ -369,7 +378,7 @@ claim(
     effect_of_a_rate=effect,
     source="Zhang and Sennrich 2019, arXiv 1910.07467; Zhuo et al. 2025, arXiv 2503.04598 v4, Table 8",
     published="2.7631 (RMS) against 2.7639 (LN) at 550M parameters",
-    criterion="in [-0.01, 0.01]",
+    criterion="in [-0.009, 0.009]",
     kind="best",
     effect=effect,
     lacking=ladder.lacking(found, "pre, layer"),
@@ -418,19 +427,22 @@ claim(
     source="Gupta et al. 2024, arXiv 2409.12951",
     criterion="< 0.05",
     kind="at",
+    tried={"second value": "rung S after 3,200 steps: the last column of a table below"},
 )
 
 # %% [markdown]
 r"""
 So **there is hardly anything to subtract**, as [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951) found in large
-models. With RMSNorm the share is about what chance gives, and at width 4096 chance gives $1/4096$. Under LayerNorm it is smaller still. Nobody reads that direction, so the gradient of whatever writes to
-the stream has no component along it. Gradient descent would never write there. Adam, which rescales every number by itself, writes a little.
+models. With RMSNorm the share is about what chance gives, and at width 4096 chance gives $1/4096$. Under LayerNorm it is smaller
+still: nobody reads that direction, so no gradient of a write ever points along it. (Adam rescales a gradient entry by
+entry, and so leaks a little into it.)
 
 ### When the mean is large
 
 So put a mean there: add 10 to every channel of every embedding, in the ladder's six blocks. All tokens now look like
-$a + 10$, and what tells them apart reaches the matrices ten times smaller. These could grow tenfold and make up for it. But
-Adam moves a weight by about one learning rate a step, however small the gradient. So the model should want a larger rate.
+$a + 10$, and what tells them apart reaches the matrices ten times smaller. Matrices ten times as large would make up for
+it, and so would embeddings. But Adam moves a weight by about one learning rate a step, however small the gradient, so this
+takes ten times the steps, or ten times the rate. The model should want a larger rate.
 """
 
 # %%
@@ -439,24 +451,39 @@ raised = replace(plain, model=Perturbed(**vars(plain.model), embedding_offset=10
 arm = {"rms, offset 10": {}}
 search = replace(raised, probes=("validation",), seed=ladder.TUNING_SEED)
 tuning = lab.run(Experiment(search, {"arm": arm, "train.lr": sizes.rates}))
-best = replace(raised.train, lr=tuning.best("lr"))
+of_plain = found.where(arm="pre", rung=sizes.rung)
+plain_rate, its_rate = next(iter(of_plain.where(stage="first").by("lr"))), tuning.best("lr")
+
+# %% [markdown]
+r"""
+Five other seeds report, at every rate from the plain model's best to this one's. The model without an offset gets the same rates,
+for a comparison in which nothing but the offset differs:
+"""
+
+# %%
+between = [rate for rate in sizes.rates if plain_rate <= rate <= its_rate]
 looks = ("validation", "test", "mean-share", "residual-rms")
-final = lab.run(
-    Experiment(replace(raised, train=best, probes=looks), {"arm": arm, "seed": list(ladder.SEEDS)})
-)
+grid = {"train.lr": between, "seed": list(ladder.SEEDS)}
+without = lab.run(Experiment(replace(plain, probes=looks), {"arm": {"rms": {}}, **grid}))
+final = lab.run(Experiment(replace(raised, probes=looks), {"arm": arm, **grid}))
 
 # %% tags=["remove-cell"]
 # See one train: its first steps, here and now, beside the book's record.
+best = replace(raised.train, lr=its_rate)
 lab.train_live(Experiment(replace(raised, train=best, probes=looks), {"arm": arm, "seed": [0]}))
 
+
 # %%
+def at_rates(results, what="validation.loss"):
+    """List what every seed measured, by rate."""
+    return {rate: at.values(what) for rate, at in results.by("lr").items()}
+
+
 plots.curves(
     {
         "layer": tuned["pre, layer"],
-        "rms": tuned["pre"],
-        "rms, offset 10": {
-            rate: at.values("validation.loss") for rate, at in tuning.by("lr").items()
-        },
+        "rms": at_rates(of_plain.where(stage="tuning") + without),
+        "rms, offset 10": at_rates(tuning + final),
     },
     xlabel="learning rate",
     ylabel="validation loss (nats)",
@@ -464,103 +491,169 @@ plots.curves(
     reference=ladder.references(sizes.rung),
     caption="The offset moves RMSNorm's curve to the right: behind at low rates, and the last to suffer from high ones. "
     "LayerNorm's, run without the offset, would by its algebra be the same with it.",
-    provenance=lab.provenance(found.where(stage="tuning", rung=sizes.rung), tuning),
+    provenance=lab.provenance(found.where(stage="tuning", rung=sizes.rung), tuning, without, final),
 )
 
 # %%
-of_plain = found.where(arm="pre", rung=sizes.rung)
-cost = minus(final.values("test.loss"), of_plain.where(stage="final").values("test.loss"))
+from labkit.statistics.pooled import compare_samples
+
+scatter = ladder.measure_scatter(found, sizes.rung)
+left = [ladder.measure_left(of, scatter.sd) for of in (tuned["pre"], at_rates(tuning))]
+test = at_rates(final, "test.loss")
+plain_test = of_plain.where(stage="first").values("test.loss")
+half_step = between[-2:][0]  # one rate below the one that was chosen
+cost = compare_samples(plain_test, test[its_rate], scatter, tuned=float(np.hypot(*left)))
+
+# %%
 claim(
     "03-an-offset-hurts-rms",
-    "Each at its own rate, {plain_rate:g} without and {its_rate:g} with it, the offset raises RMSNorm's test loss by {mean:+.3f} nats.",
+    "The offset raises RMSNorm's test loss by {mean:.3f} nats at the rate that one seed chose for it, {its_rate:g}, and by "
+    "{at_half:.3f} at {half:g}, the next lower one. Without it the rate is {plain_rate:g}.",
     cost,
     said="RMSNorm ends higher on tokens that are mostly mean, even at its own best rate.",
-    plain_rate=of_plain.where(stage="tuning").best("lr"),
-    its_rate=best.lr,
+    plain_rate=plain_rate,
+    its_rate=its_rate,
+    half=half_step,
+    at_half=fmean(test[half_step]) - fmean(plain_test),
     source="this book: RMSNorm is not re-centring invariant",
     criterion="> 0",
     kind="best",
+    tried={"second value": "of the rate, the next lower one; of the offset, none"},
     lacking=regime.too_young(
         raised,
         of_plain.where(stage="tuning") + tuning,
-        of_plain.where(stage="final") + final,
+        of_plain.where(stage="first") + final.where(lr=its_rate),
         trigram=ladder.references(sizes.rung)["trigram counts"],
-        worth=-fmean(ladder.lead(found, "no attention")[sizes.rung]),
-        claimed=fmean(cost),
+        worth=-ladder.lead(found, "no attention")[sizes.rung].mean,
+        claimed=cost.mean,
     ),
 )
 
 # %% [markdown]
 r"""
-To RMSNorm an offset is a smaller learning rate: behind where rates are low, ahead of both norms where they are too high.
-And part of the loss stays at any rate. (The figure's seed is a lucky one for the offset. The five seeds of the card,
-which tuned nothing, end further apart.)
+To RMSNorm an offset works like a smaller learning rate: behind where rates are low, ahead of both norms where they are too
+high. But part of the loss stays at every rate. And "its own best rate" is a range, not a number: five seeds hardly tell
+the two highest of these rates apart. So the card's interval includes what may be lost because one seed chose.
 
 ### Subtract, or outgrow?
 
-We predicted that the blocks would learn to subtract the mean from the stream. The *share* of the mean does fall from block to block, and an
-earlier version of this chapter took that for a proof. But a share can fall in two ways. Take the stream apart: its mean,
-and the rest.
+We predicted that the blocks would learn to subtract the mean from the stream. The *share* of the mean does fall from block to block. But
+a share can fall in two ways. Take the stream apart: its mean, and the rest.
 """
 
+
 # %%
-streams = of_plain.where(stage="final").values("residual-rms")
-size_of = final.values("residual-rms")
-part_of = final.values("mean-share")  # averaged over tokens: exact where all have one size
-means = [
-    [r * s**0.5 for r, s in zip(*run, strict=True)] for run in zip(size_of, part_of, strict=True)
-]
-rests = [
-    [r * (1 - s) ** 0.5 for r, s in zip(*run, strict=True)]
-    for run in zip(size_of, part_of, strict=True)
-]
+def take_apart(results):
+    """Split each run's stream, by depth: the size of its mean, and of the rest."""
+    means, rests = [], []  # from shares averaged over tokens: exact where all have one size
+    for sizes_of, shares_of in zip(
+        results.values("residual-rms"), results.values("mean-share"), strict=True
+    ):
+        parts = list(zip(sizes_of, shares_of, strict=True))
+        means.append([size * share**0.5 for size, share in parts])
+        rests.append([size * (1 - share) ** 0.5 for size, share in parts])
+    return means, rests
+
+
+# %%
+with_it = {rate: take_apart(at) for rate, at in final.by("lr").items()}
+without_it = {rate: take_apart(at) for rate, at in without.by("lr").items()}
 plots.by_depth(
-    {
-        "rms, no offset": streams,
-        "offset 10, the mean": means,
-        "offset 10, the rest": rests,
-    },
+    {f"the mean, rate {rate:g}": means for rate, (means, _) in with_it.items()}
+    | {"the rest": with_it[its_rate][1], "the rest, no offset": without_it[its_rate][1]},
     ylabel="size (RMS over channels and tokens)",
     xlabel="block (0: the embedding)",
     start=0,
     logy=True,
-    caption="With the offset the mean is never taken out: it keeps its size through most blocks and grows in the last ones. "
-    "The rest grows far more, and is far above the stream of the model without an offset.",
-    provenance=lab.provenance(final, of_plain.where(stage="final")),
+    caption=f"What happens to the offset's mean depends on the rate; the rests are those at {its_rate:g}. There the rest grows "
+    "with the offset, too, but stays far below that of the model without one.",
+    provenance=lab.provenance(final, without.where(lr=its_rate)),
 )
 
 # %%
+kept = {rate: [min(run) / run[0] for run in means] for rate, (means, _) in with_it.items()}
 claim(
     "03-rms-learns-to-remove-the-mean",
-    "At its lowest the mean is still {mean:.0%} of what the embedding brought. At a rate {rate:.1f} times as large, the rest "
-    "ends {rest:.1f} times as large as the stream without an offset.",
-    [min(run) / run[0] for run in means],
-    said="RMSNorm's blocks learn to take the mean out of the stream, half of it at least.",
-    rate=best.lr / of_plain.where(stage="tuning").best("lr"),
-    rest=fmean(run[-1] for run in rests) / fmean(run[-1] for run in streams),
+    "At its lowest the mean is {first:.0%} of what the embedding brought at the rate {low:g}, and {mean:.0%} at {high:g}.",
+    kept[its_rate],
+    said="RMSNorm's blocks learn to take half of the mean out of the stream, or more, at every rate.",
+    first=fmean(kept[between[0]]),
+    low=between[0],
+    high=its_rate,
     source="this book, a prediction",
     criterion="< 0.5",
     kind="best",
+    tried={"second value": "of the rate, and it turns", "last step": "the trained model"},
 )
 
 # %% [markdown]
 r"""
-The blocks leave the mean in the stream and **outgrow** it: they make everything else so large that the mean no longer fills the token.
-(Matrices that read the stream may still learn to ignore the mean; that we did not measure.) The
-card's two factors nearly agree, and that may be what the larger rate is for. (Any stream grows with the rate; the control, this rate without
-the offset, we did not measure.) Real embeddings hold no constant of 10, of course. The experiment shows what LayerNorm's first
+At the plain model's own rate the first blocks do take out most of the mean. At the highest of these rates, the one that was chosen, they
+hardly touch it. Do they *outgrow* it instead: do they make everything else so large that the mean no longer fills the token?
+In the last block the rest is the larger part at each of these rates. But any stream grows with its learning rate. What is due to the
+offset, only a model without it can say, at the same rate:
+"""
+
+# %%
+rest_at, stream_at = (
+    {rate: [run[-1] for run in rests] for rate, (_, rests) in of.items()}
+    for of in (with_it, without_it)
+)
+plots.table(
+    [
+        {
+            "rate": f"{rate:g}",
+            "of the mean, left at its lowest": f"{fmean(kept[rate]):.0%}",
+            "the rest at the end": f"{fmean(rest_at[rate]):.0f}",
+            "without the offset": f"{fmean(stream_at[rate]):.0f}",
+            "share of the mean there": f"{fmean(run[-1] for run in shares):.1%}",
+        }
+        for rate, shares in at_rates(without, "mean-share").items()
+    ],
+)
+
+# %%
+claim(
+    "03-the-offset-makes-the-stream-smaller",
+    "The rest ends {first:.2f} times as large as without the offset at {low:g}, {last:.2f} times at {high:g}; the largest "
+    "ratio of a seed is {mean:.2f} on average.",
+    [max(rest_at[r][i] / stream_at[r][i] for r in between) for i in range(len(ladder.SEEDS))],
+    said="At the same learning rate, what is not mean ends smaller in the stream with the offset than without it.",
+    first=fmean(rest_at[between[0]]) / fmean(stream_at[between[0]]),
+    last=fmean(rest_at[its_rate]) / fmean(stream_at[its_rate]),
+    low=between[0],
+    high=its_rate,
+    source="this book, a prediction",
+    criterion="< 1",
+    kind="at",
+    tried={
+        "second value": "of the rate; of the offset, none",
+        "last step": "the trained model",
+        "control": "the same rate without the offset",
+    },
+    since=(final + without).find_start(),
+)
+
+# %% [markdown]
+r"""
+It is the rate that makes a stream grow; the offset makes it smaller, by little at the lowest of these rates, by far at the highest. So **the blocks do not outgrow the mean, and how much of
+it they subtract depends on the rate**: most of it at a low one, hardly any at a high one. Whether the matrices that read the
+stream learn to ignore what is left, we did not measure. Real embeddings hold no constant of 10, of course. The experiment shows what LayerNorm's first
 step insures against.
 
 ## Numbers that run out
 
 Everything so far was exact, or in float32. Now write the same numbers with fewer digits. bfloat16 keeps 8
-significant bits: between 1 and 2 its numbers are $2^{-7}$ apart, between 512 and 1024 they are 4 apart, up to 2048 they are 8.
-float16 keeps 11 bits, float32 24.
+significant bits, of which it stores 7, and that makes 2.4 decimal digits: between 1 and 2 its numbers are $2^{-7}$ apart,
+between 512 and 1024 they are 4 apart, up to 2048 they are 8. float16 keeps 11 bits, float32 24. The two kinds of FP8 keep
+4 and 3: E4M3 stores three of them, E5M2 two ([Micikevicius et al., 2022](https://arxiv.org/abs/2209.05433)).
 
 Take $a + 30 = (33, 31, 29, 35)$. Its mean is 32, its variance is 5, as ever. Compute it in one trip through memory, as
 many kernels and textbooks do, as $\frac1d\sum x_i^2 - \mu^2$. The mean square is 1029, the squared mean is 1024, and
-the difference is 5. In bfloat16 the neighbours of 1029 are 1024 and 1032. The difference can be 0 or 8. It can never
-be 5.
+the difference is 5. In bfloat16 the neighbours of 1029 are 1024 and 1032. So a rounded mean square is one of these two, and
+the variance comes out as 0 or as 8, never as 5. Which of the two? 1029 itself would round to 1032. But every square is
+rounded, too, before they are summed: 1089, 961, 841, 1225 become 1088, 960, 840, 1224. Their mean is 1028, half-way, and
+goes to 1024. The variance of this token is 0.
 """
 
 # %%
@@ -579,14 +672,15 @@ plots.table(
 
 # %% [markdown]
 r"""
-The subtraction $x_i - \mu$, usually accused, is innocent: two passes subtract the mean too, and here get it right. The
-culprit is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
+The subtraction $x_i - \mu$ is innocent: two passes subtract the mean too, and here get it right. (*Transformer Anatomy*,
+part 7, accuses it, and with it every norm in bfloat16.) The culprit is the difference of two large *rounded* numbers. RMSNorm has nothing to subtract. Its mean square is a sum of
 positive numbers, and such a sum cannot cancel.
 
 ### 900 and its neighbours
 
 Wider tokens do not help. Give 4,096 channels the standard deviation 1 and the mean 30: the mean square is near 901,
-where bfloat16's numbers are 4 apart. Move the mean and watch:
+where bfloat16's numbers are 4 apart, and so is the squared mean. Their difference is a multiple of 4. It can be 0, 4
+or −4, and never 1. Move the mean and watch:
 """
 
 
@@ -624,27 +718,45 @@ def draw(mean):
 
 plots.explore(
     draw,
-    [0, 3, 10, 15, 20, 30],
+    [0, 3, 10, 15, 20, 29.9, 30],
     "offset-and-variance",
     label="mean / standard deviation",
-    caption="Variances of 500 tokens of width 4096 in bfloat16. One pass jumps to a coarser and coarser grid, until "
-    "most variances are exactly zero and some are negative. The other two stay where they are.",
+    caption="Variances of 500 tokens of width 4096 in bfloat16. One pass jumps to a coarser and coarser grid. From a mean "
+    "of 16 on, 1 is no longer on it; near 30 only −4, 0 and 4 are left. Which of them most tokens get turns with the third "
+    "digit of the mean. The other two stay where they are.",
 )
 
 # %%
-lost, _ = measure(30, "bfloat16 one-pass", count=500)
+near_30 = [29 + tenth / 10 for tenth in range(12)]
+drawn = [measure(mean, "bfloat16 one-pass", count=500) for mean in near_30]
+below = [(got <= 0).double().mean().item() for got, _ in drawn]
 claim(
     "03-one-pass-loses-the-variance",
-    "At a mean of 30 standard deviations {k} of {n} one-pass variances are zero or negative.",
-    proportion((lost <= 0).flatten().tolist()),
-    said="In bfloat16 a one-pass variance is lost where the mean is large.",
-    source="against a blog series, which blames the subtraction of the mean",
-    criterion="> 0.5",
+    "At {means} means from {first:.0f} to {last:.1f} standard deviations, {k} of {n} one-pass variances are off by 100 % or "
+    "more. Zero or negative are {least:.0%} to {most:.0%} of them, by the mean.",
+    proportion([wrong for got, true in drawn for wrong in ((got / true - 1).abs() >= 1).flatten()]),
+    unit="tokens",
+    said="Near a mean of 30 standard deviations no one-pass variance in bfloat16 is near the true one.",
+    means=len(near_30),
+    first=near_30[0],
+    last=near_30[-1],
+    least=min(below),
+    most=max(below),
+    source="rounding analysis above: multiples of 4",
+    criterion="> 0.99",
     kind="at",
 )
 
+# %% [markdown]
+r"""
+Two passes have an error of their own: they subtract a *rounded* mean. If that is off by $\delta$, the variance comes out as
+$\sigma^2 + \delta^2$. A mean of 30 is a number of the format, and $\delta$ is small; $30\tfrac1{16}$ lies half-way between two
+of them, and $\delta$ is as large as it gets.
+"""
+
 # %%
 draws, means = lab.seeds(5), (0, 1, 3, 10, 30)
+half_way = (1.00390625, 3.0078125, 10.03125, 30.0625)
 
 
 def error(measured, true):
@@ -652,18 +764,23 @@ def error(measured, true):
     return (measured / true - 1).abs().mean().item()
 
 
+def worst(means, seed):
+    """Find the largest error of two passes, and of RMSNorm's mean square, at these means."""
+    return max(
+        max(error(*measure(m, "bfloat16", seed)), error(measure_mean_square(m, seed), 1.0))
+        for m in means
+    )
+
+
 claim(
     "03-two-passes-and-rms-are-safe",
-    "At means up to {most} the error of two passes, and of RMSNorm's mean square, is at most {mean:.4f}.",
-    [
-        max(
-            max(error(*measure(m, "bfloat16", s)), error(measure_mean_square(m, s), 1.0))
-            for m in means
-        )
-        for s in draws
-    ],
+    "At means up to {most:.0f} the error of two passes, and of RMSNorm's mean square, is at most {on_grid:.4f} where the "
+    "mean is a number of the format, and {mean:.4f} where it lies half-way between two.",
+    [worst(half_way, s) for s in draws],
+    unit="draws",
     said="Where one pass loses the variance, two passes and RMSNorm's mean square are safe in bfloat16.",
     most=max(means),
+    on_grid=fmean(worst(means, s) for s in draws),
     source="rounding analysis above",
     criterion="< 0.01",
     kind="at",
@@ -702,7 +819,7 @@ plots.curves(
     logy=True,
     reference={"nothing left": 1.0},
     caption="One pass: three formats, three nearly parallel lines that rise as the square of the mean until nothing "
-    "is left. Two passes, up to a mean of 30, stay where they start.",
+    "is left. Two passes, up to a mean of 30, stay where they start. (Beyond 255 float16 has no squares.)",
     provenance=lab.provenance(),
 )
 
@@ -723,9 +840,42 @@ claim(
 # %% [markdown]
 r"""
 Kernels that go over a row once but accumulate in float32 have moved the cliff from 16 to 4096 standard deviations.
-They have not removed it. Two passes have a cliff, too, but at about $2^p$, 256 in bfloat16: there the rounded mean is off by a standard
-deviation, and the format can hardly hold the token itself. RMSNorm's mean square has none.
+They have not removed it. Nor have two passes: $\delta$ is at most half the distance of two numbers of the format, and beyond
+$2^p$ standard deviations, 256 in bfloat16, that is a standard deviation or more. Where a mean stands near a number of the format
+nothing shows; the next one falls off:
+"""
 
+# %%
+rows = []
+for mean in (64, 64.25, 128, 128.5, 256, 257, 1000, 1002):
+    torch.manual_seed(seed)
+    token = (torch.randn(100, 4096) + mean).bfloat16()
+    middle, true = token.double().mean(-1), token.double().var(-1, correction=0)
+    delta = middle - middle.bfloat16().double()
+    got = variance_in(token, "bfloat16")[:, 0].double()
+    rows.append(
+        {
+            "mean": f"{mean:g}",
+            "δ²/σ²": (delta.square() / true).mean().item(),
+            "error of two passes": error(got, true),
+        }
+    )
+plots.table(rows, digits=2)
+
+# %% [markdown]
+r"""
+At that point the format can hardly hold the token itself. RMSNorm's mean square has no cliff of this kind at any mean: it
+subtracts nothing. What ends it is the range of a format. In bfloat16 and float32 that is far away. In float16 squares
+overflow from 256 on, and a norm that takes them there returns 0. Two passes square only what is left without the mean:
+"""
+
+# %%
+token = (torch.randn(4096) + 300).half()
+print("mean square", token.square().mean().item(), end="; ")
+print("two-pass variance", variance_in(token, "float16").item())
+
+# %% [markdown]
+r"""
 ### Over the cliff
 
 Now train. Take the small model of four blocks with the offset of 10, and compute its LayerNorms in float32, in bfloat16 with
@@ -754,7 +904,7 @@ plots.loss_curves(
     {arm: part.values(lambda record: record.losses) for arm, part in above.by("arm").items()},
     reference={"letter frequencies": ladder.FREQUENCIES, **ladder.references(sizes.rung)},
     caption="Offset 10. In float32 and in two-pass bfloat16 the runs coincide. With one pass most of them end not far below "
-    "what letter frequencies give; one gets away late.",
+    "what letter frequencies give; one gets away late, and 150 steps do not say whether the others would.",
     provenance=lab.provenance(above),
 )
 
@@ -770,7 +920,7 @@ claim(
     minus(harm["one-pass, bf16"], harm["two-pass, bf16"]),
     said="Where tokens are mostly mean, one-pass norms in bfloat16 all but stop training.",
     steps=sizes.steps,
-    source="a blog series: never normalize in low precision",
+    source="Transformer Anatomy, part 7: normalization must always run in float32",
     published="'BF16 norm: degraded convergence' (its percentages have no source)",
     criterion="> 0.2",
     kind="at",
@@ -792,7 +942,7 @@ claim(
     said="On ordinary activations a norm in bfloat16 does no harm, whatever its formula.",
     rms=fmean(minus(calm["rms, bf16"], float32["rms"])),
     steps=sizes.steps,
-    source="against 'norms in BF16 destroy training', without a condition",
+    source="against Transformer Anatomy, part 7: a norm that runs in bfloat16 is a bug",
     criterion="in [-0.02, 0.02]",
     kind="at",
     effect=fmean(minus(harm["one-pass, bf16"], harm["two-pass, bf16"])),
@@ -801,7 +951,7 @@ claim(
 # %% [markdown]
 r"""
 Nothing happens, and the first half says why: ordinary tokens have hardly any mean, so they stand far from a cliff at 16
-standard deviations. "Never normalize in low precision" is a sound rule with the wrong reason attached. What breaks is
+standard deviations. To keep norms in float32 is a safe rule, but what it guards against is
 one formula, on one kind of token. Accumulate in float32 and centre before squaring; then input and output of a norm may
 both be bfloat16, as fused kernels have them.
 
@@ -812,7 +962,7 @@ both be bfloat16, as fused kernels have them.
 the authors' own torch code divides by $\mathrm{RMS} + \epsilon$. A token of ordinary size cannot tell. Near zero both are linear
 maps, with the slopes $1/\sqrt\epsilon$ and $1/\epsilon$: at $\epsilon = 10^{-6}$ a thousand and a million. That matters at
 padding, and wherever weights move between code bases. (`nn.RMSNorm(eps=None)` is a trap of its own: it means
-$2^{-23}$.)
+the machine epsilon of what it computes in, $2^{-23}$ for half precision and float32, $2^{-52}$ for float64.)
 
 **ε in the gradient.** With $r = \sqrt{\mathrm{RMS}(x)^2 + \epsilon}$ and $\hat x = x/r$ the Jacobian is
 
@@ -904,19 +1054,26 @@ gains, as [nanoGPT](https://github.com/karpathy/nanoGPT) does. Stored as $1 + w$
 norm.
 
 **Rounding.** bfloat16's numbers are $2^{-7}$ apart above 1 and $2^{-8}$ below, so a gain of 1 stored as itself rounds away every update below
-$2^{-9}$. Around 0 they lie as close as anyone needs. Without a float32 copy of the weights, only the second gain learns:
+$2^{-9}$. Around 0 they lie as close as anyone needs, but only there. Take updates of 0.001: from $w = ¼$ on each of
+them comes out nearly twice as large, and at ½ all of them are rounded away. Without a float32 copy of the weights, the second
+gain learns as long as $w$ is small:
 """
 
 # %%
 gain, w, step = (torch.tensor(value).bfloat16() for value in (1.0, 0.0, 1e-3))
-for _ in range(100):
+moved = []  # by w, after each update
+for _ in range(1000):
     gain, w = gain + step, w + step
+    moved.append(w.item())
 claim(
     "03-a-gain-near-one-cannot-move",
-    "After 100 updates of 0.001 a bfloat16 gain has moved by {mean:.3f}, one stored as 1 + w by {moved:.3f}.",
+    "After 100, 400 and 1,000 updates of 0.001 a bfloat16 gain has moved by {mean:.3f}, one stored as 1 + w by "
+    "{early:.3f}, {late:.3f} and {last:.3f}.",
     gain.item() - 1,
-    said="A bfloat16 gain of 1 rounds away every update below 2⁻⁹; stored as 1 + w it does not.",
-    moved=w.item(),
+    said="A bfloat16 gain of 1 rounds away every update below 2⁻⁹; stored as 1 + w it takes them while w is small.",
+    early=moved[99],
+    late=moved[399],
+    last=moved[999],
     source="the spacing of bfloat16; Gemma Team 2024, arXiv 2403.08295",
     criterion="in [0, 0]",
     kind="exact",
@@ -1097,20 +1254,25 @@ occurs: the mean square falls anywhere between two numbers of the format.
 ## What you now know
 
 - **What the mean does.** It is one direction out of $d$. LayerNorm deletes it; RMSNorm keeps it, and forgets the length
-  alone.
+  alone. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
 - **When it may go.** Under Pre-Norm always, as far as functions go: the weights can do the subtraction beforehand. In
-  training too, as long as tokens have hardly any mean, as ordinary ones do: tuned, the two norms end at the same loss.
-- **When it is missed.** Where tokens are mostly mean. RMSNorm then wants a larger learning rate, ends higher all the same,
-  and its blocks do not take the mean out of the stream: they outgrow it.
+  training too, as long as tokens have hardly any mean, as ordinary ones do: on the smallest rung, the only one that was run,
+  the tuned losses of the two norms differ by far less than a rate costs that is off by $\sqrt{10}$.
+  <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
+- **When it is missed.** Where tokens are mostly mean. RMSNorm then wants a larger learning rate and ends higher all the same.
+  Its blocks take out most of the mean at a low rate and hardly any at a high one. They do not outgrow it: at one and the same
+  rate the rest of the stream is smaller with the mean than without it, by little at a low rate, by far at a high one. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
 - **What the format has to do with it.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no digits left at $2^{p/2}$ standard
-  deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$; RMSNorm's mean square has none. Ordinary tokens come
-  near neither.
+  deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$: their error is the squared distance of the mean from
+  the nearest number of the format. RMSNorm's mean square has no cliff, only a range, which float16 leaves at 256. Ordinary
+  tokens come near none of them.
+  <!-- 03-one-pass-error-grows-as-the-square 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe 03-bf16-layer-is-harmless-on-ordinary-activations -->
 - **What to check in a port.** Where ε stands, when the result is rounded, and whether the gain is stored as $1 + w$. None
-  of the three changes a shape.
+  of the three changes a shape. <!-- 03-eps-outside-is-steeper 03-cast-first-rounds-twice 03-a-gain-near-one-cannot-move 03-checks-name-every-slip -->
 
 ## References
 
-Works cited: [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467), [Jiang et al. (2023)](https://arxiv.org/abs/2305.14858), [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951), [Touvron et al. (2023)](https://arxiv.org/abs/2302.13971), [Raffel et al. (2020)](https://arxiv.org/abs/1910.10683), [Gemma Team (2024)](https://arxiv.org/abs/2403.08295), [Micikevicius et al. (2018)](https://arxiv.org/abs/1710.03740).
+Works cited: [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467), [Jiang et al. (2023)](https://arxiv.org/abs/2305.14858), [Gupta et al. (2024)](https://arxiv.org/abs/2409.12951), [Touvron et al. (2023)](https://arxiv.org/abs/2302.13971), [Raffel et al. (2020)](https://arxiv.org/abs/1910.10683), [Gemma Team (2024)](https://arxiv.org/abs/2403.08295), [Micikevicius et al. (2018)](https://arxiv.org/abs/1710.03740), [Micikevicius et al. (2022)](https://arxiv.org/abs/2209.05433).
 Full entries are on the book's page of references.
 """
 

@@ -28,6 +28,7 @@ seed = 0
 
 # %%
 from dataclasses import replace
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -50,14 +51,14 @@ lab = Lab(
 
 # %%
 rung = "smoke" if size == "smoke" else "S"
-racers = {"GPT": "pre", "GPT with QK-Norm": "qk", "nGPT": "ngpt"}
+racers = {"Pre-Norm GPT": "pre", "QK-Norm GPT": "qk", "nGPT": "ngpt"}
 starts, overwritten = "ngpt, published starts", "overwritten"
 climbed = lab.ladder([*racers.values(), starts, overwritten, "no attention"])
 
 
 def on_the_ladder(arm):
-    """The runs of an arm that report, on the rung that this chapter looks into."""
-    return climbed.where(arm=arm, rung=rung, stage="final")
+    """Five runs of an arm at its own rate, on the rung that this chapter looks into."""
+    return climbed.where(arm=arm, rung=rung, stage="first")
 
 
 def behind_the_gpt(arm):
@@ -72,8 +73,8 @@ plots.loss_curves(
     logx=True,
     smooth=40,
     ylim=(-0.4, 0.15),
-    reference={"GPT": 0.0},
-    caption="Three models of one size, each at its own best rate, five seeds. Below the line: ahead of the GPT at the same step. "
+    reference={"Pre-Norm GPT": 0.0},
+    caption="Three models of one size, each at its own best rate, five seeds. Below the line: ahead of the Pre-Norm GPT at the same step. "
     "The step is on a logarithmic axis. nGPT is behind for a few steps, then ahead by more than the axis shows. Who is ahead at the end?",
     provenance=lab.provenance(*map(on_the_ladder, racers.values())),
 )
@@ -204,8 +205,8 @@ claim(
 # %% [markdown]
 r"""
 So weight decay has nothing to do here. In a GPT it has: where a norm follows a matrix, as QK-Norm follows $W_q$ and
-$W_k$, decay fixes the *angle* by which the matrix turns in a step, once it has found the length at which growth and decay balance ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
-On the sphere the length is given, so the learning rate sets that angle from the first step on. Nothing has to be found first. Is that why it starts so fast? Keep it as the first suspect. The second is plainer: nGPT has no warm-up, and the GPT spends its first steps at a low rate.
+$W_k$, a matrix first grows or shrinks to the length at which growth and decay balance; only then does the *angle* by which it turns in a step settle ([chapter 04](04_qk_norm.ipynb); [Kosson et al., 2024](https://arxiv.org/abs/2305.17212)).
+On the sphere that phase is skipped: the length is given, so the learning rate sets the angle from the first step on. Is that why nGPT starts so fast? Keep it as the first suspect. The second is plainer: nGPT has no warm-up, and the GPT spends its first steps at a low rate.
 
 ## What gives it back
 
@@ -411,7 +412,7 @@ gpt = ladder.configure_run(
     ladder.build_base_run(rung, "pre"), lr=max(on_the_ladder("pre").by("lr")), seed=0
 )
 seeds, steps = list(ladder.SEEDS), base.train.steps
-tenth = steps // 10
+tenth = max(steps // 10, 4)
 sphere = lab.run(Experiment(base, {"seed": seeds}))
 flat = on_the_ladder("pre")
 ramped = lab.run(Experiment(base, {"train.warmup": [tenth], "seed": seeds}))
@@ -433,6 +434,7 @@ claim(
     "After a tenth of the steps nGPT's training loss is {mean:.3f} nats below the GPT's.",
     minus(early(flat), early(sphere)),
     said="Early in training nGPT is ahead of the GPT.",
+    tried={"last step": "behind at the end", "control": "both without warm-up"},
     source="Loshchilov et al. 2025, arXiv 2410.01131, Figure 1",
     criterion="> 0",
     kind="best",
@@ -442,6 +444,7 @@ claim(
     "After a tenth of the steps nGPT's lead over a GPT that has no warm-up either is {mean:+.3f} nats.",
     minus(early(abrupt), early(sphere)),
     said="Early in training nGPT is ahead of a GPT without warm-up, too.",
+    tried={"last step": "behind at the end, too", "control": "nGPT with a warm-up"},
     source="this book",
     criterion="> 0",
     kind="at",
@@ -457,29 +460,29 @@ claim(
     published="no warm-up",
     criterion="< 0.01",
     kind="at",
-    effect=0.042,  # nats: what separates nGPT from the GPT with QK-Norm at the end of rung S
 )
 
 # %% [markdown]
 r"""
-The second suspect is convicted. Take the warm-up from the GPT, and it is ahead of nGPT from the first steps on; give one to nGPT, and it starts like
-the GPT, with its lengths still given. So this start does not need the first suspect. The race cannot clear it, either: our GPT has no decay, and no length
-that it must find first.
+The second suspect is convicted. Take the warm-up from the GPT, and it is ahead of nGPT from the first steps on. Give one to nGPT, and it starts as slowly as
+the GPT, though all its lengths are still 1. So the sphere is not what makes this start fast. (The first suspect was about weight decay. Our GPT has none, so this race does
+not test it.)
 """
 
 # %%
 lap = {
     "nGPT": sphere,
-    "nGPT, warm-up": ramped,
-    "GPT": flat,
-    "GPT, no warm-up": abrupt,
+    "warm-up, nGPT": ramped,
+    "Pre-Norm GPT": flat,
+    "no warm-up, GPT": abrupt,
 }
 plots.loss_curves(
-    {name: runs.values(lambda r: r.losses[: 3 * tenth]) for name, runs in lap.items()},
+    {name: runs.values(lambda r: r.losses[:tenth]) for name, runs in lap.items()},
     logx=True,
-    smooth=20,
-    ylim=(1.6, 3.5),
-    caption="The first three tenths of the training, five seeds each. What separates the two lower lines from the two upper ones is the warm-up, not the sphere.",
+    smooth=10,
+    ylim=(2.0, 5.5),
+    caption="The first tenth of the training, five seeds each. The two models without warm-up fall together, the GPT a little lower; the two with it "
+    "stay above until it is over. The warm-up parts the pairs, not the sphere.",
     provenance=lab.provenance(*lap.values()),
 )
 
@@ -496,19 +499,19 @@ claim(
 
 # %% [markdown]
 r"""
-So the sphere does not make the start fast. Does it make it safer? nGPT pays nothing visible for it; what the GPT pays is at the edge of what five seeds
-can see, and by its mean it still ends below nGPT. (Each model keeps the rate that was tuned with its own schedule.)
+Does the sphere make a start without warm-up safer, then? The cards say too little. nGPT ends about where it ends with a warm-up, though one seed decides whether that is within
+0.01 nats. The GPT ends higher by its mean, at the edge of what five seeds can see, and still below nGPT. (Each model keeps the rate that was tuned with its own schedule.)
 
 ### The finish
 """
 
 # %%
 largest = ladder.shared_rung(climbed, [*racers.values(), starts, overwritten])
-names = {**racers, "nGPT, published first values": starts, "GPT, overwritten stream": overwritten}
+names = {**racers, "nGPT, published first values": starts, "overwritten stream": overwritten}
 plots.dots(
     {name: list(ladder.reported(climbed, arm)[largest].values()) for name, arm in names.items()},
     xlabel="test loss (nats)",
-    caption=f"Five seeds of each arm at its own rate, on rung {largest}. *Overwritten stream* is a bug of the released GPT: see below.",
+    caption=f"Five seeds of each arm at its own rate, on rung {largest}. *Overwritten stream* is a GPT with a bug of the released one: see below.",
     provenance=lab.provenance(climbed.where(stage="final")),
 )
 
@@ -532,7 +535,7 @@ claim(
     "On rung {rung}, each at its own rate, nGPT's lead over a GPT with QK-Norm is {mean:+.4f} nats.",
     ladder.lead(climbed, "ngpt", "qk"),
     said="At this size nGPT ends above a tuned GPT with QK-Norm.",
-    source="this book's pilot: behind by 0.06 nats",
+    source="this book",
     criterion="< 0",
     kind="best",
     lacking=ladder.lacking(climbed, "ngpt", "qk"),
@@ -557,10 +560,9 @@ plots.table(ladder.table(climbed), digits=4)
 r"""
 *Lead*: how far below the GPT (`pre`) an arm ends. *Lost*: its loss on average over two decades of rates, minus the best.
 
-At the end the order has flipped. nGPT ends above the GPT, and further above the one with QK-Norm. With the published first values
-it ends higher still, by a little: at the end the loss has nearly forgotten the start. Which of the two costs it, share or $s_z$, this pair of arms cannot
-say. On the larger rung nGPT is behind by less: compare
-the two columns *lead*.
+At the end the order has flipped. nGPT ends above the GPT, and further above the one with QK-Norm. On the larger rung it is behind by less: compare
+the two columns *lead*. With the published first values it ends a little higher still, on rung S alone, and one seed decides whether the interval leaves out zero. Two things differ there,
+the share and $s_z$; we did not separate them.
 
 Does that contradict the paper? No. Its models have 24 layers and more, contexts thirty times as long and longer, and a baseline without QK-Norm. Nor
 does the paper's factor belong to a short run: the notes of the [official code](https://github.com/NVIDIA/ngpt) have nGPT reach in 200,000 steps what
@@ -602,15 +604,15 @@ claim(
 # %%
 plots.table(
     [
-        {"context": int(r["context"]), "times fewer steps": r["step_factor"], "a step takes": r["step_time"] or "…"}
+        {"context": int(r["context"]), "times fewer steps": r["step_factor"], "a step takes": r["step_time"] or "not given"}
         for r in published("loshchilov2025")
     ]
 )  # fmt: skip
 
 # %% [markdown]
 r"""
-Divide a factor in steps by this number before you speak of time. The extra is hardly arithmetic. We take it to be the many small
-operations, lengths and divisions and a pass over all weights after every step, which move much and compute little; no cell here
+Divide a factor in steps by this number before you speak of time. A step has hardly more operations than Pre-Norm's ([chapter 10](10_choosing_a_norm.ipynb) counts them), so most of the extra
+should be traffic: many small kernels for lengths and divisions, and a pass over all weights after every step. No cell here
 takes them apart. On a GPU fused kernels take some of it away (`labkit.fused`).
 
 ### What it learns
@@ -678,10 +680,11 @@ faults = ["no outer norm", "wrong axis", "wrong branch"]
 wrong = lab.run(Experiment(base, {"model.differs": faults, "seed": seeds})).by("differs")
 harm = {f: minus(wrong[f].values("test.loss"), sphere.values("test.loss")) for f in faults}
 plots.dots(
-    {f"ngpt, {fault}": values for fault, values in harm.items()},
+    {fault: harm[fault] for fault in ("no outer norm", "wrong axis")},
     xlabel="test loss above the right nGPT (nats)",
     threshold={"right": 0.0},
-    caption="Three mistakes and what each costs in the final loss, seed by seed.",
+    caption="What two of the mistakes cost in the final loss, seed by seed. The third would lie far outside; "
+    "the next table has it.",
     provenance=lab.provenance(*wrong.values()),
 )
 
@@ -716,16 +719,16 @@ claim(
     source="this book",
     criterion="in [-0.01, 0.01]",
     kind="at",
-    effect=0.042,  # nats: what separates nGPT from the GPT with QK-Norm at the end
+    effect=fmean(minus(sphere.values("test.loss"), on_the_ladder("qk").values("test.loss"))),
 )
 
 # %% [markdown]
 r"""
 The wrong branch is caught at once: almost nothing of a token is left after twelve steps that each replace the stream, and the loss is near that of
-letter frequencies. The other two are hard to see: the figure has their seeds on both sides of the right model, and the card allows 0.01 nats, a quarter of
-nGPT's distance to its strongest opponent.
+letter frequencies. The other two are hard to see. In the figure their seeds lie on both sides of the right model. That they cost nothing is more than five seeds can say: the card allows
+the missing norm 0.01 nats, a quarter of nGPT's distance to the QK-Norm GPT, and its verdict would change if one seed were left out.
 
-If a mistake ends level, is it a mistake? As a method it may be an idea. But a table that calls it nGPT reports something else. So look
+If a mistake ends about level, is it a mistake? As a method it may be an idea. But a table that calls it nGPT reports something else. So look
 at a quantity that the mistake is about. A weight's length sees the wrong axis. The stream's length sees the missing norm, and the
 next column how a loss can stay blind: where the stream is shorter, $s_z$ has grown.
 
@@ -754,11 +757,11 @@ A lead is measured from somewhere. Two things about the GPT that was released be
 
 - At first its norm's output took the place of the stream, $x \leftarrow N(x) + f(N(x))$, so that every skip carried a normalized copy ([issue 1](https://github.com/NVIDIA/ngpt/issues/1) of the official repository).
   Its author says there that the paper's own code did not have it. The same commit that mended it raised the GPT's learning rate fivefold and took back the sentence that the code reproduces the
-  paper's factors. In the figure above that mistake ends beside the GPT; what it costs is room, in the column *lost* of the table.
+  paper's factors. At its best rate that mistake costs nothing that we can see (figure of the finish). What it costs is room: compare its column *lost* with the GPT's.
 - Its matrices are *stored* in bfloat16, as those of the paper's experiments are said to be. Its notes say that this hurts the GPT more. Around 0.1 two numbers of
   bfloat16 are $2^{-11}$ apart, and a step of less than half of that is lost. A GPT's weights can grow until their steps are too small; nGPT's cannot.
 
-No run here takes that apart. The lesson does not need it: in a repository, look first for what the baseline does *not* get.
+We did not test this. Still: when a method is far ahead, read its baseline's code first.
 
 | what you see | cause | look at |
 | --- | --- | --- |
@@ -851,14 +854,14 @@ print(len(my_experiment.runs()), "runs")
 r"""
 ## What you now know
 
-- **How can less freedom learn faster?** Here it does not. Its fast start is a missing warm-up; a GPT without one starts faster still. Whether the GPT
-  pays more for that at the end, five seeds cannot tell.
-- **How much is left beside a tuned GPT?** At this size nothing: the GPT is ahead at the end, and one with QK-Norm further. The published
-  factors are for long runs and long contexts.
-- A step goes the share $\alpha$ along the chord and back to the sphere. Shares are learning rates, and six blocks learn a schedule of them.
-- Readers have rows of length 1, writers columns. Scale is gone, and the work of weight decay with it.
-- $s_z$, $s_{qk}$, $s_u$, $s_v$ give back what cosines cannot do. Where a scale is stored decides how fast it learns.
-- A mistake can hide from the loss. Look at lengths and cosines, and at what a baseline is not given.
+- **How can less freedom learn faster?** Here it does not. Its fast start is a missing warm-up, and a GPT without one starts faster
+  still. <!-- 08-falls-faster-at-first 08-first-lap-without-warm-up -->
+- **How much is left beside a tuned GPT?** At this size nothing, on both rungs: the GPT is ahead at the end, and one with QK-Norm further. The published
+  factors are for long runs and long contexts. <!-- 08-ladder-against-gpt 08-ladder-against-qk-norm -->
+- A step goes the share $\alpha$ along the chord and back to the sphere. Shares are learning rates, and here, on one rung at one rate, six blocks learned a schedule of them. <!-- 08-step-is-the-formula 08-shares-grow-with-depth -->
+- Readers have rows of length 1, writers columns. Scale is gone, and the work of weight decay with it. <!-- 08-constants-are-forgotten -->
+- $s_z$, $s_{qk}$, $s_u$, $s_v$ give back what cosines cannot do. Where a scale is stored decides how fast it learns. <!-- 08-scale-bounds-certainty 08-storage-sets-the-speed -->
+- Two of three mistakes cost less than runs of this size can tell (five seeds, one rate; for one of them a single seed decides). Lengths and cosines show all three. And look at what a baseline is not given. <!-- 08-loss-hides-the-outer-norm -->
 
 ## References
 

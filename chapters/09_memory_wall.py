@@ -12,7 +12,7 @@ r"""
 
 **Question.** [Ivanov et al. (2021)](https://arxiv.org/abs/2007.00072) profiled an encoder layer of BERT in training on a GPU. Softmax and
 layer norm did 0.17 % of its arithmetic and took 25.5 % of its time. How can an operation that computes next to nothing take a quarter of
-everything? Then read the opposite. A blog series gives $0.52\,\mu\mathrm s$ for a layer norm on an H100, and concludes that norms are 0.6
+everything? Then read the opposite. Part 7 of the series *Transformer Anatomy* (our [errata](errata.md) name its lines) gives $0.52\,\mu\mathrm s$ for a layer norm on an H100, and concludes that norms are 0.6
 per cent of a decoding step. Both stories are about the same few lines of algebra. A quarter, or half a per cent? What does a norm cost,
 and who decides it?
 
@@ -368,9 +368,6 @@ r"""
 | At a rate that is too high, a model without norms diverges and Pre-Norm does not. | `09-norms-buy-a-higher-rate` |
 | By the estimate, decoding one sequence, norms in steps at $5\,\mu\mathrm s$ a kernel take more than a quarter of the time; in one kernel, in a graph, a few per cent. | `09-eager-norms-take-a-quarter-of-decoding` `09-fused-norms-take-a-few-per-cent` |
 
-**Honesty note.** Bytes, instructions and the CPU were known from an earlier version of this chapter: those rows demonstrate. That a model without norms
-diverges at the high rate we knew from the seed that tuned it; the five that report are others.
-
 ## Measure
 
 ### Bytes, in an interpreter
@@ -429,7 +426,7 @@ claim(
     "LayerNorm's kernel, with mean and variance in two passes, moves {mean:.3f} times the activations of RMSNorm's.",
     max(moved["layer_norm", n, "fp32", w] / moved["rms_norm", n, "fp32", w] for n in (4096, 16384, 65536) for w in ways),
     said="LayerNorm's two passes cost no traffic.",
-    source="against 'the two-pass algorithm means the data must be loaded from memory twice' (a blog series)",
+    source="against 'the two-pass algorithm means the data must be loaded from memory twice' (Transformer Anatomy, part 7)",
     published="one pass 'halves the memory bandwidth requirement'",
     criterion="in [1, 1]",
     kind="exact",
@@ -711,15 +708,13 @@ lab.train_live(Experiment(tried, {"seed": [0]}))
 
 # %% [markdown]
 r"""
-### Measured on a GPU
+### Times on a GPU
 
-Counts are not times. The benchmark is ready (`make bench-kernels`). It has recorded:
+Counts are not times. `make bench-kernels` takes those of our kernels on a GPU, and what it has recorded is drawn here. All other times on this page are estimates, and say so, or were printed by others.
 """
 
 # %%
-found = benches()
-if not found:
-    print("nothing yet, for data/bench holds no device. No time on this page is of our kernels.")
+found = benches()  # by device; empty where nobody has recorded one
 kernel_shares(next(iter(found.values()))) if found else None
 
 # %% [markdown]
@@ -757,8 +752,8 @@ claim(
 
 # %% [markdown]
 r"""
-Good kernels reach nearly 80 to 90 per cent forward. Backward the spread is wide. PyTorch's backward pass has a separate kernel for the gain's gradient, which
-reads everything again. That explains a factor of $5/3$; good kernels are about four times as fast.
+Forward, good kernels come near what the memory can do: see the column *ours*. Backward the spread is wide. PyTorch's backward pass has a separate kernel for the gain's gradient, which
+reads everything again. That explains a factor of $5/3$ between it and a good kernel, and the table shows a larger one.
 
 ## A whole model
 
@@ -799,7 +794,7 @@ claim(
     decoding["one kernel, with the sum"],
     said="Fused and in a CUDA graph, norms take a few per cent of a decoding step.",
     source="the estimate above: 65 norms of one kernel, 2 µs each",
-    published="'0.2-0.3 % of the total decode latency' saved, norms 0.6 % of it (a blog series, for a 70B model)",
+    published="'0.2-0.3 % of the total decode latency' saved, norms 0.6 % of it (Transformer Anatomy, part 7, for a 70B model)",
     criterion="< 0.05",
     kind="exact",
 )
@@ -828,7 +823,7 @@ sequences at once, reading their keys and values takes the time: move the first 
 
 ## What the sources say, and what we measured
 
-The blog series has micro-benchmarks, for one vector of width 8,192 on an H100.
+*Transformer Anatomy* has micro-benchmarks, for one vector of width 8,192 on an H100.
 """
 
 # %%
@@ -846,7 +841,7 @@ claim(
     rows[0]["% of 3,350"],
     most=max(row["% of 3,350"] for row in rows),
     said="The table's 96 KiB in 0.52 µs are 61 % of the bandwidth.",
-    source="the table of a blog series, recomputed",
+    source="a table of Transformer Anatomy, part 7, recomputed",
     published="61 %",
     criterion="in [60, 62]",
     kind="exact",
@@ -880,7 +875,7 @@ claim(
     "Reading the feed-forward's weights takes {mean:.2f} times the printed time at least.",
     floor["feed-forward"] / budget["feed-forward"],
     said="The printed time of the feed-forward suffices to read its weights.",
-    source="the decoding budget of a blog series: 70B, four H100s",
+    source="the decoding budget of Transformer Anatomy, part 7: 70B, four H100s",
     published="5,100 µs",
     criterion="<= 1",
     kind="exact",
@@ -890,7 +885,7 @@ claim(
     "2.24 million GPU-seconds a day are {mean:.1f} GPUs that run all day.",
     100e9 * 22.4e-6 / 86_400,
     said="The saving of the example is about one GPU that runs all day.",
-    source="100 billion tokens a day, 22.4 µs saved for each; a blog series",
+    source="100 billion tokens a day, 22.4 µs saved for each; Transformer Anatomy, part 7",
     published="'roughly 26 GPU-days, or about one H100 continuously'",
     criterion="in [0.5, 1.5]",
     kind="exact",
@@ -1053,11 +1048,11 @@ What does a tanh have to read and write? What it need not do is wait for a sum, 
 
 ## What you now know
 
-- **What does a norm cost?** The bytes of its row when it is large, the start of a kernel when it is small. Its arithmetic is as good as free.
-- **A quarter, or half a per cent?** By the estimate more than a quarter in steps, started one by one; a few per cent in one kernel. Half a per cent of decoding one sequence needs norms shorter than a kernel's start.
-- **Who decides it?** The program: its trips to memory and the number of its kernels. Not the formula. With many rows LayerNorm in one kernel moves the bytes of RMSNorm.
-- Backward the hard part is the gain's gradient, which crosses rows and costs registers.
-- At our size twice the norms bought no lower loss that we could see. What Pre-Norm's norms bought is a rate at which training goes on. (At that rate Post-Norm is stuck: [chapter 10](10_choosing_a_norm.ipynb).)
+- **What does a norm cost?** The bytes of its row when it is large, the start of a kernel when it is small, here on one CPU. Its arithmetic is as good as free. <!-- 09-a-norm-moves-two-and-three-values 09-a-small-norm-costs-its-call -->
+- **A quarter, or half a per cent?** By the estimate more than a quarter in steps, started one by one; a few per cent in one kernel. Half a per cent of decoding one sequence needs norms shorter than a kernel's start. <!-- 09-eager-norms-take-a-quarter-of-decoding 09-fused-norms-take-a-few-per-cent -->
+- **Who decides it?** The program: its trips to memory and the number of its kernels. Not the formula. With many rows LayerNorm in one kernel moves the bytes of RMSNorm. <!-- 09-eager-moves-nine-times-the-bytes 09-two-passes-cost-no-traffic -->
+- Backward the hard part is the gain's gradient, which crosses rows and costs registers. <!-- derived -->
+- At our size twice the norms bought no lower loss that we could see. What Pre-Norm's norms bought here is a rate at which training goes on. (At that rate Post-Norm is stuck: [chapter 10](10_choosing_a_norm.ipynb).) <!-- 09-sandwich-earns-its-bytes 09-norms-buy-a-higher-rate -->
 
 ## References
 

@@ -18,8 +18,8 @@ What does a norm buy besides loss? And which one, then, should you take?
 
 **In short.**
 
-- At its own learning rate hardly a recipe can be told from its neighbours. Equally good recipes make a list with a winner, too, though not one as wide as ours.
-- What differs more is the price of a wrong rate. Norms inside attention lowered it in each of our four pairs. A large model gets one try.
+- At its own learning rate hardly a recipe can be told from its neighbours. Equally good recipes make a list with a winner, too.
+- What differs more is the price of a wrong rate, over two decades of rates on the smallest rung. A large model gets one try.
 - Advice has a grade: a law, a report on large models, or our own small runs. The table near the end says which is which.
 """
 
@@ -30,7 +30,7 @@ seed = 0
 # %%
 from dataclasses import replace
 from itertools import combinations, pairwise
-from statistics import fmean, stdev
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -38,6 +38,8 @@ from scipy.stats import t as student
 
 from labkit import ModelConfig, check, plots  # pip install the book's folder
 from labkit.experiments import Experiment, Lab, claim, ladder, proportion
+from labkit.experiments.lab import project_root
+from labkit.experiments.locks import read_locks
 from labkit.experiments.own import own_norm
 from labkit.leaderboard import starter
 from labkit.leaderboard.footprint import BACKWARD, count_footprint
@@ -45,7 +47,7 @@ from labkit.leaderboard.letters import letters
 from labkit.leaderboard.standings import rank_ladder
 from labkit.probes.updates import step_response
 from labkit.statistics.holm import adjusted
-from labkit.statistics.seeds import paired_p
+from labkit.statistics.pooled import correlate_seeds, count_seeds
 
 # %%
 lab = Lab(
@@ -63,7 +65,7 @@ sizes = lab.sizes(
 )
 rung, names = sizes.rung, "ABCDEFGHIJK"
 field = {
-    "QK-Norm": "qk", "QKV-Pre": "qkv-pre", "Pre-Norm": "pre", "Hybrid*": "hybrid*", "Peri": "peri",
+    "QK-Norm": "qk", "QKV-Pre": "qkv-pre", "Pre-Norm": "pre", "Hybrid*": "hybrid*", "LNS": "lns",
     "OLMo 2": "olmo2", "Post-Norm": "post", "RealFormer": "realformer", "nGPT": "ngpt", "DyT": "dyt",
     "no norm": "none",
 }  # fmt: skip
@@ -75,21 +77,22 @@ twins = {  # without norms on queries and keys, and with them
 }
 
 # %%
-arms = {*field.values(), *(arm for pair in twins.values() for arm in pair)}
-climbed = lab.ladder([arm for arm in ladder.ARMS if arm in arms | {"no attention"}])
-tuning = climbed.where(stage="tuning", rung=rung)
+climbed = lab.ladder([*ladder.ARMS])
+tuning = climbed.where(stage="tuning", rung=rung, seed=ladder.TUNING_SEED)
 by_rate = {
     arm: {rate: at.values("validation.loss")[0] for rate, at in part.by("lr").items()}
     for arm, part in tuning.by("arm").items()
 }
-lost = {row["arm"]: row[f"{rung}: lost"] for row in ladder.table(climbed, over=None)}
+every = {arm: ladder.measure_lost(part, rung) for arm, part in climbed.by("arm").items()}
+once = {arm: of[ladder.TUNING_SEED] for arm, of in every.items()}  # with the seed of the figure
+lost = {arm: fmean(of.values()) for arm, of in every.items()}  # over all seeds that tried the rates
 middle = np.ptp([by_rate[arm][ladder.COARSE[2]] for arm in field.values() if arm != "dyt"])
 
 # %%
 plots.grid_map(
     {
         (name, rate): by_rate[field[name]][rate]
-        for name in sorted(field, key=lambda name: lost[field[name]])
+        for name in sorted(field, key=lambda name: once[field[name]])
         for rate in ladder.COARSE
     },
     row_label="recipe",
@@ -138,10 +141,10 @@ def sensitivity(losses, rates, most):
 
 # %%
 def check_sensitivity(sensitivity):
-    """Hold a function against the ladder's column `lost`, arm by arm."""
+    """Hold a function against the ladder's sensitivities with one seed, arm by arm."""
     came = {arm: sensitivity(of, ladder.COARSE, ladder.FREQUENCIES) for arm, of in by_rate.items()}
     hint = "a failed run counts as `most`; the minimum is over losses.values(), the mean over rates"
-    return check.answer(came, {arm: lost[arm] for arm in by_rate}, name="1", hint=hint, rtol=1e-6)
+    return check.answer(came, {arm: once[arm] for arm in by_rate}, name="1", hint=hint, rtol=1e-6)
 
 
 check_sensitivity(sensitivity)
@@ -167,62 +170,77 @@ assert check_sensitivity(solved_sensitivity).ok
 
 # %% [markdown]
 r"""
-## What five seeds can tell
+## What a handful of seeds can tell
 
 Before we compare recipes: what would a comparison show if there were nothing to see?
 
 ### A ranking of equals
 
-Five seeds report for our pair, each at its own best rate. None of them chose that rate.
+Seeds report for our pair, each recipe at its own best rate. None of them chose that rate.
 """
 
 # %%
 losses = {name: [*ladder.reported(climbed, arm)[rung].values()] for name, arm in field.items()}
-apart = [pre - qk for pre, qk in zip(losses["Pre-Norm"], losses["QK-Norm"], strict=True)]
-print(f"t = {fmean(apart) * len(apart) ** 0.5 / stdev(apart):.1f}")
+scatter = ladder.measure_scatter(climbed, rung)
+ours = ladder.lead(climbed, "qk")[rung]
+looked = climbed.where(stage="first", rung=rung).by("arm")
+of_seed = {
+    arm: dict(zip(ladder.SEEDS, of.values("test.loss"), strict=True))
+    for arm, of in looked.items()
+    if arm != "no attention"
+}
+print(f"one run scatters by {scatter.sd:.4f} nats ({scatter.freedom} degrees of freedom)")
+print(f"of that a seed explains {correlate_seeds(of_seed):.0%}")
+print(
+    f"QK-Norm's lead: {ours.mean:.4f} nats, t = {ours.mean / ours.error:.1f}; what tuning leaves: {ours.tuned:.4f}"
+)
+print(f"to see 0.005 nats in four cases of five: {count_seeds(scatter.sd, 0.005)} runs a recipe")
 plots.table(
     [
-        {"seed": s, "Pre-Norm": pre, "QK-Norm": qk, "difference": pre - qk}
-        for s, pre, qk in zip(ladder.SEEDS, losses["Pre-Norm"], losses["QK-Norm"], strict=True)
+        {"recipe": name, "runs": len(of), "mean": fmean(of), "standard deviation": float(np.std(of, ddof=1))}
+        for name, of in losses.items()
     ],
     digits=4,
-)
+)  # fmt: skip
 
 # %% [markdown]
 r"""
-With one seed both read the same batches, and some seeds are hard for both. So look at the differences, seed by seed. **Pairing**
-takes away what the two have in common. Let the differences have mean $m$ and standard deviation $s$; then Student's $t = m\sqrt n/s$, and
-with $n = 5$ it has to exceed $2.78$ for a verdict at 5 %. That of our pair is printed above the table; this pair was named before the runs, and
-[chapter 04](04_qk_norm.ipynb) has its card.
+Two recipes with one seed read the same batches. Should we compare them seed by seed, in **pairs**? That pays where a seed that is hard for one is hard
+for the other. The second line above says how much of a run's scatter its seed explains: next to nothing. A pair would then cost degrees of freedom and save no noise.
+So we compare two samples, and take the scatter $\sigma$ of a run from *all* arms of the rung that scatter alike:
+
+$$t = \frac{\bar x_1 - \bar x_2}{\sqrt{\sigma^2\,(1/n_1 + 1/n_2) + u_1^2 + u_2^2}}.$$
+
+An arm that scatters otherwise (DyT does) has its own $s^2/n$. $u$ is what the choice of a rate leaves: tuning runs scatter, too, and the rate
+that looked best need not be. It falls where three seeds chose the rate, at the vertex of a parabola, and is largest where one seed took the best of a grid.
+
+How many runs does a difference need? To see a margin $\Delta$ in four cases of five takes $n = 2\,(1.96 + 0.84)^2\,(\sigma/\Delta)^2$ runs a recipe; the last line
+above has it for 0.005 nats.
 
 Here is the trap. Eleven recipes make $11\cdot10/2 = 55$ pairs, and each test errs in one case of twenty. Were all eleven equal,
 we would expect $55/20 \approx 2.8$ findings on a board on average, all false. The next figure draws such boards. Its entries have the luck of
-a seed and the luck of a run, about as large as in our own runs (DyT left out, whose seeds scatter most), and nothing else. Which of them would you have published?
+a run, as large as in our own runs, and nothing else. Which of them would you have published?
 """
 
 # %%
-ours = np.array([of for name, of in losses.items() if name != "DyT"])
-seed_luck = ours.mean(0).std(ddof=1)
+pairs = list(combinations(range(len(names)), 2))
 
 
-def luck_of_runs(board):
-    """Return the scatter that is left when every recipe and every seed has its mean."""
-    left = board - board.mean(-1, keepdims=True)
-    left = left - left.mean(-2, keepdims=True)
-    recipes, seeds = board.shape[-2:]
-    return ((left**2).sum((-1, -2)) / ((recipes - 1) * (seeds - 1))) ** 0.5
-
-
-run_luck = luck_of_runs(ours)
+def test_pairs(boards):
+    """Give the p-value of every pair of each board: two samples, one scatter for all recipes."""
+    recipes, runs = boards.shape[-2:]
+    sd = boards.var(-1, ddof=1).mean(-1, keepdims=True) ** 0.5
+    means = boards.mean(-1)
+    gaps = np.stack([means[..., a] - means[..., b] for a, b in pairs], axis=-1)
+    return 2 * student.sf(abs(gaps) / (sd * (2 / runs) ** 0.5), recipes * (runs - 1))
 
 
 # %%
 def draw_equals(draw):
     """Draw a board on which nobody is better: the luck of our runs, and no recipe."""
     luck = np.random.default_rng(seed + draw)
-    of_seed = seed_luck * luck.normal(size=len(ladder.SEEDS))
-    drawn = ours.mean() + of_seed + run_luck * luck.normal(size=(len(names), len(of_seed)))
-    found = sum(paired_p(a, b) <= 0.05 for a, b in combinations(drawn.tolist(), 2))
+    drawn = fmean(losses["Pre-Norm"]) + scatter.sd * luck.normal(size=(len(names), 5))
+    found = (test_pairs(drawn) <= 0.05).sum()
     return plots.dots(
         {names[i]: drawn[i].tolist() for i in drawn.mean(1).argsort()},
         xlabel="test loss (nats)",
@@ -242,11 +260,8 @@ plots.explore(
 
 # %%
 rng = np.random.default_rng(seed)
-shape = (5, sizes.drawn, len(names), len(ladder.SEEDS))
-equals = rng.normal(size=shape) + rng.normal(size=(*shape[:2], 1, shape[3]))
-pairs = list(combinations(range(len(names)), 2))
-gaps = np.stack([equals[:, :, a] - equals[:, :, b] for a, b in pairs], axis=2)
-p_values = 2 * student.sf(abs(gaps.mean(-1) / gaps.std(-1, ddof=1)) * shape[3] ** 0.5, shape[3] - 1)
+equals = rng.normal(size=(5, sizes.drawn, len(names), 5))
+p_values = test_pairs(equals)
 
 
 def survives(p):
@@ -275,14 +290,22 @@ claim(
     kind="at",
 )
 
+
 # %%
+def smallest(runs):
+    """Return the smallest difference that 55 tests see, in standard deviations of a run."""
+    at = student.isf(0.025 / len(pairs), len(names) * (runs - 1))
+    return at * (2 / runs) ** 0.5
+
+
 claim(
     "10-five-seeds-see-large-differences",
-    "Among 55 pairs five seeds tell a difference from chance when its mean is {mean:.1f} standard deviations of the paired differences.",
-    student.isf(0.025 / len(pairs), 4) / 5**0.5,
+    "Among 55 pairs five seeds tell a difference from chance when it is {mean:.1f} standard deviations of a run; twenty seeds, {twenty:.1f}.",
+    smallest(5),
     said="Among many pairs five seeds tell only large differences from chance.",
-    source="Student's t with 4 degrees of freedom at 0.05/55",
-    criterion="> 3",
+    twenty=smallest(20),
+    source="Student's t with one scatter for all eleven, at 0.05/55",
+    criterion="> 2",
     kind="exact",
 )
 
@@ -340,6 +363,7 @@ board below is a summary.
 | we predict | measured |
 | --- | --- |
 | At its own rate, a model without any norm ends above Pre-Norm. | `10-ladder-a-norm-lowers-the-best-loss` |
+| LNS, said to be better than Pre-Norm, ends below it. | `10-lns-ahead-of-pre` |
 | RealFormer, said to be better than Post-Norm, ends below it. | `10-realformer-ends-below-post` |
 | Recipes differ from Pre-Norm more in their sensitivity than in their best loss. | `10-rates-tell-more-than-losses` |
 | In each of four pairs of recipes norms inside attention lower the sensitivity. | `10-norms-on-q-and-k-lower-the-sensitivity` |
@@ -348,13 +372,12 @@ board below is a summary.
 
 ## Measure
 
-**Honesty note.** We had seen the ladder, and one try of the first steps, before these criteria were written: the cards demonstrate more
-than they predict. Sensitivities rest on one seed a rate, the one that tuned; losses on five that tuned nothing.
+Losses rest on seeds that tuned nothing. Sensitivities rest on the seeds that tried every coarse rate: the one that tuned, and two more where they were trained.
 
 ### The board
 
 Every arm reads 20 characters a parameter. The board has eleven recipes, those that the chapters before
-this one discuss most. nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not the published ones, and has no warm-up. Where a larger rung has reported, the cards read it too, and a ranking that turns
+this one discuss most, and [LNS](placements.md), which leads the page of [every arm](arms.md). nGPT starts from the values that [chapter 08](08_ngpt.ipynb) chose, not the published ones, and has no warm-up. Where a larger rung has reported, the cards read it too, and a ranking that turns
 from rung to rung is no finding.
 """
 
@@ -367,59 +390,44 @@ board
 plots.dots(
     {f"{row.name} ({row.group})": list(row.values) for row in board.rows},
     xlabel="test loss (nats)",
-    caption="Eleven recipes, each at its own best rate, best first, with the letters of the table. Five seeds, none of which "
-    "chose a rate.",
+    caption="Eleven recipes, each at its own best rate, best first, with the letters of the table. No seed here chose a rate.",
     provenance=lab.provenance(climbed.where(stage="final", rung=shared, arm=list(field.values()))),
 )
 
 # %% [markdown]
 r"""
 Read the letters before the ranks. Whoever shares one with the first was not told apart from it, which does not mean that it may be first next time. A recipe
-whose seeds scatter shares letters with many: wide intervals win letters. So two entries can share one here though a chapter that asked for this pair alone tells them
-apart; nGPT and QK-Norm do, in chapter 08. And the intervals of the table are of one pair each, while the letters pay for all 55: an interval may
-exclude 0 where a letter is shared. RealFormer adds a block's attention logits to those of the block before
+with scattered seeds, or a rate that one seed chose, shares a letter with many, because little is known of it. (The table's intervals are for one pair each; the letters
+pay for all 55.) RealFormer adds a block's attention logits to those of the block before
 ([He et al., 2021](https://arxiv.org/abs/2012.11747)).
 """
 
 # %%
 neighbours = [{one.name, other.name} for one, other in pairwise(board.rows)]
 told = [p <= 0.05 for pair, p in board.pairs.items() if {*pair} in neighbours]
-whole = sum(p <= 0.05 for p in board.pairs.values())
-print(f"after Holm's correction {sum(told)} of {len(told)} pairs of neighbours are told apart,")
-print(f"and {whole} of all {len(board.pairs)} pairs")
+print(f"after Holm's correction {sum(told)} of {len(told)} pairs of neighbours are told apart;")
+print(f"of all {len(board.pairs)} pairs, by test:")
+for test, count in ladder.count_told_apart(climbed, shared, [*field.values()]).items():
+    print(f"  {test}: {count}")
 
 # %% [markdown]
 r"""
 Pair by pair that is little. But one question can be put to all at once, and it pays for one test only: are those that share a letter with the first
-*all* equal? The means of equals lie close together. Of the boards of equals, how many are as wide as our top?
+*all* equal? The means of equals lie close together. Of the boards of equals, each entry as uncertain as ours, how many are as wide as our top?
 """
 
 # %%
-top = np.array([row.values for row in board.rows if {*row.group} & {*board.rows[0].group}])
-
-
-def width(board):
-    """Return how far apart a board's first and last are, in units of the luck of its runs."""
-    return np.ptp(board.mean(-1), axis=-1) / luck_of_runs(board)
-
-
-claim(
-    "10-the-top-is-not-all-equal",
-    "The {entries} entries that share a letter with the first span {nats:.3f} nats. Of boards of as many equals {mean:.2%} span as much, in units of the luck of a run.",
-    proportion((width(equals[:, :, : len(top)]) >= width(top)).flatten()),
-    unit="boards",
-    said="Among equals, a board as wide as those at our top is rare.",
-    entries=len(top),
-    nats=np.ptp(top.mean(-1)),
-    source="the range of the means over the scatter of runs: Tukey's studentized range, by simulation",
-    criterion="< 0.05",
-    kind="best",
-    tolerance=0.01,
-)
+top = [row for row in board.rows if {*row.group} & {*board.rows[0].group}]
+errors = np.array([(board.scatter.sd**2 / len(row.values) + row.tuned**2) ** 0.5 for row in top])
+span = top[-1].mean - top[0].mean
+boards = rng.normal(size=(5 * sizes.drawn, len(top))) * errors
+wide = (np.ptp(boards, axis=-1) >= span).mean()
+print(f"the {len(top)} entries that share a letter with the first span {span:.4f} nats;")
+print(f"of boards of as many equals, as uncertain as these, {wide:.1%} span as much")
 
 # %% [markdown]
 r"""
-So our top is no board of equals: some of its entries differ, each taken with the rate that was chosen for it. *Which* ones, five seeds cannot say pair by pair.
+Where that share is small, *some* at the top differ, and which of them needs more seeds, or better known rates.
 """
 
 # %%
@@ -432,6 +440,19 @@ claim(
     criterion="< 0",
     kind="best",
     lacking=ladder.lacking(climbed, "none"),
+)
+
+# %%
+claim(
+    "10-lns-ahead-of-pre",
+    "On rung {rung} LNS ends {apart:.4f} nats {side} Pre-Norm.",
+    ladder.lead(climbed, "lns"),
+    said="With each at its own rate, Pre-Norm scaled by depth (LNS) ends below Pre-Norm.",
+    source="Sun et al. 2025, arXiv 2502.05795",
+    published="lower validation perplexity than Pre-LN from 130M to 1B parameters",
+    criterion="> 0",
+    kind="best",
+    lacking=ladder.lacking(climbed, "lns"),
 )
 
 # %%
@@ -450,6 +471,69 @@ claim(
     ours="causal models of characters, six blocks",
     in_range=False,
 )
+
+# %% [markdown]
+r"""
+### Does the small rung predict a larger one?
+
+Why believe models of 80,000 parameters? Because the question can be put to the ladder itself: of the pairs of arms that have reported on two rungs, how many have the same
+order on both? In a study of training texts about four pairs of five keep their order from 150 million parameters to a billion
+([Magnusson et al., 2025](https://arxiv.org/abs/2504.11393)). Lines that cross are pairs that turn.
+"""
+
+# %%
+small, *larger = [each for each in ("smoke", *ladder.CLIMBED) if each in climbed.by("rung")]
+for each in larger:
+    if (of := ladder.compare_orders(climbed, small, each)).pairs:
+        print(f"{small} and {each}: {of.same} of {of.pairs} pairs have the same order,")
+        print(
+            f"  {of.kept} of the {of.told} that {small} tells apart; {len(of.against)} turn on both"
+        )
+by_rung = {
+    arm: ladder.lead(climbed, arm) for arm in ladder.ARMS if arm not in ("pre", "no attention")
+}
+plots.curves(
+    {
+        arm: {each: [*of[each].values] for each in of}
+        for arm, of in by_rung.items()
+        if {small, *larger[:1]} <= set(of) and len(of) >= min(2, 1 + len(larger))
+    },
+    xlabel="rung or direction",
+    ylabel="test loss below Pre-Norm's mean (nats)",
+    caption="Every arm that has reported on rung S and on the next one, against Pre-Norm on the same rung.",
+    provenance=lab.provenance(climbed.where(stage="final")),
+)
+
+# %% [markdown]
+r"""
+### One thing changed: depth, decay, text
+
+A larger rung changes width, window and number of steps together. Its neighbours change one thing each: **D** has twelve blocks in place of six, **W** has weight decay of 0.1
+on matrices, **C** reads program code in place of speeches. What we expect of them was locked before their runs, with a probability; `labkit claims locks` lists it, and the
+[scoreboard](scoreboard.md) has what came of it. Here are those whose seeds have reported.
+"""
+
+# %%
+for lock in read_locks(project_root()):
+    if not (lock.id.startswith("10-") and {*lock.rungs} <= {*ladder.DIRECTIONS}):
+        continue
+    leads = ladder.lead(climbed, *lock.arms)
+    if not {*lock.rungs} <= {*leads}:
+        print(f"{lock.id} waits for its runs; we give it {lock.probability:.0%}")
+        continue
+    (direction,) = lock.rungs
+    claim(
+        lock.id,
+        "{one} ends {apart:.4f} nats {side} {other}.",
+        {direction: leads[direction]},
+        said=lock.said,
+        one=lock.arms[0],
+        other=lock.arms[1],
+        source=f"this book, a forecast (p = {lock.probability:g})",
+        criterion=lock.criterion,
+        kind="best",
+        lacking=ladder.lacking_on(climbed, direction, *lock.arms),
+    )
 
 # %% [markdown]
 r"""
@@ -500,23 +584,29 @@ input, at two sizes of the embedding. What does that do to the sensitivity?
 """
 
 # %%
+seeds_of = {pair: sorted({*every[pair[0]]} & {*every[pair[1]]}) for pair in twins.values()}
+fewest = min(map(len, seeds_of.values()))
 plots.paired(
-    {name: ([lost[bare]], [lost[normed]]) for name, (bare, normed) in twins.items()},
+    {
+        name: tuple([every[arm][one] for one in seeds_of[pair]] for arm in pair)
+        for name, pair in twins.items()
+    },
     ylabel="learning-rate sensitivity (nats)",
     columns=("without", "with"),
     caption="Four pairs of twins, without and with norms on queries and keys (in two pairs also on values, in place of the input's). "
-    "Each loses most of its sensitivity, wherever it began. One seed a rate.",
+    f"Each loses most of its sensitivity, wherever it began. Seeds a rate: {fewest} or more.",
     provenance=lab.provenance(tuning),
 )
 
 # %%
 others = [arm for arm in field.values() if arm != "pre"]
-leads = {arm: fmean(ladder.lead(climbed, arm)[rung]) for arm in others}
+leads = {arm: ladder.lead(climbed, arm)[rung].mean for arm in others}
 claim(
     "10-rates-tell-more-than-losses",
-    "Over a grid up to ten times the best rate {k} of {n} recipes differ from Pre-Norm more in sensitivity than in test loss (one seed a rate, one Pre-Norm for all).",
+    "Over two decades of rates {k} of {n} recipes differ from Pre-Norm more in sensitivity than in test loss (seeds a rate: {fewest} or more; one Pre-Norm for all).",
     proportion([abs(lost[arm] - lost["pre"]) > abs(leads[arm]) for arm in others]),
     unit="recipes",
+    fewest=fewest,
     said="Most recipes differ from Pre-Norm more in sensitivity than in best loss.",
     source="this book; learning-rate sensitivity: Wortsman et al. 2024, arXiv 2309.14322",
     criterion="> 0.5",
@@ -528,11 +618,12 @@ claim(
 lowered = [lost[bare] - lost[normed] for bare, normed in twins.values()]
 claim(
     "10-norms-on-q-and-k-lower-the-sensitivity",
-    "In each of {pairs} pairs norms inside attention lower the sensitivity: by {mean:.2f} nats at least, by {average:.2f} on average (one seed a rate).",
-    min(lowered),
-    said="In each of these four pairs norms inside attention lower the learning-rate sensitivity.",
-    pairs=len(lowered),
-    average=fmean(lowered),
+    "Over {n} pairs norms inside attention lower the sensitivity by {mean:.2f} nats on average, by {least:.2f} at least (seeds a rate: {fewest} or more).",
+    lowered,
+    unit="pairs",
+    said="Norms inside attention lower the learning-rate sensitivity.",
+    least=min(lowered),
+    fewest=fewest,
     source="this book; the same in larger models: Wortsman et al. 2024, arXiv 2309.14322",
     criterion="> 0",
     kind="range",
@@ -544,7 +635,7 @@ r"""
 This is what a norm buys first: **a wider range of rates**. In a large run nobody tunes the rate ten times. Then range *is* loss.
 
 Three limits. For QK-Norm nearly all of it comes from the last column of the first figure. Norms on queries and keys protect attention and nothing else: Hybrid* and nGPT have them, and stand below Pre-Norm in the first
-figure. And the model without norms shows the other end of the scale: at its best rate we cannot tell it from Pre-Norm, and one step to the right it is gone.
+figure. And the model without norms shows the other end of the scale: at its best rate it stands close to Pre-Norm, and at the next coarse rate, three times as high, it is gone.
 
 ### A rate that transfers
 
@@ -653,7 +744,7 @@ above = {}
 for name in ("Pre-Norm", "QK-Norm"):
     for step in ladder.reported(climbed, field[name]):
         of_rate = climbed.where(arm=field[name], rung=step, stage="tuning").by("lr").items()
-        tried = {rate: at.values("validation.loss")[0] for rate, at in of_rate}
+        tried = {rate: fmean(at.values("validation.loss")) for rate, at in of_rate}
         best = min(tried.values())
         above[f"{name}, {step}"] = {
             rate: loss - best for rate, loss in tried.items() if loss < best + 0.06
@@ -670,7 +761,7 @@ plots.curves(
 
 # %% [markdown]
 r"""
-One seed, and rates a quarter of a decade apart, allow a glance and no verdict: the caption names the best ones. What a wide range does for
+Rates a quarter of a decade apart allow a glance and no verdict: the caption names the best ones. What a wide range does for
 transfer can be seen anyway. Where the curve is flat, it matters little that the rate came from elsewhere.
 
 ## What to choose: a table that the ledger writes
@@ -730,8 +821,8 @@ r"""
 # %%
 lucky = fmean(fmean(of) - min(of) for of in losses.values())
 steps_between = np.diff(sorted(fmean(of) for of in losses.values()))
-first_of_equals = (equals.mean((2, 3)) - equals.mean(-1).min(-1)).mean() * run_luck
-print(f"the best of five seeds flatters an entry by {lucky:.4f} nats on average")
+first_of_equals = (equals.mean((2, 3)) - equals.mean(-1).min(-1)).mean() * scatter.sd
+print(f"the best of its seeds flatters an entry by {lucky:.4f} nats on average")
 print(f"the first of eleven equals would lead their mean by {first_of_equals:.4f} nats")
 print(f"neighbours on the board are {np.median(steps_between):.4f} nats apart in the median")
 
@@ -867,7 +958,7 @@ independence, at least one of the $m_0$ has it with a probability of at most $\a
 **4 (open).** Put a norm of your own where Pre-Norm's stand. Four steps. (a) `labkit leaderboard --starter my_norm.py` writes a file with one norm to begin with: it
 divides by the mean absolute value. Make it yours. (b) `check.any_norm("my_norm.py")` holds it against the laws that every norm of such a model
 keeps. (c) Write down what you predict, for the best loss *and* for the sensitivity, and what you'd have to see to believe that it is better. (d) Tune it as
-the ladder tunes; the cell lists the runs. Then five seeds at its best rate, paired with Pre-Norm's: some seven minutes of one core in all.
+the ladder tunes; the cell lists the runs. Then five seeds at its best rate against Pre-Norm's: some seven minutes of one core in all.
 """
 
 # %% tags=["exercise"]
@@ -878,7 +969,7 @@ my_experiment = Experiment(mine, {"arm": my_norm, "train.lr": list(ladder.COARSE
 # Remove the first "#" of each line.
 # tuned = lab.run(my_experiment).by("lr").items()
 # tried = {rate: of.values("validation.loss")[0] for rate, of in tuned}
-# print(tried, solved_sensitivity(tried, ladder.COARSE, ladder.FREQUENCIES), lost["pre"])
+# print(tried, solved_sensitivity(tried, ladder.COARSE, ladder.FREQUENCIES), once["pre"])
 print(len(my_experiment.runs()), "runs to tune")
 
 # %% [markdown]
@@ -892,19 +983,19 @@ this order: five other seeds; a finer grid of rates for its *opponent*; a larger
 
 ## What you now know
 
-- **How would the list look if all were equal?** It would have a winner, too, and pairs that seem to differ. Pairing by seed and Holm's
-  correction are the price of asking. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
-- **What is left of ours?** Its top reaches too far for equals. *Which* of its recipes differ, five seeds cannot say pair by pair: most neighbours share a
-  letter. <!-- 10-the-top-is-not-all-equal 10-letters-say-the-pairs -->
-- **What does a norm buy besides loss?** Range. Recipes differ more in what a wrong rate costs than in their best loss, and norms inside attention lowered
-  that cost in each of our four pairs: on queries and keys, in two pairs also on values in place of the input. <!-- 10-rates-tell-more-than-losses 10-norms-on-q-and-k-lower-the-sensitivity -->
-- **What carries a rate to a larger model?** A rule, not a norm: a first step grows in proportion to the width, and it goes about equally far at every depth where branches are
-  divided by the depth. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
-- **Which one, then?** RMSNorm, Pre-Norm, QK-Norm; the table says on what each of the three stands. <!-- 03-rms-equals-layer-on-text 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
+- **How would the list look if all were equal?** It would have a winner, too, and pairs that seem to differ; we drew boards of one size only, eleven
+  entries of five runs. Holm's correction is the price of asking. <!-- 10-equals-look-different 10-the-first-of-equals-leads 10-holm-keeps-the-level -->
+- **What is left of ours?** Letters: those that share one were not told apart, and most neighbours share
+  one. <!-- 10-letters-say-the-pairs 10-five-seeds-see-large-differences -->
+- **What does a norm buy besides loss?** Range. Recipes differ more in what a wrong rate costs than in their best loss, on rung S and over two decades of rates.
+  Norms inside attention lowered that cost in each of our four pairs, but four pairs are not enough to settle it. <!-- 10-rates-tell-more-than-losses -->
+- **What carries a rate to a larger model?** A rule, not a norm. Of the first step only, which is all that was looked at: it grows in proportion to the width, and it goes about
+  equally far at every depth where branches are divided by the depth. <!-- 10-a-first-step-grows-with-the-width 10-branches-over-depth-keep-the-step -->
+- **Which one, then?** RMSNorm, Pre-Norm, QK-Norm; the table says on what each of the three stands, and that is not the loss here. <!-- 03-pre-layer-becomes-pre-rms 02-warm-up-is-not-always-enough 04-qk-norm-helps-at-a-high-rate -->
 
 ## References
 
-Works cited: [Holm (1979)](https://www.jstor.org/stable/4615733), [Piepho (2004)](https://doi.org/10.1198/1061860043515), [He et al. (2021)](https://arxiv.org/abs/2012.11747), [Narang et al. (2021)](https://arxiv.org/abs/2102.11972), [Yang et al. (2022)](https://arxiv.org/abs/2203.03466), [Bordelon et al. (2024)](https://arxiv.org/abs/2309.16620), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322), [Yang et al. (2024)](https://arxiv.org/abs/2310.02244), [Dey et al. (2025)](https://arxiv.org/abs/2505.01618), [Gemma Team (2025)](https://arxiv.org/abs/2503.19786), [Qwen Team (2025)](https://arxiv.org/abs/2505.09388), [Shigida et al. (2026)](https://arxiv.org/abs/2604.27077), [Zhao et al. (2026)](https://arxiv.org/abs/2605.20798).
+Works cited: [Holm (1979)](https://www.jstor.org/stable/4615733), [Piepho (2004)](https://doi.org/10.1198/1061860043515), [He et al. (2021)](https://arxiv.org/abs/2012.11747), [Narang et al. (2021)](https://arxiv.org/abs/2102.11972), [Yang et al. (2022)](https://arxiv.org/abs/2203.03466), [Bordelon et al. (2024)](https://arxiv.org/abs/2309.16620), [Team OLMo et al. (2024)](https://arxiv.org/abs/2501.00656), [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322), [Yang et al. (2024)](https://arxiv.org/abs/2310.02244), [Dey et al. (2025)](https://arxiv.org/abs/2505.01618), [Magnusson et al. (2025)](https://arxiv.org/abs/2504.11393), [Gemma Team (2025)](https://arxiv.org/abs/2503.19786), [Qwen Team (2025)](https://arxiv.org/abs/2505.09388), [Shigida et al. (2026)](https://arxiv.org/abs/2604.27077), [Zhao et al. (2026)](https://arxiv.org/abs/2605.20798).
 Full entries are on the book's page of references.
 """
 

@@ -58,8 +58,19 @@ class Matrix:
         return self.name in OUTPUTS
 
 
+@torch.no_grad()
 def _draw_truncated(weight: Tensor, std: float) -> None:
-    nn.init.trunc_normal_(weight, std=std, a=-3 * std, b=3 * std)
+    """Draw anew whatever lies beyond three standard deviations.
+
+    As torch's trunc_normal_ has done it since 2.13. Before, it inverted the distribution function,
+    and a seed gave other weights: drawn here, it gives the same ones under every torch.
+    """
+    if weight.is_meta:
+        return
+    weight.normal_(0.0, std)
+    bound = weight.new_tensor(3 * std, device="cpu").item()
+    while (beyond := weight.abs() > bound).any():
+        weight.copy_(torch.where(beyond, torch.empty_like(weight).normal_(0.0, std), weight))
 
 
 def _draw_normal(weight: Tensor, matrix: Matrix) -> None:

@@ -7,6 +7,7 @@ use each core once. The operating system takes a lock back when its process dies
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 _POLL = 0.05  # seconds between two looks for a free slot
+_WATCH = 0.2  # seconds between two looks whether a parent lives
 
 
 def count_cores() -> int:
@@ -25,6 +27,17 @@ def count_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def end_with(parent: int) -> None:
+    """End this process, whatever it is doing, soon after its parent, however that ends."""
+
+    def watch_parent() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH)
+        os._exit(1)
+
+    threading.Thread(target=watch_parent, daemon=True).start()
 
 
 class Pool:

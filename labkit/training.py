@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
 from typing import Any, Protocol
 
 import torch
@@ -42,6 +42,7 @@ CHOICES = {
     "optimizer": ("adamw", "sgd", "muon"),
     "schedule": tuple(SCHEDULES),
     "precision": ("float32", "tf32", "bf16"),
+    "decayed": ("all", "matrices"),
 }
 Inputs = Tensor | tuple[Tensor | None, ...]  # what a model is called with
 Batch = tuple[Inputs, Tensor]  # inputs, targets
@@ -57,6 +58,7 @@ class TrainConfig:
     betas: tuple[float, float] = (0.9, 0.98)  # adamw
     momentum: float = 0.9  # sgd
     weight_decay: float = 0.0
+    decayed: str = "all"  # what weight decay acts on: all parameters, or matrices alone
     warmup: int = 0  # steps of linear growth from lr/warmup to lr
     schedule: str = "cosine"  # constant, linear or cosine
     final_lr: float = 0.05  # last learning rate, as a share of the peak
@@ -80,6 +82,8 @@ class TrainConfig:
             raise TypeError(f"lr must be a number, got {self.lr!r}")
         if not (0 < self.lr < math.inf):
             raise ValueError(f"lr must be positive and finite, got {self.lr}")
+        if self.optimizer == "muon" and self.decayed != "all":
+            raise ValueError(f"muon decays all parameters, got {self.decayed!r}; take adamw")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be above 0 (or None), got {self.clip}")
 
@@ -122,6 +126,7 @@ class Record:
     predictions_per_second: float = 0.0
     probes: dict[str, Any] = field(default_factory=dict)  # observer name -> result
     provenance: dict[str, Any] = field(default_factory=dict)
+    at: str = field(default="", compare=False)  # when it was stored (UTC)
 
     def to_json(self) -> str:
         """Write as JSON; a number that is not finite becomes null."""
@@ -207,15 +212,21 @@ def weight_decay_of(model: nn.Module, config: TrainConfig) -> float:
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Make the optimizer; weight decay, if any, acts on every parameter."""
+    """Make the optimizer; weight decay, if any, acts on every parameter, or on matrices alone.
+
+    Matrices are the parameters of two dimensions or more, the embedding's among them.
+    """
     decay = weight_decay_of(model, config)
-    if config.optimizer == "sgd":
-        return torch.optim.SGD(model.parameters(), config.lr, config.momentum, weight_decay=decay)
     if config.optimizer == "muon":
         return Muon(model.named_parameters(), config.lr, config.betas, weight_decay=decay)
-    return torch.optim.AdamW(
-        model.parameters(), config.lr, config.betas, weight_decay=decay, fused=True
-    )
+    groups: list[dict[str, Any]] = [{"params": list(model.parameters())}]
+    if config.decayed == "matrices":
+        vectors = [weight for weight in model.parameters() if weight.ndim < 2]
+        matrices = [weight for weight in model.parameters() if weight.ndim > 1]
+        groups = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(groups, config.lr, config.momentum, weight_decay=decay)
+    return torch.optim.AdamW(groups, config.lr, config.betas, weight_decay=decay, fused=True)
 
 
 class Steps(Protocol):
@@ -223,6 +234,7 @@ class Steps(Protocol):
 
     models: Sequence[nn.Module]
     config: TrainConfig  # of several models, one of theirs: they compute alike
+    begun = 0  # the number of the step with which it begins; more where a training goes on
 
     def place_batches(self, number: int, batches: Sequence[Batch]) -> None:
         """Bring the batch of each model, and the learning rate, to their places."""
@@ -392,8 +404,10 @@ def train_models(
     for model, (inputs, _) in zip(models, first, strict=True):
         prepare_model(model, inputs)
     step = make(first)
-    numbers = tqdm(range(steps), "train", disable=not progress, delay=3, leave=False)
-    for _ in take_steps(step, numbers, chain([first], batches), observers):
+    numbers = range(step.begun, steps)
+    numbers = tqdm(numbers, "train", disable=not progress, delay=3, leave=False)
+    drawn = islice(chain([first], batches), step.begun, None)
+    for _ in take_steps(step, numbers, drawn, observers):
         pass
     losses = step.list_losses()
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

@@ -33,7 +33,7 @@ def test_a_card_says_everything(capsys):
 
 
 def test_a_card_escapes_what_it_is_given():
-    made = claim("x", "a <b> & c", 1.0, said="b < c", published="<i>", **REST)
+    made = claim("x", "a <b> & c", [1.0, 1.1], said="b < c", published="<i>", **REST)
     assert "a &lt;b&gt; &amp; c" in (card := made.to_html())
     assert "<b>Said:</b> b &lt; c" in card and "published: &lt;i&gt;" in card
 
@@ -93,24 +93,37 @@ def test_the_entry_is_the_ledger_s():
     assert set(entry) == {
         "id", "sort", "said", "statement", "wording", "numbers", "source", "published", "domain",
         "values", "counts", "interval", "criterion", "effect", "predicted", "kind", "primary",
-        "derived_from", "rungs", "lacking", "unit", "verdict", "weak", "tolerance", "rtol", "seeds",
+        "derived_from", "samples", "rungs", "only", "word", "lock", "lacking", "unit",
+        "tried", "verdict", "weak", "tolerance", "rtol", "seeds",
     }  # fmt: skip
     assert entry["seeds"] == 3
     assert entry["verdict"] in VERDICTS and entry["kind"] in KINDS
+
+
+def test_a_card_says_how_somebody_tried_to_break_it_and_what_nobody_tried():
+    told = claim("x", "s", [1.0, 2.0], tried={"control": "the same rate"}, **REST)
+    assert "control: the same rate; not tried: second value, last step" in told.to_html()
+    assert "not tried" not in claim("x", "s", [1.0, 2.0], **REST).to_html(), "nobody said anything"
+    with pytest.raises(ValueError, match=r"unknown trial 'luck'.*second value, last step, control"):
+        claim("x", "s", [1.0, 2.0], tried={"luck": "none"}, **REST)
+    rungs = {"S": [1.0, 1.1, 1.2, 1.1, 1.0], "M": [1.1, 1.0, 1.2, 1.1, 1.3]}
+    ladder = claim("x", "s", rungs, **REST | {"kind": "best"}).to_dict()["tried"]
+    assert ladder["second value"] == "rungs S and M" and ladder["control"].endswith("own rate")
 
 
 def test_the_tolerance_is_a_share_of_the_value_unless_told():
     low, high = t_interval([1.0, 2.0, 3.0])
     wide = claim("x", "s", [1.0, 2.0, 3.0], **REST)
     assert wide.rtol == pytest.approx((high - low) / 2 / 2.0) and wide.tolerance is None
-    assert claim("x", "s", 6.3e-7, **REST).rtol == 0.05
-    told = claim("x", "s", 2.0, tolerance=0.5, **REST)
+    exact = REST | {"kind": "exact"}
+    assert claim("x", "s", 6.3e-7, **exact).rtol == 0.05
+    told = claim("x", "s", 2.0, tolerance=0.5, **exact)
     assert (told.tolerance, told.rtol) == (0.5, None)
-    assert claim("x", "s", 0.0, **REST).tolerance == 0.0, "zero has no share"
+    assert claim("x", "s", 0.0, **exact).tolerance == 0.0, "zero has no share"
 
 
 def test_a_sentence_may_name_words_and_they_are_settings():
-    made = claim("x", "They differ in {which}.", 1.0, which="a shift", **REST)
+    made = claim("x", "They differ in {which}.", [1.0, 1.1], which="a shift", **REST)
     assert made.statement == "They differ in a shift."
     assert made.to_dict()["numbers"] == {"which": "a shift"}
     made = claim("x", "At {rate:g}: {mean:.2f}, {n} seeds", [1.0, 2.0, 3.0], rate=0.03, **REST)
@@ -118,9 +131,9 @@ def test_a_sentence_may_name_words_and_they_are_settings():
 
 
 # -- what a verdict needs ---------------------------------------------------------------------
-@pytest.mark.parametrize(("kind", "count"), [("at", 2), ("best", 5)])
+@pytest.mark.parametrize(("kind", "count"), [("at", 1), ("at", 2), ("best", 5)])
 def test_an_interval_of_width_zero_is_refused(kind, count):
-    with pytest.raises(ValueError, match=r"width 0 is no evidence.* values of 1.9.*proportion"):
+    with pytest.raises(ValueError, match=r"width 0 is no evidence.* values? of 1.9.*proportion"):
         claim("x", "s", [1.9] * count, source="a", criterion="> 1", kind=kind)
     law = claim("x", "s", [1.9] * 5, source="a", criterion="> 1", kind="exact")
     assert law.verdict == "holds" and law.to_dict()["sort"] == "law"
@@ -168,7 +181,7 @@ def test_a_claim_beyond_its_source_s_domain_gets_no_verdict():
     assert near.verdict == "contradicted"
     for missing in ({"ours": None}, {"domain": None}, {"ours": None, "domain": None}):
         with pytest.raises(ValueError, match="the source's domain and ours together"):
-            claim("x", "s", 1.0, **REST, **far | missing)
+            claim("x", "s", [1.0, 1.1], **REST, **far | missing)
 
 
 def test_a_margin_is_tied_to_an_effect_or_to_a_prediction():
@@ -203,7 +216,7 @@ def test_a_margin_is_tied_to_an_effect_or_to_a_prediction():
 )
 def test_a_claim_refuses_nonsense(change, message):
     with pytest.raises(ValueError, match=message):
-        claim(**{"id": "x", "statement": "s", "values": [1.0], **REST, **change})
+        claim(**{"id": "x", "statement": "s", "values": [1.0, 1.1], **REST, **change})
 
 
 def test_differences_pair_seed_by_seed():

@@ -8,10 +8,18 @@ import torch
 
 from labkit.corpora import Digits, Markov, Text
 from labkit.corpora.markov import entropy_rate, transition_table
-from labkit.corpora.text import VOCABULARY, _load_splits, decode_tokens, encode_text, split_of
+from labkit.corpora.text import (
+    VOCABULARY,
+    _load_splits,
+    decode_tokens,
+    encode_text,
+    list_code_files,
+    split_of,
+)
 
 SMALL = {
     "text": Text(batch=3, time=8),
+    "code": Text(batch=3, time=8, source="code"),
     "digits": Digits(batch=5),
     "markov": Markov(batch=3, time=8),
 }
@@ -35,7 +43,7 @@ def test_held_out_batches_never_change_and_differ_between_splits(name):
     assert not torch.equal(one["test"][0][0], one["validation"][0][0])
 
 
-@pytest.mark.parametrize("name", ["text", "markov"])
+@pytest.mark.parametrize("name", ["text", "code", "markov"])
 def test_the_target_is_the_next_token(name):
     inputs, targets = next(SMALL[name].load().train(0))
     assert torch.equal(inputs[:, 1:], targets[:, :-1])
@@ -64,6 +72,16 @@ def test_years_are_held_out_whole():
     )
     assert _contains(_load_splits()["test"], opening)
     assert not _contains(_load_splits()["train"], opening)
+
+
+def test_files_of_code_are_held_out_whole_and_its_tests_are_left_out():
+    splits, files = _load_splits("code"), list_code_files()
+    assert not [path for path in files if "tests" in path.parts]
+    assert all(len(tokens) > 10**6 for tokens in splits.values())
+    for number in (10, 15, 11):  # a file of each split, and none of the others
+        text = encode_text(files[number].read_text(encoding="utf-8"))
+        inside = [split for split, tokens in splits.items() if _contains(tokens, text)]
+        assert inside == [split_of(number)] or not len(text)
 
 
 def _contains(text: torch.Tensor, part: torch.Tensor) -> bool:
@@ -114,6 +132,7 @@ def test_the_true_chain_has_the_computed_entropy_on_drawn_text():
     ("make", "message"),
     [
         (lambda: Text(batch=0), "batch must be at least 1, got 0"),
+        (lambda: Text(source="prose"), "unknown source 'prose'"),
         (lambda: Markov(symbols=0), "symbols must be at least 1"),
         (lambda: Markov(concentration=0), "concentration must be above 0"),
         (lambda: Digits(batch=2000).load(), r"batch \(2000\) is larger than the 1197 images"),

@@ -165,9 +165,30 @@ def test_a_given_bias_is_added_to_the_logits_and_not_trained():
     assert [*dict(told.named_parameters())] == [*dict(plain.named_parameters())]
 
 
+def test_deepnorm_takes_other_constants():
+    deep = Departure(recipe="deepnorm", dim=16, heads=2, vocab=11, depth=8, hidden=24)
+    models = []
+    published = ((2 * 8) ** 0.25, (8 * 8) ** -0.25, 1.0)
+    for change in ({}, {"init": "xavier", "constants": published}):
+        torch.manual_seed(0)
+        models.append(replace(deep, **change).build().double())
+    assert torch.allclose(models[0](TOKENS), models[1](TOKENS), atol=1e-6)
+    torch.manual_seed(0)
+    turned = replace(deep, init="xavier", constants=(0.5, 4.0, 2.0)).build()
+    torch.manual_seed(0)
+    plain = replace(deep, init="xavier").build()
+    block, same = turned.blocks[3], plain.blocks[3]
+    assert block.attention.alpha == block.feed_forward.alpha == 0.5
+    gains = {"q": 2, "k": 2, "v": 4, "out": 4}
+    for name, gain in gains.items():
+        one, other = (getattr(b.attention.sublayer, name).weight for b in (block, same))
+        assert torch.allclose(one, gain * other)
+
+
 @pytest.mark.parametrize(
     "wrong, words",
     [
+        ({"constants": (1.0, 1.0, 1.0)}, "recipe 'deepnorm' and init 'xavier'"),
         ({"differs": "typo"}, "choose one of wrong axis"),
         ({"recipe": "pre", "s_z": 10.0}, "are about nGPT"),
         ({"recipe": "pre", "differs": "wrong axis"}, "any recipe can have 'no attention'"),

@@ -4,14 +4,19 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from labkit.statistics.seeds import t_interval
 from press.book.advice import ADVICE, FOR_A_LARGE_MODEL, OTHERWISE
 from press.book.chapters import find_chapters
 from press.book.evidence import Advice, Report, decisions, recorded
+from press.book.facts import join_text, output_kind
 from press.book.holm import find_survivors, p_value
 from press.book.keys import key_of, parts_of
+from press.site.arms import write_page
 from press.site.page import shown_output
 from press.site.scoreboard import standings_page
+from press.site.written import draw_ladder
 from tests.toy_book import chapter_text, make_book
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -165,3 +170,26 @@ def test_the_page_of_standings_has_what_chapters_ranked():
     page = standings_page({"01_toy": {"cells": [cell]}}, {"01_toy": "Toy"})
     assert "<table>ranks</table>" in page and "## From [Toy](01_toy.ipynb)" in page
     assert "No chapter has ranked recipes yet" in standings_page({"01_toy": {"cells": []}}, {})
+
+
+@pytest.mark.slow
+def test_the_board_the_picture_and_the_page_of_every_arm_name_the_same_first():
+    twin = json.loads((ROOT / "chapters" / "10_choosing_a_norm.ipynb").read_text(encoding="utf-8"))
+    outputs = [output for cell in twin["cells"] for output in cell.get("outputs", [])]
+    (board,) = (one for one in outputs if output_kind(one) == "standings")
+    name = re.search(r"^First: (.*?)\.", join_text(board["data"]["text/plain"]), re.M)[1]
+    (arm,) = re.findall(rf'"{re.escape(name)}": "([^"]+)"', read_field(twin))
+    page = re.search(r"## Rung S\n(?:.*\n)*?\| --- .*\n\| ([^|]*?) \|", write_page(ROOT))[1]
+    picture = draw_ladder(ROOT).alt.partition("groups: ")[2].split(" ")[0]
+    assert arm == picture == page
+
+
+def read_field(twin) -> str:
+    """Read the table of chapter 10's board: names, and their arms."""
+    return (
+        next(
+            source for cell in twin["cells"] if "field = {" in (source := join_text(cell["source"]))
+        )
+        .partition("field = {")[2]
+        .partition("}")[0]
+    )

@@ -1,9 +1,13 @@
-"""The shared ladder: which runs are wanted when, what is read of them, and the verdict by rung."""
+"""The shared ladder: which runs are wanted when, rates, what is read, and the verdict by rung."""
 
+import math
+from collections import Counter
 from functools import cache
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 
+import numpy as np
 import pytest
 
 from labkit.experiments import Lab, Results, claim, ladder
@@ -13,27 +17,42 @@ from labkit.experiments.records import LADDER, Records, from_row
 from labkit.training import Record
 
 LOSSES = {"pre": 1.40, "qk": 1.39, "no attention": 2.40}
+EARLY, LATE = "2026-01-01T00:00:00+00:00", "2026-02-01T00:00:00+00:00"
 
 
-def record(seed, test, lost_at=None):
+def record(seed, test, lost_at=None, at=LATE):
     probes = {"test": {"loss": test}, "validation": {"loss": test}}
-    return Record([], 1, diverged_at=lost_at, probes=probes, provenance={"seed": seed})
+    return Record([], 1, diverged_at=lost_at, probes=probes, provenance={"seed": seed}, at=at)
+
+
+def lies(run, best=0.01, bend=0.002):
+    """A valley in log rate, `bend` nats for a step of a sixteenth of a decade, squared, by 16."""
+    return bend * (16 * math.log10(run.train.lr / best) / 4) ** 2
+
+
+def read_first(run):
+    """Answer as a ladder whose first look is finished: 0.01 is the best rate on S."""
+    seeds = (ladder.TUNING_SEED, *ladder.SEEDS)
+    first = run.seed in seeds and run.model.depth == 6 and not run.train.weight_decay
+    return read(run) if first else None
 
 
 def read(run):
-    """Answer as a ladder that is finished: 0.01 is the best rate, seed 1 a little worse."""
+    """Answer as a ladder that is finished; seed 1 a little worse with QK-Norm."""
     name = {"qk": "qk"}.get(run.model.recipe, "pre")
     name = "no attention" if getattr(run.model, "differs", "") == "no attention" else name
-    test = LOSSES[name] + abs(run.train.lr - 0.01) + 0.002 * (run.seed == 1 and name == "qk")
+    best = 0.01 if run.model.dim == 32 else 0.00562
+    test = LOSSES[name] + lies(run, best) + 0.002 * (run.seed == 1 and name == "qk")
     return record(run.seed, test + 0.001 * (run.seed % 3))
 
 
-def results(*rungs):
-    return ladder.read_results(rungs, LOSSES, read)
+def results(*rungs, of=read):
+    return ladder.read_results(rungs, [*LOSSES], of)
 
 
-def test_rates_are_tuned_with_one_seed_that_never_reports():
-    runs = ladder.list_wanted_runs("S", ["pre"], read)
+# -- which runs -------------------------------------------------------------------------------
+def test_a_first_look_tunes_with_one_seed_that_never_reports():
+    runs = ladder.list_wanted_runs("S", ["pre"], read_first)
     tuning, final = runs[:-5], runs[-5:]
     assert sorted(run.train.lr for run in tuning) == [
         *(0.001, 0.00316, 0.00562, 0.01, 0.0178, 0.0316, 0.1)
@@ -43,31 +62,59 @@ def test_rates_are_tuned_with_one_seed_that_never_reports():
     assert [run.seed for run in final] == [*ladder.SEEDS] and ladder.TUNING_SEED not in ladder.SEEDS
 
 
+def test_a_strict_report_takes_the_place_of_the_first_look_when_it_is_whole():
+    seeds = ladder.list_strict_seeds("S", "pre")
+    assert len(seeds) == 20 and not {*seeds} & {*ladder.SEEDS, *ladder.TUNING_SEEDS}
+    assert {run.seed for run in ladder.list_final_runs("S", "pre", read)} == {*seeds}
+    tuning = ladder.list_tuning_runs("S", "pre", read)
+    by_rate = Counter(run.train.lr for run in tuning)
+    assert by_rate[0.01] == by_rate[0.00562] == by_rate[0.0178] == 3 and by_rate[0.001] == 1
+    last = max(seeds)
+
+    def read_all_but_one(run):
+        return None if run.seed == last else read(run)
+
+    first = ladder.list_final_runs("S", "pre", read_all_but_one)
+    assert {run.seed for run in first} == {*ladder.SEEDS}, "19 of 20 report nothing"
+    assert not ladder.is_strict("S", "pre", read_all_but_one)
+
+
 def test_nothing_reports_before_the_rates_are_there():
     assert len(ladder.list_wanted_runs("S", ["pre"], lambda run: None)) == len(ladder.COARSE)
     assert ladder.list_final_runs("S", "pre", lambda run: None) == []
+    assert ladder.list_strict_finals("S", "pre", read_first) == []
 
 
-def test_a_larger_rung_tunes_beside_the_best_rate_of_the_rung_below():
+def test_a_larger_rung_is_searched_a_little_below_the_best_rate_of_s():
     assert ladder.list_wanted_runs("M", ["pre"], lambda run: None) == []
-    assert [run.train.lr for run in ladder.list_tuning_runs("M", "pre", read)] == [
-        0.00562,
-        0.01,
-        0.0178,
-    ]
-    assert {run.model.dim for run in ladder.list_wanted_runs("M", ["pre"], read)} == {64}
+    fine = ladder.list_fine_runs("M", "pre", read_first)
+    assert {run.train.lr for run in fine} == {0.00316, 0.00562, 0.01}
+    assert {run.model.dim for run in fine} == {64}
 
     def moved(to):  # on the larger rung another rate would be best
         return lambda run: (
-            read(run) if run.model.dim == 32 else record(run.seed, 1.4 + abs(run.train.lr - to))
+            read(run) if run.model.dim == 32 else record(run.seed, 1.4 + lies(run, to))
         )
 
-    rates = [run.train.lr for run in ladder.list_tuning_runs("M", "pre", moved(0.002))]
-    assert rates == [0.001, 0.00178, 0.00316, 0.00562, 0.01, 0.0178]
-    assert {run.train.lr for run in ladder.list_final_runs("M", "pre", moved(0.002))} == {0.00178}
-    rates = [run.train.lr for run in ladder.list_tuning_runs("M", "pre", moved(0.09))]
-    assert rates == [0.00562, 0.01, 0.0178, 0.0316, 0.0562, 0.1]
-    assert {run.train.lr for run in ladder.list_final_runs("M", "pre", moved(0.09))} == {0.1}
+    assert {run.train.lr for run in ladder.list_fine_runs("M", "pre", moved(0.00178))} == {
+        *(0.001, 0.00178, 0.00316, 0.00562, 0.01)
+    }
+    grown = {run.train.lr for run in ladder.list_fine_runs("M", "pre", moved(0.0001))}
+    assert min(grown) == 0.0001, "the grid grows where the best is an end"
+    assert {run.train.lr for run in ladder.list_strict_finals("M", "pre", moved(0.00178))} == {
+        0.00178
+    }
+
+
+def test_a_direction_changes_one_thing_of_rung_s():
+    for name in ladder.DIRECTIONS:
+        here, there = ladder.build_base_run("S", "pre"), ladder.build_base_run(name, "pre")
+        depth = there.model.depth != here.model.depth
+        decay = there.train.weight_decay != here.train.weight_decay
+        text = there.data != here.data
+        assert depth + decay + text == 1, name
+        assert there.train.steps == here.train.steps
+    assert ladder.build_base_run("W", "pre").train.decayed == "matrices"
 
 
 def test_every_arm_of_a_rung_has_the_others_data_and_length():
@@ -86,19 +133,112 @@ def test_it_asks_for_every_run_that_is_recorded():
     wanted = {
         run.key()
         for rung in ladder.CLIMBED
-        for run in ladder.list_wanted_runs(rung, ladder.ARMS, read_recorded)
+        for arm in ladder.ARMS
+        for run in ladder.list_all_runs(rung, arm, read_recorded)
     }
     assert rows and rows.keys() <= wanted
 
 
-def test_a_lead_pairs_the_seeds_of_each_rung():
-    found = ladder.lead(results("S", "M"), "qk")
-    assert list(found) == ["S", "M"]
-    assert found["S"] == pytest.approx([0.01, 0.008, 0.01, 0.01, 0.01])
+def test_the_plan_goes_arm_by_arm_and_ends():
+    steps = list(ladder.list_next_runs(lambda run: None))
+    assert all(run.seed in (ladder.TUNING_SEED, *ladder.SEEDS) for run in steps[0])
+    assert list(ladder.list_next_runs(read)) == []
+    first = next(ladder.list_next_runs(read_first))
+    assert {(run.model.recipe, run.seed) for run in first} == {
+        ("deepnorm", 1001),
+        ("deepnorm", 1002),
+    }
+
+
+def test_progress_leaves_nothing_in_a_drawer():
+    progress = {(one.rung, one.arm): one for one in ladder.list_progress(read_first)}
+    assert len(progress) == len(ladder.CLIMBED) * len(ladder.ARMS)
+    assert progress["S", "lns"].state == "first look" and progress["S", "lns"].seeds == 5
+    assert progress["D", "pre"].state == "nothing" and progress["D", "pre"].left
+    assert {one.state for one in ladder.list_progress(read, ["S", "D"])} == {"strict"}
+
+    def read_begun(run):
+        return read(run) if run.model.depth == 6 or run.seed == 1000 else None
+
+    begun = {one.arm: one.state for one in ladder.list_progress(read_begun, ["D"])}
+    assert begun["pre"] == "half-way"
+
+
+# -- rates ------------------------------------------------------------------------------------
+def valley(vertex, rates, seeds, bend=0.0003, noise=0.0, seed=0):
+    luck = np.random.default_rng(seed)
+    return {
+        rate: [1.4 + bend * (16 * math.log10(rate / vertex)) ** 2 + noise * luck.normal()
+               for _ in range(count)]
+        for rate, count in zip(rates, seeds, strict=True)
+    }  # fmt: skip
+
+
+def test_the_vertex_of_a_parabola_is_chosen_between_two_rates():
+    tuned = valley(0.0075, (0.00316, 0.00562, 0.01, 0.0178), (3, 3, 3, 1))
+    assert ladder.choose_rate(tuned) == 0.0075
+    assert ladder.choose_rate(valley(0.0115, (0.00562, 0.01, 0.0178), (3, 3, 3))) == 0.0115
+
+
+def test_a_rate_where_a_run_diverged_is_not_fitted_and_not_chosen():
+    tuned = valley(0.01, (0.00316, 0.00562, 0.01), (3, 3, 3)) | {0.0178: [1.3, math.inf, 1.3]}
+    assert ladder.choose_rate(tuned) == 0.01
+
+
+def test_a_cliff_is_left_to_the_best_three_rates():
+    tuned = valley(0.01, (0.00562, 0.01, 0.0178), (3, 3, 3), noise=0.001)
+    with_cliff = tuned | {0.0316: [2.9]}
+    assert ladder.fit_valley(with_cliff) == ladder.fit_valley(tuned)
+
+
+def test_where_means_make_no_parabola_the_best_rate_stays():
+    flat = {0.00562: [1.4], 0.01: [1.39], 0.0178: [math.inf]}
+    assert ladder.fit_valley(flat) is None and ladder.choose_rate(flat) == 0.01
+
+
+def test_what_tuning_leaves_falls_with_seeds_and_with_the_vertex():
+    rates, sd = (0.00316, 0.00562, 0.01, 0.0178, 0.0316), 0.0057
+    one = ladder.measure_left(valley(0.0085, rates, (1,) * 5), sd, by_vertex=False)
+    strict = valley(0.0085, rates, (1, 3, 3, 3, 1), noise=0.001)
+    assert 0 < ladder.measure_left(strict, sd) < one < 0.01
+    assert ladder.measure_left(strict, 1e-6) < 1e-3, "rounding to a sixteenth of a decade is left"
+
+
+def test_a_rate_is_chosen_by_validation_never_by_test():
+    def read_split(run):
+        probes = {"validation": {"loss": 1.4 + lies(run)}, "test": {"loss": 1.4 - lies(run)}}
+        return Record([], 1, probes=probes, provenance={"seed": run.seed})
+
+    assert {run.train.lr for run in ladder.list_strict_finals("S", "pre", read_split)} == {0.01}
+
+
+# -- what is read -----------------------------------------------------------------------------
+def test_a_lead_compares_two_samples_by_one_scatter_and_adds_what_tuning_leaves():
+    found = results("S", "M", of=read_first)
+    leads = ladder.lead(found, "qk")
+    assert list(leads) == ["S", "M"]
+    one = leads["S"]
+    assert one.mean == pytest.approx(0.01 - 0.002 / 5) and (len(one.one), len(one.other)) == (5, 5)
+    assert one.arms == ("qk", "pre")
+    scatter = ladder.measure_scatter(found, "S")
+    error = math.sqrt(scatter.sd**2 * 2 / 5 + one.tuned**2)
+    low, high = one.compute_interval()
+    assert one.tuned > 0 and high - low > 2 * 1.96 * error
+    assert ladder.lead(results("S"), "qk")["S"].tuned < one.tuned, "three seeds leave less"
+
+
+def test_the_scatter_of_a_rung_is_that_of_all_its_arms():
+    found = ladder.read_ladder(["S"], ["pre", "qk"], read)
+    assert {row[0]["arm"] for row in found} == {"pre", "qk"}
+    assert found.scatters["S"].freedom > 30 * 9, "all arms count, not only these two"
+
+
+def test_a_lead_says_when_its_first_run_began():
+    assert ladder.lead(results("S"), "qk")["S"].since == LATE
 
 
 def test_a_rung_where_a_seed_is_missing_or_diverged_has_no_lead():
-    rows = results("S", "M").rows
+    rows = results("S", "M", of=read_first).rows
     fewer = [r for r in rows if (r[0]["rung"], r[0]["arm"], r[0]["seed"]) != ("M", "qk", 3)]
     assert list(ladder.lead(Results(tuple(fewer)), "qk")) == ["S"]
     lost = [
@@ -110,8 +250,8 @@ def test_a_rung_where_a_seed_is_missing_or_diverged_has_no_lead():
 
 
 def test_arms_are_shown_side_by_side_on_a_rung_that_all_have_climbed():
-    assert ladder.shared_rung(results("S", "M"), LOSSES) == "M"
-    rows = results("S", "M").rows
+    assert ladder.shared_rung(results("S", "M", "D"), LOSSES) == "M"
+    rows = results("S", "M", of=read_first).rows
     fewer = [r for r in rows if (r[0]["rung"], r[0]["arm"], r[0]["seed"]) != ("M", "qk", 3)]
     assert ladder.shared_rung(Results(tuple(fewer)), LOSSES) == "S"
     assert ladder.shared_rung(Results(tuple(fewer)), ["pre"]) == "M"
@@ -120,25 +260,33 @@ def test_arms_are_shown_side_by_side_on_a_rung_that_all_have_climbed():
 
 
 def test_what_a_comparison_lacks(monkeypatch):
-    monkeypatch.setattr(ladder, "references", lambda rung: {"trigram counts": 1.89})
+    from labkit.experiments.ladder import comparing
+
+    monkeypatch.setattr(comparing, "references", lambda rung: {"trigram counts": 1.89})
     assert ladder.lacking(results("S"), "qk") == []
     assert ladder.lacking(results("S", "M"), "qk") == []
+    assert ladder.lacking_on(results("S", "D"), "D", "qk") == []
     without = results("S").where(arm=["pre", "qk"])
-    assert ladder.lacking(without, "qk") == [
-        "too young to rank: attention is worth 0.00 nats, and 0.096 are needed"
-    ]
-    monkeypatch.setattr(ladder, "references", lambda rung: {"trigram counts": 1.2})
-    assert "too young to rank: pre ends at 1.40 nats" in ladder.lacking(results("S"), "qk")[0]
+    assert "attention is worth 0.00 nats" in ladder.lacking(without, "qk")[0]
+    monkeypatch.setattr(comparing, "references", lambda rung: {"trigram counts": 1.2})
+    assert "too young to rank: qk ends at 1.39 nats" in ladder.lacking(results("S"), "qk")[1]
     assert "have not both reported" in ladder.lacking(results("S"), "post")[0]
 
 
 def test_the_table_has_an_arm_a_row_and_a_rung_s_columns():
     first, *_, last = ladder.table(results("S", "M"))
     assert (first["arm"], last["arm"]) == ("qk", "no attention")
-    assert first["S: rate"] == 0.01 and first["S: lead"].startswith("+0.0096 [+0.0085")
-    assert first["S: lost"] == pytest.approx((0.009 + 0.00684 + 0.0216 + 0.09) / 5)
+    assert first["S: rate"] == 0.01 and first["S: n"] == 20 and first["S: lead"].startswith("+0.0")
+    coarse = fmean(ladder_loss(rate) for rate in ladder.COARSE)
+    assert first["S: lost"] == pytest.approx(coarse, abs=1e-4), "three seeds at every coarse rate"
     pre = next(row for row in ladder.table(results("S")) if row["arm"] == "pre")
     assert pre["S: lead"] == "" and "S: lead" not in ladder.table(results("S"), over=None)[0]
+
+
+def ladder_loss(rate):
+    """What a coarse rate loses against the best, capped at letter frequencies."""
+    lost = 0.002 * (4 * math.log10(rate / 0.01)) ** 2
+    return min(lost, ladder.FREQUENCIES - 1.39)
 
 
 def test_a_rung_that_only_one_arm_has_climbed_has_no_columns():
@@ -147,7 +295,8 @@ def test_a_rung_that_only_one_arm_has_climbed_has_no_columns():
     assert not [column for column in table[0] if column.startswith("M: ")]
 
 
-UP, DOWN = (0.011, 0.010, 0.009), (-0.011, -0.010, -0.009)
+# -- the verdict by rung ----------------------------------------------------------------------
+UP, DOWN, OPEN = (0.011, 0.010, 0.009), (-0.011, -0.010, -0.009), (0.02, -0.01, -0.005)
 
 
 def made(values, **options):
@@ -158,22 +307,41 @@ def made(values, **options):
 
 
 @pytest.mark.parametrize(
-    ("small", "large", "verdict"),
-    [(UP, UP, "holds"), (UP, DOWN, "not-seen"), (DOWN, UP, "not-seen"),
-     (DOWN, DOWN, "contradicted"), ((0.02, -0.001, -0.001), UP, "holds")],
-)  # fmt: skip
-def test_the_largest_rung_reports_and_every_rung_has_its_sign(small, large, verdict):
-    one = made({"S": small, "M": large})
-    assert (one.verdict, one.values) == (verdict, large)
-    assert one.statement.endswith("on rung M.")
-    agree = "agree" if verdict != "not-seen" else "disagree"
-    assert f"{one.rungs['S']:.4g} on S: the rungs {agree}" in str(one)
+    ("values", "verdict", "only"),
+    [
+        ({"S": UP, "M": UP}, "holds", None),
+        ({"S": UP}, "holds-on-one", "S"),
+        ({"S": OPEN, "M": UP}, "holds-on-one", "M"),
+        ({"S": UP, "M": DOWN}, "not-seen", None),
+        ({"S": DOWN, "M": UP}, "not-seen", None),
+        ({"S": DOWN, "M": DOWN}, "contradicted", None),
+        ({"S": DOWN}, "contradicted", None),
+        ({"S": UP, "M": UP, "D": DOWN}, "not-seen", None),
+        ({"S": UP, "M": UP, "D": OPEN, "W": UP}, "holds", None),
+        ({"W": UP}, "holds-on-one", "W"),
+        ({"W": DOWN}, "contradicted", None),
+    ],
+)
+def test_a_ranking_holds_on_two_sizes_where_no_direction_contradicts(values, verdict, only):
+    one = made(values)
+    assert (one.verdict, one.only) == (verdict, only)
+    largest = [rung for rung in values if rung in ladder.SIZES] or [*values]
+    assert one.statement.endswith(f"on rung {largest[-1]}.")
+    assert one.values == values[largest[-1]]
+    if only:
+        assert f"Holds on {only}" in one.to_html() and f"holds on {only}" in str(one)
+
+
+def test_a_card_has_the_letters_of_its_rungs():
+    card = made({"S": UP, "M": UP, "D": DOWN, "W": OPEN}).to_html()
+    for part in (">S</b>", ">M</b>", ">D</s>", ">W</span>"):
+        assert part in card
 
 
 def test_what_a_comparison_lacks_stands_on_the_card_and_leaves_no_verdict():
     one = made({"S": UP}, lacking=["too young to rank: 40 updates, and 2,000 are needed"])
     assert one.verdict == "not-seen" and "; too young to rank: 40 updates" in str(one)
-    assert made({"S": UP}).verdict == "holds"
+    assert made({"S": UP, "M": UP}).verdict == "holds"
 
 
 @pytest.mark.parametrize(("small", "large"), [*product((UP, DOWN), (UP, DOWN))])
@@ -183,6 +351,23 @@ def test_the_ledger_judges_by_rung_as_the_page_does(small, large):
     entry = made({"S": small, "M": large}).to_dict() | {"chapter": "01"}
     assert verdict_of(entry) == entry["verdict"]
     assert bool(find_survivors({"a-lead": entry})) == (small == large)
+
+
+def test_the_press_knows_the_ladder_s_directions():
+    from press.book import holm
+
+    assert holm.DIRECTIONS[: len(ladder.DIRECTIONS)] == ladder.DIRECTIONS
+
+
+def test_a_recorded_lead_is_judged_and_drawn_as_the_page_does():
+    from press.book.holm import p_value, rebuild_estimate, verdict_of
+
+    one = made(ladder.lead(results("S", "M"), "qk"))
+    entry = one.to_dict() | {"chapter": "01"}
+    assert verdict_of(entry) == entry["verdict"] == "holds"
+    assert rebuild_estimate(entry).compute_interval() == pytest.approx(one.interval, rel=1e-3)
+    assert p_value(entry) < 0.05
+    assert "10 against 10 seeds, not paired, one scatter for all arms" in str(one)
 
 
 def test_a_claim_on_a_rung_that_nobody_climbed_is_refused():

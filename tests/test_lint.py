@@ -18,6 +18,7 @@ from press.lint import chapter, ledger, pages
 from press.lint.chapter import Text
 from press.lint.numbers import repeated_values, typed_numbers
 from press.lint.said import misstatements
+from press.lint.summaries import find_unsupported_bullets
 from press.site.outline import Book, count_prose_words, read_outlines
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -311,6 +312,39 @@ def test_what_prose_says_of_a_card_is_what_is_recorded(made, prose, right):
     assert (found == []) == right, found
 
 
+# -- summaries --------------------------------------------------------------------------------
+WHOLE = {"second value": "two rates", "last step": "the end", "control": "the same rate"}
+FOUND = {
+    "01-law": {"sort": "law", "verdict": "holds"},
+    "01-whole": {"sort": "finding", "verdict": "holds", "tried": WHOLE},
+    "01-once": {"sort": "finding", "verdict": "holds", "tried": {"control": "own rates"}},
+    "01-open": {"sort": "finding", "verdict": "not-seen", "tried": None},
+}
+
+
+@pytest.mark.parametrize(
+    ("bullet", "said"),
+    [
+        ("A law is one. <!-- 01-law -->", ""),
+        ("It follows from the definition. <!-- derived -->", ""),
+        ("Norms help. <!-- 01-whole -->", ""),
+        ("Norms help at one rate. <!-- 01-once -->", ""),
+        ("It is not seen. <!-- 01-open -->", ""),
+        ("Norms help.", "names no claim: <!-- id --> or <!-- derived -->"),
+        ("Norms help. <!-- 01-gone -->", "names 01-gone, which is not recorded"),
+        ("Norms help. <!-- 01-once -->", "its card names no second value, no last step; try it"),
+        ("Norms help. <!-- 01-open -->", "states what no card decided"),
+    ],
+)
+def test_a_bullet_of_a_summary_says_no_more_than_its_cards_stand_for(bullet, said):
+    prose = [
+        "- Elsewhere nobody asks.",
+        f"## What you now know\n\n- {bullet}\n\n## References\n\n- x",
+    ]
+    found = list(find_unsupported_bullets(prose, FOUND))
+    assert len(found) == bool(said) and all(said in fault for fault in found)
+
+
 # -- budgets ----------------------------------------------------------------------------------
 def chapter_of(words: int, cards: int, figures: int, lines: int, before: int) -> dict:
     """Make a twin of these sizes; `before` words stand before its first figure."""
@@ -337,11 +371,10 @@ def chapter_of(words: int, cards: int, figures: int, lines: int, before: int) ->
     ("sizes", "said"),
     [
         ((2500, 10, 6, 150, 300), ""),
-        ((3010, 10, 6, 150, 300), "has 3010 words, 10 more than the 3000 of a chapter's budget"),
-        ((1900, 10, 6, 150, 300), "has 1900 words, 100 fewer than the 2000 that a chapter has"),
+        ((2500, 10, 4, 150, 300), "has 4 figures, 1 fewer than the 5 that a chapter has"),
         (
-            (2500, 12, 8, 170, 400),
-            "has 12 cards of findings, 2 more than the 10 of a chapter's budget; "
+            (2500, 16, 8, 170, 400),
+            "has 16 cards of findings, 2 more than the 14 of a chapter's budget; "
             "has 8 figures, 1 more than the 7 of a chapter's budget; "
             "has 170 open lines of code, 20 more than the 150 of a chapter's budget; "
             "has 400 words before the first figure, 100 more than the 300 of a chapter's budget",

@@ -14,7 +14,7 @@ import pytest
 from each import each
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
-from PIL import Image
+from PIL import Image, ImageColor
 
 from labkit import plots
 from labkit.norms import NORMS
@@ -181,6 +181,13 @@ def test_a_picture_is_small_white_wide_as_a_page_and_leaves_nothing_open(name):
     assert not picture.info.keys() & {"Software", "Date", "Creation Time"}
     assert 690 <= picture.width <= 720
     assert picture.convert("RGB").getpixel((1, 1)) == (255, 255, 255)
+
+
+def test_two_hues_stay_two_in_a_png():
+    arms = {"Post-Norm": [3.0, 3.1], "Pre-Norm": [2.3, 2.4], "DeepNorm": [2.4, 2.5]}
+    picture = plots.dots(arms, xlabel="x", caption="c", threshold={"a": 3.05, "b": 2.4})
+    colours = {rgb for _, rgb in Image.open(io.BytesIO(picture.png())).convert("RGB").getcolors()}
+    assert {ImageColor.getrgb(choose_look(arm).colour) for arm in arms} <= colours
 
 
 @pytest.mark.parametrize("name", few_quick(PICTURES, "curves", "axes_cube"))

@@ -112,6 +112,33 @@ def test_a_record_replays_to_the_bit_and_so_does_a_thinned_curve():
     assert retrain_run(long, from_row(row)).difference == 0
 
 
+def test_what_agreed_with_this_code_is_replayed_within_a_budget_drawn_by_the_commit(
+    toy, monkeypatch
+):
+    monkeypatch.setattr(replaying, "BUDGET", 0.0)
+    assert toy.check()["openings"] == 2, "nothing is known yet: all"
+    assert (toy.root / replays.KNOWN).is_file()
+    some = toy.check()
+    assert (some["openings"], some["configurations"], some["wholes"]) == (1, 2, 0)
+    drawn = {
+        toy.performed[-1][0][1]["model"]["recipe"]
+        for commit in "abcdef"
+        if replaying.replay_runs(toy.root, toy.chosen, "book", commit=commit)
+    }
+    assert drawn == {"pre", "post"}, "another commit draws another configuration"
+    assert toy.check(every=True)["openings"] == 3
+    toy.write(*map(nudged, toy.rows))
+    assert not replays.is_known(toy.root) and toy.check()["stale"], "changed records: all, again"
+    assert toy.check()["openings"] == 2, "what was refuted is never taken as known"
+
+
+def test_other_code_makes_what_agreed_unknown(toy, monkeypatch):
+    toy.check()
+    assert replays.is_known(toy.root)
+    monkeypatch.setattr(replays, "code_hash", lambda: "another")
+    assert not replays.is_known(toy.root)
+
+
 def test_a_book_replays_to_the_bit(toy):
     found = toy.check()
     assert (found["openings"], found["wholes"], found["stale"]) == (2, 1, {})
@@ -151,7 +178,7 @@ def test_a_replay_of_one_chapter_keeps_what_is_known_of_the_others(toy):
 def test_the_seed_that_is_drawn_speaks_for_the_others(toy, drawn, monkeypatch):
     seeds = [run.key() for run in TOYS if run.key() in toy.keys(OTHER)]
     monkeypatch.setattr(replaying, "_hash_key", lambda commit, key: str(key != seeds[drawn]))
-    monkeypatch.setattr(replaying, "_choose_cheapest", lambda runs, rows: [])
+    monkeypatch.setattr(replaying, "_choose_cheapest", lambda runs, rows, budget: [])
     toy.write(nudged(recorded(TOYS[2])))
     assert len(toy.check()["stale"]) == (2 if drawn == 0 else 0)
 
@@ -185,7 +212,7 @@ def test_a_probes_changed_value_is_found_by_training_in_full(toy):
 
 
 def test_what_differs_later_is_blamed_on_what_no_agreeing_run_has(toy, monkeypatch):
-    monkeypatch.setattr(replaying, "_choose_cheapest", lambda runs, rows: [TOYS[0].key()])
+    monkeypatch.setattr(replaying, "_choose_cheapest", lambda runs, rows, budget: [TOYS[0].key()])
     begin = TrainConfig.lr_at
     monkeypatch.setattr(TrainConfig, "lr_at", lambda c, s: begin(c, s) * (0.5 if s > 12 else 1))
     found = toy.check(every=True)

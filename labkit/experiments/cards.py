@@ -14,6 +14,7 @@ from labkit.experiments.card_html import (
     format_number,
 )
 from labkit.statistics.criteria import Estimate, Interval
+from labkit.statistics.pooled import Difference
 from labkit.statistics.proportions import Gap, Proportion
 
 SORTS = {"law": "Law", "finding": "Finding"}
@@ -39,9 +40,13 @@ class Claim:
     predicted: float | None  # what theory gives
     primary: bool  # one of the chapter's findings, which pay for their number together
     derived_from: tuple[str, ...]  # claims that this one is computed from
-    rungs: Mapping[str, float]  # of the ladder: the mean on each, the largest last
+    rungs: Mapping[str, Estimate]  # of the ladder: what each rung and direction says, sizes first
+    only: str | None  # the one rung on which it holds
+    word: str | None  # of a finding: locked, then run; or seen first
+    lock: Mapping[str, Any] | None  # when it was locked, with which probability and checksum
     lacking: tuple[str, ...]  # conditions of the regime that fail
     unit: str | None  # what the sample is of, where it is not seeds or runs
+    tried: Mapping[str, str]  # second value, last step, control: how somebody tried to break it
     tolerance: float | None  # how far a later mean may move, where that is no share of it
     rtol: float | None  # the same as a share of the mean
 
@@ -96,9 +101,14 @@ class Claim:
             "kind": self.kind,
             "primary": self.primary,
             "derived_from": list(self.derived_from) or None,
-            "rungs": {rung: _round_digits(mean) for rung, mean in self.rungs.items()} or None,
+            "samples": self.estimate.to_dict() if isinstance(self.estimate, Difference) else None,
+            "rungs": {rung: _keep_estimate(one) for rung, one in self.rungs.items()} or None,
+            "only": self.only,
+            "word": self.word,
+            "lock": dict(self.lock) if self.lock else None,
             "lacking": list(self.lacking) or None,
             "unit": self.unit,
+            "tried": dict(self.tried) or None,
             "verdict": self.verdict,
             "weak": self.weak,
             "tolerance": None if self.tolerance is None else _round_digits(self.tolerance, 3),
@@ -127,6 +137,13 @@ class Claim:
     def to_html(self) -> str:
         """Draw the card."""
         return draw_card(self.to_dict(), self.estimate)
+
+
+def _keep_estimate(one: Estimate) -> dict[str, Any]:
+    """Write what a rung says, so that it can be judged again."""
+    if isinstance(one, Difference):
+        return one.to_dict()
+    return {"values": [_round_digits(value) for value in one.values]}
 
 
 def _round_digits(value: float, digits: int = 6) -> float:

@@ -8,15 +8,26 @@ from numbers import Integral
 from string import Formatter
 
 from labkit.display import CLAIM, publish_bundle
-from labkit.experiments.card_html import KINDS, VERDICTS
+from labkit.experiments.card_html import KINDS, TRIED, VERDICTS
 from labkit.experiments.cards import Claim
+from labkit.experiments.lab import project_root
+from labkit.experiments.ladder import DIRECTIONS
+from labkit.experiments.locks import (
+    Lock,
+    choose_word,
+    describe_waiting,
+    find_lock,
+    refuse_difference,
+)
 from labkit.statistics.criteria import Criterion, Estimate, Interval, parse_criterion
+from labkit.statistics.pooled import Difference
 from labkit.statistics.proportions import Gap, Proportion
 from labkit.statistics.seeds import Given, Seeds
-from labkit.statistics.verdicts import is_weak, judge_estimate
+from labkit.statistics.verdicts import is_weak, judge_estimate, judge_rungs
 from labkit.unknown import explain_unknown
 
 __all__ = ["KINDS", "VERDICTS", "Claim", "claim"]
+Values = float | Sequence[float] | Proportion | Gap | Difference
 SHARE = 0.05  # of the mean, or half of the interval if that is wider: how far a later mean may lie
 _collections: list[list["Claim"]] = []  # of the blocks that collect claims, the innermost last
 
@@ -24,7 +35,7 @@ _collections: list[list["Claim"]] = []  # of the blocks that collect claims, the
 def claim(
     id: str,
     statement: str,
-    values: float | Sequence[float] | Mapping[str, Sequence[float]] | Proportion | Gap,
+    values: Values | Mapping[str, Sequence[float] | Difference],
     *,
     source: str,
     criterion: str,
@@ -41,6 +52,8 @@ def claim(
     derived_from: Sequence[str] = (),
     lacking: Sequence[str] = (),
     unit: str | None = None,
+    since: str = "",
+    tried: Mapping[str, str] | None = None,
     tolerance: float | None = None,
     rtol: float | None = None,
     **numbers: float | str,
@@ -49,10 +62,21 @@ def claim(
 
     `values` has one number per seed: what the criterion is about (a difference between paired
     seeds, say). Runs that did something or not are counted: `proportion(flags)`, or one proportion
-    minus another. Of the shared ladder they come by rung, the smallest first: the largest reports,
-    and where another rung's mean is on the other side of the criterion, nothing has been seen. What
-    a comparison is `lacking` (labkit.experiments.regime) stands on the card, and leaves it without
-    a verdict, too. `unit` names what the sample is of, where it is not seeds or runs.
+    minus another. Of the shared ladder they come by rung (`ladder.lead`), the smallest first: the
+    largest reports, and all rungs and directions are judged together
+    (labkit.statistics.verdicts.judge_rungs). What a comparison is `lacking`
+    (labkit.experiments.regime) stands on the card, and leaves it without a verdict, too. `unit`
+    names what the sample is of, where it is not seeds or runs.
+
+    A finding that was locked (labkit.experiments.locks) is judged on the rungs and with the number
+    of seeds that its lock names; until they are there the card shows a first look, and that the
+    lock waits. `since` says when the first of its runs began, where the ladder does not: the card
+    says whether the lock was earlier.
+
+    `tried` says how somebody tried to break a finding, in words: at a `second value` of what is
+    varied, at the `last step` that probes looked at, with which `control`. What is not named the
+    card calls not tried. A comparison on the ladder says by itself on which rungs it stands, and
+    that each arm has its own rate.
 
     `said` is the sentence that is tested, in words and without our numbers: what a source says, or
     what we predicted. `statement` is what was found. Simple math is typeset in both: d_k, x^2,
@@ -72,12 +96,19 @@ def claim(
         raise ValueError(f"a claim's id has lower-case letters, digits, - and .; got {id!r}")
     if kind not in KINDS:
         raise ValueError(explain_unknown("kind", kind, KINDS))
-    rule, rungs = parse_criterion(criterion), {}
+    rule, rungs = parse_criterion(criterion), dict[str, Estimate]()
+    lock = None if kind == "exact" else find_lock(project_root(), id)
+    waits: list[str] = []
     if isinstance(values, Mapping):
-        rungs = _average_rungs(id, values)
-        *_, numbers["rung"] = values
-        values = values[numbers["rung"]]
-    estimate = _make_estimate(id, values, kind, interval)
+        rungs = _read_rungs(id, values, kind)
+        if lock is not None and not (waits := _describe_waiting(lock, rungs)):
+            rungs = {rung: one for rung, one in rungs.items() if rung in (lock.rungs or rungs)}
+        numbers["rung"] = _choose_rung(rungs)
+        estimate = rungs[numbers["rung"]]
+    else:
+        estimate = _make_estimate(id, values, kind, interval)
+    if lock is not None:
+        refuse_difference(lock, _list_asked(said, criterion, estimate))
     if (rule.two_sided and kind != "exact") or effect is not None:
         _check_margin(id, rule, criterion, kind, effect, predicted)
     if (domain is None) != (ours is None) or (domain is None and not in_range):
@@ -91,6 +122,15 @@ def claim(
             rtol = max(SHARE, (high - low) / 2 / abs(estimate.mean))
         else:
             tolerance = (high - low) / 2  # zero has no share
+    verdict, only = judge_estimate(estimate, rule, lacking), None
+    if rungs:
+        sizes = {rung: one for rung, one in rungs.items() if rung not in DIRECTIONS}
+        beside = {rung: one for rung, one in rungs.items() if rung in DIRECTIONS}
+        verdict, only = judge_rungs(sizes, beside, rule, lacking)
+    tried = dict(tried or {}) if kind == "exact" else _say_what_was_tried(tried, rungs, kind)
+    if unknown := [name for name in tried if name not in TRIED]:
+        raise ValueError(explain_unknown("trial", unknown[0], TRIED))
+    since = since or getattr(estimate, "since", "")
     judged = Claim(
         id=id,
         said=said,
@@ -100,9 +140,7 @@ def claim(
         source=source,
         criterion=criterion,
         kind=kind,
-        verdict=judge_estimate(estimate, rule, rungs.values(), lacking)
-        if in_range
-        else "out-of-range",
+        verdict=verdict if in_range else "out-of-range",
         weak=in_range and is_weak(estimate, rule),
         published=published,
         domain=(domain and {"theirs": domain, "ours": ours, "inside": in_range}) or None,
@@ -111,8 +149,12 @@ def claim(
         primary=primary,
         derived_from=tuple(derived_from),
         rungs=rungs,
+        only=only if in_range else None,
+        word=None if kind == "exact" else choose_word(lock, since),
+        lock=lock and _sum_up_lock(lock, waits),
         lacking=tuple(lacking),
         unit=unit,
+        tried=tried,
         tolerance=tolerance,
         rtol=rtol,
     )
@@ -139,12 +181,12 @@ def _show_claim(made: Claim) -> None:
 
 def _make_estimate(
     id: str,
-    values: float | Sequence[float] | Proportion | Gap,
+    values: Values,
     kind: str,
     interval: Interval | None,
 ) -> Estimate:
     """Make an estimate of what was measured, and refuse what is none."""
-    if isinstance(values, Proportion | Gap):
+    if isinstance(values, Proportion | Gap | Difference):
         return values
     sample = tuple(float(v) for v in (values if isinstance(values, Sequence) else [values]))
     if not sample or not all(map(math.isfinite, sample)):
@@ -159,23 +201,69 @@ def _make_estimate(
     if interval is not None:
         return Given(sample, (float(interval[0]), float(interval[1])))
     seeds = Seeds(sample)
-    if kind != "exact" and len(sample) > 1 and seeds.flat:
+    if kind != "exact" and seeds.flat:
         raise ValueError(
-            f"an interval of width 0 is no evidence, and claim {id!r} has {len(sample)} values of "
-            f"{sample[0]:g}; if runs are counted, give proportion(flags); if it is algebra or a "
-            "count, its kind is 'exact'"
+            f"an interval of width 0 is no evidence, and claim {id!r} has "
+            f"{len(sample)} value{'s' * (len(sample) > 1)} of {sample[0]:g}; measure it with "
+            "several seeds or turns; if runs are counted, give proportion(flags); if it is algebra "
+            "or a count, its kind is 'exact'"
         )
     return seeds
 
 
-def _average_rungs(id: str, values: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """Average what each rung of the ladder reports."""
-    if not values or not all(values.values()):
+def _read_rungs(
+    id: str, values: Mapping[str, Sequence[float] | Difference], kind: str
+) -> dict[str, Estimate]:
+    """Make an estimate of each rung of the ladder."""
+    if not values or not all(isinstance(of, Difference) or of for of in values.values()):
         raise ValueError(
             f"claim {id!r} reads the ladder, but no rung has reported for both arms; train them "
             "with: make runs ONLY=ladder"
         )
-    return {rung: math.fsum(of) / len(of) for rung, of in values.items()}
+    return {rung: _make_estimate(id, of, kind, None) for rung, of in values.items()}
+
+
+def _choose_rung(rungs: Mapping[str, Estimate]) -> str:
+    """Choose the rung that reports: the largest size, or else the first direction."""
+    sizes = [rung for rung in rungs if rung not in DIRECTIONS]
+    return sizes[-1] if sizes else next(iter(rungs))
+
+
+def _list_asked(said: str | None, criterion: str, estimate: Estimate) -> dict[str, object]:
+    """List what a claim asks, to be held against its lock."""
+    asked: dict[str, object] = {"said": said, "criterion": criterion}
+    return asked | ({"arms": estimate.arms} if isinstance(estimate, Difference) else {})
+
+
+def _say_what_was_tried(
+    tried: Mapping[str, str] | None, rungs: Mapping[str, Estimate], kind: str
+) -> dict[str, str]:
+    """Add what a claim's kind says by itself; where nobody says anything, the card does not."""
+    if tried is None and not rungs:
+        return {}
+    known = {}
+    if len(rungs) > 1:
+        known["second value"] = f"rungs {' and '.join(rungs)}"
+    if rungs and kind == "best":
+        known["last step"] = "the test loss at the end"
+    if kind == "best":
+        known["control"] = "each at its own rate"
+    if kind == "range":
+        known["control"] = "every rate of the range"
+    return known | dict(tried or {})
+
+
+def _sum_up_lock(lock: Lock, waits: Sequence[str]) -> Mapping[str, object]:
+    """Say of a lock what a card shows: when, how likely, and what it waits for."""
+    kept = {"at": lock.at, "probability": lock.probability, "sum": lock.compute_sum()}
+    return kept | ({"waits": list(waits)} if waits else {})
+
+
+def _describe_waiting(lock: Lock, rungs: Mapping[str, Estimate]) -> list[str]:
+    """Say which seeds of a lock have not reported yet; a first look may not pass for them."""
+    pairs = {rung: one for rung, one in rungs.items() if isinstance(one, Difference)}
+    seeds = {rung: min(len(one.one), len(one.other)) for rung, one in pairs.items()}
+    return describe_waiting(lock, seeds) if lock.rungs else []
 
 
 def _check_margin(

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from labkit.experiments.run import Run
@@ -110,6 +111,18 @@ class Results:
     def values(self, what: str | Callable[[Record], Any]) -> list[Any]:
         """Read one thing from each record: a path such as "test.loss", or a function of it."""
         return [_read_value(record, what) for _, record in self.rows]
+
+    def find_start(self) -> str:
+        """Find when the first of these runs began (UTC); nothing where one does not say.
+
+        What `claim(…, since=…)` asks for: a finding is *locked, then run* where its lock is older.
+        """
+        starts = []
+        for _, record in self.rows:
+            if not record.at:
+                return ""
+            starts.append(datetime.fromisoformat(record.at) - timedelta(seconds=record.seconds))
+        return min(starts).isoformat(timespec="seconds") if starts else ""
 
     def best(self, label: str, by: str = "validation.loss") -> Any:
         """Choose the value of a label whose runs have the lowest mean; a diverged run loses."""

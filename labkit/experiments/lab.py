@@ -131,10 +131,10 @@ class Lab:
         self._report_runs(found, len(missing), time.perf_counter() - began)
         return Results(tuple((labels, found[run.key()]) for labels, run in rows))
 
-    def ladder(self, arms: Sequence[str]) -> Results:
+    def ladder(self, arms: Sequence[str]) -> ladder.Ladder:
         """Read arms of the shared ladder: rows labelled with arm, rung, lr, seed and stage.
 
-        Rung S is complete; of the larger ones there is what has been recorded.
+        On rung S every arm has reported; of larger rungs and directions there is what was recorded.
 
         Raises:
             MissingRuns: a run of rung S has no record, and nothing may be trained here.
@@ -154,11 +154,16 @@ class Lab:
                 )
             with self._slot_lent():
                 train_and_read(missing, self.store, self._engine)
-        more = [run for rung in larger for run in ladder.list_wanted_runs(rung, arms, read)]
+        more = [
+            run
+            for rung in (first, *larger)
+            for arm in arms
+            for run in ladder.list_all_runs(rung, arm, read)
+        ]
         found |= read_records(more, self.store)[0]
         self._declare_runs([*runs, *(run for run in more if run.key() in found)])
         self._report_runs(found, 0, 0.0)
-        return ladder.read_results([first, *larger], arms, read)
+        return ladder.read_ladder([first, *larger], arms, read)
 
     def train_live(self, experiment: Experiment, steps: int = 200) -> "Figure | None":
         """Train the first steps of an experiment's first run here, and draw them by its record.

@@ -4,7 +4,7 @@
     data/records/06.jsonl.gz            what chapter 06 adds
     data/records/06.nvidia-h200.jsonl.gz    the same on a GPU, by its name
 
-One run a line: pandas.read_json("data/records/06.jsonl.gz", lines=True) reads a file.
+One run a line, which any reader of JSON lines takes (pandas.read_json with lines=True).
 
     format      1
     key         names the run: a hash of its configuration alone (labkit.experiments.run)
@@ -162,6 +162,7 @@ def from_row(row: Row) -> Record:
         predictions_per_second=row["predictions_per_second"],
         probes=row["probes"],
         provenance=dict(row["provenance"]),
+        at=row["at"],
     )
 
 

@@ -65,10 +65,15 @@ def first_losses(
     run: Run, steps: int = FIRST, device: str = CPU, nudge: float = 0.0, progress: bool = False
 ) -> list[float]:
     """Compute the losses of a run's first steps: nan where one is not finite."""
+    short = shorten_run(run, steps)
+    return execute_run(short, progress=progress, device=device, nudge=nudge).losses
+
+
+def shorten_run(run: Run, steps: int = FIRST) -> Run:
+    """Return a run of the first steps of another, without its probes."""
     steps = min(steps, run.train.steps)
     short = _Opening(**{**asdict(run.train), "steps": steps}, whole=run.train)
-    run = replace(run, train=short, probes=())
-    return execute_run(run, progress=progress, device=device, nudge=nudge).losses
+    return replace(run, train=short, probes=())
 
 
 def replay_run(run: Run, record: Record, device: str = CPU, steps: int = FIRST) -> Replay:

@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import json
 import warnings
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,9 @@ class Store:
         entry, row = self._read_newer(run)
         if row is not None:
             return from_row(row)
-        return None if entry is None else Record.from_json(json.dumps(entry["record"]))
+        if entry is None:
+            return None
+        return replace(Record.from_json(json.dumps(entry["record"])), at=entry["made"]["at"])
 
     def read_row(self, run: Run) -> Row | None:
         """Read a run's record as the book keeps it; None where there is none."""

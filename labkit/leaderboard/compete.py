@@ -1,26 +1,123 @@
-"""Run a contest on the store and engines of every other run: nothing is trained twice."""
+"""Train entries by the ladder's rules, on its store and engines, and rank them.
 
-from collections.abc import Sequence
+strict   three seeds choose the rate, ten or twenty report: what the book's own arms do
+look     one seed at five rates, for some steps: it shows a norm that fails, and gives no order
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
-from labkit.experiments import Experiment, Results, sweep
-from labkit.leaderboard.contest import Contest
+from labkit.experiments import Run, ladder
+from labkit.experiments.engines import make_engine
+from labkit.experiments.filling import train_missing
+from labkit.experiments.lab import project_root
+from labkit.experiments.store import Store
 from labkit.leaderboard.entries import Entry
-from labkit.leaderboard.standings import Standings, standings
+from labkit.leaderboard.standings import Standings, rank_arms
+
+RUNG = "S"
+LOOK = 300  # steps of a look
+Lister = Callable[[ladder.Read], list[Run]]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look saw: the validation loss of each entry at each rate; None where it diverged."""
+
+    losses: dict[str, dict[float, float | None]]
+    steps: int
+
+    def __str__(self) -> str:
+        rates = next(iter(self.losses.values()))
+        wide = max(map(len, self.losses))
+        lines = [" " * wide + "".join(f"{rate:>10g}" for rate in rates)]
+        for name, of in self.losses.items():
+            cells = ("  diverged" if loss is None else f"{loss:10.3f}" for loss in of.values())
+            lines.append(f"{name:<{wide}}" + "".join(cells))
+        return "\n".join(
+            [*lines, "", f"A look: validation losses after {self.steps} steps, one seed a rate. It "
+             "shows what fails, and gives no order."]
+        )  # fmt: skip
 
 
 def compete(
-    contest: Contest,
+    entries: Sequence[Entry], *, rung: str = RUNG, engine: str | None = None, progress: bool = True
+) -> Standings:
+    """Train what each entry lacks for a strict report on a rung, and rank all of them."""
+    root = project_root()
+    store = Store(root)
+    arms = {each.name: each.arm for each in entries}
+
+    def list_lacking(read: ladder.Read) -> list[Run]:
+        listed = [list_needed(rung, arm, read) for arm in arms.values()]
+        return [run for runs in listed for run in runs if read(run) is None]
+
+    _train_until_whole(list_lacking, store, root, engine, progress)
+    read = cache(store.read_record)
+    every = ladder.read_ladder([rung], ladder.ARMS, read)
+    found = ladder.read_results([rung], arms, read)
+    models = {name: ladder.build_base_run(rung, arm) for name, arm in arms.items()}
+    return rank_arms(
+        ladder.Ladder(found.rows, every.scatters), {name: name for name in arms}, rung, models
+    )
+
+
+def list_needed(rung: str, arm: ladder.Arm, read: ladder.Read) -> list[Run]:
+    """List what a strict report needs, and the search that places its rates."""
+    first = ladder.list_first_runs("S" if rung != "smoke" else rung, arm, read)
+    if rung == "smoke":
+        return [*first, *ladder.list_first_finals(rung, arm, read)]
+    return [*first, *ladder.list_strict_runs(rung, arm, read)]
+
+
+def _train_until_whole(
+    list_lacking: Lister, store: Store, root: Path, engine: str | None, progress: bool
+) -> None:
+    """Train what is lacking until nothing is: later runs depend on what earlier ones found."""
+    trainer = make_engine(root, store.device, engine)
+    try:
+        while todo := list_lacking(cache(store.read_record)):
+            distinct = {run.key(): run for run in todo}
+            train_missing(distinct.values(), store, trainer, progress=progress)
+    finally:
+        trainer.close()
+
+
+def look_at(
     entries: Sequence[Entry],
     *,
+    rung: str = RUNG,
+    steps: int = LOOK,
     engine: str | None = None,
-    root: Path | None = None,
     progress: bool = True,
-) -> Standings:
-    """Tune every entry, train it with all seeds at its best rate, and rank; see `sweep`."""
+) -> Look:
+    """Train each entry for some steps at five rates, with one seed; it gives no order."""
+    root = project_root()
+    store = Store(root)
+    runs = {each.name: _list_looks(each.arm, rung, steps) for each in entries}
 
-    def run_experiment(experiment: Experiment) -> Results:
-        return sweep(experiment, engine, root=root, progress=progress)
+    def list_lacking(read: ladder.Read) -> list[Run]:
+        return [run for of in runs.values() for run in of if read(run) is None]
 
-    tuned = run_experiment(contest.tuning(entries))
-    return standings(contest, entries, tuned, run_experiment(contest.final(entries, tuned)))
+    _train_until_whole(list_lacking, store, root, engine, progress)
+    losses = {
+        name: {run.train.lr: _read_loss(store, run) for run in of} for name, of in runs.items()
+    }
+    return Look(losses, steps)
+
+
+def _list_looks(arm: ladder.Arm, rung: str, steps: int) -> list[Run]:
+    base = ladder.build_base_run(rung, arm)
+    steps = min(steps, base.train.steps)
+    train = replace(base.train, steps=steps, warmup=round(arm.warmup * steps))
+    return [
+        ladder.configure_run(replace(base, train=train), rate, ladder.TUNING_SEED, ("validation",))
+        for rate in ladder.COARSE
+    ]
+
+
+def _read_loss(store: Store, run: Run) -> float | None:
+    record = store.read_record(run)
+    return None if record is None else record.probes["validation"]["loss"]

@@ -1,31 +1,32 @@
 """From runs to ranks: test losses of each entry, every pair compared, letters for what differs.
 
-A pair differs where the p-value of Student's paired t test over seeds, adjusted by Holm for all
-pairs, is at most 0.05. The interval beside the difference from the first is the plain paired one.
-An entry with a diverged run stands last and is compared with nobody.
+A pair differs where the p-value of a test of two samples, with one scatter for all arms and what
+tuning leaves (labkit.statistics.pooled), adjusted by Holm for all pairs, is at most 0.05. The
+interval beside the difference from the first is of that pair alone. An entry with a diverged run
+stands last and is compared with nobody.
 """
 
 import html
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any, cast
 
 from labkit.display import publish_bundle
-from labkit.experiments import Results, ladder, minus
+from labkit.experiments import Results, Run, ladder
 from labkit.experiments.regime import UPDATES
-from labkit.leaderboard.contest import Contest, best_rates
-from labkit.leaderboard.entries import Entry
 from labkit.leaderboard.footprint import count_footprint
 from labkit.leaderboard.letters import letters
 from labkit.model import ModelConfig
+from labkit.statistics.criteria import Criterion
 from labkit.statistics.holm import adjusted
-from labkit.statistics.seeds import paired_p, t_interval
+from labkit.statistics.pooled import Difference, Scatter, compare_samples, pool_scatter
 from labkit.statistics.verdicts import LEVEL
 
-HEADS = ("rank", "recipe", "test loss", "95 % interval", "behind the first", "group",
-         "rate", "steps", "norms' share", "kept")  # fmt: skip
+HEADS = ("rank", "recipe", "test loss", "n", "± tuned", "behind the first", "group", "rate",
+         "steps", "norms' share", "kept")  # fmt: skip
+DIFFERENT = Criterion(0.0, math.inf)  # than 0: a p-value is two-sided
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,14 @@ class Row:
     values: tuple[float | None, ...]  # test losses, one a seed; None: diverged
     rate: float
     edge: bool  # the rate is the lowest or highest that was tried
+    tuned: float  # what the choice of the rate leaves, in nats
+    strict: bool  # three seeds chose the rate, and all seeds of the rung report
     steps: int
     operations: float  # of a step
     norm_share: float
     kept: int  # bytes for the backward pass
     parameters: int
     mean: float | None = None
-    interval: tuple[float, float] | None = None
     behind: tuple[float, float, float] | None = None  # mean and interval of the difference
     group: str = "–"
 
@@ -53,7 +55,7 @@ class Standings:
 
     rows: tuple[Row, ...]
     pairs: Mapping[tuple[str, str], float]
-    flops: float | None  # the budget of a run; None: everybody has the same steps
+    scatter: Scatter | None  # of one run
 
     def format_summary(self) -> str:
         """Describe in words what is significant and what is not."""
@@ -74,6 +76,13 @@ class Standings:
         lost = [row.name for row in self.rows if row.mean is None]
         if lost:
             text += f" Diverged with at least one seed, so not ranked: {', '.join(lost)}."
+        if self.scatter is not None:
+            text += (
+                f" One run scatters by {self.scatter.sd:.4f} nats "
+                f"({self.scatter.freedom} degrees of freedom)."
+            )
+        if young := [row.name for row in alive if not row.strict]:
+            text += f" First looks, five seeds and a rate that one seed chose: {', '.join(young)}."
         if edge := [row.name for row in alive if row.edge]:
             text += f" Best rate at the end of the grid, so perhaps not tuned: {', '.join(edge)}."
         if (steps := min(row.steps for row in alive)) < UPDATES:
@@ -97,7 +106,11 @@ class Standings:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         pairs = [{"pair": list(pair), "p": p} for pair, p in self.pairs.items()]
-        return {"flops": self.flops, "rows": [asdict(row) for row in self.rows], "pairs": pairs}
+        return {
+            "scatter": self.scatter and asdict(self.scatter),
+            "rows": [asdict(row) for row in self.rows],
+            "pairs": pairs,
+        }
 
     def __str__(self) -> str:
         lines = [list(HEADS), *(list(row.values()) for row in self.format_rows())]
@@ -124,68 +137,85 @@ class Standings:
         publish_bundle({"text/html": self.to_html(), "text/plain": str(self)}, "standings")
 
 
-def standings(
-    contest: Contest, entries: Sequence[Entry], tuned: Results, final: Results
-) -> Standings:
-    """Rank the entries by their test losses."""
-    best, rows = best_rates(tuned), []
-    ends = {min(contest.rates), max(contest.rates)} if len(contest.rates) > 1 else set()
-    for each in entries:
-        cost, values = contest.cost(each), final.where(entry=each.name).values("test.loss")
-        rate = best[each.name]
-        rows.append(
-            Row(each.name, tuple(values), rate, rate in ends, contest.steps(each),
-                cost.operations, cost.norm_share, cost.kept, cost.parameters)
-        )  # fmt: skip
-    return rank_rows(rows, contest.flops)
-
-
 def rank_ladder(found: Results, arms: Mapping[str, str], rung: str) -> Standings:
     """Rank arms of the shared ladder, by the names to show, by what their fresh seeds report."""
-    rows, text = [], ladder.build_text(rung)
+    return rank_arms(
+        found, arms, rung, {name: ladder.build_base_run(rung, arm) for name, arm in arms.items()}
+    )
+
+
+def rank_arms(
+    found: Results, arms: Mapping[str, str], rung: str, models: Mapping[str, Run]
+) -> Standings:
+    """Rank arms by the names to show; `models` has a run of each, whose costs are counted."""
+    rows, text, scatter = [], ladder.build_text(rung), ladder.measure_scatter(found, rung)
     for name, arm in arms.items():
-        run, of_arm = ladder.build_base_run(rung, arm), found.where(arm=arm, rung=rung)
+        of_arm = found.where(arm=arm, rung=rung)
         (rate,), tried = of_arm.where(stage="final").by("lr"), of_arm.where(stage="tuning").by("lr")
         losses = ladder.reported(found, arm).get(rung, {})
-        cost = count_footprint(cast(ModelConfig, run.model), text.batch, text.time)
+        seeds = [labels["seed"] for labels, _ in of_arm.where(stage="final")]
+        cost = count_footprint(cast(ModelConfig, models[name].model), text.batch, text.time)
         rows.append(
-            Row(name, tuple(losses.get(seed) for seed in ladder.SEEDS), rate,
-                rate in (min(tried), max(tried)), run.train.steps,
-                cost.operations, cost.norm_share, cost.kept, cost.parameters)
-        )  # fmt: skip
-    return rank_rows(rows, None)
+            Row(
+                name,
+                tuple(losses.get(seed) for seed in seeds),
+                rate,
+                rate in (min(tried), max(tried)),
+                ladder.measure_tuning_left(found, rung, arm, scatter.sd),
+                len(seeds) > len(ladder.SEEDS),
+                models[name].train.steps,
+                cost.operations,
+                cost.norm_share,
+                cost.kept,
+                cost.parameters,
+            )
+        )
+    apart = [name for name, arm in arms.items() if arm in scatter.apart]
+    return rank_rows(rows, replace(scatter, apart=tuple(apart)))
 
 
-def rank_rows(rows: Sequence[Row], flops: float | None) -> Standings:
-    """Order rows by their mean, compare all pairs, and give letters."""
+def rank_rows(rows: Sequence[Row], scatter: Scatter | None = None) -> Standings:
+    """Order rows by their mean, compare all pairs, and give letters.
+
+    `scatter` is that of a run; left out, it is pooled over these rows.
+    """
     alive = {row.name: [float(v) for v in row.values if v is not None] for row in rows
              if all(v is not None and math.isfinite(v) for v in row.values)}  # fmt: skip
+    by_name = {row.name: row for row in rows}
     mean = {name: math.fsum(values) / len(values) for name, values in alive.items()}
     order = sorted(mean, key=lambda name: mean[name])
-    p = {(a, b): paired_p(alive[a], alive[b]) for a, b in combinations(order, 2)}
-    pairs = adjusted(p)
+    if scatter is None and len(alive) > 1:
+        scatter = pool_scatter(alive)
+
+    def compare(one: str, other: str) -> Difference:
+        assert scatter is not None
+        alone = (one in scatter.apart, other in scatter.apart)
+        left = math.hypot(by_name[one].tuned, by_name[other].tuned)
+        return compare_samples(alive[one], alive[other], scatter, alone=alone, tuned=left)
+
+    found = {(a, b): compare(a, b) for a, b in combinations(order, 2)}
+    pairs = adjusted({pair: of.p_value(DIFFERENT) or 0.0 for pair, of in found.items()})
     groups = letters(order, [pair for pair, value in pairs.items() if value <= LEVEL])
-    by_name = {row.name: row for row in rows}
     ranked = []
     for name in order:
-        gaps = minus(alive[name], alive[order[0]])
-        behind = (math.fsum(gaps) / len(gaps), *t_interval(gaps)) if name != order[0] else None
-        computed = {"mean": mean[name], "interval": t_interval(alive[name]), "behind": behind}
-        ranked.append(Row(**{**vars(by_name[name]), **computed, "group": groups[name]}))
-    return Standings((*ranked, *(row for row in rows if row.name not in alive)), pairs, flops)
+        gap = found.get((order[0], name))
+        behind = None if gap is None else (gap.mean, *gap.compute_interval())
+        ranked.append(replace(by_name[name], mean=mean[name], behind=behind, group=groups[name]))
+    return Standings((*ranked, *(row for row in rows if row.name not in alive)), pairs, scatter)
 
 
 def _format_cells(place: int, row: Row) -> tuple[str, ...]:
-    mean = interval = behind = "–"
-    if row.mean is None or row.interval is None:
+    mean = behind = "–"
+    if row.mean is None:
         mean = f"diverged in {sum(v is None for v in row.values)} of {len(row.values)}"
     else:
-        mean, interval = f"{row.mean:.3f}", f"{row.interval[0]:.3f} to {row.interval[1]:.3f}"
+        mean = f"{row.mean:.4f}"
     if row.behind is not None:
-        behind = f"{row.behind[0]:+.3f} ({row.behind[1]:+.3f} to {row.behind[2]:+.3f})"
+        behind = f"{row.behind[0]:+.4f} ({row.behind[1]:+.4f} to {row.behind[2]:+.4f})"
     rank = "–" if row.mean is None else str(place + 1)
     edge = " (end of the grid)" if row.edge else ""
     return (
-        rank, row.name, mean, interval, behind, row.group, f"{row.rate:g}{edge}", str(row.steps),
-        f"{row.norm_share:.1%}", f"{row.kept / 2**20:.1f} MiB",
+        rank, row.name, mean, str(len(row.values)), f"{row.tuned:.4f}", behind, row.group,
+        f"{row.rate:g}{edge}", str(row.steps), f"{row.norm_share:.1%}",
+        f"{row.kept / 2**20:.1f} MiB",
     )  # fmt: skip

@@ -1,14 +1,14 @@
-"""nGPT with one named difference: what would go unnoticed if only the final loss were looked at?
+"""A recipe with one difference: what would go unnoticed if only the final loss were looked at?
 
     wrong axis          every matrix gets unit rows, `out` and `down` too: it should be columns
     wrong branch        h ← norm(b + |α| ⊙ (h − b)), b = norm(f(h)): nearly all of the way
     no outer norm       h ← h + |α| ⊙ (norm(f(h)) − h): along the chord, into the ball
     no attention        attention writes 0: nothing but a norm over tokens sees other positions
 
-The last one is for any recipe, and so is a `bias` of the logits, given and never trained: what a
-model knows from it, no layer has to write. "no attention" draws the weights that the recipe draws
-and never trains those of attention; norms stay where they were. It is what attention is measured
-by.
+The first three are nGPT's. The last one is for any recipe, and so is a `bias` of the logits, given
+and never trained: what a model knows from it, no layer has to write. "no attention" draws the
+weights that the recipe draws and never trains those of attention; norms stay where they were. It is
+what attention is measured by. `constants` are DeepNorm's, where they are not the paper's.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from labkit.attention import Attention
 from labkit.context import Context
 from labkit.model.config import ModelConfig
 from labkit.model.transformer import Transformer
-from labkit.placements import recipe
+from labkit.placements import DeepNorm, recipe
 from labkit.placements.sphere import SphereStep, normalize_weights, unit_rows_
 from labkit.placements.step import Map
 from labkit.unknown import explain_unknown
@@ -28,7 +28,7 @@ from labkit.unknown import explain_unknown
 
 @dataclass(frozen=True)
 class Departure(ModelConfig):
-    """A model with one named difference, or with a bias of its logits that is never trained.
+    """A model with one named difference, a bias of its logits, or other constants of DeepNorm.
 
     `s_z` and `share` are first values of nGPT's scales.
     """
@@ -37,6 +37,8 @@ class Departure(ModelConfig):
     s_z: float = 1.0  # of the logits' scale
     share: float = 0.05  # of |α|, in every sublayer
     bias: tuple[float, ...] = ()  # what is added to the logits, a number a token; (): nothing
+    # Of DeepNorm: α, and the gains over Xavier's rule of all matrices but q and k, and of these.
+    constants: tuple[float, float, float] | None = None  # None: as published
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,6 +58,11 @@ class Departure(ModelConfig):
                 f"a bias of the logits has a number for each of {self.vocab} tokens, got "
                 f"{len(self.bias)}"
             )
+        if self.constants and (self.recipe, self.init) != ("deepnorm", "xavier"):
+            raise ValueError(
+                "constants are DeepNorm's and multiply Xavier's weights: recipe 'deepnorm' and "
+                f"init 'xavier', got {self.recipe!r} and {self.init!r}"
+            )
         if self.differs == "no attention" and self.qk_clip is not None:
             raise ValueError("without attention there are no logits to clip: leave qk_clip out")
 
@@ -67,6 +74,8 @@ class Departure(ModelConfig):
             for module in model.modules():
                 if isinstance(module, SphereStep):
                     module.alpha.factor *= self.share / 0.05
+        if self.constants:
+            _set_constants(model, *self.constants)
         if self.differs is not None:
             DEPARTURES[self.differs](model)
         return model
@@ -123,6 +132,16 @@ def _change_class(model: nn.Module, old: type[nn.Module], new: type[nn.Module]) 
     for module in model.modules():
         if isinstance(module, old):
             module.__class__ = new
+
+
+@torch.no_grad()
+def _set_constants(model: Transformer, alpha: float, beta: float, of_q_and_k: float) -> None:
+    for module in model.modules():
+        if isinstance(module, DeepNorm):
+            module.alpha = alpha
+    for path, weight in model.blocks.named_parameters():
+        if weight.ndim == 2:
+            weight *= of_q_and_k if path.split(".")[-2] in ("q", "k") else beta
 
 
 def _wrong_axis(model: Transformer) -> None:

@@ -82,13 +82,13 @@ class Figure(Shown):
         self._png: bytes | None = None
 
     def png(self) -> bytes:
-        """Draw once, in a small palette, with no date and no program name inside."""
+        """Draw once, in few colours that keep hues apart; no date or program name inside."""
         if self._png is None:
             raw, small = io.BytesIO(), io.BytesIO()
             with use_book_style():
                 self.fig.savefig(raw, format="png", dpi=DPI, metadata={"Software": None})
             picture = Image.open(raw).convert("RGB")
-            colours = picture.quantize(64, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+            colours = picture.quantize(128, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
             colours.save(small, format="PNG", optimize=True)
             self._png = small.getvalue()
         return self._png

@@ -92,22 +92,6 @@ def t_interval(values: Sequence[float], level: float = 0.95) -> Interval:
     return Seeds(tuple(map(float, values))).compute_interval(level)
 
 
-def paired_p(a: Sequence[float], b: Sequence[float]) -> float:
-    """Test whether two lists of paired values differ in the mean: Student's t, two sides."""
-    if len(a) < 2:
-        raise ValueError(f"a test needs two pairs or more, got {len(a)}: take more seeds")
-    differences = Seeds(tuple(float(x) - float(y) for x, y in zip(a, b, strict=True)))
-    if not any(differences.values):
-        return 1.0
-    p = differences.p_value(Criterion(0.0, math.inf))
-    if p is None:
-        raise ValueError(
-            f"a test needs differences that scatter, got {differences.values[0]:g} in all "
-            f"{len(a)} pairs: count them as a proportion, or take other seeds"
-        )
-    return p
-
-
 @cache
 def _compute_quantile(freedom: int, level: float) -> float:
     from scipy.special import stdtrit  # the quantile of scipy.stats.t, without its 0.7 s of import

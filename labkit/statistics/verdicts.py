@@ -5,12 +5,17 @@ contradicted   the whole 95 % interval lies on one side that does not
 not-seen       otherwise
 
 For "in [a, b]" an estimate holds where its 90 % interval lies inside: two one-sided tests at 5 %
-each (Schuirmann 1987). Two proportions are told apart by Fisher's exact test at 5 %. A finding on a
-ranking has the same sign on every rung of the ladder that was run, and lacks nothing that such a
-comparison needs; else nothing has been seen.
+each (Schuirmann 1987). Two proportions are told apart by Fisher's exact test at 5 %.
+
+Of the shared ladder every rung is judged so, and then all of them together (`judge_rungs`):
+
+holds          on two sizes or more, with the same sign on all of them, and no direction contradicts
+holds-on-one   on one size, or on directions alone, and nothing contradicts
+contradicted   on one size or more, with the same sign on all of them
+not-seen       otherwise, and where the comparison lacks something that it needs
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from labkit.statistics.criteria import Criterion, Estimate
 from labkit.statistics.proportions import Gap
@@ -18,17 +23,12 @@ from labkit.statistics.proportions import Gap
 LEVEL = 0.05
 
 
-def judge_estimate(
-    estimate: Estimate,
-    criterion: Criterion,
-    rungs: Collection[float] = (),
-    lacking: Collection[str] = (),
-) -> str:
+def judge_estimate(estimate: Estimate, criterion: Criterion, lacking: Collection[str] = ()) -> str:
     """Judge an estimate: holds, contradicted, or not-seen.
 
-    `rungs` are the means on all rungs, `lacking` the conditions that the comparison does not meet.
+    `lacking` are conditions that the comparison does not meet: then nothing has been seen.
     """
-    if lacking or len({criterion.is_met(mean) for mean in rungs}) > 1:
+    if lacking:
         return "not-seen"
     if isinstance(estimate, Gap):
         p = estimate.p_value(criterion)
@@ -47,6 +47,28 @@ def judge_estimate(
     return (
         "contradicted" if criterion.excludes_interval(estimate.compute_interval()) else "not-seen"
     )
+
+
+def judge_rungs(
+    sizes: Mapping[str, Estimate],
+    directions: Mapping[str, Estimate],
+    criterion: Criterion,
+    lacking: Collection[str] = (),
+) -> tuple[str, str | None]:
+    """Judge a comparison on the ladder; say on which rung it holds where that is one alone."""
+    alike = {criterion.is_met(one.mean) for one in (sizes or directions).values()}
+    if lacking or len(alike) > 1:
+        return "not-seen", None
+    of_size = {rung: judge_estimate(one, criterion) for rung, one in sizes.items()}
+    beside = {rung: judge_estimate(one, criterion) for rung, one in directions.items()}
+    holding = [rung for rung, verdict in (of_size or beside).items() if verdict == "holds"]
+    if "contradicted" in of_size.values() or (not sizes and "contradicted" in beside.values()):
+        return "contradicted", None
+    if not holding or "contradicted" in beside.values():
+        return "not-seen", None
+    if len(holding) > 1 and sizes:
+        return "holds", None
+    return "holds-on-one", holding[-1]
 
 
 def is_weak(estimate: Estimate, criterion: Criterion) -> bool:

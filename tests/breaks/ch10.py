@@ -5,9 +5,9 @@ from tests.breaks import Break
 BREAKS = [
     Break(
         idea="sensitivity is held against the worst rate",
-        path="labkit/experiments/ladder.py",
-        old="= fmean(tuned[lr] for lr in COARSE) - min(tuned.values())",
-        new="= fmean(tuned[lr] for lr in COARSE) - max(tuned.values())",
+        path="labkit/experiments/ladder/comparing.py",
+        old="fmean(of[rate] for rate in COARSE) - min(of.values())",
+        new="fmean(of[rate] for rate in COARSE) - max(of.values())",
         claim="10-norms-on-q-and-k-lower-the-sensitivity",
     ),
     Break(

@@ -87,7 +87,7 @@ OTHERWISE = (
         "A placement that promises a lower loss:",
         "first enlarge small embeddings; else HybridNorm, compared with QKV-Pre",
         (
-            "06-small-embeddings-make-the-lead",
+            "06-a-norm-on-the-stream-saves-small-tokens",
             Report(
                 "zhuo2025",
                 "HybridNorm ends below Pre-Norm, at one rate for both.",

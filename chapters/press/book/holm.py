@@ -10,10 +10,12 @@ from typing import Any
 
 from labkit.statistics.criteria import Criterion, Estimate, parse_criterion
 from labkit.statistics.holm import adjusted
+from labkit.statistics.pooled import Difference, read_rung
 from labkit.statistics.proportions import Proportion
 from labkit.statistics.seeds import Given, Seeds
-from labkit.statistics.verdicts import LEVEL, judge_estimate
+from labkit.statistics.verdicts import LEVEL, judge_estimate, judge_rungs
 
+DIRECTIONS = ("D", "D24", "W", "C")  # of labkit.experiments.ladder, which needs torch
 Claims = Mapping[str, Mapping[str, Any]]
 
 
@@ -27,6 +29,8 @@ def rebuild_estimate(claim: Mapping[str, Any]) -> Estimate:
     if counts := claim.get("counts"):
         one, *other = (Proportion(k, n) for k, n in counts)
         return one - other[0] if other else one
+    if samples := claim.get("samples"):
+        return Difference.from_dict(samples)
     seeds = Seeds(tuple(map(float, claim["values"])))
     (low, high), (a, b) = seeds.compute_interval(), claim["interval"]
     # Recorded numbers have six digits; where the interval is another one, it was given.
@@ -39,8 +43,12 @@ def verdict_of(claim: Mapping[str, Any]) -> str:
     """Judge a recorded claim again."""
     if not (claim.get("domain") or {"inside": True})["inside"]:
         return "out-of-range"
-    rungs, lacking = claim.get("rungs") or {}, claim.get("lacking") or ()
-    return judge_estimate(rebuild_estimate(claim), read_criterion(claim), rungs.values(), lacking)
+    rule, lacking = read_criterion(claim), claim.get("lacking") or ()
+    if not (rungs := {rung: read_rung(of) for rung, of in (claim.get("rungs") or {}).items()}):
+        return judge_estimate(rebuild_estimate(claim), rule, lacking)
+    sizes = {rung: one for rung, one in rungs.items() if rung not in DIRECTIONS}
+    beside = {rung: one for rung, one in rungs.items() if rung in DIRECTIONS}
+    return judge_rungs(sizes, beside, rule, lacking)[0]
 
 
 def p_value(claim: Mapping[str, Any]) -> float | None:

@@ -4,20 +4,8 @@ ipykernel has a watch of its own, but one that misses a parent that died before 
 """
 
 import os
-import threading
-import time
 
-
-def end_with(parent: int) -> None:
-    """End this process, whatever it is doing, soon after its parent."""
-
-    def watch_parent() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.2)
-        os._exit(1)
-
-    threading.Thread(target=watch_parent, daemon=True).start()
-
+from labkit.pool import end_with
 
 if __name__ == "__main__":
     end_with(int(os.environ["JPY_PARENT_PID"]))

@@ -26,7 +26,8 @@ LONG = ("gpu",)  # sizes that nobody runs in one sitting
 ENTRY = (
     *("sort", "said", "statement", "wording", "numbers", "source", "published", "domain"),
     *("values", "counts", "interval", "criterion", "effect", "predicted", "kind", "primary"),
-    *("derived_from", "rungs", "lacking", "unit", "verdict", "weak", "tolerance", "rtol", "seeds"),
+    *("derived_from", "samples", "rungs", "only", "word", "lock", "lacking", "unit", "tried"),
+    *("verdict", "weak", "tolerance", "rtol", "seeds"),
     *("chapter", "cell"),
 )
 

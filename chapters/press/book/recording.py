@@ -73,7 +73,7 @@ def wanted_anywhere(root: Path, size: str) -> set[str] | None:
 
 
 def ladder_runs(store: Store) -> list[Run]:
-    """List the ladder's runs that are there, on every rung but the smallest."""
+    """List the ladder's runs that are there, also of arms that are half-way."""
     rungs = [rung for rung in ladder.RUNGS if rung != "smoke"]
     known: dict[str, Record | None] = {}
 
@@ -85,7 +85,8 @@ def ladder_runs(store: Store) -> list[Run]:
     return [
         run
         for rung in rungs
-        for run in ladder.list_wanted_runs(rung, ladder.ARMS, read_record)
+        for arm in ladder.ARMS
+        for run in ladder.list_all_runs(rung, arm, read_record)
         if read_record(run)
     ]
 

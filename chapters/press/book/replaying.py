@@ -2,9 +2,11 @@
 
 Of every configuration that the chapters ask for, one seed's first steps are taken anew; which one,
 today's commit draws. And a few cheap runs are trained in full: the cheapest with each probe, norm,
-optimizer and schedule. A record that differs is stale, and with it every seed of its configuration.
-Where one begins as recorded and differs later, what it has and no run that agrees has (a probe, a
-norm, a schedule) is blamed, and every record that has it is stale.
+optimizer and schedule. Where neither code nor records changed since all of them agreed, the commit
+draws the configurations, too, as many as a fixed budget allows. A record that differs is stale, and
+with it every seed of its configuration. Where one begins as recorded and differs later, what it has
+and no run that agrees has (a probe, a norm, a schedule) is blamed, and every record that has it is
+stale.
 """
 
 import hashlib
@@ -24,12 +26,14 @@ from labkit.experiments.records import FIRST, LADDER, from_row
 from labkit.experiments.replay import TIMED, Replay, replay_run, retrain_run
 from labkit.experiments.run import CPU
 from labkit.experiments.store import Store
-from labkit.pool import count_cores
+from labkit.pool import count_cores, end_with
 from labkit.provenance import collect_provenance
 from press.book import asked, replays
-from press.book.chapters import Chapter
+from press.book.chapters import Chapter, find_chapters
 
 WHOLE = 45.0  # CPU-seconds of runs that are trained in full, together
+BUDGET = 24.0  # CPU-seconds of either kind, where all agreed before
+BUILD = 0.1  # CPU-seconds to make a model and its data, about
 # kind, run, the sources of readers' norms in it, record's row, device
 Task = tuple[str, dict[str, Any], dict[str, str], dict[str, Any], str]
 
@@ -45,7 +49,7 @@ def replay_runs(
     """Replay what these chapters ask for, and the ladder, and keep the verdict.
 
     Configurations that differ only in the learning rate or in probes count as one: the same code
-    computes their first steps. With `every` each is replayed.
+    computes their first steps. With `every` each is replayed, whatever agreed before.
     """
     store, began = Store(root, device_of(size)), time.monotonic()
     of = replays.compute_digest(root, chosen, size, every)
@@ -61,8 +65,13 @@ def replay_runs(
         groups.setdefault(name(runs[key]), []).append(key)
     commit = commit or collect_provenance()["commit"]
     drawn = [min(keys, key=lambda key: _hash_key(commit, key)) for keys in groups.values()]
+    some = not every and replays.is_known(root)
+    if some:
+        drawn = _keep_to_budget(sorted(drawn, key=lambda key: _hash_key(commit, key)), rows)
     tasks = [("opening", key) for key in drawn]
-    tasks += [("whole", key) for key in _choose_cheapest(runs, rows)]
+    # What trained together on a GPU shared its cost: alone, here, it may take hours.
+    here = {k: row for k, row in rows.items() if made_on(row, store.device)}
+    tasks += [("whole", key) for key in _choose_cheapest(runs, here, BUDGET if some else WHOLE)]
     found = _run_replays(
         [
             (kind, runs[key].to_dict(), sources_of([runs[key]]), rows[key], store.device)
@@ -80,6 +89,7 @@ def replay_runs(
             stale[key] = why
     verdict = {
         "openings": len(drawn),
+        "configurations": len(groups),
         "wholes": len(tasks) - len(drawn),
         "seconds": round(time.monotonic() - began, 1),
         "stale": stale,
@@ -87,7 +97,26 @@ def replay_runs(
         "cost": round(sum(rows[key]["cpu_seconds"] for key in stale) / count_cores(), 1),
     }
     replays.keep_verdict(root, chosen, size, of, verdict, runs.keys())
+    if not (stale or some) and size == "book" and list(chosen) == find_chapters(root):
+        replays.keep_known(root)
     return verdict
+
+
+def made_on(row: dict[str, Any], device: str) -> bool:
+    """Return whether a record was made on this class of devices."""
+    return row["provenance"].get("device", device) == device
+
+
+def _keep_to_budget(keys: Sequence[str], rows: dict[str, Any]) -> list[str]:
+    """Take the first of these keys whose first steps fit into the budget: one at least."""
+    spent, kept = 0.0, []
+    for key in keys:
+        row = rows[key]
+        spent += BUILD + row["cpu_seconds"] * min(1.0, FIRST / max(1, row["trained"]))
+        if kept and spent > BUDGET:
+            break
+        kept.append(key)
+    return kept
 
 
 def _hash_key(commit: str, key: str) -> str:
@@ -109,7 +138,9 @@ def _blame_traits(ended: Sequence[Replay]) -> dict[str, str]:
     }
 
 
-def _choose_cheapest(runs: dict[str, Run], rows: dict[str, Any]) -> list[str]:
+def _choose_cheapest(
+    runs: dict[str, Run], rows: dict[str, Any], budget: float = WHOLE
+) -> list[str]:
     """Choose the cheapest run of each trait, as long as all of them together take little.
 
     One that ends within its first steps, or diverges, shows little more than they do: it is
@@ -127,7 +158,7 @@ def _choose_cheapest(runs: dict[str, Run], rows: dict[str, Any]) -> list[str]:
             cheapest.setdefault(trait, key)
     chosen, seconds = [], 0.0
     for key in dict.fromkeys(cheapest.values()):
-        if seconds + rows[key]["cpu_seconds"] <= WHOLE:
+        if seconds + rows[key]["cpu_seconds"] <= budget:
             seconds += rows[key]["cpu_seconds"]
             chosen.append(key)
     return chosen
@@ -145,7 +176,9 @@ def _run_replays(tasks: list[Task]) -> list[Replay]:
         return []
     workers = 1 if tasks[0][4] != CPU else min(count_cores(), len(tasks))
     os.environ.update(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE")  # of the processes below
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=end_with, initargs=(os.getpid(),)
+    ) as pool:
         return list(pool.map(_run_replay, tasks, chunksize=4))
 
 

@@ -1,5 +1,8 @@
 """What the last replays of the book's records said: kept, so that an idle build needs no torch.
 
+Where all records were replayed with this very code, data/records/replayed.json says so, and a build
+replays some of them, as the commit draws.
+
 verdicts    by the chapters that were replayed together: {"digest": …, "verdict": {…}}
 stale       by the key of a run that its last replay refuted: {"why": …, "at": …}
 """
@@ -17,8 +20,10 @@ from labkit.files import code_hash, hold_lock, write_whole
 from labkit.processor import name_processor
 from press.book import asked
 from press.book.chapters import Chapter
+from press.book.files import Red, read_json
 
 LADDER = "ladder"
+KNOWN = Path("data") / "records" / "replayed.json"
 
 
 def compute_digest(root: Path, chosen: Sequence[Chapter], size: str, every: bool) -> str:
@@ -32,6 +37,30 @@ def compute_digest(root: Path, chosen: Sequence[Chapter], size: str, every: bool
     for path in files:
         whole.update(path.read_bytes())
     return whole.hexdigest()
+
+
+def is_known(root: Path) -> bool:
+    """Return whether all records were replayed with today's code: `keep_known` wrote so."""
+    path = root / KNOWN
+    if not path.is_file():
+        return False
+    try:
+        return read_json(path, "") == _describe_records(root)
+    except Red:
+        return False
+
+
+def keep_known(root: Path) -> None:
+    """Write beside the records that all of them agree with today's code."""
+    write_whole(root / KNOWN, json.dumps(_describe_records(root), indent=1) + "\n")
+
+
+def _describe_records(root: Path) -> dict[str, str]:
+    files = sorted((root / "data" / "records").glob("*.gz"))
+    whole = hashlib.sha256()
+    for path in files:
+        whole.update(path.name.encode() + path.read_bytes())
+    return {"labkit": code_hash(), "records": whole.hexdigest()[:16]}
 
 
 def read_verdict(root: Path, chosen: Sequence[Chapter], size: str) -> dict[str, Any] | None:
@@ -82,8 +111,8 @@ def count_stale(
 def describe_verdict(verdict: dict[str, Any], by_chapter: Iterable[tuple[str, int]]) -> str:
     """Describe in one or two lines what the replays found."""
     text = (
-        f"replays: {verdict['openings']} configurations begin as recorded, {verdict['wholes']} "
-        f"runs trained in full agree; {verdict['seconds']:.0f} s"
+        f"replays: {verdict['openings']} of {verdict['configurations']} configurations begin as "
+        f"recorded, {verdict['wholes']} runs trained in full agree; {verdict['seconds']:.0f} s"
     )
     stale = verdict["stale"]
     if not stale:

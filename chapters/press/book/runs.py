@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from statistics import median
@@ -30,7 +31,7 @@ from press.book import asked, replays, state
 from press.book.chapters import Chapter
 from press.book.keys import key_of, parts_of
 
-ARMS_AT_ONCE = 3  # of the ladder: so that the first ones report long before the last are tuned
+ARMS_AT_ONCE = 2  # of the ladder: so that the first ones report long before the last are tuned
 Wanted = dict[str, list[Run]]  # by chapter, or "ladder"
 
 
@@ -40,11 +41,14 @@ def train_missing(
     size: str,
     *,
     seed: int = 0,
-    rungs: Sequence[str] = (),
+    climb: bool = False,
     seconds: float | None = None,
     only_list: bool = False,
 ) -> int:
-    """Train what is missing or stale; 0 when nothing failed, with more left or not."""
+    """Train what is missing or stale; 0 when nothing failed, with more left or not.
+
+    `climb`: what the plan of the shared ladder lacks, too (labkit.experiments.ladder.plan).
+    """
     until = None if seconds is None else time.monotonic() + seconds
     lower_priority()
     store, faults, first = Store(root, device_of(size)), dict[str, str](), True
@@ -52,14 +56,14 @@ def train_missing(
     engine = make_engine(root, store.device)
     try:
         while True:
-            wanted = find_wanted(root, chosen, size, seed, rungs, store, faults, again=not first)
+            wanted = find_wanted(root, chosen, size, seed, climb, store, faults, again=not first)
             missing = {
                 n: [r for r in runs if store.read_fresh(r) is None] for n, runs in wanted.items()
             }
             todo = list({run.key(): run for runs in missing.values() for run in runs}.values())
             if first or not todo:
                 print(describe_plan(wanted, missing, store, todo), flush=True)
-            todo = choose_next(rungs, missing, store) or todo
+            todo = choose_next(missing, store) or todo
             late = until is not None and time.monotonic() > until
             if only_list or late or not todo or "training" in faults:
                 break
@@ -81,22 +85,22 @@ def train_missing(
     return 1 if faults else 0
 
 
-def choose_next(rungs: Sequence[str], missing: Wanted, store: Store) -> list[Run]:
-    """Choose what trains next: chapters first, then a few arms of the ladder to their end."""
-    own = [run for name, runs in missing.items() if not name.startswith(LADDER) for run in runs]
-    if own:
+def choose_next(missing: Wanted, store: Store) -> list[Run]:
+    """Choose what trains next: chapters first, then a few arms of the ladder's plan."""
+    own = [run for name, runs in missing.items() if name != LADDER for run in runs]
+    if own or LADDER not in missing:
         return list({run.key(): run for run in own}.values())
-    for rung in rungs:
-        arms = (ladder.list_wanted_runs(rung, [arm], store.read_record) for arm in ladder.ARMS)
-        lacking = ([run for run in runs if store.read_fresh(run) is None] for runs in arms)
-        if chosen := list(islice(filter(None, lacking), ARMS_AT_ONCE)):
-            return list(chain(*chosen))
-    return []
+    lacking = ladder.list_next_runs(cache(store.read_fresh))
+    return list(chain(*islice(lacking, ARMS_AT_ONCE)))
 
 
 def lower_priority() -> None:
-    """Let everything else on this machine go first: this process, and the workers it starts."""
+    """Let everything else on this machine go first: this process, and the workers it starts.
+
+    A run that gives way may take hours, so it has a day, unless somebody says otherwise.
+    """
     os.environ["LABKIT_NICE"] = "19"
+    os.environ.setdefault("LABKIT_RUN_TIMEOUT", str(24 * 3600))
     with suppress(OSError):
         os.nice(19)
 
@@ -113,7 +117,7 @@ def find_wanted(
     chosen: Sequence[Chapter],
     size: str,
     seed: int,
-    rungs: Sequence[str],
+    climb: bool,
     store: Store,
     faults: dict[str, str],
     again: bool,
@@ -133,8 +137,8 @@ def find_wanted(
     with ThreadPoolExecutor(count_cores()) as pool:
         lists = list(pool.map(find_runs, chosen))
     wanted = {chapter.name: runs for chapter, runs in zip(chosen, lists, strict=True)}
-    for rung in rungs:
-        wanted[f"{LADDER} {rung}"] = ladder.list_wanted_runs(rung, ladder.ARMS, store.read_record)
+    if climb:
+        wanted[LADDER] = list(chain(*ladder.list_next_runs(cache(store.read_fresh))))
     return wanted
 
 

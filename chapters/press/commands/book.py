@@ -11,8 +11,6 @@ from press.commands.options import Address, Engine, Only, Seed, Several, Size
 
 app = Typer(name="book", help="Build and check the book.")
 
-RUNGS = ["S"]
-
 
 @app.command("build", cls=Several)
 def build_book(
@@ -83,7 +81,6 @@ def accept_claims(
 def train_runs(
     size: Size = "book",
     only: Only = None,
-    rungs: Annotated[list[str], Option(metavar="RUNG...", help="of the ladder")] = RUNGS,
     seed: Seed = 0,
     duration: Annotated[str | None, Option("--for", help="such as 2h; call again to go on")] = None,
     only_list: Annotated[bool, Option("--list", help="say what is missing; train nothing")] = False,
@@ -105,7 +102,7 @@ def train_runs(
         chosen,
         size,
         seed=seed,
-        rungs=rungs if climbs else (),
+        climb=climbs,
         seconds=None if duration is None else parse_duration(duration),
         only_list=only_list,
     )

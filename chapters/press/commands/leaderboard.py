@@ -1,9 +1,9 @@
-"""`labkit leaderboard`: rank recipes, and norms of your own, under one budget of arithmetic."""
+"""`labkit leaderboard`: rank recipes, and norms of your own, by the ladder's rules."""
 
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, cast
 
 from typer import Argument, Option, Typer
 
@@ -11,6 +11,7 @@ from press.book.files import Red
 from press.commands.options import Engine, Several
 
 app = Typer()
+MAIN = ("pre", "post", "qk", "deepnorm", "hybrid*", "dyt", "ngpt", "none")
 
 
 @app.command("leaderboard", cls=Several)
@@ -18,68 +19,62 @@ def rank_entries(
     names: Annotated[
         list[str] | None, Argument(metavar="ENTRY", help="default: the book's eight")
     ] = None,
-    flops: Annotated[float | None, Option(help="operations of a run (default: 2.2e10)")] = None,
-    rates: Annotated[list[float] | None, Option(metavar="LR...", help="to choose from")] = None,
-    seeds: Annotated[int | None, Option(help="how many, for the test losses (default: 5)")] = None,
-    tuning_seeds: Annotated[int | None, Option(help="how many, for the rates (default: 2)")] = None,
-    depth: Annotated[int | None, Option(help="the models' depth")] = None,
-    dim: Annotated[int | None, Option(help="the models' dim")] = None,
-    only_list: Annotated[bool, Option("--list", help="say what steps cost, what to train")] = False,
+    rung: Annotated[str, Option(help="of the ladder: S, M, or a direction")] = "S",
+    look: Annotated[bool, Option("--look", help="300 steps, one seed: no order")] = False,
+    only_list: Annotated[bool, Option("--list", help="say what is left to train")] = False,
     as_json: Annotated[bool, Option("--json", help="print the standings as JSON")] = False,
     starter: Annotated[Path | None, Option(help="write a norm there to begin with; stop")] = None,
     engine: Engine = None,
 ) -> None:
-    """Rank recipes and your own norm under one budget.
+    """Rank recipes and your own norm by the ladder's rules.
 
-    The budget is of training operations, counted and never timed. An entry is RECIPE, RECIPE+NORM,
-    or a norm of your own from a file: RECIPE+my_norm.py. Each trains at every rate with the tuning
-    seeds; the best rate by validation loss is trained with all seeds, and its test loss counts.
-    Pairs are compared by paired t tests over seeds, adjusted by Holm: entries that share a letter
-    were not told apart. Runs are stored: the same command goes on.
+    An entry is an arm of the ladder, RECIPE, RECIPE+NORM, or a norm of your own from a file:
+    RECIPE+my_norm.py. What is recorded is read; the rest trains as the book's arms do: three
+    seeds choose the rate, twenty others report (some 35 minutes of one core on rung S). Pairs are
+    compared with one scatter for all arms, adjusted by Holm: entries that share a letter were not
+    told apart.
+    Runs are stored: the same command goes on. --look takes a minute and shows a norm that fails.
     """
     if starter is not None:
         return _write_starter(starter)
-    from labkit.leaderboard.contest import MAIN, Contest  # needs torch
+    from labkit.experiments import ladder  # needs torch
+    from labkit.leaderboard.compete import compete, look_at
     from labkit.leaderboard.entries import entries
+    from labkit.unknown import explain_unknown
 
-    given: dict[str, Any] = {
-        "flops": flops,
-        "rates": tuple(rates) if rates else None,
-        "seeds": tuple(range(seeds)) if seeds is not None else None,
-        "tuning_seeds": tuning_seeds,
-        "depth": depth,
-        "dim": dim,
-    }
-    contest = Contest(**{name: value for name, value in given.items() if value is not None})
+    if rung not in ladder.RUNGS:
+        raise ValueError(explain_unknown("rung", rung, ladder.RUNGS))
     field = entries(names or list(MAIN))
     if only_list:
-        return _list_costs(contest, field)
-    from labkit.leaderboard.compete import compete
-
+        return _list_costs(rung, field)
     try:
-        board = compete(contest, field, engine=engine)
+        if look:
+            print(look_at(field, rung=rung, engine=engine))
+            return None
+        board = compete(field, rung=rung, engine=engine)
     except RuntimeError as error:
         raise Red(str(error)) from error
-    if as_json:
-        print(json.dumps(board.to_dict(), indent=1))
-    else:
-        print(f"budget: {contest.flops:.3g} training operations a run; lower test loss is better")
-        print(board)
+    print(json.dumps(board.to_dict(), indent=1) if as_json else board)
+    return None
 
 
-def _list_costs(contest: Any, field: list[Any]) -> None:
+def _list_costs(rung: str, field: list) -> None:
+    from labkit.experiments import ladder
     from labkit.experiments.lab import project_root
     from labkit.experiments.store import Store
+    from labkit.leaderboard.compete import list_needed
+    from labkit.leaderboard.footprint import count_footprint
+    from labkit.model import ModelConfig
 
-    store = Store(project_root())
-    runs = [run for _, run in contest.tuning(field).runs()]
-    missing = sum(store.read_record(run) is None for run in runs)
+    read, text = Store(project_root()).read_record, ladder.build_text(rung)
     for each in field:
-        cost = contest.cost(each)
-        print(f"{each.name}: {cost.operations:.4g} operations a step, {contest.steps(each)} steps, "
-              f"{cost.norms} norms, {cost.kept / 2**20:.1f} MiB kept")  # fmt: skip
-    print(f"tuning: {missing} of {len(runs)} runs are not stored; then "
-          f"{len(contest.seeds)} seeds of each at its best rate")  # fmt: skip
+        runs = list_needed(rung, each.arm, read)
+        missing = sum(read(run) is None for run in runs)
+        model = cast(ModelConfig, ladder.build_base_run(rung, each.arm).model)
+        cost = count_footprint(model, text.batch, text.time)
+        print(f"{each.name}: {missing} of {len(runs)} runs that can be named are not stored; "
+              f"{cost.operations:.4g} operations a step, {cost.norms} norms, "
+              f"{cost.kept / 2**20:.1f} MiB kept")  # fmt: skip
 
 
 def _write_starter(path: Path) -> None:

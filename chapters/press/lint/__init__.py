@@ -3,8 +3,8 @@
     labkit book lint
 
 A fault is "where: what is wrong, and what would be right". Each rule is a function that yields
-them: of a chapter (chapter.py, numbers.py, said.py), of the ledger (ledger.py), of the pages and
-tables around the chapters (pages.py).
+them: of a chapter (chapter.py, numbers.py, said.py, summaries.py), of the ledger (ledger.py), of
+the pages and tables around the chapters (pages.py).
 """
 
 from collections.abc import Iterator

@@ -18,6 +18,7 @@ from press.book.ledger import collect_claims
 from press.lint.budgets import list_excesses
 from press.lint.numbers import repeated_values, typed_numbers
 from press.lint.said import misstatements
+from press.lint.summaries import find_unsupported_bullets
 from press.site.outline import find_questions, list_exercises
 
 LINES_ON_AVERAGE, MOST_LINES = 14, 25  # of a code cell
@@ -89,6 +90,11 @@ def find_repeated_values(text: Text) -> Iterator[str]:
 def hold_words_against_the_ledger(text: Text) -> Iterator[str]:
     """A sentence about a verdict says what is recorded."""
     yield from misstatements(text.source, text.ledger)
+
+
+def hold_the_summary_to_its_cards(text: Text) -> Iterator[str]:
+    """A bullet of the summary names its claims, and where nobody tried to break them."""
+    yield from find_unsupported_bullets(text.prose, text.ledger)
 
 
 def keep_budgets(text: Text) -> Iterator[str]:
@@ -190,6 +196,7 @@ CHAPTER: tuple[Callable[[Text], Iterator[str]], ...] = (
     find_typed_numbers,
     find_repeated_values,
     hold_words_against_the_ledger,
+    hold_the_summary_to_its_cards,
     keep_budgets,
     measure_cells,
     find_bones,

@@ -41,7 +41,7 @@ def refuse_width_zero(claims: Claims, texts: Sequence[Text]) -> Iterator[str]:
     """No finding rests on an interval of width zero."""
     for name, claim in claims.items():
         low, high = claim["interval"]
-        if claim["sort"] == "finding" and len(claim["values"]) > 1 and low == high:
+        if claim["sort"] == "finding" and low == high:
             yield f"{name} is a finding whose interval has no width; a law, or a proportion?"
 
 

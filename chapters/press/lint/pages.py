@@ -127,16 +127,16 @@ def look_up_symbols(around: Around) -> Iterator[str]:
 
 
 def look_up_errata(around: Around) -> Iterator[str]:
-    """Every erratum names a source, and the place of the book that shows it."""
+    """Every erratum names a source; the place of the book that shows it exists, if it names one."""
     works = read_works(around.root / "chapters")
     for row in read_rows(around.root, "errata.csv"):
         where = f"data/errata.csv, {row['source']}"
-        if not all(row.values()):
+        if not all(value for name, value in row.items() if name != "where"):
             yield f"{where}: a field is empty"
         source = row["source"]
         if not (source in works or " " in source or source.startswith("[")):
             yield f"{where}: is no key of references.bib"
-        yield from around.wrong(where, map(place_of, row["where"].split(";")))
+        yield from around.wrong(where, map(place_of, filter(None, row["where"].split(";"))))
 
 
 def hold_the_bibliography(around: Around) -> Iterator[str]:

@@ -26,6 +26,7 @@ CARD = re.compile(
     r"|\A(?:not seen|contradicted|out of range)\b|\b(?:not seen|contradicted) here\b",
     re.I,
 )
+ON_ONE = re.compile(r"\bholds? on (?:one|rung|[SML]\b)")  # what only one rung shows
 OPEN = re.compile(r"\b(?:if|whether|whatever|would|may|can|could|where|that says?)\b", re.I)
 PREDICTIONS = re.compile(r"\b(two|three|four|five|six) (?:predictions|claims) hold\b", re.I)
 COUNTS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
@@ -75,6 +76,8 @@ def _wrong(sentence: str, near: list[str], claims: Claims) -> str:
     for says, pattern in SAYS.items():
         weak = any(claims[name].get("weak") for name in about)
         true = weak if says == "weak" else says in verdicts
+        if says == "holds" and "holds-on-one" in verdicts and ON_ONE.search(sentence):
+            true = True
         if pattern.search(sentence) and not true:
             recorded = ", ".join(f"{name} is {claims[name]['verdict']}" for name in about)
             return f"says {says}, but {recorded}"

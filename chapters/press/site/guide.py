@@ -17,6 +17,7 @@ from pathlib import Path
 
 from labkit.units import parse_bytes
 from press.book.facts import format_table
+from press.book.forecasts import HELD
 from press.site import sizing, wordlists
 from press.site.claim_cards import draw_cover
 from press.site.links import Place, link_place, link_references
@@ -54,7 +55,7 @@ def format_sizes(book: Book) -> str:
     """Make the table of all chapters: how long to read, to run, and how its claims fared."""
     rows = []
     for one in book.values():
-        held = sum(claim["verdict"] == "holds" for claim in one.claims.values())
+        held = sum(claim["verdict"] in HELD for claim in one.claims.values())
         link, seconds = link_place(Place(one.number), book), f"{one.seconds:,.0f}"
         cells = (f"{one.words:,}", one.minutes, seconds if one.seconds else "–")
         rows.append((link, *cells, len(one.claims), held, len(one.exercises)))
@@ -109,7 +110,7 @@ def link_doubtful(chapter: Outline, book: Book) -> str:
     return ", ".join(
         link_place(Place(chapter.number, "claim", name), book)
         for name, claim in chapter.claims.items()
-        if claim["verdict"] != "holds"
+        if claim["verdict"] not in HELD
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from labkit.experiments.card_html import LOOKS, VERDICTS
-from press.book.facts import Json, join_text, output_kind
+from press.book.facts import Json, format_table, join_text, output_kind
+from press.book.forecasts import Forecast, score_forecasts
 from press.book.holm import LEVEL, compute_p_values, find_survivors
 from press.site.claim_cards import draw_in_scoreboard, draw_tally, wrap_html
 
@@ -22,21 +23,29 @@ FACETS = {
 INTRO = """# Leaderboard
 
 Recipes on the book's shared ladder: the same text and steps for all, each at its own best learning
-rate. One seed chose the rate, on validation text; five others report, on test text. Entries that
-share a letter in the column *group* were not told apart, by paired *t* tests over seeds and Holm's
-correction for all pairs. A rank inside a group may be chance.
+rate, chosen on validation text; fresh seeds report, on test text. Entries that share a letter in
+the column *group* were not told apart, with one scatter for all recipes, what tuning leaves, and
+Holm's correction for all pairs. A rank inside a group may be chance.
 
-Rank yours. The command takes recipes' names, and a norm from a file of yours; every entry gets the
-same budget of training operations. The default pays some eighty steps: enough to see a norm fail,
-too few to rank one. `--flops 9e11` is as long as the ladder's first rung.
+Rank yours. The command takes recipes' names, and a norm from a file of yours, and trains what has
+no record by the same rules: three seeds choose the rate, twenty others report. A look takes a
+minute, shows a norm that fails, and gives no order.
 
 ```bash
 labkit leaderboard --starter my_norm.py   # writes a norm to begin with
-labkit leaderboard pre pre+my_norm.py
+labkit leaderboard pre pre+my_norm.py --look
+labkit leaderboard pre pre+my_norm.py     # half an hour of one core
 ```
 
 How it is made, and what it cannot say, stands in its chapter.
 """
+FORECASTS = """## Forecasts
+
+What the authors expected, and a paper where it says so (p = 0.9). o is 1 where the claim holds and
+0 where it does not. The Brier score is the mean of (p − o)²: 0 is perfect, and always saying one
+half scores 0.25. Scores count what was locked before its runs began; of what was seen first only
+the row stands here. [Lock one of yours](claims.md) with
+`labkit claims lock ID=0.7 --mine`, before you look."""
 BOX = '<div class="pst-scrollable-table-container">{}</div>'  # the theme's: it scrolls by itself
 NONE = "No chapter has ranked recipes yet."
 
@@ -117,8 +126,13 @@ def draw_claims(claims: Mapping[str, Json], titles: Mapping[str, str], row: str 
     return wrap_html("\n".join(folds))
 
 
-def build_scoreboard(build: Json, titles: Mapping[str, str], recorded: Iterable[Json] = ()) -> str:
-    """Write the page for the claims of this build and for the recorded ones."""
+def build_scoreboard(
+    build: Json,
+    titles: Mapping[str, str],
+    recorded: Iterable[Json] = (),
+    forecasts: Sequence[Forecast] = (),
+) -> str:
+    """Write the page for the claims of this build, for the recorded ones, and the forecasts."""
     claims: dict[str, Json] = build["claims"]
     size = build.get("size", "book")
     parts = [
@@ -131,11 +145,42 @@ def build_scoreboard(build: Json, titles: Mapping[str, str], recorded: Iterable[
     if claims:
         parts += [wrap_html(draw_filter(titles)), f"## This build, size {size}",
                   draw_claims(claims, titles)]  # fmt: skip
+    parts += format_forecasts(forecasts)
     found = {ledger.get("size", "gpu"): ledger for ledger in recorded}
     for name in {"gpu": 0, **found}:
         if name != size:
             parts += _format_recorded(name, found.get(name), titles)
     return "\n\n".join(parts) + "\n"
+
+
+def format_forecasts(forecasts: Sequence[Forecast]) -> list[str]:
+    """Write what was forecast before its runs, what came of it, and how good the forecasts were."""
+    if not (public := [one for one in forecasts if one.by != "you"]):
+        return []
+    rows = [
+        (
+            f'<a href="#row-{one.id}">{one.id}</a>' if one.verdict else f"`{one.id}`",
+            one.by,
+            one.at[:16].replace("T", " "),
+            f"{one.probability:.2f}",
+            f"{VERDICTS[one.verdict]} ({one.word})" if one.verdict else "waits for its runs",
+            "" if one.outcome is None else f"{one.error:.2f}",
+        )
+        for one in public
+    ]
+    heads = ("claim", "by", "locked (UTC)", "p", "came", "(p − o)²")
+    scores = [
+        (one.by, one.sort, str(one.count), f"{one.brier:.3f}",
+         ", ".join(f"{low:g}–{high:g}: {held} of {n}" for low, high, n, held in one.bins))
+        for one in score_forecasts(public)
+    ]  # fmt: skip
+    parts = [FORECASTS, format_table(heads, rows)]
+    if scores:
+        of = ("by", "claims that", "forecasts", "Brier", "held, by p")
+        named = [(by, {"ranking": "rank", "law-like": "follow from a law"}.get(sort, sort), *rest)
+                 for by, sort, *rest in scores]  # fmt: skip
+        parts.append(format_table(of, named))
+    return parts
 
 
 def _format_recorded(size: str, ledger: Json | None, titles: Mapping[str, str]) -> list[str]:

@@ -22,9 +22,11 @@ from press.book import ledger, replays
 from press.book.chapters import find_chapters
 from press.book.facts import Json, escape_markdown
 from press.book.files import Red, read_json
+from press.book.forecasts import list_forecasts
 from press.book.keys import read_versions
 from press.book.stale import mark_notebook
 from press.site import guide
+from press.site.arms import build_arms_page
 from press.site.hero import build_top, format_facts
 from press.site.links import join_up
 from press.site.outline import read_outlines
@@ -73,7 +75,10 @@ def staged_files(root: Path, size: str) -> dict[str, bytes]:
         files[name] = guide.fill_page(files[name].decode(), root, book).encode()
     files["references.md"] = REFERENCES.encode()
     recorded = recorded_ledgers(root, size)
-    files["scoreboard.md"] = build_scoreboard(claims, titles, recorded).encode()
+    files["scoreboard.md"] = build_scoreboard(
+        claims, titles, recorded, list_forecasts(root)
+    ).encode()
+    files["arms.md"] = build_arms_page(root).encode()
     files["leaderboard.md"] = standings_page(notebooks, titles).encode()
     files.update((name, content.encode()) for name, content in api_pages(root))
     # Not pages, but what they are made by and of: Sphinx looks again when these change.

@@ -53,7 +53,8 @@ def format_errata(root: Path, book: Book) -> str:
     for source, own in groupby(read_rows(root, "errata.csv"), key=lambda row: row["source"]):
         rows = []
         for row in own:
-            shown = "<br>".join(link_numbered(place_of(p), book) for p in row["where"].split(";"))
+            places = filter(None, row["where"].split(";"))
+            shown = "<br>".join(link_numbered(place_of(p), book) for p in places)
             rows.append((row["at"], row["says"], row["right"], shown))
         table = format_table(("where", "what it says", "what is right", "shown in"), rows)
         head = format_heading(works[source]) if source in works else f"## {source}"

@@ -12,7 +12,6 @@ import html
 import json
 import re
 from pathlib import Path
-from statistics import fmean
 
 import nbformat
 
@@ -173,13 +172,13 @@ def draw_ladder(root: Path) -> Figure:
     from labkit.experiments.store import Store
     from labkit.placements import RECIPES
 
-    found = ladder.read_results([RUNG], ladder.ARMS, Store(root).read_record)
+    found = ladder.read_ladder([RUNG], ladder.ARMS, Store(root).read_record)
     leads = {arm: ladder.lead(found, arm).get(RUNG) for arm in ladder.ARMS if arm != "pre"}
     shown = {arm: lead for arm, lead in leads.items() if lead and arm in RECIPES}
     return plots.dots(
-        {arm: shown[arm] for arm in sorted(shown, key=lambda arm: -fmean(shown[arm]))},
-        xlabel=f"test loss below Pre-Norm's, rung {RUNG} (nats); left of 0 is worse",
-        caption="Each arm of the ladder at its own best rate, five seeds.",
+        {arm: list(shown[arm].values) for arm in sorted(shown, key=lambda arm: -shown[arm].mean)},
+        xlabel=f"test loss below Pre-Norm's mean, rung {RUNG} (nats); left of 0 is worse",
+        caption="Each arm of the ladder at its own best rate.",
     )
 
 

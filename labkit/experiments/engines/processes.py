@@ -3,8 +3,6 @@
 import contextlib
 import math
 import os
-import threading
-import time
 from concurrent.futures import wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -17,13 +15,14 @@ from labkit.experiments.engines.limits import machine_memory, run_memory
 from labkit.experiments.engines.task import Trained, train_in_worker
 from labkit.experiments.own import sources_of
 from labkit.experiments.run import CPU, Task
+from labkit.pool import end_with
 from labkit.share import NAME, divide_fraction, limit_memory, read_fraction
 
 ON_A_GPU = 4  # processes that train on it at once
 IDLE = 120.0  # seconds without work after which workers end: importing torch again takes a few
 START = 600.0  # seconds that a worker may take to import torch, on a starved machine
 PATIENCE = 10.0  # seconds that a worker has to end a run by itself
-TICK = 0.1  # seconds between two looks for an interruption, or for a parent that is gone
+TICK = 0.1  # seconds between two looks for an interruption
 KEPT = "what finished is stored: the same command goes on"
 
 
@@ -122,7 +121,7 @@ def part_of_gpu(workers: int) -> float | None:
 
 def initialize_worker(parent: int, device: str) -> None:
     """Begin a worker process: it gives way where it is told to, and ends with its parent."""
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    end_with(parent)
     os.setsid()  # Ctrl-C reaches the parent alone
     if nice := os.environ.get("LABKIT_NICE"):
         # Linux shares the cores out among sessions before it looks at nice values (sched(7)), and
@@ -131,9 +130,3 @@ def initialize_worker(parent: int, device: str) -> None:
             Path("/proc/self/autogroup").write_text(nice)
     if device != CPU:
         limit_memory(read_fraction())  # what its engine left to it of our part
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(TICK)
-    os._exit(1)

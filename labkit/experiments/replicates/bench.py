@@ -54,24 +54,25 @@ def print_table(
     print("| model | replicates | MB each | one after another | together | ratio |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for size in sizes:
-        run = _build_run(*size, steps, recipe)
+        run = build_run(*size, steps, recipe)
         asked = estimate_need(run)
         if asked.reason:
             raise ValueError(f"models of recipe {recipe!r} train alone: {asked.reason}")
         for many in replicates:
-            pairs = _time_pairs(run, many, device, turns)
+            pairs = time_pairs(run, many, device, turns)
             cells = [_format_cell([1e3 * pair[side] / steps for pair in pairs]) for side in (0, 1)]
             ratio = _format_cell([a / b for a, b in pairs])
             label = "dim {}, depth {}, batch {} × {}".format(*size)
             print(f"| {label} | {many} | {asked.each / 1e6:.1f} | {' | '.join(cells)} | {ratio} |")
 
 
-def _build_run(dim: int, depth: int, batch: int, time: int, steps: int, recipe: str) -> Run:
+def build_run(dim: int, depth: int, batch: int, time: int, steps: int, recipe: str) -> Run:
+    """Build a run of a size: nothing but its steps."""
     model = ModelConfig(recipe, dim=dim, depth=depth, context=time)
     return Run(model, Text(batch=batch, time=time), TrainConfig(steps, clip=1.0), probes=())
 
 
-def _time_pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[float, float]]:
+def time_pairs(run: Run, many: int, device: str, turns: int) -> list[tuple[float, float]]:
     """Time both sides turn about: seconds for all steps of one replicate."""
     steps, few = run.train.steps, min(many, 4)  # alone each costs the same: time some of them
     place = CPU if device == CPU else "cuda"

@@ -24,6 +24,8 @@ def explain_refusal(config: TrainConfig) -> str:
     """Return why runs trained like this cannot train together; empty where they can."""
     if config.optimizer not in TOGETHER:
         return f"{config.optimizer} is not among the batched optimizers"
+    if config.decayed != "all":
+        return f"weight decay on {config.decayed} alone is not batched"
     return ""
 
 

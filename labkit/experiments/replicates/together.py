@@ -4,7 +4,7 @@ Sums run in another order than alone, so that numbers differ by rounding, which 
 A record's provenance says how many trained together (`together`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import nn
@@ -25,8 +25,18 @@ from labkit.training import (
     weight_decay_of,
 )
 
+# Makes the step of a stack, from the observers of its rows and what a Step takes.
+MakeStep = Callable[..., Step]
 
-def execute_together(runs: Sequence[Run], device: str = CPU) -> list[Record]:
+
+def make_plain_step(observers: Sequence[Sequence[Observer]], *words) -> Step:
+    """Make a step that keeps nothing."""
+    return Step(*words)
+
+
+def execute_together(
+    runs: Sequence[Run], device: str = CPU, make_step: MakeStep = make_plain_step
+) -> list[Record]:
     """Train runs of one structure as one batched model; one record a run, in order.
 
     Where the model cannot be batched they train one after another, as `execute_run` does it, and
@@ -37,18 +47,18 @@ def execute_together(runs: Sequence[Run], device: str = CPU) -> list[Record]:
             "runs train together when they differ only in seeds, first values and the optimizer's "
             f"numbers; got {runs[0]} and others; `group_runs` groups them"
         )
-    records = _in_parts(runs, device)
+    records = _in_parts(runs, device, make_step)
     for run, record in zip(runs, records, strict=True):
         record.provenance["seed"] = run.seed
     return records
 
 
-def _in_parts(runs: Sequence[Run], device: str) -> list[Record]:
+def _in_parts(runs: Sequence[Run], device: str, make_step: MakeStep) -> list[Record]:
     if len(runs) < 2:
         return [execute_run(run, device=device) for run in runs]
     refusal = None
     try:
-        return _train_batched(runs, device)
+        return _train_batched(runs, device, make_step)
     except NotTogether as error:
         refusal = str(error)
     except torch.OutOfMemoryError:
@@ -56,14 +66,15 @@ def _in_parts(runs: Sequence[Run], device: str) -> list[Record]:
     # Not within `except`: there the error holds the frames, and so the tensors, of what failed.
     if refusal is None:
         half = len(runs) // 2
-        return [*_in_parts(runs[:half], device), *_in_parts(runs[half:], device)]
+        parts = (runs[:half], runs[half:])
+        return [record for part in parts for record in _in_parts(part, device, make_step)]
     records = [execute_run(run, device=device) for run in runs]
     for record in records:
         record.provenance["alone"] = refusal
     return records
 
 
-def _train_batched(runs: Sequence[Run], device: str) -> list[Record]:
+def _train_batched(runs: Sequence[Run], device: str, make_step: MakeStep) -> list[Record]:
     place, models = find_device(device), []
     for run in runs:
         torch.manual_seed(run.seed)
@@ -72,7 +83,7 @@ def _train_batched(runs: Sequence[Run], device: str) -> list[Record]:
     streams = [corpus.train(run.seed) for run in runs]
     seen = corpus if place == CPU else corpus.to(place)
     observers = [[make_probe(name, seen) for name in run.probes] for run in runs]
-    return train_together(models, streams, [run.train for run in runs], observers)
+    return train_together(models, streams, [run.train for run in runs], observers, make_step)
 
 
 def train_together(
@@ -80,6 +91,7 @@ def train_together(
     streams: Sequence[Iterable[Batch]],
     configs: Sequence[TrainConfig],
     observers: Sequence[Sequence[Observer]],
+    make_step: MakeStep = make_plain_step,
 ) -> list[Record]:
     """Train models of one structure in place, each on its own batches; one record a model.
 
@@ -91,7 +103,7 @@ def train_together(
     check_device(configs[0], models[0])
     decays = [weight_decay_of(model, config) for model, config in zip(models, configs, strict=True)]
     return train_models(
-        lambda first: Step(Stack(models), configs, decays, first),
+        lambda first: make_step(observers, Stack(models), configs, decays, first),
         models,
         streams,
         configs,

@@ -1,0 +1,134 @@
+"""Forecasts of verdicts, and their scores: how good is a probability that a claim will hold?
+
+    Brier = mean (p − o)²       o = 1 where the verdict is *holds*, else 0; 0.25 is a coin's
+    calibration: of the forecasts between 0.6 and 0.8, which share held?
+
+The authors' stand in the locks, a paper's too where it says that its sentence holds; a reader's own
+in .labkit/forecasts.jsonl, on his machine alone. A forecast counts once its claim was judged.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from labkit.experiments.locks import LOCKED, Lock, read_locks
+from labkit.files import write_whole
+from press.book.ledger import load_recorded
+
+HELD = ("holds", "holds-on-one")
+BINS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Who gave a claim which probability to hold, when, and what came of it."""
+
+    id: str
+    probability: float
+    by: str  # authors, paper, or you
+    at: str
+    sort: str = ""
+    outcome: bool | None = None  # None: not judged yet
+    verdict: str = ""
+    word: str = ""  # of the card: locked, then run; or seen first
+
+    @property
+    def error(self) -> float:
+        """Return the squared error; NaN while nothing came of it."""
+        return math.nan if self.outcome is None else (self.probability - self.outcome) ** 2
+
+    def __str__(self) -> str:
+        came = (
+            f"{self.verdict} ({self.word}), error {self.error:.2f}" if self.verdict else "waiting"
+        )
+        return f"{self.at[:16]}  {self.by:<8} {self.probability:4.2f}  {self.id}: {came}"
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score of one forecaster on one sort of claims."""
+
+    by: str
+    sort: str
+    count: int
+    brier: float
+    bins: tuple[tuple[float, float, int, int], ...]  # from, to, forecasts, held
+
+    def __str__(self) -> str:
+        kept = ", ".join(f"{low:g} to {high:g}: {k} of {n} held" for low, high, n, k in self.bins)
+        return f"{self.by}, {self.sort}: Brier {self.brier:.3f} of {self.count} ({kept})"
+
+
+def list_forecasts(root: Path) -> list[Forecast]:
+    """List the authors', the papers' and the reader's own forecasts, with what came of each."""
+    claims = load_recorded(root, "book")["claims"]
+    found = [one for lock in _find_last(read_locks(root)) for one in _split_lock(lock)]
+    return [_judge(one, claims.get(one.id)) for one in (*found, *_read_own(root))]
+
+
+def _find_last(locks: Iterable[Lock]) -> list[Lock]:
+    """Keep the last lock of each claim: the one that its card is held against."""
+    return list({lock.id: lock for lock in locks}.values())
+
+
+def _split_lock(lock: Lock) -> list[Forecast]:
+    authors = Forecast(lock.id, lock.probability, "authors", lock.at, lock.sort)
+    if lock.paper is None:
+        return [authors]
+    return [authors, Forecast(lock.id, lock.paper, "paper", lock.at, lock.sort)]
+
+
+def _judge(one: Forecast, claim: dict[str, Any] | None) -> Forecast:
+    """Add the verdict; a locked claim that waits for seeds has none."""
+    if claim is None or not (one.by == "you" or claim.get("lock")):
+        return one
+    if (claim.get("lock") or {}).get("waits"):
+        return one
+    verdict = str(claim["verdict"])
+    known = {**asdict(one), "verdict": verdict, "word": claim.get("word") or ""}
+    return Forecast(**{**known, "outcome": None if verdict == "out-of-range" else verdict in HELD})
+
+
+def _build_own_path(root: Path) -> Path:
+    return root / ".labkit" / "forecasts.jsonl"
+
+
+def _read_own(root: Path) -> list[Forecast]:
+    path = _build_own_path(root)
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    last = {row["id"]: Forecast(**row) for row in map(json.loads, lines)}
+    return list(last.values())
+
+
+def add_forecast(root: Path, one: Forecast) -> None:
+    """Append a reader's own forecast."""
+    path = _build_own_path(root)
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    row = {"id": one.id, "probability": one.probability, "by": one.by, "at": one.at}
+    write_whole(path, f"{before}{json.dumps(row)}\n")
+
+
+def score_forecasts(forecasts: Sequence[Forecast]) -> list[Score]:
+    """Score each forecaster, rankings and law-like claims apart; only what was judged counts.
+
+    The authors are scored on what was locked before it ran; a reader on all that he forecast.
+    """
+    groups: dict[tuple[str, str], list[Forecast]] = {}
+    for one in forecasts:
+        if one.outcome is not None and (one.by == "you" or one.word == LOCKED):
+            groups.setdefault((one.by, one.sort or "all"), []).append(one)
+    return [_score(by, sort, of) for (by, sort), of in groups.items()]
+
+
+def _score(by: str, sort: str, of: Sequence[Forecast]) -> Score:
+    brier = math.fsum(one.error for one in of) / len(of)
+    bins = []
+    for low, high in pairwise(BINS):
+        inside = [one for one in of if low <= one.probability < high]
+        if inside:
+            bins.append((low, high, len(inside), sum(bool(one.outcome) for one in inside)))
+    return Score(by, sort, len(of), brier, tuple(bins))

@@ -1,0 +1,153 @@
+"""Write locks and forecasts, and list them: what `labkit claims lock` and `locks` do."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from labkit.experiments.locks import RATE, Lock, add_lock, find_lock, read_locks
+from labkit.files import hold_lock
+from labkit.provenance import collect_provenance
+from press.book.forecasts import Forecast, add_forecast, list_forecasts
+from press.book.ledger import load_recorded
+
+Given = Mapping[str, Any]
+
+
+def lock_claims(root: Path, asked: Sequence[tuple[str, float]], given: Given) -> list[str]:
+    """Lock claims with the probability given for each; say what was written, a line each.
+
+    What the command does not say comes from the ledger, where the claim is recorded.
+    """
+    claims = load_recorded(root, "book")["claims"]
+    locks = [_make_lock(root, name, p, given, claims) for name, p in asked]
+    lines = []
+    with hold_lock(root / ".labkit" / "locks.lock"):
+        for lock in locks:
+            again = find_lock(root, lock.id) is not None
+            path = add_lock(root, lock)
+            words = f"{lock.id}: locked, p = {lock.probability:g}, in {path.relative_to(root)}"
+            lines.append(words + (", beside its earlier lock" if again else "") + _warn(root, lock))
+    return lines
+
+
+def _make_lock(root: Path, name: str, p: float, given: Given, claims: Mapping[str, Any]) -> Lock:
+    """Make a claim's lock from what is given, then from the ledger."""
+    known = claims.get(name, {})
+    said, criterion = given.get("said") or known.get("said"), given.get("criterion")
+    criterion = criterion or known.get("criterion")
+    if not (said and criterion):
+        raise ValueError(
+            f"no claim {name!r} is recorded; to lock a new one give its sentence and criterion: "
+            f'labkit claims lock {name}={p:g} --said "…" --criterion "> 0"'
+        )
+    arms, rungs = tuple(given.get("arms") or ()), tuple(given.get("rungs") or ())
+    if bool(arms) != bool(rungs):
+        raise ValueError(
+            f"a claim on the ladder names its arms and rungs, {name!r} has arms "
+            f"{', '.join(arms) or 'none'} and rungs {', '.join(rungs) or 'none'}; give --arm "
+            "twice and --rungs, or neither"
+        )
+    _check_ladder(arms, rungs)
+    return Lock(
+        id=name,
+        said=str(said),
+        criterion=str(criterion),
+        arms=arms,
+        rungs=rungs,
+        n=_read_counts(given.get("n")) or int(known.get("seeds") or 0),
+        margin=given.get("margin"),
+        rate=str(given.get("rate") or (RATE if arms else "as its chapter says")),
+        sort=str(given.get("sort") or ("ranking" if arms else "law-like")),
+        probability=p,
+        paper=given.get("paper"),
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        commit=collect_provenance()["commit"],
+    )
+
+
+def _read_counts(words: str | None) -> int | tuple[int, ...]:
+    """Read how many seeds report: one number, or one a rung."""
+    if words is None:
+        return 0
+    try:
+        counts = tuple(int(word) for word in words.split(","))
+    except ValueError as error:
+        raise ValueError(f"--n is a number of seeds, or one a rung (20,10); got {words}") from error
+    return counts[0] if len(counts) == 1 else counts
+
+
+def _check_ladder(arms: Sequence[str], rungs: Sequence[str]) -> None:
+    if not arms:
+        return
+    from labkit.experiments import ladder
+    from labkit.unknown import explain_unknown
+
+    for what, names, known in (("arm", arms, ladder.ARMS), ("rung", rungs, ladder.CLIMBED)):
+        for name in names:
+            if name not in known:
+                raise ValueError(explain_unknown(what, name, known))
+    if len(arms) != 2:
+        raise ValueError(f"a comparison has two arms, got {len(arms)}: {', '.join(arms)}")
+
+
+def _warn(root: Path, lock: Lock) -> str:
+    """Say where runs that would report are there already: the card will say *seen first*."""
+    if not lock.arms:
+        return ""
+    from labkit.experiments import ladder
+    from labkit.experiments.store import Store
+
+    read = Store(root).read_record
+    seen = [
+        f"{arm} on {rung}"
+        for rung in lock.rungs
+        for arm in lock.arms
+        if any(read(run) is not None for run in ladder.list_strict_finals(rung, arm, read))
+    ]
+    return f"; seen first: {', '.join(seen)} has reported" if seen else ""
+
+
+def forecast_claims(root: Path, asked: Sequence[tuple[str, float]]) -> list[str]:
+    """Keep a reader's own forecasts; say what was written, a line each."""
+    known = {*load_recorded(root, "book")["claims"], *(lock.id for lock in read_locks(root))}
+    for name, p in asked:
+        if name not in known:
+            raise ValueError(f"no claim {name!r} is recorded or locked; the scoreboard lists them")
+        if not 0 < p < 1:
+            raise ValueError(f"a probability lies between 0 and 1, both left out; got {p:g}")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    for name, p in asked:
+        add_forecast(root, Forecast(name, p, "you", now))
+    return [f"{name}: your forecast is {p:g}" for name, p in asked]
+
+
+def describe_locks(root: Path) -> str:
+    """List every lock with what came of it, and the scores."""
+    forecasts = list_forecasts(root)
+    if not forecasts:
+        return "nothing is locked yet; labkit claims lock ID=PROBABILITY does it"
+    lines = [str(one) for one in forecasts]
+    from press.book.forecasts import score_forecasts
+
+    return "\n".join([*lines, *map(str, score_forecasts(forecasts))])
+
+
+def parse_asked(words: Sequence[str]) -> list[tuple[str, float]]:
+    """Read ID=PROBABILITY, one or more."""
+    asked = []
+    for word in words:
+        name, sign, p = word.partition("=")
+        try:
+            asked.append((name, float(p)))
+        except ValueError as error:
+            raise ValueError(
+                f"a lock says how likely it is that the claim will hold: {name}=0.7; got {word!r}"
+            ) from (error if sign else None)
+    return asked
+
+
+def to_json(locks: Sequence[Lock]) -> str:
+    """Write locks as JSON."""
+    return json.dumps([lock.to_row() for lock in locks], ensure_ascii=False, indent=1)

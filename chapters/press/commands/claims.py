@@ -1,0 +1,58 @@
+"""`labkit claims`: lock what a claim asks before its runs, and list what was locked."""
+
+from typing import Annotated, Literal
+
+from typer import Argument, Option, Typer
+
+app = Typer(name="claims", help="Lock claims before their runs, forecast, and see the scores.")
+
+Asked = Annotated[
+    list[str], Argument(metavar="ID=P", help="a claim, and the probability that it will hold")
+]
+
+
+@app.command("lock")
+def lock_claims(
+    claims: Asked,
+    said: Annotated[str | None, Option(help="its sentence (default: as recorded)")] = None,
+    criterion: Annotated[str | None, Option(help='such as "> 0" (default: as recorded)')] = None,
+    arms: Annotated[
+        list[str] | None, Option("--arm", metavar="ARM", help="one of its two arms, on the ladder")
+    ] = None,
+    rungs: Annotated[str | None, Option(metavar="S,M", help="the rungs, on the ladder")] = None,
+    n: Annotated[
+        str | None, Option("--n", metavar="20,10", help="seeds that will report, or one a rung")
+    ] = None,
+    margin: Annotated[float | None, Option(help="the difference that so many can see")] = None,
+    rate: Annotated[str | None, Option(help="how the learning rate is found")] = None,
+    sort: Annotated[Literal["ranking", "law-like"] | None, Option(help="of claim")] = None,
+    paper: Annotated[float | None, Option(help="the probability that the source gives")] = None,
+    mine: Annotated[bool, Option("--mine", help="a forecast of your own: no lock")] = False,
+) -> None:
+    """Write down what a claim asks, before its runs; a lock never changes."""
+    from press.book import chapters, locking
+
+    root, asked = chapters.find_root(), locking.parse_asked(claims)
+    if mine:
+        lines = locking.forecast_claims(root, asked)
+    else:
+        given = {
+            "said": said, "criterion": criterion, "n": n, "margin": margin, "rate": rate,
+            "sort": sort, "paper": paper,
+            "arms": arms,
+            "rungs": rungs.split(",") if rungs else None,
+        }  # fmt: skip
+        lines = locking.lock_claims(root, asked, given)
+    print("\n".join(lines))
+
+
+@app.command("locks")
+def list_locks(
+    as_json: Annotated[bool, Option("--json", help="the locks as JSON, every field")] = False,
+) -> None:
+    """List what was locked, what came of it, and how good the forecasts were."""
+    from labkit.experiments.locks import read_locks
+    from press.book import chapters, locking
+
+    root = chapters.find_root()
+    print(locking.to_json(read_locks(root)) if as_json else locking.describe_locks(root))

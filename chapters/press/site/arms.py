@@ -1,0 +1,170 @@
+"""Write the page of the ladder: every arm of every rung, whether it reported or is half-way."""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from labkit.files import code_hash, write_whole
+from press.book.facts import format_table
+from press.book.files import Red, read_json
+from press.book.replays import LADDER
+
+INTRO = """# Every arm
+
+All that the book's ladder has trained, rung by rung: nothing is left in a drawer. This page is made
+from the records each time the book is built; the board of the chapter on choosing a norm and the
+README's picture read the same rows.
+
+An arm reports twice. In a *first look* one seed chose its rate from a grid, and five other seeds
+report. In a *strict* report three seeds chose the lowest point of a parabola through all rates near
+the best one, and ten or twenty others report. ± tuned is what that choice leaves, in nats; an
+interval holds it, and is for one pair alone.
+"""
+HEADS = ("arm", "report", "rate", "runs", "test loss", "± tuned", "below Pre-Norm [95 %]")
+AGREE = """## Does one rung predict another?
+
+Of all pairs of arms that have reported on two rungs, how many have the same order on both? Pairs
+share arms, so the shares have no interval. The last column counts pairs that both rungs tell apart,
+in opposite orders."""
+
+
+def build_arms_page(root: Path) -> str:
+    """Write the page, or take it as it was written while records and code are the same."""
+    kept, digest = root / "build" / "arms.json", compute_digest(root)
+    if kept.is_file():
+        with suppress(Red):
+            known = read_json(kept, "")
+            if known.get("digest") == digest:
+                return known["page"]
+    page = write_page(root)
+    write_whole(kept, json.dumps({"digest": digest, "page": page}))
+    return page
+
+
+def compute_digest(root: Path) -> str:
+    """Hash what the page is made from: the ladder's records, stored runs, and the code."""
+    whole = hashlib.sha256(f"{code_hash()} {code_hash('press')}".encode())
+    for path in sorted((root / "data" / "records").glob(f"{LADDER}*.gz")):
+        whole.update(path.read_bytes())
+    for path in sorted((root / ".labkit" / "runs").glob("*.json")):
+        whole.update(path.name.encode())
+    return whole.hexdigest()
+
+
+def write_page(root: Path) -> str:
+    """Write the page from the records."""
+    from labkit.experiments import ladder  # needs torch
+    from labkit.experiments.store import Store
+
+    read = cache(Store(root).read_record)
+    found = ladder.read_ladder(ladder.CLIMBED, ladder.ARMS, read)
+    progress = ladder.list_progress(read)
+    parts = [INTRO]
+    for rung in ladder.CLIMBED:
+        if begun := [one for one in progress if one.rung == rung and one.trained]:
+            parts += _describe_rung(found, rung, begun)
+    parts += _describe_agreement(found)
+    absent = [rung for rung in ladder.CLIMBED if all(not one.trained for one in progress
+                                                     if one.rung == rung)]  # fmt: skip
+    if absent:
+        parts.append(f"Not begun: {', '.join(map(_name_rung, absent))}.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _name_rung(rung: str) -> str:
+    from labkit.experiments import ladder
+
+    changes = ladder.RUNGS[rung].changes
+    return f"{rung} (rung S with {changes})" if changes else f"rung {rung}"
+
+
+def _describe_rung(found: Any, rung: str, begun: Sequence[Any]) -> list[str]:
+    """Write a rung's heading, its facts, and its table."""
+    from labkit.experiments import ladder
+
+    size = ladder.RUNGS[rung]
+    facts = (
+        f"{size.depth} blocks of width {size.dim}, {size.steps:,} updates, windows of "
+        f"{size.time} characters, weight decay {size.weight_decay:g}."
+    )
+    losses = ladder.read_losses(found, rung)
+    if losses:
+        scatter = ladder.measure_scatter(found, rung)
+        facts += (
+            f" One run scatters by {scatter.sd:.4f} nats ({scatter.freedom} degrees of freedom)"
+        )
+        apart = (
+            f"; apart from the others scatter {'; '.join(scatter.apart)}" if scatter.apart else ""
+        )
+        facts += f"{apart}."
+    rows = sorted(begun, key=lambda one: fmean(losses[one.arm]) if one.arm in losses else math.inf)
+    title = _name_rung(rung)
+    return [
+        f"## {title[0].upper()}{title[1:]}",
+        facts,
+        format_table(HEADS, [_format_row(found, one, one.arm in losses) for one in rows]),
+        _name_missing(found, rung, {one.arm for one in begun}),
+    ]
+
+
+def _format_row(found: Any, one: Any, reported: bool) -> tuple[str, ...]:
+    from labkit.experiments import ladder
+
+    said = f"{one.state}: {one.why}" if one.state == "half-way" else one.state
+    rate = "" if one.rate is None else f"{one.rate:g}"
+    if not reported:
+        return one.arm, said, rate, str(one.trained), "", "", ""
+    losses, sd = (
+        ladder.read_losses(found, one.rung)[one.arm],
+        ladder.measure_scatter(found, one.rung).sd,
+    )
+    tuned = ladder.measure_tuning_left(found, one.rung, one.arm, sd)
+    lead = {} if one.arm == "pre" else ladder.lead(found, one.arm)
+    gap = ""
+    if one.rung in lead:
+        low, high = lead[one.rung].compute_interval()
+        gap = f"{lead[one.rung].mean:+.4f} [{low:+.4f}, {high:+.4f}]"
+    return one.arm, said, rate, str(len(losses)), f"{fmean(losses):.4f}", f"{tuned:.4f}", gap
+
+
+def _name_missing(found: Any, rung: str, begun: set[str]) -> str:
+    from labkit.experiments import ladder
+
+    missing = [arm for arm in ladder.ARMS if arm not in begun]
+    return (
+        f"Not begun on {rung}: {'; '.join(missing)}."
+        if missing
+        else f"No arm is missing on {rung}."
+    )
+
+
+def _describe_agreement(found: Any) -> list[str]:
+    """Compare the orders of S with those of every other rung that has two arms or more."""
+    from labkit.experiments import ladder
+
+    rows = []
+    for rung in ladder.CLIMBED:
+        if rung == "S" or rung not in found.by("rung"):
+            continue
+        of = ladder.compare_orders(found, "S", rung)
+        if of.pairs:
+            rows.append(
+                (f"S and {rung}", str(len(of.arms)), f"{of.same} of {of.pairs}",
+                 f"{of.kept} of {of.told}", str(len(of.against)))
+            )  # fmt: skip
+    if not rows:
+        return []
+    heads = (
+        "rungs",
+        "arms",
+        "same order",
+        "same order, of those told apart on S",
+        "opposite on both",
+    )
+    return [AGREE, format_table(heads, rows)]

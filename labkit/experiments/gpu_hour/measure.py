@@ -1,0 +1,125 @@
+"""Small measurements of an hour on a GPU; each leaves a file in its folder.
+
+who         what computes here, with which versions
+check       does it compute what is recorded, alone and as a batched model?
+replicates  is training 64 models together at least three times as fast as one after another?
+"""
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy
+import torch
+
+from labkit.experiments import ladder
+from labkit.experiments.records import FIRST
+from labkit.experiments.replay import OPENING, shorten_run
+from labkit.experiments.replicates import bench, execute_together
+from labkit.experiments.run import CPU, execute_run, get_gpu_name
+from labkit.experiments.store import Store
+from labkit.files import write_whole
+
+WORTH = 3.0  # times as fast, or batched models are not worth their code
+MANY = 64
+BATCHED = ("pre", "qkv-pre", "ngpt")
+BASE, REHEARSAL = os.environ.get("GPU_HOUR_BASE", "."), "GPU_HOUR_REHEARSAL" in os.environ
+
+
+def describe() -> dict[str, Any]:
+    """Return what computes here; ValueError where that is no GPU."""
+    device = get_gpu_name()
+    if device == CPU and not REHEARSAL:
+        raise ValueError("torch sees no GPU here; --rehearse goes through the hour without one")
+    return {
+        "device": f"rehearsal on {CPU}" if REHEARSAL else device,
+        "cuda": torch.version.cuda,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "triton": version("triton"),
+        "numpy": numpy.__version__,
+    }
+
+
+def check() -> dict[str, Any]:
+    """Hold batched models against the records; say how far the same ones alone are from them.
+
+    On a GPU those alone have the fused kernels: what these do wrong, their own laws say.
+    """
+    device, found = get_gpu_name(), dict[str, Any]()
+    store = Store(Path(BASE))
+    for arm in BATCHED:
+        run = ladder.list_first_runs("S", arm, store.read_record)[0]
+        record = store.read_record(run)
+        if record is None:
+            raise ValueError(f"the records lack rung S of {arm}; was this folder packed whole?")
+        short = shorten_run(run)
+        batched, _ = execute_together([short, replace(short, seed=run.seed + 1)], device)
+        if "alone" in batched.provenance:
+            raise ValueError(f"{arm} was not batched: {batched.provenance['alone']}")
+        off = measure_off(record.losses, batched.losses)
+        try:
+            alone = execute_run(short, device=device)
+            said = {"alone": measure_off(record.losses, alone.losses)} | alone.provenance
+        except Exception as error:
+            said = {"alone": f"{type(error).__name__}: {error}", "norms": "none"}
+        found[arm] = {"batched": off, "alone": said["alone"], "norms": said["norms"]}
+        print(f"{arm}: {found[arm]}", flush=True)
+    most = max(one["batched"] for one in found.values())
+    if not most <= OPENING:
+        raise ValueError(f"this device computes something else than is recorded: {most:.2g} off")
+    return {"said": f"as recorded; at most {most:.1g} off", "arms": found}
+
+
+def measure_off(recorded: Sequence[float], losses: Sequence[float]) -> float:
+    """Return the largest relative difference of the first losses."""
+    pairs = zip(recorded[:FIRST], losses, strict=True)
+    return max(abs(one - other) / abs(one) for one, other in pairs)
+
+
+def compare_replicates(sizes: Sequence[tuple[int, int, int, int]] = bench.SIZES) -> dict[str, Any]:
+    """Time 64 models together and one after another; judge the smallest gain."""
+    device, many, turns = get_gpu_name(), 4 if REHEARSAL else MANY, 1 if REHEARSAL else 5
+    rows = []
+    for size in sizes[:1] if REHEARSAL else sizes:
+        run = bench.build_run(*size, bench.STEPS, "pre")
+        pairs = bench.time_pairs(run, many, device, turns)
+        row = dict(zip(("dim", "depth", "batch", "time"), size, strict=True))
+        row |= {
+            "replicates": many,
+            "alone_ms": 1e3 * median(alone for alone, _ in pairs) / bench.STEPS,
+            "together_ms": 1e3 * median(both for _, both in pairs) / bench.STEPS,
+            "ratio": median(alone / both for alone, both in pairs),
+        }
+        print(row, flush=True)
+        rows.append(row)
+    least = min(row["ratio"] for row in rows)
+    stays = "they stay" if least >= WORTH else "they go"
+    said = f"{many} together are at least {least:.1f} times as fast (wanted: {WORTH:g}): {stays}"
+    return {"said": said, "wanted": WORTH, "least": least, "rows": rows}
+
+
+def main() -> int:
+    """Measure one thing and write it down."""
+    (what,) = sys.argv[1:]
+    torch.set_num_threads(1)
+    measures = {"who": describe, "check": check, "replicates": compare_replicates}
+    try:
+        found = measures[what]()
+    except ValueError as error:
+        print(error)
+        return 1
+    write_whole(Path(BASE) / f"{what}.json", json.dumps(found, indent=1) + "\n")
+    print(found.get("said", found["device"] if what == "who" else ""))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

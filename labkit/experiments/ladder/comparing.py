@@ -1,0 +1,214 @@
+"""Two arms compared: without pairs, by one scatter for all, with what tuning leaves.
+
+A comparison needs what `labkit.experiments.regime` asks, rung by rung. Seeds are not paired,
+because a seed explains next to nothing of a run here (labkit.statistics.pooled.correlate_seeds);
+where it did, pairs would pay.
+"""
+
+import math
+from collections.abc import Iterable
+from statistics import fmean
+from typing import Any
+
+from labkit.corpora.ngrams import reference_lines
+from labkit.experiments import regime
+from labkit.experiments.experiment import Results
+from labkit.experiments.ladder.rates import COARSE, measure_left, read_validation_loss
+from labkit.experiments.ladder.reading import (
+    APART,
+    PARTLESS,
+    Ladder,
+    has_reported,
+    list_strict_seeds,
+    pool_losses,
+    read_losses,
+    reported,
+)
+from labkit.experiments.ladder.rungs import (
+    CLIMBED,
+    DIRECTIONS,
+    RUNGS,
+    build_base_run,
+    build_text,
+)
+from labkit.statistics.pooled import Difference, Scatter, compare_samples
+from labkit.training import Record
+
+FREQUENCIES = 3.06  # nats: what letter frequencies alone reach on this text
+
+
+def is_strict_report(found: Results, arm: str, rung: str) -> bool:
+    """Return whether an arm's report on a rung is a strict one."""
+    return set(reported(found, arm).get(rung, {})) >= set(list_strict_seeds(rung, arm))
+
+
+def measure_scatter(found: Results, rung: str) -> Scatter:
+    """Return the scatter of a run on a rung: of all arms there, or at least of these.
+
+    Raises:
+        ValueError: none of these arms has reported.
+    """
+    if isinstance(found, Ladder) and rung in found.scatters:
+        return found.scatters[rung]
+    scatter = pool_losses(read_losses(found, rung))
+    if scatter is None:
+        raise ValueError(f"a scatter needs an arm that has reported, and on rung {rung} none has")
+    return scatter
+
+
+def shared_rung(found: Results, arms: Iterable[str]) -> str:
+    """Find the largest rung on which all of these arms have reported."""
+    names = list(arms)
+    shared = [
+        rung
+        for rung in found.by("rung")
+        if rung not in DIRECTIONS and all(has_reported(found, arm, rung) for arm in names)
+    ]
+    if not shared:
+        raise ValueError(
+            f"there is no rung on which {', '.join(names)} have all reported; train them with "
+            "`labkit book runs --only ladder`"
+        )
+    return shared[-1]
+
+
+def lead(found: Results, arm: str, over: str = "pre") -> dict[str, Difference]:
+    """Say how far an arm's test loss lies below another's, in nats, on each rung and direction.
+
+    Only where both have reported; sizes come first, the smallest of them first.
+    """
+    rungs = [rung for rung in ("smoke", *CLIMBED) if rung in found.by("rung")]
+    return {
+        rung: _compare(found, rung, arm, over)
+        for rung in rungs
+        if has_reported(found, arm, rung) and has_reported(found, over, rung)
+    }
+
+
+def _compare(found: Results, rung: str, arm: str, over: str) -> Difference:
+    scatter = measure_scatter(found, rung)
+    of = {name: reported(found, name)[rung] for name in (arm, over)}
+    left = math.hypot(*(measure_tuning_left(found, rung, name, scatter.sd) for name in of))
+    alone = (_is_apart(arm, scatter), _is_apart(over, scatter))
+    return compare_samples(
+        [*of[arm].values()],
+        [*of[over].values()],
+        scatter,
+        alone=alone,
+        tuned=left,
+        since=found.where(arm=[arm, over], rung=rung, stage="final").find_start(),
+        arms=(arm, over),
+    )
+
+
+def _is_apart(arm: str, scatter: Scatter) -> bool:
+    return arm in scatter.apart or arm in APART
+
+
+def measure_tuning_left(found: Results, rung: str, arm: str, sd: float) -> float:
+    """Estimate what an arm's rate still leaves on a rung, in nats (`rates.measure_left`)."""
+    rows = [row for row in found if (row[0]["arm"], row[0]["rung"]) == (arm, rung)]
+    tuned: dict[float, list[float]] = {}
+    for labels, record in rows:
+        if labels["stage"] == "tuning":
+            tuned.setdefault(labels["lr"], []).append(read_validation_loss(record))
+    return measure_left(tuned, sd, by_vertex=is_strict_report(found, arm, rung)) if tuned else 0.0
+
+
+def references(rung: str) -> dict[str, float]:
+    """Return the losses of bigram and trigram counts on a rung's test windows."""
+    return reference_lines(build_text(rung))
+
+
+def lacking(found: Results, arm: str, over: str = "pre") -> list[str]:
+    """Return what a comparison lacks on the largest rung on which both arms have reported.
+
+    The regime's conditions (labkit.experiments.regime); what is compared is worth what the model
+    loses without attention. Where both have reported on a direction alone, it is the direction:
+    that keeps rung S's updates, whatever its parameters, and attention is worth what it is on S.
+    """
+    leads = lead(found, arm, over)
+    if not leads:
+        return [f"{regime.YOUNG}{arm} and {over} have not both reported"]
+    sizes = [rung for rung in leads if rung not in DIRECTIONS]
+    return lacking_on(found, [*sizes, *leads][len(sizes) - 1 if sizes else 0], arm, over)
+
+
+def lacking_on(found: Results, rung: str, arm: str, over: str = "pre") -> list[str]:
+    """Return what a comparison lacks on one rung or direction."""
+    both = found.where(arm=[arm, over], rung=rung)
+    judged = "S" if rung in DIRECTIONS else rung
+    of_part = lead(found, PARTLESS, over).get(judged)
+    return regime.too_young(
+        build_base_run(judged, arm),
+        both.where(stage="tuning"),
+        both.where(stage="final"),
+        trigram=references(rung)["trigram counts"],
+        worth=0.0 if of_part is None else -of_part.mean,
+        claimed=lead(found, arm, over)[rung].mean,
+        placed=bool(RUNGS[rung].below),
+    )
+
+
+def table(found: Results, over: str | None = "pre") -> list[dict[str, Any]]:
+    """Sum up an arm a row, in the order of their losses on the smallest rung.
+
+    A rung has its columns as soon as two of the arms have reported there; a column without a value
+    is left out. `tuned` is what the choice of the rate leaves, in nats. `lead` is how far the arm's
+    test loss lies below that of `over`, with its interval. `lost` is how far the validation loss
+    lies above the best one on average over the coarse rates, a loss capped at that of letter
+    frequencies (Wortsman et al. 2023, arXiv 2309.14322), averaged over the seeds that tried them.
+    """
+    arms = found.by("arm")
+    scatters = {
+        rung: measure_scatter(found, rung) for rung in found.by("rung") if read_losses(found, rung)
+    }
+    found = Ladder(found.rows, scatters)
+    every = [rung for rung in ("smoke", *CLIMBED) if rung in found.by("rung")]
+    rungs = [r for r in every if sum(has_reported(found, arm, r) for arm in arms) > 1] or every[:1]
+    kinds = ("rate", "n", "lost", "test", "tuned", "lead")
+    columns = [f"{rung}: {what}" for rung in rungs for what in kinds]
+    rows = []
+    for arm, of_arm in arms.items():
+        row: dict[str, Any] = {"arm": arm, **dict.fromkeys(columns, "")}
+        leads = lead(found, arm, over) if over and arm != over else {}
+        for rung in rungs:
+            row |= _sum_up(found, of_arm, rung, arm)
+            if rung in leads:
+                low, high = leads[rung].compute_interval()
+                row[f"{rung}: lead"] = f"{leads[rung].mean:+.4f} [{low:+.4f}, {high:+.4f}]"
+        rows.append(row)
+    empty = {column for column in columns if all(row[column] == "" for row in rows)}
+    rows = [{k: v for k, v in row.items() if k not in empty} for row in rows]
+    return sorted(rows, key=lambda row: row.get(f"{rungs[0]}: test") or math.inf)
+
+
+def _sum_up(found: Results, of_arm: Results, rung: str, arm: str) -> dict[str, Any]:
+    """Sum up an arm on one rung."""
+    row: dict[str, Any] = {}
+    if has_reported(found, arm, rung):
+        losses, scatter = reported(of_arm, arm)[rung], measure_scatter(found, rung)
+        final = next(iter(of_arm.where(rung=rung, stage="final")))[0]
+        row[f"{rung}: rate"], row[f"{rung}: n"] = final["lr"], len(losses)
+        row[f"{rung}: test"] = fmean(losses.values())
+        row[f"{rung}: tuned"] = measure_tuning_left(found, rung, arm, scatter.sd)
+    if lost := measure_lost(of_arm, rung):
+        row[f"{rung}: lost"] = fmean(lost.values())
+    return row
+
+
+def measure_lost(of_arm: Results, rung: str) -> dict[int, float]:
+    """Say what a wrong rate costs an arm, by seed (see `table`), of those that tried all rates."""
+    tuned: dict[int, dict[float, float]] = {}
+    for labels, record in of_arm:
+        if labels["rung"] == rung and labels["stage"] in ("tuning", "room"):
+            tuned.setdefault(labels["seed"], {})[labels["lr"]] = _cap_loss(record)
+    return {
+        seed: fmean(of[rate] for rate in COARSE) - min(of.values())
+        for seed, of in tuned.items()
+        if set(COARSE) <= set(of)
+    }
+
+
+def _cap_loss(record: Record) -> float:
+    return min(read_validation_loss(record), FREQUENCIES)

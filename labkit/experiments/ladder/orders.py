@@ -1,0 +1,133 @@
+"""Does one rung predict another? The order of two arms, here and there: decision accuracy.
+
+Of all pairs of arms that have reported on both rungs, count those that have the same order, and
+apart those that the first rung tells apart. Pairs share arms, so they are no independent sample and
+have no interval.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from labkit.experiments.experiment import Results
+from labkit.experiments.ladder.comparing import lead, measure_scatter
+from labkit.experiments.ladder.reading import APART, SEEDS, has_reported, read_losses
+from labkit.experiments.ladder.rungs import ARMS
+from labkit.statistics.criteria import Criterion
+from labkit.statistics.holm import adjusted
+from labkit.statistics.pooled import Difference, Scatter, compare_samples
+from labkit.statistics.verdicts import LEVEL
+
+DIFFERENT = Criterion(0.0, math.inf)  # than 0: a p-value is two-sided
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How often two rungs give pairs of arms the same order."""
+
+    one: str
+    other: str
+    arms: tuple[str, ...]
+    same: int
+    turned: tuple[Pair, ...]  # the pairs with another order on the other rung
+    told: int  # pairs that the first rung tells apart, after Holm's correction
+    kept: int  # of those, the pairs with the same order on the other rung
+    against: tuple[Pair, ...]  # told apart on both rungs, and the other way round
+
+    @property
+    def pairs(self) -> int:
+        """Return how many pairs there are."""
+        return self.same + len(self.turned)
+
+    @property
+    def share(self) -> float:
+        """Return the share of pairs with the same order; NaN without a pair."""
+        return self.same / self.pairs if self.pairs else math.nan
+
+
+def compare_orders(found: Results, one: str, other: str) -> Agreement:
+    """Compare the orders that two rungs give to the arms that have reported on both."""
+    arms = [
+        arm
+        for arm in found.by("arm")
+        if arm not in APART and all(has_reported(found, arm, rung) for rung in (one, other))
+    ]
+    first, second = (compare_all(found, rung, arms) for rung in (one, other))
+    turned = tuple(pair for pair in first if first[pair].mean * second[pair].mean < 0)
+    told = list_told_apart(first)
+    both = {pair for pair in list_told_apart(second) if pair in told}
+    return Agreement(
+        one,
+        other,
+        tuple(arms),
+        len(first) - len(turned),
+        turned,
+        len(told),
+        sum(pair not in turned for pair in told),
+        tuple(pair for pair in turned if pair in both),
+    )
+
+
+def compare_all(found: Results, rung: str, arms: list[str]) -> dict[Pair, Difference]:
+    """Compare every pair of arms on a rung."""
+    return {(one, other): lead(found, one, other)[rung] for one, other in combinations(arms, 2)}
+
+
+def list_told_apart(pairs: Mapping[Pair, Difference]) -> list[Pair]:
+    """List the pairs whose difference survives Holm's correction for all of them."""
+    found = {pair: of.p_value(DIFFERENT) or 0.0 for pair, of in pairs.items()}
+    return [pair for pair, p in adjusted(found).items() if p <= LEVEL]
+
+
+def count_told_apart(found: Results, rung: str, arms: list[str]) -> dict[str, int]:
+    """Count the pairs told apart by tests that differ in what they take a run's scatter from.
+
+    `paired`: by seed, each pair alone, on the five seeds that all arms share, those of a first
+    look; `Welch`: two samples, each arm alone; `pooled`: one scatter for all arms; `with what
+    tuning leaves`: the book's.
+    """
+    from scipy.stats import ttest_ind, ttest_rel
+
+    losses, scatter = read_losses(found, rung), measure_scatter(found, rung)
+    pairs = [*combinations(arms, 2)]
+    counted: dict[str, int] = {}
+    looks = {arm: _read_first_look(found, rung, arm) for arm in arms}
+    if all(looks.values()):
+        counted["paired"] = _count({p: ttest_rel(looks[p[0]], looks[p[1]])[1] for p in pairs})
+    counted["Welch"] = _count(
+        {p: ttest_ind(losses[p[0]], losses[p[1]], equal_var=False)[1] for p in pairs}
+    )
+    plain = {p: _compare_plainly(losses, scatter, p) for p in pairs}
+    counted["pooled"] = len(list_told_apart(plain))
+    counted["with what tuning leaves"] = len(list_told_apart(compare_all(found, rung, arms)))
+    return counted
+
+
+def _read_first_look(found: Results, rung: str, arm: str) -> list[float]:
+    """Read the losses of an arm's first look by seed; none where one of them is missing."""
+    rows = [(labels, record) for labels, record in found if labels["stage"] == "first"]
+    of = {
+        labels["seed"]: record.probes["test"]["loss"]
+        for labels, record in rows
+        if (labels["arm"], labels["rung"]) == (arm, rung) and record.diverged_at is None
+    }
+    return [of[seed] for seed in SEEDS] if {*of} >= {*SEEDS} else []
+
+
+def _count(p_values: Mapping[Pair, Any]) -> int:
+    return sum(p <= LEVEL for p in adjusted({k: float(p) for k, p in p_values.items()}).values())
+
+
+def _compare_plainly(losses: Mapping[str, list[float]], scatter: Scatter, pair: Pair) -> Difference:
+    alone = (pair[0] in scatter.apart, pair[1] in scatter.apart)
+    return compare_samples(losses[pair[0]], losses[pair[1]], scatter, alone=alone)
+
+
+def sort_by_loss(found: Results, rung: str) -> list[str]:
+    """List the arms that have reported on a rung, the lowest mean first."""
+    losses = read_losses(found, rung)
+    known = [arm for arm in ARMS if arm in losses and arm not in APART]
+    return sorted(known, key=lambda arm: math.fsum(losses[arm]) / len(losses[arm]))

@@ -1,0 +1,61 @@
+"""In which order the ladder trains: what is worth most first, in steps of a few arms each.
+
+A step is whole when its arms have reported strictly, or, of the step `room`, have three seeds at
+every coarse rate. `list_next_runs` names what the first steps lack.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from labkit.experiments.ladder.rates import Read, list_first_runs
+from labkit.experiments.ladder.reading import (
+    list_first_finals,
+    list_room_runs,
+    list_strict_runs,
+)
+from labkit.experiments.ladder.rungs import ARMS
+from labkit.experiments.run import Run
+
+BOARD = (
+    "pre", "qk", "qkv-pre", "hybrid*", "hybrid", "realformer", "post", "ngpt", "none", "deepnorm",
+    "dyt",
+)  # fmt: skip
+DEEP = ("pre", "post", "deepnorm", "admin", "lns", "keel", "hybrid", "qkv-pre", "ngpt", "none")
+DECAYED = ("pre", "qk", "qkv-pre", "hybrid*", "ngpt", "post")
+DEEPER = ("pre", "qk", "qkv-pre", "hybrid*", "post", "deepnorm", "none", "ngpt")
+CODED = ("pre", "qk", "qkv-pre", "lns", "post", "ngpt", "none", "dyt")
+MIDDLE = ("pre", "qk", "qkv-pre", "hybrid", "hybrid*", "post", "none", "ngpt")
+# Rung (or room), arms.
+PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("first", tuple(ARMS)),  # five seeds of every arm on S: what no chapter can do without
+    ("S", ("deepnorm", "post", "pre", "qk", "lns")),
+    ("W", ("pre", "qk")),
+    ("D", ("pre", "post")),
+    ("S", ("pre, layer", "qkv-pre", "none", "hybrid*", "ngpt")),
+    ("W", ("qkv-pre", "ngpt")),
+    ("room", ("pre", "qk", "qkv-pre", "hybrid*", "hybrid")),
+    ("D", DEEP),
+    ("room", BOARD),
+    ("S", ("hybrid", "realformer", "dyt", "olmo2", "overwritten", "sandwich")),
+    ("M", MIDDLE),
+    ("D24", DEEPER),
+    ("W", DECAYED),
+    ("C", CODED),
+    ("S", tuple(ARMS)),
+    ("M", tuple(ARMS)),
+)
+
+
+def list_next_runs(
+    read: Read, plan: Sequence[tuple[str, Sequence[str]]] = PLAN
+) -> Iterator[list[Run]]:
+    """Yield what each arm of each step lacks and can be named by now; whole arms yield nothing."""
+    for step, arms in plan:
+        for arm in arms:
+            if step == "first":
+                runs = [*list_first_runs("S", arm, read), *list_first_finals("S", arm, read)]
+            elif step == "room":
+                runs = list_room_runs("S", arm)
+            else:
+                runs = list_strict_runs(step, arm, read)
+            if lacks := [run for run in runs if read(run) is None]:
+                yield lacks

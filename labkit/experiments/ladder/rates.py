@@ -1,0 +1,246 @@
+"""How an arm gets its learning rate, and what is left to gain from a better one.
+
+    coarse   on rung S: five rates over two decades, one tuning seed, and the two rates half-way to
+             the best one's neighbours
+    fine     three tuning seeds at the best rate and at its neighbours, a quarter of a decade away;
+             where the best of them is an end, the next one too
+    vertex   a parabola in log(rate) through the means of all rates within half a decade of the
+             best, weighted by their seeds; where it misses them by more than the seeds scatter
+             (a cliff), through the best three. Its minimum, rounded to a sixteenth of a decade,
+             reports
+
+    left = sqrt(mean over draws of (f(chosen) − min f)²)
+
+f is the parabola; a draw adds the scatter of a seed to every tuning run and chooses again by the
+same rule. It stands in every interval of a difference, like a standard error.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from labkit.experiments.ladder.rungs import RUNGS, Arm, build_base_run, configure_run
+from labkit.experiments.run import Run
+from labkit.training import Record
+
+COARSE = (0.001, 0.00316, 0.01, 0.0316, 0.1)
+QUARTERS = (0.001, 0.00178, 0.00316, 0.00562, 0.01, 0.0178, 0.0316, 0.0562, 0.1)
+TUNING_SEED = 1000
+TUNING_SEEDS = (1000, 1001, 1002)
+QUARTER = 4  # sixteenths of a decade
+NEAR = 2 * QUARTER  # how far from the best a rate may lie to count for the parabola
+LOWEST, HIGHEST = -4 * QUARTER, 12 * QUARTER  # the grid may grow from 0.0001 to 1
+CLIFF = 0.05  # level at which a parabola is refuted by its residuals
+DRAWS = 2000
+
+Read = Callable[[Run], Record | None]
+Tuned = Mapping[float, Sequence[float]]  # validation losses by rate; infinite where a run diverged
+
+
+def name_rate(place: int) -> float:
+    """Return the rate so many sixteenths of a decade above 0.001, in three digits."""
+    return float(f"{10 ** (place / (4 * QUARTER) - 3):.3g}")
+
+
+def find_place(rate: float) -> int:
+    """Return how many sixteenths of a decade a rate lies above 0.001."""
+    return round(4 * QUARTER * (math.log10(rate) + 3))
+
+
+# -- with one seed: where the search begins ---------------------------------------------------
+def list_first_runs(rung: str, arm: str | Arm, read: Read) -> list[Run]:
+    """List the runs of one seed that place an arm's rate on rung S, or on a larger one."""
+    run = build_base_run(rung, arm)
+    if below := RUNGS[rung].below:
+        best = best_rate(list_first_runs(below, arm, read), read)
+        return [] if best is None else _list_beside(run, find_place(best), read)
+    coarse = [configure_run(run, lr, TUNING_SEED) for lr in COARSE]
+    best = best_rate(coarse, read)
+    if best is None:
+        return coarse
+    middle = QUARTERS.index(best)
+    beside = [QUARTERS[i] for i in (middle - 1, middle + 1) if 0 <= i < len(QUARTERS)]
+    return coarse + [configure_run(run, lr, TUNING_SEED) for lr in beside]
+
+
+def _list_beside(run: Run, middle: int, read: Read) -> list[Run]:
+    """List a rate and its neighbours, and go on while the best of them is an end."""
+    low, high = middle - QUARTER, middle + QUARTER
+    while True:
+        places = range(max(low, LOWEST), min(high, HIGHEST) + 1, QUARTER)
+        runs = [configure_run(run, name_rate(place), TUNING_SEED) for place in places]
+        best = best_rate(runs, read)
+        if best == name_rate(low) and low > LOWEST:
+            low -= QUARTER
+        elif best == name_rate(high) and high < HIGHEST:
+            high += QUARTER
+        else:
+            return runs
+
+
+def best_rate(runs: Sequence[Run], read: Read) -> float | None:
+    """Choose the rate with the lowest validation loss; None while a run is missing."""
+    records = [(run, read(run)) for run in runs]
+    if not records or any(record is None for _, record in records):
+        return None
+    losses = [(read_validation_loss(record), run.train.lr) for run, record in records if record]
+    return min(losses)[1]
+
+
+def read_validation_loss(record: Record) -> float:
+    """Read a run's validation loss; infinite where it diverged."""
+    loss = record.probes["validation"]["loss"]
+    return math.inf if loss is None else loss
+
+
+# -- with three seeds: where it ends ----------------------------------------------------------
+def list_fine_runs(rung: str, arm: str | Arm, read: Read) -> list[Run]:
+    """List the runs of three seeds around the best rate that can be named by now."""
+    start = _find_start(rung, arm, read)
+    if start is None:
+        return []
+    run, middle, runs = build_base_run(rung, arm), find_place(start), dict[str, Run]()
+    while True:
+        beside = [
+            place
+            for place in (middle - QUARTER, middle, middle + QUARTER)
+            if LOWEST <= place <= HIGHEST
+        ]
+        asked = [configure_run(run, name_rate(p), seed) for p in beside for seed in TUNING_SEEDS]
+        runs |= {one.key(): one for one in asked}
+        best = _find_best(asked, read)
+        if best is None or find_place(best) == middle:
+            return list(runs.values())
+        middle = find_place(best)
+
+
+def _find_start(rung: str, arm: str | Arm, read: Read) -> float | None:
+    """Find the rate around which three seeds are tried first: rung S's best, or a little below."""
+    best = best_rate(list_first_runs("S", arm, read), read)
+    if best is None:
+        return None
+    return name_rate(max(find_place(best) - QUARTER * RUNGS[rung].lower, LOWEST + QUARTER))
+
+
+def _find_best(runs: Sequence[Run], read: Read) -> float | None:
+    """Find the rate with the lowest mean over its seeds; None while a run is missing."""
+    tuned: dict[float, list[float]] = {}
+    for run in runs:
+        if (record := read(run)) is None:
+            return None
+        tuned.setdefault(run.train.lr, []).append(read_validation_loss(record))
+    return min((fmean(losses), rate) for rate, losses in tuned.items())[1]
+
+
+@dataclass(frozen=True)
+class Valley:
+    """The parabola f(p) = loss + bend · (p − place)², p in sixteenths of a decade."""
+
+    place: float
+    loss: float
+    bend: float
+
+    def rise(self, place: float) -> float:
+        """Return how far the loss at a place lies above the lowest."""
+        return self.bend * (place - self.place) ** 2
+
+
+def choose_rate(tuned: Tuned) -> float:
+    """Choose the vertex, rounded to a sixteenth of a decade and between the best's neighbours."""
+    best = _find_middle(tuned)
+    valley = fit_valley(tuned)
+    return name_rate(best if valley is None else _round_vertex(valley.place, best))
+
+
+def _round_vertex(vertex: float, best: int) -> int:
+    return min(max(round(vertex), best - QUARTER + 1), best + QUARTER - 1)
+
+
+def _find_middle(tuned: Tuned) -> int:
+    """Find the place of the best rate among those that as many seeds tried as any."""
+    most = max(map(len, tuned.values()))
+    means = [(fmean(losses), rate) for rate, losses in tuned.items() if len(losses) == most]
+    return find_place(min(means)[1])
+
+
+def fit_valley(tuned: Tuned) -> Valley | None:
+    """Fit the parabola around the best rate; None where three finite rates do not make one."""
+    best = _find_middle(tuned)
+    near = {
+        find_place(rate): losses
+        for rate, losses in tuned.items()
+        if abs(find_place(rate) - best) <= NEAR and all(map(math.isfinite, losses))
+    }
+    wide = _fit_parabola({place: (fmean(of), len(of)) for place, of in near.items()})
+    if wide is not None and not _is_cliff(wide, near):
+        return wide
+    three = {place: of for place, of in near.items() if abs(place - best) <= QUARTER}
+    return _fit_parabola({place: (fmean(of), len(of)) for place, of in three.items()})
+
+
+def _fit_parabola(means: Mapping[int, tuple[float, int]]) -> Valley | None:
+    """Fit means by place with their numbers of seeds as weights; None where it has no minimum."""
+    if len(means) < 3:
+        return None
+    places = np.array([*means], dtype=float)
+    losses, weights = np.array([*means.values()]).T
+    center = places.mean()
+    bend, slope, height = np.polyfit(places - center, losses, 2, w=np.sqrt(weights))
+    if not bend > 0:
+        return None
+    vertex = -slope / (2 * bend)
+    return Valley(float(center + vertex), float(height - bend * vertex**2), float(bend))
+
+
+def _is_cliff(valley: Valley, near: Mapping[int, Sequence[float]]) -> bool:
+    """Hold a parabola's residuals against the scatter of seeds at one rate, by an F test."""
+    freedom = sum(len(losses) - 1 for losses in near.values())
+    left = len(near) - 3
+    if not left or not freedom:
+        return bool(left)  # without a scatter to hold it against, only three rates are trusted
+    from scipy.special import fdtrc
+
+    within = sum((loss - fmean(of)) ** 2 for of in near.values() for loss in of) / freedom
+    missed = sum(
+        len(of) * (fmean(of) - valley.loss - valley.rise(place)) ** 2 for place, of in near.items()
+    )
+    if not within:  # seeds that agree to the last digit: every residual counts
+        return missed > 0
+    return float(fdtrc(left, freedom, missed / left / within)) < CLIFF
+
+
+def measure_left(tuned: Tuned, sd: float, *, by_vertex: bool = True) -> float:
+    """Estimate what an arm may still gain from a better rate, in nats: see the top of the file.
+
+    `sd` is the scatter of one run. `by_vertex=False`: the best rate of the grid was taken.
+    """
+    valley, best = fit_valley(tuned), _find_middle(tuned)
+    if valley is None:  # no parabola: what the best's nearer neighbour costs is as good a guess
+        beside = [
+            fmean(of) - fmean(tuned[name_rate(best)])
+            for rate, of in tuned.items()
+            if abs(find_place(rate) - best) == QUARTER and all(map(math.isfinite, of))
+        ]
+        return min(map(abs, beside), default=sd)
+    near = {
+        find_place(rate): len(losses)
+        for rate, losses in tuned.items()
+        if abs(find_place(rate) - best) <= NEAR and all(map(math.isfinite, losses))
+    }
+    places, counts = np.array([*near]), np.array([*near.values()])
+    tried = np.where(counts == counts.max(), 0.0, np.inf)  # what may be called the best
+    draws = np.random.default_rng(0).normal(size=(DRAWS, len(places))) * sd / np.sqrt(counts)
+    losses = valley.bend * (places - valley.place) ** 2 + draws
+    middles = places[(losses + tried).argmin(1)]
+    if not by_vertex:
+        return float(np.sqrt(np.mean((valley.bend * (middles - valley.place) ** 2) ** 2)))
+    design = np.stack([places**2.0, places, np.ones(len(places))], 1)
+    root = np.sqrt(counts)[:, None]
+    bends, slopes, _ = np.linalg.pinv(design * root) @ (losses * root.T).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        vertices = np.where(bends > 0, -slopes / (2 * bends), middles)
+    chosen = np.clip(np.round(vertices), middles - QUARTER + 1, middles + QUARTER - 1)
+    return float(np.sqrt(np.mean((valley.bend * (chosen - valley.place) ** 2) ** 2)))

@@ -1,0 +1,146 @@
+"""What the ladder compares and at which sizes: arms, rungs, and directions beside the rungs.
+
+A rung is a size of everything. A direction is rung S with one thing changed: twelve blocks (D) or
+24 (D24), weight decay (W), another text: program code (C). It reads as many batches as S does.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from labkit.corpora import Text
+from labkit.experiments.run import Run
+from labkit.model import Departure, ModelConfig
+from labkit.training import TrainConfig
+
+LOOKS = ("validation", "test", "residual-rms", "layer-cosine", "removal-cost", "attention",
+         "gradient-profile", "activation-extremes")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One size of everything: the width, what a step reads, and how many steps there are."""
+
+    dim: int
+    depth: int
+    time: int
+    steps: int
+    batch: int = 16
+    held_out: int = 65_536
+    weight_decay: float = 0.0  # on matrices
+    source: str = "speeches"  # of text
+    below: str = ""  # the rung that places its rates; where there is none, they are searched for
+    lower: int = (
+        0  # quarters of a decade by which the search with three seeds starts lower than on S
+    )
+    seeds: int = 10  # that report
+    changes: str = ""  # of a direction: what is not as on rung S
+
+
+RUNGS = {
+    "smoke": Rung(dim=8, depth=2, time=8, steps=4, batch=4, held_out=512, seeds=5),
+    "S": Rung(dim=32, depth=6, time=32, steps=3_200, seeds=20),  # 80 thousand parameters
+    "M": Rung(dim=64, depth=6, time=64, steps=6_000, below="S", lower=1),  # 307 thousand
+    "L": Rung(dim=128, depth=6, time=64, steps=23_400, below="M", lower=2),  # 1.2 million
+    "D": Rung(dim=32, depth=12, time=32, steps=3_200, below="S", changes="12 blocks"),
+    "D24": Rung(dim=32, depth=24, time=32, steps=3_200, below="S", changes="24 blocks"),
+    "W": Rung(dim=32, depth=6, time=32, steps=3_200, weight_decay=0.1, below="S", seeds=20,
+              changes="weight decay 0.1 on matrices"),
+    "C": Rung(dim=32, depth=6, time=32, steps=3_200, source="code", below="S", seeds=20,
+              changes="program code for text"),
+}  # fmt: skip
+SIZES = ("S", "M", "L")
+DIRECTIONS = tuple(name for name, rung in RUNGS.items() if rung.changes)
+CLIMBED = (*SIZES, *DIRECTIONS)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What one arm changes: fields of the model, and its warm-up as a share of the steps."""
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    warmup: float = 0.1
+    kind: type[ModelConfig] = ModelConfig
+
+
+def _build_recipe_arms(names: Iterable[str]) -> dict[str, Arm]:
+    return {name: Arm({"recipe": name}) for name in names}
+
+
+# By importance: where time ends, the last ones are missing. An embedding size is the RMS of
+# embeddings; None is the rule 1 / sqrt(2.5 · dim).
+ARMS: dict[str, Arm] = {
+    "pre": Arm({"recipe": "pre"}),
+    # What attention is worth: without it no comparison on a rung can be judged.
+    "no attention": Arm({"recipe": "pre", "differs": "no attention"}, kind=Departure),
+    **_build_recipe_arms(["qk", "qkv-pre", "hybrid*", "hybrid"]),
+    # nGPT has no warm-up; its first values suit the depth: one sublayer's share (None), and 10.
+    "ngpt": Arm({"recipe": "ngpt", "share": None, "s_z": 10.0}, warmup=0.0, kind=Departure),
+    **_build_recipe_arms(["overwritten", "post", "none", "lns"]),
+    # The first values with which nGPT was published, for models of 24 layers.
+    "ngpt, published starts": Arm({"recipe": "ngpt"}, warmup=0.0),
+    "pre, xavier": Arm({"recipe": "pre", "init": "xavier"}),
+    "hybrid, xavier": Arm({"recipe": "hybrid", "init": "xavier"}),
+    "pre, embedding by rule": Arm({"recipe": "pre", "embedding_size": None}),
+    "hybrid, embedding by rule": Arm({"recipe": "hybrid", "embedding_size": None}),
+    "hybrid*, embedding by rule": Arm({"recipe": "hybrid*", "embedding_size": None}),
+    "qkv-pre, embedding by rule": Arm({"recipe": "qkv-pre", "embedding_size": None}),
+    **_build_recipe_arms(["dyt", "deepnorm", "sandwich", "olmo2"]),
+    "post, xavier": Arm({"recipe": "post", "init": "xavier"}),
+    "pre, depth-scaled": Arm({"recipe": "pre", "init": "depth-scaled"}),
+    "hybrid, depth-scaled": Arm({"recipe": "hybrid", "init": "depth-scaled"}),
+    **_build_recipe_arms(["realformer", "peri", "resi-dual", "mix-ln", "derf", "admin"]),
+    "pre, layer": Arm({"recipe": "pre", "norm": "layer"}),
+    "pre, embedding 0.014": Arm({"recipe": "pre", "embedding_size": 0.014}),
+    "hybrid, embedding 0.014": Arm({"recipe": "hybrid", "embedding_size": 0.014}),
+    "hybrid*, embedding 0.014": Arm({"recipe": "hybrid*", "embedding_size": 0.014}),
+    "qkv-pre, embedding 0.014": Arm({"recipe": "qkv-pre", "embedding_size": 0.014}),
+    **_build_recipe_arms(["keel", "b2t", "output"]),
+}
+
+
+def build_text(rung: str) -> Text:
+    """Return what every arm of a rung reads."""
+    size = RUNGS[rung]
+    return Text(size.batch, size.time, held_out=size.held_out, source=size.source)
+
+
+def build_base_run(rung: str, arm: str | Arm) -> Run:
+    """Build an arm's run on a rung: all but its rate, its seed and what is measured.
+
+    `arm` is a name in ARMS, or an arm of your own.
+    """
+    size, asked = RUNGS[rung], ARMS[arm] if isinstance(arm, str) else arm
+    fields = dict(asked.fields)
+    if "embedding_size" in fields and fields["embedding_size"] is None:
+        fields["embedding_size"] = round((2.5 * size.dim) ** -0.5, 4)
+    if "share" in fields and fields["share"] is None:
+        fields["share"] = 1 / (2 * size.depth)
+    model = asked.kind(
+        norm=fields.pop("norm", "rms"),
+        dim=size.dim,
+        depth=size.depth,
+        heads=4,
+        context=size.time,
+        **fields,
+    )
+    return Run(
+        model=model,
+        data=build_text(rung),
+        train=TrainConfig(
+            steps=size.steps,
+            betas=(0.9, 0.95),
+            weight_decay=size.weight_decay,
+            decayed="matrices" if size.weight_decay else "all",
+            warmup=round(asked.warmup * size.steps),
+            schedule="linear",
+            clip=1.0,
+        ),
+    )
+
+
+def configure_run(
+    run: Run, lr: float, seed: int, probes: Sequence[str] = ("validation", "test")
+) -> Run:
+    """Fix the rate, the seed and what is measured."""
+    return replace(run, train=replace(run.train, lr=lr), seed=seed, probes=tuple(probes))

@@ -1,0 +1,186 @@
+"""Locks: what a claim asks, written down before the runs that answer it.
+
+    data/locks/05.jsonl     one row a lock, for the claims whose names begin with 05-
+
+    id, said, criterion     the claim, its sentence, and what the whole interval must meet
+    arms, rungs             what is compared on the shared ladder, and where; empty elsewhere
+    n, margin               seeds that report (of each rung, where they differ), and the difference
+                            that so many can see
+    rate                    how each arm gets its learning rate
+    sort                    "ranking" (which of two is better) or "law-like" (is an effect there)
+    probability             that the verdict will be *holds*, by the authors
+    paper                   the same by the claim's source: 0.9 where it says so, or null
+    at, commit              when it was locked (UTC), on top of which commit
+    sum                     a checksum of all of the above
+
+A row never changes. A second lock of a claim is a new row; the last one counts, and a page shows
+all. A card says *locked, then run* where the first of its runs began after the lock, and *seen
+first* where one began earlier or nothing was locked. While a lock waits for its seeds, a card says
+so, beside what a first look shows.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from labkit.files import write_whole
+from labkit.statistics.criteria import parse_criterion
+
+LOCKED, SEEN = "locked, then run", "seen first"
+SORTS = ("ranking", "law-like")
+RATE = "three tuning seeds; the vertex of a parabola in log rate"
+
+
+class LockError(ValueError):
+    """A lock that is not what was written, or a claim that is not what was locked."""
+
+
+@dataclass(frozen=True)
+class Lock:
+    """What was written down before the runs; see the top of the file."""
+
+    id: str
+    said: str
+    criterion: str
+    arms: tuple[str, ...]
+    rungs: tuple[str, ...]
+    n: int | tuple[int, ...]
+    margin: float | None
+    rate: str
+    sort: str
+    probability: float
+    paper: float | None
+    at: str
+    commit: str
+
+    def __post_init__(self) -> None:
+        parse_criterion(self.criterion)
+        for what, p in (("probability", self.probability), ("paper", self.paper)):
+            if p is not None and not 0 < p < 1:
+                raise ValueError(f"a {what} lies between 0 and 1, both left out; got {p:g}")
+        if self.sort not in SORTS:
+            raise ValueError(f"a lock's sort is {' or '.join(SORTS)}, got {self.sort!r}")
+        counts = self.n if isinstance(self.n, tuple) else (self.n,)
+        if min(counts) < 2:
+            raise ValueError(f"a lock names two seeds or more, got n = {_show(self.n)}")
+        if isinstance(self.n, tuple) and len(self.n) != len(self.rungs):
+            raise ValueError(
+                f"a lock has one n, or one for each of its rungs, got n = {_show(self.n)} for "
+                f"{_show(self.rungs) or 'no rung'}"
+            )
+
+    def count_seeds(self, rung: str) -> int:
+        """Return how many seeds report on a rung."""
+        return self.n[self.rungs.index(rung)] if isinstance(self.n, tuple) else self.n
+
+    def compute_sum(self) -> str:
+        """Hash the content."""
+        text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_row(self) -> dict[str, Any]:
+        """Write the lock with its checksum."""
+        return {**asdict(self), "sum": self.compute_sum()}
+
+
+def build_lock_path(root: Path, id: str) -> Path:
+    """Return where the locks of a claim stand."""
+    return Path(root) / "data" / "locks" / f"{id.partition('-')[0]}.jsonl"
+
+
+def read_locks(root: Path) -> list[Lock]:
+    """Read all locks, in the order in which they were written.
+
+    Raises:
+        LockError: a row was edited, or is none.
+    """
+    paths = sorted((Path(root) / "data" / "locks").glob("*.jsonl"))
+    found = [lock for path in paths for lock in _read_file(path, path.stat().st_mtime_ns)]
+    return sorted(found, key=lambda lock: lock.at)
+
+
+def find_lock(root: Path, id: str) -> Lock | None:
+    """Find the last lock of a claim."""
+    path = build_lock_path(root, id)
+    rows = _read_file(path, path.stat().st_mtime_ns) if path.is_file() else ()
+    return next((lock for lock in reversed(rows) if lock.id == id), None)
+
+
+@lru_cache(maxsize=64)
+def _read_file(path: Path, changed: int) -> tuple[Lock, ...]:
+    names, found = {field.name for field in fields(Lock)}, []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        where = f"row {number} of data/locks/{path.name}"
+        mend = "a lock never changes: restore it (git checkout), and lock the claim anew"
+        try:
+            row = json.loads(line)
+            given = {name: row[name] for name in names}
+            lists = {k: tuple(v) for k, v in given.items() if isinstance(v, list)}
+            lock = Lock(**{**given, **lists})
+        except (ValueError, TypeError, KeyError) as error:
+            raise LockError(f"{where} is no lock ({error}); {mend}") from error
+        if row.get("sum") != lock.compute_sum() or set(row) != names | {"sum"}:
+            raise LockError(f"{where} was edited: its checksum differs from its content; {mend}")
+        found.append(lock)
+    return tuple(found)
+
+
+def add_lock(root: Path, lock: Lock) -> Path:
+    """Append a lock to its file, whole or not at all."""
+    path = build_lock_path(root, lock.id)
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    write_whole(path, f"{before}{json.dumps(lock.to_row(), ensure_ascii=False)}\n")
+    return path
+
+
+def refuse_difference(lock: Lock, asked: Mapping[str, Any]) -> None:
+    """Refuse a claim that asks something else than its lock says.
+
+    `asked` has what the claim knows of said, criterion and arms.
+
+    Raises:
+        LockError: one of them differs.
+    """
+    for name, value in asked.items():
+        locked = getattr(lock, name)
+        if value != locked:
+            raise LockError(
+                f"claim {lock.id!r} was locked on {lock.at[:10]} with {name} {_show(locked)}, and "
+                f"the chapter has {_show(value)}; restore it, or lock the claim anew: "
+                f"labkit claims lock {lock.id}=PROBABILITY"
+            )
+
+
+def _show(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else repr(value)
+
+
+def choose_word(lock: Lock | None, since: str) -> str:
+    """Say of a card whether it was locked before its first run began, at `since` (UTC)."""
+    if lock is None or not since:
+        return SEEN
+    return LOCKED if datetime.fromisoformat(since) >= datetime.fromisoformat(lock.at) else SEEN
+
+
+def describe_waiting(lock: Lock, seeds: Mapping[str, int]) -> list[str]:
+    """Say of a locked claim which rungs have not the seeds yet that the lock names.
+
+    Raises:
+        LockError: a rung has more.
+    """
+    left = []
+    for rung in lock.rungs:
+        n, asked = seeds.get(rung, 0), lock.count_seeds(rung)
+        if n > asked:
+            raise LockError(
+                f"claim {lock.id!r} was locked with n = {asked}, and the chapter reads {n} seeds "
+                f"on rung {rung}; read as many as were locked, or lock the claim anew"
+            )
+        if n < asked:
+            left.append(f"{n} of {asked} seeds have reported on {rung}")
+    return left

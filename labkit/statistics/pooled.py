@@ -1,0 +1,234 @@
+"""Two groups of runs compared without pairs: one scatter for all arms that scatter alike.
+
+    σ² = Σ_arms Σ_i (x_i − mean)² / Σ_arms (n − 1)
+    difference = mean(other) − mean(one) ± t(ν) · sqrt(σ² (1/n₁ + 1/n₂) + u₁² + u₂²)
+    n = 2 (1.96 + 0.84)² (σ / margin)²       runs an arm that see a margin with a power of 80 %
+
+An arm that scatters otherwise has its own variance s²/n in place of σ²/n (Welch 1947). u is what is
+known of an arm besides scatter: here, what the choice of its rate leaves. ν joins the parts by
+Welch and Satterthwaite's formula, u with infinite degrees of freedom (JCGM 100, section G.4).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from labkit.statistics.criteria import Criterion, Estimate, Interval
+from labkit.statistics.holm import adjusted
+from labkit.statistics.seeds import Seeds, _compute_quantile
+
+ALIKE = 0.05  # arms whose variance differs from the others' at this level stand alone
+POWER = 1.96 + 0.84  # a two-sided test at 5 % finds the margin in 80 % of all cases
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """The standard deviation of a run, pooled over arms; `apart` names arms left out of it."""
+
+    sd: float
+    freedom: int
+    apart: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far the mean of `one` lies below that of `other`: two samples, not paired."""
+
+    one: tuple[float, ...]
+    other: tuple[float, ...]
+    scatter: tuple[tuple[float, int], tuple[float, int]]  # σ and its degrees of freedom, of each
+    tuned: float = 0.0  # sqrt(u₁² + u₂²)
+    since: str = ""  # when the first of these runs began (UTC), where that is known
+    arms: tuple[str, ...] = ()  # what is compared, where it has names
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write the samples and what makes the interval, as the ledger keeps them."""
+        return {
+            "one": [float(f"{value:.7g}") for value in self.one],
+            "other": [float(f"{value:.7g}") for value in self.other],
+            "scatter": [[float(f"{sd:.6g}"), of] for sd, of in self.scatter],
+            "tuned": float(f"{self.tuned:.6g}"),
+        }
+
+    @classmethod
+    def from_dict(cls, kept: Mapping[str, Any]) -> "Difference":
+        """Read what `to_dict` wrote."""
+        first, second = ((float(sd), int(of)) for sd, of in kept["scatter"])
+        return cls(
+            tuple(map(float, kept["one"])),
+            tuple(map(float, kept["other"])),
+            (first, second),
+            float(kept["tuned"]),
+        )
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """Return how far each run of `one` lies below the mean of `other`."""
+        middle = math.fsum(self.other) / len(self.other)
+        return tuple(middle - value for value in self.one)
+
+    @property
+    def mean(self) -> float:
+        """Return the difference of the means."""
+        return math.fsum(self.values) / len(self.values)
+
+    @property
+    def pooled(self) -> bool:
+        """Return whether both samples take the same scatter."""
+        return self.scatter[0] == self.scatter[1]
+
+    @cached_property
+    def _error(self) -> tuple[float, float]:
+        """Compute the standard error and its degrees of freedom."""
+        sizes = len(self.one), len(self.other)
+        if self.pooled:
+            (sd, freedom), _ = self.scatter
+            parts = [(sd**2 * (1 / sizes[0] + 1 / sizes[1]), freedom)]
+        else:
+            parts = [(sd**2 / n, of) for (sd, of), n in zip(self.scatter, sizes, strict=True)]
+        variance = sum(part for part, _ in parts) + self.tuned**2
+        return math.sqrt(variance), variance**2 / sum(part**2 / of for part, of in parts)
+
+    @property
+    def error(self) -> float:
+        """Return the standard error of the difference."""
+        return self._error[0]
+
+    @property
+    def freedom(self) -> float:
+        """Return the degrees of freedom of the standard error."""
+        return self._error[1]
+
+    def compute_interval(self, level: float = 0.95) -> Interval:
+        """Return the interval of the difference; what tuning leaves is part of it."""
+        error, freedom = self._error
+        half = _compute_quantile(freedom, (1 + level) / 2) * error
+        return self.mean - half, self.mean + half
+
+    def p_value(self, criterion: Criterion) -> float | None:
+        """Test the difference against a bound, two-sided; inside two bounds, against each."""
+        from scipy.special import stdtr  # importing scipy.stats takes a moment
+
+        error, freedom = self._error
+
+        def tail(bound: float) -> float:
+            return float(stdtr(freedom, -abs(self.mean - bound) / error))
+
+        if criterion.two_sided and criterion.is_met(self.mean):
+            return max(tail(criterion.low), tail(criterion.high))
+        near = min(criterion.bounds, key=lambda bound: abs(bound - self.mean))
+        return min(1.0, 2 * tail(near))
+
+    def without_one(self) -> "list[Estimate]":
+        """Leave out one run of either arm after the other; the scatter stays."""
+        ones = [replace(self, one=fewer) for fewer in _leave_one_out(self.one)]
+        return [*ones, *(replace(self, other=fewer) for fewer in _leave_one_out(self.other))]
+
+
+def _leave_one_out(values: tuple[float, ...]) -> list[tuple[float, ...]]:
+    few = len(values) < 3
+    return [] if few else [(*values[:i], *values[i + 1 :]) for i in range(len(values))]
+
+
+def pool_scatter(samples: Mapping[str, Sequence[float]]) -> Scatter:
+    """Pool the scatter of arms; one whose variance stands out is set apart, the worst first.
+
+    Each variance is held against that of all other arms together by a two-sided F test, with
+    Holm's correction.
+
+    Raises:
+        ValueError: no arm has two runs.
+    """
+    from scipy.special import fdtr, fdtrc
+
+    sums = {
+        arm: (float(np.var(values, ddof=1)) * (len(values) - 1), len(values) - 1)
+        for arm, values in samples.items()
+        if len(values) > 1
+    }
+    apart: list[str] = []
+    while True:
+        kept = {arm: of for arm, of in sums.items() if arm not in apart}
+        total, freedom = sum(s for s, _ in kept.values()), sum(of for _, of in kept.values())
+        if not freedom:
+            raise ValueError(
+                f"a scatter needs an arm with two runs or more, got {len(samples)} arms with "
+                f"{max(map(len, samples.values()), default=0)} at most; train more seeds"
+            )
+        p = {}
+        for arm, (squares, of) in kept.items():
+            rest, free = total - squares, freedom - of
+            if free and rest > 0:
+                ratio = squares / of / (rest / free)
+                p[arm] = 2 * min(float(fdtr(of, free, ratio)), float(fdtrc(of, free, ratio)))
+        corrected = adjusted(p)
+        worst = min(corrected, key=lambda arm: (corrected[arm], p[arm]), default=None)
+        if worst is None or corrected[worst] > ALIKE:
+            return Scatter(math.sqrt(total / freedom), freedom, tuple(apart))
+        apart.append(worst)
+
+
+def compare_samples(
+    one: Sequence[float],
+    other: Sequence[float],
+    scatter: Scatter,
+    *,
+    alone: tuple[bool, bool] = (False, False),
+    tuned: float = 0.0,
+    since: str = "",
+    arms: tuple[str, ...] = (),
+) -> Difference:
+    """Compare two arms with a pooled scatter; an arm that stands `alone` has its own."""
+
+    def choose(values: Sequence[float], by_itself: bool) -> tuple[float, int]:
+        if not by_itself:
+            return scatter.sd, scatter.freedom
+        return float(np.std(values, ddof=1)), len(values) - 1
+
+    pair = choose(one, alone[0]), choose(other, alone[1])
+    return Difference(tuple(one), tuple(other), pair, tuned, since, arms)
+
+
+def count_seeds(sd: float, margin: float) -> int:
+    """Count the runs an arm that tell apart two arms `margin` apart, with a power of 80 %."""
+    if not (sd > 0 and margin > 0):
+        raise ValueError(f"sd and margin are above 0, got {sd:g} and {margin:g}")
+    return max(2, math.ceil(2 * POWER**2 * (sd / margin) ** 2))
+
+
+def correlate_seeds(samples: Mapping[str, Mapping[int, float]]) -> float:
+    """Return the share of a run's variance, its arm's mean taken off, that its seed explains.
+
+    The intraclass correlation ICC(1) of seeds over the arms, by a two-way analysis of variance:
+    (MS_seed − MS_rest) / (MS_seed + (a − 1) MS_rest), a arms. Seeds that an arm lacks stay out.
+    """
+    shared = sorted(set.intersection(*(set(of) for of in samples.values()))) if samples else []
+    if len(samples) < 2 or len(shared) < 2:
+        raise ValueError(
+            "a correlation of seeds needs two arms that share two seeds, got "
+            f"{len(samples)} arms that share {len(shared)}"
+        )
+    table = np.array([[of[seed] for seed in shared] for of in samples.values()])
+    arms, seeds = table.shape
+    rest = table - table.mean(1, keepdims=True)
+    of_seed = rest.mean(0)
+    between = arms * float((of_seed**2).sum()) / (seeds - 1)
+    within = float(((rest - of_seed) ** 2).sum()) / ((arms - 1) * (seeds - 1))
+    return (between - within) / (between + (arms - 1) * within)
+
+
+def pairing_pays(icc: float, n: int, freedom: float) -> bool:
+    """Return whether pairs by seed give a narrower interval than two pooled samples of n runs."""
+    if not n > 1:
+        return False
+    paired = _compute_quantile(n - 1, 0.975) * math.sqrt(max(0.0, 1 - icc))
+    return paired < _compute_quantile(freedom, 0.975)
+
+
+def read_rung(kept: Mapping[str, Any]) -> Estimate:
+    """Make the estimate of a rung from what a claim keeps of it."""
+    return Difference.from_dict(kept) if "one" in kept else Seeds(tuple(kept["values"]))

@@ -1,0 +1,174 @@
+"""Locks: written before runs, never edited, held against their claims; forecasts and scores."""
+
+import json
+
+import pytest
+
+from labkit.experiments import claim
+from labkit.experiments.claims import collect_claims
+from labkit.experiments.locks import LOCKED, SEEN, Lock, LockError, add_lock, find_lock, read_locks
+from labkit.statistics.pooled import Scatter, compare_samples
+from press import cli
+from press.book import forecasts
+from press.book.forecasts import Forecast, score_forecasts
+
+AT, BEFORE, AFTER = (f"2026-0{month}-01T00:00:00+00:00" for month in (3, 2, 4))
+
+
+def lock(**changed):
+    given = {"id": "05-x", "said": "A is better.", "criterion": "> 0", "arms": ("a", "b"),
+             "rungs": ("S",), "n": 3, "margin": 0.1, "rate": "vertex", "sort": "ranking",
+             "probability": 0.8, "paper": None, "at": AT, "commit": "abc"}  # fmt: skip
+    return Lock(**{**given, **changed})
+
+
+def lead(n=3, since=AFTER, arms=("a", "b")):
+    one, other = [1.0, 1.01, 0.99, 1.0][:n], [1.2, 1.21, 1.19, 1.2][:n]
+    return compare_samples(one, other, Scatter(0.01, 20), since=since, arms=arms)
+
+
+def make(values, said="A is better.", criterion="> 0"):
+    with collect_claims() as found:
+        claim("05-x", "{mean:.2f} on {rung}", values, said=said, source="a test",
+              criterion=criterion, kind="at")  # fmt: skip
+    return found[0]
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABKIT_ROOT", str(tmp_path))
+    return tmp_path
+
+
+def test_a_lock_is_read_as_it_was_written_and_the_last_one_counts(book):
+    add_lock(book, lock())
+    add_lock(book, lock(probability=0.3, at=AFTER))
+    assert [one.probability for one in read_locks(book)] == [0.8, 0.3], "both stay"
+    assert find_lock(book, "05-x").probability == 0.3 and find_lock(book, "05-y") is None
+
+
+@pytest.mark.parametrize("field, value", [("probability", 0.9), ("criterion", "> -1"), ("n", 5)])
+def test_an_edited_lock_is_red(book, field, value):
+    path = add_lock(book, lock())
+    row = json.loads(path.read_text())
+    path.write_text(json.dumps(row | {field: value}) + "\n")
+    with pytest.raises(LockError, match=r"row 1 of data/locks/05.jsonl was edited"):
+        read_locks(book)
+    path.write_text("{}\n")
+    with pytest.raises(LockError, match="is no lock"):
+        find_lock(book, "05-x")
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 1.5, -0.1])
+def test_a_probability_lies_between_0_and_1(p):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        lock(probability=p)
+
+
+@pytest.mark.parametrize(("since", "word"), [(AFTER, LOCKED), (BEFORE, SEEN), ("", SEEN)])
+def test_a_card_says_whether_its_runs_are_younger_than_its_lock(book, since, word):
+    add_lock(book, lock())
+    made = make({"S": lead(since=since)})
+    assert made.word == word and word in made.to_html() and "p = 0.8" in made.to_html()
+    assert made.to_dict()["lock"]["sum"] == lock().compute_sum()
+
+
+def test_a_claim_without_a_lock_was_seen_first_and_a_law_has_no_word(book):
+    assert make({"S": lead()}).word == SEEN
+    with collect_claims() as found:
+        claim("05-x", "s", 1.0, source="a test", criterion="> 0", kind="exact")
+    assert found[0].word is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"criterion": "> -0.1"}, "criterion '> 0', and the chapter has '> -0.1'"),
+        ({"said": "A is worse."}, "was locked on 2026-03-01 with said"),
+        ({"values": {"S": lead(arms=("a", "c"))}}, "arms a, b, and the chapter has a, c"),
+        ({"values": {"S": lead(4)}}, "n = 3, and the chapter reads 4 seeds on rung S"),
+    ],
+)
+def test_a_chapter_that_asks_something_else_than_its_lock_is_refused(book, changed, said):
+    add_lock(book, lock())
+    given = {"values": {"S": lead()}} | changed
+    with pytest.raises(LockError, match=said):
+        make(**given)
+
+
+def test_a_lock_waits_for_its_seeds_beside_a_first_look_and_is_then_judged_on_its_rungs_alone(book):
+    add_lock(book, lock())
+    early = {"S": lead(2, since=BEFORE), "M": lead(since=BEFORE)}
+    waiting = make(early)
+    assert list(waiting.rungs) == ["S", "M"] and waiting.word == SEEN
+    assert waiting.to_dict()["lock"]["waits"] == ["2 of 3 seeds have reported on S"]
+    assert "a lock waits (2026-03-01, p = 0.8): 2 of 3 seeds" in waiting.to_html()
+    made = make({"S": lead(), "M": lead(since=BEFORE)})
+    assert list(made.rungs) == ["S"] and made.verdict == "holds-on-one" and made.word == LOCKED
+    assert "waits" not in made.to_dict()["lock"]
+
+
+def test_a_lock_may_name_its_seeds_rung_by_rung(book):
+    add_lock(book, lock(rungs=("S", "M"), n=(3, 2)))
+    assert find_lock(book, "05-x").count_seeds("M") == 2
+    assert make({"S": lead(), "M": lead(1)}).to_dict()["lock"]["waits"] == [
+        "1 of 2 seeds have reported on M"
+    ]
+    assert make({"S": lead(), "M": lead(2)}).verdict == "holds"
+    with pytest.raises(ValueError, match="one for each of its rungs, got n = 3, 2 for S"):
+        lock(n=(3, 2))
+
+
+def test_a_forecast_counts_once_its_lock_waits_no_more(book, monkeypatch):
+    add_lock(book, lock())
+    ledger = {"05-x": {"verdict": "holds", "word": SEEN, "lock": {"waits": ["2 of 3 seeds"]}}}
+    monkeypatch.setattr(forecasts, "load_recorded", lambda root, size: {"claims": ledger})
+    assert forecasts.list_forecasts(book)[0].outcome is None
+    ledger["05-x"] = {"verdict": "holds", "word": LOCKED, "lock": {}}
+    assert forecasts.list_forecasts(book)[0].outcome is None, "this lock is none of the claim's"
+    ledger["05-x"]["lock"] = {"sum": "x"}
+    assert forecasts.list_forecasts(book)[0].outcome is True
+
+
+def test_the_command_locks_lists_and_refuses(book, monkeypatch, capsys):
+    monkeypatch.chdir(book)
+    (book / "chapters").mkdir()
+    (book / "pyproject.toml").touch()
+    said = ["--said", "A is better.", "--criterion", "> 0", "--n", "5"]
+    assert cli.main(["claims", "lock", "07-new=0.6", *said]) == 0
+    assert "07-new: locked, p = 0.6, in data/locks/07.jsonl" in capsys.readouterr().out
+    assert cli.main(["claims", "lock", "07-new=0.7", *said]) == 0
+    assert "beside its earlier lock" in capsys.readouterr().out
+    assert cli.main(["claims", "locks"]) == 0
+    assert "0.70  07-new: waiting" in capsys.readouterr().out
+    for words, why in (
+        (["07-other=0.5"], "no claim '07-other' is recorded"),
+        (["07-new=1.0", *said], "between 0 and 1"),
+        (["07-new"], "07-new=0.7; got '07-new'"),
+        (["07-new=0.5", *said, "--arm", "pre", "--arm", "qk"], "names its arms and rungs"),
+        (
+            ["07-new=0.5", *said, "--arm", "pre", "--arm", "nope", "--rungs", "S"],
+            "unknown arm 'nope'",
+        ),
+    ):
+        assert cli.main(["claims", "lock", *words]) == 2
+        assert why in " ".join(capsys.readouterr().err.split())
+    assert len(read_locks(book)) == 2, "what was refused wrote nothing"
+    assert cli.main(["claims", "lock", "07-new=0.2", "--mine"]) == 0
+    assert len(read_locks(book)) == 2 and (book / ".labkit/forecasts.jsonl").is_file()
+
+
+def test_forecasts_are_scored_by_forecaster_and_sort():
+    def made(p, outcome, by="authors", word=LOCKED, sort="ranking"):
+        return Forecast("x", p, by, AT, sort, outcome, "holds", word)
+
+    scores = score_forecasts(
+        [made(0.9, True), made(0.7, False), made(0.5, None), made(0.99, True, word=SEEN),
+         made(0.2, False, by="you", word=SEEN), made(0.9, False, by="paper")]
+    )  # fmt: skip
+    by = {(one.by, one.sort): one for one in scores}
+    assert by["authors", "ranking"].brier == pytest.approx((0.01 + 0.49) / 2)
+    assert by["authors", "ranking"].count == 2, "what was seen first proves no foresight"
+    assert by["you", "ranking"].brier == pytest.approx(0.04)
+    assert by["paper", "ranking"].brier == pytest.approx(0.81)
+    assert by["authors", "ranking"].bins == ((0.6, 0.8, 1, 0), (0.8, 1.0, 1, 1))
