@@ -21,7 +21,7 @@ mean do, when may it go, and what does the number format have to do with it?
 
 - The mean is one direction out of $d$. Under Pre-Norm a LayerNorm model without shifts *is* an RMSNorm model, with
   other weights.
-- Ordinary tokens have hardly any mean, so nobody misses the step. Where tokens are mostly mean, RMSNorm wants a larger
+- Ordinary tokens have hardly any mean, so there is little to miss; whether training misses it our runs leave open. Where tokens are mostly mean, RMSNorm wants a larger
   learning rate, and ends higher even so.
 - In bfloat16 it is not the norm that breaks. It is one formula: the difference of two large rounded squares.
 """
@@ -388,7 +388,7 @@ claim(
 r"""
 ### How large is the mean?
 
-Why does nobody miss the subtraction? Perhaps there is nothing to subtract. The share of a token's energy that is mean,
+Why should so little depend on the subtraction? Perhaps there is nothing to subtract. The share of a token's energy that is mean,
 $\mu^2/\mathrm{RMS}^2$, is its squared cosine with $\mathbf 1$: 4/9 for $a$, 144/149 for $a + 10$, and on average $1/d$
 for a random direction. A probe measures it in small models, of four blocks and for 150 steps: enough to see where the
 stream goes, too young to rank losses.
@@ -636,8 +636,8 @@ claim(
 
 # %% [markdown]
 r"""
-It is the rate that makes a stream grow; the offset makes it smaller, by little at the lowest of these rates, by far at the highest. So **the blocks do not outgrow the mean, and how much of
-it they subtract depends on the rate**: most of it at a low one, hardly any at a high one. Whether the matrices that read the
+It is the rate that makes a stream grow; the offset makes it smaller, by little at the lowest of these rates, by far at the highest. So **the offset does not make the blocks outgrow the mean, and how much of
+it they subtract depends on the rate**: the first blocks take out most of it at a low rate and hardly any at a high one, and later blocks put some back. Whether the matrices that read the
 stream learn to ignore what is left, we did not measure. Real embeddings hold no constant of 10, of course. The experiment shows what LayerNorm's first
 step insures against.
 
@@ -1256,16 +1256,16 @@ occurs: the mean square falls anywhere between two numbers of the format.
 - **What the mean does.** It is one direction out of $d$. LayerNorm deletes it; RMSNorm keeps it, and forgets the length
   alone. <!-- 03-layer-is-rms-of-projection 03-only-recentring-is-lost -->
 - **When it may go.** Under Pre-Norm always, as far as functions go: the weights can do the subtraction beforehand. In
-  training too, as long as tokens have hardly any mean, as ordinary ones do: on the smallest rung, the only one that was run,
-  the tuned losses of the two norms differ by far less than a rate costs that is off by $\sqrt{10}$.
+  training we cannot say yet, though ordinary tokens have hardly any mean: on the smallest rung, the only one that was run,
+  RMSNorm's loss lies slightly higher, and the interval leaves open both "equal" and "not".
   <!-- 03-pre-layer-becomes-pre-rms 03-token-mean-is-small-rms 03-rms-equals-layer-on-text -->
 - **When it is missed.** Where tokens are mostly mean. RMSNorm then wants a larger learning rate and ends higher all the same.
-  Its blocks take out most of the mean at a low rate and hardly any at a high one. They do not outgrow it: at one and the same
+  Its first blocks take out most of the mean at a low rate and hardly any at a high one. The offset is no reason to outgrow it: at one and the same
   rate the rest of the stream is smaller with the mean than without it, by little at a low rate, by far at a high one. <!-- 03-an-offset-hurts-rms 03-rms-learns-to-remove-the-mean 03-the-offset-makes-the-stream-smaller -->
 - **What the format has to do with it.** One formula, $\frac1d\sum x_i^2 - \mu^2$, has no digits left at $2^{p/2}$ standard
   deviations, 16 in bfloat16. Two passes move that cliff to about $2^p$: their error is the squared distance of the mean from
   the nearest number of the format. RMSNorm's mean square has no cliff, only a range, which float16 leaves at 256. Ordinary
-  tokens come near none of them.
+  tokens have too little mean for the two cliffs; a stream can reach the end of float16 where the rate is high.
   <!-- 03-one-pass-error-grows-as-the-square 03-one-pass-loses-the-variance 03-two-passes-and-rms-are-safe 03-bf16-layer-is-harmless-on-ordinary-activations -->
 - **What to check in a port.** Where ε stands, when the result is rounded, and whether the gain is stored as $1 + w$. None
   of the three changes a shape. <!-- 03-eps-outside-is-steeper 03-cast-first-rounds-twice 03-a-gain-near-one-cannot-move 03-checks-name-every-slip -->

@@ -74,7 +74,7 @@ plots.attention_maps(
     maps,
     text,
     notes=notes,
-    caption="One head of a small language model, without and with QK-Norm, at ten times the best learning rate. "
+    caption="One head of a small language model, without and with QK-Norm, at ten times Pre-Norm's best learning rate. "
     "Each row is a character that looks back; the darker, the more it looks there. Without the norm nearly every "
     "row ends up staring at one and the same character. With it each still finds its own. (One seed; of all "
     "heads the one with the logit that is largest in absolute value.)",
@@ -510,14 +510,14 @@ Ours follow from the derivations. Yours?
 | The logits go on growing after the softmax is saturated. | `04-saturated-logits-keep-growing` |
 | From the best rate to ten times it, logits grow faster than the rate, as a power between 1 and 4; with QK-Norm slower. | `04-logits-outgrow-the-rate` `04-qk-norm-logits-lag-the-rate` |
 | A cap on the logits, and on nothing else, mends the model too, but less. | `04-soft-cap-helps-too` `04-qk-norm-beats-the-soft-cap` |
-| With each model at its own rate hardly a difference is left. We would not bet which way. | `04-each-tuned-qk-norm-is-ahead` |
+| With each model at its own rate hardly a difference is left; if any, QK-Norm leads. | `04-each-tuned-qk-norm-is-ahead` |
 | Bare unit vectors cannot choose, and the loss pays. | `04-bare-unit-vectors-cannot-focus` |
 
 ## Measure
 
 The runs are of the book's shared ladder, on its rung S: six blocks of width 32 with four heads, so $d_k = 8$; 3,200 steps, 20 characters a parameter; AdamW
-with 10 % warm-up, a linear decay of the rate, the gradient clipped at 1. Each model tries seven learning rates, with one seed that never reports, and
-both have the same best one. The next figures are at rate 0.1, ten times that.
+with 10 % warm-up, a linear decay of the rate, the gradient clipped at 1. Seeds that never report choose each model's rate; at first
+one of them, which found the same rate for both, then three, which put QK-Norm's a little higher. The next figures are at rate 0.1, ten times Pre-Norm's.
 
 ### One rate, three models
 """
@@ -541,7 +541,7 @@ plots.loss_curves(
     {arm: part.values(lambda record: record.losses) for arm, part in of_arm.items()},
     reference=ladder.references(rung),
     ylim=(1.2, 3.6),
-    caption="Ten times the best rate. Nothing diverges. Pre-Norm learns at first, unlearns some of "
+    caption="Ten times Pre-Norm's best rate. Nothing diverges. Pre-Norm learns at first, unlearns some of "
     "it, and ends worse than trigram counts. With QK-Norm the same model learns at the same rate.",
     provenance=lab.provenance(hot),
 )
@@ -577,7 +577,7 @@ r"""
 2. **A frozen softmax.** Once a row is one-hot no gradient gets through, and queries and keys stay what they are.
 3. **The logits themselves.** They are simply too large for a softmax to weigh anything.
 
-The first is cleared already: QK-Norm touches nothing but queries and keys, and at the same rate the same feed-forward layers learn.
+The first is cleared of most of it: QK-Norm touches nothing but queries and keys, and at the same rate the same feed-forward layers learn. What is left above the loss at the best rate may be theirs.
 
 ### Is the softmax frozen?
 
@@ -668,8 +668,8 @@ claim(
 
 # %% [markdown]
 r"""
-The second suspect is cleared: a frozen softmax would leave its queries and keys alone. Adam does not. It makes full steps of what
-little gradient is left, and these take the logits further up.
+The second suspect is cleared: behind a frozen softmax the logits would stay what they are, and they go on growing. Do $W_q$ and $W_k$ still move, because Adam makes full steps of whatever
+little gradient is left? Or does the gain $g$, which stands in the logit twice and gets a gradient through the values as well? We did not take the two apart.
 
 ### Only the logits
 
@@ -699,8 +699,8 @@ claim(
 
 # %% [markdown]
 r"""
-So the logits are guilty, and a good part of the loss comes back when the softmax is spared them. Only a part: behind the cap
-the raw logits run away as before, tie beyond $c$, and get no gradient.
+So the logits are guilty, and a good part of the loss comes back when the softmax is spared them. Only a part. Behind the cap
+the raw logits run away as before, tie beyond $c$, and get no gradient, which may be why.
 """
 
 # %% tags=["remove-cell"]
@@ -802,8 +802,8 @@ claim(
 
 # %% [markdown]
 r"""
-Attention is hardly more than an average now, and the loss pays. Henry's learned number is the cure
-for unit vectors; RMSNorm has it built in.
+Attention is hardly more than an average now, and the loss pays. Henry's learned number lifts that bound
+for unit vectors; we did not train it. RMSNorm has it built in.
 
 ## Four details that bite
 
@@ -1124,8 +1124,8 @@ r"""
 ## What you now know
 
 - **Why is Pre-Norm not enough?** It normalizes what two matrices and a gain multiply. Without weight decay nothing holds their product, and it stands in an exponent. <!-- derived -->
-- **What comes of it?** At rate 0.1, ten times the best, the logits outgrow the rate and attention becomes one-hot. The loss does not diverge: it climbs, falls again late and little, and ends worse than trigram counts. The
-  softmax is not frozen: Adam drives the logits on. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
+- **What comes of it?** At rate 0.1, ten times the best, the logits outgrow the rate and attention becomes one-hot. None of our six runs diverged: the loss climbs, falls again late and little, and ends worse than trigram counts. The
+  logits go on growing after the softmax is saturated. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
 - **What does the norm bound?** The lengths. RMSNorm bounds logits by $\sqrt{d_k}$ times two gains; bare unit vectors forbid any sharp
   choice. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->
 - **What does it cost?** Few operations, and no loss: with both models tuned it ends a little lower, on both of our rungs. What it buys is room: at rate 0.1, where Pre-Norm fails, it trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-norm-helps-at-a-high-rate -->

@@ -23,7 +23,7 @@ Why two? Why fourth roots: what is it that must not grow with depth? And is that
 
 - One demand fixes the ratio of the constants: gradient descent may move the model equally far at any depth. The even split into
   fourth roots is a choice.
-- The promise is kept; each constant alone, at its fourth root, is only half of it. It does not cover Adam, whose first step still grows with depth.
+- The promise is kept; each constant alone, at its fourth root, is not enough. It does not cover Adam, whose first step still grows with depth.
 - Our 32 blocks of Post-Norm start to learn once their branches are small. Either constant can make them so (α alone not from every seed), and so can ordinary small weights without any constant.
 """
 
@@ -462,7 +462,7 @@ two columns may come out steeper than printed. Now your own guesses:
 | Thirty-two blocks, each arm at its own rate: Post-Norm from Xavier's weights ends far above DeepNorm. | `05-deepnorm-beats-post-from-xavier` |
 | Four times as many steps do not start it, either. | `05-post-from-xavier-stays-stuck` |
 | Small first weights start it, without α and β. | `05-small-weights-start-alone` |
-| Without α, DeepNorm ends where it ended with it. | `05-alpha-is-not-needed-here` |
+| Without α, DeepNorm loses less than a tenth of what it loses without both. | `05-alpha-is-not-needed-here` |
 | Pre-Norm with its usual weights ends above DeepNorm. | `05-deepnorm-beats-pre-each-tuned` |
 | Six blocks and a long training: DeepNorm ends above Post-Norm from small weights. | `05-ladder-against-post` |
 | A thousand blocks, first step: DeepNorm's gradients are level from end to end. | `05-thousand-blocks-level-gradients` |
@@ -771,7 +771,7 @@ r"""
 So small branches are enough for a start, and DeepNorm's two constants are one way of several to have them. Not all ways are equally safe: with α alone the dots of the five seeds lie far apart, and one of
 them beyond letter frequencies.
 
-How good are these starts? Not good enough to rank anything. 150 steps carry these models to bigram counts: which letter follows which, and hardly more. For that nobody needs attention. We
+How good are these starts? Not good enough to rank anything. 150 steps carry the best of these models to bigram counts: which letter follows which, and hardly more. For that nobody needs attention. We
 trained DeepNorm without it, too, and the cards below say what attention was worth, and what else they lack by the book's [rules](claims.md). So they show numbers and decide nothing.
 """
 
@@ -886,7 +886,7 @@ moves further than β alone, and stands a rate at which β alone fails. So the l
 
 ### Six blocks, trained long
 
-The *ladder* that the book's chapters share trains six blocks of width 32 for 3,200 steps, on 20 characters a parameter, each arm at a rate that no reporting seed chose. There all arms have
+The *ladder* that the book's chapters share trains, on rung S, six blocks of width 32 for 3,200 steps, on 20 characters a parameter, each arm at a rate that no reporting seed chose. There all arms have
 RMSNorm, SwiGLU and a warm-up, and `post` has Megatron's small weights.
 """
 
@@ -972,7 +972,7 @@ round.
 **Other slips.** β on all matrices in one loop; a pair's constants in a decoder alone; and the paper on KEEL ([Chen and Wei, 2026](https://arxiv.org/abs/2601.19895))
 quotes $\beta$ as $L^{-1/4}$ with $L$ *sublayers*, where $8N = 4L$.
 
-None of these raises an error. Here is what they do to our 32 blocks, whether the loss of 150 steps notices, at a low rate and at DeepNorm's own, and whether the two checks of the exercises do:
+None of these raises an error. Here is what they do to our 32 blocks, whether the loss of 150 steps notices, at a low rate and at the rate of the grid next to DeepNorm's own, and whether the two checks of the exercises do:
 """
 
 # %%
@@ -1026,7 +1026,7 @@ claim(
 # %% [markdown]
 r"""
 The first two move a hundred times too far and more, and whoever measures one step sees it. Whoever looks at the loss may not: at the low rate α on the branch ends no worse than the right
-model. At DeepNorm's own rate it ends at letter frequencies. With β upside down the model gets below letter frequencies at neither rate. A published row with such a baseline says nothing about DeepNorm. The other three end close to the right
+model. At the rate next to DeepNorm's own it ends at letter frequencies. With β upside down the model gets below letter frequencies at neither rate. A published row with such a baseline says nothing about DeepNorm. The other three end close to the right
 model at either rate (two seeds each); β on queries and keys changes next to nothing, as step 1 says. So compare the block with its equation, and the weights with the rule.
 
 ## Exercises

@@ -24,7 +24,7 @@ that knows nothing of its neighbours do the work of one that does nothing but co
 
 - The S comes from the tokens. Each has a straight line of its own; tokens of different size have lines of different slope, and many lines look like an S.
 - A fixed curve keeps half of what a norm does: nothing leaves its bounds. The other half is gone: it is not blind to the size of its input.
-- On text, at the one small size that we trained, DyT ends behind a norm, and behind no norm at all. Its bound pays at a rate at which our image model fails without norms.
+- On text, at the one small size that we trained, DyT ends behind a norm, and behind no norm at all. On images it still trains at a rate at which our model fails without norms.
 """
 
 # %% tags=["parameters"]
@@ -113,7 +113,7 @@ plots.table(
 
 # %% [markdown]
 r"""
-Layer norm is blind to the factor ten. DyT is not: of the small token it keeps the proportions, of the large one little more than the
+Layer norm is blind to the factor ten. DyT is not: of the small token it keeps the order of sizes (3 to 1 becomes 2 to 1), of the large one little more than the
 signs. But both are **bounded**. No entry of DyT exceeds 1, and none of layer norm's $\sqrt{d-1}$, for $d$ channels. That
 extreme values are squashed is what matters, say DyT's authors. (Derf and BHyT come below.)
 
@@ -394,11 +394,12 @@ r"""
 | A quarter of the first α leaves fewer entries flat. | `07-smaller-first-alpha-leaves-fewer-flat` |
 | On images DyT is as accurate as layer norm, and trains at a rate at which blocks without norms fail. | `07-vit-parity` `07-dyt-survives-a-high-rate` |
 | On very little text DyT is ahead, even if both are tuned. | `07-scarce-data-each-tuned` |
-| With GELU in place of SwiGLU DyT ends above no norm, too. | `07-dyt-is-behind-without-swiglu-too` `07-swiglu-makes-half-of-the-gap` |
+| With GELU in place of SwiGLU DyT ends above no norm, too. | `07-dyt-is-behind-without-swiglu-too` |
+| SwiGLU makes half of the gap. | `07-swiglu-makes-half-of-the-gap` |
 
 What can this chapter decide? Little. Most sentences of the literature on DyT are about ImageNet, or about models a thousand times larger and more; our runs
-show how such a comparison is made, and their cards give no verdict. What we can decide is about our own size: whether DyT on text does better than no norm at all, whether its activation
-is the reason, and whether its bound saves a model at a rate that is too high.
+show how such a comparison is made, and their cards give no verdict. What we can decide is about our own size: whether DyT on text does better than no norm at all, with SwiGLU and with GELU,
+and whether it still trains images at a rate at which bare blocks fail.
 
 ## Measure
 
@@ -738,8 +739,8 @@ plots.table(
 
 # %% [markdown]
 r"""
-From a quarter, training comes back: little is left of the factor of four, and about as many entries are flat as from 1. The card's interval is too wide to call them the same. From four it does not
-come back: almost no entry is left on the slope, and the few that are left steer $\alpha$. Both other starts end higher at the rate that was tuned for 1, the large one by far.
+From a quarter, training comes back: little is left of the factor of four, and about as many entries are flat as from 1. The card's interval is too wide to call them the same. From four only
+the last norms come back. In the others nearly all entries stay flat, and the few that are left on the slope steer $\alpha$. Both other starts end higher at the rate that was tuned for 1, the large one by far.
 
 So where nearly all entries are flat the loss is high; that is what the second suspicion says. But the quarter ends higher than 1 without more flat entries, so they are not the whole reason. And the last column
 speaks against the first suspicion as a reason: $\alpha$ follows the stream best where DyT is worst.
@@ -811,7 +812,7 @@ claim(
 
 # %% [markdown]
 r"""
-With GELU DyT is behind, too. But look at the last row of the table: one run of the model without norms ends far above its others, and makes both intervals wide. So the second card cannot
+With GELU DyT is behind, too, though one seed decides this verdict. Look at the last row of the table: one run of the model without norms ends far above its others, and makes both intervals wide. So the second card cannot
 say how much of the distance is SwiGLU's. Both models kept the rate that was chosen for them with SwiGLU; without norms GELU may want a lower one, which was not tried.
 
 ### Images, and a rate that is too high
@@ -882,8 +883,8 @@ claim(
 # %% [markdown]
 r"""
 For DyT's parity with layer norm the first card is no test: ImageNet is another task. At the high
-rate the bound does what it can do: bare blocks do little better than guess, and DyT keeps up with layer norm. At the next rate DyT guesses, too, as the last rows show. The bare blocks start from Xavier's rule;
-with small branches they stand more (chapter 00). One caution: the arm *no norm* still has the ViT's last layer norm, as all arms do.
+rate bare blocks do little better than guess, and DyT keeps up with layer norm. At the next rate DyT guesses, too, as the last rows show (one run). Is it the bound that helps? The bare blocks start from Xavier's rule, and
+with small branches they stand more (chapter 00); a first $\alpha$ of ½ makes branches smaller as well. No arm here has small branches and no bound. One caution: the arm *no norm* still has the ViT's last layer norm, as all arms do.
 
 ### Very little text
 
@@ -1108,12 +1109,12 @@ r"""
 
 - **Where does the S come from?** From the tokens. Each has a straight line, with the slope of its own spread; where spreads differ, the lines pile up to an
   S. Plant one outlier, and you draw it yourself. <!-- 07-one-token-is-a-line 07-spread-makes-the-s -->
-- **How can a map of single entries do the work of a norm?** By half. Its bound kept our image model learning at one rate at which bare blocks fail; at the next one it failed, too. Blindness to scale no
+- **How can a map of single entries do the work of a norm?** By half. DyT kept our image model learning at one rate at which bare blocks fail, by its bound or by its smaller branches; in one run at the next rate it failed, too. Blindness to scale no
   continuous map of single entries has: $\alpha$ and the stream are one knob. <!-- 07-dyt-survives-a-high-rate 07-scale-and-alpha-are-one-knob -->
 - On text, at the one size that we trained, DyT ends behind a norm and behind no norm at all. The parity that is reported is that of far larger models, with
   $\alpha_0$ chosen by width. <!-- 07-ladder-dyt-against-rms-norm 07-dyt-beats-no-norm -->
-- Why it is behind stays open. A first $\alpha$ of 4 leaves nearly every entry flat and costs much; but a first $\alpha$ of a quarter costs, too, and the share of flat entries was not seen to fall.
-  With GELU in place of SwiGLU, at one rate each, DyT ends behind no norm as well. <!-- 07-smaller-first-alpha-leaves-fewer-flat 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale 07-dyt-is-behind-without-swiglu-too -->
+- Why it is behind stays open. A first $\alpha$ of 4 leaves nearly every entry flat and costs much; but a first $\alpha$ of a quarter costs, too, at the rate tuned for 1, and the share of flat entries was not seen to fall.
+  With GELU in place of SwiGLU, at one rate each, DyT ends behind no norm as well, though one seed decides it. <!-- 07-smaller-first-alpha-leaves-fewer-flat 07-trained-dyt-is-saturated 07-learned-alpha-follows-scale 07-dyt-is-behind-without-swiglu-too -->
 - A lead on little data must survive the tuning of both sides; ours did not show that it does. <!-- 07-scarce-data-each-tuned -->
 - BHyT has a norm inside. PRepBN has one while it trains, and none after. <!-- 07-bhyt-is-a-small-rms-norm 07-folding-changes-nothing -->
 

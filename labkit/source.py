@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.display import Code
 
+shown: set[str] = set()  # the modules whose text was displayed
+
 
 def show(*things: Any) -> "Code":
     """Display the source of functions or classes, as it stands in labkit now."""
     from IPython.display import Code  # only a notebook has it
 
+    shown.update(thing.__module__ for thing in things)
     sources = [inspect.getsource(thing).rstrip() for thing in things]
     return Code("\n\n\n".join(sources), language="python")

@@ -28,7 +28,6 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from labkit.fused import fuse_temporarily, on_gpu
-from labkit.muon import Muon
 from labkit.provenance import collect_provenance
 from labkit.unknown import explain_unknown
 
@@ -218,7 +217,7 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
     """
     decay = weight_decay_of(model, config)
     if config.optimizer == "muon":
-        return Muon(model.named_parameters(), config.lr, config.betas, weight_decay=decay)
+        return Muon(model, config, decay)
     groups: list[dict[str, Any]] = [{"params": list(model.parameters())}]
     if config.decayed == "matrices":
         vectors = [weight for weight in model.parameters() if weight.ndim < 2]
@@ -227,6 +226,43 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
     if config.optimizer == "sgd":
         return torch.optim.SGD(groups, config.lr, config.momentum, weight_decay=decay)
     return torch.optim.AdamW(groups, config.lr, config.betas, weight_decay=decay, fused=True)
+
+
+class Muon(torch.optim.Muon):
+    """PyTorch's Muon for the matrices below `blocks`, AdamW for all else, both at one rate.
+
+    θ ← (1 − η λ) θ − η · 0.2 · sqrt(max(rows, columns)) · NS(u), with Newton–Schulz steps NS and
+    Nesterov's momentum u; the factor gives an update AdamW's usual size. Sources: Jordan et al.
+    2024, https://kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv 2502.16982.
+
+    Raises:
+        ValueError: the model has no matrices below `blocks`.
+    """
+
+    def __init__(self, model: nn.Module, config: TrainConfig, decay: float):
+        named = dict(model.named_parameters())
+        inside = [n for n, p in named.items() if n.startswith("blocks.") and p.ndim == 2]
+        if not inside:
+            raise ValueError(
+                "Muon needs matrices below `blocks`, as Transformer and ViT have them, and this "
+                "model has none; take adamw or sgd"
+            )
+        matrices = [named.pop(name) for name in inside]
+        super().__init__(matrices, config.lr, decay, adjust_lr_fn="match_rms_adamw")
+        self.rest = torch.optim.AdamW(
+            named.values(), config.lr, config.betas, weight_decay=decay, fused=True
+        )
+
+    def step(self, closure: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Make one step of both."""
+        super().step(closure)
+        self.rest.param_groups[0]["lr"] = self.param_groups[0]["lr"]
+        self.rest.step()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop the gradients of both."""
+        super().zero_grad(set_to_none)
+        self.rest.zero_grad(set_to_none)
 
 
 class Steps(Protocol):

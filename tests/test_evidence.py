@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from labkit.files import write_whole
 from labkit.statistics.seeds import t_interval
 from press.book.advice import ADVICE, FOR_A_LARGE_MODEL, OTHERWISE
+from press.book.asked import path_of_use
 from press.book.chapters import find_chapters
 from press.book.evidence import Advice, Report, decisions, recorded
 from press.book.facts import join_text, output_kind
@@ -150,6 +152,9 @@ def test_a_chapter_that_shows_verdicts_runs_again_when_another_chapters_changes(
     ledger = root / "data" / "ledger" / "book.json"
     ledger.parent.mkdir(parents=True)
     toy, plain = find_chapters(root)
+    for chapter, files in ((toy, [str(ledger)]), (plain, [])):
+        used = json.dumps({"modules": [], "shown": [], "files": files})
+        write_whole(path_of_use(root, "book", chapter.name), used)
 
     def keys(own: str, other: str, rungs: dict[str, list[float]] | None = None) -> list[str]:
         two = {"verdict": other, "rungs": rungs, "chapter": "02_plain"}

@@ -382,5 +382,10 @@ def test_a_lab_reads_a_ladder_that_is_there_and_names_what_is_not(tmp_path, monk
     with pytest.raises(MissingRuns, match="5 runs of pre on rung S have no record"):
         Lab("06_toy", size="book", seed=0).ladder(["pre"])
     monkeypatch.delenv("LABKIT_TRAIN")
+    Lab("06_toy", size="smoke", seed=0).ladder(["pre"])
+    monkeypatch.setenv("LABKIT_TRAIN", "never")
+    with pytest.raises(MissingRuns, match="runs of qk on rung smoke have no record"):
+        Lab("06_toy", size="smoke", seed=0).ladder(["pre", "qk"])
+    monkeypatch.delenv("LABKIT_TRAIN")
     found = Lab("06_toy", size="smoke", seed=0).ladder(["pre", "qk"])
     assert set(ladder.lead(found, "qk")) == {"smoke"}

@@ -20,7 +20,12 @@ from labkit.probes.look import residual_streams
 from labkit.training import TrainConfig
 
 TOKENS = torch.randint(96, (2, 12), generator=torch.Generator().manual_seed(3))
-CHANGES = {"norm_arithmetic": "bfloat16", "embedding_offset": 10.0, "embedding_outlier": 30.0}
+CHANGES = {
+    "norm_arithmetic": "bfloat16",
+    "embedding_offset": 10.0,
+    "embedding_outlier": 30.0,
+    "embedding_drawn": 0.014,
+}
 
 
 @pytest.mark.parametrize("norm", ["layer", "rms"])
@@ -66,6 +71,20 @@ def test_an_outlier_stands_on_one_token_alone():
     assert x.detach().std().item() == pytest.approx(2.0, rel=0.4)
 
 
+def test_embeddings_drawn_small_are_multiplied_once_and_can_grow():
+    torch.manual_seed(0)
+    plain = ModelConfig("pre", dim=16, depth=1).build()
+    torch.manual_seed(0)
+    small = Perturbed("pre", dim=16, depth=1, embedding_drawn=0.5).build()
+    assert torch.equal(small.embedding.weight, plain.embedding.weight / 2)
+    assert torch.equal(small.embed(TOKENS), plain.embed(TOKENS) / 2)
+    for a, b in zip(small.blocks.parameters(), plain.blocks.parameters(), strict=True):
+        assert torch.equal(a, b)
+    with torch.no_grad():  # one step away from its first value: no factor comes between
+        small.embedding.weight += 1.0
+    assert small.embed(TOKENS).mean().item() == pytest.approx(16**0.5, rel=0.2)
+
+
 @pytest.mark.parametrize("recipe", ["pre", "ngpt"])
 def test_without_a_perturbation_its_run_is_the_models_and_its_numbers_are(recipe):
     run = Run(ModelConfig(recipe, dim=16, heads=2, depth=1), Markov(), TrainConfig(steps=1))
@@ -95,6 +114,7 @@ def test_a_perturbation_is_an_axis_and_parts_runs(field, value):
         ({"norm_arithmetic": "fp16"}, "unknown arithmetic 'fp16'"),
         ({"embedding_offset": math.inf}, "embedding_offset must be a finite number"),
         ({"embedding_outlier": "10"}, "embedding_outlier must be a finite number"),
+        ({"embedding_drawn": 0.0}, "embedding_drawn must be above 0, got 0.0"),
         *[({"recipe": "ngpt", name: value}, f"got {name}=") for name, value in CHANGES.items()],
     ],
     ids=str,

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import torch
 
-from labkit import files
 from labkit.corpora import Markov
 from labkit.experiments import Run
 from labkit.experiments.records import FIRST, Records, compute_checksum, from_row, to_row
 from labkit.experiments.replay import OPENING, WHOLE, Replay, replay_run, retrain_run
 from labkit.experiments.run import execute_run
+from labkit.files import write_whole
 from labkit.model import ModelConfig
 from labkit.placements.residual import StreamNorm
 from labkit.provenance import collect_provenance
@@ -86,7 +86,7 @@ class Toy:
 def ask(root: Path, name: str, rows: list[Row]) -> None:
     """Leave the list of runs that a chapter asks for."""
     lines = [json.dumps({"key": row["key"], "run": row["run"], "own": {}}) for row in rows]
-    files.write_whole(asked.path_of(root, "book", name), "\n".join(lines))
+    write_whole(asked.path_of(root, "book", name), "\n".join(lines))
 
 
 @pytest.fixture
@@ -118,13 +118,14 @@ def test_what_agreed_with_this_code_is_replayed_within_a_budget_drawn_by_the_com
     monkeypatch.setattr(replaying, "BUDGET", 0.0)
     assert toy.check()["openings"] == 2, "nothing is known yet: all"
     assert (toy.root / replays.KNOWN).is_file()
-    some = toy.check()
-    assert (some["openings"], some["configurations"], some["wholes"]) == (1, 2, 0)
-    drawn = {
-        toy.performed[-1][0][1]["model"]["recipe"]
-        for commit in "abcdef"
-        if replaying.replay_runs(toy.root, toy.chosen, "book", commit=commit)
-    }
+
+    def draw(commit: str) -> str:
+        (toy.root / ".labkit" / "replays-book.json").unlink()  # as in a fresh clone
+        some = replaying.replay_runs(toy.root, toy.chosen, "book", commit=commit)
+        assert (some["openings"], some["configurations"], some["wholes"]) == (1, 2, 0)
+        return toy.performed[-1][0][1]["model"]["recipe"]
+
+    drawn = {draw(commit) for commit in "abcdef"}
     assert drawn == {"pre", "post"}, "another commit draws another configuration"
     assert toy.check(every=True)["openings"] == 3
     toy.write(*map(nudged, toy.rows))
@@ -135,8 +136,29 @@ def test_what_agreed_with_this_code_is_replayed_within_a_budget_drawn_by_the_com
 def test_other_code_makes_what_agreed_unknown(toy, monkeypatch):
     toy.check()
     assert replays.is_known(toy.root)
-    monkeypatch.setattr(replays, "code_hash", lambda: "another")
+    monkeypatch.setattr(replays, "hash_closure", lambda module: "another")
     assert not replays.is_known(toy.root)
+
+
+def test_what_agreed_is_not_replayed_again_until_its_record_or_the_code_changes(toy, monkeypatch):
+    def performed(*chosen: Chapter) -> int:
+        toy.performed.clear()
+        replaying.replay_runs(toy.root, chosen or toy.chosen, "book", commit="a commit")
+        return sum(map(len, toy.performed))
+
+    monkeypatch.setattr(replays, "is_known", lambda root: False)
+    (one,) = toy.chosen
+    other = replace(one, name="02_toy")
+    ask(toy.root, "02_toy", toy.rows[:2])
+    assert performed() == 3, "two configurations begin, one run is trained in full"
+    assert performed(other) == performed(one, other) == 0, "a choice of chapters is no reason"
+    key = (toy.performed and None) or TOYS[0].key()
+    toy.write(changed(recorded(TOYS[0]), at="2026-02-01T00:00:00+00:00"))
+    assert performed() <= 2, f"{key} alone has another record"
+    monkeypatch.setattr(replays, "hash_closure", lambda module: "another")
+    assert performed() == 3
+    toy.write(*map(nudged, toy.rows))
+    assert performed() == performed() > 0, "what was refuted is never taken as known"
 
 
 def test_a_book_replays_to_the_bit(toy):
@@ -178,7 +200,7 @@ def test_a_replay_of_one_chapter_keeps_what_is_known_of_the_others(toy):
 def test_the_seed_that_is_drawn_speaks_for_the_others(toy, drawn, monkeypatch):
     seeds = [run.key() for run in TOYS if run.key() in toy.keys(OTHER)]
     monkeypatch.setattr(replaying, "_hash_key", lambda commit, key: str(key != seeds[drawn]))
-    monkeypatch.setattr(replaying, "_choose_cheapest", lambda runs, rows, budget: [])
+    monkeypatch.setattr(replaying, "_choose_cheapest", lambda *asked: [])
     toy.write(nudged(recorded(TOYS[2])))
     assert len(toy.check()["stale"]) == (2 if drawn == 0 else 0)
 
@@ -212,7 +234,7 @@ def test_a_probes_changed_value_is_found_by_training_in_full(toy):
 
 
 def test_what_differs_later_is_blamed_on_what_no_agreeing_run_has(toy, monkeypatch):
-    monkeypatch.setattr(replaying, "_choose_cheapest", lambda runs, rows, budget: [TOYS[0].key()])
+    monkeypatch.setattr(replaying, "_choose_cheapest", lambda *asked: [TOYS[0].key()])
     begin = TrainConfig.lr_at
     monkeypatch.setattr(TrainConfig, "lr_at", lambda c, s: begin(c, s) * (0.5 if s > 12 else 1))
     found = toy.check(every=True)
@@ -284,27 +306,14 @@ def test_code_that_fails_at_a_run_refutes_it(toy, monkeypatch):
     assert "RuntimeError: no such thing" in next(iter(found["stale"].values()))
 
 
-@pytest.fixture
-def sources(tmp_path, monkeypatch):
-    """Let the hash of the code be that of a folder with one file."""
-    folder = tmp_path / "sources"
-    folder.mkdir()
-    (folder / "files.py").write_text("a = 1\n")
-    monkeypatch.setattr(files, "folder_of", lambda package: folder)
-    files.code_hash.cache_clear()
-    yield folder
-    files.code_hash.cache_clear()
-
-
-def test_a_verdict_is_kept_until_code_or_records_change(toy, sources):
+def test_a_verdict_is_kept_until_code_or_records_change(toy, monkeypatch):
     def again() -> int:
         toy.performed.clear()
-        files.code_hash.cache_clear()  # what another process does
         assert build._check_replays(toy.root, "book", toy.chosen)
         return len(toy.performed)
 
     assert (again(), again()) == (1, 0)
-    (sources / "files.py").write_text("a = 2\n")
+    monkeypatch.setattr(replays, "hash_closure", lambda module: "another")
     assert (again(), again()) == (1, 0)
     toy.write(changed(recorded(TOY), at="2026-02-01T00:00:00+00:00"))
     assert (again(), again()) == (1, 0)

@@ -139,6 +139,7 @@ class Lab:
         Raises:
             MissingRuns: a run of rung S has no record, and nothing may be trained here.
         """
+        self._declare({"climbs": list(arms)})
         first, *larger = ["smoke"] if self.size == "smoke" else ladder.CLIMBED
         while True:
             read = cache(self.store.read_record)  # to list the runs is to read many of them again
@@ -147,9 +148,15 @@ class Lab:
             if not missing:
                 break
             if not may_train():
+                keys = {run.key() for run in missing}
+                lacking = [
+                    arm
+                    for arm in arms
+                    if keys & {run.key() for run in ladder.list_wanted_runs(first, [arm], read)}
+                ]
                 raise MissingRuns(
                     f"chapter {self.chapter} reads the ladder, but {len(missing)} runs of "
-                    f"{', '.join(arms)} on rung {first} have no record; train them with: "
+                    f"{', '.join(lacking)} on rung {first} have no record; train them with: "
                     "make runs ONLY=ladder"
                 )
             with self._slot_lent():
@@ -237,15 +244,16 @@ class Lab:
             "the kernel is shut down"
         )
 
+    def _declare_runs(self, runs: list[Run]) -> None:
+        self._declare(
+            *({"key": run.key(), "run": run.to_dict(), "own": sources_of([run])} for run in runs)
+        )
+
     @staticmethod
-    def _declare_runs(runs: list[Run]) -> None:
+    def _declare(*lines: dict[str, Any]) -> None:
         """Note what a chapter asks for, where the build wants to know (LABKIT_DECLARED)."""
         if path := os.environ.get("LABKIT_DECLARED"):
             with open(path, "a", encoding="utf-8") as file:
-                lines = (
-                    {"key": run.key(), "run": run.to_dict(), "own": sources_of([run])}
-                    for run in runs
-                )
                 file.writelines(f"{json.dumps(line)}\n" for line in lines)
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A model that is perturbed: what do its norms make of rounding, of an offset, of an outlier?
+"""A model that is perturbed: what do norms make of rounding, an offset, an outlier, small tokens?
 
 Without a perturbation it is the model of the same fields, and its runs are that model's runs.
 """
@@ -18,20 +18,29 @@ from labkit.placements import recipe
 
 @dataclass(frozen=True)
 class Perturbed(ModelConfig):
-    """A model whose norms are rounded, or whose embeddings are moved."""
+    """A model whose norms are rounded, or whose embeddings are moved or drawn smaller."""
 
     norm_arithmetic: str | None = None  # layer, rms: what is rounded, as norms.arithmetic names it
     embedding_offset: float = 0.0  # a constant added to every channel of every embedding
     embedding_outlier: float = 0.0  # added to channel 0 of token 1's embedding (text: the space)
+    embedding_drawn: float = 1.0  # times the embeddings as drawn, once: training may make them grow
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for field in ("embedding_offset", "embedding_outlier"):
+        for field in ("embedding_offset", "embedding_outlier", "embedding_drawn"):
             value = getattr(self, field)
             if not isinstance(value, int | float) or not math.isfinite(value):
                 raise ValueError(f"{field} must be a finite number, got {value!r}")
-        for field in ("norm_arithmetic", "embedding_offset", "embedding_outlier"):
-            if recipe(self.recipe).sphere and (value := getattr(self, field)):
+        if not self.embedding_drawn > 0:
+            raise ValueError(f"embedding_drawn must be above 0, got {self.embedding_drawn}")
+        for field in (
+            "norm_arithmetic",
+            "embedding_offset",
+            "embedding_outlier",
+            "embedding_drawn",
+        ):
+            value = getattr(self, field)
+            if recipe(self.recipe).sphere and value != getattr(type(self), field):
                 raise ValueError(
                     f"recipe {self.recipe!r} defines its own norms and embeddings, got {field}="
                     f"{value!r}; take another recipe"
@@ -53,9 +62,14 @@ class Perturbed(ModelConfig):
 
 
 class PerturbedTransformer(Transformer):
-    """A transformer whose embeddings may be moved."""
+    """A transformer whose embeddings may be moved, or drawn smaller."""
 
     config: Perturbed
+
+    def __init__(self, config: Perturbed):
+        super().__init__(config)
+        with torch.no_grad():
+            self.embedding.weight *= config.embedding_drawn
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Look the tokens up, then move them."""

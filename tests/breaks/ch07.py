@@ -31,10 +31,10 @@ BREAKS = [
         claim="07-spread-makes-the-s",
     ),
     Break(
-        idea="Muon's updates have twice the usual size",
-        path="labkit/muon.py",
-        old='matrices["lr"] * 0.2 *',
-        new='matrices["lr"] * 0.4 *',
+        idea="Muon's updates have another size than AdamW's",
+        path="labkit/training.py",
+        old='adjust_lr_fn="match_rms_adamw"',
+        new='adjust_lr_fn="original"',
         run=Run(TINY, Markov(batch=2, time=8), TrainConfig(steps=20, optimizer="muon")),
     ),
 ]

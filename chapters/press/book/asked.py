@@ -1,6 +1,7 @@
 """Which runs do the chapters ask for? Executed in order, without a kernel, they say so.
 
-    .labkit/asked/<size>-<name>.jsonl      one run a line; also written by every build
+    .labkit/asked/<size>-<name>.jsonl      one run a line, or that it climbs the ladder
+    .labkit/asked/<size>-<name>.used.json  the modules and files that a build's kernel used
 
 Nothing is trained: a cell whose runs have no records yet is skipped, and with it what then lacks a
 name (press.book.cells). So a grid that depends on the results of another (the best rate of a
@@ -12,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from press.book.chapters import Chapter
-from press.book.files import Red
+from press.book.files import Red, read_json
 
 if TYPE_CHECKING:
     from labkit.experiments import Run
+
+CLIMBS = "climbs"  # in a line that is no run: see Lab.ladder
 
 
 def path_of(root: Path, size: str, name: str) -> Path:
@@ -46,10 +49,45 @@ def read_run_keys(root: Path, size: str, name: str) -> list[str]:
     return sorted({row["key"] for row in _read_rows(root, size, name)})
 
 
+def is_climber(root: Path, size: str, name: str) -> bool:
+    """Return whether a chapter read the ladder when it was executed last."""
+    return any(CLIMBS in row for row in _read_lines(root, size, name))
+
+
 def _read_rows(root: Path, size: str, name: str) -> list[dict[str, Any]]:
+    return [row for row in _read_lines(root, size, name) if CLIMBS not in row]
+
+
+def _read_lines(root: Path, size: str, name: str) -> list[dict[str, Any]]:
     path = path_of(root, size, name)
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return [json.loads(line) for line in dict.fromkeys(lines)]
+
+
+def path_of_use(root: Path, size: str, name: str) -> Path:
+    """Return where a kernel writes what its chapter used."""
+    return path_of(root, size, name).with_suffix(".used.json")
+
+
+def read_use(root: Path, size: str, name: str) -> dict[str, list[str]] | None:
+    """Read what a chapter used: its modules, those whose text it shows, files; None: not known.
+
+    Files are named from `root` on, where they lie in it.
+    """
+    path = path_of_use(root, size, name)
+    if not path.is_file():
+        return None
+    try:
+        used = read_json(path, "")
+        files = [Path(file) for file in used["files"]]
+        inside = [f.relative_to(root) if f.is_relative_to(root) else f for f in files]
+        return {
+            "modules": used["modules"],
+            "shown": used["shown"],
+            "files": [file.as_posix() for file in inside],
+        }
+    except (Red, KeyError, TypeError):
+        return None
 
 
 def prepare_environment(root: Path, size: str, name: str) -> dict[str, str]:
@@ -58,7 +96,12 @@ def prepare_environment(root: Path, size: str, name: str) -> dict[str, str]:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     path.with_suffix(".whole").unlink(missing_ok=True)
-    return {"LABKIT_DECLARED": str(path), "LABKIT_TRAIN": "never", "LABKIT_ROOT": str(root)}
+    return {
+        "LABKIT_DECLARED": str(path),
+        "LABKIT_USED": str(path_of_use(root, size, name)),
+        "LABKIT_TRAIN": "never",
+        "LABKIT_ROOT": str(root),
+    }
 
 
 def mark_whole(root: Path, size: str, name: str) -> None:

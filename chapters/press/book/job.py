@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jupyter_client.manager import AsyncKernelManager
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+NAMED = 3  # reasons for a run that are named
 HEARTBEAT = 20  # seconds between two words about a chapter that is still running
 
 _speaking = threading.Lock()
@@ -79,7 +80,8 @@ class Job:
         """Run the chapter in a kernel of its own; record what it claims and what it cost."""
         known = state.read_state(self.root, self.size, self.name) or {}
         before = f", {known['seconds']:.0f} s last time" if known.get("seconds") else ""
-        self.print_lines(f"starts ({', '.join(reasons)}{before})")
+        more = f" and {len(reasons) - NAMED} more" if len(reasons) > NAMED else ""
+        self.print_lines(f"starts ({', '.join(reasons[:NAMED])}{more}{before})")
         # The key is taken before the run: an edit made meanwhile is seen by the next build.
         parts = parts_of(self.chapter, self.root, self.size, self.seed)
         state.forget_state(self.root, self.size, self.name)
@@ -111,7 +113,9 @@ class Job:
 
     def record_result(self, parts: dict[str, str], seconds: float) -> dict[str, Any]:
         """Record what the executed notebook claims and what it cost."""
-        parts["records"] = parts_of(self.chapter, self.root, self.size, self.seed)["records"]
+        # What it used is known now; the text is that with which it began.
+        text = {kind: parts[kind] for kind in ("its code", "its prose")}
+        parts = parts_of(self.chapter, self.root, self.size, self.seed) | text
         path = state.notebook_path(self.root, self.size, self.name)
         notebook = read_json(path, f"remove it and run `labkit book build --only {self.name}`")
         claims = ledger.collect_claims(notebook, self.name)

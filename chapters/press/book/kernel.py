@@ -1,14 +1,47 @@
 """A chapter's kernel, which ends when the process that started it does.
 
 ipykernel has a watch of its own, but one that misses a parent that died before it looked first.
+
+Where LABKIT_USED names a file, the kernel writes there as it ends what the chapter used: the
+modules of this project that it loaded, and what it opened below data/ or of normkernels' text. A
+compiler's list of headers is the model: what is not on it cannot have changed the result.
 """
 
+import atexit
+import json
 import os
+import sys
+from pathlib import Path
 
+from labkit.files import folder_of, write_whole
 from labkit.pool import end_with
+
+OURS = ("labkit", "normkernels", "press")
+
+
+def watch_use(root: Path, path: Path) -> None:
+    """Write to `path`, as this process ends, what it loaded and opened of the project in `root`."""
+    opened: set[str] = set()
+    folders = (str(root / "data") + os.sep, str(folder_of("normkernels")) + os.sep)
+
+    def note_file(event: str, args: tuple[object, ...]) -> None:
+        if event == "open" and isinstance(args[0], str) and args[0].startswith(folders):
+            opened.add(args[0])
+
+    def write_use() -> None:
+        modules = sorted(name for name in sys.modules if name.partition(".")[0] in OURS)
+        shown = sorted(getattr(sys.modules.get("labkit.source"), "shown", ()))
+        files = sorted(opened)
+        write_whole(path, json.dumps({"modules": modules, "shown": shown, "files": files}))
+
+    sys.addaudithook(note_file)
+    atexit.register(write_use)
+
 
 if __name__ == "__main__":
     end_with(int(os.environ["JPY_PARENT_PID"]))
+    if used := os.environ.get("LABKIT_USED"):
+        watch_use(Path(os.environ["LABKIT_ROOT"]), Path(used))
     from ipykernel.kernelapp import launch_new_instance
 
     launch_new_instance()

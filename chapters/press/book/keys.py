@@ -1,40 +1,61 @@
-"""Decide by content whether a chapter must run again: everything that its outputs depend on."""
+"""Decide by content whether a chapter must run again: everything that its outputs depend on.
 
+What a chapter used it wrote down as it ended (press.book.kernel): modules, data files. Its runs
+stand in the list of what it asked for. Before its first run all of them count.
+"""
+
+import gzip
 import hashlib
 import json
 import platform
 import re
 import tomllib
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from labkit.files import code_hash
 from press.book import asked
 from press.book.chapters import Chapter
+from press.book.closure import hash_closure, hash_modules, hash_text, hash_texts
 from press.book.files import sha256_of
 from press.book.holm import find_survivors
 from press.book.replays import LADDER
+
+PACKAGES = ("labkit", "normkernels", "press")
+LEDGER, RECORDS = "data/ledger/book.json", "data/records/"
+BUILDER = "press.book.job"  # what it imports decides how a chapter is executed
 
 
 def parts_of(chapter: Chapter, root: Path, size: str, seed: int) -> dict[str, str]:
     """Hash, by kind, what a chapter's outputs depend on; the kinds say why it runs again."""
     text = chapter.source.read_text(encoding="utf-8")
     cells, prose = code_and_prose(text)
+    used = asked.read_use(root, size, chapter.name)
     parts = {
-        "its code": _hash_text(cells),
-        "its prose": _hash_text(prose),
-        "labkit's code": code_hash(),
-        "the code that builds": code_hash("press.book"),
-        "data/papers": _hash_text(list_data_files(root)),
-        "records": _hash_text(
-            list_records(root, size, chapter.name, ladder="lab.ladder(" in cells)
-        ),
-        "installed versions": _hash_text(json.dumps(read_versions(root), sort_keys=True)),
-        "size or seed": _hash_text(f"{size} {seed}"),
+        "its code": hash_text(cells),
+        "its prose": hash_text(prose),
+        **hash_code(used),
+        "the code that builds": hash_closure(BUILDER),
+        "data": hash_text(list_data_files(root, used)),
+        "records": hash_text(list_records(root, size, chapter.name)),
+        "installed versions": hash_text(json.dumps(read_versions(root), sort_keys=True)),
+        "size or seed": hash_text(f"{size} {seed}"),
     }
-    if "press.book.evidence" in cells:  # it shows what other chapters recorded
-        parts["other chapters' verdicts"] = _hash_text(list_verdicts(root, but=chapter.name))
+    if used is None or LEDGER in used["files"]:  # it shows what other chapters recorded
+        parts["other chapters' verdicts"] = hash_text(list_verdicts(root, but=chapter.name))
     return parts
+
+
+def hash_code(used: Mapping[str, list[str]] | None) -> dict[str, str]:
+    """Hash each module that a chapter loaded, and the text of each whose source it shows."""
+    known = {name: of for package in PACKAGES for name, of in hash_modules(package).items()}
+    if used is None:
+        return {"labkit's code": hash_text(json.dumps(known))}
+    texts = {name: of for package in PACKAGES for name, of in hash_texts(package).items()}
+    return {name: known.get(name, "absent") for name in used["modules"]} | {
+        f"the text of {name}": texts.get(name, "absent") for name in used["shown"]
+    }
 
 
 def code_and_prose(text: str) -> tuple[str, str]:
@@ -46,31 +67,64 @@ def code_and_prose(text: str) -> tuple[str, str]:
 
 def key_of(parts: dict[str, str]) -> str:
     """Join the parts into the one key under which a finished chapter is kept."""
-    return _hash_text(json.dumps(parts, sort_keys=True))
+    return hash_text(json.dumps(parts, sort_keys=True))
 
 
-def list_records(root: Path, size: str, name: str, ladder: bool) -> str:
-    """List the book's records, and the runs that a chapter asked for and the store has itself.
+def list_records(root: Path, size: str, name: str) -> str:
+    """List the records of what a chapter asked for: the book's, and those of the store itself.
 
-    Chapters share runs, so each file counts for each; the ladder's for those that climb it.
+    Whoever climbs the ladder asks for what its records say next, so for him all of it counts.
     """
-    files = sorted((root / "data" / "records").glob("*.jsonl.gz"))
-    files = [path for path in files if ladder or not path.name.startswith(LADDER)]
-    found = {path.name: sha256_of(path) for path in files}
+    keys = set(asked.read_run_keys(root, size, name))
+    climbs = asked.is_climber(root, size, name)
+    found: dict[str, str] = {}
+    for path in sorted((root / "data" / "records").glob("*.jsonl.gz")):
+        on_ladder = path.name.startswith(LADDER)
+        if on_ladder and climbs:
+            found[path.name] = sha256_of(path)
+        else:
+            rows = _hash_rows(path, path.stat().st_mtime_ns)
+            found |= {key: rows[key] for key in sorted(keys & rows.keys())}
     store = root / ".labkit" / "runs"
-    own = [store / f"{key}.json" for key in asked.read_run_keys(root, size, name)]
-    own = [path for path in own if path.is_file()]
+    own = [path for key in sorted(keys) if (path := store / f"{key}.json").is_file()]
     return json.dumps([found, [(path.name, path.stat().st_mtime_ns) for path in own]])
 
 
-def list_data_files(root: Path) -> str:
-    """List the data files that any chapter may read, each with the hash of its bytes."""
+@cache
+def _hash_rows(path: Path, made: int) -> dict[str, str]:
+    """Hash each row of a file of records, by the key of its run."""
+    try:
+        lines = gzip.decompress(path.read_bytes()).splitlines()
+        return {json.loads(line)["key"]: hashlib.sha256(line).hexdigest()[:16] for line in lines}
+    except (OSError, EOFError, ValueError, KeyError):  # whoever reads it says what is wrong
+        return {}
+
+
+def list_data_files(root: Path, used: Mapping[str, list[str]] | None) -> str:
+    """List the data files that a chapter opened, each with the hash of its bytes.
+
+    Records count by row and the ledger by verdict. Names of others tell of a file that is new.
+    """
     data = root / "data"
-    files = sorted(path for path in (data / "papers").rglob("*") if path.is_file())
-    # The kernels' record names their source, so it stands for their text as well.
-    files += [path for path in (data / "kernels.json", *sorted((data / "bench").glob("*.json")))
-              if path.is_file()]  # fmt: skip
-    return json.dumps({path.relative_to(root).as_posix(): sha256_of(path) for path in files})
+    there = [
+        path
+        for of in ("papers", "bench", "locks")
+        for path in sorted((data / of).rglob("*"))
+        if path.is_file()
+    ]
+    there += [path] if (path := data / "kernels.json").is_file() else []
+    names = {path.relative_to(root).as_posix(): path for path in there}
+    files = (
+        names
+        if used is None
+        else {
+            name: root / name
+            for name in used["files"]
+            if name != LEDGER and not name.startswith(RECORDS)
+        }
+    )
+    hashes = {name: sha256_of(path) if path.is_file() else "absent" for name, path in files.items()}
+    return json.dumps([hashes, sorted(names)])
 
 
 def list_verdicts(root: Path, but: str) -> str:
@@ -104,7 +158,3 @@ def read_versions(root: Path) -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "absent"
     return found
-
-
-def _hash_text(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -13,7 +13,7 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -64,18 +64,34 @@ def replay_runs(
     for key in sorted(rows):
         groups.setdefault(name(runs[key]), []).append(key)
     commit = commit or collect_provenance()["commit"]
-    drawn = [min(keys, key=lambda key: _hash_key(commit, key)) for keys in groups.values()]
+    known = {} if every else replays.read_agreed(root, size)
+
+    def agreed_before(kind: str, key: str) -> bool:
+        name = f"{kind} {key}"
+        return name in known and known[name] == replays.hash_replay(rows[key])
+
+    drawn = [
+        min(keys, key=lambda key: (not agreed_before("opening", key), _hash_key(commit, key)))
+        for keys in groups.values()
+    ]
     some = not every and replays.is_known(root)
     if some:
         drawn = _keep_to_budget(sorted(drawn, key=lambda key: _hash_key(commit, key)), rows)
     tasks = [("opening", key) for key in drawn]
     # What trained together on a GPU shared its cost: alone, here, it may take hours.
     here = {k: row for k, row in rows.items() if made_on(row, store.device)}
-    tasks += [("whole", key) for key in _choose_cheapest(runs, here, BUDGET if some else WHOLE)]
-    found = _run_replays(
+    whole_book = list(chosen) == find_chapters(root)
+    cleared = set() if every or whole_book else replays.read_cleared(root, size)
+    budget = BUDGET if some else WHOLE
+    tasks += [("whole", key) for key in _choose_cheapest(runs, here, budget, cleared)]
+    found = [
+        Replay(runs[key], kind, 0.0, 0.0, "") for kind, key in tasks if agreed_before(kind, key)
+    ]
+    found += _run_replays(
         [
             (kind, runs[key].to_dict(), sources_of([runs[key]]), rows[key], store.device)
             for kind, key in tasks
+            if not agreed_before(kind, key)
         ]
     )
     refuted = {name(one.run): str(one) for one in found if not one.agrees}
@@ -96,8 +112,19 @@ def replay_runs(
         "ladder": sum(key in on_ladder for key in stale),
         "cost": round(sum(rows[key]["cpu_seconds"] for key in stale) / count_cores(), 1),
     }
-    replays.keep_verdict(root, chosen, size, of, verdict, runs.keys())
-    if not (stale or some) and size == "book" and list(chosen) == find_chapters(root):
+    agreed = {
+        f"{one.kind} {(key := one.run.key())}": replays.hash_replay(rows[key])
+        for one in found
+        if one.agrees and one.run.key() not in stale
+    }
+    clear = {
+        trait
+        for one in found
+        if one.kind == "whole" and f"whole {one.run.key()}" in agreed
+        for trait in _list_traits(one.run)
+    }
+    replays.keep_verdict(root, chosen, size, of, verdict, runs.keys(), agreed, clear)
+    if not (stale or some) and size == "book" and whole_book:
         replays.keep_known(root)
     return verdict
 
@@ -139,9 +166,12 @@ def _blame_traits(ended: Sequence[Replay]) -> dict[str, str]:
 
 
 def _choose_cheapest(
-    runs: dict[str, Run], rows: dict[str, Any], budget: float = WHOLE
+    runs: dict[str, Run],
+    rows: dict[str, Any],
+    budget: float = WHOLE,
+    cleared: Collection[str] = (),
 ) -> list[str]:
-    """Choose the cheapest run of each trait, as long as all of them together take little.
+    """Choose the cheapest run of each trait not cleared, as long as together they take little.
 
     One that ends within its first steps, or diverges, shows little more than they do: it is
     chosen where no other has the trait.
@@ -155,7 +185,8 @@ def _choose_cheapest(
 
     for key in sorted(rows, key=rank_cost):
         for trait in _list_traits(runs[key]):
-            cheapest.setdefault(trait, key)
+            if trait not in cleared:
+                cheapest.setdefault(trait, key)
     chosen, seconds = [], 0.0
     for key in dict.fromkeys(cheapest.values()):
         if seconds + rows[key]["cpu_seconds"] <= budget:

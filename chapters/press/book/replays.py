@@ -5,38 +5,55 @@ replays some of them, as the commit draws.
 
 verdicts    by the chapters that were replayed together: {"digest": …, "verdict": {…}}
 stale       by the key of a run that its last replay refuted: {"why": …, "at": …}
+agreed      by kind and key: of a replay that agreed, the hash of all that it depended on
+cleared     by trait: the code and machine with which a run that has it agreed to its end
 """
 
 import hashlib
 import json
 import platform
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from labkit.files import code_hash, hold_lock, write_whole
+from labkit.files import hold_lock, write_whole
 from labkit.processor import name_processor
 from press.book import asked
 from press.book.chapters import Chapter
+from press.book.closure import hash_closure, hash_text
 from press.book.files import Red, read_json
 
 LADDER = "ladder"
 KNOWN = Path("data") / "records" / "replayed.json"
+TRAINS = "labkit.experiments.replay"  # what it imports decides what a run computes
 
 
 def compute_digest(root: Path, chosen: Sequence[Chapter], size: str, every: bool) -> str:
     """Hash everything that a replay depends on: code, records, what is asked for, the machine."""
     runs = sorted({key for c in chosen for key in asked.read_run_keys(root, size, c.name)})
-    machine = [name_processor(), version("torch"), platform.python_version()]
-    here = [code_hash(), *machine, size, every, runs]
+    here = [*_describe_here(), size, every, runs]
     files = sorted((root / "data" / "records").glob("*.gz"))
     files += [path for key in runs if (path := root / ".labkit" / "runs" / f"{key}.json").is_file()]
     whole = hashlib.sha256(json.dumps(here).encode())
     for path in files:
         whole.update(path.read_bytes())
     return whole.hexdigest()
+
+
+def hash_replay(row: dict[str, Any]) -> str:
+    """Hash all that a replay depends on: the record, the code, the machine."""
+    return hash_text(json.dumps([row, *_describe_here()], sort_keys=True))
+
+
+def hash_here() -> str:
+    """Hash the code that trains, and the machine."""
+    return hash_text(json.dumps(_describe_here()))
+
+
+def _describe_here() -> list[str]:
+    return [hash_closure(TRAINS), name_processor(), version("torch"), platform.python_version()]
 
 
 def is_known(root: Path) -> bool:
@@ -60,7 +77,7 @@ def _describe_records(root: Path) -> dict[str, str]:
     whole = hashlib.sha256()
     for path in files:
         whole.update(path.name.encode() + path.read_bytes())
-    return {"labkit": code_hash(), "records": whole.hexdigest()[:16]}
+    return {"code": hash_closure(TRAINS), "records": whole.hexdigest()[:16]}
 
 
 def read_verdict(root: Path, chosen: Sequence[Chapter], size: str) -> dict[str, Any] | None:
@@ -78,8 +95,10 @@ def keep_verdict(
     of: str,
     verdict: dict[str, Any],
     replayed: Collection[str],
+    agreed: Mapping[str, str],
+    cleared: Iterable[str],
 ) -> None:
-    """Keep the verdict of a replay under the digest of what it depended on.
+    """Keep the verdict of a replay under the digest of what it depended on, and what agreed.
 
     What is known of runs that were not replayed stays as it is.
     """
@@ -89,12 +108,25 @@ def keep_verdict(
         others = {key: one for key, one in kept["stale"].items() if key not in replayed}
         new = {key: {"why": why, "at": at} for key, why in verdict["stale"].items()}
         kept["stale"] = others | new
+        kept["agreed"] |= agreed
+        kept["cleared"] |= dict.fromkeys(cleared, hash_here())
         write_whole(_path_of(root, size), json.dumps(kept, indent=1))
 
 
 def read_stale(root: Path, size: str) -> dict[str, dict[str, str]]:
     """Read which runs their last replay refuted, why, and when (UTC) that was."""
     return _read_verdicts(root, size)["stale"]
+
+
+def read_agreed(root: Path, size: str) -> dict[str, str]:
+    """Read which replays agreed, by kind and key, and with what."""
+    return _read_verdicts(root, size)["agreed"]
+
+
+def read_cleared(root: Path, size: str) -> set[str]:
+    """Read which traits runs had that agreed to their end with this code."""
+    here = hash_here()
+    return {trait for trait, of in _read_verdicts(root, size)["cleared"].items() if of == here}
 
 
 def count_stale(
@@ -138,6 +170,6 @@ def _join_names(chosen: Sequence[Chapter]) -> str:
 def _read_verdicts(root: Path, size: str) -> dict[str, Any]:
     try:
         kept = json.loads(_path_of(root, size).read_text(encoding="utf-8"))
-        return {"verdicts": kept["verdicts"], "stale": kept["stale"]}
+        return {name: kept[name] for name in ("verdicts", "stale", "agreed", "cleared")}
     except (OSError, ValueError, KeyError):
-        return {"verdicts": {}, "stale": {}}
+        return {"verdicts": {}, "stale": {}, "agreed": {}, "cleared": {}}

@@ -27,6 +27,8 @@ the best one, and ten or twenty others report. ± tuned is what that choice leav
 interval holds it, and is for one pair alone.
 """
 HEADS = ("arm", "report", "rate", "runs", "test loss", "± tuned", "below Pre-Norm [95 %]")
+VARIANTS = """Recipes with other first values (of weights, of embeddings, of nGPT's scales), with
+LayerNorm, or without attention; all others have RMSNorm, and tokens that enter with an RMS of 1:"""
 AGREE = """## Does one rung predict another?
 
 Of all pairs of arms that have reported on two rungs, how many have the same order on both? Pairs
@@ -85,8 +87,9 @@ def _name_rung(rung: str) -> str:
 
 
 def _describe_rung(found: Any, rung: str, begun: Sequence[Any]) -> list[str]:
-    """Write a rung's heading, its facts, and its table."""
+    """Write a rung's heading, its facts, and its tables: recipes, then what departs from one."""
     from labkit.experiments import ladder
+    from labkit.placements import RECIPES
 
     size = ladder.RUNGS[rung]
     facts = (
@@ -105,10 +108,18 @@ def _describe_rung(found: Any, rung: str, begun: Sequence[Any]) -> list[str]:
         facts += f"{apart}."
     rows = sorted(begun, key=lambda one: fmean(losses[one.arm]) if one.arm in losses else math.inf)
     title = _name_rung(rung)
+    tables = [
+        format_table(HEADS, [_format_row(found, one, one.arm in losses) for one in part])
+        for part in (
+            [one for one in rows if one.arm in RECIPES],
+            [one for one in rows if one.arm not in RECIPES],
+        )
+        if part
+    ]
     return [
         f"## {title[0].upper()}{title[1:]}",
         facts,
-        format_table(HEADS, [_format_row(found, one, one.arm in losses) for one in rows]),
+        f"\n\n{VARIANTS}\n\n".join(tables),
         _name_missing(found, rung, {one.arm for one in begun}),
     ]
 

@@ -33,7 +33,8 @@ FEWER = 10  # seeds of arms that no chapter ranks
 RANKED = (
     "pre", "qk", "qkv-pre", "lns", "post", "deepnorm", "ngpt", "hybrid*", "none", "hybrid",
     "overwritten", "dyt", "sandwich", "realformer", "olmo2", "peri", "derf", "pre, layer",
-    "keel", "admin",
+    "keel", "admin", "pre, drawn 0.014", "hybrid, drawn 0.014", "hybrid*, drawn 0.014",
+    "qkv-pre, drawn 0.014",
 )  # fmt: skip
 PARTLESS = "no attention"  # what attention is worth: without it no comparison can be judged
 APART = (PARTLESS,)

@@ -10,7 +10,7 @@ from typing import Any
 
 from labkit.corpora import Text
 from labkit.experiments.run import Run
-from labkit.model import Departure, ModelConfig
+from labkit.model import Departure, ModelConfig, Perturbed
 from labkit.training import TrainConfig
 
 LOOKS = ("validation", "test", "residual-rms", "layer-cosine", "removal-cost", "attention",
@@ -96,6 +96,11 @@ ARMS: dict[str, Arm] = {
     "hybrid*, embedding 0.014": Arm({"recipe": "hybrid*", "embedding_size": 0.014}),
     "qkv-pre, embedding 0.014": Arm({"recipe": "qkv-pre", "embedding_size": 0.014}),
     **_build_recipe_arms(["keel", "b2t", "output"]),
+    # Drawn as small as those of 0.014, but free to grow: no fixed number multiplies them.
+    **{
+        f"{recipe}, drawn 0.014": Arm({"recipe": recipe, "embedding_drawn": 0.014}, kind=Perturbed)
+        for recipe in ("pre", "hybrid", "hybrid*", "qkv-pre")
+    },
 }
 
 

@@ -1,0 +1,72 @@
+"""Which code decides: modules, hashed without comments and docstrings, and what imports what.
+
+A comment changes no number. So a module counts by its syntax tree, and as text only where somebody
+reads its text: `labkit.check` prints the docstrings of its laws, chapters show source.
+"""
+
+import ast
+import hashlib
+import json
+from collections.abc import Iterable
+from functools import cache
+
+from labkit.files import folder_of
+
+READ_AS_TEXT = ("labkit.check.", "normkernels.")
+
+
+def hash_syntax(text: str) -> str:
+    """Hash what Python code does: its syntax tree without docstrings, places and comments."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return hash_text(ast.dump(tree))
+
+
+def hash_text(text: str) -> str:
+    """Hash a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@cache
+def hash_modules(package: str) -> dict[str, str]:
+    """Hash each module of a package, as it stood when this process first asked."""
+    return {
+        name: hash_text(text) if f"{name}.".startswith(READ_AS_TEXT) else hash_syntax(text)
+        for name, text in _read_modules(package).items()
+    }
+
+
+@cache
+def hash_texts(package: str) -> dict[str, str]:
+    """Hash the text of each module of a package, as it stood when this process first asked."""
+    return {name: hash_text(text) for name, text in _read_modules(package).items()}
+
+
+@cache
+def _read_modules(package: str) -> dict[str, str]:
+    folder = folder_of(package)
+    found = {}
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder).with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        found[".".join((package, *parts))] = path.read_text(encoding="utf-8")
+    return found
+
+
+@cache
+def hash_closure(module: str) -> str:
+    """Hash a module and all that it imports, directly or not, within its package."""
+    import grimp
+
+    package = module.partition(".")[0]
+    graph = grimp.build_graph(package, cache_dir=None)
+    return join_hashes(package, {module, *graph.find_upstream_modules(module)})
+
+
+def join_hashes(package: str, modules: Iterable[str]) -> str:
+    """Join the hashes of some modules of a package into one."""
+    known = hash_modules(package)
+    return hash_text(json.dumps({name: known.get(name, "absent") for name in sorted(modules)}))
