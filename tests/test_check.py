@@ -296,6 +296,11 @@ def test_no_answer_yet_is_said(nothing):
     assert not report.ok and report.laws[0].message == "not answered yet"
 
 
+def test_of_several_answers_those_that_lack_are_named():
+    report = check.answer({"a": 1.0, "b": ..., "c": None}, {"a": 1.0, "b": 2.0, "c": 3.0})
+    assert report.laws[0].message == "not answered yet: b, c"
+
+
 @pytest.mark.parametrize("truth", [41.7, [41.7, 8.0], {"a": 41.7}, "41.7"])
 def test_a_wrong_answer_never_gives_the_truth(truth):
     for yours in (1.0, [1.0, 2.0], {"a": 0.0}, "word", print, object()):

@@ -146,8 +146,13 @@ def test_a_record_under_another_run_s_name_is_refused():
 
 
 def test_a_run_of_what_labkit_cannot_write_down_is_refused():
-    with pytest.raises(TypeError, match=r"a run's model is one of labkit's configs, .*got Linear"):
+    with pytest.raises(
+        TypeError, match=r"a run's model is one of ModelConfig, Dep.*, ViTConfig; got Linear"
+    ):
         Run(torch.nn.Linear(2, 2), Digits(), TrainConfig())
+    mine = type("Mine", (Digits,), {})()
+    with pytest.raises(TypeError, match="data is one of Text, Digits, Markov; got Mine; train a"):
+        Run(MLPConfig(), mine, TrainConfig())
     with pytest.raises(ValueError, match="unknown probe 'tset'; did you mean 'test'"):
         Run(MLPConfig(), Digits(), TrainConfig(), probes=("tset",))
     assert str(Run(MLPConfig(width=8), Digits(), TrainConfig(steps=3))) == (
@@ -323,6 +328,9 @@ def test_results_select_and_choose():
             for arm, lr, loss in [("a", 1, 0.5), ("a", 2, 0.4), ("b", 1, None), ("b", 2, 9.0)]
         )
     )
+    assert repr(results) == "Results of 4 runs (arm: a, b; lr: 1, 2)", "and none of the losses"
+    many = Results(tuple(({"seed": seed}, record(1.0)) for seed in range(9)))
+    assert repr(many) == "Results of 9 runs (seed: 0, 1, 2, 3, … (9))"
     assert results.where(arm="a").best("lr") == 2
     assert results.where(arm="b").best("lr") == 2, "a diverged run loses"
     assert list(results.by("arm")) == ["a", "b"]

@@ -53,7 +53,8 @@ def test_ranks_letters_and_what_diverged():
     assert "told apart from it. 1 of 1 pairs" in said
     assert "Before you believe the first place (10 steps a run): five other" in said
     alone = rank_rows([row("best", 1.0, 1.1)]).format_summary()
-    assert "One entry, best: nothing is compared" in alone
+    assert "One entry, best: nothing is compared; name another, such as pre" in alone
+    assert "another, such as qk" in rank_rows([row("pre", 1.0, 1.1)]).format_summary()
     assert rank_rows([row("lost", None, None)]).format_summary() == "Every entry diverged."
     level = rank_rows([row("a", 1.0, 1.2, 1.1), row("b", 1.1, 1.0, 1.2)])
     assert {r.group for r in level.rows} == {"a"}

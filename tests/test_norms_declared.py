@@ -57,8 +57,18 @@ def test_first_values_are_the_options_that_only_tensors_hold(norm, option, value
 
 @pytest.mark.parametrize("norm", [norm for norm, case in CASES.items() if case.has_eps])
 def test_an_eps_stands_where_the_norm_declares_it(norm):
-    inside = math.isclose(CASES[norm].slope(1e-4), 1e2)
-    assert (facts(norm).eps_place == "inside the root") is inside
+    torch.manual_seed(0)
+    tiny = 1e-9 * torch.randn(4, 6, DIM, dtype=torch.float64)  # only eps divides it
+
+    def size(eps: float) -> float:
+        module = make_norm(norm, DIM, eps=eps, **OPTIONS.get(norm, {})).double()
+        return module(tiny.clone()).norm().item()
+
+    roots = 2 if norm == "power" else 1  # it divides by that of a group, then by that of a feature
+    power = math.log(size(1e-4) / size(1e-2)) / math.log(1e2) / roots  # of 1/eps
+    inside = facts(norm).eps_place == "inside the root"
+    assert power == pytest.approx(0.5 if inside else 1, abs=0.02)
+    assert CASES[norm].slope(1e-4) / CASES[norm].slope(1e-2) == pytest.approx(1e2**power, rel=0.1)
 
 
 @pytest.mark.parametrize("norm", NORMS)

@@ -19,7 +19,8 @@ def answer(yours: Any, truth: Any, *, name: str = "", hint: str = "", rtol: floa
     """
     title = f"answer {name}".strip()
     if _unanswered(yours):
-        return Report(title, (Law(name or "answer", False, "", "not answered yet"),))
+        lacks = f"not answered yet{_name_open(yours)}"
+        return Report(title, (Law(name or "answer", False, "", lacks),))
     try:
         message = _fault(yours, truth, rtol)
     except Exception as error:  # whatever came, the reader gets a sentence
@@ -37,6 +38,14 @@ def _unanswered(yours: Any) -> bool:
     if isinstance(yours, Mapping):
         return any(_unanswered(value) for value in yours.values())
     return isinstance(yours, list | tuple) and any(_unanswered(value) for value in yours)
+
+
+def _name_open(yours: Any) -> str:
+    """Name the answers that are lacking, where others were given."""
+    if not isinstance(yours, Mapping):
+        return ""
+    lacking = [str(key) for key, value in yours.items() if _unanswered(value)]
+    return f": {', '.join(lacking)}" if len(lacking) < len(yours) else ""
 
 
 def _fault(yours: Any, truth: Any, rtol: float) -> str:

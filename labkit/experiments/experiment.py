@@ -44,6 +44,9 @@ def _list_fields(run: Run) -> list[str]:
     return [*opened, "seed", "probes"]
 
 
+SHOWN = 4  # values of a label that a printed result names
+
+
 @dataclass(frozen=True)
 class Experiment:
     """Every combination of the axes' values, each a run made from `base`."""
@@ -69,11 +72,21 @@ class Experiment:
         return grid
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """Records with their labels, to select from and to read numbers out of."""
 
     rows: tuple[tuple[dict[str, Any], Record], ...]
+
+    def __repr__(self) -> str:
+        """Write how many runs there are and their labels; `values` reads their numbers."""
+        names = dict.fromkeys(name for row, _ in self.rows for name in row)
+        said = []
+        for name in names:
+            values = list(dict.fromkeys(str(row.get(name)) for row, _ in self.rows))
+            more = f", … ({len(values)})" if len(values) > SHOWN else ""
+            said.append(f"{name}: {', '.join(values[:SHOWN])}{more}")
+        return f"Results of {len(self)} runs ({'; '.join(said)})"
 
     def __len__(self) -> int:
         return len(self.rows)

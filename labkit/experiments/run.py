@@ -28,7 +28,8 @@ from labkit.vit import ViTConfig
 CPU = "cpu"
 # What may stand in a run, by the name under which its JSON says so.
 _MODELS = (ModelConfig, Departure, Perturbed, MLPConfig, CNNConfig, StackConfig, ViTConfig)
-CONFIGS = {kind.__name__: kind for kind in (*_MODELS, Text, Digits, Markov, TrainConfig)}
+_PARTS = {"model": _MODELS, "data": (Text, Digits, Markov), "train": (TrainConfig,)}
+CONFIGS = {kind.__name__: kind for kinds in _PARTS.values() for kind in kinds}
 # Fields that configs had once, at the one value that records have.
 GONE = {"matmul": "default", "residual": None}
 
@@ -44,11 +45,13 @@ class Run:
     probes: tuple[str, ...] = ("validation", "test")
 
     def __post_init__(self) -> None:
-        for part in ("model", "data", "train"):
-            if not isinstance(value := getattr(self, part), tuple(CONFIGS.values())):
+        for part, kinds in _PARTS.items():
+            kind = type(value := getattr(self, part))
+            # A record could not say what a class of somebody else's adds.
+            if not isinstance(value, kinds) or not kind.__module__.startswith("labkit."):
                 raise TypeError(
-                    f"a run's {part} is one of labkit's configs, {', '.join(CONFIGS)}; got "
-                    f"{type(value).__name__}; train a module or data of your own with labkit.train"
+                    f"a run's {part} is one of {', '.join(one.__name__ for one in kinds)}; got "
+                    f"{kind.__name__}; train a module or data of your own with labkit.train"
                 )
         for name in self.probes:
             if name not in PROBES:

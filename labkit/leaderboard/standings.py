@@ -63,7 +63,10 @@ class Standings:
         if not alive:
             return "Every entry diverged."
         if len(self.rows) == 1:
-            return f"One entry, {alive[0].name}: nothing is compared; name another, such as pre."
+            other = "qk" if alive[0].name == "pre" else "pre"
+            return (
+                f"One entry, {alive[0].name}: nothing is compared; name another, such as {other}."
+            )
         level = [row.name for row in alive if set(row.group) & set(alive[0].group)]
         told = sum(p <= LEVEL for p in self.pairs.values())
         text = f"First: {alive[0].name}. "

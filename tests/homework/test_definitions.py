@@ -170,3 +170,31 @@ def test_cells_duplicated_split_moved_or_edited_away_change_nothing(cells):
 def test_no_text_breaks_the_reader(text):
     program = final([text, "kept = 1"])
     assert "kept" in program.names
+
+
+@pytest.mark.parametrize(
+    ("cell", "names"),
+    [
+        ("COUNT += 1", "COUNT"),
+        ("TABLE[0] = 1", "TABLE"),
+        ("TABLE.rows[0]: int = 1", "TABLE"),
+        ("if True:\n    def f():\n        return COUNT", "f"),
+        ("try:\n    import math as TABLE\nexcept ImportError:\n    pass", "TABLE"),
+        ("for COUNT in range(3):\n    pass", "COUNT"),
+        ("with open('x') as TABLE:\n    pass", "TABLE"),
+        ("del f", "f"),
+    ],
+)
+def test_what_changes_a_wanted_name_and_does_not_count_is_named(cell, names):
+    base = "COUNT, TABLE = 0, {}\ndef f():\n    return COUNT, TABLE\ndef g():\n    return 1"
+    (said,) = final([base, cell], wanted=["f"]).left_out
+    first = cell.partition("\n")[0]
+    assert said.startswith(f"code cell 2, line 1: {first!r} does not count for {names}; only imp")
+    assert final([base, cell], wanted=["g"]).left_out == (), "no name that this question needs"
+    assert final([cell, base], wanted=["f"]).left_out == (), "it is defined anew behind it"
+
+
+def test_a_name_of_an_inner_scope_is_no_change():
+    inner = ["def other():\n    x = 2\n", "[x for x in range(3)]", "y = [x for x in range(3)]",
+             "for z in map(lambda x: x, [1]):\n    print(z, x)"]  # fmt: skip
+    assert final(["x = 1\ndef f():\n    return x", *inner], wanted=["f"]).left_out == ()

@@ -119,6 +119,14 @@ def test_an_import_that_is_refused_is_named_for_the_question_that_needs_it(tmp_p
     ]
 
 
+def test_a_statement_that_does_not_count_is_named_where_a_question_needs_its_name(tmp_path):
+    cells = [*CELLS, "shares.rounds = 0\nprint(shares.rounds)", "unasked = 0\nunasked += 1\n"]
+    result = graded(write(tmp_path, "ann", cells))
+    (problem,) = result["problems"]
+    assert problem.endswith("plain assignments at top level do")
+    assert "'shares.rounds = 0' does not count for shares" in problem
+
+
 @pytest.mark.parametrize(
     "stub",
     ['def shares(counts):\n    raise NotImplementedError("your turn: q2")\n', "shares = ...\n",

@@ -2,13 +2,15 @@
 
 Cells are never run. Of all of them together count the imports and, of each name, the last function,
 class or assignment at top level; a duplicated, split, deleted, edited, renamed or moved cell
-changes nothing as long as these stay the same. Prints, loops and calls at top level are left out.
+changes nothing as long as these stay the same. Prints, loops and calls at top level are left out;
+where one changes a name that a question needs (`n += 1`, `TABLE[0] = 1`, a def below an if), it is
+named.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from press.homework.statements import Statement, statements
+from press.homework.statements import LeftOut, Statement, read_cell
 
 
 @dataclass(frozen=True)
@@ -18,15 +20,21 @@ class Program:
     text: str
     names: tuple[str, ...]
     problems: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # what changes one of these names and does not count
 
 
 def read(cells: Sequence[str]) -> "Definitions":
     """Take the definitions of every cell; a cell that is not Python is a problem, named."""
     found: list[Statement] = []
     problems: list[str] = []
+    left: list[tuple[int, int, LeftOut]] = []
     for number, cell in enumerate(cells, start=1):
         try:
-            found += statements(cell)
+            for each in read_cell(cell):
+                if isinstance(each, LeftOut):
+                    left.append((len(found), number, each))
+                else:
+                    found.append(each)
         except (SyntaxError, ValueError) as error:
             line = getattr(error, "lineno", None)
             place = f", line {line}" if line else ""
@@ -34,14 +42,20 @@ def read(cells: Sequence[str]) -> "Definitions":
             problems.append(f"code cell {number}{place} is not Python: {reason}")
         except (RecursionError, MemoryError):
             problems.append(f"code cell {number} is nested too deeply to be read")
-    return Definitions(tuple(found), tuple(problems))
+    return Definitions(tuple(found), tuple(problems), tuple(left))
 
 
 class Definitions:
     """All binding statements of a notebook, in its order, and which of them a name needs."""
 
-    def __init__(self, found: tuple[Statement, ...], problems: tuple[str, ...] = ()):
-        self.statements, self.problems = found, problems
+    def __init__(
+        self,
+        found: tuple[Statement, ...],
+        problems: tuple[str, ...] = (),
+        left: tuple[tuple[int, int, LeftOut], ...] = (),
+    ):
+        # `left` has what does not count: behind how many statements, in which cell.
+        self.statements, self.problems, self.left = found, problems, left
         last = {name: index for index, each in enumerate(found) for name in each.names}
         self.last = dict(sorted(last.items(), key=lambda pair: pair[1]))
         # `import torch` and `import torch.nn` both bind torch.
@@ -71,7 +85,21 @@ class Definitions:
         texts += [each.text for each in order if not each.imports]
         names = {name for each in order if not each.imports for name in each.names}
         text = "".join(f"{text}\n" for text in texts)
-        return Program(text, tuple(sorted(names)), self.problems)
+        matters = names.union(*(each.uses for each in order), wanted or ())
+        return Program(text, tuple(sorted(names)), self.problems, self._name_left_out(matters))
+
+    def _name_left_out(self, matters: Collection[str]) -> tuple[str, ...]:
+        """Name what would have changed one of these names after its last definition."""
+        said = []
+        for place, cell, each in self.left:
+            names = [n for n in sorted(each.names & set(matters)) if self.last.get(n, -1) < place]
+            if names:
+                said.append(
+                    f"code cell {cell}, line {each.line}: {each.text!r} does not count for "
+                    f"{', '.join(names)}; only imports, functions, classes and plain assignments "
+                    "at top level do"
+                )
+        return tuple(said)
 
     def _root(self, index: int, wanted: Collection[str] | None) -> bool:
         each = self.statements[index]

@@ -28,14 +28,36 @@ class Statement:
     decorators: frozenset[str] = frozenset()
 
 
-def statements(cell: str) -> list[Statement]:
-    """The cell's statements that bind names, each with its text.
+@dataclass(frozen=True)
+class LeftOut:
+    """A top-level statement that binds or changes names and does not count, such as `n += 1`."""
 
-    Lines of IPython's own (`%matplotlib`, `!ls`, `name?`) are left out; `%time x = 1` is x = 1.
-    Raises what Python raises for a text that is not Python.
+    line: int
+    text: str  # its first line
+    names: frozenset[str]
+
+
+def read_cell(cell: str) -> list[Statement | LeftOut]:
+    """List a cell's statements that bind names, and those that change some and do not count.
+
+    Lines of IPython's own (`%matplotlib`, `!ls`, `name?`) are neither; `%time x = 1` is x = 1. A
+    call may change anything and is not looked into. Raises what Python raises for a text that is
+    not Python.
     """
     source, tree = _parsed(cell)
-    return list(_binding(source.encode().split(b"\n"), tree))
+    lines = source.encode().split(b"\n")
+    found: list[Statement | LeftOut] = []
+    for node in tree.body:
+        if binding := [*_binding(lines, ast.Module([node], []))]:
+            found += binding
+        elif not isinstance(node, ast.Expr) and (names := _changed(node)):
+            found.append(LeftOut(node.lineno, _text(node, lines).partition("\n")[0], names))
+    return found
+
+
+def statements(cell: str) -> list[Statement]:
+    """List a cell's statements that bind names, each with its text; see `read_cell`."""
+    return [each for each in read_cell(cell) if isinstance(each, Statement)]
 
 
 def defined(cell: str) -> list[str]:
@@ -83,6 +105,31 @@ def _binding(lines: list[bytes], tree: ast.Module) -> Iterable[Statement]:
         elif assigned := _assigned(node):
             used = uses(node)
             yield Statement(_text(node, lines), assigned, used, again=used & set(assigned))
+
+
+def _changed(node: ast.stmt) -> frozenset[str]:
+    """Name what a statement binds or changes, in its own scope."""
+    names: set[str] = set()
+    waiting: list[ast.AST] = [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(each.name)
+            continue
+        if isinstance(
+            each, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+        ):
+            continue
+        if isinstance(each, ast.alias):
+            names.add(each.asname or each.name.partition(".")[0])
+        stored = isinstance(getattr(each, "ctx", None), (ast.Store, ast.Del))
+        if stored and isinstance(each, (ast.Name, ast.Subscript, ast.Attribute)):
+            base: ast.AST = each
+            while isinstance(base, (ast.Subscript, ast.Attribute)):
+                base = base.value
+            names |= {base.id} if isinstance(base, ast.Name) else set()
+        waiting += ast.iter_child_nodes(each)
+    return frozenset(names - {"*"})
 
 
 def _before(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> list[ast.expr]:

@@ -49,6 +49,7 @@ def grade(
         for each, program in zip(private.questions, programs, strict=True):
             if refused := _refused_imports(program, private):
                 problems.append(f"{each.id} {refused}")
+            problems += [said for said in program.left_out if each.test and said not in problems]
             questions.append(
                 _question(each, program, student, private, workers, grader, before)
                 if each.test
