@@ -14,6 +14,10 @@ PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # The Python for a GPU: the one that is named, else the one that was set up, else the system's.
 GPU_PY := $(if $(filter file,$(origin PYTHON)),$(firstword $(wildcard $(PY)) $(PYTHON)),$(PYTHON))
 
+# Chapters that were not executed have their twins on the pages of size book; another size has none.
+NO_SITE = echo "no site: size $(SIZE) needs all chapters for it (make book SIZE=$(SIZE)); open what ran in build/book/$(SIZE)"
+BUILD_SITE = $(if $(and $(ONLY),$(filter-out book,$(SIZE))),$(NO_SITE),$(LABKIT) book site --size $(SIZE))
+
 # The book trains in processes of one thread each; threads that wait must not spin.
 export OMP_NUM_THREADS := 1
 export OMP_WAIT_POLICY := PASSIVE
@@ -41,7 +45,7 @@ lab: setup ## Open the chapters as notebooks in JupyterLab
 
 book: setup ## Execute what changed on the recorded runs, check the claims, build the site
 	@$(LABKIT) book build --size $(SIZE) $(if $(ONLY),--only $(ONLY)); built=$$?; \
-	if [ $$built -le 1 ]; then $(LABKIT) book site --size $(SIZE) || built=1; fi; \
+	if [ $$built -le 1 ]; then $(BUILD_SITE) || built=1; fi; \
 	exit $$built
 
 runs: setup ## Train what is missing or stale, at low priority; call again to go on

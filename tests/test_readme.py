@@ -97,6 +97,17 @@ def test_help_is_the_default_and_lists_every_verb():
     assert set(re.findall(r"^make ([a-z-]+) ", shown.stdout, re.M)) == verbs()
 
 
+@pytest.mark.parametrize(
+    ("words", "site"),
+    [("SIZE=book ONLY=01", True), ("SIZE=smoke", True), ("SIZE=smoke ONLY=01", False)],
+)
+def test_one_chapter_of_another_size_asks_for_no_site(words, site):
+    plan = subprocess.run(
+        ["make", "-n", "book", *words.split()], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert ("book site --size" in plan) is site and ("needs all chapters" in plan) is not site
+
+
 def test_every_verb_that_works_sets_up_first():
     rules = dict(re.findall(r"^([a-z-]+):(.*?) ?## ", text("Makefile"), re.M))
     alone = {verb for verb, needs in rules.items() if not needs.strip()}

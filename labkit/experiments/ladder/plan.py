@@ -23,6 +23,7 @@ DEEP = ("pre", "post", "deepnorm", "admin", "lns", "keel", "hybrid", "qkv-pre", 
 DECAYED = ("pre", "qk", "qkv-pre", "hybrid*", "ngpt", "post")
 DEEPER = ("pre", "qk", "qkv-pre", "hybrid*", "post", "deepnorm", "none", "ngpt")
 CODED = ("pre", "qk", "qkv-pre", "lns", "post", "ngpt", "none", "dyt")
+DRAWN = tuple(f"{arm}, drawn 0.014" for arm in ("hybrid", "pre", "hybrid*", "qkv-pre"))
 MIDDLE = ("pre", "qk", "qkv-pre", "hybrid", "hybrid*", "post", "none", "ngpt")
 # Rung (or room), arms.
 PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -31,6 +32,7 @@ PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("W", ("pre", "qk")),
     ("D", ("pre", "post")),
     ("S", ("pre, layer", "qkv-pre", "none", "hybrid*", "ngpt")),
+    ("S", DRAWN),
     ("W", ("qkv-pre", "ngpt")),
     ("room", ("pre", "qk", "qkv-pre", "hybrid*", "hybrid")),
     ("D", DEEP),
