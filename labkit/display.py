@@ -1,4 +1,6 @@
-"""What a cell shows, and tells the build: the one channel between a notebook and the press.
+"""What a cell shows, and tells the build by it: claims, figures, what it cost.
+
+(Which runs a chapter asked for, and what it used, the build reads from .labkit/asked.)
 
 An output is a bundle of MIME types, as Jupyter has it. Its metadata holds {"labkit": {"kind": …}}
 and the facts of that kind; the build reads these and never the pixels or the text.

@@ -4,7 +4,8 @@ run.py         Run: model, data, training, seed; its key; `execute_run` trains i
 store.py       the records on disk, written whole, with a checksum
 records.py     the book's records, data/records: tracked beside the text
 replay.py      is a record still what today's code computes?
-ladder.py      the shared ladder: one grid of arms on rungs of growing size
+ladder/        the shared ladder: arms on rungs of growing size, and with one thing changed
+locks.py       what a claim asks, written down before its runs; forecasts and their scores
 own.py         a reader's own norm: one file, known to every run
 engines/       what trains the runs that the store lacks: processes, Ray, or this one
 replicates/    runs that train together, as one batched model
@@ -14,7 +15,7 @@ sweep.py       sweep(runs): the records of a list of runs, on any engine
 memory.py      what a task took: seconds and the largest memory; what a chapter declares
 queries/       questions to the store: list, compare, export, clean up, train again
 experiment.py  Experiment: a grid of runs; Results: its records, by label
-statistics.py  differences and powers, seed by seed; how many steps a loss takes
+statistics.py  differences, seed by seed
 papers.py      numbers that papers printed: data/papers, read
 regime.py      is a comparison old enough to rank its arms?
 claims.py      claim(…): a sentence with numbers, judged, and what it must bring for that
