@@ -310,6 +310,7 @@ about text is how frequent each letter is, and that is one vector of logits for 
 | …and ends lower. | `02-a-given-constant-prevents-the-plateau` |
 | Those of its runs end higher whose norms have divided more by step 20. | `02-the-path-foretells-the-end` |
 | Each at its own rate, the two end alike. | `02-each-at-its-own-rate-they-tie` |
+| At twelve blocks, each at its own rate, Post-Norm ends above. | `02-post-behind-at-twelve-blocks` |
 | Late Pre-Norm blocks can be spared more easily than late Post-Norm blocks. | `02-late-pre-blocks-are-cheaper-to-remove` |
 
 ## Measure

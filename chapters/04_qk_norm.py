@@ -510,7 +510,8 @@ Ours follow from the derivations. Yours?
 | The logits go on growing after the softmax is saturated. | `04-saturated-logits-keep-growing` |
 | From the best rate to ten times it, logits grow faster than the rate, as a power between 1 and 4; with QK-Norm slower. | `04-logits-outgrow-the-rate` `04-qk-norm-logits-lag-the-rate` |
 | A cap on the logits, and on nothing else, mends the model too, but less. | `04-soft-cap-helps-too` `04-qk-norm-beats-the-soft-cap` |
-| With each model at its own rate hardly a difference is left; if any, QK-Norm leads. | `04-each-tuned-qk-norm-is-ahead` |
+| With each model at its own rate hardly a difference is left; if any, QK-Norm leads. | `04-each-tuned-qk-norm-is-ahead` `04-qk-ahead-on-s` |
+| It leads with weight decay, too, which holds the logits down by itself. | `04-qk-ahead-with-decay` |
 | Bare unit vectors cannot choose, and the loss pays. | `04-bare-unit-vectors-cannot-focus` |
 
 ## Measure
@@ -775,7 +776,7 @@ for (name, said), at in zip(strict.items(), ("S", "W"), strict=True):
 # %% [markdown]
 r"""
 Each at its own rate, the two end close together. QK-Norm's lead has one sign on every rung, but it is small beside the nat that
-attention itself is worth here. What the norm buys is the right half of the figure: room. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure just that, as
+attention itself is worth here. With weight decay its interval leaves the sign open: what the choice of a rate leaves there is nearly as large as the lead. What the norm buys is the right half of the figure: room. [Wortsman et al. (2024)](https://arxiv.org/abs/2309.14322) measure just that, as
 *learning-rate sensitivity*, and find the same in models more than a hundred times our size.
 
 It does not make a high rate good: there QK-Norm too ends above its own optimum.
@@ -1128,7 +1129,7 @@ r"""
   logits go on growing after the softmax is saturated. <!-- 04-logits-outgrow-the-rate 04-entropy-collapses 04-failure-is-a-plateau 04-saturated-logits-keep-growing -->
 - **What does the norm bound?** The lengths. RMSNorm bounds logits by $\sqrt{d_k}$ times two gains; bare unit vectors forbid any sharp
   choice. <!-- 04-rms-allows-sharp-attention 04-unit-vectors-forbid-sharp-attention -->
-- **What does it cost?** Few operations, and no loss: with both models tuned it ends a little lower, on both of our rungs. What it buys is room: at rate 0.1, where Pre-Norm fails, it trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-norm-helps-at-a-high-rate -->
+- **What does it cost?** Few operations, and no loss: with both models tuned it ends a little lower, on both of our rungs. With weight decay no lead was seen. What it buys is room: at rate 0.1, where Pre-Norm fails, it trains. <!-- 04-each-tuned-qk-norm-is-ahead 04-qk-ahead-on-s 04-qk-ahead-with-decay 04-qk-norm-helps-at-a-high-rate -->
 - Behind a norm a matrix gets gradients across it only: growth is a brake, and weight decay a second learning rate. <!-- 04-gradient-is-orthogonal-to-the-weight 04-decay-sets-the-angle -->
 
 ## References
