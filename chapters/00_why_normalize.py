@@ -683,6 +683,7 @@ given = {
 fed = {name: growth_below("batch", seed, of) for name, of in given.items()}
 
 
+# %%
 def variance_below(inputs):
     """Return the variance over the batch of what the lowest norm reads, on average over units."""
     torch.manual_seed(seed)

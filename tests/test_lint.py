@@ -374,7 +374,7 @@ def chapter_of(words: int, cards: int, figures: int, lines: int, before: int) ->
         ((2500, 10, 4, 150, 300), "has 4 figures, 1 fewer than the 5 that a chapter has"),
         (
             (2500, 16, 8, 170, 400),
-            "has 16 cards of findings, 2 more than the 14 of a chapter's budget; "
+            "has 16 cards of findings, 1 more than the 15 of a chapter's budget; "
             "has 8 figures, 1 more than the 7 of a chapter's budget; "
             "has 170 open lines of code, 20 more than the 150 of a chapter's budget; "
             "has 400 words before the first figure, 100 more than the 300 of a chapter's budget",
