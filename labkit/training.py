@@ -233,7 +233,7 @@ class Muon(torch.optim.Muon):
 
     θ ← (1 − η λ) θ − η · 0.2 · sqrt(max(rows, columns)) · NS(u), with Newton–Schulz steps NS and
     Nesterov's momentum u; the factor gives an update AdamW's usual size. Sources: Jordan et al.
-    2024, https://kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv 2502.16982.
+    2024, kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv 2502.16982.
 
     Raises:
         ValueError: the model has no matrices below `blocks`.

@@ -12,6 +12,7 @@ from functools import cache
 
 from labkit.files import folder_of
 
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 READ_AS_TEXT = ("labkit.check.", "normkernels.")
 
 
@@ -19,8 +20,7 @@ def hash_syntax(text: str) -> str:
     """Hash what Python code does: its syntax tree without docstrings, places and comments."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
-        documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     return hash_text(ast.dump(tree))
 

@@ -77,7 +77,7 @@ def list_records(root: Path, size: str, name: str) -> str:
     """
     keys = set(asked.read_run_keys(root, size, name))
     climbs = asked.is_climber(root, size, name)
-    found: dict[str, str] = {}
+    found: dict[str, str | None] = {}
     for path in sorted((root / "data" / "records").glob("*.jsonl.gz")):
         on_ladder = path.name.startswith(LADDER)
         if on_ladder and climbs:
