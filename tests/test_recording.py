@@ -135,7 +135,7 @@ def test_what_a_replay_refuted_is_trained_again_once(book):
     store, (run, other, *_) = Store(book), variants()
     verdict = {"stale": {run.key(): "it differs"}}
     replays.keep_verdict(
-        book, chapters.find_chapters(book), "book", "a digest", verdict, [run.key()]
+        book, chapters.find_chapters(book), "book", "a digest", verdict, [run.key()], {}, []
     )
     mark_stale(book, "book", store)
     assert store.read_fresh(run) is None is not store.read_fresh(other)

@@ -48,7 +48,8 @@ class Run:
         for part, kinds in _PARTS.items():
             kind = type(value := getattr(self, part))
             # A record could not say what a class of somebody else's adds.
-            if not isinstance(value, kinds) or not kind.__module__.startswith("labkit."):
+            ours = kind.__name__ in CONFIGS or kind.__module__.startswith("labkit.")
+            if not (isinstance(value, kinds) and ours):
                 raise TypeError(
                     f"a run's {part} is one of {', '.join(one.__name__ for one in kinds)}; got "
                     f"{kind.__name__}; train a module or data of your own with labkit.train"
