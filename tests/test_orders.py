@@ -26,7 +26,7 @@ def shift(at_m=None):
 
 def test_rungs_that_agree_have_every_pair_in_the_same_order():
     found = ladder.compare_orders(shift(), "S", "M")
-    assert (found.same, found.pairs, found.turned, found.share) == (6, 6, (), 1.0)
+    assert (found.same, found.pairs, found.turned) == (6, 6, ())
     assert found.told == found.kept >= 4 and found.against == ()
 
 
@@ -60,10 +60,6 @@ def test_pairs_are_of_one_seed():
     assert counted["paired"] >= 5 and counted["Welch"] == 0, "a seed weighs ten times an arm"
 
 
-def test_arms_stand_in_the_order_of_their_losses():
-    assert ladder.sort_by_loss(shift(), "S")[0] == "qk"
-
-
-def test_two_rungs_without_a_shared_arm_have_no_share():
+def test_two_rungs_without_a_shared_arm_have_no_pair():
     none = ladder.compare_orders(ladder.read_results(("S",), ["pre"], read), "S", "M")
-    assert none.pairs == 0 and none.share != pytest.approx(none.share)
+    assert none.pairs == 0

@@ -221,14 +221,6 @@ def correlate_seeds(samples: Mapping[str, Mapping[int, float]]) -> float:
     return (between - within) / (between + (arms - 1) * within)
 
 
-def pairing_pays(icc: float, n: int, freedom: float) -> bool:
-    """Return whether pairs by seed give a narrower interval than two pooled samples of n runs."""
-    if not n > 1:
-        return False
-    paired = _compute_quantile(n - 1, 0.975) * math.sqrt(max(0.0, 1 - icc))
-    return paired < _compute_quantile(freedom, 0.975)
-
-
 def read_rung(kept: Mapping[str, Any]) -> Estimate:
     """Make the estimate of a rung from what a claim keeps of it."""
     return Difference.from_dict(kept) if "one" in kept else Seeds(tuple(kept["values"]))

@@ -7,12 +7,12 @@ reads its text: `labkit.check` prints the docstrings of its laws, chapters show 
 import ast
 import hashlib
 import json
-from collections.abc import Iterable
 from functools import cache
 
 from labkit.files import folder_of
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+PACKAGES = ("labkit", "normkernels", "press")  # this project's
 READ_AS_TEXT = ("labkit.check.", "normkernels.")
 
 
@@ -62,11 +62,6 @@ def hash_closure(module: str) -> str:
     import grimp
 
     package = module.partition(".")[0]
-    graph = grimp.build_graph(package, cache_dir=None)
-    return join_hashes(package, {module, *graph.find_upstream_modules(module)})
-
-
-def join_hashes(package: str, modules: Iterable[str]) -> str:
-    """Join the hashes of some modules of a package into one."""
-    known = hash_modules(package)
+    graph, known = grimp.build_graph(package, cache_dir=None), hash_modules(package)
+    modules = {module, *graph.find_upstream_modules(module)}
     return hash_text(json.dumps({name: known.get(name, "absent") for name in sorted(modules)}))

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from labkit.files import folder_of, write_whole
 from labkit.pool import end_with
-
-OURS = ("labkit", "normkernels", "press")
+from press.book.closure import PACKAGES
 
 
 def watch_use(root: Path, path: Path) -> None:
@@ -29,7 +28,7 @@ def watch_use(root: Path, path: Path) -> None:
             opened.add(args[0])
 
     def write_use() -> None:
-        modules = sorted(name for name in sys.modules if name.partition(".")[0] in OURS)
+        modules = sorted(name for name in sys.modules if name.partition(".")[0] in PACKAGES)
         shown = sorted(getattr(sys.modules.get("labkit.source"), "shown", ()))
         files = sorted(opened)
         write_whole(path, json.dumps({"modules": modules, "shown": shown, "files": files}))

@@ -17,12 +17,11 @@ from pathlib import Path
 
 from press.book import asked
 from press.book.chapters import Chapter
-from press.book.closure import hash_closure, hash_modules, hash_text, hash_texts
+from press.book.closure import PACKAGES, hash_closure, hash_modules, hash_text, hash_texts
 from press.book.files import sha256_of
 from press.book.holm import find_survivors
 from press.book.replays import LADDER
 
-PACKAGES = ("labkit", "normkernels", "press")
 LEDGER, RECORDS = "data/ledger/book.json", "data/records/"
 BUILDER = "press.book.job"  # what it imports decides how a chapter is executed
 

@@ -67,8 +67,8 @@ def replay_runs(
     known = {} if every else replays.read_agreed(root, size)
 
     def agreed_before(kind: str, key: str) -> bool:
-        name = f"{kind} {key}"
-        return name in known and known[name] == replays.hash_replay(rows[key])
+        before = known.get(f"{kind} {key}")
+        return before is not None and before == replays.hash_replay(rows[key])
 
     drawn = [
         min(keys, key=lambda key: (not agreed_before("opening", key), _hash_key(commit, key)))

@@ -30,7 +30,6 @@ from labkit.experiments.ladder.orders import (
     Agreement,
     compare_orders,
     count_told_apart,
-    sort_by_loss,
 )
 from labkit.experiments.ladder.plan import list_next_runs
 from labkit.experiments.ladder.rates import (
@@ -136,6 +135,5 @@ __all__ = [
     "references",
     "reported",
     "shared_rung",
-    "sort_by_loss",
     "table",
 ]

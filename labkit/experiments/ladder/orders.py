@@ -14,7 +14,6 @@ from typing import Any
 from labkit.experiments.experiment import Results
 from labkit.experiments.ladder.comparing import lead, measure_scatter
 from labkit.experiments.ladder.reading import APART, SEEDS, has_reported, read_losses
-from labkit.experiments.ladder.rungs import ARMS
 from labkit.statistics.criteria import Criterion
 from labkit.statistics.holm import adjusted
 from labkit.statistics.pooled import Difference, Scatter, compare_samples
@@ -41,11 +40,6 @@ class Agreement:
     def pairs(self) -> int:
         """Return how many pairs there are."""
         return self.same + len(self.turned)
-
-    @property
-    def share(self) -> float:
-        """Return the share of pairs with the same order; NaN without a pair."""
-        return self.same / self.pairs if self.pairs else math.nan
 
 
 def compare_orders(found: Results, one: str, other: str) -> Agreement:
@@ -124,10 +118,3 @@ def _count(p_values: Mapping[Pair, Any]) -> int:
 def _compare_plainly(losses: Mapping[str, list[float]], scatter: Scatter, pair: Pair) -> Difference:
     alone = (pair[0] in scatter.apart, pair[1] in scatter.apart)
     return compare_samples(losses[pair[0]], losses[pair[1]], scatter, alone=alone)
-
-
-def sort_by_loss(found: Results, rung: str) -> list[str]:
-    """List the arms that have reported on a rung, the lowest mean first."""
-    losses = read_losses(found, rung)
-    known = [arm for arm in ARMS if arm in losses and arm not in APART]
-    return sorted(known, key=lambda arm: math.fsum(losses[arm]) / len(losses[arm]))
