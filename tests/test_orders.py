@@ -3,8 +3,6 @@
 import math
 from dataclasses import replace
 
-import pytest
-
 from labkit.experiments import ladder
 from tests.test_ladder import read
 
