@@ -195,6 +195,7 @@ def test_what_changes_a_wanted_name_and_does_not_count_is_named(cell, names):
 
 
 def test_a_name_of_an_inner_scope_is_no_change():
-    inner = ["def other():\n    x = 2\n", "[x for x in range(3)]", "y = [x for x in range(3)]",
+    inner = ["def other():\n    x = 2\n", "if True:\n    def third():\n        x = 2\n",
+             "[x for x in range(3)]", "y = [x for x in range(3)]",
              "for z in map(lambda x: x, [1]):\n    print(z, x)"]  # fmt: skip
     assert final(["x = 1\ndef f():\n    return x", *inner], wanted=["f"]).left_out == ()
