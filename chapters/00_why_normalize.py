@@ -42,10 +42,10 @@ from torch import nn
 from labkit import ModelConfig, TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Digits, Text
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, regime
+from labkit.model.stacks import INITS, StackConfig, signal
 from labkit.norms import layer_norm
 from labkit.placements import NoNorm, ResNetV2
 from labkit.source import show
-from labkit.stacks import INITS, StackConfig, signal
 
 # %%
 lab = Lab("00_why_normalize", size=size, seed=seed, memory={"kernel": "1000M", "run": "950M"})

@@ -40,6 +40,7 @@ from labkit import TrainConfig, check, plots, train  # pip install the book's fo
 from labkit.convert import fold_norms
 from labkit.corpora import Digits
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, regime
+from labkit.model.vision import CNNConfig, MLPConfig
 from labkit.norms import (
     BatchNorm,
     PRepBatchNorm,
@@ -50,7 +51,6 @@ from labkit.norms import (
 )
 from labkit.probes import measure_leakage
 from labkit.source import show
-from labkit.vision import CNNConfig, MLPConfig
 
 # %%
 lab = Lab(

@@ -287,7 +287,7 @@ claim(
 )
 
 # %%
-from labkit.bench import paired
+from labkit.costs.bench import paired
 
 
 def step_of(norm, x, top):

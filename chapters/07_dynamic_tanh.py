@@ -43,11 +43,11 @@ from labkit import TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Digits, Text
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, regime
 from labkit.model import Perturbed
+from labkit.model.vit import ViTConfig
 from labkit.norms import bounded_tanh, dynamic_erf, dynamic_tanh, layer_norm, rms_norm
 from labkit.probes.norm_maps import bend, describe
 from labkit.probes.timing import fold_prenorms
 from labkit.source import show
-from labkit.vit import ViTConfig
 
 # %%
 lab = Lab("07_dynamic_tanh", size=size, seed=seed, memory={"kernel": "800M", "run": "850M"})

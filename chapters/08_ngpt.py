@@ -38,7 +38,8 @@ from labkit import TrainConfig, check, plots  # pip install the book's folder
 from labkit.corpora import Text
 from labkit.experiments import Experiment, Lab, Run, claim, ladder, minus, published
 from labkit.model import Departure
-from labkit.placements.sphere import Scale, ngpt_update, normalize_weights, unit
+from labkit.norms.unit import Scale, unit
+from labkit.placements.sphere import ngpt_update, normalize_weights
 from labkit.source import show
 from labkit.training import make_optimizer
 

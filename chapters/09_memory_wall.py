@@ -35,13 +35,13 @@ import torch
 import torch.nn.functional as F
 
 from labkit import check, plots  # pip install the book's folder
-from labkit.bench import paired
-from labkit.costs import CountBytes, cost_of
+from labkit.costs.bench import paired
+from labkit.costs.kernel_view import benches, kernel_source, recorded
+from labkit.costs.operations import CountBytes, cost_of
+from labkit.costs.roofline import DEVICES, SIZES, Assumptions, kernel_time, norm_share, step
 from labkit.experiments import Experiment, Lab, claim, ladder, proportion, published
-from labkit.kernel_view import benches, kernel_source, recorded
 from labkit.norms import layer_norm, rms_norm
 from labkit.plots.kernels import kernel_shares
-from labkit.roofline import DEVICES, SIZES, Assumptions, kernel_time, norm_share, step
 from labkit.source import show
 
 # %%

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from labkit.costs import Cost, cost_of
-from labkit.init import ATTENTION
+from labkit.costs.operations import Cost, cost_of
 from labkit.model import ModelConfig, Transformer
+from labkit.model.init import ATTENTION
 from labkit.norms import facts, make_norm
+from labkit.norms.unit import Scale
 from labkit.placements import ALIASES, Recipe, Step, recipe
-from labkit.placements.sphere import Scale
 
 _TORCHS = ("device", "dtype")  # options that every module of torch's has
 _MATRICES = (*ATTENTION, "gate", "up", "down", "router", "output", "embedding")

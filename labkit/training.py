@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from labkit.fused import fuse_temporarily, on_gpu
-from labkit.provenance import collect_provenance
-from labkit.unknown import explain_unknown
+from labkit.system.provenance import collect_provenance
+from labkit.system.unknown import explain_unknown
 
 SCHEDULES = {
     # progress in [0, 1] after warm-up -> share of the peak learning rate

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from labkit.pool import Pool
+from labkit.system.pool import Pool
 
 
 def hold(root: Path, log: Path, seconds: float) -> None:

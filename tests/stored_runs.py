@@ -9,7 +9,7 @@ from labkit import ModelConfig, Record, TrainConfig
 from labkit.corpora import Digits, Markov
 from labkit.experiments import Run
 from labkit.experiments.store import Store
-from labkit.vision import MLPConfig
+from labkit.model.vision import MLPConfig
 from press import cli
 
 TINY = Run(

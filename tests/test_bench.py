@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from labkit import bench
+from labkit.costs import bench
 from labkit.norms import NORMS, make_norm
 from press import cli
 

@@ -12,7 +12,7 @@ from toy_book import PATHS, chapter_text, make_book
 
 from labkit.experiments.records import Records
 from labkit.experiments.store import Store
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 from press.book import asked, chapters, closure, keys
 from press.book.keys import key_of, parts_of
 
@@ -52,7 +52,7 @@ def test_cell_ids_depend_on_the_cells_alone_and_differ(book):
 
 def use(book, name="01_one", **used):
     """Leave what a chapter's kernel writes as it ends."""
-    everything = {"modules": ["labkit.files"], "shown": [], "files": []} | used
+    everything = {"modules": ["labkit.system.files"], "shown": [], "files": []} | used
     write_whole(asked.path_of_use(book, "book", name), json.dumps(everything))
 
 

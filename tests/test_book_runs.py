@@ -15,7 +15,7 @@ TRAINING = """# %%
 from labkit import TrainConfig
 from labkit.corpora import Digits
 from labkit.experiments import Experiment, Lab, Run
-from labkit.vision import MLPConfig
+from labkit.model.vision import MLPConfig
 
 lab = Lab("01_one", size=size, seed=seed)
 run = Run(MLPConfig(width=8, depth=1), Digits(batch=64), TrainConfig(steps=STEPS))

@@ -4,8 +4,8 @@ import nbformat
 import pytest
 from toy_book import card, chapter_text, claim_output, make_book, run
 
-from labkit.files import write_whole
 from labkit.plots.slider import VEGA_LITE
+from labkit.system.files import write_whole
 from press.book import chapters, state, twins
 from press.book.files import Red
 from press.book.twins import strip_notebook

@@ -16,12 +16,12 @@ import torch
 from stored_runs import TINY, record
 from toy_book import REPOSITORY, chapter_text, make_book
 
-from labkit import share
 from labkit.experiments import Lab, memory
 from labkit.experiments.engines import on_ray, processes, serial, task
 from labkit.experiments.replicates import Need, groups
 from labkit.experiments.store import Store
 from labkit.scale.parallel import join_processes as scale_processes
+from labkit.system import share
 from press.book import chapters, state
 from press.book.declared import list_excesses, sum_costs
 from press.book.job import Job

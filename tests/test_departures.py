@@ -13,7 +13,7 @@ from labkit.corpora.markov import find_stationary, transition_table
 from labkit.experiments.replicates import estimate_need
 from labkit.experiments.run import Run, execute_run
 from labkit.model import DEPARTURES, Departure, ModelConfig
-from labkit.placements.sphere import unit
+from labkit.norms.unit import unit
 from labkit.probes import lengths
 from labkit.training import TrainConfig, train
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from labkit.costs import CountOperations, cost_of
+from labkit.costs.operations import CountOperations, cost_of
 from labkit.describe import describe_norm, describe_recipe
 from labkit.model import ModelConfig, Transformer
 from labkit.norms import NORMS, facts

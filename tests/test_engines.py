@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from labkit import ModelConfig, Record, TrainConfig, units
+from labkit import ModelConfig, Record, TrainConfig
 from labkit.corpora import Markov
 from labkit.experiments import Experiment, Run, execute_run, filling, sweep
 from labkit.experiments.engines import base, limits, make_engine, processes
@@ -27,6 +27,7 @@ from labkit.experiments.engines.processes import Processes
 from labkit.experiments.engines.serial import Serial
 from labkit.experiments.replay import replay_run
 from labkit.experiments.store import CODE, WRITING, Store, read_entry
+from labkit.system import units
 from press import cli
 from press.book.chapters import find_chapter
 from press.book.keys import key_of, parts_of

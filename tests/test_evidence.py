@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from labkit.files import write_whole
 from labkit.statistics.seeds import t_interval
+from labkit.system.files import write_whole
 from press.book.advice import ADVICE, FOR_A_LARGE_MODEL, OTHERWISE
 from press.book.asked import path_of_use
 from press.book.chapters import find_chapters

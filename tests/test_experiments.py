@@ -21,8 +21,8 @@ from labkit.experiments import Experiment, Lab, Results, Run, execute_run
 from labkit.experiments.engines.processes import Processes
 from labkit.experiments.lab import MissingRuns
 from labkit.experiments.store import Store
-from labkit.pool import Pool
-from labkit.vision import CNNConfig, MLPConfig
+from labkit.model.vision import CNNConfig, MLPConfig
+from labkit.system.pool import Pool
 from tests.slot_holder import hold
 
 TINY = Run(
@@ -83,7 +83,7 @@ EDITED = """
 from pathlib import Path
 from labkit import Record
 from labkit.experiments.store import CODE, Store, read_entry
-from labkit.files import code_hash
+from labkit.system.files import code_hash
 from tests.test_experiments import TINY
 
 key, path = TINY.key(), Path("labkit/training.py")

@@ -12,7 +12,7 @@ from each import each
 from torch import nn
 
 from labkit.context import Context
-from labkit.feed_forward import ACTIVATIONS, FeedForward, MixtureOfExperts
+from labkit.model.feed_forward import ACTIVATIONS, FeedForward, MixtureOfExperts
 from labkit.norms import make_norm
 
 PADDING = torch.tensor([[True] * 5, [False, True, True, True, False]])

@@ -24,8 +24,8 @@ from labkit.experiments.gpu_hour.training import Arm, Kept, OutOfTime
 from labkit.experiments.records import LADDER, Records, to_row
 from labkit.experiments.replicates import execute_together
 from labkit.experiments.store import Store
-from labkit.init import INITS, Matrix
 from labkit.model import ModelConfig
+from labkit.model.init import INITS, Matrix
 from labkit.training import TrainConfig
 from press.book import gpu
 from press.book.replaying import made_on
@@ -126,7 +126,7 @@ def test_the_check_notices_the_weights_that_an_older_torch_draws(monkeypatch):
         edge = math.erf(3 / math.sqrt(2))
         weight.uniform_(-edge, edge).erfinv_().mul_(std * math.sqrt(2))
 
-    monkeypatch.setattr("labkit.init._draw_truncated", invert)
+    monkeypatch.setattr("labkit.model.init._draw_truncated", invert)
     with pytest.raises(ValueError, match="computes something else than is recorded"):
         measure.check()
 

@@ -5,8 +5,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from labkit import kernel_view
-from labkit.kernel_view import (
+from labkit.costs import kernel_view
+from labkit.costs.kernel_view import (
     COMPILED,
     INTERPRETED,
     benches,
@@ -17,7 +17,7 @@ from labkit.kernel_view import (
 )
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="there is no Triton here")
-AGAIN = "the kernels changed: `python -m labkit.kernel_view record`"
+AGAIN = "the kernels changed: `python -m labkit.costs.kernel_view record`"
 
 
 def test_the_record_is_of_the_kernels_as_they_are():

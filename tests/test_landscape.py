@@ -8,8 +8,8 @@ import torch.nn.functional as F
 
 from labkit import TrainConfig, train
 from labkit.corpora import Digits
+from labkit.model.stacks import StackConfig
 from labkit.probes.landscape import GradientShift, InputShift, Landscape
-from labkit.stacks import StackConfig
 
 CORPUS = Digits(batch=32).load()
 BATCH = CORPUS.held_out["validation"][0]

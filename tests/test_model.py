@@ -8,11 +8,11 @@ from each import each
 from torch import nn
 
 from labkit.attention import rotary_angles
-from labkit.init import INITS
 from labkit.model import ModelConfig, Transformer
+from labkit.model.init import INITS
+from labkit.model.vision import CHANNEL_NORMS, CNNConfig, MLPConfig
 from labkit.norms import NORMS
 from labkit.placements import Highway, Place
-from labkit.vision import CHANNEL_NORMS, CNNConfig, MLPConfig
 
 TOKENS = torch.randint(96, (2, 12), generator=torch.Generator().manual_seed(7))
 

@@ -7,8 +7,8 @@ from labkit.corpora import Markov
 from labkit.experiments import Run
 from labkit.experiments.replicates import estimate_need
 from labkit.model import ModelConfig
+from labkit.model.vision import MLPConfig
 from labkit.training import Muon, TrainConfig, make_optimizer
-from labkit.vision import MLPConfig
 
 MUON = TrainConfig(steps=3, optimizer="muon", lr=0.1, weight_decay=0.5)
 

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from labkit.model import ModelConfig, Transformer
+from labkit.norms.unit import unit
 from labkit.placements import Place, SphereStep
-from labkit.placements.sphere import ngpt_update, unit, unit_rows_
+from labkit.placements.sphere import ngpt_update, unit_rows_
 from labkit.training import TrainConfig, make_optimizer, train
 
 TOKENS = torch.randint(11, (3, 6), generator=torch.Generator().manual_seed(7))

@@ -6,10 +6,10 @@ import torch
 from labkit.corpora import Digits, Text
 from labkit.experiments import Run, execute_run
 from labkit.model import ModelConfig
+from labkit.model.vit import ViTConfig
 from labkit.norms import DynamicTanh, LayerNorm
 from labkit.probes.norm_maps import bend, describe, norm_maps
 from labkit.training import TrainConfig
-from labkit.vit import ViTConfig
 
 
 def test_the_bend_of_a_line_is_one_and_of_a_squash_below():

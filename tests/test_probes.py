@@ -13,15 +13,15 @@ from each import each
 from labkit import ModelConfig, TrainConfig, Transformer, train
 from labkit.context import Context
 from labkit.corpora import Digits, Text
+from labkit.model.stacks import StackConfig
+from labkit.model.vision import MLPConfig
 from labkit.probes import PROBES, Evaluate, lengths, make_probe, residual_streams, step_response
 from labkit.probes.fluctuation import mean_fluctuation
 from labkit.probes.tokens import token_share
 from labkit.probes.trained import measure_leakage, removal_cost, residual_rms
 from labkit.probes.updates import final_stream
 from labkit.probes.weights import compute_condition, measure_weights, sphere_scales
-from labkit.stacks import StackConfig
 from labkit.training import loss_of
-from labkit.vision import MLPConfig
 
 CONFIG = ModelConfig(dim=16, depth=3, heads=2, context=16, norm="layer")
 CORPUS = Text(batch=4, time=16, held_out=2048).load()

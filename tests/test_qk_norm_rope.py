@@ -6,8 +6,8 @@ from each import each
 from torch import Tensor
 
 from labkit.attention import Attention, attention_norms, qk_norm_rope, rotary_angles
+from labkit.attention.sphere import SphereAttention
 from labkit.context import Context
-from labkit.placements.sphere import SphereAttention
 
 HEADS, KV_HEADS, WIDTH, TIME = 6, 2, 16, 5
 NORMS = ("rms", "l2", None)

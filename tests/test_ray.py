@@ -19,7 +19,7 @@ from labkit.experiments.engines import make_engine, on_ray
 from labkit.experiments.engines.base import Lost
 from labkit.experiments.engines.on_ray import OnRay
 from labkit.experiments.store import Store
-from labkit.vision import MLPConfig
+from labkit.model.vision import MLPConfig
 from tests.ray_cluster import Cluster
 
 TINY = Run(MLPConfig(width=8, depth=1), Digits(batch=16), TrainConfig(steps=3, lr=0.01))

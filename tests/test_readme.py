@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,13 @@ def test_what_the_readme_lists_exists_and_it_lists_every_part_of_labkit():
     packages = {path.parent.name + "/" for path in ROOT.glob("labkit/*/__init__.py")}
     modules = {path.name for path in ROOT.glob("labkit/[!_]*.py")}
     assert {f"labkit/{part}" for part in packages | modules} <= set(tree())
+
+
+def test_imports_go_down_the_readmes_list_which_is_that_of_the_import_contract():
+    parts = [path[len("labkit/") :].strip("/") for path in tree() if path.startswith("labkit/")]
+    contracts = tomllib.loads(text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    (layers,) = (row["layers"] for row in contracts if row.get("containers") == ["labkit"])
+    assert layers == ["__main__", *(part.removesuffix(".py") for part in parts if part)]
 
 
 def test_every_file_that_the_page_about_the_house_names_exists():

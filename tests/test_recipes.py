@@ -11,8 +11,8 @@ from torch import nn
 
 from labkit.context import Context
 from labkit.model import ModelConfig, Transformer
+from labkit.norms.unit import unit
 from labkit.placements import RECIPES, Place
-from labkit.placements.sphere import unit
 
 TOKENS = torch.randint(11, (2, 6), generator=torch.Generator().manual_seed(7))
 SOURCE = torch.randint(11, (2, 5), generator=torch.Generator().manual_seed(8))

@@ -18,10 +18,10 @@ from labkit.experiments import Run
 from labkit.experiments.records import FIRST, Records, compute_checksum, from_row, to_row
 from labkit.experiments.replay import OPENING, WHOLE, Replay, replay_run, retrain_run
 from labkit.experiments.run import execute_run
-from labkit.files import write_whole
 from labkit.model import ModelConfig
 from labkit.placements.residual import StreamNorm
-from labkit.provenance import collect_provenance
+from labkit.system.files import write_whole
+from labkit.system.provenance import collect_provenance
 from labkit.training import TrainConfig
 from press.book import asked, build, chapters, replaying, replays
 from press.book.chapters import Chapter

@@ -17,10 +17,10 @@ from labkit.experiments.replicates.optimizer import Optimizer
 from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.replicates.step import Step
 from labkit.model import ModelConfig
+from labkit.model.stacks import StackConfig
+from labkit.model.vision import CNNConfig, MLPConfig
 from labkit.probes import PROBES
-from labkit.stacks import StackConfig
 from labkit.training import Observer, TrainConfig, train
-from labkit.vision import CNNConfig, MLPConfig
 
 SMALL = ModelConfig(dim=16, depth=2, heads=2, vocab=11, context=8)
 TRAIN = TrainConfig(steps=6, lr=3e-3)

@@ -17,9 +17,9 @@ from labkit.experiments.replicates import (
 from labkit.experiments.replicates.alike import NUMBERS
 from labkit.experiments.replicates.stack import Stack
 from labkit.model import ModelConfig
-from labkit.stacks import StackConfig
+from labkit.model.stacks import StackConfig
+from labkit.model.vision import CNNConfig, MLPConfig
 from labkit.training import TrainConfig
-from labkit.vision import CNNConfig, MLPConfig
 from press.cli import main
 
 GPU = "Great GPU"

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from labkit.costs import CountBytes
-from labkit.roofline import (
+from labkit.costs.operations import CountBytes
+from labkit.costs.roofline import (
     DEVICES,
     NORMS,
     SIZES,

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from scale_ranks import losses, make_tokens, read_log, signal_at
 
 from labkit import train
-from labkit.costs import kept_bytes
+from labkit.costs.operations import kept_bytes
 from labkit.placements import RECIPES
 from labkit.scale import checkpoint, parallel, start
 from labkit.scale.config import FREE, ScaleConfig

@@ -20,7 +20,10 @@ CHECKED = ("norms", "attention", "placements", "feed_forward", "model", "context
            "vision", "vit", "corpora")
 with install_import_hook([f"labkit.{name}" for name in CHECKED], "shape_checker.check_types"):
     import torch
-    from labkit import corpora, norms, stacks, vision, vit
+    from labkit import corpora, norms
+    from labkit.model import stacks
+    from labkit.model import vision
+    from labkit.model import vit
     from labkit.model import ModelConfig, Transformer
     from labkit.norms import NORMS, make_norm, rms_norm
     from labkit.placements import RECIPES

@@ -5,9 +5,9 @@ import torch
 from each import each
 from torch import nn
 
+from labkit.model.stacks import INITS, NORMS, STEPS, NoisyBatchNorm, StackConfig, signal
 from labkit.norms import BatchNorm
 from labkit.placements import Step
-from labkit.stacks import INITS, NORMS, STEPS, NoisyBatchNorm, StackConfig, signal
 
 IMAGES = torch.randn(32, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 

@@ -5,8 +5,8 @@ import math
 import pytest
 from each import each
 
-from labkit.init import magneto_gain
 from labkit.model import ModelConfig, Transformer
+from labkit.model.init import magneto_gain
 from labkit.placements.scaled import deepnorm_constants
 
 DIM = 64

@@ -8,9 +8,9 @@ from each import each
 from labkit.context import Context
 from labkit.corpora import Digits
 from labkit.experiments import Run, execute_run
+from labkit.model.vit import ViTConfig
 from labkit.norms import NORMS
 from labkit.training import TrainConfig
-from labkit.vit import ViTConfig
 
 TINY = ViTConfig(dim=16, depth=1, heads=2)
 

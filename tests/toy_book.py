@@ -12,7 +12,7 @@ from unittest.mock import patch
 import nbformat
 
 from labkit.display import CLAIM
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 from press import cli
 from press.book import chapters, state
 from press.book.keys import key_of, parts_of

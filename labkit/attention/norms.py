@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from labkit.norms import NORMS, facts
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 SHARES = ("head", "own", "width")
 TEMPERATURES = ("module", "head")

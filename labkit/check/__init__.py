@@ -30,7 +30,7 @@ from labkit.check.any_norm import any_norm
 from labkit.check.block import block
 from labkit.check.report import Law, Report
 from labkit.check.run import Implementation, hold
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 __all__ = [
     "CHECKS", "Law", "Report", "annotated_layer_norm", "answer", "any_norm", "batch_norm",

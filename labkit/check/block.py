@@ -29,9 +29,9 @@ from labkit.check.report import Law, Report
 from labkit.check.run import Implementation, refuse_nothing, try_all, try_law
 from labkit.model.config import ModelConfig
 from labkit.norms import NORMS
+from labkit.norms.unit import unit
 from labkit.placements import ALIASES
 from labkit.placements import recipe as look_up
-from labkit.placements.sphere import unit
 
 GRADIENT = 1e-3  # allowed, relative to the largest entry
 _OVER_TOKENS = {"batch", "instance", "group", "power", "rep-batch", "prep-batch"}

@@ -19,6 +19,7 @@ from labkit.attention.logits import explicit_logits, soft_cap
 from labkit.check.block_module import ACTIVATIONS, ModuleSubject
 from labkit.check.block_subject import BlockSubject, Call, Change, Site, Slip, altered
 from labkit.context import Context
+from labkit.norms.unit import unit
 from labkit.placements import (
     RECIPES,
     Admin,
@@ -40,7 +41,6 @@ from labkit.placements import (
     Step,
     StreamNorm,
 )  # fmt: skip
-from labkit.placements.sphere import unit
 
 Slips = list[tuple[str, Slip]]
 POST = (PostNorm, DeepNorm, Keel, Admin, BottomToTop, ResiDual)  # a norm stands after the sum

@@ -27,8 +27,8 @@ from labkit.check.case import Broken, Case, told
 from labkit.model.block import Block
 from labkit.model.config import ModelConfig
 from labkit.norms import make_norm
+from labkit.norms.unit import Scale, unit
 from labkit.placements import recipe
-from labkit.placements.sphere import Scale, unit
 
 # Numbers that modules and their configs hold, by the names they usually have.
 HEADS = ("heads", "num_heads", "n_heads", "nhead", "n_head", "num_attention_heads", "h")

@@ -23,8 +23,9 @@ from labkit.check.block_subject import (
 from labkit.check.case import Broken, Case, told
 from labkit.context import Context
 from labkit.model.config import ModelConfig
+from labkit.norms.unit import unit
 from labkit.placements import Place
-from labkit.placements.sphere import SphereStep, unit
+from labkit.placements.sphere import SphereStep
 
 DIM = 8  # sizes do not matter to a placement
 

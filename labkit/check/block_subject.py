@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from labkit.attention import rotary_angles
 from labkit.check.case import Broken, Case
 from labkit.context import Context
-from labkit.feed_forward import FeedForward
 from labkit.model.config import ModelConfig
+from labkit.model.feed_forward import FeedForward
+from labkit.norms.unit import unit
 from labkit.placements import Step, recipe
-from labkit.placements.sphere import unit
 
 SIDES = ("attention", "feed-forward")
 ALLOWED = 1e-4  # relative to the largest entry

@@ -23,7 +23,7 @@ from labkit.check.laws import Law as Check
 from labkit.check.report import Law, Report
 from labkit.check.specs import Norm
 from labkit.check.subject import is_module, makes_modules, read_subject
-from labkit.time_limit import TooLong, at_most
+from labkit.system.time_limit import TooLong, at_most
 
 SECONDS_EACH, SECONDS_TOTAL = 8.0, 40.0
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from labkit.convert.find import is_norm, list_norms
 from labkit.norms import NORMS
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 Target = str | tuple[str, Mapping[str, Any]] | Callable[[nn.Module], nn.Module]
 Only = str | Iterable[str] | Callable[[str], bool] | None

@@ -23,7 +23,7 @@ from jaxtyping import Int
 
 from labkit.corpora.base import Batch
 from labkit.corpora.text import VOCABULARY, Text, training_text
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 MOST = 5  # tables of longer contexts would not fit into a chapter's memory
 _NAMES = {2: "bigram counts", 3: "trigram counts"}

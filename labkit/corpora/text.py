@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from labkit.corpora.base import SPLITS, Batch, Corpus, at_least_one
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 VOCABULARY = "\n" + "".join(map(chr, range(32, 127)))
 # Typographic marks that have a plain form; what remains outside ASCII is left out.

@@ -24,7 +24,7 @@ from labkit.statistics.pooled import Difference
 from labkit.statistics.proportions import Gap, Proportion
 from labkit.statistics.seeds import Given, Seeds
 from labkit.statistics.verdicts import is_weak, judge_estimate, judge_rungs
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 __all__ = ["KINDS", "VERDICTS", "Claim", "claim"]
 Values = float | Sequence[float] | Proportion | Gap | Difference

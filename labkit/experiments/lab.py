@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from labkit import share
 from labkit.display import publish_bundle
 from labkit.experiments import ladder
 from labkit.experiments.engines import make_engine
@@ -25,11 +24,12 @@ from labkit.experiments.own import sources_of
 from labkit.experiments.replay import first_losses
 from labkit.experiments.run import CPU, Run, get_gpu_name
 from labkit.experiments.store import Store
-from labkit.pool import Pool
-from labkit.provenance import collect_provenance
+from labkit.system import share
+from labkit.system.pool import Pool
+from labkit.system.provenance import collect_provenance
+from labkit.system.units import in_words
+from labkit.system.unknown import explain_unknown
 from labkit.training import Record
-from labkit.units import in_words
-from labkit.unknown import explain_unknown
 
 if TYPE_CHECKING:
     from labkit.plots import Figure

@@ -28,8 +28,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from labkit.files import write_whole
 from labkit.statistics.criteria import parse_criterion
+from labkit.system.files import write_whole
 
 LOCKED, SEEN = "locked, then run", "seen first"
 SORTS = ("ranking", "law-like")

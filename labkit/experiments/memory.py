@@ -25,7 +25,7 @@ import torch
 
 from labkit.experiments.run import CPU
 from labkit.experiments.store import read_entry
-from labkit.units import parse_bytes
+from labkit.system.units import parse_bytes
 
 PARTS = ("kernel", "run")
 _CLEAR = Path("/proc/self/clear_refs")

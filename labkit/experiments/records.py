@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from labkit.experiments.run import CPU, Run
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 from labkit.training import Record
 
 FORMAT = 1

@@ -17,7 +17,7 @@ import torch
 
 from labkit.experiments.records import FIRST, from_row, to_row
 from labkit.experiments.run import CPU, Run, execute_run
-from labkit.provenance import collect_provenance
+from labkit.system.provenance import collect_provenance
 from labkit.training import Record, TrainConfig
 
 TIMED = ("pace", "folding")  # probes that time something differ every time

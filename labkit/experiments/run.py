@@ -17,13 +17,13 @@ import torch
 
 from labkit.corpora import Digits, Markov, Text
 from labkit.model import Departure, ModelConfig, Perturbed
+from labkit.model.stacks import StackConfig
+from labkit.model.vision import CNNConfig, MLPConfig
+from labkit.model.vit import ViTConfig
 from labkit.placements import recipe
 from labkit.probes import PROBES, make_probe
-from labkit.stacks import StackConfig
+from labkit.system.unknown import explain_unknown
 from labkit.training import Record, TrainConfig, train
-from labkit.unknown import explain_unknown
-from labkit.vision import CNNConfig, MLPConfig
-from labkit.vit import ViTConfig
 
 CPU = "cpu"
 # What may stand in a run, by the name under which its JSON says so.

@@ -24,8 +24,8 @@ import torch
 
 from labkit.experiments.records import RecordError, Records, Row, from_row, make_slug, to_row
 from labkit.experiments.run import CPU, Run
-from labkit.files import WRITING as WRITING  # known by this name here too
-from labkit.files import code_hash, write_whole
+from labkit.system.files import WRITING as WRITING  # known by this name here too
+from labkit.system.files import code_hash, write_whole
 from labkit.training import Record
 
 SCHEMA = 3

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from labkit import norms
 from labkit.attention import Attention
 from labkit.attention.parts import OwnGains, apply_temperature
+from labkit.attention.sphere import SphereAttention
 from labkit.context import Context
 from labkit.fused.norms import FusedGemmaRMSNorm, FusedRMSNorm, is_plain
 from labkit.fused.seam import accepts_tensors, get_kernels
-from labkit.placements.sphere import SphereAttention
 
 
 class FusedAttention(Attention):

@@ -15,7 +15,7 @@ from labkit.experiments.ladder import ARMS, Arm
 from labkit.experiments.own import own_norm, strip_hash
 from labkit.norms import NORMS
 from labkit.placements import ALIASES, recipe
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from labkit.costs import cost_of, kept_bytes
+from labkit.costs.operations import cost_of, kept_bytes
 from labkit.model import ModelConfig
 from labkit.training import loss_of, prepare_model
 

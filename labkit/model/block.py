@@ -5,12 +5,12 @@ from functools import partial
 from torch import Tensor, nn
 
 from labkit.attention import Attention
+from labkit.attention.sphere import SphereAttention
 from labkit.context import Context
-from labkit.feed_forward import FeedForward, MixtureOfExperts
 from labkit.model.config import ModelConfig
+from labkit.model.feed_forward import FeedForward, MixtureOfExperts, SphereFeedForward
 from labkit.norms import make_norm
 from labkit.placements import Place, recipe
-from labkit.placements.sphere import SphereAttention, SphereFeedForward
 
 
 def _build_attention(config: ModelConfig, place: Place, heads: str | None) -> nn.Module:

@@ -23,7 +23,7 @@ from labkit.model.transformer import Transformer
 from labkit.placements import DeepNorm, recipe
 from labkit.placements.sphere import SphereStep, normalize_weights, unit_rows_
 from labkit.placements.step import Map
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from labkit.feed_forward import ACTIVATIONS
-from labkit.init import INITS
+from labkit.model.feed_forward import ACTIVATIONS
+from labkit.model.init import INITS
 from labkit.norms import NORMS, make_norm
 from labkit.placements import recipe
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 if TYPE_CHECKING:
     from labkit.model.config import ModelConfig

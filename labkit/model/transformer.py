@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from labkit.attention import Attention, rotary_angles
 from labkit.attention.logits import soft_cap
 from labkit.context import Context, apply_norm
-from labkit.feed_forward import MixtureOfExperts
-from labkit.init import initialize_model
 from labkit.model.block import Block
 from labkit.model.config import ModelConfig
+from labkit.model.feed_forward import MixtureOfExperts
+from labkit.model.init import initialize_model
+from labkit.norms.unit import Scale, unit
 from labkit.placements import Admin, recipe
 from labkit.placements.scaled import profile_writes
-from labkit.placements.sphere import Scale, normalize_weights, unit, unit_rows_
+from labkit.placements.sphere import normalize_weights, unit_rows_
 
 
 class Transformer(nn.Module):

@@ -43,7 +43,7 @@ from labkit.norms.rms_variants import (
     rms_norm_t5,
 )
 from labkit.norms.scale_norm import ScaleNorm, scale_norm
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 NORMS: dict[str, type[nn.Module]] = {
     "batch": BatchNorm,

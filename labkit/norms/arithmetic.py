@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from labkit.norms._common import affine
 from labkit.norms.layer_norm import LayerNorm
 from labkit.norms.rms_norm import RMSNorm
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 ARITHMETICS = tuple(f"{dtype}{way}" for dtype in _DTYPES for way in ("", " one-pass"))

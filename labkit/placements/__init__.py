@@ -20,7 +20,7 @@ from labkit.placements.sphere import SphereStep
 from labkit.placements.step import Place, Step
 from labkit.placements.streams import BottomToTop, ResiDual
 from labkit.placements.sums import add_layer_norm, add_rms_norm, deep_norm
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 __all__ = [
     "ALIASES",

@@ -4,7 +4,8 @@ ResNetV1  x ← relu(x + N(f(x)))                        He et al. 2016a, arXiv 
 ResNetV2  x ← x + f(relu(N(x)))                        He et al. 2016b, arXiv 1603.05027
 Highway   x ← T(x) ⊙ f(x) + (1 − T(x)) ⊙ x             Srivastava et al. 2015, arXiv 1505.00387
 
-In a ResNet f is one or two convolutions and N is BatchNorm; in `labkit.stacks` f is two matrices.
+In a ResNet f is one or two convolutions and N is BatchNorm; in `labkit.model.stacks` f is two
+matrices.
 """
 
 import torch

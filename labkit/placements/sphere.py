@@ -13,32 +13,12 @@ norm that follows makes that factor immaterial. No weight decay, no warm-up.
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from labkit.attention import Attention
-from labkit.context import Context
-from labkit.feed_forward import FeedForward
 from labkit.norms._common import at_least_float32
+from labkit.norms.unit import Scale, Unit, unit
 from labkit.placements.step import ALONE, MakeNorm, Map, Place, Step
-
-
-def unit(x: Float[Tensor, "*leading dim"], dim: int = -1) -> Float[Tensor, "*leading dim"]:
-    """Divide by the Euclidean length along one axis: x / |x|, without eps; 0 stays 0.
-
-    Zeros are what attention writes for a padded query that has nothing to attend to.
-    """
-    length = torch.linalg.vector_norm(x, dim=dim, keepdim=True)
-    return x / length.masked_fill(length == 0, 1)
-
-
-class Unit(nn.Module):
-    """Divide each vector on the last axis by its length: a norm without parameters or eps."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return x / |x|."""
-        return unit(x)
 
 
 def ngpt_update(
@@ -62,23 +42,6 @@ def unit_rows_(weight: Float[Tensor, "rows columns"], dim: int = -1) -> Tensor:
     return weight.copy_(unit(at_least_float32(weight), dim))
 
 
-class Scale(nn.Module):
-    """A learned vector that starts at `initial` but is stored at size `stored`.
-
-    value = parameter · initial / stored. Adam moves a parameter by about its learning rate at
-    each step, so `stored` decides how fast the value moves, beside how large it is.
-    """
-
-    def __init__(self, size: int, initial: float, stored: float):
-        super().__init__()
-        self.weight = nn.Parameter(torch.full((size,), stored))
-        self.factor = initial / stored
-
-    def forward(self) -> Tensor:
-        """Return the value that the model uses."""
-        return self.weight * self.factor
-
-
 class SphereStep(Step):
     """h ← norm(h + |α| ⊙ (norm(f(h)) − h)): go the share α of the way to f(h), on the sphere.
 
@@ -99,35 +62,6 @@ class SphereStep(Step):
     def step(self, x: Tensor, f: Map) -> Tensor:
         """Turn the stream towards what the sublayer proposes."""
         return self.unit(x + self.share * (self.unit(f(x)) - x))
-
-
-class SphereAttention(Attention):
-    """Attention whose rotated queries and keys are unit vectors times one shared scale s_qk."""
-
-    def __init__(self, dim: int, heads: int, causal: bool):
-        super().__init__(dim, heads, heads, causal)
-        self.s_qk, self.unit = Scale(dim, 1.0, dim**-0.5), Unit()
-
-    def project(self, x: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
-        """Make q, k, v; with q times head_dim, the logits' 1/sqrt(head_dim) becomes its inverse."""
-        q, k, v = super().project(x, context)
-        scale = self.s_qk().view(self.heads, 1, self.head_dim)
-        return self.head_dim * scale * self.unit(q), scale * self.unit(k), v
-
-
-class SphereFeedForward(FeedForward):
-    """SwiGLU with a learned scale on each of its two inner vectors."""
-
-    def __init__(self, dim: int, hidden: int):
-        super().__init__(dim, hidden, "swiglu")
-        self.s_uv = Scale(2 * hidden, 1.0, 1.0)
-        self.root = dim**0.5
-
-    def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
-        """Scale u and v, then gate: each entry of W·h is a cosine, about 1/sqrt(d)."""
-        assert self.gate is not None
-        s_u, s_v = (self.s_uv() * self.root).chunk(2)
-        return self.down(s_u * self.up(x) * F.silu(s_v * self.gate(x)))
 
 
 # The matrices that write to the stream: their columns, not their rows, live on its sphere.

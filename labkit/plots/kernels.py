@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from labkit.kernel_view import find_package
+from labkit.costs.kernel_view import find_package
 
 from .alt import describe_trend, format_number, join_sentences
 from .axes import DOTS, log_ticks, make_handle, place_ticks, start_axes

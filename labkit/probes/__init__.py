@@ -48,8 +48,8 @@ from labkit.probes.trained import (
 )
 from labkit.probes.updates import StepResponse, step_response
 from labkit.probes.weights import lengths, measure_weights, sphere_scales
+from labkit.system.unknown import explain_unknown
 from labkit.training import Observer
-from labkit.unknown import explain_unknown
 
 # The first steps of a run, one by one; then fewer.
 EARLY = (*range(11), *range(12, 21, 2), 24, 28, 32, 40, 50, 60, 80, 100, 120, 140)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from labkit.scale.sizes import SIZES, find_size, model_config
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 if TYPE_CHECKING:
     from labkit.model import ModelConfig

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 
 
 @contextmanager

@@ -12,10 +12,10 @@ from typing import Any, NoReturn
 
 import torch
 
-from labkit.files import hold_lock
-from labkit.provenance import collect_provenance
 from labkit.scale.config import ScaleConfig, resume_config
 from labkit.scale.files import read_json, write_json
+from labkit.system.files import hold_lock
+from labkit.system.provenance import collect_provenance
 
 SCHEMA = 1
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 
 
 class Log:

@@ -17,13 +17,13 @@ from typing import Any
 import torch
 from tqdm.auto import tqdm
 
-from labkit.provenance import collect_provenance
 from labkit.scale import checkpoint
 from labkit.scale.evaluate import Evaluation
 from labkit.scale.log import Log, peak_memory
 from labkit.scale.parallel import Group, clip_gradients, exchange_gradients, unwrap_model
 from labkit.scale.plan import Plan
 from labkit.scale.sampler import Sampler
+from labkit.system.provenance import collect_provenance
 from labkit.training import Batch, Step, compute_objective, take_steps
 
 

@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from labkit.context import Context
 from labkit.model import Transformer
-from labkit.share import limit_memory, read_fraction
+from labkit.system.share import limit_memory, read_fraction
 
 T = TypeVar("T")
 _GROUPS: list[Any] = []  # kept, see `join_processes`

@@ -16,15 +16,15 @@ from dataclasses import asdict, dataclass
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
-from labkit.costs import kept_bytes
+from labkit.costs.operations import kept_bytes
 from labkit.model import ModelConfig
 from labkit.norms import NORMS
 from labkit.scale.config import ScaleConfig
 from labkit.scale.parallel import Group, choose_parallel
 from labkit.scale.shards import Shards
 from labkit.scale.sizes import count_parameters
+from labkit.system.units import in_words
 from labkit.training import TrainConfig, loss_of
-from labkit.units import in_words
 
 
 @dataclass(frozen=True)

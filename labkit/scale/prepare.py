@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 
 from labkit.scale.shards import Shards, open_shards, write_shards
 from labkit.scale.tokenizer import Tokenizer, make_tokenizer
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 CORPORA = ("text", "markov")
 _CHUNK = 2**22  # bytes that are encoded at once

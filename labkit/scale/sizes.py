@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 if TYPE_CHECKING:
     from labkit.model import ModelConfig

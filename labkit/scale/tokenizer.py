@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ BREAKS = [
     ),
     Break(
         "He's rule forgets the rectifier's half",
-        "labkit/stacks.py",
+        "labkit/model/stacks.py",
         '    "he": lambda fan_in, fan_out: (2 / fan_in) ** 0.5,\n',
         '    "he": lambda fan_in, fan_out: (1 / fan_in) ** 0.5,\n',
         "00-he-keeps-the-size",

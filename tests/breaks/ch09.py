@@ -5,7 +5,7 @@ from tests.breaks import Break
 BREAKS = [
     Break(
         idea="results that are written count for nothing",
-        path="labkit/costs.py",
+        path="labkit/costs/operations.py",
         old="for t in (*read, *made))",
         new="for t in read)",
         claim="09-eager-moves-nine-times-the-bytes",

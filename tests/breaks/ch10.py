@@ -12,7 +12,7 @@ BREAKS = [
     ),
     Break(
         idea="matrix products are counted half",
-        path="labkit/costs.py",
+        path="labkit/costs/operations.py",
         old="flops.get_total_flops() / size,",
         new="flops.get_total_flops() / size / 2,",
         claim="10-operations-by-hand",

@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from labkit.pool import count_cores
+from labkit.system.pool import count_cores
 from press.homework.grading import batch
 from tests.homework.grading_case import CELLS, NAME, private, write
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from labkit.time_limit import TooLong, at_most
+from labkit.system.time_limit import TooLong, at_most
 from press.homework import source
 from press.homework.draw import Draw
 from press.homework.grading import grade as grading

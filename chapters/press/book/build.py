@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from labkit.files import hold_lock
-from labkit.pool import Pool
+from labkit.system.files import hold_lock
+from labkit.system.pool import Pool
 from press.book import asked, chapters, ledger, replays, state
 from press.book.chapters import Chapter
 from press.book.files import Red

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from labkit.files import folder_of
+from labkit.system.files import folder_of
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode

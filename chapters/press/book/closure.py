@@ -9,7 +9,7 @@ import hashlib
 import json
 from functools import cache
 
-from labkit.files import folder_of
+from labkit.system.files import folder_of
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 PACKAGES = ("labkit", "normkernels", "press")  # this project's

@@ -11,7 +11,7 @@ import sys
 from importlib.metadata import distributions
 from pathlib import Path
 
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 
 FILE = Path("chapters") / "press" / "constraints.txt"
 # Ourselves; what venv or torch's CUDA build brings, which no reader of the book imports.

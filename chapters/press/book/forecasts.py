@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from labkit.experiments.locks import LOCKED, Lock, read_locks
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 from press.book.ledger import load_recorded
 
 HELD = ("holds", "holds-on-one")

@@ -23,10 +23,10 @@ from labkit.experiments import ladder
 from labkit.experiments.records import LADDER, Records, Row, from_row, make_slug
 from labkit.experiments.run import CPU, Run
 from labkit.experiments.store import Store
-from labkit.files import hold_lock, write_whole
-from labkit.provenance import collect_provenance
+from labkit.system.files import hold_lock, write_whole
+from labkit.system.provenance import collect_provenance
+from labkit.system.units import in_words
 from labkit.training import Record
-from labkit.units import in_words
 
 LIMIT = 60 * 2**20  # bytes of the folder
 PYTHON = "3.12"  # of the machine with the GPU

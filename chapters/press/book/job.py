@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labkit.files import hold_lock, write_whole
+from labkit.system.files import hold_lock, write_whole
 from press.book import chapters, ledger, state
 from press.book.asked import mark_whole, path_of, prepare_environment
 from press.book.chapters import Chapter

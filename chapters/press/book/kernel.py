@@ -13,8 +13,8 @@ import os
 import sys
 from pathlib import Path
 
-from labkit.files import folder_of, write_whole
-from labkit.pool import end_with
+from labkit.system.files import folder_of, write_whole
+from labkit.system.pool import end_with
 from press.book.closure import PACKAGES
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from labkit.display import CLAIM
-from labkit.files import hold_lock, write_whole
-from labkit.processor import name_processor
+from labkit.system.files import hold_lock, write_whole
+from labkit.system.processor import name_processor
 from press.book import state
 from press.book.compare import Finding, compare_claims, same_machine, side_by_side
 from press.book.files import Red, read_json

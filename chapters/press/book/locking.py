@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from labkit.experiments.locks import RATE, Lock, add_lock, find_lock, read_locks
-from labkit.files import hold_lock
-from labkit.provenance import collect_provenance
+from labkit.system.files import hold_lock
+from labkit.system.provenance import collect_provenance
 from press.book.forecasts import Forecast, add_forecast, list_forecasts
 from press.book.ledger import load_recorded
 
@@ -82,7 +82,7 @@ def _check_ladder(arms: Sequence[str], rungs: Sequence[str]) -> None:
     if not arms:
         return
     from labkit.experiments import ladder
-    from labkit.unknown import explain_unknown
+    from labkit.system.unknown import explain_unknown
 
     for what, names, known in (("arm", arms, ladder.ARMS), ("rung", rungs, ladder.CLIMBED)):
         for name in names:

@@ -12,7 +12,7 @@ from labkit.experiments import Run, ladder
 from labkit.experiments.lab import device_of
 from labkit.experiments.records import LADDER, Row
 from labkit.experiments.store import Store
-from labkit.files import hold_lock
+from labkit.system.files import hold_lock
 from labkit.training import Record
 from press.book import asked, chapters
 from press.book.chapters import Chapter

@@ -26,8 +26,8 @@ from labkit.experiments.records import FIRST, LADDER, from_row
 from labkit.experiments.replay import TIMED, Replay, replay_run, retrain_run
 from labkit.experiments.run import CPU
 from labkit.experiments.store import Store
-from labkit.pool import count_cores, end_with
-from labkit.provenance import collect_provenance
+from labkit.system.pool import count_cores, end_with
+from labkit.system.provenance import collect_provenance
 from press.book import asked, replays
 from press.book.chapters import Chapter, find_chapters
 

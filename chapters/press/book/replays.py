@@ -18,8 +18,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from labkit.files import hold_lock, write_whole
-from labkit.processor import name_processor
+from labkit.system.files import hold_lock, write_whole
+from labkit.system.processor import name_processor
 from press.book import asked
 from press.book.chapters import Chapter
 from press.book.closure import hash_closure, hash_text

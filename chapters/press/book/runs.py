@@ -26,7 +26,7 @@ from labkit.experiments.engines import make_engine
 from labkit.experiments.lab import device_of
 from labkit.experiments.records import LADDER
 from labkit.experiments.store import Store
-from labkit.pool import count_cores
+from labkit.system.pool import count_cores
 from press.book import asked, replays, state
 from press.book.chapters import Chapter
 from press.book.keys import key_of, parts_of

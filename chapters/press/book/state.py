@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 from press.book import chapters
 from press.book.files import Red, read_json
 from press.book.keys import key_of, parts_of

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from labkit.display import CLAIM
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 from press.book import chapters
 from press.book.chapters import KERNEL, Chapter
 from press.book.compare import same_outputs

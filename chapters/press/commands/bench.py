@@ -33,7 +33,7 @@ def time_norms(
     large: Annotated[bool, Option("--large", help="rows of 4,096 values too: 3 GB")] = False,
 ) -> None:
     """Time each norm beside torch's own, or beside its formula."""
-    from labkit import bench
+    from labkit.costs import bench
 
     _be_alike()
     bench.benchmark_norms(large, turns)
@@ -46,7 +46,7 @@ def time_training(
     widths: Annotated[list[int], Option(metavar="N...", help="of the models")] = WIDTHS,
 ) -> None:
     """Time labkit's loop beside one by hand, as ratios."""
-    from labkit import bench
+    from labkit.costs import bench
 
     _be_alike()
     bench.benchmark_training(turns, steps, widths)

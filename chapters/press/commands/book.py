@@ -88,7 +88,7 @@ def train_runs(
     address: Address = None,
 ) -> int:
     """Train what is missing or stale, at low priority."""
-    from labkit.units import parse_duration
+    from labkit.system.units import parse_duration
     from press.book.runs import train_missing  # needs torch
 
     root, names = find_root(), [name for name in only or () if name != "ladder"]

@@ -152,8 +152,8 @@ def size_server(
     declared: Annotated[bool, Option("--declared", help="not what builds measured")] = False,
 ) -> None:
     """Print how many students a server holds at a time, by chapter."""
-    from labkit import pool
-    from labkit.units import parse_bytes
+    from labkit.system import pool
+    from labkit.system.units import parse_bytes
     from press.book.chapters import find_root
     from press.site.sizing import Server, format_table, read_needs
 

@@ -16,7 +16,7 @@ def gpu() -> None:
 @app.command("pack")
 def pack() -> None:
     """Write build/gpu: code, records and wheels for a machine without a network."""
-    from labkit.units import in_words
+    from labkit.system.units import in_words
     from press.book.chapters import find_root
     from press.book.gpu import pack_folder
 

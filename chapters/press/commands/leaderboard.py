@@ -40,7 +40,7 @@ def rank_entries(
     from labkit.experiments import ladder  # needs torch
     from labkit.leaderboard.compete import compete, look_at
     from labkit.leaderboard.entries import entries
-    from labkit.unknown import explain_unknown
+    from labkit.system.unknown import explain_unknown
 
     if rung not in ladder.RUNGS:
         raise ValueError(explain_unknown("rung", rung, ladder.RUNGS))

@@ -136,7 +136,7 @@ def collect_garbage(
 ) -> None:
     """Remove what no run asks for again."""
     from labkit.experiments.queries.garbage import remove_garbage
-    from labkit.units import parse_duration
+    from labkit.system.units import parse_duration
 
     gone = remove_garbage(_folder(), parse_duration(older_than), dry=dry_run, damaged=damaged)
     sizes = [size for each in gone.values() for size in each]
@@ -205,7 +205,7 @@ def reproduce_run(
     from labkit.experiments.lab import project_root
     from labkit.experiments.queries.frame import find_key
     from labkit.experiments.queries.reproduce import reproduce_record
-    from labkit.pool import Pool
+    from labkit.system.pool import Pool
 
     root, full_key = project_root(), find_key(_read(), key)
     with Pool(root).slot():

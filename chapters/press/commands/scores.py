@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from typer import Argument, Option, Typer
 
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 from press.commands.options import Homework
 
 app = Typer()

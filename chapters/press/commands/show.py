@@ -24,7 +24,7 @@ def show_recipe(
     from labkit.model import ModelConfig
     from labkit.norms import NORMS
     from labkit.placements import ALIASES, RECIPES
-    from labkit.unknown import explain_unknown
+    from labkit.system.unknown import explain_unknown
 
     if recipe is not None:
         if recipe not in (known := {*RECIPES, *ALIASES}) and recipe in NORMS:

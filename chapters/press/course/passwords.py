@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
-from labkit.files import hold_lock, write_whole
+from labkit.system.files import hold_lock, write_whole
 from press.book.files import read_json
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")

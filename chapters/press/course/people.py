@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from labkit.files import hold_lock, write_whole
+from labkit.system.files import hold_lock, write_whole
 from press.book.files import read_json
 from press.course.passwords import check_name
 

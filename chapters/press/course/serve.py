@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 from press.book import lab
 from press.book.files import Red
 from press.course import check

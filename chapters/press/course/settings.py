@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from labkit.units import parse_bytes
+from labkit.system.units import parse_bytes
 
 ISOLATIONS = ("namespaces", "users")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from labkit.files import code_hash, write_whole
+from labkit.system.files import code_hash, write_whole
 from press.book.facts import format_table
 from press.book.files import Red, read_json
 from press.book.replays import LADDER

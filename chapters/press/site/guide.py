@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from labkit.units import parse_bytes
+from labkit.system.units import parse_bytes
 from press.book.facts import format_table
 from press.book.forecasts import HELD
 from press.site import sizing, wordlists

@@ -20,7 +20,7 @@ from typing import Any
 
 from pypdf import PdfReader
 
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 from press.book.files import Red
 from press.site.sphinx import build_site
 from press.site.sphinx_sources import chapter_names

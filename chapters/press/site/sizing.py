@@ -6,9 +6,9 @@
     on a GPU  = memory of the GPU / ((workers + 1) · memory of a run on it)
 
 Everybody trains all runs of the chapter anew, in one lesson and with size `book`; on a GPU with
-size `gpu`, where a student's part is divided by the workers and the kernel (labkit.share). The
-numbers are those that a chapter declares in its Lab; what a build on this machine measured stands
-in their place where it is more. Of a GPU only measured numbers count.
+size `gpu`, where a student's part is divided by the workers and the kernel (labkit.system.share).
+The numbers are those that a chapter declares in its Lab; what a build on this machine measured
+stands in their place where it is more. Of a GPU only measured numbers count.
 """
 
 import gzip
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labkit.units import in_words, parse_bytes
+from labkit.system.units import in_words, parse_bytes
 from press.book import chapters, facts, state
 from press.book.percent import cells_of
 from press.site.outline import read_memory

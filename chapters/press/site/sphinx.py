@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from labkit.files import hold_lock
+from labkit.system.files import hold_lock
 from press.book.files import Red
 from press.site.sphinx_sources import staged_files, write_files
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from labkit.files import code_hash
+from labkit.system.files import code_hash
 from press.book import ledger, replays
 from press.book.chapters import find_chapters
 from press.book.facts import Json, escape_markdown

@@ -18,8 +18,8 @@ from labkit.experiments.engines.locks import lock_runs
 from labkit.experiments.engines.task import Trained
 from labkit.experiments.run import CPU, Task
 from labkit.experiments.store import Store
-from labkit.pool import Pool
-from labkit.unknown import explain_unknown
+from labkit.system.pool import Pool
+from labkit.system.unknown import explain_unknown
 
 LOG = logging.getLogger(__name__)
 ENGINES = ("processes", "ray", "serial")

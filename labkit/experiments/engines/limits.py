@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from labkit.units import in_words, parse_bytes
+from labkit.system.units import in_words, parse_bytes
 
 TIMEOUT = 3600.0
 TICK = 0.25  # seconds between two looks at a run

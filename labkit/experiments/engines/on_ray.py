@@ -23,8 +23,8 @@ from labkit.experiments.engines.task import Trained, train_in_worker
 from labkit.experiments.own import sources_of
 from labkit.experiments.run import CPU, Task
 from labkit.experiments.store import CODE
-from labkit.share import limit_memory, read_fraction
-from labkit.units import in_words
+from labkit.system.share import limit_memory, read_fraction
+from labkit.system.units import in_words
 
 # One thread a run: then its numbers are the same to the last bit wherever it trains.
 ALONE = {

@@ -15,8 +15,8 @@ from labkit.experiments.engines.limits import machine_memory, run_memory
 from labkit.experiments.engines.task import Trained, train_in_worker
 from labkit.experiments.own import sources_of
 from labkit.experiments.run import CPU, Task
-from labkit.pool import end_with
-from labkit.share import NAME, divide_fraction, limit_memory, read_fraction
+from labkit.system.pool import end_with
+from labkit.system.share import NAME, divide_fraction, limit_memory, read_fraction
 
 ON_A_GPU = 4  # processes that train on it at once
 IDLE = 120.0  # seconds without work after which workers end: importing torch again takes a few

@@ -7,7 +7,7 @@ from pathlib import Path
 from labkit.experiments.engines.base import Engine
 from labkit.experiments.engines.task import Trained, train_here
 from labkit.experiments.run import CPU, Task
-from labkit.share import limit_memory, read_fraction
+from labkit.system.share import limit_memory, read_fraction
 
 
 class Serial(Engine):

@@ -10,7 +10,7 @@ from labkit.experiments.memory import measure_usage
 from labkit.experiments.own import register_sources
 from labkit.experiments.replicates import execute_together
 from labkit.experiments.run import Task
-from labkit.share import release_cache
+from labkit.system.share import release_cache
 from labkit.training import Record
 
 # The records of a task, and what it took: see labkit.experiments.memory.

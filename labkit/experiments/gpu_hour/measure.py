@@ -25,7 +25,7 @@ from labkit.experiments.replay import OPENING, shorten_run
 from labkit.experiments.replicates import bench, execute_together
 from labkit.experiments.run import CPU, execute_run, get_gpu_name
 from labkit.experiments.store import Store
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 
 WORTH = 3.0  # times as fast, or batched models are not worth their code
 MANY = 64

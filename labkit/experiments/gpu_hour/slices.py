@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 
 FORMAT = 1
 LEAST = 20.0  # seconds without which nothing is begun

@@ -20,7 +20,7 @@ import pandas
 from labkit.experiments.queries.garbage import sort_files
 from labkit.experiments.records import from_row
 from labkit.experiments.store import Store
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 from labkit.training import Record
 
 COLUMNS = [

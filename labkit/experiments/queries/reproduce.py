@@ -10,8 +10,8 @@ from labkit.experiments.records import from_row
 from labkit.experiments.replay import Replay, retrain_run
 from labkit.experiments.run import CPU, Run
 from labkit.experiments.store import Store, read_entry
-from labkit.files import code_hash
-from labkit.provenance import collect_provenance
+from labkit.system.files import code_hash
+from labkit.system.provenance import collect_provenance
 
 
 def reproduce_record(root: Path, key: str) -> tuple[Replay, list[str]]:

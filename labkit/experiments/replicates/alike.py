@@ -14,8 +14,8 @@ from torch import nn
 
 from labkit.experiments.run import Run
 from labkit.model import ModelConfig
+from labkit.model.stacks import StackConfig
 from labkit.norms import facts
-from labkit.stacks import StackConfig
 from labkit.training import TrainConfig
 
 

@@ -18,14 +18,14 @@ from itertools import islice
 
 import torch
 
-from labkit.bench import compute_quartiles, take_turns
 from labkit.corpora import Text
+from labkit.costs.bench import compute_quartiles, take_turns
 from labkit.experiments.replicates.groups import estimate_need
 from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.replicates.step import Step
 from labkit.experiments.run import CPU, Run
 from labkit.model import ModelConfig
-from labkit.share import limit_memory, read_fraction
+from labkit.system.share import limit_memory, read_fraction
 from labkit.training import TrainConfig, train
 
 # Widths, depths and windows that chapters train, the smallest to the largest of profile cpu.

@@ -19,12 +19,12 @@ from math import ceil
 import torch
 from torch import Tensor
 
-from labkit.costs import kept_bytes
+from labkit.costs.operations import kept_bytes
 from labkit.experiments.replicates.alike import NotTogether, describe_structure
 from labkit.experiments.replicates.optimizer import explain_refusal
 from labkit.experiments.replicates.stack import Stack
 from labkit.experiments.run import CPU, Run, Task
-from labkit.share import count_free_bytes as free_of_a_gpu
+from labkit.system.share import count_free_bytes as free_of_a_gpu
 
 ON_A_GPU = 64  # at most, unless more are asked for
 COPIES, BESIDE = 6, 1.5

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit.files import folder_of
+from labkit.system.files import folder_of
 from press.homework.sandbox import Sandbox, Unavailable, available, modes, mount_plan, seccomp
 from press.homework.sandbox.inside import kernel
 from tests.homework.sandbox.conftest import BEST, zygote_of

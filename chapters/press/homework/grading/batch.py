@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labkit.files import hold_lock
-from labkit.pool import count_cores
+from labkit.system.files import hold_lock
+from labkit.system.pool import count_cores
 from press.book.files import Red
 from press.homework.grading import pool, results
 from press.homework.grading.digests import Change, Grader, changes, code_of

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
-from labkit.files import hold_lock, write_whole
+from labkit.system.files import hold_lock, write_whole
 from press.homework.grading.inbox import Found, Refused, look
 from press.homework.grading.results import own_folder
 from press.homework.grading.submission import ENDINGS

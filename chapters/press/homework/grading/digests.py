@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labkit.files import code_hash
+from labkit.system.files import code_hash
 from press.homework.definitions import Program
 from press.homework.grading.results import NOT_GRADED, Result
 from press.homework.private import Private, Question

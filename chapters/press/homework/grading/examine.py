@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from labkit.time_limit import TooLong, at_most
+from labkit.system.time_limit import TooLong, at_most
 from press.homework import judge
 from press.homework.draw import Draw
 from press.homework.judge import Part

@@ -16,7 +16,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 from press.homework.grading.results import BY_HAND, NOT_GRADED, Result, plain
 from press.homework.grading.whose import CANVAS, MOODLE
 from press.homework.judge import NOT_BEGUN

@@ -5,7 +5,7 @@ import re
 from itertools import takewhile
 from pathlib import Path
 
-from labkit.time_limit import TooLong, at_most
+from labkit.system.time_limit import TooLong, at_most
 from press.homework.definitions import Definitions, Program
 from press.homework.definitions import read as definitions_of
 from press.homework.draw import Draw

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from labkit.files import folder_of, write_whole
+from labkit.system.files import folder_of, write_whole
 from press.homework.private import load
 
 VISIBILITIES = ("visible", "after_due_date", "after_published", "hidden")

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 from press.homework.grading.gradebook import quote, safe
 from press.homework.grading.results import Result, plain, total
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 from press.book.files import Red
 from press.homework.grading import batch, results
 from press.homework.grading.results import Result

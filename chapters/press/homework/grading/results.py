@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from labkit.files import write_whole
+from labkit.system.files import write_whole
 from press.homework.private import Private, Question, named
 
 SCHEMA = 1

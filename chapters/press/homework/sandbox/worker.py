@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labkit.units import in_words
+from labkit.system.units import in_words
 from press.control_groups import Group
 from press.homework.sandbox import folder
 from press.homework.sandbox.answer import FAILURES, Answer, clean

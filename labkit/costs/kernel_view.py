@@ -4,7 +4,7 @@
     recorded()                                data/kernels.json: machine code and counted bytes
     benches()                                 data/bench: what GPUs measured, where one was at hand
 
-    python -m labkit.kernel_view record       make data/kernels.json anew; needs Triton (Linux)
+    python -m labkit.costs.kernel_view record    make data/kernels.json anew; needs Triton (Linux)
 
 Interpreted and compiled Triton cannot share a process, and some machines have none. So two small
 programs of normkernels, `machine_code` and `traffic`, run by themselves; a chapter reads what they
@@ -143,5 +143,5 @@ def write_record(found: dict[str, Any], path: Path | None = None) -> Path:
 
 if __name__ == "__main__":
     if sys.argv[1:] != ["record"]:
-        raise SystemExit("python -m labkit.kernel_view record")
+        raise SystemExit("python -m labkit.costs.kernel_view record")
     print(f"written: {write_record(measure_kernels()).name}")

@@ -93,7 +93,7 @@ class Norm:
 
 # The sum alone moves 6 bytes a value forward (two read, one written); backward it moves 6 too,
 # where the gradients of both ways meet. "eager": the formula of transformers' Llama, counted by
-# labkit.costs.CountBytes (its claim is in chapter 09).
+# labkit.costs.operations.CountBytes (its claim is in chapter 09).
 NORMS = {
     "fused": Norm(1, 8, 8, 2),
     "alone": Norm(2, 4 + 6, 6 + 6, 3),

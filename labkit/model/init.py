@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from labkit.placements.scaled import deepnorm_constants
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 # The matrices that write to the residual stream, by the last part of their name.
 OUTPUTS = ("out", "down")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from labkit.processor import name_processor
+from labkit.system.processor import name_processor
 
 
 def collect_provenance(model: nn.Module | None = None) -> dict[str, Any]:

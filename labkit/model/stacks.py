@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from labkit.model.vision import CHANNEL_NORMS
 from labkit.norms import BatchNorm
 from labkit.placements import (
     Highway,
@@ -27,8 +28,7 @@ from labkit.placements import (
     ResNetV2,
     Step,
 )
-from labkit.unknown import explain_unknown
-from labkit.vision import CHANNEL_NORMS
+from labkit.system.unknown import explain_unknown
 
 
 class NoisyBatchNorm(BatchNorm):

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from labkit.norms import BatchNorm, GroupNorm
-from labkit.unknown import explain_unknown
+from labkit.system.unknown import explain_unknown
 
 # A norm for images: channels on axis 1, space after it. Over all channels and all of space,
 # LayerNorm is GroupNorm with one group, and InstanceNorm with as many groups as channels.

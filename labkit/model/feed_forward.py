@@ -18,7 +18,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from labkit.context import Context, apply_norm
-from labkit.unknown import explain_unknown
+from labkit.norms.unit import Scale
+from labkit.system.unknown import explain_unknown
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
 
@@ -167,3 +168,18 @@ def _compute_losses(
     mean_probability = probabilities.sum(dim=0) / max(tokens, 1)
     z = torch.logsumexp(logits, dim=-1).square().sum() / max(tokens, 1)
     return AuxiliaryLoss(experts * (fraction * mean_probability).sum(), z)
+
+
+class SphereFeedForward(FeedForward):
+    """SwiGLU with a learned scale on each of its two inner vectors."""
+
+    def __init__(self, dim: int, hidden: int):
+        super().__init__(dim, hidden, "swiglu")
+        self.s_uv = Scale(2 * hidden, 1.0, 1.0)
+        self.root = dim**0.5
+
+    def forward(self, x: Tensor, context: Context | None = None) -> Tensor:
+        """Scale u and v, then gate: each entry of W·h is a cosine, about 1/sqrt(d)."""
+        assert self.gate is not None
+        s_u, s_v = (self.s_uv() * self.root).chunk(2)
+        return self.down(s_u * self.up(x) * F.silu(s_v * self.gate(x)))

@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from labkit.attention.parts import OwnGains
 from labkit.norms import NORMS
-from labkit.placements.sphere import Unit
+from labkit.norms.unit import Unit
 
 # Fused operations that are counted by their parts.
 _FUSED = ("native_layer_norm", "native_batch_norm", "native_group_norm", "_fused_rms_norm")

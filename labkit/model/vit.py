@@ -14,9 +14,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from labkit.context import Context, apply_norm
-from labkit.init import initialize_model
 from labkit.model import ModelConfig
 from labkit.model.block import Block
+from labkit.model.init import initialize_model
 
 
 @dataclass(frozen=True)
