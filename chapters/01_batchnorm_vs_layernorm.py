@@ -49,7 +49,7 @@ from labkit.norms import (
     instance_norm,
     layer_norm,
 )
-from labkit.probes import measure_leakage
+from labkit.probes.trained import measure_leakage
 from labkit.source import show
 
 # %%

@@ -43,7 +43,7 @@ from labkit.corpora.text import decode_tokens
 from labkit.experiments import Experiment, Lab, claim, ladder, minus, proportion
 from labkit.model import Block
 from labkit.norms import l2_norm, rms_norm
-from labkit.probes import sharpness
+from labkit.probes.attention import sharpness
 
 # %%
 lab = Lab(

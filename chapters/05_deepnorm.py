@@ -48,7 +48,8 @@ from labkit.model import Departure
 from labkit.norms import LayerNorm, layer_norm
 from labkit.placements import DeepNorm, Place, PostNorm
 from labkit.placements.scaled import deepnorm_constants
-from labkit.probes import residual_streams, step_response
+from labkit.probes.look import residual_streams
+from labkit.probes.updates import step_response
 from labkit.source import show
 
 # %%

@@ -770,7 +770,7 @@ We did not test this. Still: when a method is far ahead, read its baseline's cod
 | --- | --- | --- |
 | the loss falls slowly at first | $s_z$ starts low: the model may not be sure yet | $s_z$ by steps |
 | a shallow model stays near its embedding | a share of 0.05 for few steps | the cosine of a block's input and output |
-| all is well, but lengths are not 1 | wrong axis, or no normalization after a step | `labkit.probes.lengths` |
+| all is well, but lengths are not 1 | wrong axis, or no normalization after a step | `labkit.probes.weights.lengths` |
 | a method is far ahead of its baseline | the baseline is rounded, overwritten, or not tuned | the baseline |
 
 ## Exercises

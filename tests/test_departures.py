@@ -14,7 +14,7 @@ from labkit.experiments.replicates import estimate_need
 from labkit.experiments.run import Run, execute_run
 from labkit.model import DEPARTURES, Departure, ModelConfig
 from labkit.norms.unit import unit
-from labkit.probes import lengths
+from labkit.probes.weights import lengths
 from labkit.training import TrainConfig, train
 
 RIGHT = Departure(recipe="ngpt", dim=16, heads=2, vocab=11, depth=2, hidden=24)

@@ -15,8 +15,8 @@ from labkit.experiments.replicates import describe_structure
 from labkit.experiments.run import Run
 from labkit.model import Perturbed
 from labkit.norms import LayerNorm, RMSNorm
-from labkit.probes import mean_share
 from labkit.probes.look import residual_streams
+from labkit.probes.trained import mean_share
 from labkit.training import TrainConfig
 
 TOKENS = torch.randint(96, (2, 12), generator=torch.Generator().manual_seed(3))

@@ -4,6 +4,7 @@ import copy
 import math
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 
 import pytest
 import torch
@@ -15,12 +16,13 @@ from labkit.context import Context
 from labkit.corpora import Digits, Text
 from labkit.model.stacks import StackConfig
 from labkit.model.vision import MLPConfig
-from labkit.probes import PROBES, Evaluate, lengths, make_probe, residual_streams, step_response
+from labkit.probes import PROBES, make_probe
 from labkit.probes.fluctuation import mean_fluctuation
+from labkit.probes.look import residual_streams
 from labkit.probes.tokens import token_share
-from labkit.probes.trained import measure_leakage, removal_cost, residual_rms
-from labkit.probes.updates import final_stream
-from labkit.probes.weights import compute_condition, measure_weights, sphere_scales
+from labkit.probes.trained import Evaluate, measure_leakage, removal_cost, residual_rms
+from labkit.probes.updates import final_stream, step_response
+from labkit.probes.weights import compute_condition, lengths, measure_weights, sphere_scales
 from labkit.training import loss_of
 
 CONFIG = ModelConfig(dim=16, depth=3, heads=2, context=16, norm="layer")
@@ -137,6 +139,13 @@ def test_fluctuation_of_independent_rows_is_one_and_of_copies_is_their_number():
     assert mean_fluctuation(list(rows)) == pytest.approx(1, abs=0.1)
     copies = rows[:, :1].expand(-1, 8, -1)
     assert mean_fluctuation(list(copies)) == pytest.approx(8, rel=0.01)
+
+
+def test_every_module_makes_the_probes_that_the_table_of_all_says():
+    made = {}
+    for module in sorted(set(PROBES.values())):
+        made |= dict.fromkeys(import_module(f"labkit.probes.{module}").PROBES, module)
+    assert made == PROBES
 
 
 def test_an_unknown_probe_lists_the_known():

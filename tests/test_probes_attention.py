@@ -10,8 +10,8 @@ from labkit.attention import Attention
 from labkit.attention.logits import explicit_logits, soft_cap
 from labkit.context import Context
 from labkit.corpora import Text
-from labkit.probes import make_probe, sharpness
-from labkit.probes.attention import attention_logits, attention_sharpness
+from labkit.probes import make_probe
+from labkit.probes.attention import attention_logits, attention_sharpness, sharpness
 
 CORPUS = Text(batch=4, time=16, held_out=2048).load()
 BATCH = CORPUS.held_out["test"][0]

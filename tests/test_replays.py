@@ -140,6 +140,28 @@ def test_other_code_makes_what_agreed_unknown(toy, monkeypatch):
     assert not replays.is_known(toy.root)
 
 
+def test_a_probes_code_counts_for_runs_that_are_trained_in_full_and_measure_it(monkeypatch):
+    row = {"run": {"probes": ["pace"]}}
+
+    def hash_both():
+        return replays.hash_replay("opening", row), replays.hash_replay("whole", row)
+
+    before, code = hash_both(), replays.hash_closure
+
+    def touch(changed):
+        monkeypatch.setattr(
+            replays, "hash_closure", lambda name: "touched" if name == changed else code(name)
+        )
+
+    touch("labkit.probes.weights")
+    assert hash_both() == before
+    touch("labkit.probes.timing")
+    opening, whole = hash_both()
+    assert opening == before[0] and whole != before[1]
+    touch("labkit.experiments.replay")
+    assert hash_both()[0] != before[0]
+
+
 def test_what_agreed_is_not_replayed_again_until_its_record_or_the_code_changes(toy, monkeypatch):
     def performed(*chosen: Chapter) -> int:
         toy.performed.clear()

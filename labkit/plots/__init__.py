@@ -1,41 +1,9 @@
-"""Figures of the book: numbers in, a `Figure` with alt text and caption out; no torch."""
+"""Figures of the book: numbers in, a `Figure` with alt text and caption out; no torch.
 
-from .attention import attention_maps
-from .cube import axes_cube
-from .figure import Figure
-from .groups import dots, histograms, paired, share_bars
-from .kernels import roof
-from .lines import by_depth, curves, loss_curves
-from .maps import grid_map
-from .norm_maps import norm_curves, xor_points
-from .panels import panels
-from .placement import placement_diagram
-from .shadow import shadow
-from .slider import Slider, explore
-from .spheres import sphere_paths
-from .table import Table, table
+What there is stands in `__init__.pyi`. A module is imported when one of its figures is first asked
+for, so that a chapter is drawn anew only where a figure that it shows has changed.
+"""
 
-__all__ = [
-    "Figure",
-    "Slider",
-    "Table",
-    "attention_maps",
-    "axes_cube",
-    "by_depth",
-    "curves",
-    "dots",
-    "explore",
-    "grid_map",
-    "histograms",
-    "loss_curves",
-    "norm_curves",
-    "paired",
-    "panels",
-    "placement_diagram",
-    "roof",
-    "shadow",
-    "share_bars",
-    "sphere_paths",
-    "table",
-    "xor_points",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -10,6 +10,7 @@ attention is one-hot, or the cap is saturated. Sources of the symptom: Dehghani 
 2302.05442; Zhai et al. 2023, arXiv 2303.06296 (entropy collapse).
 """
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -19,9 +20,11 @@ from torch import Tensor, nn
 from labkit.attention import Attention
 from labkit.attention.logits import allowed_pairs, explicit_logits, soft_cap
 from labkit.context import Context
+from labkit.corpora import Corpus
 from labkit.corpora.base import Batch
 from labkit.model import Transformer
 from labkit.probes.look import require_transformer, untouched
+from labkit.probes.trained import make_on_trained
 from labkit.training import Observer
 
 Seen = tuple[Tensor, Tensor]  # logits before the soft cap (batch, heads, query, key); who sees whom
@@ -160,3 +163,10 @@ class SharpnessBySteps(Observer):
         self.seen["largest"].append(max(now["largest"]))
         for name in ("entropy", "slope"):
             self.seen[name].append(sum(now[name]) / len(now[name]))
+
+
+PROBES: dict[str, Callable[[Corpus], Observer]] = {
+    "attention": make_on_trained("attention", attention_sharpness),
+    "attention-by-steps": lambda corpus: SharpnessBySteps(corpus.held_out["test"][0]),
+    "attention-maps": lambda corpus: AttentionMaps(corpus.held_out["test"][0]),
+}

@@ -56,3 +56,6 @@ def _collect_activations(model: nn.Module, inputs: Tensor) -> list[Tensor]:
     layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)][:-1]
     seen = outputs_of(layers, model, inputs)
     return [y.movedim(1, -1).flatten(0, -2) for y in seen]
+
+
+PROBES = {"fluctuation": Fluctuation}

@@ -1,8 +1,12 @@
 """Sizes of gradients, by layer and step."""
 
+from collections.abc import Callable
+
 from torch import nn
 
+from labkit.corpora import Corpus
 from labkit.probes.look import Watcher
+from labkit.training import Observer
 
 
 class GradientNorms(Watcher):
@@ -45,3 +49,13 @@ class GradientProfile(Watcher):
         self.seen[str(step + 1)] = {
             part: [sizes[i] ** 0.5 for i in sorted(sizes)] for part, sizes in squares.items()
         }
+
+
+# The first steps of a run, one by one; then fewer.
+EARLY = (*range(11), *range(12, 21, 2), 24, 28, 32, 40, 50, 60, 80, 100, 120, 140)
+
+PROBES: dict[str, Callable[[Corpus], Observer]] = {
+    "gradient-at-start": lambda corpus: GradientNorms("gradient-at-start", (0,)),
+    "gradient-by-steps": lambda corpus: GradientNorms("gradient-by-steps", EARLY),
+    "gradient-profile": lambda corpus: GradientProfile("gradient-profile", (1, 2, 5, 20, 100)),
+}

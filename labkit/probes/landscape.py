@@ -9,6 +9,7 @@ input-shift     how far mean and deviation of what each rectifier receives move 
                 units of that deviation: root mean square over units
 """
 
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import torch
@@ -16,8 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from labkit.corpora import Corpus
 from labkit.corpora.base import Batch
-from labkit.probes.look import Watcher
+from labkit.probes.look import Watcher, join_batches
+from labkit.training import Observer
 
 Weights = dict[str, Tensor]
 STEPS = tuple(range(20, 400, 40))  # where a run is looked at
@@ -126,3 +129,18 @@ class InputShift(Watcher):
                 hooks.enter_context(layer.register_forward_pre_hook(keep_moments))
             functional_call(model, {**weights, **buffers}, (self.batch[0],))
         return seen
+
+
+def make_on_held_out(name: str, kind: type[Watcher]) -> Callable[[Corpus], Observer]:
+    """Make the maker of one of the three: it watches all held-out images as one batch."""
+    return lambda corpus: kind(name, STEPS, join_batches(corpus.held_out["validation"]))
+
+
+PROBES = {
+    name: make_on_held_out(name, kind)
+    for name, kind in {
+        "landscape": Landscape,
+        "gradient-shift": GradientShift,
+        "input-shift": InputShift,
+    }.items()
+}

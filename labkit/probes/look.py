@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from labkit.corpora.base import Batch
 from labkit.model import Transformer
 from labkit.training import Observer
 
@@ -65,3 +66,8 @@ class Watcher(Observer):
     def result(self, model: nn.Module) -> dict[str, Any]:
         """Return what was seen."""
         return self.seen
+
+
+def join_batches(batches: list[Batch]) -> Batch:
+    """Join batches into one."""
+    return torch.cat([x for x, _ in batches]), torch.cat([y for _, y in batches])

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from labkit.corpora import Corpus
 from labkit.corpora.base import Batch
 from labkit.norms import NORMS, facts
 from labkit.probes.look import untouched
@@ -109,3 +110,11 @@ class NormMaps(Observer):
     def result(self, model: nn.Module) -> list[dict[str, Any]]:
         """Look once, at the end."""
         return norm_maps(model, self.batch[0])
+
+
+def make_norm_maps(corpus: Corpus) -> Observer:
+    """Make the probe of the norms' maps, on one held-out batch."""
+    return NormMaps(corpus.held_out["test"][0])
+
+
+PROBES = {"norm-maps": make_norm_maps}

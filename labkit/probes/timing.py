@@ -11,6 +11,7 @@ folding    a model beside its copy with the norms of running statistics folded a
 """
 
 import time
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from itertools import repeat
@@ -19,9 +20,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from labkit.corpora import Corpus
 from labkit.corpora.base import Batch
 from labkit.norms import fold
-from labkit.probes.look import require_transformer, untouched
+from labkit.probes.look import join_batches, require_transformer, untouched
 from labkit.training import Observer, TrainConfig, loss_of, train
 
 TURNS = 15
@@ -108,3 +110,9 @@ def _time_forward(model: nn.Module, inputs: torch.Tensor) -> float:
     began = time.perf_counter()
     model(inputs)
     return time.perf_counter() - began
+
+
+PROBES: dict[str, Callable[[Corpus], Observer]] = {
+    "folding": lambda corpus: Folding(join_batches(corpus.held_out["test"])),
+    "pace": lambda corpus: Pace(next(corpus.train(0))),
+}

@@ -13,9 +13,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from labkit.corpora import Corpus
 from labkit.model import Transformer
 from labkit.placements import PostNorm
+from labkit.probes.gradients import EARLY
 from labkit.probes.look import Watcher, residual_streams, untouched
+from labkit.training import Observer
 
 
 def token_share(model: Transformer, tokens: Tensor) -> dict[str, Any]:
@@ -48,3 +51,11 @@ class TokenShare(Watcher):
         """Look at the chosen steps."""
         if step in self.steps and isinstance(model, Transformer):
             self.seen[str(step)] = token_share(model, self.batch[0])
+
+
+def make_token_share(corpus: Corpus) -> Observer:
+    """Make the probe of tokens at the early steps, on one held-out batch."""
+    return TokenShare("token-share", EARLY, corpus.held_out["validation"][0])
+
+
+PROBES = {"token-share": make_token_share}

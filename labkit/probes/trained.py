@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from labkit.corpora import Corpus
 from labkit.corpora.base import Batch
 from labkit.model import Transformer
 from labkit.probes.look import require_transformer, residual_streams, untouched
@@ -118,3 +119,33 @@ def measure_leakage(model: Transformer, batch: Batch) -> dict[str, float]:
         "earlier": (model(last) - before)[:, :-1].abs().max().item(),
         "others": (model(others) - before)[0].abs().max().item(),
     }
+
+
+def make_on_trained(
+    name: str, measure: Callable[[Transformer, Batch], Any]
+) -> Callable[[Corpus], Observer]:
+    """Make the maker of a probe that measures one held-out batch once the model is trained."""
+    return lambda corpus: OnTrained(name, corpus.held_out["test"][0], measure)
+
+
+def make_test_with_batch_statistics(corpus: Corpus) -> Observer:
+    """Make the test in training mode: BatchNorm then uses each batch's own statistics."""
+    return Evaluate("test-batch-statistics", corpus.held_out["test"], batch_statistics=True)
+
+
+PROBES: dict[str, Callable[[Corpus], Observer]] = {
+    "validation": lambda corpus: Evaluate("validation", corpus.held_out["validation"]),
+    "test": lambda corpus: Evaluate("test", corpus.held_out["test"]),
+    "test-batch-statistics": make_test_with_batch_statistics,
+    **{
+        name: make_on_trained(name, measure)
+        for name, measure in {
+            "residual-rms": residual_rms,
+            "layer-cosine": layer_cosine,
+            "removal-cost": removal_cost,
+            "activation-extremes": activation_extremes,
+            "leakage": measure_leakage,
+            "mean-share": mean_share,
+        }.items()
+    },
+}

@@ -18,9 +18,10 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
+from labkit.corpora import Corpus
 from labkit.model import Transformer
 from labkit.probes.look import Watcher, untouched
-from labkit.training import Inputs, loss_of
+from labkit.training import Inputs, Observer, loss_of
 
 Batch = tuple[Inputs, Tensor]
 MOVES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -79,3 +80,11 @@ class StepResponse(Watcher):
         """Measure at the first step."""
         if step == 0 and isinstance(model, Transformer):
             self.seen = step_response(model, self.batch)
+
+
+def make_step_response(corpus: Corpus) -> Observer:
+    """Make the probe of one step's effect, on one held-out batch."""
+    return StepResponse("step-response", batch=corpus.held_out["validation"][0])
+
+
+PROBES = {"step-response": make_step_response}

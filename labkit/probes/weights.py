@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from labkit.corpora.base import Batch
 from labkit.model import Transformer
 from labkit.placements.sphere import SphereStep
+from labkit.probes.trained import make_on_trained
 
 WRITERS = ("out", "down")
 KINDS = ("q", "k", "v", "out", "gate", "up", "down")
@@ -83,3 +84,9 @@ def sphere_scales(model: Transformer, batch: Batch) -> dict[str, Any]:
     if found:
         found["s_z"] = model.get_submodule("s_z")().mean().item()
     return found
+
+
+PROBES = {
+    "weights": make_on_trained("weights", measure_weights),
+    "sphere-scales": make_on_trained("sphere-scales", sphere_scales),
+}

@@ -8,6 +8,7 @@ import ast
 import hashlib
 import json
 from functools import cache
+from typing import Any
 
 from labkit.system.files import folder_of
 
@@ -59,9 +60,14 @@ def _read_modules(package: str) -> dict[str, str]:
 @cache
 def hash_closure(module: str) -> str:
     """Hash a module and all that it imports, directly or not, within its package."""
+    package = module.partition(".")[0]
+    known = hash_modules(package)
+    modules = {module, *_build_graph(package).find_upstream_modules(module)}
+    return hash_text(json.dumps({name: known.get(name, "absent") for name in sorted(modules)}))
+
+
+@cache
+def _build_graph(package: str) -> Any:
     import grimp
 
-    package = module.partition(".")[0]
-    graph, known = grimp.build_graph(package, cache_dir=None), hash_modules(package)
-    modules = {module, *graph.find_upstream_modules(module)}
-    return hash_text(json.dumps({name: known.get(name, "absent") for name in sorted(modules)}))
+    return grimp.build_graph(package, cache_dir=None)

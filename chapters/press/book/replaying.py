@@ -68,7 +68,7 @@ def replay_runs(
 
     def agreed_before(kind: str, key: str) -> bool:
         before = known.get(f"{kind} {key}")
-        return before is not None and before == replays.hash_replay(rows[key])
+        return before is not None and before == replays.hash_replay(kind, rows[key])
 
     drawn = [
         min(keys, key=lambda key: (not agreed_before("opening", key), _hash_key(commit, key)))
@@ -113,7 +113,7 @@ def replay_runs(
         "cost": round(sum(rows[key]["cpu_seconds"] for key in stale) / count_cores(), 1),
     }
     agreed = {
-        f"{one.kind} {(key := one.run.key())}": replays.hash_replay(rows[key])
+        f"{one.kind} {(key := one.run.key())}": replays.hash_replay(one.kind, rows[key])
         for one in found
         if one.agrees and one.run.key() not in stale
     }

@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from labkit.probes import PROBES, name_module
 from labkit.system.files import hold_lock, write_whole
 from labkit.system.processor import name_processor
 from press.book import asked
@@ -42,9 +43,13 @@ def compute_digest(root: Path, chosen: Sequence[Chapter], size: str, every: bool
     return whole.hexdigest()
 
 
-def hash_replay(row: dict[str, Any]) -> str:
-    """Hash all that a replay depends on: the record, the code, the machine."""
-    return hash_text(json.dumps([row, *_describe_here()], sort_keys=True))
+def hash_replay(kind: str, row: dict[str, Any]) -> str:
+    """Hash all that a replay depends on: the record, the code, the machine.
+
+    The first steps measure nothing; a run that is trained in full meets its own probes.
+    """
+    probes = row["run"]["probes"] if kind == "whole" else ()
+    return hash_text(json.dumps([row, *_describe_here(probes)], sort_keys=True))
 
 
 def hash_here() -> str:
@@ -52,8 +57,14 @@ def hash_here() -> str:
     return hash_text(json.dumps(_describe_here()))
 
 
-def _describe_here() -> list[str]:
-    return [hash_closure(TRAINS), name_processor(), version("torch"), platform.python_version()]
+def _describe_here(probes: Iterable[str] = PROBES) -> list[str]:
+    return [_hash_code(probes), name_processor(), version("torch"), platform.python_version()]
+
+
+def _hash_code(probes: Iterable[str] = PROBES) -> str:
+    """Hash the code that trains, and that of these probes, which is imported by name only."""
+    modules = [TRAINS, *sorted({name_module(name) for name in probes})]
+    return hash_text(json.dumps([hash_closure(module) for module in modules]))
 
 
 def is_known(root: Path) -> bool:
@@ -77,7 +88,7 @@ def _describe_records(root: Path) -> dict[str, str]:
     whole = hashlib.sha256()
     for path in files:
         whole.update(path.name.encode() + path.read_bytes())
-    return {"code": hash_closure(TRAINS), "records": whole.hexdigest()[:16]}
+    return {"code": _hash_code(), "records": whole.hexdigest()[:16]}
 
 
 def read_verdict(root: Path, chosen: Sequence[Chapter], size: str) -> dict[str, Any] | None:
