@@ -27,6 +27,7 @@ from torch import nn
 from labkit.fused import attention, norms, seam, steps
 from labkit.model import Transformer
 from labkit.model.block import Block
+from labkit.model.space import SPHERE
 from labkit.placements import recipe
 from labkit.placements.step import Step
 
@@ -76,7 +77,7 @@ def fuse(model: nn.Module) -> Fused:
 def _has_use(module: nn.Module) -> bool:
     """Return whether a fused module has anything to do for its kernel."""
     if isinstance(module, Transformer):
-        return recipe(module.config.recipe).sphere
+        return module.space is SPHERE
     if isinstance(module, steps._Adding):
         return module.follower is not None
     return type(module) in _PLAIN and not getattr(module, "cross", False)

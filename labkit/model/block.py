@@ -4,57 +4,10 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from labkit.attention import Attention
-from labkit.attention.sphere import SphereAttention
 from labkit.context import Context
 from labkit.model.config import ModelConfig
-from labkit.model.feed_forward import FeedForward, MixtureOfExperts, SphereFeedForward
-from labkit.norms import make_norm
+from labkit.model.space import space_of
 from labkit.placements import Place, recipe
-
-
-def _build_attention(config: ModelConfig, place: Place, heads: str | None) -> nn.Module:
-    asked, cross = recipe(config.recipe), place.kind == "cross-attention"
-    causal = place.stack == "decoder" and not cross
-    if asked.sphere:
-        return SphereAttention(config.dim, config.heads, causal)
-    norms = config.norms_inside(heads)
-    if cross and heads and heads.startswith("c "):
-        norms = None  # Sub-LN leaves cross-attention's output as it is
-    return Attention(
-        config.dim,
-        config.heads,
-        config.kv_heads or config.heads,
-        causal,
-        norms=norms,
-        norm_kw=config.options_of(norms.norm) if norms is not None else None,
-        softcap=config.attention_cap,
-        head_gain=asked.head_gain,
-        chain=place.kind if asked.chain else None,
-        cross=cross,
-        clip=config.qk_clip is not None,
-    )
-
-
-def _feed_forward(config: ModelConfig) -> nn.Module:
-    asked = recipe(config.recipe)
-    if asked.sphere:
-        return SphereFeedForward(config.dim, config.hidden_dim)
-    inner = partial(_inner_norm, config) if asked.inner_norm else None
-    if config.experts is not None:
-        return MixtureOfExperts(
-            config.dim,
-            config.hidden_dim,
-            config.activation,
-            config.experts,
-            config.experts_per_token,
-            inner_norm=inner,
-        )
-    return FeedForward(config.dim, config.hidden_dim, config.activation, inner_norm=inner)
-
-
-def _inner_norm(config: ModelConfig, width: int) -> nn.Module:
-    return make_norm(config.norm_name, width, **config.norm_options)
 
 
 class Block(nn.Module):
@@ -67,16 +20,14 @@ class Block(nn.Module):
         crossed = stack == "decoder" and encoder > 0
         kinds = ["attention", *(["cross-attention"] if crossed else []), "feed-forward"]
         depth = encoder if stack == "encoder" else decoder
-        placement = recipe(config.recipe).placement(block, depth)
+        placement, space = recipe(config.recipe).placement(block, depth), space_of(config.recipe)
         for i, kind in enumerate(kinds):
             place = Place(kind, stack, block, block * len(kinds) + i, encoder, decoder, config.dim)
             if kind == "feed-forward":
-                step, sublayer = placement.feed_forward, _feed_forward(config)
+                step, sublayer = placement.feed_forward, space.make_feed_forward(config)
             else:
-                step, sublayer = (
-                    placement.attention,
-                    _build_attention(config, place, placement.heads),
-                )
+                step = placement.attention
+                sublayer = space.make_attention(config, place, placement.heads)
             make = partial(config.make_norm, "attention" if "attention" in kind else "")
             setattr(self, kind.replace("-", "_"), step(make, sublayer, place))
         self.crossed = crossed

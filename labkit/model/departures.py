@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from labkit.attention import Attention
 from labkit.context import Context
 from labkit.model.config import ModelConfig
+from labkit.model.space import SPHERE, space_of
 from labkit.model.transformer import Transformer
-from labkit.placements import DeepNorm, recipe
+from labkit.placements import DeepNorm
 from labkit.placements.sphere import SphereStep, normalize_weights, unit_rows_
 from labkit.placements.step import Map
 from labkit.system.unknown import explain_unknown
@@ -44,11 +45,10 @@ class Departure(ModelConfig):
         super().__post_init__()
         if self.differs is not None and self.differs not in DEPARTURES:
             raise ValueError(explain_unknown("difference", self.differs, DEPARTURES))
-        sphere = recipe(self.recipe).sphere
         if not min(self.s_z, self.share) > 0:
             raise ValueError(f"s_z and share must be above 0, got {self.s_z} and {self.share}")
         usual = self.differs in (None, _FOR_ANY) and (self.s_z, self.share) == (1.0, 0.05)
-        if not sphere and not usual:
+        if space_of(self.recipe) is not SPHERE and not usual:
             raise ValueError(
                 f"differs={self.differs!r}, s_z={self.s_z} and share={self.share} are about nGPT, "
                 f"got recipe {self.recipe!r}; any recipe can have {_FOR_ANY!r}"
@@ -69,7 +69,7 @@ class Departure(ModelConfig):
     def build(self) -> Transformer:
         """Make the model, then make it differ."""
         model = DepartedTransformer(self)
-        if recipe(self.recipe).sphere:
+        if model.space is SPHERE:
             model.s_z.factor *= self.s_z
             for module in model.modules():
                 if isinstance(module, SphereStep):

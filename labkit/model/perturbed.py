@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from labkit.model.config import ModelConfig
+from labkit.model.space import SPHERE, space_of
 from labkit.model.transformer import Transformer
 from labkit.norms.arithmetic import set_arithmetic
-from labkit.placements import recipe
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Perturbed(ModelConfig):
             "embedding_drawn",
         ):
             value = getattr(self, field)
-            if recipe(self.recipe).sphere and value != getattr(type(self), field):
+            if space_of(self.recipe) is SPHERE and value != getattr(type(self), field):
                 raise ValueError(
                     f"recipe {self.recipe!r} defines its own norms and embeddings, got {field}="
                     f"{value!r}; take another recipe"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from labkit.model.feed_forward import ACTIVATIONS
 from labkit.model.init import INITS
+from labkit.model.space import space_of
 from labkit.norms import NORMS, make_norm
 from labkit.placements import recipe
 from labkit.system.unknown import explain_unknown
@@ -27,8 +28,7 @@ def check_config(config: ModelConfig) -> None:
     _check_counts(config)
     _check_numbers(config)
     _check_norms(config)
-    if recipe(config.recipe).sphere:
-        _check_sphere(config)
+    space_of(config.recipe).check_config(config)
 
 
 def _check_types(config: ModelConfig) -> None:
@@ -154,22 +154,4 @@ def _check_norms(config: ModelConfig) -> None:
             raise ValueError(
                 "QK-Clip scales W_q and W_k, which a norm of q or k undoes "
                 f"({heads or config.qk_norm}): take one of the two"
-            )
-
-
-def _check_sphere(config: ModelConfig) -> None:
-    for field, fits in (
-        ("kind", ("decoder", "encoder")),
-        ("kv_heads", (None, config.heads)),
-        ("activation", ("swiglu",)),
-        ("qk_norm", (None,)),
-        ("softcap", (None,)),
-        ("qk_clip", (None,)),
-        ("experts", (None,)),
-        ("final_norm", (None, False)),
-    ):
-        if getattr(config, field) not in fits:
-            raise ValueError(
-                f"recipe {config.recipe!r} defines its own {field}, got "
-                f"{getattr(config, field)!r}; it takes {' or '.join(map(repr, fits))}"
             )

@@ -16,10 +16,11 @@ from labkit.model.block import Block
 from labkit.model.config import ModelConfig
 from labkit.model.feed_forward import MixtureOfExperts
 from labkit.model.init import initialize_model
-from labkit.norms.unit import Scale, unit
+from labkit.model.space import Anywhere, space_of
+from labkit.norms.unit import Scale
 from labkit.placements import Admin, recipe
 from labkit.placements.scaled import profile_writes
-from labkit.placements.sphere import normalize_weights, unit_rows_
+from labkit.placements.sphere import unit_rows_
 
 
 class Transformer(nn.Module):
@@ -30,6 +31,8 @@ class Transformer(nn.Module):
     """
 
     unit_rows_ = staticmethod(unit_rows_)  # how nGPT's weights get unit length: labkit.fused
+    embedding_scale: nn.Parameter  # where the recipe learns it
+    s_z: Scale  # nGPT's
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -46,19 +49,18 @@ class Transformer(nn.Module):
             self.encoder = nn.ModuleList(Block(config, i, "encoder") for i in range(encoder))
             self.encoder_norm = config.make_norm() if final else nn.Identity()
         self.embedding_norm = config.make_norm() if asked.embedding_norm else nn.Identity()
-        if asked.embedding_scale:
-            self.embedding_scale = nn.Parameter(
-                torch.tensor(config.embedding_size * config.dim**0.5)
-            )
-        if asked.sphere:
-            self.s_z = Scale(config.vocab, 1.0, config.dim**-0.5)
+        self.space.add_scales(self)
         angles = rotary_angles(config.context, config.dim // config.heads)
         self.register_buffer("angles", angles, persistent=False)
         initialize_model(self, config.init_name, dim=config.dim, encoder=encoder, decoder=decoder)
         if config.tie:
             self.output.weight = self.embedding.weight
-        if asked.sphere:
-            normalize_weights(self)
+        self.space.restore_weights(self)
+
+    @property
+    def space(self) -> Anywhere:
+        """Where the stream and the weights live."""
+        return space_of(self.config.recipe)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Transformer":
         # model.to(dtype), .half() …: parameters change, positions do not.
@@ -79,11 +81,7 @@ class Transformer(nn.Module):
             raise ValueError(
                 f"sequence of {tokens.shape[1]} tokens is longer than context ({config.context})"
             )
-        x = self.embedding(tokens)
-        if recipe(config.recipe).sphere:
-            return unit(x)
-        scaled = recipe(config.recipe).embedding_scale
-        return x * (self.embedding_scale if scaled else config.embedding_size * config.dim**0.5)
+        return self.space.place_tokens(self, self.embedding(tokens))
 
     def forward(
         self,
@@ -103,9 +101,7 @@ class Transformer(nn.Module):
         if source is not None:
             memory = self._run_stack(self.encoder, self.encoder_norm, source, source_padding)
         x = self._run_stack(self.blocks, self.final_norm, tokens, padding, memory, source_padding)
-        logits = self.output(x)
-        if recipe(self.config.recipe).sphere:
-            logits = logits * self.s_z()
+        logits = self.space.scale_logits(self, self.output(x))
         cap = self.config.output_cap
         return logits if cap is None else soft_cap(logits, cap)
 
@@ -163,8 +159,7 @@ class Transformer(nn.Module):
 
     def after_step(self) -> None:
         """Restore what an optimizer step may break: nGPT's unit weights, QK-Clip's bound."""
-        if recipe(self.config.recipe).sphere:
-            normalize_weights(self, self.unit_rows_)
+        self.space.restore_weights(self)
         if self.config.qk_clip is not None:
             for module in self.modules():
                 if isinstance(module, Attention):
@@ -181,7 +176,7 @@ class Transformer(nn.Module):
 
     def weight_decay_allowed(self) -> bool:
         """Return whether decay makes sense: on nGPT's spheres it does not."""
-        return not recipe(self.config.recipe).sphere
+        return self.space.decays
 
 
 def _check_padding(tokens: Tensor, padding: Tensor | None) -> None:

@@ -1,0 +1,150 @@
+"""Where the stream and the weights live: anywhere, or on unit spheres, as in nGPT.
+
+`Anywhere` is every other recipe's answer, `Sphere` is nGPT's: which sublayers there are, how tokens
+enter, how logits leave, and what an optimizer step must not leave behind.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from labkit.attention import Attention
+from labkit.attention.sphere import SphereAttention
+from labkit.model.feed_forward import FeedForward, MixtureOfExperts, SphereFeedForward
+from labkit.norms import make_norm
+from labkit.norms.unit import Scale, unit
+from labkit.placements import Place, recipe
+from labkit.placements.sphere import normalize_weights
+
+if TYPE_CHECKING:
+    from labkit.model.config import ModelConfig
+    from labkit.model.transformer import Transformer
+
+
+class Anywhere:
+    """No bound on the length of tokens or weights."""
+
+    decays = True  # weight decay makes sense
+
+    def check_config(self, config: ModelConfig) -> None:
+        """Refuse what this space has its own way for: nothing here."""
+
+    def make_attention(self, config: ModelConfig, place: Place, heads: str | None) -> nn.Module:
+        """Make an attention sublayer, with the norms inside that `heads` names."""
+        asked, cross = recipe(config.recipe), place.kind == "cross-attention"
+        norms = config.norms_inside(heads)
+        if cross and heads and heads.startswith("c "):
+            norms = None  # Sub-LN leaves cross-attention's output as it is
+        return Attention(
+            config.dim,
+            config.heads,
+            config.kv_heads or config.heads,
+            place.is_causal,
+            norms=norms,
+            norm_kw=config.options_of(norms.norm) if norms is not None else None,
+            softcap=config.attention_cap,
+            head_gain=asked.head_gain,
+            chain=place.kind if asked.chain else None,
+            cross=cross,
+            clip=config.qk_clip is not None,
+        )
+
+    def make_feed_forward(self, config: ModelConfig) -> nn.Module:
+        """Make a feed-forward sublayer: one for all tokens, or experts."""
+        inner = None
+        if recipe(config.recipe).inner_norm:
+            inner = partial(make_norm, config.norm_name, **config.norm_options)
+        if config.experts is None:
+            return FeedForward(config.dim, config.hidden_dim, config.activation, inner_norm=inner)
+        return MixtureOfExperts(
+            config.dim,
+            config.hidden_dim,
+            config.activation,
+            config.experts,
+            config.experts_per_token,
+            inner_norm=inner,
+        )
+
+    def add_scales(self, model: Transformer) -> None:
+        """Give the model its learned factor on the embedding, if the recipe has one."""
+        config = model.config
+        if recipe(config.recipe).embedding_scale:
+            first = config.embedding_size * config.dim**0.5
+            model.embedding_scale = nn.Parameter(torch.tensor(first))
+
+    def place_tokens(self, model: Transformer, x: Tensor) -> Tensor:
+        """Bring embeddings, drawn with std 1/sqrt(dim), to their size per channel."""
+        config = model.config
+        if recipe(config.recipe).embedding_scale:
+            return x * model.embedding_scale
+        return x * (config.embedding_size * config.dim**0.5)
+
+    def scale_logits(self, model: Transformer, logits: Tensor) -> Tensor:
+        """Return the logits as the output matrix makes them."""
+        return logits
+
+    def restore_weights(self, model: Transformer) -> None:
+        """Undo what an optimizer step may break: nothing here."""
+
+
+class Sphere(Anywhere):
+    """nGPT: every vector of a matrix and every token of the stream has length 1.
+
+    Source: Loshchilov et al. 2024, arXiv 2410.01131.
+    """
+
+    decays = False
+
+    def check_config(self, config: ModelConfig) -> None:
+        """Refuse what nGPT defines itself."""
+        for field, fits in (
+            ("kind", ("decoder", "encoder")),
+            ("kv_heads", (None, config.heads)),
+            ("activation", ("swiglu",)),
+            ("qk_norm", (None,)),
+            ("softcap", (None,)),
+            ("qk_clip", (None,)),
+            ("experts", (None,)),
+            ("final_norm", (None, False)),
+        ):
+            if getattr(config, field) not in fits:
+                raise ValueError(
+                    f"recipe {config.recipe!r} defines its own {field}, got "
+                    f"{getattr(config, field)!r}; it takes {' or '.join(map(repr, fits))}"
+                )
+
+    def make_attention(self, config: ModelConfig, place: Place, heads: str | None) -> nn.Module:
+        """Make attention between unit vectors."""
+        return SphereAttention(config.dim, config.heads, place.is_causal)
+
+    def make_feed_forward(self, config: ModelConfig) -> nn.Module:
+        """Make SwiGLU with learned scales on its two inner vectors."""
+        return SphereFeedForward(config.dim, config.hidden_dim)
+
+    def add_scales(self, model: Transformer) -> None:
+        """Give the model s_z, the learned scale of each token's logit."""
+        model.s_z = Scale(model.config.vocab, 1.0, model.config.dim**-0.5)
+
+    def place_tokens(self, model: Transformer, x: Tensor) -> Tensor:
+        """Bring embeddings to length 1."""
+        return unit(x)
+
+    def scale_logits(self, model: Transformer, logits: Tensor) -> Tensor:
+        """Multiply cosines by the scale that lets the model be sure."""
+        return logits * model.s_z()
+
+    def restore_weights(self, model: Transformer) -> None:
+        """Bring every matrix back to unit vectors."""
+        normalize_weights(model, model.unit_rows_)
+
+
+ANYWHERE, SPHERE = Anywhere(), Sphere()
+
+
+def space_of(name: str) -> Anywhere:
+    """Return where a recipe's stream and weights live."""
+    return SPHERE if recipe(name).sphere else ANYWHERE
