@@ -3,6 +3,7 @@
 A `Context` is made anew for every forward pass, so nothing of one pass reaches the next.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -26,35 +27,15 @@ class Context:
     turns: tuple[Tensor, Tensor] | None = None  # cos and sin of the angles, if fused attention asks
     # The same for all heads side by side, by how many they are and their dtype: attention.rotary.
     rotations: dict[tuple[int, torch.dtype], tuple[Tensor, Tensor]] = field(default_factory=dict)
-    # What a fused step has normalized already, by the norm that comes next.
-    ready: dict[nn.Module, "Ready"] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A normalized stream that was made together with the stream itself."""
-
-    stream: Tensor
-    version: int  # how often the stream had been changed in place
-    result: Tensor
-    stays: bool  # a checkpointed block that reads it is run twice, and must find it again
-
-
-def version_of(x: Tensor) -> int:
-    """Count how often x was changed in place, where somebody counts."""
-    return 0 if torch.compiler.is_compiling() or x.is_inference() else x._version
+    # What a fused step has normalized already, by the norm that comes next: labkit.fused.steps.
+    ready: dict[nn.Module, Callable[[Tensor], Tensor | None]] = field(default_factory=dict)
 
 
 def apply_norm(norm: nn.Module, x: Tensor, context: Context | None) -> Tensor:
     """Apply a norm; one whose statistics run over tokens is told which of them are padding."""
-    if context is not None and norm in context.ready:
-        ready = context.ready[norm]
-        if not (ready.stays and torch.is_grad_enabled()):
-            del context.ready[norm]
-        # Reentrant checkpointing makes both without a tape, and gives one to the stream alone.
-        taped = ready.result.requires_grad or not x.requires_grad
-        if ready.stream is x and version_of(x) == ready.version and taped:
-            return ready.result
+    made = None if context is None else context.ready.get(norm)
+    if made is not None and (result := made(x)) is not None:
+        return result
     if context is None or context.padding is None:
         return norm(x)
     if isinstance(norm, InstanceNorm):

@@ -14,13 +14,15 @@ other. A norm that has hooks is called as ever, so that they see what they alway
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from labkit import placements
-from labkit.context import Context, Ready, apply_norm, version_of
+from labkit.context import Context, apply_norm
 from labkit.fused.norms import FusedLayerNorm, is_plain, sum_norm
 from labkit.fused.seam import accepts_tensors, get_kernels
 from labkit.model import Transformer
@@ -51,8 +53,35 @@ class _Adding(Step):
         if both is None:
             return stream + write
         result, total = both
-        context.ready[norm] = Ready(total, version_of(total), result, elsewhere)
+        context.ready[norm] = Ready(context, norm, total, count_changes(total), result, elsewhere)
         return total
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A normalized stream that was made together with the stream itself."""
+
+    context: Context
+    norm: nn.Module  # that would make it
+    stream: Tensor
+    changes: int  # of the stream in place, so far
+    result: Tensor
+    stays: bool  # a checkpointed block that reads it is run twice, and must find it again
+
+    def __call__(self, x: Tensor) -> Tensor | None:
+        """Return the norm of x, if x is this stream, unchanged."""
+        if not (self.stays and torch.is_grad_enabled()):
+            del self.context.ready[self.norm]
+        # Reentrant checkpointing makes both without a tape, and gives one to the stream alone.
+        taped = self.result.requires_grad or not x.requires_grad
+        if self.stream is x and count_changes(x) == self.changes and taped:
+            return self.result
+        return None
+
+
+def count_changes(x: Tensor) -> int:
+    """Count how often x was changed in place, where somebody counts."""
+    return 0 if torch.compiler.is_compiling() or x.is_inference() else x._version
 
 
 class FusedNoNorm(_Adding, placements.NoNorm):
