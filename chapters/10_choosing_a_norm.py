@@ -784,10 +784,9 @@ survive is no reason here, and as a limit it is called *not settled*. (Cards of 
 """
 
 # %%
-from press.book.advice import FOR_A_LARGE_MODEL, OTHERWISE
-from press.book.evidence import decisions, recorded
+from press.book.evidence import decisions, read_advice, recorded
 
-decisions(FOR_A_LARGE_MODEL, recorded())
+decisions(read_advice("for a large model"), recorded())
 
 # %% [markdown]
 r"""
@@ -820,7 +819,7 @@ Not your seven billion parameters today, but perhaps tomorrow's question:
 """
 
 # %%
-decisions(OTHERWISE, recorded())
+decisions(read_advice("otherwise"), recorded())
 
 # %% [markdown]
 r"""

@@ -6,7 +6,9 @@ A row is advice for a situation. What speaks for it, and what limits it, is of t
     report   a paper's runs, with their scale
     our run  a finding of this book that survives Holm's correction in its chapter
 
-Nothing about a claim is typed here but its id: sentence, verdict and scale come from
+data/decisions.csv has the rows, a line for each piece of evidence: what speaks for the advice
+(`because`) and what limits it (`but`), a claim by its id or a paper by its key in references.bib.
+Nothing about a claim is typed there but its id: sentence, verdict and scale come from
 data/ledger/<size>.json, so the table changes when the ledger does. What does not survive is left
 out, or said to be open where it would limit the advice; a row that nothing speaks for any more is
 not a row, and is named below the table.
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from press.book.citations import read_works
+from press.book.files import Red, read_rows
 from press.book.holm import find_survivors
 from press.book.ledger import load_recorded
 
@@ -96,6 +99,22 @@ class Decisions:
         from IPython.display import display
 
         display({"text/html": self.to_html(), "text/plain": str(self)}, raw=True)
+
+
+def read_advice(table: str) -> list[Advice]:
+    """Read the rows of one table of data/decisions.csv."""
+    lines = [line for line in read_rows(_find_root(), "decisions.csv") if line["table"] == table]
+    rows: dict[tuple[str, str], dict[str, list[str | Report]]] = {}
+    for line in lines:
+        row = rows.setdefault((line["when"], line["choose"]), {"because": [], "but": []})
+        if line["role"] not in row:
+            raise Red(f"data/decisions.csv: a role is because or but, got {line['role']!r}")
+        named = line["claim"] or Report(line["work"], line["says"], line["scale"])
+        row[line["role"]].append(named)
+    return [
+        Advice(when, choose, tuple(row["because"]), tuple(row["but"]))
+        for (when, choose), row in rows.items()
+    ]
 
 
 def decisions(advice: Sequence[Advice], claims: Claims) -> Decisions:

@@ -41,8 +41,7 @@ def parts_of(chapter: Chapter, root: Path, size: str, seed: int) -> dict[str, st
         "installed versions": hash_text(json.dumps(read_versions(root), sort_keys=True)),
         "size or seed": hash_text(f"{size} {seed}"),
     }
-    shows = "press.book.evidence" in cells if used is None else LEDGER in used["files"]
-    if shows:  # what other chapters recorded
+    if used is None or LEDGER in used["files"]:  # what other chapters recorded
         parts["other chapters' verdicts"] = hash_text(list_verdicts(root, but=chapter.name))
     return parts
 
@@ -112,7 +111,7 @@ def list_data_files(root: Path, used: Mapping[str, list[str]] | None) -> str:
         for path in sorted((data / of).rglob("*"))
         if path.is_file()
     ]
-    there += [path] if (path := data / "kernels.json").is_file() else []
+    there += [path for of in ("kernels.json", "decisions.csv") if (path := data / of).is_file()]
     names = {path.relative_to(root).as_posix(): path for path in there}
     files = (
         names
