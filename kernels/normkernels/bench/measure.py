@@ -71,17 +71,12 @@ def measure_size(case: Case, calls: dict[str, Call | str], device: Gpu | Pretend
             for track in made:
                 wrong = wrong or check_replay(track, case, pristine, exact)
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            providers[name] = {"status": "failed", "reason": reason}
-            try:
-                device.synchronize()
-            except Exception as lost:
-                raise DeviceLost(name) from lost
-            device.free()
+            providers[name] = {"status": "failed", "reason": describe_error(error)}
+            recover(device, name)
             continue
-        providers[name] = {"status": "wrong" if wrong else "ok", "errors": errors}
+        providers[name] = {"status": "ok", "errors": errors}
         if wrong:
-            providers[name]["reason"] = wrong
+            providers[name] |= {"status": "wrong", "reason": wrong}
         else:
             tracks += made
     del exact
@@ -103,6 +98,20 @@ def measure_size(case: Case, calls: dict[str, Call | str], device: Gpu | Pretend
         "cold": count * counted["forward"] >= 3 * device.cache,
         "providers": providers,
     }
+
+
+def describe_error(error: Exception) -> str:
+    """Name an error and what its first line says."""
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
+
+
+def recover(device: Gpu | Pretend, name: str) -> None:
+    """Free what a provider left behind; DeviceLost where the device no longer answers."""
+    try:
+        device.synchronize()
+    except Exception as lost:
+        raise DeviceLost(name) from lost
+    device.free()
 
 
 def check_call(call: Call, case: Case, pristine: Data, exact: dict) -> tuple[dict[str, float], str]:
