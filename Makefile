@@ -90,7 +90,7 @@ check: setup ## Check format, lint, types, imports, twins and claims; edit nothi
 bench: setup ## Compare training and norms with plain PyTorch, side by side
 	@$(LABKIT) bench
 
-# Needs no set-up: on a GPU server torch and triton are enough. BENCH= says more: tune, --dry-run.
+# Needs no set-up: on a GPU server torch and triton are enough. BENCH= says more: --dry-run, --phases targets.
 bench-kernels: ## Measure the fused kernels on this GPU for 8 minutes; call again to go on
 	@PYTHONPATH=kernels$(if $(PYTHONPATH),:$(PYTHONPATH)) $(GPU_PY) -m normkernels.bench $(BENCH)
 

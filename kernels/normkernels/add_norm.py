@@ -26,7 +26,15 @@ from normkernels.launch import is_fake, launch
 from normkernels.layer_norm import affine, finish, store_moments
 from normkernels.norm_backward import norm_backward
 from normkernels.operator import differentiable
-from normkernels.rows import all_columns, as_rows, forward_tile, moments, packed, statistics, within
+from normkernels.rows import (
+    all_columns,
+    allocate_moments,
+    allocate_statistics,
+    as_rows,
+    forward_tile,
+    pack_parameter,
+    within,
+)
 
 
 @triton.jit
@@ -89,44 +97,84 @@ def _sum(
 
 
 def _launch_forward(
-    x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float,
-    alpha: float, centred: bool, round_sum: bool, widest: bool,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+    alpha: float,
+    centred: bool,
+    round_sum: bool,
+    widest: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
     dtype = torch.promote_types(x.dtype, residual.dtype)
     h = torch.empty(x.shape, dtype=dtype, device=x.device)
     y = torch.empty(x.shape, dtype=dtype if widest else x.dtype, device=x.device)
-    kept = moments(x) if centred else statistics(x)[0]
+    kept = allocate_moments(x) if centred else allocate_statistics(x)[0]
     if not is_fake(x):
         (rows, m, x_stride), (skip, _, residual_stride) = as_rows(x), as_rows(residual)
         n = x.shape[-1]
         tile = forward_tile(n)
         launch(
-            _forward, (-(-m // tile.rows),), rows, skip, packed(weight), packed(bias),
-            y, h, kept, eps, alpha, m, x_stride, residual_stride,
-            N=n, CENTRED=centred, ROUND=round_sum, ROWS=tile.rows, BLOCK=tile.block,
+            _forward,
+            (-(-m // tile.rows),),
+            rows,
+            skip,
+            pack_parameter(weight),
+            pack_parameter(bias),
+            y,
+            h,
+            kept,
+            eps,
+            alpha,
+            m,
+            x_stride,
+            residual_stride,
+            N=n,
+            CENTRED=centred,
+            ROUND=round_sum,
+            ROWS=tile.rows,
+            BLOCK=tile.block,
             warps=tile.warps,
-        )  # fmt: skip
+        )
     return y, h, kept
 
 
 def _launch_backward(
-    dy: Tensor, dh: Tensor | None, h: Tensor, weight: Tensor | None, bias: Tensor | None,
-    kept: Tensor, alpha: float, centred: bool, learns: bool, x_dtype: torch.dtype,
+    dy: Tensor,
+    dh: Tensor | None,
+    h: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    kept: Tensor,
+    alpha: float,
+    centred: bool,
+    learns: bool,
+    x_dtype: torch.dtype,
     skip_dtype: torch.dtype | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return norm_backward(
-        dy, h, kept, weight, bias, dh, learns=learns, centred=centred, dtype=x_dtype,
-        alpha=alpha, skip_dtype=skip_dtype,
-    )  # fmt: skip
+        dy,
+        h,
+        kept,
+        weight,
+        bias,
+        dh,
+        learns=learns,
+        centred=centred,
+        dtype=x_dtype,
+        alpha=alpha,
+        skip_dtype=skip_dtype,
+    )
 
 
-def _save(ctx, inputs, output) -> None:
+def _save_inputs(ctx, inputs, output) -> None:
     x, residual, weight, bias, _, ctx.alpha, ctx.centred, _, _ = inputs
     ctx.dtypes = x.dtype, residual.dtype
     ctx.save_for_backward(weight, bias, *output[1:])
 
 
-def _gradients(ctx, backward, dy, dh, *_) -> tuple:
+def _take_gradients(ctx, backward, dy, dh, *_) -> tuple:
     weight, bias, h, kept = ctx.saved_tensors
     x_dtype, skip_dtype = ctx.dtypes
     scales, shifts = ctx.needs_input_grad[2:4]
@@ -134,9 +182,18 @@ def _gradients(ctx, backward, dy, dh, *_) -> tuple:
     if dy is not None:
         same = x_dtype == skip_dtype and ctx.alpha == 1
         dx, dskip, dweight, dbias = backward(
-            dy, dh, h, weight, bias, kept, ctx.alpha, ctx.centred, scales or shifts, x_dtype,
+            dy,
+            dh,
+            h,
+            weight,
+            bias,
+            kept,
+            ctx.alpha,
+            ctx.centred,
+            scales or shifts,
+            x_dtype,
             None if same or not ctx.needs_input_grad[1] else skip_dtype,
-        )  # fmt: skip
+        )
         dskip = dx if same else dskip
     elif dh is not None:
         dx, dskip = dh.to(x_dtype), dh.to(skip_dtype)  # deep_norm, which weighs, hands out no h
@@ -147,9 +204,14 @@ def _gradients(ctx, backward, dy, dh, *_) -> tuple:
 
 # The last three arguments: is it LayerNorm; round the sum first; is y as wide as h.
 sum_norm = differentiable(
-    "sum_norm", _launch_forward, _launch_backward, save=_save, gradients=_gradients,
-    results=2, rowwise=2,
-)  # fmt: skip
+    "sum_norm",
+    _launch_forward,
+    _launch_backward,
+    save=_save_inputs,
+    gradients=_take_gradients,
+    results=2,
+    rowwise=2,
+)
 
 
 def add_rms_norm(

@@ -58,18 +58,25 @@ def add_rms_norm(
 
 
 def add_layer_norm(
-    x: Tensor, residual: Tensor, weight: Tensor | None = None, bias: Tensor | None = None,
+    x: Tensor,
+    residual: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     eps: float = 1e-5,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """Round the sum to the wider dtype, then normalize it; the sum is a result too."""
     h = x + residual
     return layer_norm(wide(h), weight, bias, eps).to(x.dtype), h
 
 
 def deep_norm(
-    x: Tensor, branch: Tensor, alpha: float, weight: Tensor | None = None,
-    bias: Tensor | None = None, eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    branch: Tensor,
+    alpha: float,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
     """Round alpha · x + branch to the wider dtype, then normalize it."""
     total = alpha * wide(x) + wide(branch)
     return layer_norm(total.to(torch.promote_types(x.dtype, branch.dtype)), weight, bias, eps)
@@ -84,10 +91,18 @@ def turned(x: Tensor, angles: Tensor) -> Tensor:
 
 
 def qk_norm_rope(
-    q: Tensor, k: Tensor, q_weight: Tensor | None = None, k_weight: Tensor | None = None,
-    angles: Tensor | None = None, *, norm: str | None = "rms", eps: float = 1e-6,
-    after_rope: bool = False, offset: float = 0.0, scale: float = 1.0,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    q: Tensor,
+    k: Tensor,
+    q_weight: Tensor | None = None,
+    k_weight: Tensor | None = None,
+    angles: Tensor | None = None,
+    *,
+    norm: str | None = "rms",
+    eps: float = 1e-6,
+    after_rope: bool = False,
+    offset: float = 0.0,
+    scale: float = 1.0,
+) -> tuple[Tensor, Tensor]:
     """Apply norm, gain and rotation to q and k, in either order, rounded once."""
 
     def one(x: Tensor, weight: Tensor | None) -> Tensor:
@@ -113,17 +128,22 @@ def _number(value: Tensor | float) -> Tensor | float:
 
 
 def dynamic_tanh(
-    x: Tensor, alpha: Tensor | float = 0.5, weight: Tensor | None = None,
+    x: Tensor,
+    alpha: Tensor | float = 0.5,
+    weight: Tensor | None = None,
     bias: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Compute tanh(alpha · x) · weight + bias, rounded once."""
     return affine(torch.tanh(_number(alpha) * wide(x)), weight, bias).to(x.dtype)
 
 
 def dynamic_erf(
-    x: Tensor, alpha: Tensor | float = 0.5, shift: Tensor | float = 0.0,
-    weight: Tensor | None = None, bias: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    x: Tensor,
+    alpha: Tensor | float = 0.5,
+    shift: Tensor | float = 0.0,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
     """Compute erf(alpha · x + shift) · weight + bias, rounded once."""
     z = torch.erf(_number(alpha) * wide(x) + _number(shift))
     return affine(z, weight, bias).to(x.dtype)

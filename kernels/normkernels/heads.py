@@ -51,7 +51,7 @@ def head_tile(n: int, q_heads: int, k_heads: int) -> HeadTile:
     return HeadTile(rows, heads, block, groups(heads))
 
 
-def strided(x: Tensor) -> tuple[Tensor, tuple[int, ...]]:
+def see_heads(x: Tensor) -> tuple[Tensor, tuple[int, ...]]:
     """See x as (batch, time, heads, head_dim): the tensor, and the strides of the first three.
 
     No copy is made when head_dim is dense, of whatever larger tensor x is a part.

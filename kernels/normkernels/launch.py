@@ -34,12 +34,14 @@ def is_fake(x: Tensor) -> bool:
     return isinstance(x, FakeTensor) or x.is_meta
 
 
-def _kind(value: Any) -> Any:
+def _read_kind(value: Any) -> Any:
     """Return what Triton specializes a variant on: dtype and alignment, or a number's size."""
     if isinstance(value, Tensor):
         return value.dtype, value.data_ptr() % 16 == 0
     if isinstance(value, int):
         return value == 1, value % 16 == 0, value >= 2**31
+    if isinstance(value, tuple):
+        return tuple(map(_read_kind, value))
     return type(value)
 
 
@@ -63,18 +65,23 @@ def launch(
         kernel[grid](*args, **constants)
     elif device.index != torch.cuda.current_device():
         with torch.cuda.device(device):
-            _start(kernel, grid, device, args, warps, registers, constants)
+            _start_kernel(kernel, grid, device, args, warps, registers, constants)
     else:
-        _start(kernel, grid, device, args, warps, registers, constants)
+        _start_kernel(kernel, grid, device, args, warps, registers, constants)
 
 
-def _start(
-    kernel: Any, grid: tuple, device: torch.device, args: tuple, warps: int,
-    registers: int | None, constants: dict,
-) -> None:  # fmt: skip
+def _start_kernel(
+    kernel: Any,
+    grid: tuple,
+    device: torch.device,
+    args: tuple,
+    warps: int,
+    registers: int | None,
+    constants: dict,
+) -> None:
     given = tuple(constants.values())
     # Kernels live as long as their modules; Triton's own hash of one is slow.
-    key = (id(kernel), device.index, warps, registers, given, *map(_kind, args))
+    key = (id(kernel), device.index, warps, registers, given, *map(_read_kind, args))
     compiled = _compiled.get(key)
     if compiled is None:
         options = {"num_warps": warps, "maxnreg": registers}

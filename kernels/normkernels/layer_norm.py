@@ -25,7 +25,14 @@ from normkernels.checks import check_parameters, check_rows
 from normkernels.launch import is_fake, launch
 from normkernels.norm_backward import norm_backward
 from normkernels.operator import differentiable
-from normkernels.rows import all_columns, as_rows, forward_tile, moments, packed, within
+from normkernels.rows import (
+    all_columns,
+    allocate_moments,
+    as_rows,
+    forward_tile,
+    pack_parameter,
+    within,
+)
 
 
 @triton.jit
@@ -88,35 +95,50 @@ def affine(standard, weight_ptr, bias_ptr, columns, N):
 def _launch_forward(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor]:
-    y, statistics = torch.empty(x.shape, dtype=x.dtype, device=x.device), moments(x)
+    y, statistics = torch.empty(x.shape, dtype=x.dtype, device=x.device), allocate_moments(x)
     if not is_fake(x):
         rows, m, stride = as_rows(x)
         n = x.shape[-1]
         tile = forward_tile(n)
         launch(
-            _forward, (-(-m // tile.rows),), rows, packed(weight), packed(bias), y,
-            statistics, eps, m, stride,
-            N=n, ROWS=tile.rows, BLOCK=tile.block, warps=tile.warps,
-        )  # fmt: skip
+            _forward,
+            (-(-m // tile.rows),),
+            rows,
+            pack_parameter(weight),
+            pack_parameter(bias),
+            y,
+            statistics,
+            eps,
+            m,
+            stride,
+            N=n,
+            ROWS=tile.rows,
+            BLOCK=tile.block,
+            warps=tile.warps,
+        )
     return y, statistics
 
 
 def _launch_backward(
-    dy: Tensor, x: Tensor, weight: Tensor | None, bias: Tensor | None, statistics: Tensor,
+    dy: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    statistics: Tensor,
     learns: bool,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor, Tensor]:
     dx, _, dweight, dbias = norm_backward(
         dy, x, statistics, weight, bias, centred=True, learns=learns
     )
     return dx, dweight, dbias
 
 
-def _save(ctx, inputs, output) -> None:
+def _save_inputs(ctx, inputs, output) -> None:
     x, weight, bias, _ = inputs
     ctx.save_for_backward(x, weight, bias, output[1])
 
 
-def _gradients(ctx, backward, dy, *_) -> tuple:
+def _take_gradients(ctx, backward, dy, *_) -> tuple:
     x, weight, bias, statistics = ctx.saved_tensors
     if dy is None:
         return None, None, None, None
@@ -126,7 +148,7 @@ def _gradients(ctx, backward, dy, *_) -> tuple:
 
 
 _layer_norm = differentiable(
-    "layer_norm", _launch_forward, _launch_backward, save=_save, gradients=_gradients
+    "layer_norm", _launch_forward, _launch_backward, save=_save_inputs, gradients=_take_gradients
 )
 
 

@@ -112,7 +112,7 @@ def _backward_tile(n: int) -> Tile:
 
 def ngpt_backward(
     dh: Tensor, x: Tensor, branch: Tensor, alpha: Tensor, lengths: Tensor, learns: bool
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor, Tensor]:
     """Return dx, dbranch and, if α `learns`, dalpha; else that is empty."""
     n = x.shape[-1]
     dx, dbranch = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (x, branch))
@@ -125,19 +125,47 @@ def ngpt_backward(
     if is_long(n):
         sums = torch.empty(m, 2, dtype=torch.float32, device=x.device)
         launch(
-            _row_sums, (m,), dh, x, branch, alpha, lengths, sums,
-            dh_stride, x_stride, branch_stride,
-            N=n, BLOCK=tile.block // 2, warps=tile.warps,
-        )  # fmt: skip
+            _row_sums,
+            (m,),
+            dh,
+            x,
+            branch,
+            alpha,
+            lengths,
+            sums,
+            dh_stride,
+            x_stride,
+            branch_stride,
+            N=n,
+            BLOCK=tile.block // 2,
+            warps=tile.warps,
+        )
     most = max(1, processors(x.device) * tile.per_processor // max(1, chunks))
     programs = min(cdiv(m, tile.rows), most)
     partials = make_partials(1, programs, n, x.device) if learns else None
     launch(
-        _backward, (programs, chunks), dh, x, branch, alpha, lengths, sums,
-        dx, dbranch, partials, m, dh_stride, x_stride, branch_stride,
-        N=n, ROWS=tile.rows, BLOCK=tile.block, STAGES=tile.stages_for(dh, x, branch),
-        warps=tile.warps, registers=tile.registers,
-    )  # fmt: skip
+        _backward,
+        (programs, chunks),
+        dh,
+        x,
+        branch,
+        alpha,
+        lengths,
+        sums,
+        dx,
+        dbranch,
+        partials,
+        m,
+        dh_stride,
+        x_stride,
+        branch_stride,
+        N=n,
+        ROWS=tile.rows,
+        BLOCK=tile.block,
+        STAGES=tile.stages_for(dh, x, branch),
+        warps=tile.warps,
+        registers=tile.registers,
+    )
     if partials is not None:
         column_sums(partials, dalpha)
     return dx, dbranch, dalpha

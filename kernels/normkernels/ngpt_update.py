@@ -17,7 +17,7 @@ from normkernels.checks import check_parameters, check_rows
 from normkernels.launch import is_fake, launch
 from normkernels.ngpt_backward import ngpt_backward
 from normkernels.operator import differentiable
-from normkernels.rows import Tile, as_rows, forward_tile, packed
+from normkernels.rows import Tile, as_rows, forward_tile, pack_parameter
 from normkernels.sizes import cdiv
 from normkernels.sphere import inverse_of, load, share_of
 
@@ -68,17 +68,29 @@ def _launch_forward(x: Tensor, branch: Tensor, alpha: Tensor) -> tuple[Tensor, T
         (x, m, x_stride), (branch, _, branch_stride), n = as_rows(x), as_rows(branch), x.shape[-1]
         tile = forward_tile(n) if n <= 16384 else Tile(1, 8192, 16)
         launch(
-            _forward, (cdiv(m, tile.rows),), x, branch, packed(alpha), h, lengths,
-            m, x_stride, branch_stride, N=n, ROWS=tile.rows, BLOCK=tile.block, warps=tile.warps,
-        )  # fmt: skip
+            _forward,
+            (cdiv(m, tile.rows),),
+            x,
+            branch,
+            pack_parameter(alpha),
+            h,
+            lengths,
+            m,
+            x_stride,
+            branch_stride,
+            N=n,
+            ROWS=tile.rows,
+            BLOCK=tile.block,
+            warps=tile.warps,
+        )
     return h, lengths
 
 
-def _save(ctx, inputs, output) -> None:
+def _save_inputs(ctx, inputs, output) -> None:
     ctx.save_for_backward(*inputs, output[1])
 
 
-def _gradients(ctx, backward, dh, *_) -> tuple:
+def _take_gradients(ctx, backward, dh, *_) -> tuple:
     if dh is None:
         return None, None, None
     learns = ctx.needs_input_grad[2]
@@ -87,7 +99,12 @@ def _gradients(ctx, backward, dh, *_) -> tuple:
 
 
 _ngpt_update = differentiable(
-    "ngpt_update", _launch_forward, ngpt_backward, save=_save, gradients=_gradients, rowwise=2
+    "ngpt_update",
+    _launch_forward,
+    ngpt_backward,
+    save=_save_inputs,
+    gradients=_take_gradients,
+    rowwise=2,
 )
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from normkernels.launch import is_fake, launch, processors
 from normkernels.partials import column_sums, make_partials
-from normkernels.rows import all_columns, as_rows, backward_tile, is_long, packed, within
+from normkernels.rows import all_columns, as_rows, backward_tile, is_long, pack_parameter, within
 
 
 @triton.jit
@@ -160,25 +160,57 @@ def norm_backward(
         return dz, dskip, dweight, dbias
     (dy, m, dy_stride), (z, _, z_stride) = as_rows(dy), as_rows(z)
     dh, _, dh_stride = (None, 0, 0) if dh is None else as_rows(dh)
-    weight, tile = packed(weight), backward_tile(n)
+    weight, tile = pack_parameter(weight), backward_tile(n)
     sums, chunks = None, 1
     if is_long(n):
         sums, chunks = torch.empty(m, 2, dtype=torch.float32, device=z.device), -(-n // tile.block)
         launch(
-            _row_sums, (m,), dy, z, weight, statistics, sums, n, dy_stride, z_stride,
-            CENTRED=centred, OFFSET=offset, BLOCK=tile.block, warps=tile.warps,
-        )  # fmt: skip
+            _row_sums,
+            (m,),
+            dy,
+            z,
+            weight,
+            statistics,
+            sums,
+            n,
+            dy_stride,
+            z_stride,
+            CENTRED=centred,
+            OFFSET=offset,
+            BLOCK=tile.block,
+            warps=tile.warps,
+        )
     fitting = max(1, processors(z.device) * tile.per_processor // chunks)
     programs = min(-(-m // tile.rows), fitting)
     partials = make_partials(1 + shifts, programs, n, z.device) if learns else None
     launch(
-        _backward, (programs, chunks), dy, dh, z, weight, statistics, sums,
-        dz, None if skip_dtype is None else dskip, partials, alpha, m,
-        dy_stride, dh_stride, z_stride,
-        N=n, CENTRED=centred, OFFSET=offset, ROUND=round_first, SHIFT=shifts,
-        ROWS=tile.rows, BLOCK=tile.block, STAGES=tile.stages_for(dy, z, dh),
-        warps=tile.warps, registers=tile.registers,
-    )  # fmt: skip
+        _backward,
+        (programs, chunks),
+        dy,
+        dh,
+        z,
+        weight,
+        statistics,
+        sums,
+        dz,
+        None if skip_dtype is None else dskip,
+        partials,
+        alpha,
+        m,
+        dy_stride,
+        dh_stride,
+        z_stride,
+        N=n,
+        CENTRED=centred,
+        OFFSET=offset,
+        ROUND=round_first,
+        SHIFT=shifts,
+        ROWS=tile.rows,
+        BLOCK=tile.block,
+        STAGES=tile.stages_for(dy, z, dh),
+        warps=tile.warps,
+        registers=tile.registers,
+    )
     if partials is not None:
         column_sums(partials, dweight, dbias if shifts else None)
     return dz, dskip, dweight, dbias

@@ -58,15 +58,15 @@ def differentiable(
         lambda ctx, *grads: gradients(ctx, backward_op, *grads), setup_context=keep
     )
     backward_op.register_autograd(refuse)
-    forward_op.register_vmap(_folded(forward_op, rowwise))
-    backward_op.register_vmap(_folded(backward_op, 0))
+    forward_op.register_vmap(_make_vmap_rule(forward_op, rowwise))
+    backward_op.register_vmap(_make_vmap_rule(backward_op, 0))
 
     def keep_for_transforms(ctx: Any, inputs: tuple, output: tuple) -> None:
         ctx.mark_non_differentiable(*output[results:])
         keep(ctx, inputs, output)
 
-    transformed_backward = _transformed(backward_op, lambda *_: None, refuse, 0)
-    transformed = _transformed(
+    transformed_backward = _make_transformed(backward_op, lambda *_: None, refuse, 0)
+    transformed = _make_transformed(
         forward_op,
         keep_for_transforms,
         lambda ctx, *grads: gradients(ctx, transformed_backward, *grads),
@@ -121,7 +121,9 @@ def is_watched(tensors: list[Tensor]) -> bool:
     )
 
 
-def _transformed(op: Any, keep: Callable, gradient: Callable, rowwise: int) -> Callable[..., Any]:
+def _make_transformed(
+    op: Any, keep: Callable, gradient: Callable, rowwise: int
+) -> Callable[..., Any]:
     """Make what torch.func's grad and vmap understand of an operator, in any order of the two."""
 
     class Transformed(torch.autograd.Function):
@@ -134,12 +136,12 @@ def _transformed(op: Any, keep: Callable, gradient: Callable, rowwise: int) -> C
 
         @staticmethod
         def vmap(info: Any, in_dims: tuple, *args: Any) -> tuple:
-            return _folded(Transformed.apply, rowwise)(info, in_dims, *args)
+            return _make_vmap_rule(Transformed.apply, rowwise)(info, in_dims, *args)
 
     return Transformed.apply
 
 
-def _folded(op: Any, rowwise: int) -> Callable[..., Any]:
+def _make_vmap_rule(op: Any, rowwise: int) -> Callable[..., Any]:
     """Make the rule for vmap: one call over folded rows where it can be, else one a sample."""
 
     def rule(info: Any, dims: tuple, *args: Any) -> tuple:

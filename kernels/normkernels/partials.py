@@ -42,9 +42,17 @@ def column_sums(partials: Tensor, first: Tensor, second: Tensor | None = None) -
     matrices, p, n = partials.shape
     grid = (cdiv(n, _COLUMNS), matrices)
     launch(
-        _column_sums, grid, partials, first, second, p,
-        N=n, ROWS=_ROWS, COLUMNS=_COLUMNS, warps=_WARPS,
-    )  # fmt: skip
+        _column_sums,
+        grid,
+        partials,
+        first,
+        second,
+        p,
+        N=n,
+        ROWS=_ROWS,
+        COLUMNS=_COLUMNS,
+        warps=_WARPS,
+    )
 
 
 def make_partials(matrices: int, programs: int, n: int, device: torch.device) -> Tensor:

@@ -30,21 +30,21 @@ from normkernels.heads import (
     halves,
     inverse_length,
     rows_of,
-    strided,
+    see_heads,
     turned,
 )
 from normkernels.launch import is_fake, launch
 from normkernels.operator import differentiable
 from normkernels.qk_norm_rope_backward import qk_norm_rope_backward
-from normkernels.qk_norm_rope_inputs import check, cos_sin
-from normkernels.rows import packed
+from normkernels.qk_norm_rope_inputs import check, make_cos_sin
+from normkernels.rows import pack_parameter
 from normkernels.sizes import cdiv
 
 
 @triton.jit
 def _forward(
     q_ptr, k_ptr, q_weight_ptr, k_weight_ptr, cos_ptr, sin_ptr, q_out_ptr, k_out_ptr,
-    eps, scale, tokens, time, q_batch, q_time, q_head, k_batch, k_time, k_head,
+    eps, scale, tokens, time, q_strides, k_strides,
     N: tl.constexpr, PAIRS: tl.constexpr, Q_HEADS: tl.constexpr, K_HEADS: tl.constexpr,
     Q_OWN: tl.constexpr, K_OWN: tl.constexpr, HEADS: tl.constexpr, GROUPS: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
@@ -57,13 +57,13 @@ def _forward(
     if group < Q_GROUPS:
         _tile(
             q_ptr, q_weight_ptr, cos_ptr, sin_ptr, q_out_ptr, eps, scale, tokens, time,
-            tile, group, q_batch, q_time, q_head,
+            tile, group, q_strides,
             N, PAIRS, Q_HEADS, Q_OWN, HEADS, ROWS, BLOCK, NORM, AFTER, OFFSET,
         )  # fmt: skip
     else:
         _tile(
             k_ptr, k_weight_ptr, cos_ptr, sin_ptr, k_out_ptr, eps, scale, tokens, time,
-            tile, group - Q_GROUPS, k_batch, k_time, k_head,
+            tile, group - Q_GROUPS, k_strides,
             N, PAIRS, K_HEADS, K_OWN, HEADS, ROWS, BLOCK, NORM, AFTER, OFFSET,
         )  # fmt: skip
 
@@ -71,12 +71,13 @@ def _forward(
 @triton.jit
 def _tile(
     x_ptr, weight_ptr, cos_ptr, sin_ptr, y_ptr, eps, scale, tokens, time,
-    tile, group, batch_stride, time_stride, head_stride,
+    tile, group, strides,
     N: tl.constexpr, PAIRS: tl.constexpr, COUNT: tl.constexpr, OWN: tl.constexpr,
     HEADS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr,
 ):  # fmt: skip
     """Load, rotate and normalize in the order asked for, store."""
+    batch_stride, time_stride, head_stride = strides
     token, head = rows_of(tile, group, HEADS, ROWS)
     first, second, in_first, in_second, turning = halves(N, PAIRS, BLOCK)
     valid = (token < tokens) & (head < COUNT)
@@ -111,31 +112,56 @@ def _tile(
 
 
 def _launch_forward(
-    q: Tensor, k: Tensor, q_weight: Tensor | None, k_weight: Tensor | None,
-    cos: Tensor | None, sin: Tensor | None, norm: str | None, eps: float, after_rope: bool,
-    offset: float, scale: float,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    q: Tensor,
+    k: Tensor,
+    q_weight: Tensor | None,
+    k_weight: Tensor | None,
+    cos: Tensor | None,
+    sin: Tensor | None,
+    norm: str | None,
+    eps: float,
+    after_rope: bool,
+    offset: float,
+    scale: float,
+) -> tuple[Tensor, Tensor]:
     q_out, k_out = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (q, k))
     if is_fake(q):
         return q_out, k_out
-    (q, q_strides), (k, k_strides) = strided(q), strided(k)
+    (q, q_strides), (k, k_strides) = see_heads(q), see_heads(k)
     tokens, time = q.shape[0] * q.shape[1], q.shape[1]
     given = constants(q, k, q_weight, k_weight, cos)
     tiles = cdiv(tokens, given["ROWS"] // given["HEADS"])
     launch(
-        _forward, (tiles * given["GROUPS"],), q, k, packed(q_weight), packed(k_weight), cos, sin,
-        q_out, k_out, eps, scale, tokens, time, *q_strides, *k_strides,
-        **given, NORM=norm, AFTER=after_rope, OFFSET=offset,
-    )  # fmt: skip
+        _forward,
+        (tiles * given["GROUPS"],),
+        q,
+        k,
+        pack_parameter(q_weight),
+        pack_parameter(k_weight),
+        cos,
+        sin,
+        q_out,
+        k_out,
+        eps,
+        scale,
+        tokens,
+        time,
+        q_strides,
+        k_strides,
+        **given,
+        NORM=norm,
+        AFTER=after_rope,
+        OFFSET=offset,
+    )
     return q_out, k_out
 
 
-def _save(ctx, inputs, output) -> None:
+def _save_inputs(ctx, inputs, output) -> None:
     tensors, ctx.options = inputs[:6], inputs[6:]
     ctx.save_for_backward(*tensors)
 
 
-def _gradients(ctx, backward, dq, dk, *_) -> tuple:
+def _take_gradients(ctx, backward, dq, dk, *_) -> tuple:
     q, k, q_weight, k_weight, cos, sin = ctx.saved_tensors
     given_q, given_k = dq is not None, dk is not None
     if not (given_q or given_k):
@@ -143,20 +169,36 @@ def _gradients(ctx, backward, dq, dk, *_) -> tuple:
     learns_q = given_q and q_weight is not None and ctx.needs_input_grad[2]
     learns_k = given_k and k_weight is not None and ctx.needs_input_grad[3]
     dq, dk, dq_weight, dk_weight = backward(
-        dq if given_q else torch.zeros_like(q), dk if given_k else torch.zeros_like(k),
-        q, k, q_weight, k_weight, cos, sin, *ctx.options, learns_q, learns_k,
-    )  # fmt: skip
+        dq if given_q else torch.zeros_like(q),
+        dk if given_k else torch.zeros_like(k),
+        q,
+        k,
+        q_weight,
+        k_weight,
+        cos,
+        sin,
+        *ctx.options,
+        learns_q,
+        learns_k,
+    )
     return (
-        dq if given_q else None, dk if given_k else None,
-        dq_weight if learns_q else None, dk_weight if learns_k else None,
+        dq if given_q else None,
+        dk if given_k else None,
+        dq_weight if learns_q else None,
+        dk_weight if learns_k else None,
         *(None,) * 7,
-    )  # fmt: skip
+    )
 
 
 _qk_norm_rope = differentiable(
-    "qk_norm_rope", _launch_forward, qk_norm_rope_backward, save=_save, gradients=_gradients,
-    results=2, rowwise=2,
-)  # fmt: skip
+    "qk_norm_rope",
+    _launch_forward,
+    qk_norm_rope_backward,
+    save=_save_inputs,
+    gradients=_take_gradients,
+    results=2,
+    rowwise=2,
+)
 
 
 def qk_norm_rope(
@@ -179,5 +221,5 @@ def qk_norm_rope(
     only the first 2·pairs channels. Any strides; the results are dense.
     """
     check(q, k, q_weight, k_weight, norm, eps)
-    cos, sin = cos_sin(q, angles)
+    cos, sin = make_cos_sin(q, angles)
     return _qk_norm_rope(q, k, q_weight, k_weight, cos, sin, norm, eps, after_rope, offset, scale)

@@ -25,10 +25,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from normkernels.heads import constants, gains, halves, inverse_length, rows_of, strided, turned
+from normkernels.heads import constants, gains, halves, inverse_length, rows_of, see_heads, turned
 from normkernels.launch import is_fake, launch, processors
 from normkernels.partials import column_sums, make_partials
-from normkernels.rows import packed
+from normkernels.rows import pack_parameter
 from normkernels.sizes import cdiv
 
 _PER_PROCESSOR = 4
@@ -38,8 +38,7 @@ _PER_PROCESSOR = 4
 def _backward(
     dq_out_ptr, dk_out_ptr, q_ptr, k_ptr, q_weight_ptr, k_weight_ptr, cos_ptr, sin_ptr,
     dq_ptr, dk_ptr, q_partials_ptr, k_partials_ptr, eps, scale, tokens, time,
-    dq_batch, dq_time, dq_head, dk_batch, dk_time, dk_head,
-    q_batch, q_time, q_head, k_batch, k_time, k_head,
+    dq_out_strides, dk_out_strides, q_strides, k_strides,
     N: tl.constexpr, PAIRS: tl.constexpr, Q_HEADS: tl.constexpr, K_HEADS: tl.constexpr,
     Q_OWN: tl.constexpr, K_OWN: tl.constexpr, HEADS: tl.constexpr, GROUPS: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
@@ -51,16 +50,14 @@ def _backward(
     if group < Q_GROUPS:
         _walk(
             dq_out_ptr, q_ptr, q_weight_ptr, cos_ptr, sin_ptr, dq_ptr, q_partials_ptr,
-            eps, scale, tokens, time, group,
-            dq_batch, dq_time, dq_head, q_batch, q_time, q_head,
+            eps, scale, tokens, time, group, dq_out_strides, q_strides,
             N, PAIRS, Q_HEADS, Q_OWN, HEADS, GROUPS, ROWS, BLOCK,
             NORM, AFTER, OFFSET, STAGES,
         )  # fmt: skip
     else:
         _walk(
             dk_out_ptr, k_ptr, k_weight_ptr, cos_ptr, sin_ptr, dk_ptr, k_partials_ptr,
-            eps, scale, tokens, time, group - Q_GROUPS,
-            dk_batch, dk_time, dk_head, k_batch, k_time, k_head,
+            eps, scale, tokens, time, group - Q_GROUPS, dk_out_strides, k_strides,
             N, PAIRS, K_HEADS, K_OWN, HEADS, GROUPS, ROWS, BLOCK,
             NORM, AFTER, OFFSET, STAGES,
         )  # fmt: skip
@@ -69,13 +66,17 @@ def _backward(
 @triton.jit
 def _walk(
     dy_ptr, x_ptr, weight_ptr, cos_ptr, sin_ptr, dx_ptr, partials_ptr,
-    eps, scale, tokens, time, group,
-    dy_batch, dy_time, dy_head, x_batch, x_time, x_head,
+    eps, scale, tokens, time, group, dy_strides, x_strides,
     N: tl.constexpr, PAIRS: tl.constexpr, COUNT: tl.constexpr, OWN: tl.constexpr,
     HEADS: tl.constexpr, GROUPS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     NORM: tl.constexpr, AFTER: tl.constexpr, OFFSET: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Leave the gradients of a group of heads, and for each head one row of dg."""
+    """Leave the gradients of a group of heads, and for each head one row of dg.
+
+    Strides are those of batch, time and head.
+    """
+    dy_batch, dy_time, dy_head = dy_strides
+    x_batch, x_time, x_head = x_strides
     program = tl.program_id(0) // GROUPS
     programs = tl.num_programs(0) // GROUPS
     first, second, in_first, in_second, turning = halves(N, PAIRS, BLOCK)
@@ -140,11 +141,22 @@ def _walk(
 
 
 def qk_norm_rope_backward(
-    dq_out: Tensor, dk_out: Tensor, q: Tensor, k: Tensor,
-    q_weight: Tensor | None, k_weight: Tensor | None, cos: Tensor | None, sin: Tensor | None,
-    norm: str | None, eps: float, after_rope: bool, offset: float, scale: float,
-    learns_q: bool, learns_k: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    dq_out: Tensor,
+    dk_out: Tensor,
+    q: Tensor,
+    k: Tensor,
+    q_weight: Tensor | None,
+    k_weight: Tensor | None,
+    cos: Tensor | None,
+    sin: Tensor | None,
+    norm: str | None,
+    eps: float,
+    after_rope: bool,
+    offset: float,
+    scale: float,
+    learns_q: bool,
+    learns_k: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return dq, dk and the gradients of the gains that learn; an empty tensor for the others."""
     dq, dk = (torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (q, k))
     dq_weight, dk_weight = (
@@ -153,8 +165,8 @@ def qk_norm_rope_backward(
     )
     if is_fake(q):
         return dq, dk, dq_weight, dk_weight
-    (q, q_strides), (k, k_strides) = strided(q), strided(k)
-    (dq_out, dq_strides), (dk_out, dk_strides) = strided(dq_out), strided(dk_out)
+    (q, q_strides), (k, k_strides) = see_heads(q), see_heads(k)
+    (dq_out, dq_strides), (dk_out, dk_strides) = see_heads(dq_out), see_heads(dk_out)
     tokens, time = q.shape[0] * q.shape[1], q.shape[1]
     given = constants(q, k, q_weight, k_weight, cos)
     tiles = cdiv(tokens, given["ROWS"] // given["HEADS"])
@@ -165,12 +177,35 @@ def qk_norm_rope_backward(
         for t, learns in ((q, learns_q), (k, learns_k))
     )
     launch(
-        _backward, (programs * given["GROUPS"],), dq_out, dk_out, q, k,
-        packed(q_weight), packed(k_weight), cos, sin, dq, dk, q_partials, k_partials,
-        eps, scale, tokens, time, *dq_strides, *dk_strides, *q_strides, *k_strides,
-        **given, NORM=norm, AFTER=after_rope, OFFSET=offset,
-        STAGES=3 if q.element_size() == 2 else 2, registers=65536 // (128 * _PER_PROCESSOR),
-    )  # fmt: skip
+        _backward,
+        (programs * given["GROUPS"],),
+        dq_out,
+        dk_out,
+        q,
+        k,
+        pack_parameter(q_weight),
+        pack_parameter(k_weight),
+        cos,
+        sin,
+        dq,
+        dk,
+        q_partials,
+        k_partials,
+        eps,
+        scale,
+        tokens,
+        time,
+        dq_strides,
+        dk_strides,
+        q_strides,
+        k_strides,
+        **given,
+        NORM=norm,
+        AFTER=after_rope,
+        OFFSET=offset,
+        STAGES=3 if q.element_size() == 2 else 2,
+        registers=65536 // (128 * _PER_PROCESSOR),
+    )
     for partials, dweight in ((q_partials, dq_weight), (k_partials, dk_weight)):
         if partials is not None:
             column_sums(partials.view(1, -1, dweight.numel()), dweight)

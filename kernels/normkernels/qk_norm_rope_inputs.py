@@ -8,9 +8,13 @@ from normkernels.heads import MAX_HEAD_DIM
 
 
 def check(
-    q: Tensor, k: Tensor, q_weight: Tensor | None, k_weight: Tensor | None,
-    norm: str | None, eps: float,
-) -> None:  # fmt: skip
+    q: Tensor,
+    k: Tensor,
+    q_weight: Tensor | None,
+    k_weight: Tensor | None,
+    norm: str | None,
+    eps: float,
+) -> None:
     """Refuse what `qk_norm_rope` cannot take, in words."""
     name = "qk_norm_rope"
     for role, tensor in (("q", q), ("k", k), ("q_weight", q_weight), ("k_weight", k_weight)):
@@ -39,7 +43,7 @@ def check(
     check_eps(name, eps)
 
 
-def cos_sin(
+def make_cos_sin(
     q: Tensor, angles: Tensor | tuple[Tensor, Tensor] | None
 ) -> tuple[Tensor | None, Tensor | None]:
     """Return cosines and sines in float32, rounded from the precision of the angles."""

@@ -22,7 +22,14 @@ from normkernels.checks import check_parameters, check_rows
 from normkernels.launch import is_fake, launch
 from normkernels.norm_backward import norm_backward
 from normkernels.operator import differentiable
-from normkernels.rows import all_columns, as_rows, forward_tile, packed, statistics, within
+from normkernels.rows import (
+    all_columns,
+    allocate_statistics,
+    as_rows,
+    forward_tile,
+    pack_parameter,
+    within,
+)
 from normkernels.sizes import cdiv
 
 
@@ -72,35 +79,52 @@ def _launch_forward(
     if round_first and weight is not None:
         dtype = torch.promote_types(x.dtype, weight.dtype)
     y = torch.empty(x.shape, dtype=dtype, device=x.device)
-    (rstd,) = statistics(x)
+    (rstd,) = allocate_statistics(x)
     if not is_fake(x):
         rows, m, stride = as_rows(x)
         n = x.shape[-1]
         tile = forward_tile(n)
         launch(
-            _forward, (cdiv(m, tile.rows),), rows, packed(weight), y, rstd, eps, m, stride,
-            N=n, OFFSET=offset, ROUND=round_first, ROWS=tile.rows, BLOCK=tile.block,
+            _forward,
+            (cdiv(m, tile.rows),),
+            rows,
+            pack_parameter(weight),
+            y,
+            rstd,
+            eps,
+            m,
+            stride,
+            N=n,
+            OFFSET=offset,
+            ROUND=round_first,
+            ROWS=tile.rows,
+            BLOCK=tile.block,
             warps=tile.warps,
-        )  # fmt: skip
+        )
     return y, rstd
 
 
 def _launch_backward(
-    dy: Tensor, x: Tensor, weight: Tensor | None, rstd: Tensor, offset: float, round_first: bool,
+    dy: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    rstd: Tensor,
+    offset: float,
+    round_first: bool,
     learns: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     dx, _, dweight, _ = norm_backward(
         dy, x, rstd, weight, learns=learns, offset=offset, round_first=round_first
     )
     return dx, dweight
 
 
-def _save(ctx, inputs, output) -> None:
+def _save_inputs(ctx, inputs, output) -> None:
     x, weight, _, ctx.offset, ctx.round_first = inputs
     ctx.save_for_backward(x, weight, output[1])
 
 
-def _gradients(ctx, backward, dy, *_) -> tuple:
+def _take_gradients(ctx, backward, dy, *_) -> tuple:
     x, weight, rstd = ctx.saved_tensors
     if dy is None:
         return None, None, None, None, None
@@ -110,7 +134,7 @@ def _gradients(ctx, backward, dy, *_) -> tuple:
 
 
 _rms_norm = differentiable(
-    "rms_norm", _launch_forward, _launch_backward, save=_save, gradients=_gradients
+    "rms_norm", _launch_forward, _launch_backward, save=_save_inputs, gradients=_take_gradients
 )
 
 
@@ -119,20 +143,22 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float | None = 1e-6) 
 
     `eps=None` is torch's: the machine epsilon of float32, in which everything is computed.
     """
-    return _call("rms_norm", x, weight, torch.finfo(torch.float32).eps if eps is None else eps)
+    return _call_rms_norm(
+        "rms_norm", x, weight, torch.finfo(torch.float32).eps if eps is None else eps
+    )
 
 
 def rms_norm_llama(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
     """Round the normalized row to x's dtype, then multiply; the wider dtype comes back."""
-    return _call("rms_norm_llama", x, weight, eps, round_first=True)
+    return _call_rms_norm("rms_norm_llama", x, weight, eps, round_first=True)
 
 
 def rms_norm_gemma(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
     """Multiply by 1 + weight, then round once to x's dtype."""
-    return _call("rms_norm_gemma", x, weight, eps, offset=1.0)
+    return _call_rms_norm("rms_norm_gemma", x, weight, eps, offset=1.0)
 
 
-def _call(
+def _call_rms_norm(
     name: str,
     x: Tensor,
     weight: Tensor | None,

@@ -80,17 +80,17 @@ def as_rows(x: Tensor) -> tuple[Tensor, int, int]:
     return rows, rows.shape[0], rows.stride(0)
 
 
-def packed(parameter: Tensor | None) -> Tensor | None:
+def pack_parameter(parameter: Tensor | None) -> Tensor | None:
     """Return a gain or shift whose values lie side by side."""
     return parameter if parameter is None else parameter.contiguous()
 
 
-def statistics(x: Tensor, many: int = 1) -> list[Tensor]:
+def allocate_statistics(x: Tensor, many: int = 1) -> list[Tensor]:
     """Allocate float32 numbers, one for each row of x, `many` times."""
     return [torch.empty(x.shape[:-1], dtype=torch.float32, device=x.device) for _ in range(many)]
 
 
-def moments(x: Tensor) -> Tensor:
+def allocate_moments(x: Tensor) -> Tensor:
     """Allocate what LayerNorm keeps of each row: rstd, a mean, and what this mean missed."""
     return torch.empty((*x.shape[:-1], 3), dtype=torch.float32, device=x.device)
 

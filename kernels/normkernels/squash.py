@@ -19,7 +19,7 @@ from normkernels.checks import check_parameters, check_rows, check_tensor
 from normkernels.curves import curve, number
 from normkernels.launch import is_fake, launch
 from normkernels.operator import differentiable
-from normkernels.rows import Tile, as_rows, packed
+from normkernels.rows import Tile, as_rows, pack_parameter
 from normkernels.sizes import cdiv, next_power_of_2
 from normkernels.squash_backward import squash_backward
 
@@ -53,48 +53,81 @@ def squash_function(name: str, erf: bool) -> Callable[..., Tensor]:
     """Make the function of one curve: (x, alpha, shift, weight, bias) -> y, with its gradients."""
 
     def forward(
-        x: Tensor, alpha: Tensor | None, slope: float, shift: Tensor | None, offset: float,
-        weight: Tensor | None, bias: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        x: Tensor,
+        alpha: Tensor | None,
+        slope: float,
+        shift: Tensor | None,
+        offset: float,
+        weight: Tensor | None,
+        bias: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
         y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
         if not is_fake(x):
             (rows, m, stride), n = as_rows(x), x.shape[-1]
             tile = _forward_tile(n)
             launch(
-                _forward, (cdiv(m, tile.rows), cdiv(n, tile.block)), rows, alpha, shift,
-                packed(weight), packed(bias), y, slope, offset, m, stride,
-                N=n, ERF=erf, ROWS=tile.rows, BLOCK=tile.block, warps=tile.warps,
-            )  # fmt: skip
+                _forward,
+                (cdiv(m, tile.rows), cdiv(n, tile.block)),
+                rows,
+                alpha,
+                shift,
+                pack_parameter(weight),
+                pack_parameter(bias),
+                y,
+                slope,
+                offset,
+                m,
+                stride,
+                N=n,
+                ERF=erf,
+                ROWS=tile.rows,
+                BLOCK=tile.block,
+                warps=tile.warps,
+            )
         return y, x.new_empty(0)
 
     def backward(
-        dy: Tensor, x: Tensor, alpha: Tensor | None, slope: float, shift: Tensor | None,
-        offset: float, weight: Tensor | None, bias: Tensor | None, learns: bool, steers: bool,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+        dy: Tensor,
+        x: Tensor,
+        alpha: Tensor | None,
+        slope: float,
+        shift: Tensor | None,
+        offset: float,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        learns: bool,
+        steers: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         return squash_backward(
             dy, x, alpha, slope, shift, offset, weight, bias, learns, steers, erf
         )
 
-    inner = differentiable(name, forward, backward, save=_save, gradients=_gradients)
+    inner = differentiable(name, forward, backward, save=_save_inputs, gradients=_take_gradients)
 
     def function(
-        x: Tensor, alpha: Tensor | float, shift: Tensor | float, weight: Tensor | None,
+        x: Tensor,
+        alpha: Tensor | float,
+        shift: Tensor | float,
+        weight: Tensor | None,
         bias: Tensor | None,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         check_rows(name, x)
         check_parameters(name, x, x.shape[-1], weight=weight, bias=bias)
-        slope, offset = _split(name, "alpha", alpha, x), _split(name, "shift", shift, x)
+        slope, offset = (
+            _split_number(name, "alpha", alpha, x),
+            _split_number(name, "shift", shift, x),
+        )
         return inner(x, *slope, *offset, weight, bias)
 
     return function
 
 
-def _save(ctx, inputs, output) -> None:
+def _save_inputs(ctx, inputs, output) -> None:
     x, alpha, ctx.slope, shift, ctx.offset, weight, bias = inputs
     ctx.save_for_backward(x, alpha, shift, weight, bias)
 
 
-def _gradients(ctx, backward, dy, *_) -> tuple:
+def _take_gradients(ctx, backward, dy, *_) -> tuple:
     if dy is None:
         return (None,) * 7
     x, alpha, shift, weight, bias = ctx.saved_tensors
@@ -107,7 +140,9 @@ def _gradients(ctx, backward, dy, *_) -> tuple:
     return tuple(grad if need else None for grad, need in zip(grads, needs, strict=True))
 
 
-def _split(name: str, role: str, value: Tensor | float, x: Tensor) -> tuple[Tensor | None, float]:
+def _split_number(
+    name: str, role: str, value: Tensor | float, x: Tensor
+) -> tuple[Tensor | None, float]:
     """Split what may be a tensor or a number into one of each; a tensor goes before a number."""
     if not isinstance(value, Tensor):
         return None, float(value)

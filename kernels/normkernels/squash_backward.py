@@ -20,7 +20,7 @@ from torch import Tensor
 from normkernels.curves import curve, number
 from normkernels.launch import is_fake, launch, processors
 from normkernels.partials import column_sums, make_partials
-from normkernels.rows import Tile, as_rows, packed
+from normkernels.rows import Tile, as_rows, pack_parameter
 from normkernels.sizes import cdiv, next_power_of_2
 
 
@@ -108,11 +108,30 @@ def squash_backward(
     partials = make_partials(1 + shifts, programs, n, x.device) if learns else None
     numbers = make_partials(1 + erf, programs * chunks, 1, x.device) if steers else None
     launch(
-        _backward, (programs, chunks), dy, x, alpha, shift, packed(weight), dx, partials, numbers,
-        slope, offset, m, dy_stride, x_stride,
-        N=n, ERF=erf, SHIFT=shifts, ROWS=tile.rows, BLOCK=tile.block, STAGES=tile.stages_for(dy, x),
-        warps=tile.warps, registers=tile.registers,
-    )  # fmt: skip
+        _backward,
+        (programs, chunks),
+        dy,
+        x,
+        alpha,
+        shift,
+        pack_parameter(weight),
+        dx,
+        partials,
+        numbers,
+        slope,
+        offset,
+        m,
+        dy_stride,
+        x_stride,
+        N=n,
+        ERF=erf,
+        SHIFT=shifts,
+        ROWS=tile.rows,
+        BLOCK=tile.block,
+        STAGES=tile.stages_for(dy, x),
+        warps=tile.warps,
+        registers=tile.registers,
+    )
     if partials is not None:
         column_sums(partials, _room(dweight, n), dbias if shifts else None)
     if numbers is not None:

@@ -90,13 +90,16 @@ def count(kernel: str, m: int, n: int, dtype: str) -> dict[str, Any]:
     errors |= {name: _error(a, b) for name, a, b in zip(given, grads, wanted, strict=True)}
     results = [g for name, g in zip(given, grads, strict=True) if name in operation.rows]
     return {
-        "case": kernel, "m": m, "n": n, "dtype": dtype,
+        "case": kernel,
+        "m": m,
+        "n": n,
+        "dtype": dtype,
         "processors": 3,  # what the interpreter stands for, see `launch`
         "forward": forward.total() | {"activations": _sum(forward.within(*rows, *outputs))},
         "backward": backward.total()
         | {"activations": _sum(backward.within(*rows, *outputs, *tops, *results))},
         "errors": errors,
-    }  # fmt: skip
+    }
 
 
 def _sum(moved: dict[str, int]) -> int:

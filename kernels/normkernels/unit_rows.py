@@ -86,7 +86,7 @@ def _across_scale(
         tl.store(place, w * inverse, mask=here)
 
 
-def _launch(weight: Tensor, dim: int) -> None:
+def _launch_kernels(weight: Tensor, dim: int) -> None:
     size, stride = weight.shape[dim], weight.stride(dim)
     vectors, vector_stride = weight.shape[1 - dim % 2], weight.stride(1 - dim % 2)
     if is_fake(weight) or not weight.numel():
@@ -94,22 +94,41 @@ def _launch(weight: Tensor, dim: int) -> None:
     if stride <= vector_stride:
         tile = forward_tile(size)
         launch(
-            _along, (cdiv(vectors, tile.rows),), weight, vectors, vector_stride, stride,
-            N=size, ROWS=tile.rows, BLOCK=tile.block, warps=tile.warps,
-        )  # fmt: skip
+            _along,
+            (cdiv(vectors, tile.rows),),
+            weight,
+            vectors,
+            vector_stride,
+            stride,
+            N=size,
+            ROWS=tile.rows,
+            BLOCK=tile.block,
+            warps=tile.warps,
+        )
         return
     chunks = cdiv(vectors, _COLUMNS)
     slices = min(cdiv(size, _ROWS), max(1, 6 * processors(weight.device) // chunks))
     partials = torch.empty(slices, vectors, dtype=torch.float32, device=weight.device)
     for kernel in (_across_squares, _across_scale):
         launch(
-            kernel, (chunks, slices), weight, partials, size, vectors, stride, vector_stride,
-            ROWS=_ROWS, COLUMNS=_COLUMNS, warps=8,
-        )  # fmt: skip
+            kernel,
+            (chunks, slices),
+            weight,
+            partials,
+            size,
+            vectors,
+            stride,
+            vector_stride,
+            ROWS=_ROWS,
+            COLUMNS=_COLUMNS,
+            warps=8,
+        )
 
 
-_operator = torch.library.custom_op("normkernels::unit_rows_", mutates_args=("weight",))(_launch)
-_operator.register_fake(_launch)
+_operator = torch.library.custom_op("normkernels::unit_rows_", mutates_args=("weight",))(
+    _launch_kernels
+)
+_operator.register_fake(_launch_kernels)
 
 
 def unit_rows_(weight: Tensor, dim: int = -1) -> Tensor:
@@ -134,7 +153,7 @@ def unit_rows_(weight: Tensor, dim: int = -1) -> Tensor:
     if is_transformed() or is_watched([weight]):
         _operator(weight, dim)
         return weight
-    _launch(weight, dim)
+    _launch_kernels(weight, dim)
     if not weight.is_inference():
         torch.autograd.graph.increment_version(weight)
     return weight

@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-DATA = Path(__file__).resolve().parents[1] / "data"
+DATA = Path(__file__).resolve().parents[2] / "data"
 CAPABILITY = 90  # an H100 or H200
 # What is compiled: kernel, values of a row, dtype; and, where that is tried out, warps a row.
 COMPILED = [

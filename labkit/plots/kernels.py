@@ -1,29 +1,29 @@
 """Kernels: what memory and arithmetic allow, and the share of copy's bandwidth that each reaches.
 
-The shares are drawn by `labkit bench kernels`, from a file that `normkernels.bench` wrote.
+`labkit bench kernels` draws and tabulates the shares, from a file that `normkernels.bench` wrote.
 """
 
 import json
-import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from labkit.costs.kernel_view import find_package
-
 from .alt import describe_trend, format_number, join_sentences
 from .axes import DOTS, log_ticks, make_handle, place_ticks, start_axes
 from .figure import Figure
 from .looks import COLOURS, Look, choose_looks
 from .style import INK, QUIET, WIDTH, label_axes, make_canvas, use_book_style, write_text
+from .table import table
 
 WAYS = ("forward", "backward")
 TARGETS = {"forward": 90, "backward": 80}  # per cent
+LONGEST = 8192  # values of a row at which the targets still hold
 OURS = "normkernels"
+PROVIDERS = (OURS, "torch", "compile", "liger", "quack", "eager")
+DRY = "**DRY RUN.** Triton's interpreter on a CPU, at tiny sizes: the numbers are no measurements."
 Shares = dict[str, dict[str, dict[int, float]]]  # direction, provider, row length: per cent
 
 
@@ -79,18 +79,86 @@ def roof(
 
 
 def publish_report(file: Path) -> str:
-    """Write table and figure of a recorded file beside it; give the table's text."""
-    # By its path, and not as an import: the report needs neither Triton nor its package.
-    report = find_package() / "bench" / "report.py"
-    words = [sys.executable, str(report), str(file)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ValueError(f"{file} cannot be read: {done.stderr.strip().splitlines()[-1]}")
-    figure = kernel_shares(json.loads(file.read_text()))
+    """Write tables and figure of a recorded file beside it; return the tables' text.
+
+    Raises:
+        ValueError: the file is none that `make bench-kernels` wrote.
+    """
+    recorded = json.loads(file.read_text(encoding="utf-8"))
+    if recorded.get("schema") != 1 or not recorded.get("results"):
+        raise ValueError(
+            f"{file} must hold results of `make bench-kernels`, schema 1; it has "
+            f"schema {recorded.get('schema')!r} and {len(recorded.get('results') or ())} results"
+        )
+    text = write_report(recorded)
+    figure = kernel_shares(recorded)
     picture = figure.save(file.with_suffix(".png"))
-    page = f"{done.stdout}\n![{figure.alt}]({picture.name})\n\n{figure.caption}\n"
-    file.with_suffix(".md").write_text(page)
-    return f"{done.stdout}\n{picture}: {figure.caption}"
+    page = f"{text}\n![{figure.alt}]({picture.name})\n\n{figure.caption}\n"
+    file.with_suffix(".md").write_text(page, encoding="utf-8")
+    return f"{text}\n{picture}: {figure.caption}"
+
+
+def write_report(recorded: Mapping[str, Any]) -> str:
+    """Write in Markdown: our lowest shares by kernel, every size by provider, who was not timed."""
+    facts = recorded["provenance"]
+    versions = {name: facts[name] for name in ("driver", "cuda", "torch", "triton", "python")}
+    listed = ", ".join(f"{k} {v or 'absent'}" for k, v in (versions | facts["peers"]).items())
+    entries = recorded["results"].items()
+    lowest = [_tabulate_lowest(*one) for one in _read_shares(recorded).items()]
+    return (
+        "\n\n".join(
+            [
+                f"# Kernels on {facts['device']}",
+                *([DRY] if recorded["dry_run"] else []),
+                f"Sources {facts['source']}; {listed}.",
+                "## The lowest share of copy's bandwidth: bf16, 64 MiB and more, N up to 8192",
+                repr(table(lowest)) if lowest else "No such size was measured.",
+                "## Share of copy's bandwidth, forward / backward, and µs of the host",
+                repr(table([_tabulate_size(key, entry) for key, entry in entries])),
+                "## Not timed",
+                "\n".join(sorted({line for _, entry in entries for line in _list_untimed(entry)}))
+                or "Every provider was right at every size.",
+            ]
+        )
+        + "\n"
+    )
+
+
+def _tabulate_lowest(kernel: str, shares: Shares) -> dict[str, str]:
+    row = {"kernel": kernel}
+    for way, target in TARGETS.items():
+        ours = {n: s for n, s in shares[way].get(OURS, {}).items() if n <= LONGEST}
+        worst = min(ours, key=lambda n: ours[n]) if ours else 0
+        missed = ", missed" if ours and ours[worst] < target else ""
+        cell = f"{ours[worst]:.0f} % at N = {worst}{missed}" if ours else "–"
+        row[f"{way}, target {target} %"] = cell
+    return row
+
+
+def _tabulate_size(key: str, entry: Mapping[str, Any]) -> dict[str, str]:
+    cells = {"size": key}
+    ways = [way for way in WAYS if entry["bytes"][way]]
+
+    def join(name: str, number: Callable[[dict[str, float]], str]) -> str:
+        found = entry["providers"].get(name, {"status": ""})
+        times = [found[way] for way in ways] if found["status"] == "ok" else []
+        return " / ".join(map(number, times)) or found["status"]
+
+    cells["copy, GB/s"] = join("copy", lambda time: f"{time['gbps']:.0f}")
+    cells["copy, GB/s"] += "" if entry["cold"] else " (in cache)"
+    for name in PROVIDERS:
+        cells[name] = join(name, lambda time: f"{time['share']:.0%}")
+    for name in PROVIDERS[:2]:
+        cells[f"host of {name}"] = join(name, lambda time: f"{time['host_us']:.1f}")
+    return cells
+
+
+def _list_untimed(entry: Mapping[str, Any]) -> list[str]:
+    return [
+        f"- {name} **{found['status']}** at {entry['kernel']}: {found['reason']}"
+        for name, found in entry["providers"].items()
+        if found["status"] != "ok" and not found["reason"].endswith("has no such kernel")
+    ]
 
 
 @use_book_style()

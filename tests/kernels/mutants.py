@@ -76,7 +76,7 @@ MUTANTS = [
            "        tl.store(dy_ptr + rows * dy_stride + columns, dz, mask=here)",
            ("untouched[rms_norm,",)),
     Mutant("rows on the grid's second axis, 65536 at most (NVIDIA/apex#411)", "layer_norm.py",
-           "_forward, (-(-m // tile.rows),),", "_forward, (1, -(-m // tile.rows)),",
+           "            (-(-m // tile.rows),),", "            (1, -(-m // tile.rows)),",
            ("far_elements[layer_norm,",)),
     Mutant("no program where there are many chunks", "norm_backward.py", "max(1, processors",
            "max(0, processors", ("formula[rms_norm, 3x32768", "formula[rms_norm, 2x32768")),

@@ -4,33 +4,33 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from normkernels.bench import report
 from normkernels.bench.device import Gpu, Pretend
-from normkernels.bench.measure import Lost, measure
+from normkernels.bench.measure import DeviceLost, describe_entry, measure_size
 from normkernels.bench.operations import OPERATIONS
-from normkernels.bench.plan import PHASES, dry_plan, plan
-from normkernels.bench.providers import NAMES
-from normkernels.bench.results import Results, file_name
-from normkernels.bench.tune import tune
+from normkernels.bench.plan import PHASES, plan_sizes
+from normkernels.bench.providers import NAMES, Call, find_call
+from normkernels.bench.results import Results, choose_path
 from normkernels.launch import INTERPRETED
+
+DRY = "**DRY RUN.** Triton's interpreter on a CPU, at tiny sizes: the numbers are no measurements."
+LONGEST = 30.0  # seconds that a size may take, until one has been seen to take longer
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command."""
     argv = sys.argv[1:] if argv is None else argv
-    options = parser().parse_args(argv)
+    options = build_parser().parse_args(argv)
     if options.dry_run and not INTERPRETED:  # Triton reads this when it is imported
         here = [sys.executable, "-m", "normkernels.bench", *argv]
         os.execve(sys.executable, here, os.environ | {"TRITON_INTERPRET": "1"})
     try:
         device = Pretend() if options.dry_run else Gpu()
-        print(report.NOTE.replace("> ", "").strip() if device.dry else device.name, flush=True)
-        with device.working():
-            if options.what == "tune":
-                return tune(options.kernels, device, options.minutes)
-            return run(options, device)
+        print(DRY if device.dry else device.name, flush=True)
+        with device.work():
+            return measure_sizes(options, device)
     except ValueError as error:
         print(f"normkernels.bench: {error}", file=sys.stderr)
         return 2
@@ -39,10 +39,9 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """Describe the command."""
     top = argparse.ArgumentParser("python -m normkernels.bench", description=__doc__)
-    top.add_argument("what", nargs="?", choices=("run", "tune"), default="run")
     top.add_argument("--minutes", type=float, default=8, help="stop before this long (default: 8)")
     top.add_argument("--out", type=Path, help="the file (default: data/bench/DEVICE.json)")
     top.add_argument("--kernels", nargs="+", choices=OPERATIONS, default=[*OPERATIONS])
@@ -52,46 +51,50 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def run(options: argparse.Namespace, device: Gpu | Pretend) -> int:
-    """Measure size after size until the time is up or all is done."""
+def measure_sizes(
+    options: argparse.Namespace,
+    device: Gpu | Pretend,
+    find: Callable[[str, str], Call | str] = find_call,
+) -> int:
+    """Measure size after size until the time is up or all is done.
+
+    options    of `build_parser`
+    find       gives the call of a provider for a kernel, or the reason why there is none
+    """
     start = time.monotonic()
-    results = Results(options.out or file_name(device), device, options.commit)
+    results = Results(options.out or choose_path(device), device, options.commit)
     # On a CPU torch.compile needs a C++ compiler, which is not asked of anybody.
     every = tuple(name for name in NAMES if not (device.dry and name == "compile"))
-    make = dry_plan if device.dry else plan
     work = [
         (case, ("normkernels", "torch") if phase == "targets" else every)
-        for phase, case in make(options.kernels, tuple(options.phases))
+        for phase, case in plan_sizes(options.kernels, tuple(options.phases), device.dry)
     ]
-    longest, done = 0.0 if device.dry else 30.0, 0  # seconds of a size
+    longest, done = 0.0 if device.dry else LONGEST, 0
     for case, names in work:
         began = time.monotonic()
         if results.has(case.key, names):
             continue
         if began - start + longest > 60 * options.minutes:
             break
-        crashed = results.crashed(case.key)
+        crashed = results.data["crashed"]
+        calls = {n: crashed.get(f"{n} {case.kernel}") or find(n, case.kernel) for n in names}
         try:
-            entry = measure(case, tuple(n for n in names if n not in crashed), device)
-        except Lost as lost:
-            results.crashed(case.key, str(lost))
-            print(f"{lost} broke the device at {case.key}: noted; call again to go on without it")
+            entry = measure_size(case, calls, device)
+        except DeviceLost as lost:
+            crashed[f"{lost} {case.kernel}"] = reason = f"broke the device at {case.key}"
+            results.save()
+            print(f"{lost} {reason}: noted; call again to go on without it")
             return 1
-        reason = {"status": "failed", "reason": "broke the device's context"}
-        entry["providers"] |= {name: reason for name in crashed}
         device.free()
         entry["seconds"] = round(time.monotonic() - began, 1)
         longest, done = max(longest, entry["seconds"]), done + 1
         results.add(case.key, entry)
-        print(report.line(case.key, entry), flush=True)
+        print(describe_entry(case.key, entry), flush=True)
     if done:
-        results.slice["clocks_after"] = device.clocks()
-        results.slice["minutes"] = round((time.monotonic() - start) / 60, 2)
-        results.save()
-        results.path.with_suffix(".md").write_text(report.table(results.data))
-    rest = sum(not results.has(case.key, names) for case, names in work)
-    print(f"{done} sizes measured, {rest} left; {results.path}, and its table beside it (.md)")
-    if rest:
+        results.end_slice(device, (time.monotonic() - start) / 60)
+    left = sum(not results.has(case.key, names) for case, names in work)
+    print(f"{done} sizes measured, {left} left; {results.path}")
+    if left:
         print("the same command goes on where this one stopped")
     return 0
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from normkernels.bench.operations import Operation
+from normkernels.bench.operations import DTYPES, Operation
 from normkernels.bench.plan import Case
 
 CHUNK = 2**24  # values of an activation that the reference computes at a time
@@ -30,27 +30,25 @@ class Data:
 
     def copy(self) -> "Data":
         """Copy the activations; parameters are shared, as they are between the rows of a batch."""
-        inputs = {k: t.detach().clone().requires_grad_(t.requires_grad) if t.ndim > 1 else t
-                  for k, t in self.inputs.items()}  # fmt: skip
+        inputs = dict(self.inputs)
+        for name, t in inputs.items():
+            if t.ndim > 1:
+                inputs[name] = t.detach().clone().requires_grad_(t.requires_grad)
         return Data(inputs, [top.clone() for top in self.tops])
-
-    def leaves(self) -> dict[str, Tensor]:
-        """Return what has a gradient."""
-        return {name: t for name, t in self.inputs.items() if t.requires_grad}
 
     def equals(self, other: "Data") -> bool:
         """Return whether nobody has written into it."""
         mine, theirs = [*self.inputs.values(), *self.tops], [*other.inputs.values(), *other.tops]
         return all(map(torch.equal, mine, theirs))
 
-    def gradients(self, outputs: tuple) -> dict[str, Tensor]:
+    def differentiate(self, outputs: tuple) -> dict[str, Tensor]:
         """Run the backward pass and keep its graph."""
-        leaves = self.leaves()
+        leaves = {name: t for name, t in self.inputs.items() if t.requires_grad}
         grads = torch.autograd.grad(outputs, list(leaves.values()), self.tops, retain_graph=True)
         return {f"gradient of {k}": g for k, g in zip(leaves, grads, strict=True)}
 
 
-def draw(op: Operation, case: Case, device: torch.device) -> Data:
+def draw_data(op: Operation, case: Case, device: torch.device) -> Data:
     """Draw inputs, and gradients that lean on the outputs, so that no term of a backward hides."""
     torch.manual_seed(0)
     inputs = op.draw(case, device)
@@ -58,22 +56,23 @@ def draw(op: Operation, case: Case, device: torch.device) -> Data:
         return Data(inputs, [])
     with torch.no_grad():
         outputs = as_tuple(op.formula(**inputs, **op.options))
-        return Data(inputs, [
-            (torch.randn_like(y) + y * (0.5 / y.float().std()).to(y.dtype) + 0.25).to(y.dtype)
-            for y in outputs
-        ])  # fmt: skip
+        tops = [torch.randn_like(y) + y * (0.5 / y.float().std()) + 0.25 for y in outputs]
+    return Data(inputs, [top.to(y.dtype) for top, y in zip(tops, outputs, strict=True)])
 
 
-def reference(op: Operation, data: Data, checked: torch.dtype) -> dict[str, Tensor]:
-    """Compute outputs and gradients in float64, some rows at a time.
+def compute_reference(
+    op: Operation, data: Data, case: Case, chunk: int = CHUNK
+) -> dict[str, Tensor]:
+    """Compute outputs and gradients in float64, `chunk` values of an activation at a time.
 
     They are kept in float64 where float32 is checked, and in float32 where bfloat16 is.
     """
-    dtype = torch.float64 if checked is torch.float32 else torch.float32
+    dtype = torch.float64 if DTYPES[case.dtype][0] is torch.float32 else torch.float32
     size = max(t.numel() for t in data.inputs.values())
-    many = next(iter(data.inputs.values())).shape[0]
-    step = max(1, many * CHUNK // size) if op.chunked else many
+    many = data.inputs[op.rows[0]].shape[0]
+    step = max(1, many * chunk // size) if op.chunked else many
     parts: dict[str, list[Tensor]] = {}
+    summed = {f"gradient of {name}" for name in op.parameters}
     for first in range(0, many, step):
         rows = slice(first, first + step)
         inputs = {
@@ -84,26 +83,26 @@ def reference(op: Operation, data: Data, checked: torch.dtype) -> dict[str, Tens
         outputs = as_tuple(op.formula(**inputs, **op.options))
         found = {f"output {i}": y.detach() for i, y in enumerate(outputs)}
         if not op.in_place:
-            found |= part.gradients(outputs)
+            found |= part.differentiate(outputs)
         for name, value in found.items():
-            summed = name.removeprefix("gradient of ") in op.parameters
-            parts.setdefault(name, []).append(value if summed else value.to(dtype))
-    joined = {}
-    for name, values in parts.items():
-        summed = name.removeprefix("gradient of ") in op.parameters
-        joined[name] = torch.stack(values).sum(0).to(dtype) if summed else torch.cat(values)
-    return joined
+            parts.setdefault(name, []).append(value if name in summed else value.to(dtype))
+    return {
+        name: torch.stack(values).sum(0).to(dtype) if name in summed else torch.cat(values)
+        for name, values in parts.items()
+    }
 
 
-def compare(found: dict, expected: dict, limit: float) -> tuple[dict[str, float], str]:
+def compare_tensors(found: dict, expected: dict, case: Case) -> tuple[dict[str, float], str]:
     """Return each tensor's error as a share of its norm, and what is wrong; nothing, if nothing."""
+    limit = LIMITS[DTYPES[case.dtype][0]]
     errors, wrong = {}, ""
     for name, right in expected.items():
         if found[name].shape != right.shape:
             return errors, f"{name} has shape {tuple(found[name].shape)}"
         miss = found[name].detach().to(right.dtype) - right
         size = torch.linalg.vector_norm(right).item()
-        errors[name] = error = torch.linalg.vector_norm(miss).item() / (size or 1.0)
+        error = torch.linalg.vector_norm(miss).item() / (size or 1.0)
+        errors[name] = float(f"{error:.5g}")
         rms = size / math.sqrt(max(1, right.numel()))
         worst = (miss.abs() - 4 * limit * (right.abs() + rms)).max().item()
         if not (error <= limit and worst <= 0):  # a NaN is wrong too

@@ -7,12 +7,14 @@ know the difference.
 import gc
 import shutil
 import subprocess
-import time
+import timeit
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from triton.testing import do_bench
 
+FIFTHS = (0.2, 0.5, 0.8)
 _READ = (
     "driver_version,clocks.sm,clocks.max.sm,clocks.mem,clocks.max.mem,temperature.gpu,"
     "power.draw,power.limit,utilization.gpu,memory.used"
@@ -20,9 +22,11 @@ _READ = (
 
 
 class Gpu:
-    """A CUDA device: replays of a captured graph, timed by the device's own events."""
+    """A CUDA device: replays of a captured graph, timed by Triton's `do_bench`."""
 
-    dry, busy, rounds, replays, calls = False, 2e-3, 8, 5, 20
+    dry = False
+    busy = 2e-3  # seconds of one replay, at least
+    turns = 5  # in which the host is timed
 
     def __init__(self) -> None:
         if not torch.cuda.is_available():
@@ -34,12 +38,16 @@ class Gpu:
         # Autograd runs a backward pass on the stream of its forward pass: all on this one.
         self.stream = torch.cuda.Stream(self.device)
 
-    def working(self) -> AbstractContextManager:
+    def work(self) -> AbstractContextManager:
         """Enclose everything that is measured."""
         return torch.cuda.stream(self.stream)
 
     def capture(self, run: Callable[[], None]) -> Callable[[], None]:
-        """Record what `run` launches, so that it can be repeated without Python in between."""
+        """Record what `run` launches, so that it can be repeated without Python in between.
+
+        Triton's `do_bench_cudagraph` captures too, but on a stream of its own, where no backward
+        pass of a forward pass from before can be, and its graph cannot be replayed for a check.
+        """
         for _ in range(2):
             run()  # compiles, loads, allocates
         torch.cuda.synchronize()
@@ -48,16 +56,10 @@ class Gpu:
             run()
         return graph.replay
 
-    def seconds(self, replay: Callable[[], None], times: int) -> list[float]:
-        """Time replays, after one that drives the other providers' data out of the cache."""
-        marks = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(times)]
-        replay()
-        for start, end in marks:
-            start.record()
-            replay()
-            end.record()
-        torch.cuda.synchronize()
-        return [start.elapsed_time(end) / 1e3 for start, end in marks]
+    def time_replays(self, replay: Callable[[], None]) -> list[float]:
+        """Time replays: the 20th percentile of seconds, the median, the 80th percentile."""
+        taken: list[float] = do_bench(replay, quantiles=FIFTHS)  # type: ignore[assignment]
+        return [milliseconds / 1e3 for milliseconds in taken]
 
     def synchronize(self) -> None:
         """Wait for the device; raises when it has been lost."""
@@ -68,38 +70,35 @@ class Gpu:
         gc.collect()
         torch.cuda.empty_cache()
 
-    def facts(self) -> dict:
-        """Return what the device is; results of different facts are never mixed."""
+    def describe(self) -> dict:
+        """Return what the device is; results of different devices are never mixed."""
         return {
             "device": self.name,
             "processors": self.processors,
             "l2_bytes": self.cache,
-            "driver": self.clocks().get("driver_version"),
+            "driver": self.read_clocks().get("driver_version"),
             "cuda": torch.version.cuda,
         }
 
-    def clocks(self) -> dict[str, str]:
+    def read_clocks(self) -> dict[str, str]:
         """Read clocks, power and temperature; nothing is set."""
         if not shutil.which("nvidia-smi"):
             return {}
-        query = ["nvidia-smi", f"--query-gpu={_READ}", "--format=csv,noheader"]
-        done = subprocess.run(
-            [*query, f"--id=GPU-{self.uuid.removeprefix('GPU-')}"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        values = [value.strip() for value in done.stdout.strip().split(",")]
-        names = _READ.split(",")
+        gpu = f"--id=GPU-{self.uuid.removeprefix('GPU-')}"
+        words = ["nvidia-smi", gpu, f"--query-gpu={_READ}", "--format=csv,noheader"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        names, values = _READ.split(","), done.stdout.strip().split(", ")
         return dict(zip(names, values, strict=True)) if len(values) == len(names) else {}
 
 
 class Pretend:
     """The dry run's stand-in: replays are calls, wall-clock time, and a tiny cache."""
 
-    dry, busy, rounds, replays, calls = True, 0.0, 2, 1, 1
+    dry, busy, turns = True, 0.0, 1
     name, processors, cache = "dry run", 3, 4096
     device = torch.device("cpu")
 
-    def working(self) -> AbstractContextManager:
+    def work(self) -> AbstractContextManager:
         """Enclose everything that is measured."""
         return nullcontext()
 
@@ -108,14 +107,9 @@ class Pretend:
         run()
         return run
 
-    def seconds(self, replay: Callable[[], None], times: int) -> list[float]:
-        """Time by the wall clock."""
-        taken = []
-        for _ in range(times):
-            start = time.perf_counter()
-            replay()
-            taken.append(time.perf_counter() - start)
-        return taken
+    def time_replays(self, replay: Callable[[], None]) -> list[float]:
+        """Time one replay by the wall clock."""
+        return [timeit.timeit(replay, number=1)] * 3
 
     def synchronize(self) -> None:
         """Wait for nothing."""
@@ -123,22 +117,11 @@ class Pretend:
     def free(self) -> None:
         """Keep everything."""
 
-    def facts(self) -> dict:
+    def describe(self) -> dict:
         """Say that nothing here was measured."""
-        return {"device": self.name, "processors": 3, "l2_bytes": self.cache, "driver": None,
-                "cuda": None}  # fmt: skip
+        facts = {"device": self.name, "processors": self.processors, "l2_bytes": self.cache}
+        return facts | {"driver": None, "cuda": None}
 
-    def clocks(self) -> dict[str, str]:
+    def read_clocks(self) -> dict[str, str]:
         """Read none."""
         return {}
-
-
-def host_seconds(device: "Gpu | Pretend", call: Callable[[], object]) -> float:
-    """Time what a call costs the host: a queue of few calls, which never fills, then a wait."""
-    device.synchronize()
-    start = time.perf_counter()
-    for _ in range(device.calls):
-        call()
-    taken = time.perf_counter() - start
-    device.synchronize()
-    return taken / device.calls

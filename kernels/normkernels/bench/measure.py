@@ -1,145 +1,229 @@
 """One size: every provider is checked, then all that are right are timed.
 
-Time is that of a CUDA graph, which holds many calls over copies of the data that together exceed
-three times the L2 cache; Python is not in it. The backward pass is `torch.autograd.grad` on kept
-forward results, captured just so: exactly the kernels that a training step starts for it, without
-subtraction and without accumulating into `.grad`. The time on the host is taken apart from that.
+Time is that of a CUDA graph, in which Python and launches do not count. It holds many calls over
+copies of the data that together exceed three times the L2 cache, so that each call reads from
+memory, as it would among the other layers of a model. The backward pass is `torch.autograd.grad`
+on kept forward results, captured just so: exactly the kernels that a training step starts for it,
+without subtraction. What a call costs the host is timed apart from that, without a graph.
 """
 
 import math
+import random
 import statistics
+import timeit
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from normkernels.bench.check import LIMITS, Data, as_tuple, compare, draw, reference
+from normkernels.bench.check import Data, as_tuple, compare_tensors, compute_reference, draw_data
 from normkernels.bench.device import Gpu, Pretend
-from normkernels.bench.operations import DTYPES, OPERATIONS
+from normkernels.bench.operations import OPERATIONS
 from normkernels.bench.plan import Case
-from normkernels.bench.providers import find
-from normkernels.bench.timing import (
-    COPIES,
-    Track,
-    copies,
-    record,
-    spread,
-    time_tracks,
-    yardstick,
-)
+from normkernels.bench.providers import Call
+
+WAYS = ("forward", "backward")
+MOST_CALLS = 512  # in one graph, and sets of data
+HOST_CALLS = 4  # in each turn: so few that the queue of launches never fills
 
 
-class Lost(RuntimeError):
+class DeviceLost(RuntimeError):
     """A provider broke the device's context: this process cannot go on."""
 
 
-def measure(case: Case, names: tuple[str, ...], device: Gpu | Pretend) -> dict[str, Any]:
-    """Measure one size with the providers named; give what the file keeps of it."""
+@dataclass
+class Track:
+    """What one provider does in one direction: a captured replay of calls, and one call."""
+
+    provider: str
+    way: str
+    bytes: int  # that one call must move
+    calls: int  # in one replay
+    run: Callable[[int], Any]  # one call, on the set of data with this number
+    replay: Callable[[], None]
+    results: list[Any]  # of the last replay, by set of data
+
+
+def measure_size(case: Case, calls: dict[str, Call | str], device: Gpu | Pretend) -> dict[str, Any]:
+    """Measure one size; give what the file keeps of it.
+
+    calls    by provider; or the reason why it has none
+
+    Raises:
+        DeviceLost: a provider's error left the device unusable.
+    """
     op = OPERATIONS[case.kernel]
     counted = op.bytes(case, device.processors)
-    pristine = draw(op, case, device.device)
-    exact = reference(op, pristine, DTYPES[case.dtype][0])
-    count = min(COPIES, max(1, math.ceil(3 * device.cache / counted["forward"])))
+    pristine = draw_data(op, case, device.device)
+    exact = compute_reference(op, pristine, case)
+    count = min(MOST_CALLS, max(1, math.ceil(3 * device.cache / counted["forward"])))
     sets = [pristine.copy() for _ in range(count)]
-    entries: dict[str, Any] = {"copy": {"status": "ok"}}
-    tracks = copies(counted, count, device) + yardstick(case, device)
-    for name in names:
+    providers: dict[str, Any] = {"copy": {"status": "ok"}}
+    tracks = record_copies(counted, count, device)
+    for name, call in calls.items():
+        if isinstance(call, str):
+            providers[name] = {"status": "absent", "reason": call}
+            continue
         try:
-            call = find(name, case.kernel)
-            if isinstance(call, str):
-                entries[name] = {"status": "absent", "reason": call}
-                continue
-            entries[name], more = examine(
-                name, call, case, sets, pristine, exact, device, counted
-            )  # fmt: skip
-            tracks += more
+            errors, wrong = check_call(call, case, pristine, exact)
+            made = [] if wrong else record_calls(name, call, counted, sets, device)
+            for track in made:
+                wrong = wrong or check_replay(track, case, pristine, exact)
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            entries[name] = {"status": "failed", "reason": reason}
-            try:
-                device.synchronize()
-            except Exception as lost:
-                raise Lost(name) from lost
-            device.free()
+            providers[name] = {"status": "failed", "reason": describe_error(error)}
+            recover(device, name)
+            continue
+        providers[name] = {"status": "ok", "errors": errors}
+        if wrong:
+            providers[name] |= {"status": "wrong", "reason": wrong}
+        else:
+            tracks += made
     del exact
-    time_tracks(tracks, device, case.key)
+    random.Random(case.key).shuffle(tracks)  # nobody is always the first, on a cool GPU
+    for track in tracks:
+        providers[track.provider][track.way] = time_track(track, device)
+    for track in tracks:
+        found = providers[track.provider][track.way]
+        found["share"] = shorten(found["gbps"] / providers["copy"][track.way]["gbps"])
     return {
-        "kernel": case.kernel, "m": case.m, "n": case.n, "heads": case.heads, "dtype": case.dtype,
-        "large": case.large, "bytes": counted, "sets": count,
+        "kernel": case.kernel,
+        "m": case.m,
+        "n": case.n,
+        "heads": case.heads,
+        "dtype": case.dtype,
+        "large": case.large,
+        "bytes": counted,
+        "sets": count,
         "cold": count * counted["forward"] >= 3 * device.cache,
-        "rms_norm_host_us": summarize(tracks, entries), "providers": entries,
-    }  # fmt: skip
+        "providers": providers,
+    }
 
 
-def examine(
-    name: str, call: Callable, case: Case, sets: list[Data], pristine: Data,
-    expected: dict[str, Tensor], device: Gpu | Pretend, counted: dict[str, int],
-) -> tuple[dict[str, Any], list[Track]]:  # fmt: skip
-    """Check one provider, as called and as captured; give its entry, and its tracks if right."""
-    op, limit = OPERATIONS[case.kernel], LIMITS[DTYPES[case.dtype][0]]
+def describe_error(error: Exception) -> str:
+    """Name an error and what its first line says."""
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]
 
-    def forward(data: Data) -> dict[str, Tensor]:
-        return {f"output {i}": y for i, y in enumerate(as_tuple(call(**data.inputs)))}
 
-    mine = pristine.copy()
-    found = forward(mine)
-    if not op.in_place:
-        found |= mine.gradients(tuple(found.values()))
-    errors, wrong = compare(found, expected, limit)
-    entry: dict[str, Any] = {"status": "ok", "errors": {k: _short(e) for k, e in errors.items()}}
-    if not (wrong or op.in_place or mine.equals(pristine)):
-        wrong = "writes into what it was given"
-    if wrong:
-        return {**entry, "status": "wrong", "reason": wrong}, []
-    runs: dict[str, Callable[[int], dict]] = {"forward": lambda i: forward(sets[i])}
-    if not op.in_place:
-        done = [tuple(forward(data).values()) for data in sets]
-        runs["backward"] = lambda i: sets[i].gradients(done[i])
+def recover(device: Gpu | Pretend, name: str) -> None:
+    """Free what a provider left behind; DeviceLost where the device no longer answers."""
+    try:
+        device.synchronize()
+    except Exception as lost:
+        raise DeviceLost(name) from lost
+    device.free()
+
+
+def check_call(call: Call, case: Case, pristine: Data, exact: dict) -> tuple[dict[str, float], str]:
+    """Compare one call, forward and backward, with the formula: its errors, and what is wrong."""
+    data = pristine.copy()
+    outputs = as_tuple(call(**data.inputs))
+    found = {f"output {i}": y for i, y in enumerate(outputs)}
+    if OPERATIONS[case.kernel].in_place:
+        return compare_tensors(found, exact, case)
+    errors, wrong = compare_tensors(found | data.differentiate(outputs), exact, case)
+    return errors, wrong or ("" if data.equals(pristine) else "writes into what it was given")
+
+
+def record_calls(
+    name: str, call: Call, counted: dict[str, int], sets: list[Data], device: Gpu | Pretend
+) -> list[Track]:
+    """Capture one provider's calls: forward, and backward where there is one."""
+
+    def forward(i: int) -> dict:
+        return {f"output {j}": y for j, y in enumerate(as_tuple(call(**sets[i].inputs)))}
+
+    tracks = [record_track(name, "forward", counted["forward"], forward, len(sets), device)]
+    if counted["backward"]:
+        done = [tuple(forward(i).values()) for i in range(len(sets))]
+
+        def backward(i: int) -> dict:
+            return sets[i].differentiate(done[i])
+
+        size = counted["backward"]
+        tracks.append(record_track(name, "backward", size, backward, len(sets), device))
+    return tracks
+
+
+def record_copies(counted: dict[str, int], count: int, device: Gpu | Pretend) -> list[Track]:
+    """Capture copy_, which moves as many bytes in each direction: the measure of all others."""
     tracks = []
-    for direction, run in runs.items():
-        track, kept = record(name, direction, run, len(sets), counted[direction], device)
-        fresh = pristine.inputs["weight"] if op.in_place else None
-        if wrong := captured_wrong(track, kept, expected, limit, fresh):
-            reason = f"captured {direction}: {wrong}"
-            return {**entry, "status": "wrong", "reason": reason}, []
-        tracks.append(track)
-    return entry, tracks
+    for way in WAYS:
+        half = -(-counted[way] // 32) * 16
+        if half:
+            shape = (count, 2, half)
+            data = torch.randint(255, shape, dtype=torch.uint8, device=device.device)
+            run = lambda i, data=data: data[i, 0].copy_(data[i, 1])  # noqa: E731
+            tracks.append(record_track("copy", way, 2 * half, run, count, device))
+    return tracks
 
 
-def captured_wrong(
-    track: Track, kept: list, expected: dict[str, Tensor], limit: float, fresh: Tensor | None
-) -> str:
+def record_track(
+    name: str, way: str, size: int, run: Callable[[int], Any], count: int, device: Gpu | Pretend
+) -> Track:
+    """Capture calls over all sets of data in turn, enough of them to keep the device busy.
+
+    Each call's results stay until a later call for the same set takes their place: every call
+    writes to memory of its own.
+    """
+    estimate = size / 2e12 + 2e-6  # seconds; only the length of a replay depends on it
+    calls = min(MOST_CALLS, max(count, math.ceil(device.busy / estimate)))
+    results: list[Any] = [None] * count
+
+    def run_all() -> None:
+        for i in range(calls):
+            results[i % count] = run(i % count)
+
+    return Track(name, way, size, calls, run, device.capture(run_all), results)
+
+
+def check_replay(track: Track, case: Case, pristine: Data, exact: dict) -> str:
     """Return what is wrong with a replay, which has to do the work by itself.
 
-    Its last results are overwritten first, with NaN or with what an operation in place starts
-    from: memory that was freed may hold somebody else's right results.
+    A kernel that was launched on another stream, for example, is not in the graph. The last
+    results are overwritten first, with NaN or with what an operation in place starts from:
+    memory that was freed may hold somebody else's right results.
     """
-    with torch.no_grad():
-        for t in kept[-1].values():
-            t.detach().copy_(t * math.nan if fresh is None else fresh)
+    in_place = OPERATIONS[case.kernel].in_place
+    for t in track.results[-1].values():
+        t.detach().copy_(pristine.inputs["weight"] if in_place else t.detach() * math.nan)
     track.replay()
-    return compare(kept[-1], {name: expected[name] for name in kept[-1]}, limit)[1]
+    last = track.results[-1]
+    wrong = compare_tensors(last, {name: exact[name] for name in last}, case)[1]
+    return wrong and f"captured {track.way}: {wrong}"
 
 
-def summarize(tracks: list[Track], entries: dict[str, Any]) -> dict[str, float]:
-    """Write what was timed into the providers' entries; give the yardstick's host times."""
-    host = {}
-    copied = {t.direction: t.bytes / statistics.median(t.samples)
-              for t in tracks if t.provider == "copy"}  # fmt: skip
-    for track in tracks:
-        if not track.samples:
-            host[track.direction] = _short(1e6 * statistics.median(track.host))
-            continue
-        low, middle, high = spread(track.samples)
-        rate = track.bytes / middle
-        entries[track.provider][track.direction] = {
-            "us": _short(1e6 * middle), "p20": _short(1e6 * low), "p80": _short(1e6 * high),
-            "host_us": _short(1e6 * statistics.median(track.host)),
-            "gbps": _short(rate / 1e9), "share": _short(rate / copied[track.direction]),
-        }  # fmt: skip
-    return host
+def time_track(track: Track, device: Gpu | Pretend) -> dict[str, float]:
+    """Return microseconds of a call (median, 20th and 80th percentile), the host's too, and GB/s.
+
+    The host's time is `timeit`'s: `do_bench` times the device, and torch's own timer waits for it.
+    """
+    low, middle, high = (taken / track.calls for taken in device.time_replays(track.replay))
+    device.synchronize()
+    turns = timeit.repeat(lambda: track.run(0), number=HOST_CALLS, repeat=device.turns)
+    device.synchronize()
+    found = {
+        "us": 1e6 * middle,
+        "p20": 1e6 * low,
+        "p80": 1e6 * high,
+        "host_us": 1e6 * statistics.median(turns) / HOST_CALLS,
+        "gbps": track.bytes / middle / 1e9,
+    }
+    return {name: shorten(value) for name, value in found.items()}
 
 
-def _short(value: float) -> float:
+def describe_entry(key: str, entry: dict[str, Any]) -> str:
+    """Describe in one line what an entry holds: microseconds and share, forward and backward."""
+    parts = []
+    for name, found in entry["providers"].items():
+        if found["status"] == "ok":
+            times = [found[way] for way in WAYS if way in found]
+            parts.append(f"{name} " + "/".join(f"{t['us']:.4g}us({t['share']:.0%})" for t in times))
+        elif found["status"] != "absent":
+            parts.append(f"{name} {found['status'].upper()}: {found['reason']}")
+    return f"{key}: " + ", ".join(parts)
+
+
+def shorten(value: float) -> float:
+    """Keep five digits."""
     return float(f"{value:.5g}")

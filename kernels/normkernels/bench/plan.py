@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 PHASES = ("targets", "peers", "rest")
-LENGTHS = (4096, 1024, 8192, 2048, 5120, 16384)
+# The targets are judged from 1024 to 8192; the longest rows are where peers break.
+LENGTHS = (4096, 1024, 8192, 2048, 5120, 16384, 32768, 65536)
 ROWS = (32768, 8192, 2048, 128, 16, 1)
-LARGE = 64 * 2**20  # bytes of an activation from which on a size counts for the targets
+LARGE = 64 * 2**20  # bytes of an activation in bf16 from which on a size counts for the targets
+MOST = 2**29  # values of an activation: all that is compared at more does not fit one GPU
 HEADS = ((32, 8, 128), (32, 8, 64), (8, 8, 128), (8, 8, 64))  # of q, of k, values of a head
 TOKENS = 8192
 DTYPES = ("bf16", "bf16+fp32", "fp32")
@@ -42,7 +44,7 @@ class Case:
         return batch, self.m // batch, self.heads[name == "k"], self.n
 
 
-def cases(kernel: str) -> Iterator[Case]:
+def list_cases(kernel: str) -> Iterator[Case]:
     """List all sizes of one kernel; `large` is the fewest rows that make 64 MiB in bf16."""
     for dtype in DTYPES if not kernel.startswith("unit_rows_") else ("bf16", "fp32"):
         if kernel == "qk_norm_rope":
@@ -53,29 +55,29 @@ def cases(kernel: str) -> Iterator[Case]:
         for n in LENGTHS:
             enough = min(m for m in ROWS if 2 * m * n >= LARGE)
             for m in ROWS:
-                yield Case(kernel, m, n, dtype, large=m == enough)
+                if m * n <= MOST:
+                    yield Case(kernel, m, n, dtype, large=m == enough)
 
 
-def plan(kernels: list[str], phases: tuple[str, ...] = PHASES) -> list[tuple[str, Case]]:
+def list_dry_cases(kernel: str) -> Iterator[Case]:
+    """List two or three tiny sizes, to go through the program without a GPU."""
+    if kernel == "qk_norm_rope":
+        yield Case(kernel, 16, 16, "bf16", (4, 2), True)
+        return
+    yield Case(kernel, 33, 48, large=True)
+    yield Case(kernel, 33, 128, large=True)
+    yield Case(kernel, 8, 48, "bf16+fp32")
+
+
+def plan_sizes(
+    kernels: list[str], phases: tuple[str, ...] = PHASES, dry: bool = False
+) -> list[tuple[str, Case]]:
     """Put all sizes of these kernels in the order of their worth, each with its phase."""
-    every = [case for kernel in kernels for case in cases(kernel)]
+    every = [case for k in kernels for case in (list_dry_cases if dry else list_cases)(k)]
     first = [case for case in every if case.large and case.dtype == "bf16"]
-    lengths = [64, 128, *LENGTHS] if kernels else []
+    lengths = (16, 48, 64, 128, *LENGTHS)
     first.sort(key=lambda case: lengths.index(case.n))
     later = [case for case in every if case not in first]
     later.sort(key=lambda case: (not case.large, DTYPES.index(case.dtype), -case.m))
     order = {"targets": first, "peers": first, "rest": later}
-    return [(phase, case) for phase in PHASES if phase in phases for case in order[phase]]
-
-
-def dry_plan(kernels: list[str], phases: tuple[str, ...] = PHASES) -> list[tuple[str, Case]]:
-    """Return two tiny sizes for each kernel, to go through the program without a GPU."""
-    chosen = []
-    for kernel in kernels:
-        if kernel == "qk_norm_rope":
-            chosen.append(Case(kernel, 16, 16, "bf16", (4, 2), True))
-        else:
-            chosen += [Case(kernel, 33, n, "bf16", large=True) for n in (48, 128)]
-    order = {"targets": chosen, "peers": chosen, "rest": []}
-    order["rest"] = [Case(c.kernel, 8, c.n, "bf16+fp32", c.heads) for c in chosen if c.n < 128]
     return [(phase, case) for phase in PHASES if phase in phases for case in order[phase]]

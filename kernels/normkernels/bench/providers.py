@@ -10,30 +10,39 @@ from functools import partial
 from importlib import import_module, metadata
 
 import torch
+import torch._functorch.config
 import torch.nn.functional as F
-from torch._functorch import config
 
 import normkernels
 from normkernels import formulas
 from normkernels.bench.operations import OPERATIONS
 
 Call = Callable[..., object]
-PEERS = {"liger": ("liger-kernel", "liger_kernel.ops"), "quack": ("quack-kernels", "quack")}
-NAMES = ("normkernels", "torch", "compile", "liger", "quack", "eager")
+PEERS = {"liger": "liger-kernel", "quack": "quack-kernels"}  # and what they are installed as
 
 
-def find(name: str, kernel: str) -> Call | str:
+def find_call(provider: str, kernel: str) -> Call | str:
     """Return the call of one provider for one kernel, or the reason why there is none."""
-    made = _MAKERS[name](kernel)
-    if isinstance(made, str):
-        return made
-    return partial(made, **OPERATIONS[kernel].options)
+    name = kernel.split()[0]
+    try:
+        calls = _LISTS[provider]()
+    except Exception as error:  # a peer may need a newer driver, or Python
+        return f"not imported: {type(error).__name__}: {error}".splitlines()[0]
+    if name not in calls:
+        return f"{provider} has no such kernel"
+    call = calls[name]
+    if provider == "compile":
+        torch.compiler.reset()  # one variant at a time: no recompilation limit, no dynamic sizes
+        # Memory that a backward pass may reuse for itself forbids to run it twice.
+        torch._functorch.config.donated_buffer = False
+        call = torch.compile(call, dynamic=False, fullgraph=True)
+    return partial(call, **OPERATIONS[kernel].options)
 
 
-def versions() -> dict[str, str | None]:
+def read_versions() -> dict[str, str | None]:
     """Return the versions of the peers, None for those that are not installed."""
     found: dict[str, str | None] = {}
-    for name, (distribution, _) in PEERS.items():
+    for name, distribution in PEERS.items():
         try:
             found[name] = metadata.version(distribution)
         except metadata.PackageNotFoundError:
@@ -41,23 +50,15 @@ def versions() -> dict[str, str | None]:
     return found
 
 
-def _ours(kernel: str) -> Call | str:
-    name = kernel.split()[0]
-    return getattr(normkernels, name, f"normkernels has no {name}")
+def _list_ours() -> dict[str, Call]:
+    return {name: getattr(normkernels, name) for name in normkernels.__all__}
 
 
-def _eager(kernel: str) -> Call:
-    return OPERATIONS[kernel].formula
+def _list_formulas() -> dict[str, Call]:
+    return {kernel.split()[0]: op.formula for kernel, op in OPERATIONS.items()}
 
 
-def _compiled(kernel: str) -> Call:
-    torch._dynamo.reset()  # one variant at a time: no recompilation limit, no dynamic sizes
-    # Memory that a backward pass may reuse for itself forbids to run it twice.
-    config.donated_buffer = False
-    return torch.compile(OPERATIONS[kernel].formula, dynamic=False, fullgraph=True)
-
-
-def _torch(kernel: str) -> Call | str:
+def _list_torch() -> dict[str, Call]:
     def rms_norm(x, weight):
         return F.rms_norm(x, x.shape[-1:], weight, 1e-6)
 
@@ -82,56 +83,47 @@ def _torch(kernel: str) -> Call | str:
     def unit_rows_(weight, dim):
         return weight.copy_(F.normalize(weight, dim=dim))
 
-    return locals().get(kernel.split()[0]) or "torch has no operator of this name"
+    normalized = (rms_norm, layer_norm, add_rms_norm, add_layer_norm, deep_norm)
+    return {call.__name__: call for call in (*normalized, qk_norm_rope, unit_rows_)}
 
 
-def _liger(kernel: str) -> Call | str:
-    ops = _peer("liger")
-    if isinstance(ops, str):
-        return ops
-    calls = {
-        "rms_norm": lambda x, weight: ops.LigerRMSNormFunction.apply(
-            x, weight, 1e-6, 0.0, "gemma", False
-        ),
-        "layer_norm": lambda x, weight, bias: ops.LigerLayerNormFunction.apply(
-            x, weight, bias, 1e-5
-        ),
-        "add_rms_norm": lambda x, residual, weight: ops.LigerFusedAddRMSNormFunction.apply(
-            x, residual, weight, 1e-6, 0.0, "gemma", False
-        ),
-        "dynamic_tanh": lambda x, alpha, weight, bias: ops.LigerDyTFunction.apply(
-            x, alpha, weight, bias
-        ),
-    }
-    return calls.get(kernel, "liger-kernel has no such kernel")
+def _list_liger() -> dict[str, Call]:
+    ops = import_module("liger_kernel.ops")
+
+    def rms_norm(x, weight):
+        return ops.LigerRMSNormFunction.apply(x, weight, 1e-6, 0.0, "gemma", False)
+
+    def layer_norm(x, weight, bias):
+        return ops.LigerLayerNormFunction.apply(x, weight, bias, 1e-5)
+
+    def add_rms_norm(x, residual, weight):
+        apply = ops.LigerFusedAddRMSNormFunction.apply
+        return apply(x, residual, weight, 1e-6, 0.0, "gemma", False)
+
+    def dynamic_tanh(x, alpha, weight, bias):
+        return ops.LigerDyTFunction.apply(x, alpha, weight, bias)
+
+    return {call.__name__: call for call in (rms_norm, layer_norm, add_rms_norm, dynamic_tanh)}
 
 
-def _quack(kernel: str) -> Call | str:
-    quack = _peer("quack")
-    if isinstance(quack, str):
-        return quack
-    calls = {
-        "rms_norm": lambda x, weight: quack.rmsnorm(x, weight, eps=1e-6),
-        "add_rms_norm": lambda x, residual, weight: quack.rmsnorm(
-            x, weight, residual=residual, eps=1e-6, prenorm=True
-        ),
-    }
-    return calls.get(kernel, "quack has no such kernel with gradients")
+def _list_quack() -> dict[str, Call]:
+    quack = import_module("quack")
+
+    def rms_norm(x, weight):
+        return quack.rmsnorm(x, weight, eps=1e-6)
+
+    def add_rms_norm(x, residual, weight):
+        return quack.rmsnorm(x, weight, residual=residual, eps=1e-6, prenorm=True)
+
+    return {"rms_norm": rms_norm, "add_rms_norm": add_rms_norm}
 
 
-def _peer(name: str):
-    """Import a peer, or say why not: it may need a newer driver, or Python."""
-    try:
-        return import_module(PEERS[name][1])
-    except Exception as error:
-        return f"not imported: {type(error).__name__}: {error}".splitlines()[0]
-
-
-_MAKERS: dict[str, Callable[[str], Call | str]] = {
-    "normkernels": _ours,
-    "torch": _torch,
-    "compile": _compiled,
-    "liger": _liger,
-    "quack": _quack,
-    "eager": _eager,
+_LISTS: dict[str, Callable[[], dict[str, Call]]] = {
+    "normkernels": _list_ours,
+    "torch": _list_torch,
+    "compile": _list_formulas,
+    "liger": _list_liger,
+    "quack": _list_quack,
+    "eager": _list_formulas,
 }
+NAMES = tuple(_LISTS)

@@ -19,58 +19,62 @@ import torch
 import triton
 
 from normkernels.bench.device import Gpu, Pretend
-from normkernels.bench.providers import versions
+from normkernels.bench.providers import read_versions
 
 PACKAGE = Path(__file__).parents[1]
-SILENT = {"report.py"}  # reads numbers, makes none
 
 
-def fingerprint() -> str:
+def hash_sources() -> str:
     """Hash the sources of kernels and benchmark."""
     whole = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
-        if path.name not in SILENT:
-            whole.update(f"{path.relative_to(PACKAGE).as_posix()}\0".encode())
-            whole.update(path.read_bytes() + b"\0")
+        whole.update(f"{path.relative_to(PACKAGE).as_posix()}\0".encode())
+        whole.update(path.read_bytes() + b"\0")
     return whole.hexdigest()[:16]
 
 
-def commit() -> str:
+def name_commit() -> str:
     """Name the commit of the sources, with + when files differ from it; empty outside git."""
-    words = [["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--", "."]]
+    words = ["git", "describe", "--always", "--dirty=+", "--exclude=*", "--abbrev=12"]
     try:
-        done = [
-            subprocess.run(["git", *w], cwd=PACKAGE, capture_output=True, text=True, check=False)
-            for w in words
-        ]
+        done = subprocess.run(words, cwd=PACKAGE, capture_output=True, text=True, check=False)
     except OSError:
         return ""
-    return done[0].stdout.strip() + ("+" if done[1].stdout.strip() else "")
+    return done.stdout.strip()
 
 
 class Results:
     """What was measured so far, in a file that is whole at any moment."""
 
-    def __init__(self, path: Path, device: Gpu | Pretend, named_commit: str | None = None):
-        facts = device.facts() | {
-            "torch": torch.__version__, "triton": triton.__version__,
-            "python": platform.python_version(), "peers": versions(), "source": fingerprint(),
-        }  # fmt: skip
-        folder = path.resolve().parent
-        if device.dry and folder.parts[-2:] == ("data", "bench"):
+    def __init__(self, path: Path, device: Gpu | Pretend, commit: str | None = None):
+        """Take up the file, or begin one.
+
+        Raises:
+            ValueError: it is of another device, other versions or other sources.
+        """
+        if device.dry and path.resolve().parent.parts[-2:] == ("data", "bench"):
             raise ValueError("data/bench holds measurements, and a dry run is none: choose --out")
+        versions = {
+            "torch": torch.__version__,
+            "triton": triton.__version__,
+            "python": platform.python_version(),
+            "peers": read_versions(),
+            "source": hash_sources(),
+        }
         self.path = path
         self.data: dict[str, Any] = {
-            "schema": 1, "dry_run": device.dry, "provenance": facts, "slices": [], "results": {},
-        }  # fmt: skip
+            "schema": 1,
+            "dry_run": device.dry,
+            "provenance": device.describe() | versions,
+            "slices": [],
+            "crashed": {},
+            "results": {},
+        }
         if path.exists():
             self._go_on(json.loads(path.read_text()))
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        self.slice = {
-            "date": now,
-            "commit": commit() if named_commit is None else named_commit,
-            "clocks": device.clocks(),
-        }
+        commit = name_commit() if commit is None else commit
+        self.slice = {"date": now, "commit": commit, "clocks": device.read_clocks()}
         self.data["slices"].append(self.slice)
 
     def _go_on(self, before: dict[str, Any]) -> None:
@@ -87,33 +91,26 @@ class Results:
             )
         self.data = before
 
-    @property
-    def entries(self) -> dict[str, Any]:
-        """Return the entries by their keys."""
-        return self.data["results"]
-
     def has(self, key: str, names: tuple[str, ...]) -> bool:
         """Return whether this size was measured with all these providers, in one run."""
-        return key in self.entries and set(names) <= set(self.entries[key]["providers"])
+        found = self.data["results"]
+        return key in found and set(names) <= set(found[key]["providers"])
 
     def add(self, key: str, entry: dict[str, Any]) -> None:
         """Keep one entry, from now on safe from whatever happens."""
-        self.entries[key] = {"slice": len(self.data["slices"]) - 1, **entry}
+        self.data["results"][key] = {"slice": len(self.data["slices"]) - 1, **entry}
         self.save()
 
-    def crashed(self, key: str, provider: str | None = None) -> list[str]:
-        """Return the providers that broke the device at this size, and note one more."""
-        known = self.data.setdefault("crashed", {})
-        if provider:
-            known[key] = [*known.get(key, []), provider]
-            self.save()
-        return known.get(key, [])
+    def end_slice(self, device: Gpu | Pretend, minutes: float) -> None:
+        """Note how this slice ended."""
+        self.slice |= {"clocks_after": device.read_clocks(), "minutes": round(minutes, 2)}
+        self.save()
 
     def save(self) -> None:
         """Write everything beside the file, then take its place."""
         head = {k: v for k, v in self.data.items() if k != "results"}
         start = json.dumps(head, indent=1, ensure_ascii=False).removesuffix("\n}")
-        lines = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in self.entries.items()]
+        lines = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in self.data["results"].items()]
         text = start + ',\n "results": {\n' + ",\n".join(lines) + "\n }\n}\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         beside = self.path.with_name(f".{self.path.name}.part")
@@ -121,7 +118,7 @@ class Results:
         os.replace(beside, self.path)
 
 
-def file_name(device: Gpu | Pretend) -> Path:
+def choose_path(device: Gpu | Pretend) -> Path:
     """Return where results of this device go when nobody says otherwise."""
     slug = re.sub(r"[^a-z0-9]+", "-", device.name.lower()).strip("-")
     return Path("build", "bench-dry-run.json") if device.dry else Path("data/bench", f"{slug}.json")
