@@ -1,6 +1,6 @@
 """The folder of a run: its settings, its lock, its log.
 
-OUT/run.json         settings, digest of the tokens, parameters, versions
+OUT/run.json         settings, index of the tokens, parameters, versions
 OUT/checkpoints/     see labkit.scale.checkpoints
 OUT/log.jsonl        lines of three kinds:
 
@@ -56,10 +56,10 @@ def choose_settings(given: dict[str, Any], resume: bool) -> ScaleConfig:
 
 
 @contextmanager
-def hold_folder(config: ScaleConfig, data: str, parameters: int) -> Iterator[None]:
+def hold_folder(config: ScaleConfig, tokens: dict[str, Any], parameters: int) -> Iterator[None]:
     """Hold a run's folder, tidied, with what the run is; no other process may train in it.
 
-    ValueError where one does, or where the run was made of other tokens than those of `data`.
+    ValueError where one does, or where the run was made of other tokens.
     """
     out = Path(config.out)
 
@@ -67,13 +67,13 @@ def hold_folder(config: ScaleConfig, data: str, parameters: int) -> Iterator[Non
         raise ValueError(f"another process trains in {out}; wait for it, or name another --out")
 
     with hold_lock(out / ".lock", on_wait=refuse_second):
-        if (out / "run.json").is_file() and _read_run(out)["data"] != data:
+        if (out / "run.json").is_file() and _read_run(out)["tokens"] != tokens:
             raise ValueError(
                 f"the run in {out} was trained on other tokens than those in {config.data}; name "
                 "its own --data"
             )
         remove_parts(out)
-        run = {"config": asdict(config), "data": data, "parameters": parameters}
+        run = {"config": asdict(config), "tokens": tokens, "parameters": parameters}
         run["versions"] = collect_provenance()
         write_whole(out / "run.json", json.dumps(run, indent=1))
         yield

@@ -2,10 +2,9 @@
 
 DIR/train-00000.bin …        tokens, little-endian uint16, or uint32 above 65,536 tokens
 DIR/validation-00000.bin …
-DIR/index.json               tokenizer, vocabulary, dtype, and each file's tokens and sha256
+DIR/index.json               tokenizer, vocabulary, dtype, how many tokens each file has
 """
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable
@@ -117,12 +116,8 @@ def write_shards(
             with (part / newest[split]).open("ab") as file:
                 np.asarray(tokens, dtype).tofile(file)
             counts[newest[split]] += len(tokens)
-        files = [
-            {"file": name, "tokens": count, "sha256": _hash_file(part / name)}
-            for name, count in counts.items()
-        ]
         index = {"tokenizer": tokenizer.name, "vocab": tokenizer.vocab, "dtype": dtype.str}
-        (part / "index.json").write_text(json.dumps({**index, "files": files}, indent=1))
+        (part / "index.json").write_text(json.dumps({**index, "files": counts}, indent=1))
         part.rename(folder)
     except BaseException:
         shutil.rmtree(part)
@@ -133,9 +128,13 @@ def write_shards(
 class Shards:
     """Tokens on the disk, by split; arrays are read-only memory maps."""
 
-    vocab: int
+    index: dict[str, Any]
     splits: dict[str, list[np.ndarray]]
-    digest: str  # of the index, and so of every token
+
+    @property
+    def vocab(self) -> int:
+        """Return how many tokens the vocabulary has."""
+        return self.index["vocab"]
 
     def count_tokens(self, split: str) -> int:
         """Count the tokens of a split."""
@@ -149,21 +148,16 @@ def open_shards(folder: Path) -> Shards:
             f"{folder} must be a folder of token shards, but has no index.json; make one: "
             "labkit tokens DIR"
         )
-    written = (folder / "index.json").read_bytes()
-    index = json.loads(written)
+    index = json.loads((folder / "index.json").read_text())
+    dtype = np.dtype(index["dtype"])
     splits: dict[str, list[np.ndarray]] = {"train": [], "validation": []}
-    for entry in index["files"]:
-        path, dtype = folder / entry["file"], np.dtype(index["dtype"])
+    for name, count in index["files"].items():
+        path = folder / name
         size = path.stat().st_size if path.exists() else 0
-        if size != entry["tokens"] * dtype.itemsize:
+        if size != count * dtype.itemsize:
             raise ValueError(
-                f"{path} must have {entry['tokens']} tokens of {dtype.itemsize} bytes, got {size} "
-                "bytes: it is damaged; write the shards again with `labkit tokens`"
+                f"{path} must have {count} tokens of {dtype.itemsize} bytes, got {size} bytes: it "
+                "is damaged; write the shards again with `labkit tokens`"
             )
-        splits[path.name.split("-")[0]].append(np.memmap(path, dtype, "r"))
-    return Shards(index["vocab"], splits, hashlib.sha256(written).hexdigest())
-
-
-def _hash_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        splits[name.split("-")[0]].append(np.memmap(path, dtype, "r"))
+    return Shards(index, splits)

@@ -53,26 +53,27 @@ def train_run(
         return describe_end(done, config.steps, diverged)
     with parallel.join_processes(config.device) as group, ExitStack() as held:
         shards, training = open_shards(Path(config.data)), config.training()
-        described = config.model(shards.vocab)
+        model_config = config.model(shards.vocab)
         how = parallel.choose_parallel(config.parallel, group.world)
-        micro_batch = divide_batch(config, described.norm_name, group.world)
+        micro_batch = divide_batch(config, model_config.norm_name, group.world)
         train, held_out = (
-            Windows(shards.splits[split], described.context, config.seed)
+            Windows(shards.splits[split], model_config.context, config.seed)
             for split in ("train", "validation")
         )
-        model = draw_model(described, config, group, train)
+        model = draw_model(model_config, config, group, train)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         group.sum_values(0)  # all have read the folder before the first changes it
         if group.rank == 0:
-            held.enter_context(folder.hold_folder(config, shards.digest, parameters))
+            held.enter_context(folder.hold_folder(config, shards.index, parameters))
             folder.rewind_log(out, done)
             tokens = config.batch * train.time
             passes = config.batch // group.world // micro_batch
             say(
-                f"model      {described.recipe}, {described.norm_name}, size {config.size}: "
+                f"model      {model_config.recipe}, {model_config.norm_name}, size {config.size}: "
                 f"{parameters:,} parameters with {shards.vocab:,} tokens in the vocabulary\n"
-                f"a step     {tokens:,} tokens = {config.batch} sequences × {train.time:,}; "
-                f"{group.world} processes ({how}) × {micro_batch} at once × {passes} passes\n"
+                f"a step     {tokens:,} tokens = {config.batch} sequences × {train.time:,}, as "
+                f"{group.world} ({how}) × {micro_batch} × {passes}: processes, sequences at once, "
+                "passes\n"
                 f"all steps  {config.steps:,}, from {done:,} on, in {config.precision}: "
                 f"{tokens * config.steps / shards.count_tokens('train'):.3g} × the training tokens"
             )
@@ -97,32 +98,26 @@ def describe_end(done: int, steps: int, diverged: bool) -> str:
 
 def divide_batch(config: ScaleConfig, norm: str, world: int) -> int:
     """Return the sequences of one pass in one process; ValueError where a rest would be left."""
-    if config.batch % world:
+    micro_batch = config.micro_batch or max(1, config.batch // world)
+    if config.batch % (world * micro_batch):
         raise ValueError(
-            f"--batch ({config.batch} sequences) must be a multiple of the {world} processes"
-        )
-    share = config.batch // world
-    micro_batch = config.micro_batch or share
-    if share % micro_batch:
-        raise ValueError(
-            f"--micro-batch ({micro_batch}) must divide the {share} sequences of a process "
-            f"(--batch {config.batch} over {world})"
+            f"--batch ({config.batch} sequences) must be a multiple of {world} processes × "
+            f"--micro-batch ({micro_batch})"
         )
     if getattr(NORMS[norm], "takes_mask", False) and micro_batch < config.batch:
         raise ValueError(
-            f"norm {norm!r} takes statistics over the batch, which {world} processes × "
-            f"{share // micro_batch} passes would cut up; take one process and leave --micro-batch "
-            "out, or another norm"
+            f"norm {norm!r} takes statistics over the batch of {config.batch}, which parts of "
+            f"{micro_batch} would cut up; take one process without --micro-batch, or another norm"
         )
     return micro_batch
 
 
 def draw_model(
-    described: ModelConfig, config: ScaleConfig, group: Group, train: Windows
+    model_config: ModelConfig, config: ScaleConfig, group: Group, train: Windows
 ) -> Transformer:
     """Draw the weights on the CPU, where a seed means the same everywhere."""
     torch.manual_seed(config.seed)
-    model = described.build().to(group.device)
+    model = model_config.build().to(group.device)
     if group.device.type == "cuda":
         fuse(model)
     inputs, _ = train.read(train.choose(0, config.batch)[:PROFILED])
