@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from labkit.costs.operations import CountBytes
+from labkit.costs.operations import CountBytes, kept_bytes
 from labkit.costs.roofline import (
     DEVICES,
     NORMS,
@@ -17,6 +17,7 @@ from labkit.costs.roofline import (
     norm_share,
     step,
 )
+from labkit.training import loss_of
 
 # What the makers print: 8.03, 70.6 and 405 or 406 billion.
 PUBLISHED = {"8B": 8.03e9, "70B": 70.6e9, "405B": 405.9e9}
@@ -112,3 +113,14 @@ def test_more_gpus_leave_norms_a_larger_share():
 def test_a_step_of_another_kind_is_refused():
     with pytest.raises(ValueError, match="decode, prefill, train"):
         step(SIZES["8B"], H100, way="sleep", batch=1, context=1)
+
+
+def test_what_a_pass_keeps_is_counted_by_hand():
+    n, dim, vocab = 2 * 5, 3, 7
+    model = torch.nn.Sequential(
+        torch.nn.Embedding(vocab, dim), torch.nn.Linear(dim, vocab, bias=False)
+    )
+    # tokens as int64, what the matrix reads, log-probabilities, and the loss's count of targets
+    due = 8 * n + 4 * n * dim + 4 * n * vocab + 4
+    tokens = torch.zeros(2, 5, dtype=torch.int64)
+    assert kept_bytes(lambda: loss_of(model, tokens, tokens), model.parameters()) == due

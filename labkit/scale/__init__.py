@@ -1,6 +1,6 @@
 """One big run: token shards, many processes, checkpoints that resume to the same curve.
 
-labkit tokens DIR --corpus text
+labkit tokens DIR
 labkit train --data DIR --out RUN --recipe 'hybrid*' --size 151M
 
 Chapters train many small models (labkit.training, labkit.experiments); this trains one large one,

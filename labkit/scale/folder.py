@@ -1,27 +1,35 @@
-"""The folder of a run: its settings, its lock, its log, its checkpoints.
+"""The folder of a run: its settings, its lock, its log.
 
-OUT/run.json         settings, parameters, digest of the data, versions
-OUT/log.jsonl        see labkit.scale.log
-OUT/checkpoints/     see labkit.scale.checkpoint
+OUT/run.json         settings, index of the tokens, parameters, versions
+OUT/checkpoints/     see labkit.scale.checkpoints
+OUT/log.jsonl        lines of three kinds:
+
+{"step": 7, "loss": …, "lr": …, "grad_norm": …, "tokens": …, "tokens_per_second": …}   from step 0
+{"after": 100, "validation_loss": …}                                   after that many steps
+{"diverged_at": 37}                                                    its loss was not finite
 """
 
-from contextlib import AbstractContextManager
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 
-from labkit.scale.config import ScaleConfig, resume_config
-from labkit.scale.files import read_json, write_json
-from labkit.system.files import hold_lock
+from labkit.scale.checkpoints import remove_parts
+from labkit.scale.config import ScaleConfig, format_option
+from labkit.system.files import hold_lock, write_whole
 from labkit.system.provenance import collect_provenance
 
-SCHEMA = 1
+# What may change when a run goes on: none of these moves the loss curve beyond rounding.
+FREE = {"data", "out", "micro_batch", "device", "parallel", "minutes", "eval_every", "save_every"}
 
 
 def choose_settings(given: dict[str, Any], resume: bool) -> ScaleConfig:
-    """Make a run's settings of what was given, and of what its folder holds if it goes on."""
+    """Make a run's settings of what was given; one that goes on keeps what decides its curve."""
     out = Path(given.get("out", ""))
     exists = (out / "run.json").is_file()
     if exists and not resume:
@@ -29,45 +37,78 @@ def choose_settings(given: dict[str, Any], resume: bool) -> ScaleConfig:
             f"{out} holds a run already; --resume goes on with it, another --out starts anew"
         )
     if resume and not exists:
-        raise ValueError(
-            f"--resume needs a run in {out or '--out'}, found none; leave --resume out"
-        )
+        raise ValueError(f"--resume needs a run in {out}, found none; leave --resume out")
     if resume:
-        config = resume_config(_read_run(out)["config"], {"device": "auto", **given})
-    else:
-        config = ScaleConfig(**given)
+        saved = _read_run(out)["config"]
+        saved["betas"] = tuple(saved["betas"])
+        for name, value in given.items():
+            if name not in FREE and value != saved[name]:
+                raise ValueError(
+                    f"a run that goes on keeps {format_option(name)} {saved[name]}, got {value}; "
+                    "leave the option out, or start a new run in another --out"
+                )
+        given = {**saved, **given}
+    config = ScaleConfig(**given)
     if config.precision == "auto":
         gpu = config.device != "cpu" and torch.cuda.is_available()
         config = replace(config, precision="bfloat16" if gpu else "float32")
     return config
 
 
-def hold_folder(out: Path) -> AbstractContextManager[None]:
-    """Hold a run's folder; ValueError where another process trains in it."""
+@contextmanager
+def hold_folder(config: ScaleConfig, tokens: dict[str, Any], parameters: int) -> Iterator[None]:
+    """Hold a run's folder, tidied, with what the run is; no other process may train in it.
+
+    ValueError where one does, or where the run was made of other tokens.
+    """
+    out = Path(config.out)
 
     def refuse_second() -> NoReturn:
         raise ValueError(f"another process trains in {out}; wait for it, or name another --out")
 
-    return hold_lock(out / ".lock", on_wait=refuse_second)
+    with hold_lock(out / ".lock", on_wait=refuse_second):
+        if (out / "run.json").is_file() and _read_run(out)["tokens"] != tokens:
+            raise ValueError(
+                f"the run in {out} was trained on other tokens than those in {config.data}; name "
+                "its own --data"
+            )
+        remove_parts(out)
+        run = {"config": asdict(config), "tokens": tokens, "parameters": parameters}
+        run["versions"] = collect_provenance()
+        write_whole(out / "run.json", json.dumps(run, indent=1))
+        yield
 
 
-def write_run(config: ScaleConfig, parameters: int, data: str) -> None:
-    """Write what the run is; ValueError where it was made of other data."""
-    out = Path(config.out)
-    if (out / "run.json").exists() and _read_run(out)["data"] != data:
-        raise ValueError(
-            f"the run in {out} was trained on other tokens than those in {config.data}; name its "
-            "own --data"
-        )
-    run = {
-        "schema": SCHEMA,
-        "config": asdict(config),
-        "parameters": parameters,
-        "data": data,
-        "versions": collect_provenance(),
+def write_line(out: Path, **values: Any) -> None:
+    """Append a line to the log; a number that is not finite becomes null."""
+    plain = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in values.items()
     }
-    write_json(out / "run.json", run)
+    with (out / "log.jsonl").open("a", encoding="utf-8") as log:
+        log.write(json.dumps(plain) + "\n")
+
+
+def read_log(out: Path) -> list[dict[str, Any]]:
+    """Read the log, but for a line that a kill cut off."""
+    path, lines = out / "log.jsonl", []
+    for text in path.read_text("utf-8", "replace").splitlines() if path.is_file() else []:
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            continue
+    return lines
+
+
+def rewind_log(out: Path, done: int) -> None:
+    """Drop the lines of steps that will be trained again."""
+    kept = [
+        json.dumps(line) + "\n"
+        for line in read_log(out)
+        if line.get("step", -1) < done and line.get("after", 0) <= done
+    ]
+    write_whole(out / "log.jsonl", "".join(kept))
 
 
 def _read_run(out: Path) -> dict[str, Any]:
-    return read_json(out / "run.json", SCHEMA, "start the run anew in another --out")
+    return json.loads((out / "run.json").read_text(encoding="utf-8"))

@@ -5,62 +5,41 @@ averaged over processes, so each minimizes the mean loss of its own share of the
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from labkit.context import Context
 from labkit.model import Transformer
 from labkit.system.share import limit_memory, read_fraction
 
-T = TypeVar("T")
 _GROUPS: list[Any] = []  # kept, see `join_processes`
 
 
 @dataclass(frozen=True)
 class Group:
-    """The processes of a run, seen from one of them."""
+    """The processes of a run, seen from one of them; the one of rank 0 writes."""
 
     rank: int
     world: int
     device: torch.device
 
-    @property
-    def first(self) -> bool:
-        """Return whether this process is the one that writes."""
-        return self.rank == 0
-
     def sum_values(self, *values: float | Tensor) -> list[float]:
-        """Add numbers up over all processes, in float64."""
+        """Add numbers up over all processes, in float64; nobody goes on before all have come."""
         stacked = torch.stack(
             [torch.as_tensor(v, dtype=torch.float64, device=self.device) for v in values]
         )
         if self.world > 1:
             dist.all_reduce(stacked)
         return stacked.tolist()
-
-    def run_together(self, work: Callable[[], T]) -> T:
-        """Do something in every process; where one of them refuses, all end with ValueError."""
-        error = result = None
-        try:
-            result = work()
-        except ValueError as refusal:
-            error = refusal
-        (failed,) = self.sum_values(float(error is not None))
-        if error is not None:
-            raise error
-        if failed:
-            raise ValueError("another process refused; its message says why")
-        return cast(T, result)
 
 
 @contextmanager
@@ -94,21 +73,16 @@ def choose_parallel(parallel: str, world: int) -> str:
     """Settle how the processes train together: none, ddp or fsdp2."""
     if parallel == "auto":
         return "none" if world == 1 else "ddp"
-    if parallel == "none" and world > 1:
-        raise ValueError(f"--parallel none is for one process, got {world}; take ddp or fsdp2")
-    if parallel != "none" and world == 1:
+    if (parallel == "none") != (world == 1):
         raise ValueError(
-            f"--parallel {parallel} is for several processes, got one; start them with "
-            "torchrun --nproc-per-node=N -m labkit train …, or say --parallel none"
+            f"--parallel none is for one process, ddp and fsdp2 for several, got {parallel} and "
+            f"{world}; torchrun --nproc-per-node=N -m labkit train … starts several"
         )
     return parallel
 
 
-def wrap_model(model: Transformer, how: str, group: Group, half: bool = False) -> nn.Module:
-    """Make a model train over the processes, as `choose_parallel` settled.
-
-    Under FSDP2 with `half`, the blocks' weights travel in bfloat16; gradients are added in float32.
-    """
+def wrap_model(model: Transformer, how: str, group: Group) -> nn.Module:
+    """Make a model train over the processes, as `choose_parallel` settled."""
     if how == "ddp":
         ids = [group.device.index] if group.device.type == "cuda" else None
         return DistributedDataParallel(model, device_ids=ids)
@@ -119,15 +93,10 @@ def wrap_model(model: Transformer, how: str, group: Group, half: bool = False) -
                 "take --parallel ddp for this recipe"
             )
         mesh = init_device_mesh(group.device.type, (group.world,))
-        # The stream stays float32, as autocast has it without FSDP2: nothing is cast on the way.
-        wide = MixedPrecisionPolicy(reduce_dtype=torch.float32, cast_forward_inputs=False)
-        narrow = MixedPrecisionPolicy(
-            torch.bfloat16 if half else None, torch.float32, cast_forward_inputs=False
-        )
         for block in model.blocks:
-            fully_shard(block, mesh=mesh, mp_policy=narrow)
+            fully_shard(block, mesh=mesh)
             _share_context(block)
-        fully_shard(model, mesh=mesh, mp_policy=wide)
+        fully_shard(model, mesh=mesh)
     return model
 
 
@@ -153,17 +122,6 @@ def exchange_gradients(model: nn.Module, last: bool) -> Iterator[None]:
     quiet = isinstance(model, DistributedDataParallel) and not last
     with model.no_sync() if quiet else nullcontext():  # pyright: ignore[reportCallIssue]
         yield
-
-
-def clip_gradients(model: nn.Module, largest: float | None) -> float:
-    """Measure the norm of the whole gradient over all shards; scale it down where it is larger."""
-    found = [p.grad for p in model.parameters() if p.grad is not None]
-    norm = nn.utils.get_total_norm(found)
-    if isinstance(norm, DTensor):
-        norm = norm.full_tensor()
-    if largest is not None:
-        nn.utils.clip_grads_with_norm_(model.parameters(), largest, norm)
-    return float(norm)
 
 
 def unwrap_model(model: nn.Module) -> Transformer:

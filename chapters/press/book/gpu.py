@@ -43,7 +43,7 @@ SOURCES = (
 # What the machine holds, or torch, pandas and scikit-learn bring along.
 THERE = {
     "torch", "triton", "numpy", "scipy", "pandas", "scikit-learn", "matplotlib", "jaxtyping",
-    "tqdm", "safetensors", "filelock", "psutil", "typer", "sympy", "joblib", "packaging",
+    "tqdm", "filelock", "psutil", "typer", "sympy", "joblib", "packaging",
 }  # fmt: skip
 START = '''"""Work on an hour on a GPU, for nine minutes; call it again, and it goes on."""
 
