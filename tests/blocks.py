@@ -141,7 +141,7 @@ WRONG_BLOCKS = [
     ("hybrid", lambda x, attention, feed_forward, norm: (
         norm((y := x + attention(x)) + feed_forward(y))), "this is Post-Norm"),
     ("hybrid", lambda x, attention, feed_forward, norm: (
-        (y := x + attention(norm(x))) + feed_forward(y)), "in other places (attention: x + f(N(x))"),
+        (y := x + attention(norm(x))) + feed_forward(y)), "in other places (attention: x + f(N"),
     ("hybrid", lambda x, attention, feed_forward, norm: (
         x + attention(x) + feed_forward(x)), ""),
 ]  # fmt: skip

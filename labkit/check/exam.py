@@ -14,6 +14,7 @@ from torch import Tensor
 from labkit.check.case import Broken, Case, describe, same_layout_copy, told
 from labkit.check.formula import Formula
 from labkit.check.mistakes import USUAL, Explanation, explain, known_mistakes
+from labkit.check.probes import Probes, describe_statistics
 from labkit.check.specs import Shape
 from labkit.check.subject import Runner, Subject
 
@@ -39,6 +40,10 @@ class Exam:
         self.found: list[Explanation] = []  # explanations of laws that failed before
         self.failed: set[str] = set()  # names of laws, and settings, that do not hold
         self.gradients: dict[int, dict[str, Tensor | None]] = {}  # of the parameters, by case
+        self.unanswered = False  # the code returns None or ...
+        self.searched = False  # a cause was looked for, since somebody last set this
+        self.unexplained: list[str] = []  # names of laws for which none was found
+        self._state: str | None = None  # what describe_statistics said, once it was asked
         self._raised: dict[str, str] = {}  # what the code raised -> what was said then
 
     # --- inputs ---
@@ -146,6 +151,7 @@ class Exam:
         except (SystemExit, KeyboardInterrupt) as error:
             raise Broken(f"on {case} your code raised {type(error).__name__}") from error
         if y is None or y is ...:
+            self.unanswered = True
             raise Broken(f"on {case} your code returned {y}: not answered yet?")
         if isinstance(y, torch.nn.Module):
             raise Broken(f"on {case} your code returned a module: pass the class or an instance")
@@ -187,30 +193,43 @@ class Exam:
         atol: float,
         cause: str = "",
         settings: Sequence[Explanation] = (),
+        again: Callable[[Case], Tensor] | None = None,
     ) -> None:
-        """Compare outcomes with the formula; `cause` is said where no known mistake fits."""
+        """Compare outcomes with the formula; `cause` is said where no known mistake fits.
+
+        `again` runs a further case as these were run: a mistake must fit on others, too.
+        """
         pairs = list(zip(cases, actual, strict=True))
         for case, y in pairs:
             expected = self.truth(case)
             if self._close(case, y, expected, rtol, atol):
                 continue
             pairs.sort(key=lambda pair: pair[0] is not case)  # what differs tells most
-            rooms = [self._room(c, rtol, atol) for c, _ in pairs]
-
-            def explains(wrong: Formula, rooms=rooms) -> bool:
-                for (c, came), room in zip(pairs, rooms, strict=True):
-                    truth = self.truth(c, wrong)
-                    if not self._within(c, came, truth, room):
-                        return False
-                    # As close to it as what is right is to the formula: it may be far smaller.
-                    if not self._within(c, came, truth, self._room(c, rtol, atol, wrong)):
-                        return False
-                return True
-
             settings = settings or (self._other_settings(cases) if rtol <= 1e-3 else ())
-            found = self.diagnose(explains, cases, settings)
+            explains = self._make_explainer(
+                pairs, rtol, atol, Probes(self, case, again or self.run)
+            )
+            found = self._find_state(case) or self.diagnose(explains, cases, settings)
             y, expected = self.real(case, y), self.real(case, expected)
             raise Broken(describe(case, y, expected), found or self.stock(cause, case))
+
+    def _make_explainer(
+        self, pairs: Sequence[tuple[Case, Tensor]], rtol: float, atol: float, probes: Probes
+    ) -> Callable[[Formula], bool]:
+        """Make what decides whether a wrong formula gives what came, on other inputs too."""
+
+        def agrees(case: Case, came: Tensor, wrong: Formula, *judges: Formula) -> bool:
+            truth = self.truth(case, wrong)
+            rooms = (self._room(case, rtol, atol, judge) for judge in judges)
+            return all(self._within(case, came, truth, room) for room in rooms)
+
+        def explains(wrong: Formula) -> bool:
+            # As close to it as what is right is to the formula: it may be far smaller.
+            judges = (self.norm.formula, wrong)
+            fits = all(agrees(case, came, wrong, *judges) for case, came in pairs)
+            return fits and all(agrees(*probe, wrong, wrong) for probe in probes.draw(wrong))
+
+        return explains
 
     def diagnose(
         self,
@@ -221,7 +240,8 @@ class Exam:
         """Find a known mistake that explains what came, first among those found before."""
         right, given = self.norm.formula, {role for case in cases for role in case.given}
         # Where no alpha is given, another default is likelier than that it is ignored.
-        known = (one for one in known_mistakes(right)
+        self.searched = True
+        known = (one for one in known_mistakes(right, "bias" in self.norm.learned)
                  if one[1].alpha == right.alpha or right.slope in given)  # fmt: skip
         before = (one for one in self.found
                   if right.slope not in given or " by default" not in one[0])  # fmt: skip
@@ -248,7 +268,12 @@ class Exam:
                 other = next((one for one in asked if one != value), None)
                 if other is not None:
                     said = f"{role} is {value:g} here, where {other:g} was asked for"
-                    listed.append((said, replace(formula, fixed=((role, value),))))
+                    fixed = replace(formula, fixed=((role, value),))
+                    listed.append((said, fixed))
+                    if role == "eps" and formula.eps_at == "inside":
+                        told = f"eps is {value:g} here, where {other:g} was asked for, and it "
+                        told += "stands outside the root"
+                        listed.append((told, replace(fixed, eps_at="outside")))
         role = formula.slope
         if role in self.norm.learned:
             one = self.norm.learned[role]
@@ -267,7 +292,18 @@ class Exam:
             return True
         return self._within(case, y, expected, self._room(case, rtol, atol))
 
+    def _find_state(self, case: Case) -> str:
+        """Say what is wrong with the statistics where no formula says it: which, or how exact."""
+        if "running" in case.given or case.x.dtype in (torch.float16, torch.bfloat16):
+            return ""
+        if self._state is None:
+            self._state = describe_statistics(self)
+        return self._state
+
     def _room(self, case: Case, rtol: float, atol: float, formula: Formula | None = None) -> Tensor:
+        if formula is not None and not formula.pool and not formula.f and self.norm.formula.pool:
+            truth = self.truth(case, formula).abs()  # no norm where one is due
+            return rtol * truth + atol * truth.max()
         return (formula or self.norm.formula).room(case.x, self.filled(case), rtol, atol)
 
     def _within(self, case: Case, y: Tensor, expected: Tensor, room: Tensor) -> bool:

@@ -103,7 +103,8 @@ def hold(
     variant: str | None = None,
 ) -> Report:
     """Try all laws on what was handed in."""
-    title = f"check.{norm.name}"
+    named = variant not in (None, "torch")
+    title = f"check.rms_{variant}" if named else f"check.{norm.name}"
     if refused := refuse_nothing(handed, "a function or a module"):
         return Report(title, (refused,))
     given = {role: _valid(role, value) for role, value in settings.items() if value is not None}
@@ -113,9 +114,14 @@ def hold(
         return Exam(read_subject(handed, norm, given), seed, variant)
 
     def attempt(name: str, law: Check, exam: Exam) -> Law | None:
+        if exam.unanswered:  # said once
+            return None
+        exam.searched = False
         tried = try_law(name, law, exam, exam.generator(name))
         if tried is not None and not tried.ok:
             exam.failed.add(name)
+            if exam.searched and not tried.cause:
+                exam.unexplained.append(name)
         return tried
 
     return try_all(title, prepare, laws_of(norm), _notes, attempt)
@@ -253,4 +259,6 @@ def _notes(exam: Exam) -> tuple[str, ...]:
     ]
     if exam.norm.runs and not exam.subject.has_running:
         notes.append("running statistics were not tested: there are none")
+    if exam.unexplained:
+        notes.append(f"no cause that labkit knows fits: {', '.join(exam.unexplained)}")
     return tuple(notes)
