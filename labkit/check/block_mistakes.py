@@ -260,8 +260,8 @@ def list_number_slips(step: Any) -> Slips:
         return site.move(f=lambda z: site.f(z) / n**0.5, number=1)
 
     write = "1/√ℓ multiplies the sublayer's write instead of what it reads"
-    return [*((why, partial(_move, number=number)) for number, why in numbers),
-            (write, divide_write)]  # fmt: skip
+    slips: Slips = [(why, partial(_move, number=number)) for number, why in numbers]
+    return [*slips, (write, divide_write)]
 
 
 def list_entry_slips(step: Any) -> Slips:
@@ -442,20 +442,27 @@ def _list_other_steps(subject: FunctionSubject) -> Iterator[Change]:
     if len(subject.steps) < 2:
         return
     first, second = subject.steps
-    recipes = {(p.attention, p.feed_forward): name for name, row in reversed(RECIPES.items())
-               for p in (row.first, row.block) if p}  # fmt: skip
+    recipes = {
+        (placed.attention, placed.feed_forward): name
+        for name, row in reversed(RECIPES.items())
+        for placed in (row.first, row.block)
+        if placed is not None
+    }
     for one, two in product(KINDS, KINDS):
         if len(one.norms) + len(two.norms) != len(subject.norms):
             continue
-        why = f"this is the placement of {recipes[one, two]!r}" if (one, two) in recipes else (
-            "the norms stand in other places")  # fmt: skip
-        why = f"{KINDS[one]}, in both halves" if one is two else why
+        if one is two:
+            why = f"{KINDS[one]}, in both halves"
+        elif (one, two) in recipes:
+            why = f"this is the placement of {recipes[one, two]!r}"
+        else:
+            why = "the norms stand in other places"
         told = f"{why} (attention: {one.equation} instead of {first.equation}; "
         told += f"feed-forward: {two.equation} instead of {second.equation})"
         left, right = subject.norms[: len(one.norms)], subject.norms[len(one.norms) :]
-        steps = [remake_step(first, one, first.sublayer, left),
-                 remake_step(second, two, second.sublayer, right)]  # fmt: skip
-        yield Change(told, steps=steps)
+        attention = remake_step(first, one, first.sublayer, left)
+        feed_forward = remake_step(second, two, second.sublayer, right)
+        yield Change(told, steps=[attention, feed_forward])
     if len(subject.norms) == 2 and len(first.norms) == len(second.norms) == 1:
         told = "the norms stand in each other's places: they are handed in, in the block's order"
         pairs = zip(subject.steps, reversed(subject.norms), strict=True)

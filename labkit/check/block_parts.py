@@ -26,8 +26,9 @@ def list_part_changes(subject: ModuleSubject) -> Iterator[Change]:
     given = [step for step in halves if isinstance(step, Step)]
     if len(given) < len(SIDES):
         return
-    parts = [(i, name) for i, step in enumerate(given)
-             for name in ("sublayer", *step.norms, "step")]  # fmt: skip
+    parts = [
+        (i, name) for i, step in enumerate(given) for name in ("sublayer", *step.norms, "step")
+    ]
     declared = {part: _describe(given, subject.steps, part) for part in parts}
     open_parts = [part for part in parts if declared[part]]
     for part in open_parts:
@@ -126,8 +127,9 @@ def _describe_tensors(came: Attention, wanted: Attention) -> list[str]:
     if right and not own:
         return ["q, k, v and c are not normalized at all"]
     said = [f"the {TENSORS[t]} ({t}) are not normalized" for t in right if t not in own]
-    said += [f"the {TENSORS[t]} ({t}) are normalized and should not be"
-             for t in own if t not in right]  # fmt: skip
+    said += [
+        f"the {TENSORS[t]} ({t}) are normalized and should not be" for t in own if t not in right
+    ]
     if came.norms is None or wanted.norms is None:
         return said
     if came.norms.share != wanted.norms.share:

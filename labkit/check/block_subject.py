@@ -32,8 +32,20 @@ TAKES = (
     "norm), or a module under the parameter names of labkit.model.Block with its config"
 )
 # What a step may ask for by name, after the stream and the sublayer.
-OFFERED = ("norm", "norm_out", "gate", "alpha", "omega", "lam", "entry", "r", "depth", "sublayers",
-           "index", "number")  # fmt: skip
+OFFERED = (
+    "norm",
+    "norm_out",
+    "gate",
+    "alpha",
+    "omega",
+    "lam",
+    "entry",
+    "r",
+    "depth",
+    "sublayers",
+    "index",
+    "number",
+)
 ALLOWED = 1e-4  # relative to the largest entry
 DIM, HEADS = 8, 2  # of the stream that functions get: sizes do not matter to a placement
 
@@ -266,17 +278,24 @@ class FunctionSubject(BlockSubject):
     """A step, or a block of functions, on sublayers, norms and factors drawn at random."""
 
     def __init__(
-        self, given: Callable[..., Any], sides: tuple[str, ...], name: str, depth: int,
-        index: int, seed: int,
-    ):  # fmt: skip
+        self,
+        given: Callable[..., Any],
+        sides: tuple[str, ...],
+        name: str,
+        depth: int,
+        index: int,
+        seed: int,
+    ):
         super().__init__(name, depth, index, seed)
         self.given, self.sides, self.dtype = given, sides, torch.float64
         self.sublayers = [DrawnSublayer(self, mixing=side == SIDES[0]) for side in sides]
         self.steps, self.norms = [], []
         for side, sublayer in zip(sides, self.sublayers, strict=True):
             self.steps.append(self._make_step(side, sublayer))
-        self.leaves = {f"sublayer of {side}": sublayer.matrix
-                       for side, sublayer in zip(sides, self.sublayers, strict=True)}  # fmt: skip
+        self.leaves = {
+            f"sublayer of {side}": sublayer.matrix
+            for side, sublayer in zip(sides, self.sublayers, strict=True)
+        }
         self.leaves |= {f"norm {i + 1}": norm.weight for i, norm in enumerate(self.norms)}
         self.inner = self.leaves
         # A step may ask for norms that its recipe has not: that is a mistake to be named.
@@ -346,9 +365,14 @@ class FunctionSubject(BlockSubject):
         step = self.steps[0]
         spare = [unit, unit] if self.row.sphere else self.spare
         offered: dict[str, Any] = {
-            "norm": spare[0], "norm_out": spare[1], "entry": context.entry, "depth": self.depth,
-            "sublayers": 2 * self.depth, "index": self.index, "number": self.index + 1,
-        }  # fmt: skip
+            "norm": spare[0],
+            "norm_out": spare[1],
+            "entry": context.entry,
+            "depth": self.depth,
+            "sublayers": 2 * self.depth,
+            "index": self.index,
+            "number": self.index + 1,
+        }
         alpha = step.share if self.row.sphere else getattr(step, "alpha", None)
         factors = {"alpha": alpha, "omega": getattr(step, "omega", None)}
         factors |= {"lam": getattr(step, "scale", None), "r": context.total}

@@ -218,16 +218,19 @@ class Exam:
     ) -> Callable[[Formula], bool]:
         """Make what decides whether a wrong formula gives what came, on other inputs too."""
 
-        def agrees(case: Case, came: Tensor, wrong: Formula, *judges: Formula) -> bool:
+        rooms = [self._room(case, rtol, atol) for case, _ in pairs]
+
+        def agrees(case: Case, came: Tensor, wrong: Formula, room: Tensor | None = None) -> bool:
             truth = self.truth(case, wrong)
-            rooms = (self._room(case, rtol, atol, judge) for judge in judges)
-            return all(self._within(case, came, truth, room) for room in rooms)
+            if room is not None and not self._within(case, came, truth, room):
+                return False
+            # As close to it as what is right is to the formula: it may be far smaller.
+            return self._within(case, came, truth, self._room(case, rtol, atol, wrong))
 
         def explains(wrong: Formula) -> bool:
-            # As close to it as what is right is to the formula: it may be far smaller.
-            judges = (self.norm.formula, wrong)
-            fits = all(agrees(case, came, wrong, *judges) for case, came in pairs)
-            return fits and all(agrees(*probe, wrong, wrong) for probe in probes.draw(wrong))
+            seen = zip(pairs, rooms, strict=True)
+            fits = all(agrees(*pair, wrong, room) for pair, room in seen)
+            return fits and all(agrees(*probe, wrong) for probe in probes.draw(wrong))
 
         return explains
 
@@ -241,10 +244,14 @@ class Exam:
         right, given = self.norm.formula, {role for case in cases for role in case.given}
         # Where no alpha is given, another default is likelier than that it is ignored.
         self.searched = True
-        known = (one for one in known_mistakes(right, "bias" in self.norm.learned)
-                 if one[1].alpha == right.alpha or right.slope in given)  # fmt: skip
-        before = (one for one in self.found
-                  if right.slope not in given or " by default" not in one[0])  # fmt: skip
+        known = (
+            one
+            for one in known_mistakes(right, "bias" in self.norm.learned)
+            if one[1].alpha == right.alpha or right.slope in given
+        )
+        before = (
+            one for one in self.found if right.slope not in given or " by default" not in one[0]
+        )
         found = explain(explains, chain(before, known, settings))
         if found is None:
             return ""

@@ -270,10 +270,12 @@ def default(role: str) -> Law:
             if all(torch.allclose(y.double(), truth, 1e-4, 1e-4) for y, truth in pairs):
                 return
         settings = [
-            (f"the default {role} is {used:g}, documented is {documented:g}",
-             replace(formula, fixed=((role, used),)))
+            (
+                f"the default {role} is {used:g}, documented is {documented:g}",
+                replace(formula, fixed=((role, used),)),
+            )
             for used in USUAL[role]
-        ]  # fmt: skip
+        ]
         if role == "eps" and formula.eps_at == "inside":
             for used in USUAL[role]:
                 told = f"the default eps is {used:g} and stands outside the root; documented is "
@@ -302,8 +304,10 @@ def _telling(
     eps = exam.subject.expected("eps", asked, torch.float32)
     # A mean square that underflows in float32 is no law's concern.
     size = max(exam.eps_size(asked=eps), 1e-12)
-    scales = [(size, "numbers so small that eps matters"),
-              (size / 8, "numbers so small that eps matters")]  # fmt: skip
+    scales = [
+        (size, "numbers so small that eps matters"),
+        (size / 8, "numbers so small that eps matters"),
+    ]
     if exam.norm.formula.eps_at == "floor of the root":
         scales.append((3 * size, "just above where eps is the floor"))
     for scale, about in scales:
@@ -398,8 +402,9 @@ def outliers(exam: Exam, draw: Generator) -> None:
     long = exam.norm.long_shape(exam.dim, axes) if axes > 1 else exam.shapes[0]
     for shape in [*([(2, 2048)] if free else []), long]:
         for dtype in (torch.float32, torch.float64):
-            case = exam.case(draw, shape, "one value is 10⁶, a large gain", learned=exam.learned,
-                             dtype=dtype)  # fmt: skip
+            case = exam.case(
+                draw, shape, "one value is 10⁶, a large gain", learned=exam.learned, dtype=dtype
+            )
             if "weight" in case.given:
                 case = case.but(weight=1e3 * case.given["weight"])
             case.x.view(-1)[3 % case.x.numel()] = 1e6

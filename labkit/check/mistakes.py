@@ -131,7 +131,7 @@ def _statistics(right: Formula) -> Rows:
         (f"the root is missing: {what} divides, not its root", {"eps_at": "no root" + end}),
         ("it multiplies by the root instead of dividing", {"eps_at": "multiplied" + end}),
         (factor, {"summed": not right.summed}),
-        ("the mean absolute value divides, not the root", {"moment": "absolute"}),
+        ("the mean absolute value divides, not the root", {"moment": "absolute", "correction": 0}),
         ("the largest absolute value divides, not the root", {"moment": "largest"}),
         ("the statistics are detached: no gradient flows through them",
          {"cut": ("mean", "spread")}),

@@ -180,8 +180,12 @@ def evaluation_uses_running(exam: Exam, draw: Generator) -> None:
     small = Statistics(stored.mean, stored.var * exam.expected("eps"))
     plain, *others = exam.shapes[:4]
     about = {"about": "evaluation, running statistics given", "learned": exam.learned}
-    for values, shape in ((stored, plain), (stored, (1, *plain[1:])), (small, plain),
-                          *((stored, s) for s in others)):  # fmt: skip
+    for values, shape in (
+        (stored, plain),
+        (stored, (1, *plain[1:])),
+        (small, plain),
+        *((stored, s) for s in others),
+    ):
         case = exam.case(draw, shape, **about)
         buffers = Statistics(*(t.float() for t in values))
         case = case.but(running=tuple(t.double() for t in buffers))

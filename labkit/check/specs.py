@@ -158,13 +158,19 @@ BATCH = Norm(
     (*_RUNNING, "weight", "bias", "training", "momentum", "eps", "mask"),
     _BOTH,
     unit_name="channel",
-    shapes=lambda dim: ((8, dim), (4, dim, 3), (3, dim, 2, 2), (2, dim, 1, 2, 2), (1, dim, 4),
-                        (2, dim)),
+    shapes=lambda dim: (
+        (8, dim),
+        (4, dim, 3),
+        (3, dim, 2, 2),
+        (2, dim, 1, 2, 2),
+        (1, dim, 4),
+        (2, dim),
+    ),
     long_shape=lambda dim, axes: {2: (256, dim), 3: (32, dim, 8)}.get(
         axes, (16, dim, 4, 4, *[1] * (axes - 4))
     ),
     sizes=(),
-)  # fmt: skip
+)
 REP = replace(
     BATCH,
     name="rep_batch_norm",
