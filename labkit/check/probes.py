@@ -28,7 +28,7 @@ class Probes:
 
     def __init__(self, exam: Exam, case: Case, run: Callable[[Case], Tensor]):
         self.exam, self.case, self.run = exam, case, run
-        self.draws = exam.generator("probes")
+        self.draws = exam.make_generator("probes")
         self.seen: list[tuple[Case, Tensor]] = []
         self.left = [] if "running" in case.given else [*self._list_cases()]
 
@@ -50,7 +50,7 @@ class Probes:
             yield self.seen[-1]
         if wrong.swapped and "running" not in self.case.given:
             learned = self.exam.learned
-            both = self.exam.case(self.draws, self.case.x.shape, learned=learned)
+            both = self.exam.draw_case(self.draws, self.case.x.shape, learned=learned)
             yield both, self.exam.run(both).detach()
 
 
@@ -73,13 +73,13 @@ def _normalizes_with_running(exam: Exam) -> bool:
     """Return whether a training call normalizes with the running statistics it is given."""
     if not exam.subject.has_running:
         return False
-    draw = exam.generator("running statistics")
+    draw = exam.make_generator("running statistics")
     far = (4 + torch.rand(exam.dim, generator=draw), 4 + torch.rand(exam.dim, generator=draw))
-    case = exam.case(draw)
+    case = exam.draw_case(draw)
     truth = exam.norm.formula(
-        case.x, {**exam.filled(case), "running": tuple(t.double() for t in far)}
+        case.x, {**exam.fill_settings(case), "running": tuple(t.double() for t in far)}
     )
-    y = exam.run(case, exam.open(case, running=tuple(t.clone() for t in far)))
+    y = exam.run(case, exam.open_runner(case, running=tuple(t.clone() for t in far)))
     return torch.allclose(y.detach().double(), truth, rtol=1e-3, atol=1e-3)
 
 
@@ -93,11 +93,11 @@ def _rounds_statistics(exam: Exam) -> bool:
     if not formula.pool or formula.f or formula.skip or len(exam.shapes[0]) < 2:
         return False
     shape = exam.norm.long_shape(exam.dim, len(exam.shapes[0]))
-    draw = exam.generator("rounded statistics")
-    case = exam.case(draw, shape, "float32 numbers")
+    draw = exam.make_generator("rounded statistics")
+    case = exam.draw_case(draw, shape, "float32 numbers")
     case = replace(case, x=torch.randn(shape, generator=draw) + 0.3)
-    y, given = exam.run(case).detach().double(), exam.filled(case)
-    truth, axes = formula.split_units(exam.truth(case), given)
+    y, given = exam.run(case).detach().double(), exam.fill_settings(case)
+    truth, axes = formula.split_units(exam.find_truth(case), given)
     y, _ = formula.split_units(y, given)
     shift = (y - truth).mean(axes, keepdim=True) if exam.norm.centred else 0.0
     factor = (y * truth).sum(axes, keepdim=True) / truth.square().sum(axes, keepdim=True)
