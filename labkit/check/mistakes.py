@@ -92,7 +92,11 @@ def _divisor(right: Formula) -> Rows:
     if right.centre == "mean":
         told = f"the variance divides by {n} − 1 instead of {n}: var and std do so by default, "
         told += "correction=0 is wanted"
-    return [(told, {"correction": 1})]
+    rows: Rows = [(told, {"correction": 1})]
+    if right.eps_at == "inside":
+        both = {"correction": 1, "eps_at": "outside"}
+        rows.append((f"{told}; and eps is added outside the root", both))
+    return rows
 
 
 def _eps(right: Formula) -> Rows:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from labkit.check.exam import Exam
     from labkit.check.formula import Formula
 
-SIZES = (1.0, 1e-9, 1e-6, 1e-3, 1e3)  # of the numbers, the ordinary ones first
+LARGE = (1.0, 1e3)  # sizes of numbers beside which eps is nothing, the ordinary ones first
+SIZES = (*LARGE, 1e-9, 1e-6, 1e-3)
 WORST = 2.0**-6  # how far half precision may put a statistic of many values
 
 
@@ -29,29 +30,36 @@ class Probes:
     def __init__(self, exam: Exam, case: Case, run: Callable[[Case], Tensor]):
         self.exam, self.case, self.run = exam, case, run
         self.draws = exam.make_generator("probes")
-        self.seen: list[tuple[Case, Tensor]] = []
-        self.left = [] if "running" in case.given else [*self._list_cases()]
-
-    def _list_cases(self) -> Iterator[Case]:
-        wide = self.case.x.dtype in (torch.float32, torch.float64)
-        for size in SIZES if wide and "eps" in self.exam.norm.settings else SIZES[:1]:
-            x = size * torch.randn(self.case.x.shape, generator=self.draws, dtype=torch.float64)
-            yield replace(self.case, x=x.to(self.case.x.dtype))
+        self.seen: dict[float, tuple[Case, Tensor] | None] = {}  # by size; None: it raised
 
     def draw(self, wrong: Formula) -> Iterator[tuple[Case, Tensor]]:
-        """Yield cases, each with what comes on it; where gain and shift are in doubt, with both."""
-        yield from self.seen
-        while self.left:
-            case = self.left.pop(0)
-            try:
-                self.seen.append((case, self.run(case).detach()))
-            except Broken:
-                continue  # another law says it
-            yield self.seen[-1]
-        if wrong.swapped and "running" not in self.case.given:
+        """Yield cases on which a wrong formula must fit, each with what comes on it.
+
+        Numbers so small that eps matters say nothing of a cause that is not about eps: code may
+        have two faults. Where gain and shift are in doubt, both are given.
+        """
+        if "running" in self.case.given:
+            return
+        right, half = self.exam.norm.formula, self.case.x.dtype in (torch.bfloat16, torch.float16)
+        about_eps = wrong.eps_at != right.eps_at or "eps" in dict(wrong.fixed) or wrong.twice
+        sizes = SIZES if about_eps else LARGE
+        for size in LARGE[:1] if half or "eps" not in self.exam.norm.settings else sizes:
+            if size not in self.seen:
+                self.seen[size] = self._try(size)
+            if (pair := self.seen[size]) is not None:
+                yield pair
+        if wrong.swapped:
             learned = self.exam.learned
             both = self.exam.draw_case(self.draws, self.case.x.shape, learned=learned)
             yield both, self.exam.run(both).detach()
+
+    def _try(self, size: float) -> tuple[Case, Tensor] | None:
+        x = size * torch.randn(self.case.x.shape, generator=self.draws, dtype=torch.float64)
+        case = replace(self.case, x=x.to(self.case.x.dtype))
+        try:
+            return case, self.run(case).detach()
+        except Broken:  # another law says it
+            return None
 
 
 def describe_statistics(exam: Exam) -> str:
