@@ -1,6 +1,5 @@
-"""Blocks for labkit.check.block: labkit's own with one slip, steps in a line, and foreign ones."""
+"""What check.block is tried on: wrong and right steps, and labkit's Block with one slip."""
 
-import inspect
 import math
 from dataclasses import replace
 
@@ -8,20 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from labkit import ModelConfig, placements
-from labkit.attention.logits import explicit_logits
-from labkit.norms import RMSNorm
-from labkit.placements import (
-    Admin,
-    DeepNorm,
-    Keel,
-    NoNorm,
-    OutputNorm,
-    PostNorm,
-    PreNorm,
-    ResidualScale,
-    SandwichNorm,
-)
+from labkit import ModelConfig
+from labkit.attention import Attention, attention_norms
+from labkit.model import Block
+from labkit.model.departures import Departure
+from labkit.norms import LayerNorm, RMSNorm
+from labkit.placements import PostNorm
 
 
 def config(recipe, **changes):
@@ -35,183 +26,7 @@ def unit(x):
     return F.normalize(x, dim=-1)
 
 
-# --- labkit's block with one slip. Each says what its explanation must say; None: no use here ---
-
-
-def change(module, **methods):
-    """Give a module other methods; they move with a copy of it, as a closure would not."""
-    module.__class__ = type("Changed", (type(module),), methods)
-
-
-def by_step(says, steps):
-    """Give the feed-forward's step another equation, where there is one for its class."""
-
-    def slip(block):
-        if type(block.feed_forward) not in steps:
-            return None
-        change(block.feed_forward, step=steps[type(block.feed_forward)])
-        return says
-
-    return slip
-
-
-def rms_norms(block):
-    return [n for s in (block.attention, block.feed_forward) for n in s.children()
-            if type(n) is RMSNorm]  # fmt: skip
-
-
-def another_norm(says, formula):
-    def slip(block):
-        norms = rms_norms(block)
-        if not norms:
-            return None
-        change(norms[-1], forward=lambda self, x: formula(x, self.weight))
-        return says
-
-    return slip
-
-
-def rms(x):
-    return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
-
-
-def gains_exchanged(block):
-    norms = rms_norms(block)
-    if len(norms) < 2:
-        return None
-    norms[0].forward, norms[-1].forward = norms[-1].forward, norms[0].forward
-    return "each other's places" if len(norms) == 2 and type(block.attention) not in (
-        SandwichNorm, Keel) else ""  # fmt: skip
-
-
-def attend(says, shift=1, times=lambda h: 1.0):
-    """Attend by hand, with another mask or another scale."""
-
-    def slip(block):
-        a = block.attention.sublayer
-        if hasattr(a, "s_qk"):
-            return None
-
-        def attending(a, q, k, v, context):
-            logits = explicit_logits(q, k, None) * times(a.head_dim)
-            if a.chain:
-                logits = context.scores[a.chain] = logits + context.scores.get(a.chain, 0)
-            logits = a.softcap * torch.tanh(logits / a.softcap) if a.softcap else logits
-            hidden = torch.ones(q.shape[2], q.shape[2], dtype=torch.bool).triu(shift)
-            return logits.masked_fill(hidden, -torch.inf).softmax(-1) @ v
-
-        change(a, attend=attending)
-        return says
-
-    return slip
-
-
-def attribute(says, name, value, where="attention"):
-    """Set what a sublayer has to another value."""
-
-    def slip(block):
-        sublayer = getattr(block, where).sublayer
-        if getattr(sublayer, name, None) in (None, value):
-            return None
-        sublayer.register_parameter(name, None) if name in sublayer._parameters else setattr(
-            sublayer, name, value)  # fmt: skip
-        return says
-
-    return slip
-
-
-def after_the_rotation(block):
-    a = block.attention.sublayer
-    if a.norms is None or a.norms.share == "width" or a.norms.tensors[:2] != "qk":
-        return None
-    a.norms = replace(a.norms, after_rope=True)
-    return "after the rotation"
-
-
-def over_all_heads(block):
-    a = block.attention.sublayer
-    if a.norms is None or a.norms.share == "width":
-        return None
-    a.norms = replace(a.norms, share="width")
-    for name in a.norms.tensors:
-        setattr(a, f"norm_{name}", RMSNorm(16))
-    return "full width"
-
-
-def one_not_normed(block):
-    a = block.attention.sublayer
-    if a.norms is None:
-        return None
-    getattr(a, f"norm_{a.norms.tensors[-1]}").forward = lambda x: x
-    return f"({a.norms.tensors[-1]}) are not normalized"
-
-
-def moved(says, side, move):
-    """Call a half in another way; `run` calls it as it was."""
-
-    def slip(block):
-        step = getattr(block, side)
-        before = type(step).forward
-        run = lambda self: lambda x, c: before(self, x, c)  # noqa: E731
-        change(step, forward=lambda self, x, context: move(run(self), x, context, self.training))
-        return says
-
-    return slip
-
-
-def in_place(run, x, context, training):
-    y = run(x.clone(), context)
-    x += 0.5
-    return y
-
-
-SLIPS = {
-    "gain missing": another_norm("gain", lambda x, w: rms(x)),
-    "norm missing": another_norm("missing", lambda x, w: x),
-    "eps outside the root": another_norm("rms-outside", lambda x, w: (
-        w * x / (x.square().mean(-1, keepdim=True).sqrt() + 1e-6))),
-    "LayerNorm": another_norm("is layer, not rms", lambda x, w: F.layer_norm(x, x.shape[-1:], w)),
-    "gains exchanged": gains_exchanged,
-    "residual missing": by_step("residual", {
-        NoNorm: lambda s, x, f: f(x), PreNorm: lambda s, x, f, N: f(N(x)),
-        PostNorm: lambda s, x, f, N: N(f(x)), OutputNorm: lambda s, x, f, N: N(f(x)),
-        SandwichNorm: lambda s, x, f, N, M: M(f(N(x)))}),
-    "skip from the copy": by_step("normalized copy", {
-        PreNorm: lambda s, x, f, N: N(x) + f(N(x)), PostNorm: lambda s, x, f, N: N(N(x) + f(x)),
-        OutputNorm: lambda s, x, f, N: N(x) + N(f(x)),
-        SandwichNorm: lambda s, x, f, N, M: N(x) + M(f(N(x)))}),
-    "write subtracted": by_step("subtracted", {
-        NoNorm: lambda s, x, f: x - f(x), PreNorm: lambda s, x, f, N: x - f(N(x)),
-        PostNorm: lambda s, x, f, N: N(x - f(x)),
-        placements.StreamNorm: lambda s, x, f, N: N(x) - f(N(x))}),
-    "factor on the branch": by_step("branch f instead", {
-        DeepNorm: lambda s, x, f, N: N(x + s.alpha * f(x)),
-        Keel: lambda s, x, f, N, M: M(x + s.alpha * f(N(x))),
-        Admin: lambda s, x, f, N: N(x + s.omega * f(x)),
-        ResidualScale: lambda s, x, f, N: x + s.scale * f(N(x))}),
-    "mask off by one": attend("off by one", 2),
-    "no 1/√d": attend("multiplied by 1 ", 1, lambda h: h**0.5),
-    "mask missing": attribute("causal mask is missing", "causal", False),
-    "norm after the rotation": after_the_rotation,
-    "norm over all heads": over_all_heads,
-    "one of q, k, v, c not normed": one_not_normed,
-    "no soft cap": attribute("soft cap", "softcap", None),
-    "no head gain": attribute("gain of each head is missing", "head_gain", None),
-    "scores not added": attribute("scores", "chain", "another"),
-    "activation": attribute("activation is relu", "activation", torch.relu, "feed_forward"),
-    "detached": moved("cut off", "attention", lambda run, x, c, t: (
-        run(x, c) + (x.detach() - x) / 2)),
-    "in place": moved("in-place", "attention", in_place),
-    "random": moved("random", "feed_forward", lambda run, x, c, t: (
-        run(x, c) + 0.1 * torch.rand(()))),
-    "rounded": moved("dtype", "feed_forward", lambda run, x, c, t: (
-        run(x, c).to(torch.promote_types(x.dtype, torch.float32)))),
-    "training mode": moved("training mode", "feed_forward", lambda run, x, c, t: (
-        run(x, c) * (1 + t))),
-}  # fmt: skip
-
-
-# --- steps, wrappers, whole blocks of functions: (recipe, what is handed in, part of the cause) ---
+# --- steps: (recipe, what is handed in, part of the cause) ---
 
 WRONG_STEPS = [
     ("post", lambda x, f, norm: norm(norm(x) + f(x)), "skip is taken"),
@@ -226,7 +41,7 @@ WRONG_STEPS = [
     ("output", lambda x, f, norm: norm(x + f(x)), "after the addition"),
     ("sandwich", lambda x, f, norm, norm_out: x + f(norm(x)), "writes is missing"),
     ("sandwich", lambda x, f, norm, norm_out: norm_out(x + f(norm(x))), "after the addition"),
-    ("peri", lambda x, f, n, m: x + m(f(x)), "raw stream"),
+    ("peri", lambda x, f, norm, norm_out: x + norm_out(f(x)), "raw stream"),
     ("deepnorm", lambda x, f, norm, alpha: norm(x + alpha * f(x)), "branch f instead"),
     ("deepnorm", lambda x, f, norm, alpha: norm(alpha * (x + f(x))), "missing"),
     ("deepnorm", lambda x, f, norm, alpha: alpha * x + f(x), "missing"),
@@ -251,12 +66,11 @@ WRONG_STEPS = [
     ("b2t", lambda x, f, norm, entry: norm(2 * x + f(x)), "not the block's input"),
     ("b2t", lambda x, f, norm, entry: entry + norm(x + f(x)), "after the last norm"),
     ("b2t", lambda x, f, norm, entry: norm(entry.detach() + x + f(x)), "cut off"),
-    ("resi-dual", lambda x, r, f, norm: ((y := norm(x + f(x))), r + y), "instead of the write"),
-    ("resi-dual", lambda x, r, f, norm: (norm(x + f(x)), r), "not moved"),
-    ("resi-dual", lambda x, r, f, norm: (norm(x + f(x)), x + f(x)), "starts again"),
-    ("resi-dual", lambda x, r, f, norm: (norm(x + f(x)), norm(r + f(x))), "plain sum"),
-    ("resi-dual", lambda x, r, f, norm: (norm(x + f(x)), r.detach() + f(x)), "cut off"),
-    ("resi-dual", lambda x, f, norm: norm(x + f(x)), "second stream"),
+    ("resi-dual", lambda x, f, norm, r: ((y := norm(x + f(x))), r + y), "instead of the write"),
+    ("resi-dual", lambda x, f, norm, r: (norm(x + f(x)), r), "not moved"),
+    ("resi-dual", lambda x, f, norm, r: (norm(x + f(x)), x + f(x)), "starts again"),
+    ("resi-dual", lambda x, f, norm, r: (norm(x + f(x)), norm(r + f(x))), "plain sum"),
+    ("resi-dual", lambda x, f, norm, r: (norm(x + f(x)), r.detach() + f(x)), "cut off"),
     ("hybrid", lambda x, f, norm: x + f(norm(x)), "raw stream"),
     ("hybrid", lambda x, f, norm: norm(x) + f(x), "before the sublayer"),
     ("hybrid", lambda x, f, norm: norm(x + f(x)), "after the addition"),
@@ -278,266 +92,195 @@ WRONG_STEPS = [
     ("highway", lambda x, f: x + f(x), "both gates"),
 ]  # fmt: skip
 
-
-class Wrapper(nn.Module):
-    """Pre-Norm with dropout."""
-
-    def __init__(self, make_norm, sublayer):
-        super().__init__()
-        self.norm, self.sublayer, self.drop = make_norm(), sublayer, nn.Dropout(0.1)
-
-    def forward(self, x):
-        return x + self.drop(self.sublayer(self.norm(x)))
-
-
-class TwoModes(Wrapper):
-    def forward(self, x):
-        pre = lambda: x + self.sublayer(self.norm(x))  # noqa: E731
-        return pre() if self.training else self.norm(x + self.sublayer(x))
-
-
-class Functional(Wrapper):
-    def forward(self, x):
-        return x + F.dropout(self.sublayer(self.norm(x)), 0.1, self.training)
-
-
-class DeepWrapper(nn.Module):
-    def __init__(self, make_norm, sublayer, depth):
-        super().__init__()
-        self.norm, self.fn, self.alpha = make_norm(), sublayer, (2 * depth) ** 0.25
-
-    def forward(self, x, *args, **kwargs):
-        return self.norm(torch.add(self.fn(x, *args, **kwargs), x, alpha=self.alpha))
-
-
-class HighwayByHand(nn.Module):
-    def __init__(self, dim, sublayer):
-        super().__init__()
-        self.transform, self.f = nn.Linear(dim, dim), sublayer
-
-    def forward(self, x):
-        t = torch.sigmoid(self.transform(x))
-        return x + t * (self.f(x) - x)
-
-
 RIGHT_STEPS = [
     ("none", lambda x, f: x + f(x)),
-    ("post", lambda x, f, N: N(f(x) + x)),
-    ("pre", Wrapper),
-    ("pre", Functional),
-    ("pre", lambda x, attn, mlp, ln_1, ln_2: (y := x + attn(ln_1(x))) + mlp(ln_2(y))),
-    ("peri", lambda x, attention, feed_forward, *n: (
-        (y := x + n[1](attention(n[0](x)))) + n[3](feed_forward(n[2](y))))),
-    ("deepnorm", DeepWrapper),
+    ("post", lambda x, f, norm: norm(f(x) + x)),
+    ("pre", lambda stream, sublayer, norm: stream + sublayer(norm(stream))),
+    ("peri", lambda x, f, norm, norm_out: x + norm_out(f(norm(x)))),
     ("deepnorm", lambda x, f, norm, alpha=1.0: norm(f(x) + alpha * x)),
     ("deepnorm", lambda x, f, norm, alpha: norm(x + f(x) / alpha)),
     ("deepnorm", lambda x, f, norm, depth: norm((2 * depth) ** 0.25 * x + f(x))),
     ("keel", lambda x, f, norm, norm_out, sublayers: norm_out(f(norm(x)).add(x, alpha=sublayers))),
-    ("keel", lambda x, f, n1, n2, depth: n2(2 * depth * x + f(n1(x)))),
     ("lns", lambda x, f, norm, number: x + f(number**-0.5 * norm(x))),
     ("lns", lambda x, f, norm, index: x + f(norm(x) / math.sqrt(index + 1))),
     ("admin", lambda x, f, norm, omega: norm(f(x) + x * omega)),
     ("b2t", lambda x, f, norm, entry: norm(entry + (x + f(x)))),
-    ("b2t", lambda x, attn, ffn, n1, n2: n2(ffn(m := n1(attn(x) + x)) + m + x)),
-    ("resi-dual", lambda x, r, f, norm: (norm(x + (w := f(x))), r + w)),
+    ("resi-dual", lambda x, f, norm, r: (norm(x + (w := f(x))), r + w)),
     ("hybrid", lambda x, f, norm: (z := norm(x)) + f(z)),
-    ("hybrid", lambda x, attn, mlp, norm: (z := norm(x + attn(x))) + mlp(z)),
-    ("pre-post", lambda x, a, f, n1, n2: (z := n2(x + a(n1(x)))) + f(z)),
+    ("normformer", lambda x, f, norm, lam: x * lam + f(norm(x))),
     ("ngpt", lambda h, f, alpha: unit(h + alpha * (unit(f(h)) - h))),
     ("ngpt", lambda x, f, norm, alpha: norm((1 - alpha) * x + alpha * norm(f(x)))),
     ("resnet-v1", lambda x, f, norm: (x + norm(f(x))).clamp(min=0)),
-    ("resnet-v2", lambda x, f, bn: f(F.relu(bn(x))) + x),
+    ("resnet-v2", lambda x, f, norm: f(F.relu(norm(x))) + x),
     ("highway", lambda x, f, gate: torch.lerp(x, f(x), gate(x))),
-    ("highway", HighwayByHand),
+]
+
+# --- blocks of functions ---
+
+RIGHT_BLOCKS = [
+    ("pre", lambda x, attention, feed_forward, n1, n2: (
+        (y := x + attention(n1(x))) + feed_forward(n2(y)))),
+    ("peri", lambda x, attention, feed_forward, *n: (
+        (y := x + n[1](attention(n[0](x)))) + n[3](feed_forward(n[2](y))))),
+    ("b2t", lambda x, attention, feed_forward, n1, n2: (
+        n2(feed_forward(m := n1(attention(x) + x)) + m + x))),
+    ("hybrid", lambda x, attention, feed_forward, norm: (
+        (z := norm(x + attention(x))) + feed_forward(z))),
+]  # fmt: skip
+WRONG_BLOCKS = [
+    ("pre", lambda x, attention, feed_forward, n1, n2: (
+        (y := n1(x + attention(x))) * 0 + n2(y + feed_forward(y))),
+     "this is Post-Norm: the norm stands on the stream, after the addition, in both halves"),
+    ("pre", lambda x, attention, feed_forward, n1, n2: (
+        (y := x + attention(n2(x))) + feed_forward(n1(y))), "in each other's places"),
+    ("pre", lambda x, attention, feed_forward, n1, n2: (
+        (y := attention(n1(x))) + feed_forward(n2(y))),
+     "the residual is missing: the skip is not added (attention: "),
+    ("hybrid", lambda x, attention, feed_forward, norm: (
+        (y := x + attention(x)) + feed_forward(norm(y))), "(feed-forward: "),
+    ("hybrid", lambda x, attention, feed_forward, norm: (
+        norm((y := x + attention(x)) + feed_forward(y))), "this is Post-Norm"),
+    ("hybrid", lambda x, attention, feed_forward, norm: (
+        (y := x + attention(norm(x))) + feed_forward(y)), "in other places (attention: x + f(N"),
+    ("hybrid", lambda x, attention, feed_forward, norm: (
+        x + attention(x) + feed_forward(x)), ""),
 ]  # fmt: skip
 
 
-# --- blocks by other hands ---
+# --- labkit's Block with one slip: (recipe, slip, part of the cause) ---
 
 
-def hugging_face(model, layer, **changes):
-    """Make one decoder layer of a tiny random model of transformers."""
-    import transformers
-
-    settings = getattr(transformers, f"{model}Config")(
-        hidden_size=16, intermediate_size=20, num_attention_heads=2, num_key_value_heads=1,
-        num_hidden_layers=4, vocab_size=8, attn_implementation="eager", attention_dropout=0.0,
-        **changes,
-    )  # fmt: skip
-    path = f"transformers.models.{model.lower()}.modeling_{model.lower()}"
-    kind = getattr(__import__(path, fromlist=["x"]), layer)
-    takes_place = "layer_idx" in inspect.signature(kind).parameters
-    return kind(settings, layer_idx=1) if takes_place else kind(settings)
+def change(module, **methods):
+    """Give a module other methods; they move with a copy of it, as a closure would not."""
+    module.__class__ = type("Changed", (type(module),), methods)
 
 
-def gpt2():
-    from transformers import GPT2Config
-    from transformers.models.gpt2.modeling_gpt2 import GPT2Block
+def take_norms(words):
+    """Give attention other norms inside."""
 
-    return GPT2Block(
-        GPT2Config(n_embd=16, n_head=2, n_inner=20, attn_implementation="eager"), layer_idx=0
-    )
+    def slip(block):
+        block.attention.sublayer = Attention(16, 2, 2, norms=attention_norms(words))
 
-
-def torch_layer(**options):
-    settings = {"dropout": 0.0, "batch_first": True, **options}
-    return nn.TransformerEncoderLayer(16, 2, 24, **settings)
+    return slip
 
 
-class Fused(nn.Module):
-    """Pre-Norm by hand: one matrix for q, k, v; `mask` and `move` may be wrong."""
+def take_step(step, **methods):
+    """Give the feed-forward's step another equation."""
+    return lambda block: change(block.feed_forward, step=step)
 
-    mask = staticmethod(lambda logits, ones: logits.masked_fill(ones.triu(1).bool(), -torch.inf))
-    after = staticmethod(lambda weights, ones: weights)
-    move = staticmethod(lambda x, f, norm: x + f(norm(x)))
 
-    def __init__(self, dim, heads, hidden):
+def set_attribute(path, value):
+    def slip(block):
+        *way, name = path.split(".")
+        setattr(block.get_submodule(".".join(way)), name, value)
+
+    return slip
+
+
+def skip_norms(block):
+    block.attention.sublayer.norm_q = block.attention.sublayer.norm_k = None
+
+
+def rotate_first(block):
+    attention = block.attention.sublayer
+    attention.norms = replace(attention.norms, after_rope=True)
+
+
+def place_afterwards(block):
+    old = block.feed_forward
+    block.feed_forward = PostNorm(lambda: old.norm, old.sublayer, old.place)
+
+
+def run_otherwise(side, move):
+    """Call a half in another way; `run` calls it as it was."""
+
+    def slip(block):
+        step = getattr(block, side)
+        before = type(step).forward
+        run = lambda self: lambda x, c: before(self, x, c)  # noqa: E731
+        change(step, forward=lambda self, x, context: move(run(self), x, context))
+
+    return slip
+
+
+def overwrite_stream(run, x, context):
+    y = run(x.clone(), context)
+    x += 0.5
+    return y
+
+
+def forget_padding(block):
+    forward = type(block.attention.sublayer).forward
+    unmasked = lambda self, x, context: forward(self, x, replace(context, padding=None))  # noqa: E731
+    change(block.attention.sublayer, forward=unmasked)
+
+
+def widen(run, x, context):
+    return run(x, context).to(torch.promote_types(x.dtype, torch.float32))
+
+
+WRONG_MODULES = {
+    "norm over the width": ("qk", take_norms("qk rms width"), "runs over the full width"),
+    "norms skipped": ("qk", skip_norms, "are not normalized at all"),
+    "rotated first": ("qk", rotate_first, "normalized after the rotation instead of before"),
+    "values not normed": ("hybrid", take_norms("qk rms"), "the values (v) are not normalized"),
+    "a norm for c too": ("qk", take_norms("qkc rms"), "(c) are normalized and should not be"),
+    "uncapped": ("gemma2", set_attribute("attention.sublayer.softcap", None), "soft cap"),
+    "mask missing": ("pre", set_attribute("attention.sublayer.causal", False), "causal mask"),
+    "no head gain": ("normformer", set_attribute("attention.sublayer.head_gain", None),
+                     "gain of each head is missing"),
+    "scores not added": ("realformer", set_attribute("attention.sublayer.chain", None), "scores"),
+    "no inner norm": ("sub-ln", set_attribute("feed_forward.sublayer.inner_norm", None),
+                      "the norm of the hidden vector is missing"),
+    "activation": ("pre", set_attribute("feed_forward.sublayer.activation", torch.relu),
+                   "the activation is relu, not gelu"),
+    "eps": ("pre", set_attribute("feed_forward.norm", RMSNorm(16, 1e-2)),
+            "the feed-forward half's norm has eps 0.01"),
+    "LayerNorm": ("pre", set_attribute("attention.norm", LayerNorm(16, bias=False)),
+                  "the attention half's norm is LayerNorm, not RMSNorm"),
+    "another step": ("pre", place_afterwards, "half's step is N(x + f(x)) instead of x + f(N(x))"),
+    "α": ("deepnorm", set_attribute("attention.alpha", 3.0), "the attention half's α is 3"),
+    "skip missing": ("pre", take_step(lambda self, x, f, N: f(N(x))),
+                     "the skip is not added (feed-forward: the recipe has x + f(N(x)))"),
+    "skip from the copy": ("pre", take_step(lambda self, x, f, N: N(x) + f(N(x))),
+                           "normalized copy N(x) instead of the stream x (feed-forward"),
+    "factor on the branch": ("deepnorm", take_step(lambda self, x, f, N: N(x + self.alpha * f(x))),
+                             "branch f instead"),
+    "padding": ("pre", forget_padding, "padding is not masked"),
+    "detached": ("pre", run_otherwise("attention", lambda run, x, c: (
+        run(x, c) + (x.detach() - x) / 2)), "cut off"),
+    "in place": ("pre", run_otherwise("attention", overwrite_stream), "in-place"),
+    "random": ("pre", run_otherwise("feed_forward", lambda run, x, c: (
+        run(x, c) + 0.1 * torch.rand(()))), "random"),
+    "widened": ("pre", run_otherwise("feed_forward", widen), "dtype"),
+}  # fmt: skip
+
+
+def depart(differs):
+    """Build a block of nGPT with a fault of chapter 08."""
+    made = Departure(recipe="ngpt", dim=16, depth=2, heads=2, context=32, differs=differs)
+    return made.build().blocks[0]
+
+
+def build(name, words=None):
+    """Make a maker of blocks of another recipe, or with other norms, as chapter 06 does."""
+
+    def make(config, block=3):
+        made = Block(replace(config, recipe=name(block)), block)
+        if words:
+            made.attention.sublayer = Attention(16, 2, 2, norms=attention_norms(words))
+        return made
+
+    return make
+
+
+class Stranger(nn.Module):
+    """Pre-Norm by hand, under names of its own."""
+
+    def __init__(self, dim=16, hidden=20):
         super().__init__()
-        self.heads = heads
-        self.qkv, self.out_proj = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim, bias=False)
+        self.qkv, self.proj = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
         self.fc1, self.fc2 = nn.Linear(dim, hidden), nn.Linear(hidden, dim)
-        self.norm1, self.norm2 = nn.RMSNorm(dim), nn.RMSNorm(dim)
-
-    def attend(self, x):
-        batch, time, _ = x.shape
-        q, k, v = (t.view(batch, time, self.heads, -1).transpose(1, 2)
-                   for t in self.qkv(x).chunk(3, -1))  # fmt: skip
-        logits, ones = q @ k.mT / q.shape[-1] ** 0.5, torch.ones(time, time)
-        weights = self.after(self.mask(logits, ones).softmax(-1), ones)
-        return self.out_proj((weights @ v).transpose(1, 2).reshape(x.shape))
 
     def forward(self, x):
-        x = self.move(x, self.attend, self.norm1)
-        return self.move(x, lambda z: self.fc2(F.gelu(self.fc1(z))), self.norm2)
-
-
-def fused(**changes):
-    return type("Fused", (Fused,), {name: staticmethod(fn) for name, fn in changes.items()})
-
-
-class Exchanged(Fused):
-    def attend(self, x):
-        return super().attend(x.transpose(0, 1)).transpose(0, 1)
-
-
-class OneHead(nn.Module):
-    def __init__(self, dim, size):
-        super().__init__()
-        self.key, self.query, self.value = (nn.Linear(dim, size, bias=False) for _ in range(3))
-
-    def forward(self, x):
-        q, k, v = self.query(x), self.key(x), self.value(x)
-        hidden = torch.ones(x.shape[1], x.shape[1]).triu(1).bool()
-        return (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(hidden, -math.inf).softmax(-1) @ v
-
-
-class ByHeads(nn.Module):
-    """Pre-Norm with a list of heads and names that nobody knows; LayerNorm, ReLU."""
-
-    def __init__(self, n_embd, n_head):
-        super().__init__()
-        self.heads = nn.ModuleList(OneHead(n_embd, n_embd // n_head) for _ in range(n_head))
-        self.mixer = nn.Linear(n_embd, n_embd)
-        self.net = nn.Sequential(nn.Linear(n_embd, 40), nn.ReLU(), nn.Linear(40, n_embd))
-        self.second, self.first = nn.LayerNorm(n_embd), nn.LayerNorm(n_embd)
-
-    def forward(self, x):
-        normed = self.first(x)
-        x = x + self.mixer(torch.cat([head(normed) for head in self.heads], -1))
-        return x + self.net(self.second(x))
-
-
-BY_HEADS = {
-    **{f"w{t[0]}": [f"heads.{i}.{t}.weight" for i in range(2)] for t in ("query", "key", "value")},
-    "wo": "mixer.weight", "up": "net.0.weight", "down": "net.2.weight",
-    "attention.norm": "first", "feed_forward.norm": "second",
-}  # fmt: skip
-
-
-class Sphere(nn.Module):
-    """nGPT by hand, its scales stored as they are used."""
-
-    def __init__(self, dim, heads, hidden):
-        super().__init__()
-        self.heads, self.root = heads, dim**0.5
-        self.wq, self.wk, self.wv, self.wo = (nn.Linear(dim, dim, bias=False) for _ in range(4))
-        self.gate, self.up = (nn.Linear(dim, hidden, bias=False) for _ in range(2))
-        self.down, self.sqk = nn.Linear(hidden, dim, bias=False), nn.Parameter(torch.ones(dim))
-        self.attn_alpha, self.mlp_alpha = (nn.Parameter(torch.full((dim,), 0.05)) for _ in "af")
-        self.su, self.sv = nn.Parameter(torch.ones(hidden)), nn.Parameter(torch.ones(hidden))
-
-    def attend(self, x):
-        from labkit.attention import rotary_angles, rotate
-
-        batch, time, dim = x.shape
-        q, k, v = (w(x).view(batch, time, self.heads, -1).transpose(1, 2)
-                   for w in (self.wq, self.wk, self.wv))  # fmt: skip
-        s, angles = self.sqk.view(self.heads, 1, -1), rotary_angles(time, dim // self.heads)
-        q, k = s * unit(rotate(q, angles)), s * unit(rotate(k, angles))
-        hidden = torch.ones(time, time, dtype=torch.bool).triu(1)
-        logits = (q @ k.mT * q.shape[-1] ** 0.5).masked_fill(hidden, -math.inf)
-        return self.wo((logits.softmax(-1) @ v).transpose(1, 2).reshape(x.shape))
-
-    def forward(self, h):
-        h = unit(torch.lerp(h, unit(self.attend(h)), self.attn_alpha.abs()))
-        y = self.down(self.su * self.up(h) * F.silu(self.sv * self.root * self.gate(h)))
-        return unit(torch.lerp(h, unit(y), self.mlp_alpha.abs()))
-
-
-def no_mask(logits, ones):
-    return logits
-
-
-def masked(hides, fill=-torch.inf):
-    """Make a class whose mask hides where `hides` says."""
-    return fused(mask=lambda logits, ones: logits.masked_fill(hides(ones).bool(), fill))
-
-
-CONFIG = {"config": config("pre")}
-# name: (recipe, what makes it, further arguments)
-FOREIGN = {
-    "torch, post, GELU": ("post", lambda: torch_layer(activation="gelu"), {}),
-    "torch, post, ReLU": ("post", torch_layer, {}),
-    "torch, pre": ("pre", lambda: torch_layer(norm_first=True, bias=False), {}),
-    "GPT-2": ("pre", gpt2, {}),
-    "Llama": ("pre", lambda: hugging_face("Llama", "LlamaDecoderLayer"), {}),
-    "BERT": ("post", lambda: hugging_face("Bert", "BertLayer", hidden_dropout_prob=0.0), {}),
-    "ViT": ("pre", lambda: hugging_face("ViT", "ViTLayer"), {}),
-    "OPT": ("pre", lambda: hugging_face(
-        "OPT", "OPTDecoderLayer", ffn_dim=20, word_embed_proj_dim=16), {}),
-    "Phi 3": ("pre", lambda: hugging_face("Phi3", "Phi3DecoderLayer", pad_token_id=0), {}),
-    "OLMo 2": ("olmo2", lambda: hugging_face("Olmo2", "Olmo2DecoderLayer"), {}),
-    "Gemma 2": ("gemma2", lambda: hugging_face(
-        "Gemma2", "Gemma2DecoderLayer", head_dim=12, query_pre_attn_scalar=12), {}),
-    "Qwen 3": ("qk", lambda: hugging_face("Qwen3", "Qwen3DecoderLayer", head_dim=8), {}),
-    "by hand": ("pre", lambda: Fused, {}),
-    "by hand, a config": ("pre", lambda: Fused, CONFIG),
-    "by hand, post": ("post", lambda: fused(move=lambda x, f, norm: norm(f(x) + x)), {}),
-    "a mask of -1e30": ("pre", lambda: masked(lambda ones: ones.triu(1), -1e30), {}),
-    "no mask": ("pre", lambda: fused(mask=no_mask), {}),
-    "names": ("pre", lambda: ByHeads, {"names": BY_HEADS}),
-    "nGPT": ("ngpt", lambda: Sphere, {}),
-}  # fmt: skip
-TURNED = {"names": BY_HEADS | {"up": "net.2.weight", "down": "net.0.weight"}}
-# name: (recipe, what makes it, part of the cause, further arguments)
-WRONG_FOREIGN = {
-    "no mask, config": ("pre", lambda: fused(mask=no_mask), "causal mask", CONFIG),
-    "triu(2)": ("pre", lambda: masked(lambda ones: ones.triu(2)), "off by one", {}),
-    "tril(-1)": ("pre", lambda: masked(lambda ones: ones.triu(0)), "does not see itself", {}),
-    "mask after softmax": ("pre", lambda: fused(
-        mask=no_mask, after=lambda weights, ones: weights * ones.tril()), "after the softmax", {}),
-    "mask with 0": ("pre", lambda: masked(lambda ones: ones.triu(1), 0.0), "fills with 0", {}),
-    "a window of 16": ("pre", lambda: masked(lambda ones: ones.triu(1) + ones.tril(-16)), "", {}),
-    "both halves post": ("pre", lambda: fused(
-        move=lambda x, f, norm: norm(x + f(x))), "both halves", {}),
-    "twice x": ("pre", lambda: fused(move=lambda x, f, norm: 2 * x + f(norm(x))), "doubled", {}),
-    "axes exchanged": ("pre", lambda: Exchanged, "first axis", {}),
-    "torch, time first": ("pre", lambda: torch_layer(
-        norm_first=True, batch_first=False), "batch_first=True", {}),
-    "post as pre": ("pre", torch_layer, "after the addition", {}),
-    "Llama as peri": ("peri", lambda: hugging_face("Llama", "LlamaDecoderLayer"), "", {}),
-    "names exchanged": ("pre", lambda: ByHeads, "", TURNED),
-    "other sizes": ("pre", lambda: Fused(32, 2, 20), "sizes", CONFIG),
-    "names unknown": ("pre", lambda: ByHeads, "names={…}", {}),
-    "no number": ("mix-ln", lambda: Fused, "must take the block's number", {}),
-}  # fmt: skip
+        return x

@@ -252,6 +252,142 @@ def test_a_parameter_that_was_not_tested_is_named():
     assert "parameter extra" in failed[0].message and "gamma" in failed[0].message
 
 
+# --- what is said is true: the right sentence, and not the false one ---
+
+
+def gained(y, weight):
+    return y if weight is None else y * weight
+
+
+def normed(x, eps=1e-6):
+    return wide(x) * torch.rsqrt(wide(x).square().mean(-1, keepdim=True) + eps)
+
+
+def tiny_eps_outside(x, weight=None, eps=1e-8):
+    y = wide(x) / (wide(x).square().mean(-1, keepdim=True).sqrt() + eps)
+    return gained(y, weight).to(x.dtype)
+
+
+def identity(x, weight=None, eps=1e-6):
+    return x
+
+
+def gain_alone(x, weight=None, eps=1e-6):
+    return x if weight is None else x * weight
+
+
+def statistics_in_bfloat16(x, weight=None, eps=1e-6):
+    mean_square = x.bfloat16().square().mean(-1, keepdim=True)
+    y = wide(x) * torch.rsqrt(mean_square + eps).to(wide(x).dtype)
+    return gained(y, weight).to(x.dtype)
+
+
+def gain_added(x, weight=None, eps=1e-6):
+    y = normed(x, eps)
+    return (y if weight is None else y + weight).to(x.dtype)
+
+
+def normed_twice(x, weight=None, eps=1e-6):
+    return gained(normed(normed(x, eps), eps), weight).to(x.dtype)
+
+
+class OldMemory(nn.BatchNorm1d):
+    """Normalizes with the running statistics in training too, and moves them afterwards."""
+
+    def forward(self, input):
+        y = F.batch_norm(input, self.running_mean.clone(), self.running_var.clone(), self.weight,
+                         self.bias, False, 0.1, self.eps)  # fmt: skip
+        if self.training:
+            super().forward(input)
+        return y
+
+
+def gain_added_to_layer(x, weight=None, bias=None, eps=1e-5):
+    y = F.layer_norm(wide(x), x.shape[-1:], eps=eps)
+    y = y if weight is None else y + weight
+    return (y if bias is None else y + bias).to(x.dtype)
+
+
+TRUE_CAUSES = {  # check, what is handed in, what must be said, what must not
+    "eps of 1e-8 outside": (check.rms_norm, tiny_eps_outside,
+                            ["eps is 1e-08 and stands outside the root",
+                             "eps is added outside the root"], ["not used"]),
+    "the identity": (check.rms_norm, identity, ["nothing is done: x itself comes back"],
+                     ["eps is 1 ", "eps is 1,"]),
+    "a gain without a norm": (check.rms_norm, gain_alone, ["nothing is normalized"], ["eps is 1 "]),
+    "statistics in bfloat16": (check.rms_norm, statistics_in_bfloat16,
+                               ["the statistics are rounded to half precision"], ["d − 1"]),
+    "old memory in training": (check.batch_norm, OldMemory,
+                               ["the running statistics normalize in training"],
+                               ["those of each sample", "x itself comes back"]),
+    "gain added": (check.rms_norm, gain_added, ["the gain is added instead of multiplying"],
+                   ["exchanged", "shift"]),
+    "gain added, with a shift": (check.layer_norm, gain_added_to_layer,
+                                 ["the gain is added instead of multiplying"], ["exchanged"]),
+    "a norm applied twice": (check.rms_norm, normed_twice, ["the norm is applied twice"],
+                             ["eps is not used", "outside"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRUE_CAUSES)
+def test_the_cause_that_is_named_is_the_true_one(name):
+    hold, given, said, unsaid = TRUE_CAUSES[name]
+    report = hold(given)
+    causes = {law.cause for law in report.failed}
+    assert all(any(words in cause for cause in causes) for words in said), report
+    assert not any(words in cause for cause in causes for words in unsaid), report
+
+
+class AuthorsRMSNorm(nn.Module):
+    """The norm of bzhangGo/rmsnorm by its formula: scale · x / (|x| / √d + eps) [+ offset].
+
+    All of it in the dtype of x; with 0 < p < 1 the length is that of the first p · d features.
+    """
+
+    def __init__(self, d, p=-1.0, eps=1e-8, bias=False):
+        super().__init__()
+        self.eps, self.d, self.p = eps, d, p
+        self.scale = nn.Parameter(torch.ones(d))
+        self.register_parameter("offset", nn.Parameter(torch.zeros(d)) if bias else None)
+
+    def forward(self, x):
+        count = int(self.d * self.p) if 0 < self.p < 1 else self.d
+        length = torch.linalg.vector_norm(x[..., :count], dim=-1, keepdim=True)
+        y = self.scale * (x / (length * count**-0.5 + self.eps))
+        return y if self.offset is None else y + self.offset
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "given", [AuthorsRMSNorm, AuthorsRMSNorm(16), AuthorsRMSNorm(24, -1, 1e-5)]
+)
+def test_the_authors_own_module_is_accepted(given, seed):
+    report = check.rms_outside(given, seed=seed)
+    assert report.ok, report
+
+
+def test_a_part_of_the_authors_module_is_not_the_whole():
+    assert not check.rms_outside(AuthorsRMSNorm(16, p=0.5)).ok
+
+
+def test_a_report_is_headed_by_the_name_that_was_asked():
+    assert str(check.rms_outside(nn.RMSNorm)).startswith("✗ check.rms_outside: ")
+    assert str(check.rms_norm(nn.RMSNorm, variant="torch")).startswith("✓ check.rms_norm: ")
+
+
+@pytest.mark.parametrize("nothing", [None, ...])
+@pytest.mark.parametrize("hold", [check.rms_norm, check.batch_norm, check.any_norm])
+def test_a_stub_gets_one_row(hold, nothing):
+    report = hold(lambda x, weight=None, eps=1e-6: nothing)
+    assert len(report.laws) == 1
+    assert "your code returned" in str(report) and "not answered yet?" in str(report)
+
+
+def test_where_no_mistake_fits_that_is_said():
+    report = check.layer_norm(wave)
+    assert any(note.startswith("no cause that labkit knows fits: value") for note in report.notes)
+
+
 # --- answer() ---
 
 ANSWERS = {  # yours, truth, right?

@@ -404,7 +404,7 @@ GROUP_WRONG = {
     "groups are sizes": (torch_groups(lambda c, g: c // g), ""),
     "strided": (channels(**STRIDED), "every G-th channel"),
     "gain for each group": (for_each_group, ""),
-    "skipped for one in a group": (skipped_where_alone, "another way"),
+    "skipped for one in a group": (skipped_where_alone, "nothing is normalized"),
     "over the batch": (over(lambda n: (0, *range(2, n))), ""),
     "channels only": (over(lambda n: 2), ""),
     "layer norm": (lambda x, num_groups, weight=None, bias=None, eps=1e-5: F.layer_norm(

@@ -500,13 +500,13 @@ OUTSIDE_WRONG = {
     "a floor": (rms(root=lambda v, e: v.sqrt().clamp(min=e), eps=1e-8), "eps is a floor"),
     "no root": (rms(root=plus, eps=1e-8), "root is missing"),
     "added to the length": (outside(root=lambda r, e: r + e * 0.25), ""),
-    "llama's order": (outside(round_first=True), "cast back"),
     "through bfloat16": (outer(outside()), ""),
     "no gradient at 0": (rms(root=lambda v, e: v.sqrt() + e, eps=1e-8), "no slope at 0"),
 }  # fmt: skip
 OUTSIDE_RIGHT = {"by length": outside(), "from a square": rms(
     root=lambda v, e: v.clamp(min=1e-37).sqrt() + e, eps=1e-8),
-    "in float64": outside(widen=double)}  # fmt: skip
+    "in float64": outside(widen=double), "llama's order": outside(round_first=True),
+    "the input's precision": outside(widen=lambda x: x)}  # fmt: skip
 
 
 # --- partial RMS norm ---

@@ -81,7 +81,11 @@ def _read(given: AnyNorm) -> Make:
         factory = isinstance(given, type) or isinstance(given(DIM), nn.Module)
     except Exception:
         factory = False
-    return given if factory else lambda dim: Plain(given)
+    if factory:
+        return given
+    if (came := given(torch.ones(2, DIM))) is None or came is ...:
+        raise Broken(f"your code returned {came}: not answered yet?")
+    return lambda dim: Plain(given)
 
 
 def _load(path: Path) -> Make:

@@ -1,212 +1,165 @@
-"""A placement without sublayers of its own: a step, a wrapper, or a whole block of functions."""
+"""Which part of a labkit Block is another one than the recipe's, and in what it differs.
+
+A part is a half's step, its sublayer, or one of its norms. labkit's reference is run with a part
+taken from what was handed in; where it gives what came, that part is the fault, and what the part
+declares (its class, norms, bounds, eps) says how it differs.
+"""
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from itertools import permutations
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
-from labkit.check.block_call import arguments, call, roles
-from labkit.check.block_subject import (
-    SIDES,
-    BlockSubject,
-    Out,
-    context_of,
-    set_meanwhile,
-    without_dropout,
-)
-from labkit.check.case import Broken, Case, told
-from labkit.context import Context
-from labkit.model.config import ModelConfig
-from labkit.norms.unit import unit
-from labkit.placements import Place
-from labkit.placements.sphere import SphereStep
+from labkit.attention import Attention
+from labkit.check.block_subject import SIDES, Change, ModuleSubject
+from labkit.model.feed_forward import FeedForward
+from labkit.placements import Step
 
-DIM = 8  # sizes do not matter to a placement
+Part = tuple[int, str]  # the half, and step, sublayer, norm or norm_out
+TENSORS = {"q": "queries", "k": "keys", "v": "values", "c": "head outputs"}
 
 
-class DrawnSublayer(nn.Module):
-    """A random map of the stream in which, for attention, tokens see what came before them."""
-
-    def __init__(self, subject: BlockSubject, mixing: bool):
-        super().__init__()
-        self.matrix = nn.Parameter(subject.normal(DIM, DIM) * 1.3 / DIM**0.5)
-        self.past = subject.normal(64, 64).abs().tril() if mixing else None
-        self.silent = False
-
-    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Map the stream."""
-        if self.silent:
-            return x * 0
-        if self.past is not None:
-            past = self.past[: x.shape[-2], : x.shape[-2]].to(x.dtype)
-            x = past / past.sum(-1, keepdim=True) @ x
-        return 2 * torch.tanh(x @ self.matrix.to(x.dtype))
-
-
-class DrawnNorm(nn.Module):
-    """An RMS norm with a random gain."""
-
-    def __init__(self, subject: BlockSubject):
-        super().__init__()
-        self.weight = nn.Parameter(0.5 + subject.normal(DIM).abs())
-
-    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Normalize each vector in at least float32."""
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        return (F.rms_norm(wide, (DIM,), None, 1e-6) * self.weight).to(x.dtype)
+def list_part_changes(subject: ModuleSubject) -> Iterator[Change]:
+    """Yield the reference with single parts of the module, and with all that differ openly."""
+    halves = [getattr(subject.module, side.replace("-", "_"), None) for side in SIDES]
+    given = [step for step in halves if isinstance(step, Step)]
+    if len(given) < len(SIDES):
+        return
+    parts = [
+        (i, name) for i, step in enumerate(given) for name in ("sublayer", *step.norms, "step")
+    ]
+    declared = {part: _describe(given, subject.steps, part) for part in parts}
+    open_parts = [part for part in parts if declared[part]]
+    for part in open_parts:
+        yield Change(declared[part], steps=_exchange(subject.steps, given, [part]))
+    if len(open_parts) > 1:
+        told = "; ".join(declared[part] for part in open_parts)
+        yield Change(told, steps=_exchange(subject.steps, given, open_parts))
+    for i, name in parts:
+        if name != "step" and not declared[i, name]:
+            told = f"the {name} of the {SIDES[i]} half computes something else than labkit's"
+            yield Change(told, steps=_exchange(subject.steps, given, [(i, name)]))
 
 
-class PartsSubject(BlockSubject):
-    """A placement whose sublayers, norms and learned factors are drawn at random."""
+def _exchange(right: Sequence[Any], given: Sequence[Any], parts: Sequence[Part]) -> list[Any]:
+    """Copy the reference's steps with some parts from what was handed in."""
+    steps = []
+    for i in range(len(SIDES)):
+        made = copy.deepcopy(given[i] if (i, "step") in parts else right[i])
+        for name in ("sublayer", *made.norms):
+            source = given[i] if (i, name) in parts else right[i]
+            if hasattr(source, name):
+                setattr(made, name, getattr(source, name))
+        steps.append(made)
+    return steps
 
-    def __init__(
-        self, given: Callable[..., Any], form: str, name: str, config: ModelConfig,
-        index: int | None, part: str | None, seed: int,
-    ):  # fmt: skip
-        place = config.depth - 1 if index is None else index
-        super().__init__(name, replace(config, dim=DIM, heads=2, kv_heads=None), place, seed)
-        self.given, self.form, self.mode, self.dtype = given, form, False, torch.float64
-        self.subs = [DrawnSublayer(self, mixing=True), DrawnSublayer(self, mixing=False)]
-        self.drawn = self.norms = [DrawnNorm(self) for _ in range(6)]
-        kinds = (self.placement.attention, self.placement.feed_forward)
-        self.both = [self._step(kind, i) for i, kind in enumerate(kinds)]
-        self.free = part is None and form != "whole" and kinds[0] is not kinds[1]
-        self._take(SIDES if form == "whole" else (part or self._likely_side(),))
-        if form == "wrapper":
-            self.training = lambda: set_meanwhile(self, "mode", True)
 
-    def _step(self, kind: Any, i: int) -> Any:
-        depth = self.config.depth
-        place = Place(SIDES[i], "decoder", self.index, 2 * self.index + i, 0, depth, DIM)
-        step = kind(nn.Identity, self.subs[i], place)
-        for name, p in step.named_parameters():
-            if not name.startswith("sublayer"):
-                p.data = (0.5 + self.normal(*p.shape).abs()) * (0.4 if self.row.sphere else 1.0)
-        return step
+def _describe(given: Sequence[Any], right: Sequence[Any], part: Part) -> str:
+    """Say in what a part differs by what it declares; nothing where it declares the same."""
+    i, name = part
+    came, wanted = given[i], right[i]
+    if name == "step":
+        return _describe_step(came, wanted, SIDES[i])
+    if name == "sublayer":
+        return "; ".join(_describe_sublayer(came.sublayer, wanted.sublayer))
+    if not hasattr(wanted, name):
+        return ""  # its step says so
+    return _describe_norm(getattr(came, name), getattr(wanted, name), f"the {SIDES[i]} half's norm")
 
-    def _likely_side(self) -> str:
-        """Choose the half that has as many norms as the step takes; feed-forward, where both do."""
-        taken = roles(self.given, {"norm", "norm_out", "make_norm", "entry", "sublayer"})
-        count = sum(role in ("norm", "norm_out", "make_norm") for role in taken)
-        off = [abs(len(step.norms) - count) for step in self.both]
-        return SIDES[0] if off[0] < off[1] and "entry" not in taken else SIDES[1]
 
-    def _take(self, sides: tuple[str, ...]) -> None:
-        self.sides, self.steps = sides, [self.both[SIDES.index(side)] for side in sides]
-        self.leaves = {f"sublayer of {s}": self.subs[SIDES.index(s)].matrix for s in sides}
-        self.leaves |= {f"norm {i + 1}": norm.weight for i, norm in enumerate(self.drawn)}
+def _describe_step(came: Step, wanted: Step, side: str) -> str:
+    if came.equation != wanted.equation:
+        return f"the {side} half's step is {came.equation} instead of {wanted.equation}"
+    for letter, name in wanted.symbols.items():
+        values = [getattr(step, name) for step in (came, wanted)]
+        if all(isinstance(value, int | float) for value in values) and values[0] != values[1]:
+            return f"the {side} half's {letter} is {values[0]:.4g} instead of {values[1]:.4g}"
+    return ""
 
-    def choices(self) -> Iterator[None]:
-        """Take the norms in any order, and one step of two different halves for either."""
-        first = self.sides
-        either = self.free and "entry" not in roles(self.given, {"entry"})
-        for sides in (first, *((side,) for side in SIDES if either and (side,) != first)):
-            self._take(sides)
-            count = max(sum(len(step.norms) for step in self.steps), 1)
-            for order in permutations(range(count)):
-                self.norms = [self.drawn[i] for i in order] + self.drawn[count:]
-                self.norms = self.norms[: max(count, 2)] if count > 1 else self.norms[:1]
-                yield None
-        self._take(first)
 
-    @contextmanager
-    def silenced(self, sides: Sequence[str]) -> Iterator[None]:
-        """Let these sublayers write 0 meanwhile."""
-        for sub, side in zip(self.subs, SIDES, strict=True):
-            sub.silent = side in sides
-        try:
-            yield
-        finally:
-            self.subs[0].silent = self.subs[1].silent = False
+def _describe_norm(came: nn.Module, wanted: nn.Module, which: str) -> str:
+    kinds = [type(norm).__name__ for norm in (came, wanted)]
+    if kinds[0] != kinds[1]:
+        return f"{which} is {kinds[0]}, not {kinds[1]}"
+    eps = [getattr(norm, "eps", None) for norm in (came, wanted)]
+    return "" if eps[0] == eps[1] else f"{which} has eps {eps[0]}, not {eps[1]}"
 
-    def in_dtype(self, dtype: torch.dtype) -> "PartsSubject":
-        """Return a copy that hands its constants on in another precision."""
-        other = copy.copy(self)
-        other.dtype = dtype
-        return other
 
-    def _known(self, case: Case, x: Tensor) -> dict[str, Any]:
-        """Offer everything that a placement might want, by role."""
-        step: Any = self.steps[0]
-        depth = self.config.depth
-        known: dict[str, Any] = {
-            "x": x, "depth": depth, "sublayers": 2 * depth, "index": self.index, "dim": DIM,
-            "number": self.index + 1, "place": step.place, "sublayer_index": step.place.sublayer,
-            "dropout": 0.0, "second": case.given.get("r"), "omega": getattr(step, "omega", None),
-            "lambda": getattr(step, "scale", None), "alpha": getattr(step, "alpha", None),
-        }  # fmt: skip
-        if isinstance(step, SphereStep):
-            known |= {"alpha": step.share, "unit": unit}
-        elif self.row.first is not None and "norm_out" in self.row.block.attention.norms:
-            known["alpha"] = 2.0 * depth  # Keel's, which its first attention does not use
-        if (gate := getattr(step, "transform", None)) is not None:
-            known["gate"] = lambda t: gate(t.double()).to(t.dtype)
-        if self.form != "whole":
-            known["entry"] = case.given.get("entry", x)
-        known = {role: value for role, value in known.items() if value is not None}
-        for role in ("alpha", "omega", "lambda"):
-            if isinstance(known.get(role), Tensor):
-                known[role] = known[role].to(self.dtype)
-        return known
+def _describe_sublayer(came: Any, wanted: Any) -> list[str]:
+    if isinstance(came, Attention) and isinstance(wanted, Attention):
+        return _describe_attention(came, wanted)
+    if isinstance(came, FeedForward) and isinstance(wanted, FeedForward):
+        return _describe_feed_forward(came, wanted)
+    return [f"the sublayer is {type(came).__name__}, not {type(wanted).__name__}"]
 
-    def run(self, case: Case, x: Tensor | None = None) -> Out:
-        """Hand sublayers, norms and constants in by name."""
-        known = self._known(case, case.x.clone() if x is None else x)
-        context = context_of(case)
-        context.entry = known.get("entry", context.entry)
-        try:
-            result = getattr(self, f"_run_{self.form}")(known, context)
-        except (Exception, SystemExit, KeyboardInterrupt) as error:
-            if isinstance(error, Broken):
-                raise
-            raise Broken(f"on {case} your code raised {told(error)}") from error
-        return self.outcome(result, case, context)
 
-    def _run_step(self, known: dict[str, Any], context: Context) -> Any:
-        norms = [unit, unit] if self.row.sphere else self.drawn
-        known |= {"sublayer": self.steps[0].sublayer, "norm": norms[0], "norm_out": norms[1]}
-        return call(self.given, known, ("x", "sublayer", "norm", "norm_out"), fill=self.drawn[2])
+def _describe_attention(came: Attention, wanted: Attention) -> list[str]:
+    said = _describe_tensors(came, wanted)
+    if came.causal != wanted.causal:
+        said.append(
+            "attention sees later tokens: the causal mask is missing"
+            if wanted.causal
+            else "attention is causal; it should see all tokens"
+        )
+    if came.softcap != wanted.softcap:
+        said.append(
+            "the logits are not bounded (soft cap)"
+            if came.softcap is None
+            else f"the bound of the logits (soft cap) is {came.softcap:g}, not {wanted.softcap}"
+        )
+    if came.chain != wanted.chain:
+        said.append(
+            "the scores of the block before are not added"
+            if wanted.chain
+            else "the scores of the block before are added and should not be"
+        )
+    if (came.head_gain is None) != (wanted.head_gain is None):
+        there = "is missing" if came.head_gain is None else "is there and should not be"
+        said.append(f"the gain of each head {there}")
+    return said
 
-    def _run_whole(self, known: dict[str, Any], context: Context) -> Any:
-        count = sum(len(step.norms) for step in self.steps)
-        if not arguments(self.given, starred=True):
-            count = max(count, len(arguments(self.given)) - 3)
-        norms = {f"n{i}": norm for i, norm in enumerate(self.drawn[:count])}
-        known |= {"attention": self.subs[0], "feed_forward": self.subs[1], **norms}
-        return call(self.given, known, ("x", "attention", "feed_forward", *norms))
 
-    def _run_wrapper(self, known: dict[str, Any], context: Context) -> Any:
-        made = iter(self.drawn)
-        learned = {"x", "entry", "second", "gate", "omega", "lambda"}
-        building = {k: v for k, v in known.items() if k not in learned | {"alpha"} or
-                    (k == "alpha" and isinstance(v, float))}  # fmt: skip
-        building |= {"make_norm": lambda *_, **__: next(made), "sublayer": self.steps[0].sublayer,
-                     "norm": self.drawn[0], "norm_out": self.drawn[1]}  # fmt: skip
-        with torch.random.fork_rng(devices=[]):  # what it draws itself, it draws alike each time
-            torch.manual_seed(0)
-            wrapped = call(self.given, building, ("make_norm", "sublayer"), fill=self.drawn[2])
-        if not callable(wrapped):
-            raise Broken(f"it made a {type(wrapped).__name__}, where a module is wanted")
-        if isinstance(wrapped, nn.Module):
-            self._adopt(wrapped.train(self.mode))
-            without_dropout(wrapped)
-        calling = {k: known[k] for k in ("x", "entry", "second") if k in known}
-        target = wrapped.forward if isinstance(wrapped, nn.Module) else wrapped
-        return call(target, {**calling, "context": context}, ("x",))
+def _describe_tensors(came: Attention, wanted: Attention) -> list[str]:
+    """Say which of q, k, v and c are normalized otherwise than they should be."""
+    norms = [{t: getattr(a, f"norm_{t}") for t in TENSORS} for a in (came, wanted)]
+    own, right = ({t: norm for t, norm in n.items() if norm is not None} for n in norms)
+    if right and not own:
+        return ["q, k, v and c are not normalized at all"]
+    said = [f"the {TENSORS[t]} ({t}) are not normalized" for t in right if t not in own]
+    said += [
+        f"the {TENSORS[t]} ({t}) are normalized and should not be" for t in own if t not in right
+    ]
+    if came.norms is None or wanted.norms is None:
+        return said
+    if came.norms.share != wanted.norms.share:
+        said.append(
+            {
+                "width": "the norm runs over the full width; it must run over each head",
+                "head": "the norm runs over each head; it must run over the full width",
+                "own": "each head has gains of its own; all heads share one",
+            }[came.norms.share]
+            if wanted.norms.share != "own"
+            else "all heads share one gain; each should have gains of its own"
+        )
+    if came.norms.after_rope != wanted.norms.after_rope:
+        order = ("after", "before") if came.norms.after_rope else ("before", "after")
+        said.append(f"q and k are normalized {order[0]} the rotation instead of {order[1]}")
+    if came.norms.times != wanted.norms.times:
+        said.append(f"q and k are multiplied by {came.norms.times:g}, not {wanted.norms.times:g}")
+    if came.norms.temperature != wanted.norms.temperature:
+        said.append(f"the temperature is {came.norms.temperature}, not {wanted.norms.temperature}")
+    for t in own.keys() & right.keys():
+        said += filter(None, [_describe_norm(own[t], right[t], f"the norm of the {TENSORS[t]}")])
+    return said
 
-    @torch.no_grad()
-    def _adopt(self, wrapped: nn.Module) -> None:
-        """Give a wrapper's own factors and gates the values of the reference's."""
-        foreign = {id(p) for m in (*self.subs, *self.drawn) for p in m.parameters()}
-        right = [p for p in self.steps[0].parameters() if id(p) not in foreign]
-        for p in wrapped.parameters():
-            p.data = p.data if id(p) in foreign else p.data.to(self.dtype)
-            fits = [i for i, value in enumerate(right) if value.numel() == p.numel()]
-            if id(p) not in foreign and fits:
-                p.copy_(right.pop(fits[0]).view(p.shape))
+
+def _describe_feed_forward(came: FeedForward, wanted: FeedForward) -> list[str]:
+    said = []
+    names = [getattr(f.activation, "__name__", "SwiGLU") for f in (came, wanted)]
+    if names[0] != names[1]:
+        said.append(f"the activation is {names[0]}, not {names[1]}")
+    if (came.inner_norm is None) != (wanted.inner_norm is None):
+        there = "is missing" if came.inner_norm is None else "is there and should not be"
+        said.append(f"the norm of the hidden vector {there}")
+    return said

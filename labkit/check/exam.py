@@ -14,6 +14,7 @@ from torch import Tensor
 from labkit.check.case import Broken, Case, describe, same_layout_copy, told
 from labkit.check.formula import Formula
 from labkit.check.mistakes import USUAL, Explanation, explain, known_mistakes
+from labkit.check.probes import Probes, describe_statistics
 from labkit.check.specs import Shape
 from labkit.check.subject import Runner, Subject
 
@@ -39,15 +40,19 @@ class Exam:
         self.found: list[Explanation] = []  # explanations of laws that failed before
         self.failed: set[str] = set()  # names of laws, and settings, that do not hold
         self.gradients: dict[int, dict[str, Tensor | None]] = {}  # of the parameters, by case
+        self.unanswered = False  # the code returns None or ...
+        self.searched = False  # a cause was looked for, since somebody last set this
+        self.unexplained: list[str] = []  # names of laws for which none was found
+        self._state: str | None = None  # what describe_statistics said, once it was asked
         self._raised: dict[str, str] = {}  # what the code raised -> what was said then
 
     # --- inputs ---
 
-    def generator(self, law: str) -> torch.Generator:
+    def make_generator(self, law: str) -> torch.Generator:
         """Make the law's own random stream, whatever ran before it."""
         return torch.Generator().manual_seed(zlib.crc32(f"{law} {self.seed}".encode()))
 
-    def case(
+    def draw_case(
         self,
         draw: torch.Generator,
         shape: Shape | None = None,
@@ -71,37 +76,39 @@ class Exam:
             size = (shape[self.norm.formula.features],) if one.each else ()
             value = torch.randn(size, generator=draw, dtype=torch.float64) + one.centre
             if role in learned and role in self.learned:
-                given[role] = value.to(self.parameter_dtype(dtype))
+                given[role] = value.to(self.find_parameter_dtype(dtype))
         if "num_groups" in self.norm.roles:
             given["num_groups"] = self.groups
         return Case((x * scale + offset).to(dtype), about, given)
 
-    def large(self, draw: torch.Generator, dtype: torch.dtype = torch.float32) -> Case:
+    def draw_large(self, draw: torch.Generator, dtype: torch.dtype = torch.float32) -> Case:
         """Draw more values than a fast path for small inputs takes, each unit well spread."""
         first, *rest = self.shapes[0] if len(self.shapes[0]) > 1 else (1, *self.shapes[0])
         shape = (-(-40_000 * first // math.prod(self.shapes[0])), *rest)
-        plain = self.case(draw, shape, "many values", learned=self.learned, dtype=dtype)
+        plain = self.draw_case(draw, shape, "many values", learned=self.learned, dtype=dtype)
         signs = sum(torch.meshgrid(*(torch.arange(n) for n in shape), indexing="ij")) % 2 * 2 - 1
         x = 0.3 * torch.randn(shape, generator=draw, dtype=torch.float64) + signs
         return replace(plain, x=x.to(dtype))
 
-    def masked(self, draw: torch.Generator, case: Case, share: float = 0.6) -> Case:
+    def add_mask(self, draw: torch.Generator, case: Case, share: float = 0.6) -> Case:
         """Add a mask to a case, True for the tokens that are real."""
         positions = case.x.movedim(self.norm.formula.features, -1).shape[:-1]
         mask = torch.rand(positions, generator=draw) < share
         mask.view(-1)[:3] = torch.tensor([True, False, True])
         return case.but(mask=mask)
 
-    def eps_size(self, dtype: torch.dtype = torch.float32, asked: float | None = None) -> float:
+    def find_eps_size(
+        self, dtype: torch.dtype = torch.float32, asked: float | None = None
+    ) -> float:
         """Say how large numbers are of which eps is a part that shows."""
         if "eps" not in self.norm.settings:
             return 1.0
-        eps = self.expected("eps", dtype=dtype) if asked is None else asked
+        eps = self.find_setting("eps", dtype=dtype) if asked is None else asked
         on_root = self.norm.formula.eps_at in ("outside", "floor of the root")
         return eps if on_root else eps**0.5
 
     @contextmanager
-    def parameters(self, mixed: bool) -> Iterator[None]:
+    def use_parameters(self, mixed: bool) -> Iterator[None]:
         """Hold parameters in float32 beside half-precision inputs for a while, or in theirs."""
         before, self.mixed = self.mixed, mixed
         try:
@@ -109,17 +116,17 @@ class Exam:
         finally:
             self.mixed = before
 
-    def parameter_dtype(self, dtype: torch.dtype) -> torch.dtype:
+    def find_parameter_dtype(self, dtype: torch.dtype) -> torch.dtype:
         """Return which dtype parameters and running statistics have beside an input."""
         return torch.promote_types(dtype, torch.float32) if self.mixed else dtype
 
     # --- running ---
 
-    def open(self, case: Case, **more: Any) -> Runner:
+    def open_runner(self, case: Case, **more: Any) -> Runner:
         """Make a runner for a case; say it when the implementation cannot even be set up."""
         features = case.x.shape[self.norm.formula.features]
         given = {k: v.clone() if isinstance(v, Tensor) else v for k, v in case.given.items()}
-        dtype = self.parameter_dtype(case.x.dtype)
+        dtype = self.find_parameter_dtype(case.x.dtype)
         if dtype != case.x.dtype and self.subject.has_running and "running" not in given:
             given["running"] = (torch.zeros(features), torch.ones(features))
         try:
@@ -131,7 +138,7 @@ class Exam:
 
     def run(self, case: Case, runner: Runner | None = None, training: bool = True) -> Tensor:
         """Call the implementation on a copy of the input and look at what kind of thing came."""
-        runner = self.open(case) if runner is None else runner
+        runner = self.open_runner(case) if runner is None else runner
         return self.call(runner, same_layout_copy(case.x), case, training)
 
     def call(self, runner: Runner, x: Tensor, case: Case, training: bool = True) -> Tensor:
@@ -146,6 +153,7 @@ class Exam:
         except (SystemExit, KeyboardInterrupt) as error:
             raise Broken(f"on {case} your code raised {type(error).__name__}") from error
         if y is None or y is ...:
+            self.unanswered = True
             raise Broken(f"on {case} your code returned {y}: not answered yet?")
         if isinstance(y, torch.nn.Module):
             raise Broken(f"on {case} your code returned a module: pass the class or an instance")
@@ -160,18 +168,21 @@ class Exam:
 
     # --- the truth ---
 
-    def expected(self, role: str, case: Case | None = None, dtype=torch.float32) -> Any:
+    def find_setting(self, role: str, case: Case | None = None, dtype=torch.float32) -> Any:
         """Return which eps (p, …) an outcome must show."""
         asked = self.usual.get(role) if case is None else case.given.get(role)
         return self.subject.expected(role, asked, dtype if case is None else case.x.dtype)
 
-    def filled(self, case: Case) -> dict[str, Any]:
+    def fill_settings(self, case: Case) -> dict[str, Any]:
         """Complete what is given by the settings that the subject has by itself."""
-        return {**case.given, **{role: self.expected(role, case) for role in self.norm.settings}}
+        return {
+            **case.given,
+            **{role: self.find_setting(role, case) for role in self.norm.settings},
+        }
 
-    def truth(self, case: Case, formula: Formula | None = None) -> Tensor:
+    def find_truth(self, case: Case, formula: Formula | None = None) -> Tensor:
         """Evaluate the formula, or another one, on a case."""
-        return (formula or self.norm.formula)(case.x, self.filled(case))
+        return (formula or self.norm.formula)(case.x, self.fill_settings(case))
 
     def compare(
         self, cases: Sequence[Case], rtol: float = 2e-5, atol: float = 2e-5, cause: str = ""
@@ -187,30 +198,46 @@ class Exam:
         atol: float,
         cause: str = "",
         settings: Sequence[Explanation] = (),
+        again: Callable[[Case], Tensor] | None = None,
     ) -> None:
-        """Compare outcomes with the formula; `cause` is said where no known mistake fits."""
+        """Compare outcomes with the formula; `cause` is said where no known mistake fits.
+
+        `again` runs a further case as these were run: a mistake must fit on others, too.
+        """
         pairs = list(zip(cases, actual, strict=True))
         for case, y in pairs:
-            expected = self.truth(case)
+            expected = self.find_truth(case)
             if self._close(case, y, expected, rtol, atol):
                 continue
             pairs.sort(key=lambda pair: pair[0] is not case)  # what differs tells most
-            rooms = [self._room(c, rtol, atol) for c, _ in pairs]
-
-            def explains(wrong: Formula, rooms=rooms) -> bool:
-                for (c, came), room in zip(pairs, rooms, strict=True):
-                    truth = self.truth(c, wrong)
-                    if not self._within(c, came, truth, room):
-                        return False
-                    # As close to it as what is right is to the formula: it may be far smaller.
-                    if not self._within(c, came, truth, self._room(c, rtol, atol, wrong)):
-                        return False
-                return True
-
             settings = settings or (self._other_settings(cases) if rtol <= 1e-3 else ())
-            found = self.diagnose(explains, cases, settings)
-            y, expected = self.real(case, y), self.real(case, expected)
-            raise Broken(describe(case, y, expected), found or self.stock(cause, case))
+            explains = self._make_explainer(
+                pairs, rtol, atol, Probes(self, case, again or self.run)
+            )
+            found = self._find_state(case) or self.diagnose(explains, cases, settings)
+            y, expected = self.take_real(case, y), self.take_real(case, expected)
+            raise Broken(describe(case, y, expected), found or self.offer_cause(cause, case))
+
+    def _make_explainer(
+        self, pairs: Sequence[tuple[Case, Tensor]], rtol: float, atol: float, probes: Probes
+    ) -> Callable[[Formula], bool]:
+        """Make what decides whether a wrong formula gives what came, on other inputs too."""
+
+        rooms = [self._room(case, rtol, atol) for case, _ in pairs]
+
+        def agrees(case: Case, came: Tensor, wrong: Formula, room: Tensor | None = None) -> bool:
+            truth = self.find_truth(case, wrong)
+            if room is not None and not self._within(case, came, truth, room):
+                return False
+            # As close to it as what is right is to the formula: it may be far smaller.
+            return self._within(case, came, truth, self._room(case, rtol, atol, wrong))
+
+        def explains(wrong: Formula) -> bool:
+            seen = zip(pairs, rooms, strict=True)
+            fits = all(agrees(*pair, wrong, room) for pair, room in seen)
+            return fits and all(agrees(*probe, wrong) for probe in probes.draw(wrong))
+
+        return explains
 
     def diagnose(
         self,
@@ -221,10 +248,15 @@ class Exam:
         """Find a known mistake that explains what came, first among those found before."""
         right, given = self.norm.formula, {role for case in cases for role in case.given}
         # Where no alpha is given, another default is likelier than that it is ignored.
-        known = (one for one in known_mistakes(right)
-                 if one[1].alpha == right.alpha or right.slope in given)  # fmt: skip
-        before = (one for one in self.found
-                  if right.slope not in given or " by default" not in one[0])  # fmt: skip
+        self.searched = True
+        known = (
+            one
+            for one in known_mistakes(right, "bias" in self.norm.learned)
+            if one[1].alpha == right.alpha or right.slope in given
+        )
+        before = (
+            one for one in self.found if right.slope not in given or " by default" not in one[0]
+        )
         found = explain(explains, chain(before, known, settings))
         if found is None:
             return ""
@@ -233,7 +265,7 @@ class Exam:
         elsewhere = "running" not in given or "evaluation" in found[0]
         return found[0] if elsewhere else f"{found[0]} (in evaluation)"
 
-    def stock(self, cause: str, case: Case) -> str:
+    def offer_cause(self, cause: str, case: Case) -> str:
         """Return a law's own cause, where nothing more basic than that law is broken already."""
         laws = {self.norm.learned[r].law for r in self.learned if r in case.given}
         return "" if {"value", *self.norm.settings, *laws} & self.failed else cause
@@ -243,12 +275,17 @@ class Exam:
         listed: list[Explanation] = []
         formula = self.norm.formula
         for role in self.norm.settings:
-            asked = [self.expected(role, case) for case in cases]
+            asked = [self.find_setting(role, case) for case in cases]
             for value in USUAL.get(role, ()):
                 other = next((one for one in asked if one != value), None)
                 if other is not None:
                     said = f"{role} is {value:g} here, where {other:g} was asked for"
-                    listed.append((said, replace(formula, fixed=((role, value),))))
+                    fixed = replace(formula, fixed=((role, value),))
+                    listed.append((said, fixed))
+                    if role == "eps" and formula.eps_at == "inside":
+                        told = f"eps is {value:g} here, where {other:g} was asked for, and it "
+                        told += "stands outside the root"
+                        listed.append((told, replace(fixed, eps_at="outside")))
         role = formula.slope
         if role in self.norm.learned:
             one = self.norm.learned[role]
@@ -267,13 +304,24 @@ class Exam:
             return True
         return self._within(case, y, expected, self._room(case, rtol, atol))
 
+    def _find_state(self, case: Case) -> str:
+        """Say what is wrong with the statistics where no formula says it: which, or how exact."""
+        if "running" in case.given or case.x.dtype in (torch.float16, torch.bfloat16):
+            return ""
+        if self._state is None:
+            self._state = describe_statistics(self)
+        return self._state
+
     def _room(self, case: Case, rtol: float, atol: float, formula: Formula | None = None) -> Tensor:
-        return (formula or self.norm.formula).room(case.x, self.filled(case), rtol, atol)
+        if formula is not None and not formula.pool and not formula.f and self.norm.formula.pool:
+            truth = self.find_truth(case, formula).abs()  # no norm where one is due
+            return rtol * truth + atol * truth.max()
+        return (formula or self.norm.formula).room(case.x, self.fill_settings(case), rtol, atol)
 
     def _within(self, case: Case, y: Tensor, expected: Tensor, room: Tensor) -> bool:
-        return bool(self.real(case, (y.double() - expected).abs() <= room, True).all())
+        return bool(self.take_real(case, (y.double() - expected).abs() <= room, True).all())
 
-    def real(self, case: Case, y: Tensor, instead: float | bool = 0.0) -> Tensor:
+    def take_real(self, case: Case, y: Tensor, instead: float | bool = 0.0) -> Tensor:
         """Look at real tokens only: what stands at padding is nobody's concern."""
         mask = case.given.get("mask")
         if mask is None:

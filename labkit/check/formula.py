@@ -96,6 +96,7 @@ class Formula:
     cut: tuple[str, ...] = ()  # statistics that the gradient does not see: mean, spread
     part: str = "all"  # | first | last | strided: the features that the moment is taken of
     count: str = "floor"  # | ceil | round: how p · d becomes a number of features
+    twice: bool = False  # what is normalized is normalized once more
     only_part: bool = False  # the features outside the part stay as they are
     mask: str = "used"  # | ignored | inverted | padding counted
     evaluation: str = "running"  # | batch: whose statistics where running ones are given
@@ -108,7 +109,7 @@ class Formula:
     bound: str = ""  # | inside | ignored | outside | times: BHyT's kappa
     # gain and shift
     features: int = -1  # the axis of parameters that hold one number for each feature
-    gain: str = "times"  # a key of GAINS | unset: as if none were given
+    gain: str = "times"  # a key of GAINS | unset: as if none were given | added
     unset_gain: str = "one"  # | root of d: what multiplies where no gain is given
     shift: str = "after"  # | none | before | minus
     swapped: bool = False
@@ -119,6 +120,7 @@ class Formula:
         """Evaluate in float64."""
         x, given = x.double(), {**given, **dict(self.fixed)}
         standard = self.standardize(x, given) if self.pool else x
+        standard = self.standardize(standard, given) if self.twice else standard
         y = self.squash(standard, given) if self.f else standard
         if not self.skip:
             return self.affine(y, given)
@@ -129,7 +131,7 @@ class Formula:
 
     def standardize(self, x: Tensor, given: Given) -> Tensor:
         """Divide what is left after centring by the denominator."""
-        split, axes = self._split(x, given)
+        split, axes = self.split_units(x, given)
         mean, scale = self._statistics(split, axes, given)
         mean = mean.detach() if "mean" in self.cut else mean
         scale = scale.detach() if "spread" in self.cut else scale
@@ -160,7 +162,9 @@ class Formula:
         weight, bias = given.get("weight"), given.get("bias")
         weight, bias = (bias, weight) if self.swapped else (weight, bias)
         gain: Any = y.shape[self.features] ** 0.5 if self.unset_gain == "root of d" else 1.0
-        if weight is not None and self.gain != "unset":
+        if weight is not None and self.gain == "added":
+            y = y + self.spread(weight, y)
+        elif weight is not None and self.gain != "unset":
             gain = GAINS[self.gain](self.spread(weight, y))
         shift = 0.0 if bias is None or self.shift == "none" else self.spread(bias, y)
         if self.shift == "before":
@@ -203,7 +207,7 @@ class Formula:
         # What is bounded by 1 may be computed to so many digits of 1.
         moved = torch.ones(x.shape, dtype=torch.float64) * (1 + abs(float(inner or 0.0)))
         if self.pool:
-            split, axes = self._split(x.double(), given)
+            split, axes = self.split_units(x.double(), given)
             _, scale = self._statistics(split, axes, given)
             moved = split.abs().amax(axes, keepdim=True) / scale
             moved = moved.expand(split.shape).reshape(x.shape)
@@ -212,7 +216,7 @@ class Formula:
             moved = moved * max(slope, 1e-3)
         return self.affine(moved, {**given, "bias": None}).abs()
 
-    def _split(self, x: Tensor, given: Given) -> tuple[Tensor, tuple[int, ...]]:
+    def split_units(self, x: Tensor, given: Given) -> tuple[Tensor, tuple[int, ...]]:
         """View x so that each set which shares statistics lies along the axes returned."""
         groups = given.get("num_groups", 1)
         if self.pool == "group":

@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from labkit.check.case import Broken, Case, Untested, describe, same_layout_copy, told
 from labkit.check.exam import Exam
 from labkit.check.formula import Formula
-from labkit.check.laws import Law, transposed
+from labkit.check.laws import Law, transpose_all
 
 CUT = "the graph is cut: .data, .detach(), .item(), no_grad, numpy or torch.tensor(…)"
 NO_SLOPE = "the square root has no slope at 0: infinity times 0 is NaN"
@@ -18,18 +18,18 @@ _HALF = (torch.bfloat16, torch.float16)
 _ROOM = {torch.float64: 1e-4, torch.float32: 1e-3, torch.bfloat16: 0.04, torch.float16: 0.01}
 
 
-def gradient_of(role: str) -> Law:
+def make_gradient_law(role: str) -> Law:
     """Make the law that the gradient with respect to x or a parameter is the formula's."""
 
     def law(exam: Exam, draw: Generator) -> None:
         if role != "x" and role not in exam.learned:
             raise Untested()
         # x by itself; the parameters all at once, for all their laws.
-        draw = draw if role == "x" else exam.generator("gradient of parameters")
+        draw = draw if role == "x" else exam.make_generator("gradient of parameters")
         kept = exam.gradients if role != "x" else {}
         seen = []
         for i, case in enumerate(_cases(exam, draw, role == "x")):
-            top = transposed(torch.randn(case.x.shape[::-1], generator=draw, dtype=case.x.dtype))
+            top = transpose_all(torch.randn(case.x.shape[::-1], generator=draw, dtype=case.x.dtype))
             roles = ("x",) if role == "x" else tuple(r for r in exam.learned if r in case.given)
             # torch's own group norm raises on the gradient of a shift without a gain.
             if role not in roles or (roles == ("bias",) and "weight" in exam.learned):
@@ -58,15 +58,15 @@ def _name(exam: Exam, role: str) -> str:
 
 def _cases(exam: Exam, draw: Generator, bare: bool) -> list[Case]:
     every, wide = exam.learned, torch.float64
-    size, small = exam.eps_size(wide), "numbers so small that eps matters"
-    cases = [exam.case(draw, s, learned=every, dtype=wide) for s in exam.shapes]
+    size, small = exam.find_eps_size(wide), "numbers so small that eps matters"
+    cases = [exam.draw_case(draw, s, learned=every, dtype=wide) for s in exam.shapes]
     for about, scale in ((small, size), (small, size / 30), ("large numbers", 1e4)):
-        cases.append(exam.case(draw, about=about, learned=every, scale=scale, dtype=wide))
+        cases.append(exam.draw_case(draw, about=about, learned=every, scale=scale, dtype=wide))
     if bare:
-        cases.append(exam.case(draw, dtype=wide))
-    cases += [exam.case(draw, learned=(role,), dtype=wide) for role in every]
+        cases.append(exam.draw_case(draw, dtype=wide))
+    cases += [exam.draw_case(draw, learned=(role,), dtype=wide) for role in every]
     if not exam.norm.odd:
-        level = exam.case(draw, about="one constant", learned=every, dtype=wide)
+        level = exam.draw_case(draw, about="one constant", learned=every, dtype=wide)
         unit = exam.norm.unit(level.x, exam.groups)
         cases.append(replace(level, x=torch.where(unit, 1.5, level.x)))
         nothing = replace(level, about="all values of one unit are 0")
@@ -74,12 +74,12 @@ def _cases(exam: Exam, draw: Generator, bare: bool) -> list[Case]:
     # A fast path may serve float32, or half precision, alone.
     for dtype in (torch.float32, *_HALF):
         shapes = exam.shapes if dtype == torch.float32 else exam.shapes[:1]
-        narrow = [exam.case(draw, s, learned=every, dtype=dtype) for s in shapes]
+        narrow = [exam.draw_case(draw, s, learned=every, dtype=dtype) for s in shapes]
         cases += [case for case in narrow if _well_posed(exam, case)]
-    cases += [exam.large(draw), exam.large(draw, wide)]
-    turned = exam.case(draw, exam.shapes[0][::-1], "a transposed view", dtype=wide).x
-    plain = exam.case(draw, about="a transposed view", learned=every, dtype=wide)
-    return [*cases, replace(plain, x=transposed(turned))]
+    cases += [exam.draw_large(draw), exam.draw_large(draw, wide)]
+    turned = exam.draw_case(draw, exam.shapes[0][::-1], "a transposed view", dtype=wide).x
+    plain = exam.draw_case(draw, about="a transposed view", learned=every, dtype=wide)
+    return [*cases, replace(plain, x=transpose_all(turned))]
 
 
 def _well_posed(exam: Exam, case: Case) -> bool:
@@ -89,13 +89,13 @@ def _well_posed(exam: Exam, case: Case) -> bool:
     if int(exam.norm.unit(case.x, exam.groups).sum()) < 4:
         return False
     bare = case.but(**dict.fromkeys(exam.norm.learned))
-    return exam.norm.formula.sensitivity(case.x, exam.filled(bare)).max().item() < 30
+    return exam.norm.formula.sensitivity(case.x, exam.fill_settings(bare)).max().item() < 30
 
 
 def _gradients(
     exam: Exam, case: Case, top: Tensor, roles: tuple[str, ...]
 ) -> dict[str, Tensor | None]:
-    runner = exam.open(case)
+    runner = exam.open_runner(case)
     x = same_layout_copy(case.x).requires_grad_("x" in roles)
     leaves = [x if role == "x" else runner.parameters[role] for role in roles]
     for leaf in leaves:
@@ -112,10 +112,10 @@ def _gradients(
     return dict(zip(roles, grads, strict=True))
 
 
-def wanted_gradient(exam: Exam, case: Case, top: Tensor, role: str, formula: Formula) -> Tensor:
+def find_gradient(exam: Exam, case: Case, top: Tensor, role: str, formula: Formula) -> Tensor:
     """Differentiate a formula, in float64."""
     leaf = case.x.clone().requires_grad_()
-    given = exam.filled(case)
+    given = exam.fill_settings(case)
     if role == "x":
         y = formula(leaf, given)
     else:
@@ -127,7 +127,7 @@ def wanted_gradient(exam: Exam, case: Case, top: Tensor, role: str, formula: For
     return torch.zeros_like(leaf).double() if grad is None else grad.double()
 
 
-def gradient_close(case: Case, grad: Tensor, expected: Tensor) -> bool:
+def is_gradient_close(case: Case, grad: Tensor, expected: Tensor) -> bool:
     """Compare relatively to the largest entry."""
     if grad.numel() != expected.numel():
         return False
@@ -140,7 +140,7 @@ def gradient_close(case: Case, grad: Tensor, expected: Tensor) -> bool:
 
 def _judge(exam: Exam, seen: list[tuple[Case, Tensor, Tensor]], role: str) -> None:
     def close(case: Case, top: Tensor, grad: Tensor, formula: Formula) -> bool:
-        return gradient_close(case, grad, wanted_gradient(exam, case, top, role, formula))
+        return is_gradient_close(case, grad, find_gradient(exam, case, top, role, formula))
 
     for case, top, grad in seen:
         if close(case, top, grad, exam.norm.formula):
@@ -150,24 +150,24 @@ def _judge(exam: Exam, seen: list[tuple[Case, Tensor, Tensor]], role: str) -> No
         asked = [c for c, _, _ in order]
         cause = exam.diagnose(lambda f, order=order: all(close(*t, f) for t in order), asked)
         if not cause and not grad.isfinite().all():
-            cause = exam.stock(NO_SLOPE, case)
-        expected = wanted_gradient(exam, case, top, role, exam.norm.formula)
+            cause = exam.offer_cause(NO_SLOPE, case)
+        expected = find_gradient(exam, case, top, role, exam.norm.formula)
         what = f", gradient of {_name(exam, role)}"
         raise Broken(describe(case, grad.reshape(expected.shape), expected, what), cause)
 
 
-def constant_gradient(exam: Exam, draw: Generator) -> None:
+def hold_constant_gradient(exam: Exam, draw: Generator) -> None:
     """Keep the gradient finite where all values are equal, and right beside them."""
     if exam.norm.formula.eps_at != "outside":
         raise Untested()  # the other laws hold these against the formula
     for dtype in (torch.float64, torch.float32):
         for level in (0.0, 1.5):
             about = f"all values of one {exam.norm.unit_name} are {level:g}"
-            plain = exam.case(draw, about=about, learned=exam.learned, dtype=dtype)
+            plain = exam.draw_case(draw, about=about, learned=exam.learned, dtype=dtype)
             unit = exam.norm.unit(plain.x, exam.groups)
             case = replace(plain, x=torch.where(unit, level, plain.x))
             top = torch.randn(case.x.shape, generator=draw, dtype=dtype)
-            runner, x = exam.open(case), same_layout_copy(case.x).requires_grad_()
+            runner, x = exam.open_runner(case), same_layout_copy(case.x).requires_grad_()
             y = exam.call(runner, x, case)
             if not y.requires_grad:
                 raise Untested()  # said by the gradient law
@@ -176,6 +176,6 @@ def constant_gradient(exam: Exam, draw: Generator) -> None:
                 raise Broken(f"on {case} the gradient of x is not finite", NO_SLOPE)
             # Only beside the unit: in it the formula has a corner.
             grad = grad.masked_fill(unit, 0).double()
-            wanted = wanted_gradient(exam, plain, top, "x", exam.norm.formula).masked_fill(unit, 0)
-            if not gradient_close(case, grad, wanted):
+            wanted = find_gradient(exam, plain, top, "x", exam.norm.formula).masked_fill(unit, 0)
+            if not is_gradient_close(case, grad, wanted):
                 raise Broken(describe(case, grad, wanted, ", gradient of x"))

@@ -39,7 +39,7 @@ USUAL = {
 
 
 @cache
-def known_mistakes(right: Formula) -> tuple[Explanation, ...]:
+def known_mistakes(right: Formula, has_shift: bool) -> tuple[Explanation, ...]:
     """List what people get wrong in this norm, as formulas that differ from the right one."""
     rows: Rows = []
     if right.pool:
@@ -54,7 +54,7 @@ def known_mistakes(right: Formula) -> tuple[Explanation, ...]:
         rows += _squash(right)
     if right.skip:
         rows += _SKIP
-    rows += _affine(right)
+    rows += _affine(right, has_shift)
     if right.pool:
         rows += [*_statistics(right), *_centre(right)]
         rows += _PART if right.part != "all" else []
@@ -63,6 +63,7 @@ def known_mistakes(right: Formula) -> tuple[Explanation, ...]:
             (f"the statistics run {where}, not {_POOLED[right.pool]}", {"pool": pool})
             for pool, where in _POOLED.items()
         ]
+        rows += _NOT_ONCE if not right.f and not right.skip else []
     wrong = [(sentence, replace(right, **change)) for sentence, change in rows]
     return tuple((sentence, formula) for sentence, formula in wrong if formula != right)
 
@@ -91,7 +92,11 @@ def _divisor(right: Formula) -> Rows:
     if right.centre == "mean":
         told = f"the variance divides by {n} − 1 instead of {n}: var and std do so by default, "
         told += "correction=0 is wanted"
-    return [(told, {"correction": 1})]
+    rows: Rows = [(told, {"correction": 1})]
+    if right.eps_at == "inside":
+        both = {"correction": 1, "eps_at": "outside"}
+        rows.append((f"{told}; and eps is added outside the root", both))
+    return rows
 
 
 def _eps(right: Formula) -> Rows:
@@ -130,7 +135,7 @@ def _statistics(right: Formula) -> Rows:
         (f"the root is missing: {what} divides, not its root", {"eps_at": "no root" + end}),
         ("it multiplies by the root instead of dividing", {"eps_at": "multiplied" + end}),
         (factor, {"summed": not right.summed}),
-        ("the mean absolute value divides, not the root", {"moment": "absolute"}),
+        ("the mean absolute value divides, not the root", {"moment": "absolute", "correction": 0}),
         ("the largest absolute value divides, not the root", {"moment": "largest"}),
         ("the statistics are detached: no gradient flows through them",
          {"cut": ("mean", "spread")}),
@@ -157,28 +162,41 @@ def _centre(right: Formula) -> Rows:
     ]  # fmt: skip
 
 
-def _affine(right: Formula) -> Rows:
+def _affine(right: Formula, has_shift: bool) -> Rows:
     root = right.unset_gain == "root of d"
-    return [
+    rows: Rows = [
         ("the gain is ignored", {"gain": "none"}),
         ("the gain is ignored", {"gain": "unset"}),
         ("the factor √d is missing where no gain is given", {"unset_gain": "one"})
         if root
         else ("a factor √d multiplies where no gain is given", {"unset_gain": "root of d"}),
-        ("the shift is ignored", {"shift": "none"}),
-        ("the shift is added before the gain multiplies", {"shift": "before"}),
-        ("the shift is subtracted instead of added", {"shift": "minus"}),
-        ("gain and shift are exchanged", {"swapped": True}),
-        ("the gain itself multiplies; here 1 + gain does, and the gain starts at 0",
-         {"gain": "times"}),
+        (
+            "the gain itself multiplies; here 1 + gain does, and the gain starts at 0",
+            {"gain": "times"},
+        ),
         ("1 + gain multiplies instead of the gain itself", {"gain": "one plus"}),
         ("the gain divides instead of multiplying", {"gain": "divide"}),
+        ("the gain is added instead of multiplying", {"gain": "added"}),
         ("the sign of the gain is lost", {"gain": "absolute"}),
         ("the gain is squared", {"gain": "squared"}),
         ("the mean of the gains multiplies, not each its own feature", {"gain": "mean"}),
         ("gain and shift run along the wrong axis", {"features": -1 - right.features}),
         ("gain and shift run along the wrong axis", {"features": 0}),
-    ]  # fmt: skip
+    ]
+    return (_SHIFT if has_shift else []) + rows
+
+
+_SHIFT: Rows = [
+    ("the shift is ignored", {"shift": "none"}),
+    ("the shift is added before the gain multiplies", {"shift": "before"}),
+    ("the shift is subtracted instead of added", {"shift": "minus"}),
+    ("gain and shift are exchanged", {"swapped": True}),
+]
+_NOT_ONCE: Rows = [
+    ("nothing is normalized: x itself comes back", {"pool": ""}),
+    ("nothing is done: x itself comes back", {"pool": "", "gain": "none", "shift": "none"}),
+    ("the norm is applied twice", {"twice": True}),
+]
 
 
 def _squash(right: Formula) -> Rows:

@@ -7,7 +7,7 @@ from torch import Generator, Tensor
 
 from labkit.check.case import Broken, Case, Untested, describe
 from labkit.check.exam import Exam
-from labkit.check.gradients import gradient_close, wanted_gradient
+from labkit.check.gradients import find_gradient, is_gradient_close
 from labkit.check.subject import Module, ModuleRunner, find_buffer
 
 
@@ -18,14 +18,14 @@ class Statistics(NamedTuple):
     var: Tensor
 
 
-def padding(exam: Exam, draw: Generator) -> None:
+def hold_padding(exam: Exam, draw: Generator) -> None:
     """Take statistics of the real tokens only, where the mask is True, whatever padding holds."""
     if not exam.subject.takes_mask:
         raise Untested()
     for shape in exam.shapes[:2]:
         for fill in (0.0, 300.0):
             about = f"with a mask, padding filled with {fill:g}"
-            case = exam.masked(draw, exam.case(draw, shape, about, learned=exam.learned))
+            case = exam.add_mask(draw, exam.draw_case(draw, shape, about, learned=exam.learned))
             mask = case.given["mask"]
             spread = mask.unsqueeze(exam.norm.formula.features)
             case.x.copy_(torch.where(spread, case.x, case.x + fill))
@@ -33,22 +33,22 @@ def padding(exam: Exam, draw: Generator) -> None:
             exam.compare([case.but(mask=torch.ones_like(mask))])
             # No gradient arrives at padding.
             top, x = torch.randn(shape, generator=draw) * spread, case.x.clone().requires_grad_()
-            (grad,) = torch.autograd.grad(exam.call(exam.open(case), x, case), x, top)
-            wanted = wanted_gradient(exam, case, top, "x", exam.norm.formula)
-            if not gradient_close(case, grad.double(), wanted):
+            (grad,) = torch.autograd.grad(exam.call(exam.open_runner(case), x, case), x, top)
+            wanted = find_gradient(exam, case, top, "x", exam.norm.formula)
+            if not is_gradient_close(case, grad.double(), wanted):
                 raise Broken(describe(case, grad, wanted, ", gradient of x"))
 
 
-def training_uses_batch(exam: Exam, draw: Generator) -> None:
+def hold_training_uses_batch(exam: Exam, draw: Generator) -> None:
     """Normalize with the batch's own statistics in training, whatever the running ones are."""
     _need_running(exam)
-    case = exam.case(draw, about="training, running statistics far from the batch's")
+    case = exam.draw_case(draw, about="training, running statistics far from the batch's")
     far = tuple(t.float() + 4 for t in _draw_statistics(draw, exam.dim))
-    y = exam.run(case, exam.open(case, running=far))
+    y = exam.run(case, exam.open_runner(case, running=far))
     exam.judge([case], [y], 2e-5, 2e-5, "the running statistics take part in training")
 
 
-def running_update(exam: Exam, draw: Generator) -> None:
+def hold_running_update(exam: Exam, draw: Generator) -> None:
     """Move the running statistics towards the batch's: (1 − m)·running + m·batch, var unbiased."""
     _need_running(exam)
     if exam.subject.is_module:
@@ -75,13 +75,13 @@ def _steps(
     expected = _draw_statistics(draw, shape[1])
     buffers = tuple(t.float() for t in expected)
     named = {} if exam.subject.is_module or momentum is None else {"momentum": momentum}
-    runner = exam.open(exam.case(draw, shape, dtype=dtype), running=buffers, **named)
+    runner = exam.open_runner(exam.draw_case(draw, shape, dtype=dtype), running=buffers, **named)
     tracked = getattr(getattr(runner, "module", None), "num_batches_tracked", None)
     seen = 0 if tracked is None else int(tracked)
     for step in range(1, 4):
         about = f"training step {step}" + ", with a mask" * masked
-        case = exam.case(draw, shape, about, offset=float(step), dtype=dtype)
-        case = exam.masked(draw, case, 0.7) if masked else case
+        case = exam.draw_case(draw, shape, about, offset=float(step), dtype=dtype)
+        case = exam.add_mask(draw, case, 0.7) if masked else case
         weight = 0.1 if momentum is None else momentum
         if exam.subject.is_module and momentum is None:
             weight = 1.0 / (seen + step)  # torch's momentum=None: the average of all batches
@@ -153,7 +153,7 @@ def _moves(before: Statistics, case: Case, weight: float) -> list[tuple[str, Sta
 
 def _hold_buffers(exam: Exam, draw: Generator) -> None:
     """Hold that a module registers its statistics, and starts with those of a standard normal."""
-    runner = exam.open(exam.case(draw))
+    runner = exam.open_runner(exam.draw_case(draw))
     assert isinstance(runner, ModuleRunner)
     registered = [*runner.module.buffers(), *runner.module.parameters()]
     for kind, start in (("mean", 0.0), ("var", 1.0)):
@@ -173,28 +173,32 @@ def _hold_buffers(exam: Exam, draw: Generator) -> None:
             )
 
 
-def evaluation_uses_running(exam: Exam, draw: Generator) -> None:
+def hold_evaluation_uses_running(exam: Exam, draw: Generator) -> None:
     """Normalize with the running statistics in evaluation, one sample or many, and keep them."""
     _need_running(exam)
     stored = _draw_statistics(draw, exam.dim)
-    small = Statistics(stored.mean, stored.var * exam.expected("eps"))
+    small = Statistics(stored.mean, stored.var * exam.find_setting("eps"))
     plain, *others = exam.shapes[:4]
     about = {"about": "evaluation, running statistics given", "learned": exam.learned}
-    for values, shape in ((stored, plain), (stored, (1, *plain[1:])), (small, plain),
-                          *((stored, s) for s in others)):  # fmt: skip
-        case = exam.case(draw, shape, **about)
+    for values, shape in (
+        (stored, plain),
+        (stored, (1, *plain[1:])),
+        (small, plain),
+        *((stored, s) for s in others),
+    ):
+        case = exam.draw_case(draw, shape, **about)
         buffers = Statistics(*(t.float() for t in values))
         case = case.but(running=tuple(t.double() for t in buffers))
         if exam.subject.takes_mask:
             case = case.but(mask=torch.ones((shape[0], *shape[2:]), dtype=torch.bool))
-        runner = exam.open(case, running=tuple(t.clone() for t in buffers))
+        runner = exam.open_runner(case, running=tuple(t.clone() for t in buffers))
         top = torch.randn(shape, generator=draw)
         x = case.x.clone().requires_grad_()
         y = exam.call(runner, x, case, training=False)
         exam.judge([case], [y.detach()], 1e-4, 1e-4)
         (grad,) = torch.autograd.grad(y, x, top) if y.requires_grad else (torch.zeros(shape),)
-        wanted = wanted_gradient(exam, case, top, "x", exam.norm.formula)
-        if not gradient_close(case, grad.double(), wanted):
+        wanted = find_gradient(exam, case, top, "x", exam.norm.formula)
+        if not is_gradient_close(case, grad.double(), wanted):
             raise Broken(
                 f"on {case} the gradient of x is not that of the affine map",
                 "the graph is cut, or the batch's statistics take part, in evaluation",
@@ -207,9 +211,9 @@ def evaluation_uses_running(exam: Exam, draw: Generator) -> None:
                 "they are updated in evaluation too; only training may",
             )
     for dtype, room in ((torch.float64, 1e-9), (torch.bfloat16, 0.02)):
-        case = exam.case(draw, plain, **about, dtype=dtype)
-        case = case.but(running=tuple(t.to(exam.parameter_dtype(dtype)) for t in stored))
-        y = exam.run(case, exam.open(case), training=False)
+        case = exam.draw_case(draw, plain, **about, dtype=dtype)
+        case = case.but(running=tuple(t.to(exam.find_parameter_dtype(dtype)) for t in stored))
+        y = exam.run(case, exam.open_runner(case), training=False)
         exam.judge([case], [y], room, room)
 
 

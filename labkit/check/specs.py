@@ -59,7 +59,8 @@ class Norm:
     dim: int = 12
     sizes: tuple[int, ...] = (1, 2, 7, 33, 64, 1030)  # of the normalized axis, where it is free
     odd: bool = False  # the gradient at a constant unit is a matter of convention
-    rounds: str = "once"  # in half precision | as torch | freely: each operation may round
+    # In half precision: once | as torch | freely: each operation may round | statistics too.
+    rounds: str = "once"
 
     @property
     def centred(self) -> bool:
@@ -105,8 +106,13 @@ GEMMA = replace(
     formula=Formula(centre="none", gain="one plus"),
     learned={"weight": Learned("the gain", "gain", start=lambda dim: 0.0)},
 )
+# The authors' code computes in the input's dtype, so nothing is asked of its roundings.
 OUTSIDE = replace(
-    RMS, formula=Formula(centre="none", eps_at="outside"), settings={"eps": (1e-8,)}, odd=True
+    RMS,
+    formula=Formula(centre="none", eps_at="outside"),
+    settings={"eps": (1e-8,)},
+    odd=True,
+    rounds="statistics too",
 )
 RMS_VARIANTS = {"torch": RMS, "llama": RMS, "gemma": GEMMA, "t5": RMS, "outside": OUTSIDE}
 PARTIAL = Norm(
@@ -152,13 +158,19 @@ BATCH = Norm(
     (*_RUNNING, "weight", "bias", "training", "momentum", "eps", "mask"),
     _BOTH,
     unit_name="channel",
-    shapes=lambda dim: ((8, dim), (4, dim, 3), (3, dim, 2, 2), (2, dim, 1, 2, 2), (1, dim, 4),
-                        (2, dim)),
+    shapes=lambda dim: (
+        (8, dim),
+        (4, dim, 3),
+        (3, dim, 2, 2),
+        (2, dim, 1, 2, 2),
+        (1, dim, 4),
+        (2, dim),
+    ),
     long_shape=lambda dim, axes: {2: (256, dim), 3: (32, dim, 8)}.get(
         axes, (16, dim, 4, 4, *[1] * (axes - 4))
     ),
     sizes=(),
-)  # fmt: skip
+)
 REP = replace(
     BATCH,
     name="rep_batch_norm",

@@ -38,8 +38,12 @@ _AXES = {nn.InstanceNorm1d: 3, nn.InstanceNorm2d: 4, nn.InstanceNorm3d: 5}
 def names_of(role: str, norm: Norm) -> tuple[str, ...]:
     """List the names under which a role goes, those that mean another role here left out."""
     own = (role, *norm.aliases.get(role, ()))
-    taken = {name for other in norm.roles if other != role
-             for name in (other, *norm.aliases.get(other, ()))}  # fmt: skip
+    taken = {
+        name
+        for other in norm.roles
+        if other != role
+        for name in (other, *norm.aliases.get(other, ()))
+    }
     return (*own, *(n for n in ALIASES.get(role, ()) if n not in taken))
 
 
@@ -290,8 +294,9 @@ class Module:
         """Find what has a parameter's name and is none, and parameters that are never learned."""
         missing, tensors = {}, {**vars(sample), **dict(sample.named_buffers())}
         for role in self.norm.learned:
-            name = next((n for n in names_of(role, self.norm)
-                         if isinstance(tensors.get(n), Tensor)), "")  # fmt: skip
+            name = next(
+                (n for n in names_of(role, self.norm) if isinstance(tensors.get(n), Tensor)), ""
+            )
             if name and role not in self.names:
                 said = f"{name} is not an nn.Parameter, so no optimizer finds it"
                 missing[role] = (said, "a plain tensor where nn.Parameter(…) is wanted")

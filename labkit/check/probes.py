@@ -1,0 +1,115 @@
+"""Further inputs on which a likely cause must hold too, and causes that no formula has.
+
+A cause that fits one input may fit by accident: tiny eps of two kinds are alike among large
+numbers, and a result that is off by little looks as if one value less had been counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from labkit.check.case import Broken, Case
+
+if TYPE_CHECKING:
+    from labkit.check.exam import Exam
+    from labkit.check.formula import Formula
+
+LARGE = (1.0, 1e3)  # sizes of numbers beside which eps is nothing, the ordinary ones first
+SIZES = (*LARGE, 1e-9, 1e-6, 1e-3)
+WORST = 2.0**-6  # how far half precision may put a statistic of many values
+
+
+class Probes:
+    """Draw inputs of the same kind as a case, and run them once each, when a cause asks."""
+
+    def __init__(self, exam: Exam, case: Case, run: Callable[[Case], Tensor]):
+        self.exam, self.case, self.run = exam, case, run
+        self.draws = exam.make_generator("probes")
+        self.seen: dict[float, tuple[Case, Tensor] | None] = {}  # by size; None: it raised
+
+    def draw(self, wrong: Formula) -> Iterator[tuple[Case, Tensor]]:
+        """Yield cases on which a wrong formula must fit, each with what comes on it.
+
+        Numbers so small that eps matters say nothing of a cause that is not about eps: code may
+        have two faults. Where gain and shift are in doubt, both are given.
+        """
+        if "running" in self.case.given:
+            return
+        right, half = self.exam.norm.formula, self.case.x.dtype in (torch.bfloat16, torch.float16)
+        about_eps = wrong.eps_at != right.eps_at or "eps" in dict(wrong.fixed) or wrong.twice
+        sizes = SIZES if about_eps else LARGE
+        for size in LARGE[:1] if half or "eps" not in self.exam.norm.settings else sizes:
+            if size not in self.seen:
+                self.seen[size] = self._try(size)
+            if (pair := self.seen[size]) is not None:
+                yield pair
+        if wrong.swapped:
+            learned = self.exam.learned
+            both = self.exam.draw_case(self.draws, self.case.x.shape, learned=learned)
+            yield both, self.exam.run(both).detach()
+
+    def _try(self, size: float) -> tuple[Case, Tensor] | None:
+        x = size * torch.randn(self.case.x.shape, generator=self.draws, dtype=torch.float64)
+        case = replace(self.case, x=x.to(self.case.x.dtype))
+        try:
+            return case, self.run(case).detach()
+        except Broken:  # another law says it
+            return None
+
+
+def describe_statistics(exam: Exam) -> str:
+    """Say what is wrong with the statistics in a way that no formula has; nothing where they are.
+
+    They may be the running ones where the batch's are due, or rounded.
+    """
+    try:
+        if _normalizes_with_running(exam):
+            return "the running statistics normalize in training, where the batch's own must"
+        if _rounds_statistics(exam):
+            return "the statistics are rounded to half precision: keep them in at least float32"
+    except Broken:  # a law says it
+        pass
+    return ""
+
+
+def _normalizes_with_running(exam: Exam) -> bool:
+    """Return whether a training call normalizes with the running statistics it is given."""
+    if not exam.subject.has_running:
+        return False
+    draw = exam.make_generator("running statistics")
+    far = (4 + torch.rand(exam.dim, generator=draw), 4 + torch.rand(exam.dim, generator=draw))
+    case = exam.draw_case(draw)
+    truth = exam.norm.formula(
+        case.x, {**exam.fill_settings(case), "running": tuple(t.double() for t in far)}
+    )
+    y = exam.run(case, exam.open_runner(case, running=tuple(t.clone() for t in far)))
+    return torch.allclose(y.detach().double(), truth, rtol=1e-3, atol=1e-3)
+
+
+def _rounds_statistics(exam: Exam) -> bool:
+    """Return whether whole units of a float32 result are off by what half precision rounds away.
+
+    Within a unit the result is the right one times a number near 1, plus one near 0: not for
+    every unit too large, nor for every unit too small.
+    """
+    formula = exam.norm.formula
+    if not formula.pool or formula.f or formula.skip or len(exam.shapes[0]) < 2:
+        return False
+    shape = exam.norm.long_shape(exam.dim, len(exam.shapes[0]))
+    draw = exam.make_generator("rounded statistics")
+    case = exam.draw_case(draw, shape, "float32 numbers")
+    case = replace(case, x=torch.randn(shape, generator=draw) + 0.3)
+    y, given = exam.run(case).detach().double(), exam.fill_settings(case)
+    truth, axes = formula.split_units(exam.find_truth(case), given)
+    y, _ = formula.split_units(y, given)
+    shift = (y - truth).mean(axes, keepdim=True) if exam.norm.centred else 0.0
+    factor = (y * truth).sum(axes, keepdim=True) / truth.square().sum(axes, keepdim=True)
+    alike = (y - factor * truth - shift).abs().max() < 2e-5 * truth.abs().max()
+    off = factor - 1
+    near = off.abs().max() < WORST and (off.max() - off.min()) > 1e-4
+    return bool(alike and near and off.max() > 0 > off.min())
