@@ -11,6 +11,7 @@ from press.homework.grading.digests import Grader, changes
 from press.homework.grading.grade import grade, roots
 from tests.homework.grading_case import (
     CELLS,
+    NAME,
     RMS,
     SHARES,
     TEST_1,
@@ -49,7 +50,7 @@ def test_a_right_submission_has_all_points_and_nothing_to_read(tmp_path):
         (changed("[count / whole", "[1 / len(counts)"), (3, 1), "Wrong value in item 0"),
         (changed("def shares", "def shared"), (3, 0), "Not found: no definition of shares"),
         (changed("def total", "def totals"), (3, 0), "NameError"),
-        (["x = 1"], (0, 0), "is it the notebook of this homework?"),
+        (["x = 1"], (0, 0), "none of the names that hw8_small asks for is defined in this file"),
         ([*CELLS, "def rms_norm(:"], (3, 2), "code cell 6, line 1 is not Python"),
     ],
 )
@@ -96,6 +97,27 @@ def test_a_file_that_is_no_notebook_has_a_result_that_says_why(tmp_path, kind):
     assert [each["failure"] for each in result["questions"]] == ["unreadable"] * 2
     (problem,) = result["problems"]
     assert "file" in problem or "code cells" in problem
+    assert result["status"] == "not readable"
+    told = feedback.markdown(result)
+    assert "0 of 5 points" in told and told.count("Your file was not graded: ") == 1
+
+
+def test_another_homeworks_notebook_is_named_unless_it_answers_this_one(tmp_path):
+    def handed_in(cells, homework):
+        path = write(tmp_path, "ann", cells)
+        told = json.loads(path.read_text(encoding="utf-8"))
+        told["metadata"] = {"labkit": {"homework": homework}}
+        path.write_text(json.dumps(told), encoding="utf-8")
+        return graded(path)
+
+    other = handed_in([RMS, "import torch"], "hw2_find_the_bug")
+    assert (other["total"], other["status"]) == (0, "another homework: hw2_find_the_bug")
+    said = "this is the notebook of hw2_find_the_bug, and hw8_small is asked for; hand in that one"
+    assert f"\n\nYour file was not graded: {said}.\n" in feedback.markdown(other)
+    for name in ("hw2_find_the_bug", NAME, 3):
+        assert (handed_in(CELLS, name)["total"], handed_in(CELLS, name)["status"]) == (5, "")
+    assert graded(write(tmp_path, "bob", ["x = 1"]))["status"] == "another homework?"
+    assert handed_in(["x = 1"], NAME)["status"] == "", "its cells were deleted"
 
 
 def test_links_pipes_folders_and_giants_are_no_submissions(tmp_path):
@@ -117,6 +139,32 @@ def test_an_import_that_is_refused_is_named_for_the_question_that_needs_it(tmp_p
     assert result["problems"] == [
         "q2 imports numpy; this homework may import torch, math and Python's basics such as math"
     ]
+
+
+def test_an_import_is_blamed_on_the_questions_that_use_it_and_no_other(tmp_path):
+    probes = """def probe_rms(student, x):
+    return [student.rms_norm(x), ("rms_norm", "shares")]
+
+
+def probe_value(student, name):
+    return getattr(student, name)
+"""
+    homework = private(
+        probes=probes,
+        test_q1='def test_q1(student, draw, given):\n'
+        '    yield part("one", 3, holds(student.probe("probe_value", "BATCHES"), lambda v: v == 2))\n',
+        test_q2='def test_q2(student, draw, given):\n'
+        '    yield part("one", 2, holds(student.call("shares", [1, 1]), lambda v: v == [0.5, 0.5]))\n',
+    )
+    cells = [*CELLS, "import os\nimport numpy as np", "BATCHES = int(np.ceil(1.5))",
+             "def rms_norm(x):\n    return os.getcwd(), BATCHES\n"]
+    result = graded(write(tmp_path, "ann", cells), homework=homework)
+    assert [problem.partition(";")[0] for problem in result["problems"]] == ["q1 imports numpy, os"]
+    # What a probe asks for and cannot have is told by the import, and not by the probe's error.
+    (missed,) = result["questions"][0]["parts"]
+    assert missed["says"].startswith("Your code imports what this homework does not allow")
+    assert "numpy" in missed["says"] and "SimpleNamespace" not in missed["says"]
+    assert points(result)["q2"] == 2
 
 
 def test_a_statement_that_does_not_count_is_named_where_a_question_needs_its_name(tmp_path):
@@ -277,6 +325,12 @@ def test_a_change_says_whether_the_submission_the_test_or_the_grader_made_it(tmp
     assert none == []
     write(tmp_path, "ann")
     better, second = told(private(), first)
+    path.write_bytes(b"")
+    (worse, *_), empty = told(private(), second)
+    assert worse == "ann: q1 3/3 -> 0/3 (the submission changed)"
+    write(tmp_path, "ann")
+    (again, *_), _ = told(private(), empty)
+    assert again == "ann: q1 0/3 -> 3/3 (the submission changed)"
     assert better == ["ann: q2 1/2 -> 2/2 (the submission changed)"]
     harder = private(
         test_q2=TEST_2.replace("< 1e-6", "< -1").replace('"shares", counts', '"total"')

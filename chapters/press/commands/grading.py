@@ -29,7 +29,7 @@ def collect_submissions(
     INBOX is a folder or a zip, such as a download of a learning platform: folders per student,
     files named ID_….ipynb, downloads of Canvas, Moodle and Blackboard, GitHub Classroom's folders,
     zips of students. The rest is listed with the reason. Links are refused. Exit 1 when somebody is
-    missing or something was not taken.
+    missing, something was not taken, or a file that was taken cannot be graded.
     """
     from press.homework.grading import batch
     from press.homework.grading.collect import collect
@@ -49,6 +49,7 @@ def collect_submissions(
     for each in done.taken:
         told = [f"{len(each.older)} older left"] if each.older else []
         told += ["in the place of the one collected before"] if each.replaced else []
+        told += [each.problem] if each.problem else []
         print(f"{each.student}: {each.label}" + (f" ({', '.join(told)})" if told else ""))
     for each in done.refused:
         print(f"not taken: {each.label}: {each.why}")
@@ -60,7 +61,8 @@ def collect_submissions(
           f"in {out / homework}")  # fmt: skip
     if not done.taken and not done.kept:
         raise Red(f"nothing of {homework} was found in {inbox}; see above what was there")
-    return 1 if done.missing or done.refused else 0
+    odd = any(each.problem for each in done.taken)
+    return 1 if done.missing or done.refused or odd else 0
 
 
 @app.command("grade")

@@ -52,7 +52,13 @@ def _find_source(name: str) -> Path:
         return Path(name)
     from press.homework.private import named
 
-    found = sources()
+    try:
+        found = sources()
+    except ValueError as error:  # an installed package has no homeworks
+        raise ValueError(
+            f"{name!r} is a homework of the book, and the book is not here: clone its repository "
+            "and call this inside; or name a source of your own, such as homework/hw9_mine.py"
+        ) from error
     hits = named(name, found)
     if len(hits) != 1:
         listing = ", ".join(found) or "none yet in chapters/homework"

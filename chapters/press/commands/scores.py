@@ -147,6 +147,7 @@ def say_scores(results: Sequence[Any]) -> None:
             f"{q['id']} {q['failure'] if q['failure'] in said else q['points']}"
             for q in each["questions"]
         )
+        points = each.get("status") or points
         total = sum(q["points"] or 0 for q in each["questions"])
         so_far = " so far" if each["total"] is None else ""
         print(f"{each['student']}: {plain(total)} of {each['max']}{so_far} ({points})")
@@ -197,7 +198,7 @@ def _say_open(found: Sequence[Any]) -> int:
 
 
 def say_faults(found: Sequence[Any]) -> bool:
-    """Name what could not be graded, once for each reason, and whom it concerns."""
+    """Name what was not graded, questions and whole files, once for each reason, and for whom."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for each in found:
         for question in each["questions"]:
@@ -209,4 +210,11 @@ def say_faults(found: Sequence[Any]) -> bool:
               file=sys.stderr)  # fmt: skip
     if by_reason:
         print("labkit: nobody loses points by it; mend it and grade again", file=sys.stderr)
-    return bool(by_reason)
+    by_status: dict[str, list[str]] = {}
+    for each in found:
+        if status := each.get("status"):
+            by_status.setdefault(status, []).append(each["student"])
+    for status, students in sorted(by_status.items()):
+        print(f"labkit: {status}: {', '.join(students)}; ask for another file, collect and grade "
+              "again", file=sys.stderr)  # fmt: skip
+    return bool(by_reason or by_status)

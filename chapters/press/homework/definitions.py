@@ -71,14 +71,8 @@ class Definitions:
         after the others. What the notebook's own decorators decorate is always there, because they
         may register it.
         """
-        waiting = [index for index in self.last.values() if self._root(index, wanted)]
-        kept = set(waiting)
-        while waiting:
-            index = waiting.pop()
-            used = {i for name in self.statements[index].uses for i in self._targets(index, name)}
-            waiting += used - kept
-            kept |= used
-        order = [self.statements[index] for index in sorted(kept)]
+        roots = [index for index in self.last.values() if self._root(index, wanted)]
+        order = [self.statements[index] for index in self._follow_uses(roots)]
         # Imports first, one of a kind; `from __future__` before all.
         imports = dict.fromkeys(each.text for each in order if each.imports)
         texts = sorted(imports, key=lambda text: not text.startswith("from __future__"))
@@ -87,6 +81,24 @@ class Definitions:
         text = "".join(f"{text}\n" for text in texts)
         matters = names.union(*(each.uses for each in order), wanted or ())
         return Program(text, tuple(sorted(names)), self.problems, self._name_left_out(matters))
+
+    def list_imports(self, wanted: Collection[str]) -> list[str]:
+        """List the packages that the wanted names need, directly or through others."""
+        roots = [self.last[name] for name in wanted if name in self.last]
+        roots += [index for index in self.last.values() if self.statements[index].names == ("*",)]
+        needed = (self.statements[index] for index in self._follow_uses(roots))
+        # `import a.b as c`, `from a.b import c`
+        return sorted({each.text.split()[1].partition(".")[0] for each in needed if each.imports})
+
+    def _follow_uses(self, roots: list[int]) -> list[int]:
+        """Add to some statements those that they use, and those that these use in turn."""
+        waiting, kept = list(roots), set(roots)
+        while waiting:
+            index = waiting.pop()
+            used = {i for name in self.statements[index].uses for i in self._targets(index, name)}
+            waiting += used - kept
+            kept |= used
+        return sorted(kept)
 
     def _name_left_out(self, matters: Collection[str]) -> tuple[str, ...]:
         """Name what would have changed one of these names after its last definition."""

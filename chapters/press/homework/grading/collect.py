@@ -15,7 +15,12 @@ from pathlib import Path, PurePosixPath
 from labkit.system.files import hold_lock, write_whole
 from press.homework.grading.inbox import Found, Refused, look
 from press.homework.grading.results import own_folder
-from press.homework.grading.submission import ENDINGS
+from press.homework.grading.submission import (
+    ENDINGS,
+    Unreadable,
+    name_other_homework,
+    parse_submission,
+)
 from press.homework.grading.whose import Class, attempt, whose
 
 # A zip keeps times to two seconds: files that differ by less are told apart by their numbers.
@@ -24,12 +29,16 @@ SAME_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Taken:
-    """A student's file, the earlier ones of the same student, and whether one made way for it."""
+    """A student's file, the earlier ones of the same student, and whether one made way for it.
+
+    `problem` says why it cannot be graded, where that is seen already.
+    """
 
     student: str
     label: str
     older: tuple[str, ...] = ()
     replaced: bool = False
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,7 @@ def collect(inbox: Path, homework: str, out: Path, students: Class | None = None
     found, refused = _sorted_out(look(inbox), students, homework)
     with hold_lock(own_folder(out) / f".{homework}.lock"):
         folder.mkdir(parents=True, exist_ok=True)
-        tried = [_take(student, files, folder) for student, files in sorted(found.items())]
+        tried = [_take(student, files, folder, homework) for student, files in sorted(found.items())]
         taken = [each for each in tried if isinstance(each, Taken)]
         refused += [each for each in tried if isinstance(each, Refused)]
         there = {path.stem for path in folder.iterdir() if path.suffix in ENDINGS}
@@ -112,7 +121,7 @@ def _sorted_out(
     return found, refused
 
 
-def _take(student: str, files: list[Found], folder: Path) -> Taken | Refused:
+def _take(student: str, files: list[Found], folder: Path, homework: str) -> Taken | Refused:
     newest = max(each.changed for each in files)
     order = sorted(
         files,
@@ -146,4 +155,14 @@ def _take(student: str, files: list[Found], folder: Path) -> Taken | Refused:
         if old != path:
             old.unlink()
     older = tuple(each.label for each in order[:-1])
-    return Taken(student, last.label, older, replaced=bool(others))
+    problem = _find_problem(last.content, path.suffix, homework)
+    return Taken(student, last.label, older, bool(others), problem)
+
+
+def _find_problem(content: bytes, ending: str, homework: str) -> str:
+    """Say why a file cannot be graded; "" for one that looks like this homework's."""
+    try:
+        other = name_other_homework(parse_submission(content, ending), homework)
+    except Unreadable as error:
+        return f"{error.status}: {error}"
+    return f"another homework: {other}" if other else ""

@@ -65,6 +65,10 @@ def markdown(result: Result) -> str:
     """The feedback as Markdown."""
     lines = [f"# {_plain(result['title'])}: feedback for {_plain(result['student'])}", ""]
     lines += [f"**{_total(result)}**", ""]
+    if result.get("status"):
+        why, *others = map(_plain, result["problems"])
+        lines += [f"Your file was not graded: {why}.", "", *(f"- {each}" for each in others)]
+        return "\n".join([*lines, ""])
     if result["problems"]:
         lines += ["About your file:", "", *(f"- {_plain(each)}" for each in result["problems"]), ""]
     for each in result["questions"]:

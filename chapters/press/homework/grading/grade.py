@@ -2,7 +2,7 @@
 
 import ast
 import re
-from itertools import takewhile
+from collections.abc import Collection
 from pathlib import Path
 
 from labkit.system.time_limit import TooLong, at_most
@@ -38,16 +38,12 @@ def grade(
     whole = grader.whole(path, student)
     try:
         handed_in, found, programs = _read(path, private)
+        asked = {name for each in private.questions for name in each.wanted}
+        submission.check_homework(handed_in, private.homework, asked, found.last.keys())
         problems = [*handed_in.problems, *found.problems]
-        wanted = {name for each in private.questions for name in each.wanted}
-        if wanted and not wanted & found.last.keys():
-            problems.append(
-                "none of the names that this homework asks for is defined here; is it the "
-                "notebook of this homework?"
-            )
-        questions = []
+        questions, status = [], ""
         for each, program in zip(private.questions, programs, strict=True):
-            if refused := _refused_imports(program, private):
+            if refused := _refused_imports(found.list_imports(each.wanted), private):
                 problems.append(f"{each.id} {refused}")
             problems += [said for said in program.left_out if each.test and said not in problems]
             questions.append(
@@ -56,12 +52,12 @@ def grade(
                 else question(each, [], BY_HAND, answer=handed_in.answers.get(each.id, ""))
             )
     except submission.Unreadable as error:
-        problems = [str(error)]
-        questions = [_unread(each, private) for each in private.questions]
+        problems, status = [str(error)], error.status
+        questions = [_unread(each, path, private, grader) for each in private.questions]
     if private.students and student not in private.students:
         problems.append(f"{student} is not on the roster of the release")
     return results.result_of(
-        private, student, path, grader.mode, questions, problems, grader.file(path), whole
+        private, student, path, grader.mode, questions, problems, grader.file(path), whole, status
     )
 
 
@@ -101,12 +97,9 @@ def _read(path: Path, private: Private) -> tuple[submission.Submission, Definiti
         ) from None
 
 
-def _refused_imports(program: Program, private: Private) -> str:
+def _refused_imports(imported: Collection[str], private: Private) -> str:
     """Say which packages a question's code imports and may not; "" where there is none."""
-    # A program begins with its imports, one a line.
-    lines = takewhile(re.compile("import |from ").match, program.text.splitlines())
-    names = {line.split()[1].partition(".")[0] for line in lines}
-    refused = sorted(names - SAFE - set(private.packages) - {""})
+    refused = sorted(set(imported) - SAFE - set(private.packages) - {""})
     if not refused:
         return ""
     return (
@@ -152,11 +145,11 @@ def draw_of(private: Private, one: Question) -> Draw:
     return Draw(f"{private.seed}/{private.homework}/{one.id}/{digest(one.test)}")
 
 
-def _unread(one: Question, private: Private) -> Result:
-    said = "The file could not be read."
+def _unread(one: Question, path: Path, private: Private, grader: Grader) -> Result:
+    said = "The file was not graded."
     told = [
         {"name": each.name, "points": 0, "max": plain(each.points), "says": said}
         for each in private.rubric
         if each.question == one.id
     ]
-    return question(one, told, UNREADABLE)
+    return question(one, told, UNREADABLE, digests=grader.digests_of_file(one, path))

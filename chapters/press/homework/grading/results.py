@@ -1,12 +1,13 @@
 """A graded submission as JSON: points and messages per part, and what they were made from.
 
     {"schema": 1, "homework", "title", "student", "mode", "file", "handed_in", "sha256", "digest",
-     "problems", "total", "max", "questions": [{"id", "points", "max", "failure", "reason",
-                    "digests", "answer", "parts": [{"name", "points", "max", "says"}]}]}
+     "status", "problems", "total", "max", "questions": [{"id", "points", "max", "failure",
+                    "reason", "digests", "answer", "parts": [{"name", "points", "max", "says"}]}]}
 
 It holds no path and no time but the file's own, so twenty gradings of one submission write the same
 bytes. A question that could not be graded has `points` null and failure "not graded", one that a
-person is to mark has failure "by hand" and its `answer`; then `total` is null too.
+person is to mark has failure "by hand" and its `answer`; then `total` is null too. `status` is ""
+where the file was graded; else it says what it is: "not readable", "another homework: hw2_…".
 """
 
 import json
@@ -39,13 +40,13 @@ def question(
 
 def result_of(
     private: Private, student: str, path: Path, mode: str, questions: list[Result],
-    problems: Sequence[str] = (), sha256: str = "", digest: str = "",
+    problems: Sequence[str] = (), sha256: str = "", digest: str = "", status: str = "",
 ) -> Result:  # fmt: skip
     """Build the result of a student's file, with its total."""
     return {
         "schema": SCHEMA, "homework": private.homework, "title": private.title, "student": student,
         "mode": mode, "file": path.name, "handed_in": handed_in(path), "sha256": sha256,
-        "digest": digest, "problems": list(problems), "questions": questions,
+        "digest": digest, "status": status, "problems": list(problems), "questions": questions,
         "total": total(questions), "max": plain(sum(each["max"] for each in questions)),
     }  # fmt: skip
 
@@ -62,7 +63,9 @@ def not_graded(result: Result) -> list[str]:
 
 
 def open_questions(result: Result) -> list[str]:
-    """Return what a result still waits for, in words."""
+    """Return what a result still waits for, in words, or why its file was not graded."""
+    if status := result.get("status"):
+        return [status]
     words = {NOT_GRADED: "not graded", BY_HAND: "to mark by hand"}
     waiting = {said: [q["id"] for q in result["questions"] if q["failure"] == failure]
                for failure, said in words.items()}  # fmt: skip

@@ -6,7 +6,7 @@ import ast
 import linecache
 import sys
 from collections.abc import Callable
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 from .imports import Forbidden, guarded
@@ -14,11 +14,11 @@ from .imports import Forbidden, guarded
 _OUT_OF_MEMORY = "can't allocate memory", "not enough memory"
 
 
-class Missing(Exception):
+class Missing(AttributeError):
     """No definition has this name."""
 
 
-class Broken(Exception):
+class Broken(AttributeError):
     """The definitions do not run; the text says why, the failure what kind of why."""
 
     def __init__(self, failure: str, detail: str):
@@ -38,6 +38,18 @@ class Absent:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Refuse, as every use does."""
         raise object.__getattribute__(self, "_why")
+
+
+class Student:
+    """What a probe calls `student`: the submission's names; one that is not there says why."""
+
+    def __init__(self, program: "Program"):
+        vars(self).update(program.list_definitions())
+        self._program = program
+
+    def __getattr__(self, name: str) -> Any:
+        # Only a name that no definition has set comes here.
+        return self._program.find(name)
 
 
 class Program:
@@ -111,14 +123,15 @@ class Program:
 
     def probe(self, name: str) -> Callable[..., Any]:
         """Find a probe, with the submission's definitions as its first argument."""
-        if "" in self.broken and not any(callable(each) for each in self._student().values()):
+        if "" in self.broken and not any(map(callable, self.list_definitions().values())):
             raise self.broken[""]
         if name not in self.probes:
             raise Broken("broken", self.probes_broken or f"the homework has no probe {name}")
-        probe, student = self.probes[name], SimpleNamespace(**self._student())
+        probe, student = self.probes[name], Student(self)
         return lambda *arguments, **named: probe(student, *arguments, **named)
 
-    def _student(self) -> dict[str, Any]:
+    def list_definitions(self) -> dict[str, Any]:
+        """Return what the submission defines, by name."""
         return {key: each for key, each in self.names.items() if not key.startswith("__")}
 
     def failure_of(self, error: BaseException) -> dict[str, str]:
