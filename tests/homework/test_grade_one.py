@@ -141,23 +141,32 @@ def test_an_import_that_is_refused_is_named_for_the_question_that_needs_it(tmp_p
     ]
 
 
-def test_an_import_is_blamed_on_the_questions_that_use_it_and_no_other(tmp_path):
-    probes = """def probe_rms(student, x):
+# The probes' own texts name what other questions ask for.
+PROBES = """def probe_rms(student, x):
     return [student.rms_norm(x), ("rms_norm", "shares")]
 
 
 def probe_value(student, name):
     return getattr(student, name)
 """
-    homework = private(
-        probes=probes,
-        test_q1='def test_q1(student, draw, given):\n'
-        '    yield part("one", 3, holds(student.probe("probe_value", "BATCHES"), lambda v: v == 2))\n',
-        test_q2='def test_q2(student, draw, given):\n'
-        '    yield part("one", 2, holds(student.call("shares", [1, 1]), lambda v: v == [0.5, 0.5]))\n',
-    )
-    cells = [*CELLS, "import os\nimport numpy as np", "BATCHES = int(np.ceil(1.5))",
-             "def rms_norm(x):\n    return os.getcwd(), BATCHES\n"]
+PROBING = """def test_q1(student, draw, given):
+    got = student.probe("probe_value", "BATCHES")
+    yield part("one", 3, holds(got, lambda v: v == 2))
+"""
+CALLING = """def test_q2(student, draw, given):
+    got = student.call("shares", [1, 1])
+    yield part("one", 2, holds(got, lambda v: v == [0.5, 0.5]))
+"""
+
+
+def test_an_import_is_blamed_on_the_questions_that_use_it_and_no_other(tmp_path):
+    homework = private(probes=PROBES, test_q1=PROBING, test_q2=CALLING)
+    cells = [
+        *CELLS,
+        "import os\nimport numpy as np",
+        "BATCHES = int(np.ceil(1.5))",
+        "def rms_norm(x):\n    return os.getcwd(), BATCHES\n",
+    ]
     result = graded(write(tmp_path, "ann", cells), homework=homework)
     assert [problem.partition(";")[0] for problem in result["problems"]] == ["q1 imports numpy, os"]
     # What a probe asks for and cannot have is told by the import, and not by the probe's error.

@@ -66,7 +66,9 @@ def collect(inbox: Path, homework: str, out: Path, students: Class | None = None
     found, refused = _sorted_out(look(inbox), students, homework)
     with hold_lock(own_folder(out) / f".{homework}.lock"):
         folder.mkdir(parents=True, exist_ok=True)
-        tried = [_take(student, files, folder, homework) for student, files in sorted(found.items())]
+        tried = [
+            _take(student, files, folder, homework) for student, files in sorted(found.items())
+        ]
         taken = [each for each in tried if isinstance(each, Taken)]
         refused += [each for each in tried if isinstance(each, Refused)]
         there = {path.stem for path in folder.iterdir() if path.suffix in ENDINGS}
