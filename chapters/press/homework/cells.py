@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from press.book.percent import START, cells_of
+from press.book.percent import cells_of
 
 OF_A_QUESTION = ("solution", "test", "probe", "answer")
 ROLES = ("homework", "variant", *OF_A_QUESTION)
@@ -44,10 +44,6 @@ class Cell:
 
 def cells_in(text: str) -> list[Cell]:
     """Part a text into cells that know their lines."""
-    found = []
-    for cell, mark in zip(cells_of(text), START.finditer(text), strict=True):
-        body = text[mark.end() :]
-        blank = len(body) - len(body.lstrip("\n"))
-        line = text.count("\n", 0, mark.end()) + 1 + blank
-        found.append(Cell(cell.kind, cell.source, tuple(sorted(cell.tags)), line))
-    return found
+    return [
+        Cell(cell.kind, cell.source, tuple(sorted(cell.tags)), cell.line) for cell in cells_of(text)
+    ]

@@ -2,6 +2,10 @@
 
 An examiner that hangs or dies takes its submission along and nothing else: the pool starts another.
 What travels between the processes is JSON.
+
+Why not loky, which trains the book's runs? Its executor cannot end one job: a worker that dies
+breaks the whole pool and every job that waits (TerminatedWorkerError names none), and a job that
+hangs holds its worker until all of them are killed. Here either costs one submission, by name.
 """
 
 import contextlib

@@ -6,13 +6,13 @@ in a sentence why there are none.
 
 import json
 import os
-import re
 import stat
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from press.book.percent import cells_of
 from press.homework.sandbox.answer import clean
 
 ENDINGS = (".ipynb", ".py")
@@ -21,7 +21,6 @@ MOST_CODE = 400_000
 MOST_CELLS = 2_000
 LONGEST_NAME = 80
 MOST_ANSWER = 20_000  # characters of a cell that a person reads
-CELL = re.compile(r"^# *%%(?!%)(.*)$", re.MULTILINE)
 
 
 class Unreadable(Exception):
@@ -141,16 +140,8 @@ def _decode(raw: bytes) -> str:
 
 
 def _python_cells(text: str) -> list[str]:
-    """Cells in percent format; a file without such marks is one cell."""
-    marks = [*CELL.finditer(text)]
-    if not marks:
-        return [text]
-    cells = [text[: marks[0].start()]]
-    ends = [mark.start() for mark in marks[1:]] + [len(text)]
-    for mark, end in zip(marks, ends, strict=True):
-        if "[markdown]" not in mark[1]:
-            cells.append(text[mark.end() : end])
-    return cells
+    """The code cells of percent format; what stands before the first mark is one too."""
+    return [cell.source for cell in cells_of(f"# %%\n{text}") if cell.kind == "code"]
 
 
 def _find_homework(notebook: Mapping[str, Any]) -> str:

@@ -1,4 +1,8 @@
-"""The system calls that Python's standard library does not offer, through ctypes."""
+"""The system calls that Python's standard library does not offer, through ctypes.
+
+PyPI's packages for Landlock are pre-releases or a few months old; and a worker can read nothing
+but Python and a homework's packages when it confines itself.
+"""
 
 import contextlib
 import ctypes
