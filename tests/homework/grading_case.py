@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from press.homework.grading.digests import Grader
-from press.homework.grading.grade import grade
-from press.homework.private import Private, Question, RubricPart, load
+from press.homework.grading.grade import grade_submission
+from press.homework.private import Private, Question, RubricPart, load_private
 from press.homework.trusted import Trusted
 
 NAME = "hw8_small"
@@ -62,7 +62,7 @@ def private(**changes) -> Private:
         "students": (),
         **changes,
     }
-    return Private(**told).sealed()
+    return Private(**told).seal()
 
 
 def notebook(cells=CELLS) -> str:
@@ -96,14 +96,16 @@ class InProcess:
     """Workers without walls, for submissions that these tests wrote themselves."""
 
     @contextmanager
-    def worker(self, program, probes=""):
+    def open_worker(self, program, probes=""):
         yield Trusted(program, probes, ("torch", "math"))
 
 
 def graded(path: Path, student="ann", homework=None, before=None, mode="plain", code="1"):
     """A file's result, with the student's code in this process."""
     homework = homework or private()
-    return grade(path, student, homework, InProcess(), Grader(homework, mode, code), before)
+    return grade_submission(
+        path, student, homework, InProcess(), Grader(homework, mode, code), before
+    )
 
 
 def points(result) -> dict[str, float]:
@@ -119,6 +121,6 @@ def says(result) -> str:
 
 def in_process(tasks, _, settings, *__):
     """Examiners that grade here."""
-    homework = load(Path(settings["private"]))
+    homework = load_private(Path(settings["private"]))
     for task in tasks:
         yield task, graded(Path(task["path"]), task["student"], homework), ""

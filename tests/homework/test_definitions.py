@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from press.homework.definitions import read
+from press.homework.definitions import read_definitions
 from press.homework.sandbox.inside.program import Program
 from tests.homework.grading_case import CELLS, SHARES
 
@@ -12,7 +12,7 @@ IMPORTED = ("math", "os", "torch", "typing")
 
 
 def final(cells, wanted=None):
-    return read(cells).program(wanted)
+    return read_definitions(cells).build_program(wanted)
 
 
 def run(program):
@@ -128,7 +128,7 @@ def test_every_way_to_bind_a_name_is_read(cell, names):
 
 def test_text_stays_as_it_was_written():
     cell = "é = 'ü'; b = 2  # two\n@torch.no_grad(\n)\ndef f():  # here\n    return '“”'  # there\n"
-    texts = [each.text for each in read([cell]).statements]
+    texts = [each.text for each in read_definitions([cell]).statements]
     assert texts == ["é = 'ü'", "b = 2",
                      "@torch.no_grad(\n)\ndef f():  # here\n    return '“”'"]  # fmt: skip
 

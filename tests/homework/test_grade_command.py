@@ -15,8 +15,8 @@ def graded_class(tmp_path, monkeypatch):
     """Results of ann, and of bob with a question that is not graded."""
     monkeypatch.chdir(tmp_path)
     faulty = private(test_q2="def test_q2(student, draw, given):\n    1 / 0")
-    results.write(tmp_path / "results" / NAME, graded(write(tmp_path, "ann"), "ann"))
-    results.write(tmp_path / "results" / NAME, graded(write(tmp_path, "bob"), "bob", faulty))
+    results.write_result(tmp_path / "results" / NAME, graded(write(tmp_path, "ann"), "ann"))
+    results.write_result(tmp_path / "results" / NAME, graded(write(tmp_path, "bob"), "bob", faulty))
     return tmp_path
 
 
@@ -75,7 +75,7 @@ def test_grade_says_each_score_the_mean_and_how_each_question_went(tmp_path, mon
     write(tmp_path / "out" / "hw8", "ann")  # collected under the short name
     stub = 'def shares(counts):\n    raise NotImplementedError("your turn: q2")\n'
     write(tmp_path / "out" / "hw8", "bob", [*CELLS, stub])
-    monkeypatch.setattr(pool, "run", in_process)
+    monkeypatch.setattr(pool, "run_examiners", in_process)
     words = ["homework", "grade", "out", "--release", "release", "--out", "results"]
     monkeypatch.setattr(control_groups, "find_problem", lambda: "it is read-only")
     assert cli.main([*words, "--mode", "plain"]) == 0
@@ -110,7 +110,7 @@ def test_grade_looks_whether_the_release_is_this_classs(
     private_half(tmp_path, students=students)
     for name in ("ann", "bob"):
         write(tmp_path / "out" / NAME, name)
-    monkeypatch.setattr(pool, "run", in_process)
+    monkeypatch.setattr(pool, "run_examiners", in_process)
     words = ["homework", "grade", "out", "--release", "release", "--out", "results"]
     assert cli.main([*words, "--mode", "plain"]) == code
     assert said in capsys.readouterr().err
@@ -135,7 +135,7 @@ def test_a_file_that_is_no_submission_is_named_from_collecting_to_the_scores(
         f"bob: bob.ipynb (not readable: {empty})",
         "eve: eve.ipynb (another homework: hw2_bugs)",
     ]
-    monkeypatch.setattr(pool, "run", in_process)
+    monkeypatch.setattr(pool, "run_examiners", in_process)
     grade = ["homework", "grade", "out", "--release", "release", "--out", "results"]
     assert cli.main([*grade, "--mode", "plain"]) == 1
     told = capsys.readouterr()

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from press.homework.grading import examine, feedback, results
-from press.homework.grading.digests import Grader, changes
-from press.homework.grading.grade import grade, roots
+from press.homework.grading import feedback, private_test, results
+from press.homework.grading.digests import Grader, find_changes
+from press.homework.grading.grade import grade_submission, list_asked_names
 from tests.homework.grading_case import (
     CELLS,
     NAME,
@@ -98,7 +98,7 @@ def test_a_file_that_is_no_notebook_has_a_result_that_says_why(tmp_path, kind):
     (problem,) = result["problems"]
     assert "file" in problem or "code cells" in problem
     assert result["status"] == "not readable"
-    told = feedback.markdown(result)
+    told = feedback.write_markdown(result)
     assert "0 of 5 points" in told and told.count("Your file was not graded: ") == 1
 
 
@@ -113,7 +113,7 @@ def test_another_homeworks_notebook_is_named_unless_it_answers_this_one(tmp_path
     other = handed_in([RMS, "import torch"], "hw2_find_the_bug")
     assert (other["total"], other["status"]) == (0, "another homework: hw2_find_the_bug")
     said = "this is the notebook of hw2_find_the_bug, and hw8_small is asked for; hand in that one"
-    assert f"\n\nYour file was not graded: {said}.\n" in feedback.markdown(other)
+    assert f"\n\nYour file was not graded: {said}.\n" in feedback.write_markdown(other)
     for name in ("hw2_find_the_bug", NAME, 3):
         assert (handed_in(CELLS, name)["total"], handed_in(CELLS, name)["status"]) == (5, "")
     assert graded(write(tmp_path, "bob", ["x = 1"]))["status"] == "another homework?"
@@ -195,7 +195,7 @@ def test_an_untouched_question_is_not_begun_and_no_error(tmp_path, stub):
     assert points(result) == {"q1": 3, "q2": 0}
     assert [each["failure"] for each in result["questions"]] == ["", "not begun"]
     assert "error" not in says(result) and "Not begun" in says(result)
-    told = feedback.markdown(result)
+    told = feedback.write_markdown(result)
     assert "You have not begun this question" in told and "NotImplementedError" not in told
 
 
@@ -243,31 +243,31 @@ def test_a_faulty_test_takes_no_points_and_is_named(tmp_path):
         ("def test_q9(:", "raised SyntaxError"),
     ]:
         if "def test_q9" in test:  # a release refuses it; a worker's roots need the syntax
-            with pytest.raises(examine.Faulty, match=reason):
-                examine.parts(test, "q2", InProcess(), None, {})  # pyright: ignore
+            with pytest.raises(private_test.Faulty, match=reason):
+                private_test.run_private_test(test, "q2", InProcess(), None, {})  # pyright: ignore
             continue
         result = graded(path, homework=private(test_q2=test))
         assert points(result) == {"q1": 3, "q2": None} and result["total"] is None
-        assert results.not_graded(result) == ["q2"]
+        assert results.list_not_graded(result) == ["q2"]
         assert (
             reason in result["questions"][1]["reason"] and "q2" in result["questions"][1]["reason"]
         )
 
 
 def test_a_test_that_hangs_is_interrupted(monkeypatch):
-    monkeypatch.setattr(examine, "TEST_SECONDS", 0.2)
+    monkeypatch.setattr(private_test, "TEST_SECONDS", 0.2)
     hangs = "def test_q1(student, draw, given):\n    while True:\n        try: pass\n" \
             "        except Exception: pass\n    yield"  # fmt: skip
-    with pytest.raises(examine.Faulty, match=r"did not end in 0\.2 s"):
-        examine.parts(hangs, "q1", InProcess(), None, {})  # pyright: ignore
+    with pytest.raises(private_test.Faulty, match=r"did not end in 0\.2 s"):
+        private_test.run_private_test(hangs, "q1", InProcess(), None, {})  # pyright: ignore
 
 
 def test_many_slow_calls_have_a_limit_together():
     class Slow:
         def call(self, name):
-            return examine.Answer(value=1, seconds=25.0)
+            return private_test.Answer(value=1, seconds=25.0)
 
-    timed = examine.Timed(Slow(), seconds=60.0)  # pyright: ignore
+    timed = private_test.TimedStudent(Slow(), seconds=60.0)  # pyright: ignore
     assert [timed.call("f").failure for _ in range(5)] == ["", "", "", "slow", "slow"]
 
 
@@ -275,13 +275,15 @@ def test_a_question_is_judged_again_only_where_something_changed(tmp_path):
     asked = []
 
     class Counting(InProcess):
-        def worker(self, program, probes=""):
+        def open_worker(self, program, probes=""):
             asked.append("shares" if "def shares" in program else "rms_norm")
-            return super().worker(program, probes)
+            return super().open_worker(program, probes)
 
     def again(path, homework, before, code="1"):
         asked.clear()
-        return grade(path, "ann", homework, Counting(), Grader(homework, "plain", code), before)
+        return grade_submission(
+            path, "ann", homework, Counting(), Grader(homework, "plain", code), before
+        )
 
     homework = private()
     path = write(tmp_path, "ann")
@@ -300,10 +302,10 @@ def test_a_question_is_judged_again_only_where_something_changed(tmp_path):
 
 def test_a_students_own_numbers_are_drawn_by_the_roster(tmp_path):
     homework = private(variants={"EPS": "draw.uniform(0.1, 0.9)"}, students=("ann", "bob"))
-    from press.homework.variants import given
+    from press.homework.variants import draw_variants
 
-    mine = given(homework, "ann")["EPS"]
-    assert mine != given(homework, "bob")["EPS"]
+    mine = draw_variants(homework, "ann")["EPS"]
+    assert mine != draw_variants(homework, "bob")["EPS"]
     path = write(tmp_path, "ann", changed("EPS = 0.5", f"EPS = {mine}"))
     assert graded(path, "ann", homework)["total"] == 5
     assert points(graded(path, "bob", homework))["q1"] == 2
@@ -313,8 +315,11 @@ def test_a_students_own_numbers_are_drawn_by_the_roster(tmp_path):
 def test_what_a_part_is_called_makes_no_code_of_a_student_run(tmp_path):
     cells = [*CELLS, "values = 1 / 0\ndefault = values\none = [0] * 10**12\n"]
     (question, _) = private().questions
-    assert roots(question, "def probe_a(student):\n    return student.Norm") >= {"rms_norm", "Norm"}
-    assert not roots(question, "") & {"values", "default"}
+    assert list_asked_names(question, "def probe_a(student):\n    return student.Norm") >= {
+        "rms_norm",
+        "Norm",
+    }
+    assert not list_asked_names(question, "") & {"values", "default"}
     assert graded(write(tmp_path, "ann", cells))["total"] == 5
 
 
@@ -327,7 +332,7 @@ def test_edited_away_definitions_do_not_count(tmp_path):
 def test_a_change_says_whether_the_submission_the_test_or_the_grader_made_it(tmp_path):
     def told(homework, before, code="1"):
         after = graded(path, homework=homework, before=before, code=code)
-        return [str(change) for change in changes(before, after)], after
+        return [str(change) for change in find_changes(before, after)], after
 
     path = write(tmp_path, "ann", changed("[count / whole", "[1 / len(counts)"))
     none, first = told(private(), None)

@@ -9,7 +9,7 @@ import pytest
 from press import cli
 from press.book.files import Red
 from press.homework import private, variants
-from press.homework.release import release
+from press.homework.release import write_release
 from tests.homework.release_toy import PROSE, files_of, write
 
 CLASS = ("ada", "bob@x.org", "s-3")
@@ -19,7 +19,7 @@ CLASS = ("ada", "bob@x.org", "s-3")
 def released(tmp_path_factory):
     """Release the toy once to a class of three."""
     folder = tmp_path_factory.mktemp("release")
-    done = release(write(folder), folder / "out", CLASS, seed=7)
+    done = write_release(write(folder), folder / "out", CLASS, seed=7)
     return done, folder / "out"
 
 
@@ -132,7 +132,7 @@ def test_a_student_sees_stubs_public_checks_and_own_numbers(notebook, released):
     assert cells["q1"].endswith('    raise NotImplementedError("your turn: q1")')
     assert "self.by = None  # keep what was given" in cells["q2"]
     assert cells["test-q1"] == 'public("q1", lambda: (times(1) == FACTOR, "times(1) is FACTOR"))'
-    given = variants.given(released[0].private, "ada")
+    given = variants.draw_variants(released[0].private, "ada")
     assert cells["variant"] == (
         f"FACTOR = {given['FACTOR']}  # yours alone\nSHIFTS = {given['SHIFTS']}"
     )
@@ -152,7 +152,7 @@ def test_the_key_has_the_solutions_and_the_rubric_and_no_hidden_test(released):
 
 
 def test_the_private_half_is_what_the_grader_reads(released):
-    read = private.load(released[1] / "private/hw9_toy.json")
+    read = private.load_private(released[1] / "private/hw9_toy.json")
     assert read == released[0].private
     assert read.students == CLASS and read.seed == 7 and read.packages == ("math",)
     first = read.questions[0]
@@ -165,11 +165,11 @@ def test_the_private_half_is_what_the_grader_reads(released):
 
 def test_the_same_again_is_the_same_bytes_and_the_digest_is_the_tests(released, tmp_path):
     digest = released[0].private.digest
-    release(write(tmp_path), tmp_path / "out", CLASS, seed=7)
+    write_release(write(tmp_path), tmp_path / "out", CLASS, seed=7)
     assert files_of(tmp_path / "out") == files_of(released[1])
-    assert release(write(tmp_path), tmp_path / "a", ("zoe",), 7).private.digest == digest
+    assert write_release(write(tmp_path), tmp_path / "a", ("zoe",), 7).private.digest == digest
     other = write(tmp_path, ('says="Is it a product?"', 'says="Is it one?"'))
-    assert release(other, tmp_path / "b", CLASS, 7).private.digest != digest
+    assert write_release(other, tmp_path / "b", CLASS, 7).private.digest != digest
 
 
 def test_a_private_file_that_was_changed_or_damaged_is_refused(released, tmp_path):
@@ -186,9 +186,9 @@ def test_a_private_file_that_was_changed_or_damaged_is_refused(released, tmp_pat
     for said, content in damaged.items():
         (tmp_path / "hw.json").write_text(content)
         with pytest.raises(ValueError, match=said):
-            private.load(tmp_path / "hw.json")
+            private.load_private(tmp_path / "hw.json")
     with pytest.raises(ValueError, match="must be a homework's private JSON"):
-        private.load(tmp_path / "none.json")
+        private.load_private(tmp_path / "none.json")
 
 
 def test_the_command_releases_to_a_roster(tmp_path, capsys):
@@ -199,7 +199,7 @@ def test_the_command_releases_to_a_roster(tmp_path, capsys):
     told = capsys.readouterr()
     assert "hw9_toy, 2 questions, 5 points; 2 notebooks, 2 with different numbers" in told.out
     assert "the public checks of q2 pass on the untouched notebook" in told.err
-    assert private.load(tmp_path / "out/private/hw9_toy.json").seed == 3
+    assert private.load_private(tmp_path / "out/private/hw9_toy.json").seed == 3
 
 
 def test_the_command_says_what_is_wrong_and_how_to_go_on(tmp_path, capsys):
@@ -215,7 +215,7 @@ def test_the_command_says_what_is_wrong_and_how_to_go_on(tmp_path, capsys):
 def test_a_question_in_prose_is_given_out_without_its_model_answer(tmp_path):
     path = write(tmp_path)
     path.write_text(path.read_text(encoding="utf-8") + PROSE, encoding="utf-8")
-    done = release(path, tmp_path / "out")
+    done = write_release(path, tmp_path / "out")
     assert [(each.id, each.points, bool(each.test)) for each in done.private.questions] == [
         ("q1", 3, True), ("q2", 2, True), ("q3", 4, False)
     ]  # fmt: skip
@@ -235,4 +235,4 @@ def test_a_question_in_prose_is_given_out_without_its_model_answer(tmp_path):
     )
     path.write_text(leaky.replace("Because a product", "a product"), encoding="utf-8")
     with pytest.raises(Red, match="of a solution, stands in"):
-        release(path, tmp_path / "again")
+        write_release(path, tmp_path / "again")

@@ -32,20 +32,20 @@ def collect_submissions(
     missing, something was not taken, or a file that was taken cannot be graded.
     """
     from press.homework.grading import batch
-    from press.homework.grading.collect import collect
-    from press.homework.grading.whose import class_of, is_id
-    from press.homework.private import load, named
+    from press.homework.grading.collect import collect_inbox
+    from press.homework.grading.file_owner import is_id, read_class
+    from press.homework.private import load_private, match_names
 
     if not is_id(homework):
         raise ValueError(f"--homework is a name such as hw1_norms, got {homework!r}")
     ids = ()
     if release is not None:
-        private = load(batch.private_of(release, homework))
+        private = load_private(batch.find_private_file(release, homework))
         homework, ids = private.homework, private.students
     else:
         with suppress(ValueError):  # a homework that is not this book's is called what it is called
-            (homework,) = named(homework, sources())
-    done = collect(inbox, homework, out, class_of(students, ids))
+            (homework,) = match_names(homework, sources())
+    done = collect_inbox(inbox, homework, out, read_class(students, ids))
     for each in done.taken:
         told = [f"{len(each.older)} older left"] if each.older else []
         told += ["in the place of the one collected before"] if each.replaced else []
@@ -91,13 +91,13 @@ def grade_submissions(
     from press.homework.grading import batch
     from press.homework.sandbox import modes
 
-    modes.require(mode)
-    how = batch.How(mode, seconds, jobs)
-    private = batch.private_of(release, homework)
-    files = batch.submissions(submissions, private.stem)
+    modes.require_mode(mode)
+    how = batch.Options(mode, seconds, jobs)
+    private = batch.find_private_file(release, homework)
+    files = batch.find_submissions(submissions, private.stem)
     total = len(set(only) & set(files)) if only else len(files)
     with tqdm(total=total, unit="submission", disable=None) as bar:
-        done = batch.run(files, private, out, how, only or (), lambda *_: bar.update())
+        done = batch.grade_class(files, private, out, how, only or (), lambda *_: bar.update())
     for change in done.changes:
         print(change)
     if done.missing:

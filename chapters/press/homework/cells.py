@@ -27,22 +27,22 @@ class Cell:
     @property
     def question(self) -> str:
         """Name the question that a solution, a test, a probe or an answer belongs to."""
-        return next(iter(self._after(OF_A_QUESTION)), "")
+        return next(iter(self._read_tags(OF_A_QUESTION)), "")
 
     @property
     def points(self) -> int | None:
         """Read the points of a test, or of an answer that is marked by hand."""
-        told = next(iter(self._after(("points",))), "")
+        told = next(iter(self._read_tags(("points",))), "")
         return int(told) if told.isdecimal() else None
 
-    def _after(self, words: tuple[str, ...]) -> Iterator[str]:
+    def _read_tags(self, words: tuple[str, ...]) -> Iterator[str]:
         for tag in self.tags:
             word, _, rest = tag.partition(":")
             if word in words:
                 yield rest
 
 
-def cells_in(text: str) -> list[Cell]:
+def read_cells(text: str) -> list[Cell]:
     """Part a text into cells that know their lines."""
     return [
         Cell(cell.kind, cell.source, tuple(sorted(cell.tags)), cell.line) for cell in cells_of(text)

@@ -23,7 +23,7 @@ class Program:
     left_out: tuple[str, ...] = ()  # what changes one of these names and does not count
 
 
-def read(cells: Sequence[str]) -> "Definitions":
+def read_definitions(cells: Sequence[str]) -> "Definitions":
     """Take the definitions of every cell; a cell that is not Python is a problem, named."""
     found: list[Statement] = []
     problems: list[str] = []
@@ -64,14 +64,14 @@ class Definitions:
             if each.imports:
                 self.imports.setdefault(each.names[0], []).append(index)
 
-    def program(self, wanted: Collection[str] | None = None) -> Program:
+    def build_program(self, wanted: Collection[str] | None = None) -> Program:
         """The final definitions that the wanted names need, and those need in turn; None: all.
 
         They stand in the notebook's order: a worker runs what fails for want of a name once more,
         after the others. What the notebook's own decorators decorate is always there, because they
         may register it.
         """
-        roots = [index for index in self.last.values() if self._root(index, wanted)]
+        roots = [index for index in self.last.values() if self._is_root(index, wanted)]
         order = [self.statements[index] for index in self._follow_uses(roots)]
         # Imports first, one of a kind; `from __future__` before all.
         imports = dict.fromkeys(each.text for each in order if each.imports)
@@ -95,7 +95,9 @@ class Definitions:
         waiting, kept = list(roots), set(roots)
         while waiting:
             index = waiting.pop()
-            used = {i for name in self.statements[index].uses for i in self._targets(index, name)}
+            used = {
+                i for name in self.statements[index].uses for i in self._find_targets(index, name)
+            }
             waiting += used - kept
             kept |= used
         return sorted(kept)
@@ -113,7 +115,7 @@ class Definitions:
                 )
         return tuple(said)
 
-    def _root(self, index: int, wanted: Collection[str] | None) -> bool:
+    def _is_root(self, index: int, wanted: Collection[str] | None) -> bool:
         each = self.statements[index]
         if each.imports and (each.names == ("*",) or each.text.startswith("from __future__")):
             return True  # nobody knows what they bind or change
@@ -124,7 +126,7 @@ class Definitions:
         own = (self.statements[self.last[name]] for name in each.decorators & self.last.keys())
         return any(not one.imports for one in own)
 
-    def _targets(self, index: int, name: str) -> list[int]:
+    def _find_targets(self, index: int, name: str) -> list[int]:
         """The statements that a name used by a statement stands for."""
         one = self.statements[index]
         if name in one.again:  # `f = compiled(f)` builds on the f before it

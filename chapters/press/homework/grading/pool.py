@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from press.homework.sandbox.answer import clean
+from press.homework.sandbox.answer import clean_text
 
 Task = dict[str, Any]
 Answered = dict[str, Any]
@@ -32,7 +32,7 @@ class Lost(Exception):
     """No examiner could begin; the text is what the last one said."""
 
 
-def run(
+def run_examiners(
     tasks: list[Task], opener: Opener, settings: dict[str, Any], jobs: int, seconds: float
 ) -> Iterator[tuple[Task, Answered | None, str]]:
     """Yield each task with its answer as it comes, or None and why there is none.
@@ -64,7 +64,7 @@ def run(
                         why = f"its examiner did not end in {seconds:g} s" if late else (
                             "its examiner ended with an error or was killed")  # fmt: skip
                         yield task, None, why
-                    slots[number] = _Examiner(opener, settings, slot.starts_after())
+                    slots[number] = _Examiner(opener, settings, slot.count_starts())
     finally:
         for slot in slots:
             slot.end()
@@ -76,7 +76,7 @@ class _Examiner:
     def __init__(self, opener: Opener, settings: dict[str, Any], starts: int = 1):
         context = multiprocessing.get_context("spawn")  # a fork would copy this process's threads
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_examine, args=(theirs, opener, settings))
+        self.process = context.Process(target=_serve_tasks, args=(theirs, opener, settings))
         self.process.start()
         theirs.close()
         self.task: Task | None = None
@@ -100,7 +100,7 @@ class _Examiner:
         self.ready, self.task, self.due = True, None, float("inf")
         return actual
 
-    def starts_after(self) -> int:
+    def count_starts(self) -> int:
         """How many examiners began in this place, the next one included, since one was ready."""
         if self.ready:
             return 1
@@ -117,7 +117,7 @@ class _Examiner:
         self.process.join()
 
 
-def _examine(pipe: Connection, opener: Opener, settings: dict[str, Any]) -> None:
+def _serve_tasks(pipe: Connection, opener: Opener, settings: dict[str, Any]) -> None:
     """Be an examiner until the pipe ends."""
     try:
         with opener(settings) as grade:
@@ -125,14 +125,14 @@ def _examine(pipe: Connection, opener: Opener, settings: dict[str, Any]) -> None
             with contextlib.suppress(EOFError, OSError):
                 while True:
                     task = json.loads(pipe.recv_bytes())
-                    pipe.send_bytes(json.dumps(_graded(grade, task)).encode())
+                    pipe.send_bytes(json.dumps(_grade_task(grade, task)).encode())
     except ValueError as error:  # what is needed is not there: nobody else will find it either
         with contextlib.suppress(OSError):
             pipe.send_bytes(json.dumps({"lost": str(error)}).encode())
 
 
-def _graded(grade: Callable[[Task], Answered], task: Task) -> Answered:
+def _grade_task(grade: Callable[[Task], Answered], task: Task) -> Answered:
     try:
         return grade(task)
     except Exception as error:  # whatever it is, the other submissions go on
-        return {"failed": f"its examiner raised {clean(f'{type(error).__name__}: {error}')}"}
+        return {"failed": f"its examiner raised {clean_text(f'{type(error).__name__}: {error}')}"}

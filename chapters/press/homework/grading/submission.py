@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from press.book.percent import cells_of
-from press.homework.sandbox.answer import clean
+from press.homework.sandbox.answer import clean_text
 
 ENDINGS = (".ipynb", ".py")
 MOST_BYTES = 20_000_000
@@ -53,7 +53,7 @@ class Submission:
     homework: str = ""
 
 
-def read(path: Path) -> Submission:
+def read_submission(path: Path) -> Submission:
     """Read a notebook (nbformat 4) or a Python file; Unreadable says why not."""
     return parse_submission(_read_bytes(path), path.suffix)
 
@@ -62,11 +62,11 @@ def parse_submission(raw: bytes, ending: str) -> Submission:
     """Read the bytes of a notebook or of a Python file; Unreadable says why not."""
     text, answers, homework = _decode(raw), {}, ""
     if ending == ".py":
-        cells = _python_cells(text)
+        cells = _read_python_cells(text)
         problems: list[str] = []
     else:
         notebook = _parse_notebook(text)
-        cells, problems, answers = _notebook_cells(notebook)
+        cells, problems, answers = _read_notebook_cells(notebook)
         homework = _find_homework(notebook)
     if len(cells) > MOST_CELLS:
         raise Unreadable(f"a submission has at most {MOST_CELLS} code cells, this has {len(cells)}")
@@ -139,7 +139,7 @@ def _decode(raw: bytes) -> str:
         raise Unreadable("the file is not text; hand in the notebook itself") from None
 
 
-def _python_cells(text: str) -> list[str]:
+def _read_python_cells(text: str) -> list[str]:
     """The code cells of percent format; what stands before the first mark is one too."""
     return [cell.source for cell in cells_of(f"# %%\n{text}") if cell.kind == "code"]
 
@@ -150,7 +150,7 @@ def _find_homework(notebook: Mapping[str, Any]) -> str:
         name = notebook["metadata"]["labkit"]["homework"]
     except (KeyError, TypeError):
         return ""
-    return clean(name, LONGEST_NAME) if isinstance(name, str) else ""
+    return clean_text(name, LONGEST_NAME) if isinstance(name, str) else ""
 
 
 def _parse_notebook(text: str) -> Mapping[str, Any]:
@@ -168,7 +168,7 @@ def _parse_notebook(text: str) -> Mapping[str, Any]:
     return notebook
 
 
-def _notebook_cells(
+def _read_notebook_cells(
     notebook: Mapping[str, Any],
 ) -> tuple[list[str], list[str], dict[str, str]]:
     cells: list[str] = []
@@ -188,5 +188,5 @@ def _notebook_cells(
             except (KeyError, TypeError):
                 continue
             if isinstance(name, str):
-                answers[name] = clean(answers.get(name, "") + source, MOST_ANSWER, keep="\n")
+                answers[name] = clean_text(answers.get(name, "") + source, MOST_ANSWER, keep="\n")
     return cells, problems, answers

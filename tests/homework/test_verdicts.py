@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from press.homework.draw import Draw
-from press.homework.judge import (
+from press.homework.sandbox.answer import FAILURES as ALL_FAILURES
+from press.homework.sandbox.answer import Answer
+from press.homework.verdicts import (
     FAILURES,
     Verdict,
     close,
@@ -18,8 +20,6 @@ from press.homework.judge import (
     raises,
     true,
 )
-from press.homework.sandbox.answer import FAILURES as ALL_FAILURES
-from press.homework.sandbox.answer import Answer
 
 RIGHT = torch.tensor([[1.25, -2.5, 3.75], [0.5, 6.125, -7.0]])
 

@@ -8,17 +8,17 @@ from typing import Any
 import torch
 
 from labkit.system.time_limit import TooLong, at_most
-from press.homework import judge
+from press.homework import verdicts
 from press.homework.draw import Draw
-from press.homework.judge import Part
-from press.homework.sandbox.answer import Answer, clean
+from press.homework.sandbox.answer import Answer, clean_text
+from press.homework.verdicts import Part
 
 # What a private test may say without importing it.
 WORDS: dict[str, Any] = {
     "torch": torch,
     "math": math,
     **{
-        name: getattr(judge, name)
+        name: getattr(verdicts, name)
         for name in (
             "close", "equal", "every", "holds", "item", "part", "raises", "true", "Verdict"
         )
@@ -34,7 +34,7 @@ class Faulty(Exception):
     """A private test failed by itself: the instructor's to mend, no student's points."""
 
 
-def parts(
+def run_private_test(
     source: str, question: str, student: Any, draw: Draw, given: Mapping[str, Any]
 ) -> list[Part]:
     """Run a question's private test to its end; Faulty when it raises or yields no parts.
@@ -62,7 +62,7 @@ def parts(
                  if each.filename == file]  # fmt: skip
         place = f", line {lines[-1]}" if lines else ""
         # Its text may hold what a student's code returned.
-        what = clean(f"{type(error).__name__}: {error}")
+        what = clean_text(f"{type(error).__name__}: {error}")
         raise Faulty(f"the private test of {question}{place} raised {what}") from error
     if not found or not all(isinstance(each, Part) for each in found):
         raise Faulty(f"the private test of {question} must yield parts: yield part(…)")
@@ -71,7 +71,7 @@ def parts(
     return found
 
 
-class Timed:
+class TimedStudent:
     """A student whose calls together have a limit, so that many slow ones cannot fill a night."""
 
     def __init__(self, student: Any, seconds: float = STUDENT_SECONDS):
@@ -79,17 +79,17 @@ class Timed:
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Answer:
         """Call a function or class of the submission."""
-        return self._over() or self._count(self._student.call(name, *args, **kwargs))
+        return self._check_time() or self._count_seconds(self._student.call(name, *args, **kwargs))
 
     def probe(self, name: str, *args: Any, **kwargs: Any) -> Answer:
         """Call a probe of the homework, beside the submission."""
-        return self._over() or self._count(self._student.probe(name, *args, **kwargs))
+        return self._check_time() or self._count_seconds(self._student.probe(name, *args, **kwargs))
 
-    def _count(self, answer: Answer) -> Answer:
+    def _count_seconds(self, answer: Answer) -> Answer:
         self._spent += answer.seconds
         return answer
 
-    def _over(self) -> Answer | None:
+    def _check_time(self) -> Answer | None:
         if self._spent <= self._limit:
             return None
         detail = f"the calls of this question took over {self._limit:g} s together"
