@@ -68,10 +68,16 @@ def private(**changes) -> Private:
 def notebook(cells=CELLS) -> str:
     """A notebook of code cells, as JSON."""
     made = [
-        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None,
-         "source": cell, "id": f"cell-{number}"}
+        {
+            "cell_type": "code",
+            "metadata": {},
+            "outputs": [],
+            "execution_count": None,
+            "source": cell,
+            "id": f"cell-{number}",
+        }
         for number, cell in enumerate(cells)
-    ]  # fmt: skip
+    ]
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": made})
 
 
@@ -102,10 +108,8 @@ class InProcess:
 
 def graded(path: Path, student="ann", homework=None, before=None, mode="plain", code="1"):
     """A file's result, with the student's code in this process."""
-    homework = homework or private()
-    return grade_submission(
-        path, student, homework, InProcess(), Grader(homework, mode, code), before
-    )
+    grader = Grader(homework or private(), mode, code)
+    return grade_submission(path, student, InProcess(), grader, before)
 
 
 def points(result) -> dict[str, float]:

@@ -121,8 +121,10 @@ def test_neither_a_constant_nor_the_identity_is_a_norm(question, earned, code):
 
 
 def test_torch_has_more_norms_than_those_with_plain_names():
-    fused = "import torch\ndef rms_norm(x, weight=None, eps=EPS):\n" \
-            "    return torch._fused_rms_norm(x, [x.shape[-1]], weight, eps)[0]\n"  # fmt: skip
+    fused = (
+        "import torch\ndef rms_norm(x, weight=None, eps=EPS):\n"
+        "    return torch._fused_rms_norm(x, [x.shape[-1]], weight, eps)[0]\n"
+    )
     told = judged("hw1_norms_from_scratch", "q2", fused)
     assert not any(ok for ok, _ in told.values())
     assert all("torch's own _fused_rms_norm was called" in message for _, message in told.values())

@@ -167,8 +167,13 @@ def test_gradescopes_zip_is_the_same_every_time_and_holds_what_it_needs(tmp_path
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         names = set(archive.namelist())
         modes = {name: archive.getinfo(name).external_attr >> 16 for name in names}
-    assert {"setup.sh", "run_autograder", "requirements.txt", f"private/{NAME}.json",
-            "lib/press/homework/grading/on_gradescope.py"} <= names  # fmt: skip
+    assert {
+        "setup.sh",
+        "run_autograder",
+        "requirements.txt",
+        f"private/{NAME}.json",
+        "lib/press/homework/grading/on_gradescope.py",
+    } <= names
     assert modes["setup.sh"] == modes["run_autograder"] == 0o100755
     assert not [
         name
@@ -192,10 +197,30 @@ def test_requirements_are_pinned_and_name_what_a_homework_may_import():
 
 
 # What Gradescope's page on autograders says of results.json.
-TOP = {"score", "execution_time", "output", "output_format", "visibility", "stdout_visibility",
-       "extra_data", "tests", "leaderboard"}  # fmt: skip
-TEST = {"score", "max_score", "status", "name", "name_format", "number", "output",
-        "output_format", "tags", "visibility", "extra_data"}  # fmt: skip
+TOP = {
+    "score",
+    "execution_time",
+    "output",
+    "output_format",
+    "visibility",
+    "stdout_visibility",
+    "extra_data",
+    "tests",
+    "leaderboard",
+}
+TEST = {
+    "score",
+    "max_score",
+    "status",
+    "name",
+    "name_format",
+    "number",
+    "output",
+    "output_format",
+    "tags",
+    "visibility",
+    "extra_data",
+}
 FORMATS = {"text", "html", "simple_format", "md", "ansi"}
 
 

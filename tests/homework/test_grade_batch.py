@@ -76,8 +76,9 @@ def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(tmp_p
         assert found[name]["total"] == 0 and "file" in says(found[name])
     failures = {name: found[name]["questions"][0]["failure"] for name in HOSTILE}
     assert failures["loops"] == failures["prints"] == "slow" and failures["exits"] in (
-        "ended", "forbidden"
-    )  # fmt: skip
+        "ended",
+        "forbidden",
+    )
     assert failures["patches"] == "" and failures["always"] == "refused"
 
     # Again: nothing is made twice, and no examiner starts.
@@ -93,8 +94,19 @@ def test_a_hundred_with_ten_hostile_ones_finish_and_only_those_lose_points(tmp_p
         test_q1="def test_q1(student, draw, given):\n    1 / 0",
         test_q2=TEST_2.replace("abs(sum(v) - 1) < 1e-6", "sum(v) > 2"),
     )
-    command = ["homework", "grade", str(tmp_path / "in"), "--release", str(path.parents[1]),
-               "--out", str(tmp_path / "out"), "--seconds", "4", "--jobs", "1"]  # fmt: skip
+    command = [
+        "homework",
+        "grade",
+        str(tmp_path / "in"),
+        "--release",
+        str(path.parents[1]),
+        "--out",
+        str(tmp_path / "out"),
+        "--seconds",
+        "4",
+        "--jobs",
+        "1",
+    ]
     only = [word for student in ("always", "s1", "empty") for word in ("--only", student)]
     capsys.readouterr()
     assert cli.main([*command, *only]) == 1
@@ -115,8 +127,17 @@ def test_the_mode_asked_for_or_none(tmp_path, capsys, monkeypatch):
     write(tmp_path / "in", "ann")
     lacks = {"full": [], "restricted": ["it needs root"], "plain": []}
     monkeypatch.setattr(modes, "_list_lacking", lacks.get)
-    command = ["homework", "grade", str(tmp_path / "in"), "--release", str(tmp_path / "release"),
-               "--out", str(tmp_path / "out"), "--mode", "restricted"]  # fmt: skip
+    command = [
+        "homework",
+        "grade",
+        str(tmp_path / "in"),
+        "--release",
+        str(tmp_path / "release"),
+        "--out",
+        str(tmp_path / "out"),
+        "--mode",
+        "restricted",
+    ]
     assert cli.main(command) == 2
     error = capsys.readouterr().err
     assert "restricted" in error and "it needs root" in error and "full, plain" in error

@@ -178,14 +178,22 @@ def test_zips_are_read_and_what_leads_out_of_them_is_refused(tmp_path):
     told = reasons(done)
     assert sorted(told.values()) == sorted(
         ["its name leads out of the zip"] * 3
-        + ["it is a link, and a link may show another's file", "its path holds no student's id",
-           "it is a zip inside a submission's zip", "the zip is damaged (BadZipFile)",
-           "its name does not end in .ipynb or .py"]
-    )  # fmt: skip
+        + [
+            "it is a link, and a link may show another's file",
+            "its path holds no student's id",
+            "it is a zip inside a submission's zip",
+            "the zip is damaged (BadZipFile)",
+            "its name does not end in .ipynb or .py",
+        ]
+    )
     assert "\x1b" not in "".join(told)
     assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {
-        "all.zip", "ann.ipynb", "bob.py", f"{NAME}.collected.json", f".{NAME}.lock"
-    }  # fmt: skip
+        "all.zip",
+        "ann.ipynb",
+        "bob.py",
+        f"{NAME}.collected.json",
+        f".{NAME}.lock",
+    }
 
 
 def test_bombs_are_refused_unread(tmp_path, monkeypatch):

@@ -73,8 +73,11 @@ def test_the_zip_grades_in_a_container_without_cap_sys_admin(tmp_path):
     script = ["/bin/bash", "-c", CONTAINER, "container", str(zip_path), str(tmp_path)]
     ran = subprocess.run(
         [sys.executable, str(LAUNCH), "container", str(tmp_path), *script, sys.prefix],
-        capture_output=True, text=True, timeout=900, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
     assert ran.returncode == 0, ran.stderr
     found = {}
     for name in cases:

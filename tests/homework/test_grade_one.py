@@ -186,10 +186,13 @@ def test_a_statement_that_does_not_count_is_named_where_a_question_needs_its_nam
 
 @pytest.mark.parametrize(
     "stub",
-    ['def shares(counts):\n    raise NotImplementedError("your turn: q2")\n', "shares = ...\n",
-     "def shares(counts):\n    raise RuntimeError(repr(NotImplementedError('your turn: q2')))\n",
-     "ANSWER = ...\ndef shares(counts):\n    return ANSWER\n"],
-)  # fmt: skip
+    [
+        'def shares(counts):\n    raise NotImplementedError("your turn: q2")\n',
+        "shares = ...\n",
+        "def shares(counts):\n    raise RuntimeError(repr(NotImplementedError('your turn: q2')))\n",
+        "ANSWER = ...\ndef shares(counts):\n    return ANSWER\n",
+    ],
+)
 def test_an_untouched_question_is_not_begun_and_no_error(tmp_path, stub):
     result = graded(write(tmp_path, "ann", [*CELLS, stub]))
     assert points(result) == {"q1": 3, "q2": 0}
@@ -200,8 +203,10 @@ def test_an_untouched_question_is_not_begun_and_no_error(tmp_path, stub):
 
 
 def test_a_question_that_is_half_begun_is_not_called_untouched(tmp_path):
-    half = "def shares(counts):\n    return [1.0] if len(counts) > 9 else later(counts)\n" \
-           "def later(counts):\n    raise ValueError(counts)\n"  # fmt: skip
+    half = (
+        "def shares(counts):\n    return [1.0] if len(counts) > 9 else later(counts)\n"
+        "def later(counts):\n    raise ValueError(counts)\n"
+    )
     result = graded(write(tmp_path, "ann", [*CELLS, half]))
     assert result["questions"][1]["failure"] == "raised"
 
@@ -256,8 +261,10 @@ def test_a_faulty_test_takes_no_points_and_is_named(tmp_path):
 
 def test_a_test_that_hangs_is_interrupted(monkeypatch):
     monkeypatch.setattr(private_test, "TEST_SECONDS", 0.2)
-    hangs = "def test_q1(student, draw, given):\n    while True:\n        try: pass\n" \
-            "        except Exception: pass\n    yield"  # fmt: skip
+    hangs = (
+        "def test_q1(student, draw, given):\n    while True:\n        try: pass\n"
+        "        except Exception: pass\n    yield"
+    )
     with pytest.raises(private_test.Faulty, match=r"did not end in 0\.2 s"):
         private_test.run_private_test(hangs, "q1", InProcess(), None, {})  # pyright: ignore
 
@@ -281,9 +288,7 @@ def test_a_question_is_judged_again_only_where_something_changed(tmp_path):
 
     def again(path, homework, before, code="1"):
         asked.clear()
-        return grade_submission(
-            path, "ann", homework, Counting(), Grader(homework, "plain", code), before
-        )
+        return grade_submission(path, "ann", Counting(), Grader(homework, "plain", code), before)
 
     homework = private()
     path = write(tmp_path, "ann")

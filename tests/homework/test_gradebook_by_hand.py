@@ -22,8 +22,10 @@ def handed_in(folder, student, when, prose=PROSE):
     """A notebook with an answer in prose, changed at a time."""
     told = json.loads(notebook([*CELLS, "answer"]))
     told["cells"][-1] |= {
-        "cell_type": "markdown", "source": prose, "metadata": {"nbgrader": {"grade_id": "q3"}}
-    }  # fmt: skip
+        "cell_type": "markdown",
+        "source": prose,
+        "metadata": {"nbgrader": {"grade_id": "q3"}},
+    }
     path = folder / f"{student}.ipynb"
     path.write_text(json.dumps(told), encoding="utf-8")
     seconds = datetime.fromisoformat(when).timestamp()
@@ -73,8 +75,21 @@ def test_marks_extensions_and_penalties_go_through_nbgraders_gradebook(
 ):
     marked_class(tmp_path)
     monkeypatch.chdir(tmp_path)
-    sync = ["homework", "nbgrader", "results", "--db", "g.db", "--students", "class.csv",
-            "--due", "2026-12-01 23:59", "--late", "10", "--marks", "marks.csv"]  # fmt: skip
+    sync = [
+        "homework",
+        "nbgrader",
+        "results",
+        "--db",
+        "g.db",
+        "--students",
+        "class.csv",
+        "--due",
+        "2026-12-01 23:59",
+        "--late",
+        "10",
+        "--marks",
+        "marks.csv",
+    ]
     assert cli.main(sync) == 1
     assert "to be marked by hand: ann, bob, cem" in capsys.readouterr().err
     with open("marks.csv", newline="", encoding="utf-8") as file:
@@ -117,9 +132,11 @@ def test_marks_extensions_and_penalties_go_through_nbgraders_gradebook(
     assert "q1: 1 of 3 points\n\nThese points were given by hand" in feedback.write_markdown(again)
 
     # Marks out of range, or of nobody, are refused with their line.
-    for row, said in (({"points": "5"}, "ann, q3: points are from 0 to 4"),
-                      ({"points": "many"}, "ann, q3: could not convert"),
-                      ({"student": "eve"}, "eve, q3: No such")):  # fmt: skip
+    for row, said in (
+        ({"points": "5"}, "ann, q3: points are from 0 to 4"),
+        ({"points": "many"}, "ann, q3: could not convert"),
+        ({"student": "eve"}, "eve, q3: No such"),
+    ):
         fill([{**rows[0], **row}])
         assert cli.main(sync) == 2
         assert said in capsys.readouterr().err

@@ -86,9 +86,7 @@ def test_each_solution_gets_the_points_and_words_it_deserves(path, tmp_path):
             file.write_text(
                 json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
             )
-            results[name] = grade_submission(
-                file, name, private, sandbox, Grader(private, MODE, "")
-            )
+            results[name] = grade_submission(file, name, sandbox, Grader(private, MODE, ""))
 
     points = {
         name: {question["id"]: question["points"] for question in result["questions"]}

@@ -111,13 +111,24 @@ def test_nbgraders_metadata_names_answers_and_tests(notebook):
     }
     assert [*about] == ["imports", "variant", "q1", "test-q1", "q2", "probe", "test-q2"]
     assert about["test-q1"] == {
-        "cell_type": "code", "grade": True, "grade_id": "test-q1", "locked": True, "points": 3,
-        "schema_version": 3, "solution": False, "task": False,
-    }  # fmt: skip
+        "cell_type": "code",
+        "grade": True,
+        "grade_id": "test-q1",
+        "locked": True,
+        "points": 3,
+        "schema_version": 3,
+        "solution": False,
+        "task": False,
+    }
     assert about["q1"] == {
-        "cell_type": "code", "grade": False, "grade_id": "q1", "locked": False,
-        "schema_version": 3, "solution": True, "task": False,
-    }  # fmt: skip
+        "cell_type": "code",
+        "grade": False,
+        "grade_id": "q1",
+        "locked": False,
+        "schema_version": 3,
+        "solution": True,
+        "task": False,
+    }
     assert sum(each.get("points", 0) for each in about.values()) == 5
 
 
@@ -159,8 +170,10 @@ def test_the_private_half_is_what_the_grader_reads(released):
     assert (first.id, first.points, first.wanted) == ("q1", 3, ("times",))
     assert first.test.startswith("def expected_of_q1(x, given):")
     assert [(part.question, part.name, part.points) for part in read.rubric] == [
-        ("q1", "seven", 2), ("q1", "zero", 1), ("q2", "scaled", 2),
-    ]  # fmt: skip
+        ("q1", "seven", 2),
+        ("q1", "zero", 1),
+        ("q2", "scaled", 2),
+    ]
 
 
 def test_the_same_again_is_the_same_bytes_and_the_digest_is_the_tests(released, tmp_path):
@@ -217,13 +230,23 @@ def test_a_question_in_prose_is_given_out_without_its_model_answer(tmp_path):
     path.write_text(path.read_text(encoding="utf-8") + PROSE, encoding="utf-8")
     done = write_release(path, tmp_path / "out")
     assert [(each.id, each.points, bool(each.test)) for each in done.private.questions] == [
-        ("q1", 3, True), ("q2", 2, True), ("q3", 4, False)
-    ]  # fmt: skip
+        ("q1", 3, True),
+        ("q2", 2, True),
+        ("q3", 4, False),
+    ]
     read = nbformat.read(tmp_path / "out/student/hw9_toy.ipynb", as_version=4)
     cell = read.cells[-1]
     assert cell.source == "## Why is `times` linear?\n\n*Write your answer here.*"
-    about = {"cell_type": "markdown", "grade": True, "grade_id": "q3", "locked": False, "points": 4,
-             "schema_version": 3, "solution": True, "task": False}  # fmt: skip
+    about = {
+        "cell_type": "markdown",
+        "grade": True,
+        "grade_id": "q3",
+        "locked": False,
+        "points": 4,
+        "schema_version": 3,
+        "solution": True,
+        "task": False,
+    }
     assert cell.metadata.nbgrader == about
     check_nbgraders_rules(read)
     key = (tmp_path / "out/key/hw9_toy.ipynb").read_text(encoding="utf-8")

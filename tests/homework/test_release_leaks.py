@@ -67,18 +67,32 @@ def test_the_file_that_leaks_is_the_one_named_and_clean_ones_are_none(cells):
 
 @pytest.mark.parametrize(
     "line",
-    ["", "    y = x + 1", "import torch.nn.functional as F", "from math import sqrt, pi",
-     "def a_long_name(x, y, z):", "class LongName(nn.Module):", "@staticmethod_of_some_kind",
-     "return normalized_value", "self.weight = weight", "super().__init__()"],
-)  # fmt: skip
+    [
+        "",
+        "    y = x + 1",
+        "import torch.nn.functional as F",
+        "from math import sqrt, pi",
+        "def a_long_name(x, y, z):",
+        "class LongName(nn.Module):",
+        "@staticmethod_of_some_kind",
+        "return normalized_value",
+        "self.weight = weight",
+        "super().__init__()",
+    ],
+)
 def test_a_trivial_line_tells_nothing(line):
     assert leaks.is_trivial(line)
 
 
 @pytest.mark.parametrize(
     "line",
-    ["return x * rstd + 1", "self.weight = weight + 1", "# the mean, over the last axis",
-     "y = x / rms * weight", "mean = x.mean(-1)"],
-)  # fmt: skip
+    [
+        "return x * rstd + 1",
+        "self.weight = weight + 1",
+        "# the mean, over the last axis",
+        "y = x / rms * weight",
+        "mean = x.mean(-1)",
+    ],
+)
 def test_any_other_line_is_a_secret(line):
     assert not leaks.is_trivial(line)

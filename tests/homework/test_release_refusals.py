@@ -44,7 +44,7 @@ FAULTS = {
         "where nothing is answered yet, the private test of q2",
     ),
     "points for nothing": (
-        [("student.call(\"times\", 0), 0)", "0, 0)")],
+        [('student.call("times", 0), 0)', "0, 0)")],
         "part 'zero' of q1 is earned by the untouched notebook",
     ),
     "a hidden test of another name": (
@@ -79,7 +79,7 @@ FAULTS = {
         [("import math\n", "import math\n\nx = 2\nFACTOR = 3\nanswer_of_q1 = x * FACTOR\n")],
         "(the source shows it on line {shown})",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", FAULTS)

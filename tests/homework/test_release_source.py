@@ -84,7 +84,7 @@ MISTAKES = {
         "a cell is for one thing, but this one is tagged solution, variant",
     ),
     "a tag on prose": (
-        ("# %% [markdown]\nr\"\"\"\nNow", '# %% [markdown] tags=["solution:q3"]\nr\"\"\"\nNow'),
+        ('# %% [markdown]\nr"""\nNow', '# %% [markdown] tags=["solution:q3"]\nr"""\nNow'),
         "only a code cell can be tagged solution; this is a markdown cell",
     ),
     "an answer without points": (
@@ -144,11 +144,13 @@ MISTAKES = {
         "this cell is not Python (invalid syntax in 'import math math')",
     ),
     "a region that parts a statement": (
-        ("    ### BEGIN SOLUTION\n    answer_of_q1 = x * FACTOR",
-         "    answer_of_q1 = (\n    ### BEGIN SOLUTION\n    x * FACTOR)"),
+        (
+            "    ### BEGIN SOLUTION\n    answer_of_q1 = x * FACTOR",
+            "    answer_of_q1 = (\n    ### BEGIN SOLUTION\n    x * FACTOR)",
+        ),
         "the student's version of this cell is not Python",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", MISTAKES)

@@ -173,8 +173,11 @@ def test_draws_are_the_seeds_and_keep_to_their_range_and_type():
     spread = draw.uniform(-1, 2, 1000)
     assert spread.min() >= -1 and spread.max() < 2 and spread.shape == (1000,)
     assert isinstance(draw.uniform(0, 1), float) and isinstance(draw.integers(2, 3), int)
-    for wrong in (lambda: draw.integers(3, 3), lambda: draw.choice([]),
-                  lambda: draw.normal(2, dtype="round")):  # fmt: skip
+    for wrong in (
+        lambda: draw.integers(3, 3),
+        lambda: draw.choice([]),
+        lambda: draw.normal(2, dtype="round"),
+    ):
         with pytest.raises(ValueError):
             wrong()
 

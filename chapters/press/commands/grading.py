@@ -57,8 +57,10 @@ def collect_submissions(
         print(f"kept from before: {', '.join(done.kept)}")
     if done.missing:
         print(f"missing: {', '.join(done.missing)}")
-    print(f"{len(done.taken)} taken, {len(done.refused)} not taken, {len(done.missing)} missing; "
-          f"in {out / homework}")  # fmt: skip
+    print(
+        f"{len(done.taken)} taken, {len(done.refused)} not taken, {len(done.missing)} missing; "
+        f"in {out / homework}"
+    )
     if not done.taken and not done.kept:
         raise Red(f"nothing of {homework} was found in {inbox}; see above what was there")
     odd = any(each.problem for each in done.taken)
@@ -104,10 +106,14 @@ def grade_submissions(
         print(f"nothing handed in: {', '.join(done.missing)}")
     scores.say_scores(done.results)
     cap = "its address space alone" if find_problem() else "a control group"
-    print(f"{len(done.graded)} graded, {len(done.kept)} kept; in {done.folder}; mode {mode}, "
-          f"the memory of a worker capped by {cap}")  # fmt: skip
+    print(
+        f"{len(done.graded)} graded, {len(done.kept)} kept; in {done.folder}; mode {mode}, "
+        f"the memory of a worker capped by {cap}"
+    )
     if done.strangers:
-        print(f"labkit: not on the roster of {release}: {', '.join(done.strangers)}; they were "
-              "graded with the numbers that such an id draws; is it this class's release?",
-              file=sys.stderr)  # fmt: skip
+        print(
+            f"labkit: not on the roster of {release}: {', '.join(done.strangers)}; they were "
+            "graded with the numbers that such an id draws; is it this class's release?",
+            file=sys.stderr,
+        )
     return 1 if scores.say_faults(done.results) or done.strangers else 0

@@ -45,8 +45,11 @@ def write_feedback(
             if path.exists():
                 print(f"{path}: upload it where the submissions were downloaded")
     if lacking:
-        print(f"labkit: not in a zip, because neither Canvas nor Moodle named the file: "
-              f"{', '.join(lacking)}", file=sys.stderr)  # fmt: skip
+        print(
+            f"labkit: not in a zip, because neither Canvas nor Moodle named the file: "
+            f"{', '.join(lacking)}",
+            file=sys.stderr,
+        )
     return 1 if lacking else 0
 
 
@@ -158,8 +161,10 @@ def say_scores(results: Sequence[Any]) -> None:
         print(f"mean: {sum(totals) / len(totals):.1f} of {results[0]['max']}")
     for row in summarize_questions(results):
         if row["graded"]:
-            print(f"{row['question']}: mean {row['mean']:.1f} of {row['max']}, full points "
-                  f"{row['full points']:.0%}, not begun {row['not begun']:.0%}")  # fmt: skip
+            print(
+                f"{row['question']}: mean {row['mean']:.1f} of {row['max']}, full points "
+                f"{row['full points']:.0%}, not begun {row['not begun']:.0%}"
+            )
 
 
 def _load_results(
@@ -212,8 +217,9 @@ def say_faults(found: Sequence[Any]) -> bool:
                 key = (question["id"], question["reason"])
                 by_reason.setdefault(key, []).append(each["student"])
     for (question, reason), students in sorted(by_reason.items()):
-        print(f"labkit: {question} is not graded for {', '.join(students)}: {reason}",
-              file=sys.stderr)  # fmt: skip
+        print(
+            f"labkit: {question} is not graded for {', '.join(students)}: {reason}", file=sys.stderr
+        )
     if by_reason:
         print("labkit: nobody loses points by it; mend it and grade again", file=sys.stderr)
     by_status: dict[str, list[str]] = {}
@@ -221,6 +227,9 @@ def say_faults(found: Sequence[Any]) -> bool:
         if status := each.get("status"):
             by_status.setdefault(status, []).append(each["student"])
     for status, students in sorted(by_status.items()):
-        print(f"labkit: {status}: {', '.join(students)}; ask for another file, collect and grade "
-              "again", file=sys.stderr)  # fmt: skip
+        print(
+            f"labkit: {status}: {', '.join(students)}; ask for another file, collect and grade "
+            "again",
+            file=sys.stderr,
+        )
     return bool(by_reason or by_status)

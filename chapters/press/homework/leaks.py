@@ -64,9 +64,8 @@ def find_leaks(
         hit = next((needle for needle in _encode_line(secret.text) if needle in everything), None)
         if hit is not None:
             name = next(name for line, name in places.items() if hit in line)
-            found.append(
-                f"line {secret.number}, of {secret.kind}, stands in {name}{_find_open_line(secret, cells)}"
-            )
+            shown = _find_open_line(secret, cells)
+            found.append(f"line {secret.number}, of {secret.kind}, stands in {name}{shown}")
     marks = [name for name, content in files.items() if b"### BEGIN " in content]
     return found + [f"a mark ### BEGIN … stands in {name}" for name in marks]
 

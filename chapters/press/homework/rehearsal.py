@@ -122,8 +122,8 @@ def _run_untouched(homework: Homework, texts: Mapping[Cell, str]) -> tuple[list[
             )
         elif error is not None and not isinstance(error, NotImplementedError | NameError):
             faults.append(
-                f"{where}in the untouched notebook this cell raises {_describe_error(error)}; a cell that "
-                "uses an answer must do without it, or leave it at NotImplementedError"
+                f"{where}in the untouched notebook this cell raises {_describe_error(error)}; a "
+                "cell that uses an answer must do without it, or leave it at NotImplementedError"
             )
         elif cell.role == "test" and checks_passed(printed, cell.question):
             warnings.append(

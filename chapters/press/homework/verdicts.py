@@ -125,8 +125,15 @@ def holds(answer: Any, rule: Callable[[Any], bool], says: str = "") -> Verdict:
         answer = answer.value
     try:
         ok = bool(rule(answer))
-    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError,
-            MemoryError):  # fmt: skip
+    except (
+        TypeError,
+        ValueError,
+        AttributeError,
+        LookupError,
+        ArithmeticError,
+        RuntimeError,
+        MemoryError,
+    ):
         return Verdict(False, " ".join(filter(None, (_describe_strange(answer), says))))
     return Verdict(True) if ok else Verdict(False, says)
 
@@ -159,8 +166,9 @@ def _explain_failure(answer: Answer) -> Verdict:
             False, "Not begun: the line that you are to replace still stands.", NOT_BEGUN
         )
     told = FAILURES.get(answer.failure, "Your code gave no answer")
-    return Verdict(False, f"{told}: {answer.detail}" if answer.detail else f"{told}.",
-                   answer.failure)  # fmt: skip
+    return Verdict(
+        False, f"{told}: {answer.detail}" if answer.detail else f"{told}.", answer.failure
+    )
 
 
 def _describe_strange(value: Any) -> str:

@@ -10,8 +10,18 @@ from press.homework.sandbox import Limits
 from press.homework.sandbox.answer import FAILURES, clean_text
 
 VALUES = [
-    None, True, -3, 2**200, 0.1, math.inf, "ü\0\ud800", [], (), {}, [1, (2.5, {"a": [None]})],
-]  # fmt: skip
+    None,
+    True,
+    -3,
+    2**200,
+    0.1,
+    math.inf,
+    "ü\0\ud800",
+    [],
+    (),
+    {},
+    [1, (2.5, {"a": [None]})],
+]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
@@ -66,7 +76,7 @@ def test_named_arguments_and_numpy_arrays_arrive(ask):
         ("from labkit.norms import rms_norm as answer", "forbidden", "it imports labkit"),
         ("class answer:\n    def __repr__(self): return '?'", "refused", "got answer"),
     ],
-)  # fmt: skip
+)
 def test_each_failure_has_its_name_and_says_why(ask, program, failure, detail):
     answer = ask(program)
     assert answer.failure == failure in FAILURES and detail in answer.detail

@@ -16,9 +16,19 @@ ROOT = Path(__file__).parents[3]
 LAUNCH = Path(__file__).with_name("launch.py")
 
 # One of each kind, for every day.
-SOME = ("read the key", "look through the environment", "connect by TCP", "fork", "become root",
-        "30 GB of tensor", "print for ever", "a set", "patch torch.allclose", "a forged failure",
-        "loop")  # fmt: skip
+SOME = (
+    "read the key",
+    "look through the environment",
+    "connect by TCP",
+    "fork",
+    "become root",
+    "30 GB of tensor",
+    "print for ever",
+    "a set",
+    "patch torch.allclose",
+    "a forged failure",
+    "loop",
+)
 
 
 @pytest.mark.skipif(bool(list_modes()[BEST]), reason=f"mode {BEST}: {list_modes()[BEST]}")
@@ -67,7 +77,11 @@ def launched(mode, kind):
     }
     ran = subprocess.run(
         [sys.executable, str(LAUNCH), kind, str(ROOT), *command],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=540,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=540,
+    )
     assert ran.returncode == 0, ran.stderr[-3000:]
     return json.loads(ran.stdout.splitlines()[-1])

@@ -104,7 +104,8 @@ def test_a_dead_zygote_is_started_again_and_its_workers_are_gone():
 GRADER = f"""
 from press.homework.sandbox import Sandbox
 from tests.homework.sandbox.conftest import zygote_of
-with Sandbox({BEST!r}) as sandbox, sandbox.open_worker("def loop():\\n    while True: pass") as worker:
+LOOP = "def loop():\\n    while True: pass"
+with Sandbox({BEST!r}) as sandbox, sandbox.open_worker(LOOP) as worker:
     print(zygote_of(worker), worker.pid, flush=True)
     worker.call("loop")
 """

@@ -105,9 +105,13 @@ def find_submissions(places: Sequence[Path], homework: str) -> dict[str, Path]:
 
 
 def grade_class(
-    files: dict[str, Path], private_path: Path, out: Path, how: Options,
-    only: Collection[str] = (), told: Callable[[str, Result], object] = lambda *_: None,
-) -> Batch:  # fmt: skip
+    files: dict[str, Path],
+    private_path: Path,
+    out: Path,
+    how: Options,
+    only: Collection[str] = (),
+    told: Callable[[str, Result], object] = lambda *_: None,
+) -> Batch:
     """Grade files into out/HW/STUDENT.json; Red when no examiner can begin.
 
     A result whose file, numbers, tests, mode and labkit are the same as before is not made again,
@@ -141,32 +145,43 @@ def grade_class(
             moved += find_changes(before[student], result) if fresh else []
             told(student, result)
     return Batch(
-        private.homework, folder, tuple(sorted(graded)), tuple(sorted(kept)),
+        private.homework,
+        folder,
+        tuple(sorted(graded)),
+        tuple(sorted(kept)),
         tuple(sorted(moved)),
-        tuple(sorted(set(private.students) - set(files))), tuple(strangers),
+        tuple(sorted(set(private.students) - set(files))),
+        tuple(strangers),
         tuple(sorted(found, key=lambda each: each["student"])),
-    )  # fmt: skip
+    )
 
 
 def _grade_students(
-    chosen: list[str], files: dict[str, Path], private_path: Path, private: Private, how: Options,
+    chosen: list[str],
+    files: dict[str, Path],
+    private_path: Path,
+    private: Private,
+    how: Options,
     before: dict[str, Result | None],
-) -> Iterator[tuple[str, Result, bool]]:  # fmt: skip
+) -> Iterator[tuple[str, Result, bool]]:
     """Each student's result, and whether it was made now."""
     grader = Grader(private, how.mode, digest_code(private, Limits(seconds=float(how.seconds))))
     tasks: list[dict[str, Any]] = []
     for student in chosen:
         old = before[student]
-        if old and old["digest"] == grader.digest_submission(files[student], student) and not (
-            results.list_not_graded(old)
-        ):  # fmt: skip
+        same = old and old["digest"] == grader.digest_submission(files[student], student)
+        if old and same and not results.list_not_graded(old):
             yield student, {**old, "handed_in": results.read_change_time(files[student])}, False
         else:
             tasks.append({"student": student, "path": str(files[student]), "before": old})
     if not tasks:
         return
-    settings = {"private": str(private_path), "mode": how.mode, "code": grader.code,
-                "seconds": how.seconds}  # fmt: skip
+    settings = {
+        "private": str(private_path),
+        "mode": how.mode,
+        "code": grader.code,
+        "seconds": how.seconds,
+    }
     try:
         for task, result, why in pool.run_examiners(
             tasks, open_examiner, settings, how.jobs or count_cores(), limit_seconds(private)

@@ -76,9 +76,12 @@ def collect_inbox(
         refused += [each for each in tried if isinstance(each, Refused)]
         there = {path.stem for path in folder.iterdir() if path.suffix in ENDINGS}
         result = Collected(
-            homework, tuple(taken), tuple(refused), tuple(sorted(set(students.ids) - there)),
+            homework,
+            tuple(taken),
+            tuple(refused),
+            tuple(sorted(set(students.ids) - there)),
             tuple(sorted(there - {each.student for each in taken})),
-        )  # fmt: skip
+        )
         names = read_download_names(out, homework) | {each.student: each.label for each in taken}
         told = {
             "schema": 1,

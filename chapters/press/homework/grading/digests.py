@@ -56,8 +56,11 @@ class Grader:
         self, one: Question, program: Program, numbers: dict[str, Any]
     ) -> dict[str, str]:
         """What one question's points were made from."""
-        return {"code": digest_values(program.text, numbers), "test": self.digest_test(one),
-                "grader": self._digest_grader()}  # fmt: skip
+        return {
+            "code": digest_values(program.text, numbers),
+            "test": self.digest_test(one),
+            "grader": self._digest_grader(),
+        }
 
     def digest_unread_question(self, one: Question, path: Path) -> dict[str, str]:
         """What one question's points were made from, where the file as a whole decided them."""

@@ -33,7 +33,7 @@ def open_examiner(
     limits = Limits(seconds=settings["seconds"])
     with Sandbox(settings["mode"], limits, private.packages) as workers, limit_memory(MOST_MEMORY):
         yield lambda task: grade_submission(
-            Path(task["path"]), task["student"], private, workers, grader, task["before"]
+            Path(task["path"]), task["student"], workers, grader, task["before"]
         )
 
 

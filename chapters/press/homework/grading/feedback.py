@@ -102,8 +102,9 @@ def pack_feedback(results: Sequence[Result], names: Mapping[str, str], path: Pat
     `names` says what each student's file was called in the download.
     """
     files = {
-        each["student"]: _make_returned_file(names.get(each["student"], ""), each) for each in results
-    }  # fmt: skip
+        each["student"]: _make_returned_file(names.get(each["student"], ""), each)
+        for each in results
+    }
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in filter(None, files.values()):
@@ -125,8 +126,12 @@ def _make_returned_file(label: str, result: Result) -> tuple[str, str] | None:
             folder = part != label.rpartition("/")[2]
             return f"{whose}_{'/' if folder else ''}feedback.html", write_page(result)
         if CANVAS.fullmatch(part) and part.endswith(".ipynb"):
-            cell = {"cell_type": "markdown", "id": "feedback", "metadata": {},
-                    "source": write_markdown(result)}  # fmt: skip
+            cell = {
+                "cell_type": "markdown",
+                "id": "feedback",
+                "metadata": {},
+                "source": write_markdown(result),
+            }
             notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
             return part, json.dumps(notebook, indent=1, ensure_ascii=False)
         if CANVAS.fullmatch(part) and part.endswith(".py"):

@@ -6,8 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from labkit.system.time_limit import TooLong, at_most
-from press.homework.definitions import Definitions, Program
-from press.homework.definitions import read_definitions
+from press.homework.definitions import Definitions, Program, read_definitions
 from press.homework.draw import Draw
 from press.homework.grading import results, submission
 from press.homework.grading.digests import Grader, digest_values, find_variant
@@ -31,31 +30,28 @@ NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def grade_submission(
-    path: Path, student: str, private: Private, workers: Sandbox, grader: Grader,
-    before: Result | None = None,
-) -> Result:  # fmt: skip
+    path: Path, student: str, workers: Sandbox, grader: Grader, before: Result | None = None
+) -> Result:
     """The result of one file. Questions whose digests are those of `before` are taken from it."""
-    whole = grader.digest_submission(path, student)
+    private, status = grader.private, ""
+    digest = grader.digest_submission(path, student)
     try:
         handed_in, found, programs = _read_programs(path, private)
-        asked = {name for each in private.questions for name in each.wanted}
-        submission.check_homework(handed_in, private.homework, asked, found.last.keys())
-        problems = [*handed_in.problems, *found.problems]
-        questions, status = [], ""
-        for each, program in zip(private.questions, programs, strict=True):
-            if refused := _name_refused_imports(found.list_imports(each.wanted), private):
-                problems.append(f"{each.id} {refused}")
-            problems += [said for said in program.left_out if each.test and said not in problems]
-            questions.append(
-                _grade_question(each, program, student, private, workers, grader, before)
-                if each.test
-                else make_question(each, [], BY_HAND, answer=handed_in.answers.get(each.id, ""))
-            )
     except submission.Unreadable as error:
         problems, status = [str(error)], error.status
-        questions = [
-            _make_unread_question(each, path, private, grader) for each in private.questions
-        ]
+        questions = [_make_unread_question(each, path, grader) for each in private.questions]
+    else:
+        problems = [*handed_in.problems, *found.problems]
+        questions = []
+        for each, program in zip(private.questions, programs, strict=True):
+            if not each.test:
+                answer = handed_in.answers.get(each.id, "")
+                questions.append(make_question(each, [], BY_HAND, answer=answer))
+                continue
+            if refused := _name_refused_imports(found.list_imports(each.wanted), private):
+                problems.append(f"{each.id} {refused}")
+            problems += [said for said in program.left_out if said not in problems]
+            questions.append(_grade_question(each, program, student, workers, grader, before))
     if private.students and student not in private.students:
         problems.append(f"{student} is not on the roster of the release")
     return results.make_result(
@@ -65,9 +61,9 @@ def grade_submission(
         grader.mode,
         questions,
         problems,
-        grader.digest_file(path),
-        whole,
         status,
+        sha256=grader.digest_file(path),
+        digest=digest,
     )
 
 
@@ -96,16 +92,18 @@ def list_asked_names(one: Question, probes: str) -> set[str]:
 def _read_programs(
     path: Path, private: Private
 ) -> tuple[submission.Submission, Definitions, list[Program]]:
-    """What was handed in, its definitions, and for each question the program that it needs."""
+    """What was handed in, its definitions, and for each question the program that it needs.
+
+    Unreadable where there is nothing to grade.
+    """
+    asked = {name for each in private.questions for name in each.wanted}
     try:
         with at_most(READ_SECONDS):
             handed_in = submission.read_submission(path)
             found = read_definitions(handed_in.cells)
-            programs = [
-                found.build_program(list_asked_names(each, private.probes))
-                for each in private.questions
-            ]
-            return handed_in, found, programs
+            submission.check_homework(handed_in, private.homework, asked, found.last.keys())
+            names = [list_asked_names(each, private.probes) for each in private.questions]
+            return handed_in, found, [found.build_program(each) for each in names]
     except TooLong:
         raise submission.Unreadable(
             f"the file could not be read in {READ_SECONDS:g} s; take out code that no question asks"
@@ -124,9 +122,14 @@ def _name_refused_imports(imported: Collection[str], private: Private) -> str:
 
 
 def _grade_question(
-    one: Question, program: Program, student: str, private: Private, workers: Sandbox,
-    grader: Grader, before: Result | None,
-) -> Result:  # fmt: skip
+    one: Question,
+    program: Program,
+    student: str,
+    workers: Sandbox,
+    grader: Grader,
+    before: Result | None,
+) -> Result:
+    private = grader.private
     numbers = draw_variants(private, find_variant(private, student))
     digests = grader.digest_question(one, program, numbers)
     for old in before["questions"] if before else []:
@@ -140,16 +143,20 @@ def _grade_question(
         most = sum(each.points for each in judged)
         if abs(most - one.points) > 1e-6:
             raise Faulty(
-                f"the private test of {one.id} yielded parts of {plain_number(most)} points together, "
-                f"and the question has {one.points}"
+                f"the private test of {one.id} yielded parts of {plain_number(most)} points "
+                f"together, and the question has {one.points}"
             )
     except Faulty as error:
         return make_question(one, [], NOT_GRADED, str(error), digests)
     told = [
-        {"name": each.name, "points": plain_number(each.points if each.verdict.ok else 0),
-         "max": plain_number(each.points), "says": each.message}
+        {
+            "name": each.name,
+            "points": plain_number(each.points if each.verdict.ok else 0),
+            "max": plain_number(each.points),
+            "says": each.message,
+        }
         for each in judged
-    ]  # fmt: skip
+    ]
     failures = [each.verdict.failure for each in judged if not each.verdict.ok]
     failure = next((each for each in failures if each not in ("", NOT_BEGUN)), "")
     if failures == [NOT_BEGUN] * len(judged):
@@ -162,11 +169,11 @@ def make_draw(private: Private, one: Question) -> Draw:
     return Draw(f"{private.seed}/{private.homework}/{one.id}/{digest_values(one.test)}")
 
 
-def _make_unread_question(one: Question, path: Path, private: Private, grader: Grader) -> Result:
+def _make_unread_question(one: Question, path: Path, grader: Grader) -> Result:
     said = "The file was not graded."
     told = [
         {"name": each.name, "points": 0, "max": plain_number(each.points), "says": said}
-        for each in private.rubric
+        for each in grader.private.rubric
         if each.question == one.id
     ]
     return make_question(one, told, UNREADABLE, digests=grader.digest_unread_question(one, path))

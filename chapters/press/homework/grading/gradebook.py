@@ -68,9 +68,9 @@ def summarize_questions(results: Sequence[Result]) -> list[Line]:
         }
         line = {"homework": homework, "question": name, "max": found[0]["max"]}
         line |= {"graded": len(graded)}
-        lines.append(line | {
-            key: round(sum(each) / len(each), 3) if each else None for key, each in means.items()
-        })  # fmt: skip
+        for key, values in means.items():
+            line[key] = round(sum(values) / len(values), 3) if values else None
+        lines.append(line)
     return lines
 
 
@@ -105,8 +105,9 @@ def _list_students(results: Sequence[Result], columns: str, rows: Rows) -> Itera
             }
 
 
-def _fill_columns(wanted: Mapping[str, Sequence[str]], row: Mapping[str, str], student: str,
-           by_id: str) -> Line:  # fmt: skip
+def _fill_columns(
+    wanted: Mapping[str, Sequence[str]], row: Mapping[str, str], student: str, by_id: str
+) -> Line:
     """What a roster says for a platform's columns; the id stands where it says nothing."""
     told = {
         column: next((row[name] for name in names if row.get(name)), "")

@@ -25,8 +25,16 @@ MOST_TOGETHER = 100_000_000
 # A student's zip inside the download's is opened, and none inside that.
 DEPTH = 1
 SYSTEM = ("__MACOSX", ".ipynb_checkpoints")
-BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError,
-          NotImplementedError, OSError, ValueError)  # fmt: skip
+BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    RuntimeError,
+    NotImplementedError,
+    OSError,
+    ValueError,
+)
 
 
 @dataclass(frozen=True)

@@ -51,23 +51,41 @@ def format_result(result: Result, visibility: str) -> dict[str, Any]:
     tests = []
     for first, question in enumerate(result["questions"], start=1):
         for second, part in enumerate(question["parts"], start=1):
-            tests.append({
-                "name": f"{question['id']}: {part['name']}", "name_format": "text",
-                "number": f"{first}.{second}", "score": part["points"], "max_score": part["max"],
-                "status": "passed" if part["points"] == part["max"] else "failed",
-                "output": part["says"], "output_format": "text", "visibility": visibility,
-            })  # fmt: skip
+            tests.append(
+                {
+                    "name": f"{question['id']}: {part['name']}",
+                    "name_format": "text",
+                    "number": f"{first}.{second}",
+                    "score": part["points"],
+                    "max_score": part["max"],
+                    "status": "passed" if part["points"] == part["max"] else "failed",
+                    "output": part["says"],
+                    "output_format": "text",
+                    "visibility": visibility,
+                }
+            )
     # What a person marks is marked there, and adds to this.
     score = results.plain_number(sum(test["score"] for test in tests))
-    return {"score": score, "output": "\n".join(result["problems"]),
-            "output_format": "text", "visibility": visibility, "stdout_visibility": "hidden",
-            "tests": tests}  # fmt: skip
+    return {
+        "score": score,
+        "output": "\n".join(result["problems"]),
+        "output_format": "text",
+        "visibility": visibility,
+        "stdout_visibility": "hidden",
+        "tests": tests,
+    }
 
 
 def _format_refusal(why: str) -> dict[str, Any]:
     """No points, and what to do: the submission is not what was asked for."""
-    return {"score": 0, "output": why, "output_format": "text", "visibility": "visible",
-            "stdout_visibility": "hidden", "tests": []}  # fmt: skip
+    return {
+        "score": 0,
+        "output": why,
+        "output_format": "text",
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+        "tests": [],
+    }
 
 
 def _find_student(metadata: Path, private: Private) -> str:
@@ -79,9 +97,13 @@ def _find_student(metadata: Path, private: Private) -> str:
         names = [
             name
             for user in users
-            for name in (user.get("sid"), user.get("email"),
-                         str(user.get("email") or "").partition("@")[0], str(user.get("id")))
-        ]  # fmt: skip
+            for name in (
+                user.get("sid"),
+                user.get("email"),
+                str(user.get("email") or "").partition("@")[0],
+                str(user.get("id")),
+            )
+        ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         names = []
     if student := read_class(None, private.students).find_student(filter(None, names)):
@@ -94,9 +116,11 @@ def _find_file(folder: Path, homework: str) -> Path:
     paths = [
         path
         for path in sorted(folder.rglob("*"))
-        if path.suffix in ENDINGS and path.is_file() and not path.is_symlink()
+        if path.suffix in ENDINGS
+        and path.is_file()
+        and not path.is_symlink()
         and not any(part.startswith((".", "__MACOSX")) for part in path.relative_to(folder).parts)
-    ]  # fmt: skip
+    ]
     paths = [path for path in paths if homework in path.name] or paths
     if not paths:
         raise ValueError(f"No notebook was handed in: a file {homework}.ipynb is asked for.")

@@ -61,9 +61,9 @@ def run_examiners(
                 elif actual is None:
                     slot.end()
                     if task is not None:
-                        why = f"its examiner did not end in {seconds:g} s" if late else (
-                            "its examiner ended with an error or was killed")  # fmt: skip
-                        yield task, None, why
+                        slow = f"its examiner did not end in {seconds:g} s"
+                        dead = "its examiner ended with an error or was killed"
+                        yield task, None, slow if late else dead
                     slots[number] = _Examiner(opener, settings, slot.count_starts())
     finally:
         for slot in slots:

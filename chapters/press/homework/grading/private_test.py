@@ -17,13 +17,16 @@ from press.homework.verdicts import Part
 WORDS: dict[str, Any] = {
     "torch": torch,
     "math": math,
-    **{
-        name: getattr(verdicts, name)
-        for name in (
-            "close", "equal", "every", "holds", "item", "part", "raises", "true", "Verdict"
-        )
-    },
-}  # fmt: skip
+    "Verdict": verdicts.Verdict,
+    "close": verdicts.close,
+    "equal": verdicts.equal,
+    "every": verdicts.every,
+    "holds": verdicts.holds,
+    "item": verdicts.item,
+    "part": verdicts.part,
+    "raises": verdicts.raises,
+    "true": verdicts.true,
+}
 # All calls of one question together; one call has a shorter limit, which the sandbox keeps.
 STUDENT_SECONDS = 60.0
 # A private test that takes longer, its students' seconds included, hangs.
@@ -58,8 +61,11 @@ def run_private_test(
     except TooLong:
         raise Faulty(f"the private test of {question} did not end in {TEST_SECONDS:g} s") from None
     except Exception as error:
-        lines = [each.lineno for each in traceback.extract_tb(error.__traceback__)
-                 if each.filename == file]  # fmt: skip
+        lines = [
+            each.lineno
+            for each in traceback.extract_tb(error.__traceback__)
+            if each.filename == file
+        ]
         place = f", line {lines[-1]}" if lines else ""
         # Its text may hold what a student's code returned.
         what = clean_text(f"{type(error).__name__}: {error}")

@@ -28,27 +28,55 @@ Result = dict[str, Any]
 
 
 def make_question(
-    one: Question, parts: list[dict[str, Any]], failure: str = "", reason: str = "",
-    digests: Mapping[str, str] | None = None, answer: str = "",
-) -> Result:  # fmt: skip
+    one: Question,
+    parts: list[dict[str, Any]],
+    failure: str = "",
+    reason: str = "",
+    digests: Mapping[str, str] | None = None,
+    answer: str = "",
+) -> Result:
     """Build one question of a result; its points are those of its parts, null when not graded."""
     open_yet = failure in (NOT_GRADED, BY_HAND)
-    return {"id": one.id, "points": None if open_yet else plain_number(sum(p["points"] for p in parts)),
-            "max": plain_number(one.points), "parts": parts, "failure": failure, "reason": reason,
-            "digests": digests or {}, **({} if one.test else {"answer": answer})}  # fmt: skip
+    return {
+        "id": one.id,
+        "points": None if open_yet else plain_number(sum(p["points"] for p in parts)),
+        "max": plain_number(one.points),
+        "parts": parts,
+        "failure": failure,
+        "reason": reason,
+        "digests": digests or {},
+        **({} if one.test else {"answer": answer}),
+    }
 
 
 def make_result(
-    private: Private, student: str, path: Path, mode: str, questions: list[Result],
-    problems: Sequence[str] = (), sha256: str = "", digest: str = "", status: str = "",
-) -> Result:  # fmt: skip
+    private: Private,
+    student: str,
+    path: Path,
+    mode: str,
+    questions: list[Result],
+    problems: Sequence[str] = (),
+    status: str = "",
+    sha256: str = "",
+    digest: str = "",
+) -> Result:
     """Build the result of a student's file, with its total."""
     return {
-        "schema": SCHEMA, "homework": private.homework, "title": private.title, "student": student,
-        "mode": mode, "file": path.name, "handed_in": read_change_time(path), "sha256": sha256,
-        "digest": digest, "status": status, "problems": list(problems), "questions": questions,
-        "total": sum_points(questions), "max": plain_number(sum(each["max"] for each in questions)),
-    }  # fmt: skip
+        "schema": SCHEMA,
+        "homework": private.homework,
+        "title": private.title,
+        "student": student,
+        "mode": mode,
+        "file": path.name,
+        "handed_in": read_change_time(path),
+        "sha256": sha256,
+        "digest": digest,
+        "status": status,
+        "problems": list(problems),
+        "questions": questions,
+        "total": sum_points(questions),
+        "max": plain_number(sum(each["max"] for each in questions)),
+    }
 
 
 def sum_points(questions: Iterable[Result]) -> float | None:
@@ -67,8 +95,10 @@ def list_open_questions(result: Result) -> list[str]:
     if status := result.get("status"):
         return [status]
     words = {NOT_GRADED: "not graded", BY_HAND: "to mark by hand"}
-    waiting = {said: [q["id"] for q in result["questions"] if q["failure"] == failure]
-               for failure, said in words.items()}  # fmt: skip
+    waiting = {
+        said: [q["id"] for q in result["questions"] if q["failure"] == failure]
+        for failure, said in words.items()
+    }
     return [f"{said}: {' '.join(ids)}" for said, ids in waiting.items() if ids]
 
 

@@ -111,9 +111,13 @@ class Sandbox:
         self._zygote = subprocess.Popen(
             [*walls, python, *arguments],
             env={**_ENVIRONMENT, "HOME": self._homes, "TMPDIR": self._homes},
-            cwd="/", pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
-            stdout=said, stderr=said, start_new_session=True,
-        )  # fmt: skip
+            cwd="/",
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
         theirs.close()
         self._orders = ours
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)

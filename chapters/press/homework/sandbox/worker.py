@@ -121,9 +121,8 @@ class Worker:
         except (Slow, Closed, wire.Refused):
             head = {}
         if not head.get("ready"):
-            raise RuntimeError(
-                f"a worker could not be confined, so nothing ran in it: {clean_text(str(why), 2000)}"
-            )
+            why = clean_text(str(why), 2000)
+            raise RuntimeError(f"a worker could not be confined, so nothing ran in it: {why}")
         self._ask({"do": "load", "program": self.program, "probes": self.probes}, None)
 
     def _ask(self, order: dict[str, Any], value: Any) -> Answer:
