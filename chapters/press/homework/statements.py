@@ -55,14 +55,10 @@ def read_cell(cell: str) -> list[Statement | LeftOut]:
     return found
 
 
-def list_statements(cell: str) -> list[Statement]:
-    """List a cell's statements that bind names, each with its text; see `read_cell`."""
-    return [each for each in read_cell(cell) if isinstance(each, Statement)]
-
-
 def list_defined(cell: str) -> list[str]:
     """List the names that a cell defines; those that it imports are none."""
-    return [name for each in list_statements(cell) if not each.imports for name in each.names]
+    binding = (each for each in read_cell(cell) if isinstance(each, Statement))
+    return [name for each in binding if not each.imports for name in each.names]
 
 
 def _parse_cell(cell: str) -> tuple[str, ast.Module]:

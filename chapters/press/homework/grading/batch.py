@@ -187,11 +187,8 @@ def _grade_students(
             tasks, open_examiner, settings, how.jobs or count_cores(), limit_seconds(private)
         ):
             student = task["student"]
-            yield (
-                student,
-                result or make_lost_result(private, student, files[student], how.mode, why),
-                True,
-            )
+            lost = make_lost_result(private, student, files[student], how.mode, why)
+            yield student, result or lost, True
     except pool.Lost as error:
         raise Red(f"nothing can be graded: {error}; what is graded is kept") from error
 

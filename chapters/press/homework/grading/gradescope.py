@@ -9,7 +9,6 @@ lib/labkit, lib/press, lib/normkernels
 
 import importlib.metadata
 import io
-import re
 import sys
 import zipfile
 from collections.abc import Iterable
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from labkit.system.files import folder_of, write_whole
 from press.homework.private import load_private
+from press.homework.sandbox.mount_plan import list_needed
 
 VISIBILITIES = ("visible", "after_due_date", "after_published", "hidden")
 OURS = "norm-lab-book"  # what the packages are installed as
@@ -97,10 +97,7 @@ def build_autograder(private_path: Path, out: Path, visibility: str = "visible")
 
 def list_requirements(packages: Iterable[str]) -> str:
     """What to install, in the versions of here: labkit's needs, and what a homework may import."""
-    names = {
-        _read_name(line) for line in _find_distribution().requires or () if "extra ==" not in line
-    }
-    names.add("pyseccomp")
+    names = {*list_needed(_find_distribution()), "pyseccomp"}
     for package in packages:
         name = DISTRIBUTIONS.get(package, package)
         if package not in sys.stdlib_module_names and name not in PACKAGES:
@@ -126,10 +123,6 @@ def _find_distribution() -> importlib.metadata.Distribution:
             f"the zip needs to know what {OURS} depends on, but it is not installed here; "
             "run `make setup`, or install it with pip"
         ) from error
-
-
-def _read_name(requirement: str) -> str:
-    return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
 
 
 def _find_packages() -> Iterable[tuple[str, Path]]:

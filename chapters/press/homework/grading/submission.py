@@ -62,7 +62,9 @@ def parse_submission(raw: bytes, ending: str) -> Submission:
     """Read the bytes of a notebook or of a Python file; Unreadable says why not."""
     text, answers, homework = _decode(raw), {}, ""
     if ending == ".py":
-        cells = _read_python_cells(text)
+        # What stands before the first mark is a cell, too.
+        marked = cells_of(f"# %%\n{text}")
+        cells = [cell.source for cell in marked if cell.kind == "code"]
         problems: list[str] = []
     else:
         notebook = _parse_notebook(text)
@@ -137,11 +139,6 @@ def _decode(raw: bytes) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise Unreadable("the file is not text; hand in the notebook itself") from None
-
-
-def _read_python_cells(text: str) -> list[str]:
-    """The code cells of percent format; what stands before the first mark is one too."""
-    return [cell.source for cell in cells_of(f"# %%\n{text}") if cell.kind == "code"]
 
 
 def _find_homework(notebook: Mapping[str, Any]) -> str:

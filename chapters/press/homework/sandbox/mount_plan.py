@@ -66,10 +66,14 @@ def find_distributions(packages: tuple[str, ...]) -> list[importlib.metadata.Dis
         if distribution is None:
             continue
         found[key] = distribution
-        for line in distribution.requires or ():
-            if "extra ==" not in line:
-                queue.append(re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0])
+        queue += list_needed(distribution)
     return list(found.values())
+
+
+def list_needed(distribution: importlib.metadata.Distribution) -> list[str]:
+    """List the names of what a distribution always needs, its extras left out."""
+    lines = (line for line in distribution.requires or () if "extra ==" not in line)
+    return [re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in lines]
 
 
 def _find_installed(name: str) -> importlib.metadata.Distribution | None:
