@@ -13,7 +13,6 @@ from tests.homework.grading_case import (
     CELLS,
     NAME,
     RMS,
-    SHARES,
     TEST_1,
     TEST_2,
     InProcess,
@@ -59,15 +58,6 @@ def test_wrong_submissions_have_partial_points_and_a_message(tmp_path, cells, ea
     assert tuple(points(result).values()) == earned
     assert told in says(result)
     assert result["total"] == sum(earned)
-
-
-def test_equal_code_has_the_same_result_however_often_and_whoever_hands_it_in(tmp_path):
-    cells = changed("dim=-1", "dim=0")
-    path = write(tmp_path, "ann", cells)
-    told = {json.dumps(graded(path)) for _ in range(5)}
-    assert len(told) == 1
-    other = graded(write(tmp_path, "bob", [*cells, "print('mine')"]), "bob")
-    assert other["questions"] == json.loads(told.pop())["questions"]
 
 
 NOT_NOTEBOOKS = {
@@ -231,7 +221,8 @@ def test_cells_of_lines_and_python_files_are_read(tmp_path):
     plain = tmp_path / "plain.py"
     plain.write_text("\n".join(CELLS), encoding="utf-8")
     percent = tmp_path / "percent.py"
-    marked = "# %% [markdown]\n# no Python here: (\n" + "".join(f"# %%\n{c}" for c in CELLS)
+    titled = "".join(f"#%% Question [{n}]\n{cell}" for n, cell in enumerate(CELLS))
+    marked = f"# %% [markdown]\n# no Python here: (\n{titled}"
     percent.write_text(f"\ufeff{marked}", encoding="utf-8")
     for path in (old, plain, percent):
         result = graded(path)
@@ -326,12 +317,6 @@ def test_what_a_part_is_called_makes_no_code_of_a_student_run(tmp_path):
     }
     assert not list_asked_names(question, "") & {"values", "default"}
     assert graded(write(tmp_path, "ann", cells))["total"] == 5
-
-
-def test_edited_away_definitions_do_not_count(tmp_path):
-    wrong = RMS.replace("dim=-1", "dim=0"), SHARES.replace("/ whole", "/ 1")
-    assert graded(write(tmp_path, "ann", [*wrong, *CELLS]))["total"] == 5
-    assert graded(write(tmp_path, "ann", [*CELLS, *wrong]))["total"] == 0
 
 
 def test_a_change_says_whether_the_submission_the_test_or_the_grader_made_it(tmp_path):

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shlex
 import zipfile
 from datetime import datetime
 
@@ -48,9 +49,8 @@ def marked_class(folder):
 def test_what_a_person_marks_is_open_and_no_fault(tmp_path):
     ann, *_ = marked_class(tmp_path)
     assert (ann["total"], ann["max"]) == (None, 9)
-    assert results.list_open_questions(ann) == [
-        "to mark by hand: q3"
-    ] and not results.list_not_graded(ann)
+    assert results.list_open_questions(ann) == ["to mark by hand: q3"]
+    assert not results.list_not_graded(ann)
     assert ann["questions"][2]["answer"] == PROSE
     told = feedback.write_markdown(ann)
     assert "5 of 5 points so far; 9 when" in told and "A person marks this question" in told
@@ -75,21 +75,10 @@ def test_marks_extensions_and_penalties_go_through_nbgraders_gradebook(
 ):
     marked_class(tmp_path)
     monkeypatch.chdir(tmp_path)
-    sync = [
-        "homework",
-        "nbgrader",
-        "results",
-        "--db",
-        "g.db",
-        "--students",
-        "class.csv",
-        "--due",
-        "2026-12-01 23:59",
-        "--late",
-        "10",
-        "--marks",
-        "marks.csv",
-    ]
+    sync = shlex.split(
+        "homework nbgrader results --db g.db --students class.csv --due '2026-12-01 23:59' "
+        "--late 10 --marks marks.csv"
+    )
     assert cli.main(sync) == 1
     assert "to be marked by hand: ann, bob, cem" in capsys.readouterr().err
     with open("marks.csv", newline="", encoding="utf-8") as file:

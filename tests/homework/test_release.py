@@ -110,25 +110,9 @@ def test_nbgraders_metadata_names_answers_and_tests(notebook):
         if "nbgrader" in cell.metadata
     }
     assert [*about] == ["imports", "variant", "q1", "test-q1", "q2", "probe", "test-q2"]
-    assert about["test-q1"] == {
-        "cell_type": "code",
-        "grade": True,
-        "grade_id": "test-q1",
-        "locked": True,
-        "points": 3,
-        "schema_version": 3,
-        "solution": False,
-        "task": False,
-    }
-    assert about["q1"] == {
-        "cell_type": "code",
-        "grade": False,
-        "grade_id": "q1",
-        "locked": False,
-        "schema_version": 3,
-        "solution": True,
-        "task": False,
-    }
+    seen = ("solution", "grade", "locked", "points")
+    assert [about["q1"].get(key) for key in seen] == [True, False, False, None]
+    assert [about["test-q1"].get(key) for key in seen] == [False, True, True, 3]
     assert sum(each.get("points", 0) for each in about.values()) == 5
 
 
@@ -237,17 +221,8 @@ def test_a_question_in_prose_is_given_out_without_its_model_answer(tmp_path):
     read = nbformat.read(tmp_path / "out/student/hw9_toy.ipynb", as_version=4)
     cell = read.cells[-1]
     assert cell.source == "## Why is `times` linear?\n\n*Write your answer here.*"
-    about = {
-        "cell_type": "markdown",
-        "grade": True,
-        "grade_id": "q3",
-        "locked": False,
-        "points": 4,
-        "schema_version": 3,
-        "solution": True,
-        "task": False,
-    }
-    assert cell.metadata.nbgrader == about
+    about = cell.metadata.nbgrader
+    assert (about.grade_id, about.points, about.solution, about.grade) == ("q3", 4, True, True)
     check_nbgraders_rules(read)
     key = (tmp_path / "out/key/hw9_toy.ipynb").read_text(encoding="utf-8")
     assert "distributes over" in key

@@ -60,39 +60,32 @@ def test_the_file_that_leaks_is_the_one_named_and_clean_ones_are_none(cells):
     (mark,) = search(cells, b"x\n  ### BEGIN SOLUTION\n")
     assert mark == "a mark ### BEGIN … stands in student/a.ipynb"
     files = {"student/a.ipynb": b"clean\n", "student/b.ipynb": b"clean\n" + SOLUTION.encode()}
-    assert (
-        "stands in student/b.ipynb" in leaks.find_leaks(leaks.list_secrets(cells), files, cells)[0]
-    )
+    (leak,) = leaks.find_leaks(leaks.list_secrets(cells), files, cells)
+    assert "stands in student/b.ipynb" in leak
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "    y = x + 1",
-        "import torch.nn.functional as F",
-        "from math import sqrt, pi",
-        "def a_long_name(x, y, z):",
-        "class LongName(nn.Module):",
-        "@staticmethod_of_some_kind",
-        "return normalized_value",
-        "self.weight = weight",
-        "super().__init__()",
-    ],
-)
+TRIVIAL = """
+    y = x + 1
+import torch.nn.functional as F
+from math import sqrt, pi
+def a_long_name(x, y, z):
+class LongName(nn.Module):
+@staticmethod_of_some_kind
+return normalized_value
+self.weight = weight
+super().__init__()"""
+TELLING = """return x * rstd + 1
+self.weight = weight + 1
+# the mean, over the last axis
+y = x / rms * weight
+mean = x.mean(-1)"""
+
+
+@pytest.mark.parametrize("line", TRIVIAL.split("\n"))
 def test_a_trivial_line_tells_nothing(line):
     assert leaks.is_trivial(line)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "return x * rstd + 1",
-        "self.weight = weight + 1",
-        "# the mean, over the last axis",
-        "y = x / rms * weight",
-        "mean = x.mean(-1)",
-    ],
-)
+@pytest.mark.parametrize("line", TELLING.split("\n"))
 def test_any_other_line_is_a_secret(line):
     assert not leaks.is_trivial(line)

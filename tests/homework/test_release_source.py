@@ -2,7 +2,7 @@
 
 import pytest
 
-from press.homework import regions, source
+from press.homework import source
 from tests.homework.release_toy import TOY, write
 
 END = "### END SOLUTION"
@@ -192,28 +192,3 @@ def test_a_sound_source_is_read_whole(tmp_path):
     for cell in homework.cells:
         if cell.kind == "code":
             assert rows[cell.line - 1] == cell.source.split("\n")[0]
-
-
-CELL = """def f(x):
-    # open
-    ### BEGIN SOLUTION
-    y = x
-    ### END SOLUTION
-    if x:
-        ### BEGIN SOLUTION stub: return 0
-        return y
-        ### END SOLUTION
-    return x"""
-
-
-def test_a_student_gets_a_stub_in_the_place_of_each_solution():
-    assert regions.hide_solutions(CELL, "q3") == (
-        'def f(x):\n    # open\n    raise NotImplementedError("your turn: q3")\n    if x:\n'
-        "        return 0\n    return x"
-    )
-
-
-def test_the_key_keeps_solutions_and_no_hidden_test():
-    assert regions.keep_solutions(CELL, "q3") == CELL
-    hidden = "public()\n### BEGIN HIDDEN TESTS\nsecret\n### END HIDDEN TESTS\n"
-    assert regions.keep_solutions(hidden, "q3") == "public()"
