@@ -116,7 +116,8 @@ def test_marks_extensions_and_penalties_go_through_nbgraders_gradebook(
         each for each in results.load_results([tmp_path / "results"]) if each["student"] == "bob"
     ]
     with nbgrader_book.open_gradebook(tmp_path / "g.db") as book:
-        again = nbgrader_book.read_scores(bob, book)
+        again = nbgrader_book.read_scores({**bob, "status": "not readable"}, book)
+    assert again["status"] == "", "a person has looked at it"
     assert (again["questions"][0]["points"], again["total"]) == (1, 3)
     assert "q1: 1 of 3 points\n\nThese points were given by hand" in feedback.write_markdown(again)
 

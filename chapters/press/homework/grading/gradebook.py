@@ -119,7 +119,8 @@ def _fill_columns(
 def _describe_status(found: Mapping[str, Result], homeworks: Sequence[str]) -> str:
     told = []
     for name in homeworks:
-        said = "; ".join(list_open_questions(found[name])) if name in found else "missing"
+        mine = found.get(name)
+        said = (mine.get("status") or "; ".join(list_open_questions(mine))) if mine else "missing"
         told += [f"{name} {said}" if len(homeworks) > 1 else said] if said else []
     return ", ".join(told) or "graded"
 

@@ -157,6 +157,8 @@ def read_scores(result: Result, book: Any) -> Result:
         questions.append(one)
     late, points = plain_number(mine.late_submission_penalty or 0), sum_points(questions)
     found = {**result, "questions": questions, "total": points}
+    if any(each.get("marked") for each in questions):  # somebody has looked at it
+        found["status"] = ""
     if late:
         found |= {"late": late, "total": None if points is None else plain_number(points - late)}
     return found

@@ -91,9 +91,7 @@ def list_not_graded(result: Result) -> list[str]:
 
 
 def list_open_questions(result: Result) -> list[str]:
-    """Return what a result still waits for, in words, or why its file was not graded."""
-    if status := result.get("status"):
-        return [status]
+    """Return what a result still waits for, in words."""
     words = {NOT_GRADED: "not graded", BY_HAND: "to mark by hand"}
     waiting = {
         said: [q["id"] for q in result["questions"] if q["failure"] == failure]
